@@ -1,0 +1,76 @@
+"""Elastic training for PyTorch: many trainers, one model, one setting for the pace.
+
+Many trainers share one model through parameter servers; a coordinator hands out the data
+and survives whoever dies. The rooms, in the order of the data's way::
+
+    data          1  where examples come from: sources, tasks, batches
+    coordinator   2  who does what next, who is alive
+    trainer       3  the user's side: session, shared optimizer, embedding
+    pace          4  how tightly the trainers march together
+    server        5  the door before a shard: marks, windows, rounds
+    params        6  what a parameter is and how it changes: numbers only
+    store         7  what must survive: journal, blobs, checkpoints
+    transport        the corridor: addresses, frames, connections
+    launch           the front door: `connect`, embedded and local jobs
+    cli              one file per command
+    examples         users' code, outside the package: only public names
+
+The names of roles, trainers and sessions load lazily: importing paceline starts nothing
+and imports neither torch nor numba, so coordinator, launcher and `paceline status` stay
+light.
+"""
+
+import importlib
+from typing import TYPE_CHECKING
+
+from paceline.config import SGD, Adagrad, Async, Normal, Sync, Uniform, Zeros
+from paceline.errors import JobFailed, PacelineError, UsageError
+
+if TYPE_CHECKING:
+    from paceline.launch.connect import connect
+    from paceline.trainer.embedding import Embedding
+    from paceline.trainer.session import Session
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "SGD",
+    "Adagrad",
+    "Async",
+    "Embedding",
+    "JobFailed",
+    "Normal",
+    "PacelineError",
+    "Session",
+    "Sync",
+    "Uniform",
+    "UsageError",
+    "Zeros",
+    "__version__",
+    "connect",
+]
+
+_LAZY = {  # {public name: the module that defines it}
+    "connect": "paceline.launch.connect",
+    "Embedding": "paceline.trainer.embedding",
+    "Session": "paceline.trainer.session",
+}
+
+
+def _load(name: str) -> object:
+    """Import a lazy name on first use (PEP 562) and keep it."""
+    if name not in _LAZY:
+        raise AttributeError(f"module 'paceline' has no attribute {name!r}")
+    value: object = getattr(importlib.import_module(_LAZY[name]), name)
+    globals()[name] = value
+    return value
+
+
+# Hidden from type checkers: a visible __getattr__ would make every misspelt name typed.
+if not TYPE_CHECKING:
+    __getattr__ = _load
+
+
+def __dir__() -> list[str]:
+    """All public names, loaded or not."""
+    return sorted(__all__)

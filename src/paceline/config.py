@@ -1,0 +1,185 @@
+"""Plain, frozen descriptions that users write and roles exchange.
+
+Everything here is checked when it is made and means the same on every machine: paces
+(`Sync`, `Async`), row optimizers (`SGD`, `Adagrad`), row initialisers (`Zeros`,
+`Uniform`, `Normal`) and the `JobConfig` that a launcher hands to all roles. Nothing here
+has behaviour: `pace/` interprets paces, `params/` interprets optimizers.
+"""
+
+from typing import Literal, get_args
+
+import msgspec
+
+from paceline.errors import UsageError
+
+Reduce = Literal["mean", "sum"]
+
+
+def _require(condition: bool, text: str) -> None:
+    if not condition:
+        raise UsageError(text)
+
+
+class Sync(msgspec.Struct, frozen=True, tag="sync", kw_only=True):
+    """Lockstep: one update per round, the mean or sum over all live trainers.
+
+    Args:
+        reduce: ``"mean"`` (weighted by records: equals one process on the joined
+            batch) or ``"sum"``.
+    """
+
+    reduce: Reduce = "mean"
+
+    def __post_init__(self) -> None:
+        _require(
+            self.reduce in get_args(Reduce),
+            f"sync: reduce is 'mean' or 'sum', got {self.reduce!r}",
+        )
+
+    def __str__(self) -> str:
+        """As it is written on the command line."""
+        return "sync" if self.reduce == "mean" else f"sync:reduce={self.reduce}"
+
+
+class Async(msgspec.Struct, frozen=True, tag="async", kw_only=True):
+    """Free running: every push is applied at once, nobody waits (Downpour, Dean 2012).
+
+    Args:
+        push_every: push after every n batches; gradients in between are summed.
+        pull_every: fetch parameters after every m batches.
+    """
+
+    push_every: int = 1
+    pull_every: int = 1
+
+    def __post_init__(self) -> None:
+        for name, value in (("push", self.push_every), ("pull", self.pull_every)):
+            _require(value >= 1, f"async: {name} is a number of batches >= 1, got {value}")
+
+    def __str__(self) -> str:
+        """As it is written on the command line."""
+        if self.push_every == self.pull_every == 1:
+            return "async"
+        return f"async:push={self.push_every},pull={self.pull_every}"
+
+
+Pace = Sync | Async
+
+
+class SGD(msgspec.Struct, frozen=True, tag="sgd", kw_only=True):
+    """Row optimizer: ``row -= lr * gradient``."""
+
+    lr: float
+
+    def __post_init__(self) -> None:
+        _require(self.lr >= 0, f"SGD: lr must be >= 0, got {self.lr}")
+
+
+class Adagrad(msgspec.Struct, frozen=True, tag="adagrad", kw_only=True):
+    """Row optimizer: ``sum += g*g; row -= lr * g / (sqrt(sum) + eps)`` (Duchi 2011)."""
+
+    lr: float = 0.05
+    initial_accumulator: float = 0.0
+    eps: float = 1e-10
+
+    def __post_init__(self) -> None:
+        _require(self.lr >= 0, f"Adagrad: lr must be >= 0, got {self.lr}")
+        _require(
+            self.initial_accumulator >= 0,
+            f"Adagrad: initial_accumulator must be >= 0, got {self.initial_accumulator}",
+        )
+
+
+RowOptimizer = SGD | Adagrad
+
+
+class Zeros(msgspec.Struct, frozen=True, tag="zeros"):
+    """A new row is all zeros."""
+
+
+class Uniform(msgspec.Struct, frozen=True, tag="uniform"):
+    """A new row is uniform in [-bound, bound), a pure function of (seed, table, id)."""
+
+    bound: float = 0.05
+
+    def __post_init__(self) -> None:
+        _require(self.bound >= 0, f"Uniform: bound must be >= 0, got {self.bound}")
+
+
+class Normal(msgspec.Struct, frozen=True, tag="normal"):
+    """A new row is normal with this deviation, a pure function of (seed, table, id)."""
+
+    std: float = 0.01
+
+    def __post_init__(self) -> None:
+        _require(self.std >= 0, f"Normal: std must be >= 0, got {self.std}")
+
+
+RowInit = Zeros | Uniform | Normal
+
+
+class JobConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """What a launcher decides for a whole job; written to ``job.json`` in the job folder.
+
+    Args:
+        run: id of the run; a connection of another run is refused.
+        trainers: how many trainers the first lease waits for.
+        servers: number of parameter servers.
+        pace: pace of every part that `Session.share` gives none.
+        seed: seed of row initialisation.
+        timeout_s: silence after which a role counts as dead.
+        cut_every_s: seconds between two periodic cuts; 0 switches them off.
+        keep_cuts: committed cuts that are kept.
+        max_task_failures: failures or time-outs after which a task is given up for the
+            epoch.
+    """
+
+    run: str
+    trainers: int = 1
+    servers: int = 1
+    pace: Pace = Sync()
+    seed: int = 0
+    timeout_s: float = 10.0
+    cut_every_s: float = 60.0
+    keep_cuts: int = 2
+    max_task_failures: int = 3
+
+    def __post_init__(self) -> None:
+        _require(self.trainers >= 1, f"trainers must be >= 1, got {self.trainers}")
+        _require(self.servers >= 1, f"servers must be >= 1, got {self.servers}")
+        _require(self.timeout_s > 0, f"timeout must be > 0 s, got {self.timeout_s}")
+        _require(self.keep_cuts >= 1, f"keep_cuts must be >= 1, got {self.keep_cuts}")
+
+
+def parse_pace(text: str) -> Pace:
+    """Read a pace as written on the command line, e.g. ``async:push=4,pull=8``.
+
+    Raises:
+        UsageError: unknown pace or option, or a value out of range.
+    """
+    name, _, rest = text.partition(":")
+    options: dict[str, str] = {}
+    for item in filter(None, rest.split(",")):
+        key, equals, value = item.partition("=")
+        _require(bool(equals), f"pace {text!r}: expected option=value, got {item!r}")
+        options[key.strip()] = value.strip()
+    if name == "sync":
+        pace: Pace = Sync(reduce=options.pop("reduce", "mean"))  # type: ignore[arg-type]  # checked by Sync
+    elif name == "async":
+        pace = Async(
+            push_every=_whole(text, options.pop("push", "1")),
+            pull_every=_whole(text, options.pop("pull", "1")),
+        )
+    else:
+        raise UsageError(f"pace {text!r}: {name!r} is not one of sync, async")
+    _require(
+        not options, f"pace {text!r}: {name} has no option {', '.join(sorted(options))}"
+    )
+    return pace
+
+
+def _whole(text: str, value: str) -> int:
+    try:
+        return int(value)
+    except ValueError:
+        raise UsageError(f"pace {text!r}: expected a whole number, got {value!r}") from None

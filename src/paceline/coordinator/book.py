@@ -1,0 +1,214 @@
+"""The coordinator's open book: durable state, what need not survive, and this event.
+
+All decisions of the room read and write one `Book`. `Book.commit` is the only way to an
+outcome, `Book.reply` the only way to an answer; the service journals the first before it
+sends the second. A question that cannot be answered yet is parked: a new one of the same
+asker takes its place, and `PARK_S` later it is answered with the reason of the wait.
+
+Pure.
+"""
+
+from typing import NamedTuple, final
+
+from paceline.config import JobConfig, Sync
+from paceline.coordinator.cuts import ManifestOrder, OpenCut
+from paceline.coordinator.durable import Durable, restore
+from paceline.coordinator.members import Members
+from paceline.coordinator.outcomes import AnyOutcome, Outcome
+from paceline.coordinator.rounds import Rounds
+from paceline.coordinator.tasks import Deadlines, Progress
+from paceline.messages import (
+    AskLease,
+    MarkEntry,
+    MarksReport,
+    Message,
+    Save,
+    ServerReport,
+    SharePart,
+    Tick,
+)
+
+PARK_S = 1.0
+
+
+class Reply(NamedTuple):
+    """Effect: answer a question."""
+
+    ticket: int
+    message: Message
+
+
+class WriteManifest(NamedTuple):
+    """Effect: make a cut true; answered by the event `ManifestWritten`."""
+
+    order: ManifestOrder
+
+
+class Happened(NamedTuple):
+    """Effect: one line for the event log, beside those of the outcomes."""
+
+    event: str
+    fields: dict[str, object]
+
+
+Effect = Reply | WriteManifest | Happened
+
+
+class Parked(NamedTuple):
+    """A question that waits: who asked, what, and until when."""
+
+    ticket: int
+    role: str
+    message: Message
+    until_s: float
+
+
+@final
+class Book:
+    """State and running event of one coordinator."""
+
+    def __init__(self, config: JobConfig, durable: Durable, now: float) -> None:
+        """Open the book on a new or a restored state."""
+        self.config = config
+        self.durable = durable
+        self.now = now
+        self.members = Members(config.timeout_s)
+        self.rounds = Rounds()
+        self.progress = Progress()
+        self.deadlines = Deadlines()
+        self.open_cut: OpenCut | None = None
+        self.is_writing_manifest = False
+        self.last_cut_s = now
+        self.retry_cut_s = now
+        self.reports: dict[str, ServerReport] = {}  # {server id: its last report}
+        self.fences: dict[int, dict[str, tuple[MarkEntry, ...]]] = {}
+        self.marks: dict[str, MarksReport] = {}  # {server id: after a return}
+        self.asked_stage: dict[str, int] = {}  # {trainer id: the stage it is in}
+        self.trainer_records: dict[str, int] = {}  # {trainer id: records finished by it}
+        self.metrics: dict[str, float | None] = {}
+        self.to_replace: dict[str, int] = {}  # {server id: pid of its dead process}
+        self.leases: dict[int, Parked] = {}  # {incarnation: AskLease}
+        self.ticks: dict[tuple[int, int], Parked] = {}  # {(incarnation, part): Tick}
+        self.shares: dict[tuple[int, int], Parked] = {}  # {(incarnation, part): SharePart}
+        self.saves: dict[int, Parked] = {}  # {incarnation: Save}
+        self.save_cuts: dict[tuple[int, int], int] = {}  # {(incarnation, number): cut}
+        self.idle_servers: dict[str, Parked] = {}  # {server id: ServerReport}
+        self.is_finishing = False
+        self._outcomes: list[AnyOutcome] = []
+        self._effects: list[Effect] = []
+        for record in durable.queue.pending.values():
+            self.progress.begin(record.lease.key, record.lease.first)
+            self.start_clock(record.incarnation)
+
+    # ------------------------------------------------------------ this event
+
+    def commit(self, outcome: AnyOutcome) -> None:
+        """Decide an outcome: from here on it is so."""
+        assert isinstance(outcome, Outcome)
+        restore(outcome, self.durable)
+        self._outcomes.append(outcome)
+
+    def reply(self, ticket: int, message: Message) -> None:
+        """Answer a question, once this event's outcomes are durable."""
+        self._effects.append(Reply(ticket, message))
+
+    def effect(self, effect: Effect) -> None:
+        """Order something of the service."""
+        self._effects.append(effect)
+
+    def num_outcomes(self) -> int:
+        """Outcomes of this event so far."""
+        return len(self._outcomes)
+
+    def take(self) -> tuple[list[AnyOutcome], list[Effect]]:
+        """Outcomes and effects of this event, in order."""
+        taken = self._outcomes, self._effects
+        self._outcomes, self._effects = [], []
+        return taken
+
+    # ------------------------------------------------------------ parking
+
+    def park_lease(self, ticket: int, role: str, ask: AskLease) -> None:
+        """Let a trainer wait for work."""
+        self.leases[ask.incarnation] = self._parked(ticket, role, ask)
+
+    def park_tick(self, ticket: int, role: str, tick: Tick) -> None:
+        """Let a trainer wait for its round."""
+        self.ticks[tick.incarnation, tick.part] = self._parked(ticket, role, tick)
+
+    def park_share(self, ticket: int, role: str, share: SharePart) -> None:
+        """Let a trainer wait for a part."""
+        key = (share.incarnation, share.spec.part)
+        self.shares[key] = self._parked(ticket, role, share)
+
+    def park_save(self, ticket: int, role: str, save: Save) -> None:
+        """Let a trainer wait for a cut."""
+        self.saves[save.incarnation] = self._parked(ticket, role, save)
+
+    def park_report(self, ticket: int, report: ServerReport) -> None:
+        """Let a server wait for orders."""
+        self.idle_servers[report.server] = self._parked(ticket, report.server, report)
+
+    def unpark(self, incarnation: int) -> None:
+        """A trainer is gone: nobody waits for these answers."""
+        self.leases.pop(incarnation, None)
+        self.saves.pop(incarnation, None)
+        for waiting in (self.ticks, self.shares):
+            for key in [key for key in waiting if key[0] == incarnation]:
+                del waiting[key]
+        for save in [key for key in self.save_cuts if key[0] == incarnation]:
+            del self.save_cuts[save]
+
+    def _parked(self, ticket: int, role: str, message: Message) -> Parked:
+        return Parked(ticket, role, message, self.now + PARK_S)
+
+    # ------------------------------------------------------------ often asked
+
+    def servers_ready(self) -> bool:
+        """Whether all servers of the job are members, on this timeline, and ready."""
+        live = self.durable.servers
+        return len(live) == self.config.servers and all(
+            (report := self.reports.get(server)) is not None
+            and report.incarnation == incarnation
+            and report.timeline == self.durable.timeline
+            and report.ready
+            for server, incarnation in live.items()
+        )
+
+    def sync_parts(self) -> list[int]:
+        """Parts that are updated in rounds."""
+        parts = self.durable.parts
+        return [p for p, r in sorted(parts.items()) if isinstance(r.plan.spec.pace, Sync)]
+
+    def ready_parts(self) -> tuple[int, ...]:
+        """Parts whose values all servers hold."""
+        return tuple(p for p, r in sorted(self.durable.parts.items()) if r.is_ready)
+
+    def start_clock(self, incarnation: int) -> None:
+        """A lease holder goes on; its time runs from now."""
+        spec = self.durable.stage_spec()
+        pending = self.durable.queue.pending
+        held = [task for task, r in pending.items() if r.incarnation == incarnation]
+        if spec is None or not held:
+            self.deadlines.pause(incarnation)
+            return
+        records = sum(spec.task_records(task) for task in held)
+        self.deadlines.start(incarnation, records, self.now)
+
+    def wait_reason(self) -> str | None:
+        """Why no lease at all can be granted now; None if one could be."""
+        state = self.durable
+        if state.broken is not None:
+            return f"the job has failed: {state.broken}"
+        if len(state.servers) < self.config.servers:
+            missing = self.config.servers - len(state.servers)
+            return f"{missing} of {self.config.servers} servers are not there yet"
+        if state.is_returning or not self.servers_ready():
+            return f"servers return to cut {state.cut.cut if state.cut else 0}"
+        if not all(record.is_ready for record in state.parts.values()):
+            return "a shared part has no values yet"
+        if state.cut is None or set(state.cut.parts) != set(state.parts):
+            return "the first cut is being taken"
+        if state.stage_spec() is None:
+            return f"no trainer has told the data of stage {state.queue.stage}"
+        return None

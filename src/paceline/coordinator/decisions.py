@@ -1,0 +1,287 @@
+"""What follows from how things stand, looked at after every event.
+
+Rounds close, epochs and stages end, cuts begin and are committed, parts are planned,
+leases are granted, waits end. Each function looks at one of these; `look_again` repeats
+them until none decides anything more.
+
+Pure.
+"""
+
+from typing import TypeVar
+
+from paceline.coordinator.book import Book, Parked, WriteManifest
+from paceline.coordinator.cuts import OpenCut
+from paceline.coordinator.durable import PartRecord
+from paceline.coordinator.grants import grant
+from paceline.coordinator.losses import settle
+from paceline.coordinator.outcomes import (
+    CutBegun,
+    CutCommitted,
+    EpochEnded,
+    JobBroken,
+    PartPlanned,
+    UploadGranted,
+)
+from paceline.coordinator.placement import plan_part
+from paceline.coordinator.reports import answer_servers
+from paceline.coordinator.requests import reply_ticked, ticked
+from paceline.coordinator.tasks import is_epoch_over, is_last_epoch
+from paceline.messages import (
+    AskLease,
+    Granted,
+    PartAnswer,
+    Save,
+    Saved,
+    SharePart,
+    StageOver,
+    Tick,
+    Waiting,
+)
+
+_Key = TypeVar("_Key")
+
+
+def look_again(book: Book) -> None:
+    """Decide all that can be decided now."""
+    before = -1
+    while before != book.num_outcomes():
+        before = book.num_outcomes()
+        settle(book)
+        _look_at_parts(book)
+        _look_at_cut(book)
+        if book.open_cut is None:
+            _look_at_rounds(book)
+        _look_at_epoch(book)
+        _look_at_leases(book)
+        _look_at_saves(book)
+    answer_servers(book)
+
+
+def end_waits(book: Book) -> None:
+    """Answer every question that has been parked for its time with the reason."""
+    _end_waits(book, book.leases)
+    _end_waits(book, book.ticks)
+    _end_waits(book, book.shares)
+    _end_waits(book, book.saves)
+
+
+def _end_waits(book: Book, parked_by_key: dict[_Key, Parked]) -> None:
+    for key, parked in list(parked_by_key.items()):
+        if parked.until_s <= book.now:
+            del parked_by_key[key]
+            book.reply(parked.ticket, Waiting(reason=wait_reason(book, parked)))
+
+
+def wait_reason(book: Book, parked: Parked) -> str:
+    """What a parked question waits for."""
+    message = parked.message
+    if isinstance(message, Tick):
+        if book.open_cut is not None:
+            return f"cut {book.open_cut.cut} is being taken"
+        missing = book.rounds.missing(message.part, book.durable)
+        return f"round {message.round} waits for {', '.join(missing)}"
+    if isinstance(message, Save) or (isinstance(message, AskLease) and book.open_cut):
+        servers = book.open_cut.missing() if book.open_cut else []
+        return f"a cut is being taken by {', '.join(servers) or 'the coordinator'}"
+    if isinstance(message, SharePart):
+        return book.wait_reason() or f"part {message.spec.part} has no values yet"
+    return book.wait_reason() or _why_no_lease(book)
+
+
+def _why_no_lease(book: Book) -> str:
+    state = book.durable
+    if not state.has_started:
+        here, wanted = len(book.leases), book.config.trainers
+        return f"{here} of {wanted} trainers have asked for work"
+    if state.settling:
+        return "servers fence a lost trainer"
+    holders = sorted({record.trainer for record in state.queue.pending.values()})
+    return f"the epoch's last tasks are with {', '.join(holders) or 'nobody'}"
+
+
+def _look_at_parts(book: Book) -> None:
+    state = book.durable
+    for (incarnation, part), parked in list(book.shares.items()):
+        message = parked.message
+        assert isinstance(message, SharePart)
+        record = state.parts.get(part)
+        if record is None:
+            if not book.servers_ready() or state.is_returning:
+                continue
+            book.commit(PartPlanned(plan_part(message.spec, state, book.config)))
+            record = state.parts[part]
+        is_created = _is_created(book, part)
+        may_upload = is_created and record.uploader == 0 and not state.settling
+        if not record.is_ready and may_upload:
+            book.commit(UploadGranted(part, incarnation))
+        if record.is_ready or (is_created and record.uploader == incarnation):
+            _answer_share(book, incarnation, part, record)
+
+
+def _answer_share(book: Book, incarnation: int, part: int, record: PartRecord) -> None:
+    parked = book.shares.pop((incarnation, part))
+    answer = PartAnswer(plan=record.plan, upload=not record.is_ready)
+    book.reply(parked.ticket, answer)
+
+
+def _is_created(book: Book, part: int) -> bool:
+    return book.servers_ready() and all(part in r.parts for r in book.reports.values())
+
+
+def _look_at_rounds(book: Book) -> None:
+    for part in book.sync_parts():
+        committed = book.rounds.decide_round(part, book.durable)
+        if committed is None:
+            continue
+        book.commit(committed)
+        waiting = []
+        for contribution in committed.contributions:
+            parked = book.ticks.pop((contribution.incarnation, part), None)
+            if parked is not None:
+                assert isinstance(parked.message, Tick)
+                ticked(book, parked.message)
+                waiting.append(parked)
+        for parked in waiting:  # every task is closed before the first lease is granted
+            assert isinstance(parked.message, Tick)
+            reply_ticked(book, parked.role, parked.ticket, parked.message)
+
+
+def _look_at_epoch(book: Book) -> None:
+    state = book.durable
+    if not is_epoch_over(state) or is_last_epoch(state) or state.stopped is not None:
+        return
+    if len(state.queue.failed) == _num_tasks(book):
+        reason = f"all tasks of epoch {state.queue.epoch} failed"
+        if state.broken is None:
+            book.commit(JobBroken(reason))
+        return
+    book.commit(EpochEnded(state.queue.stage, state.queue.epoch))
+
+
+def _num_tasks(book: Book) -> int:
+    spec = book.durable.stage_spec()
+    return spec.num_tasks() if spec is not None else 0
+
+
+def _is_stage_over(book: Book) -> bool:
+    """Whether the stage has nothing more to do, or nobody is left to do it."""
+    state = book.durable
+    if state.stage_spec() is None or state.queue.pending or state.settling:
+        return False
+    if state.is_returning:
+        return False
+    if is_epoch_over(state) and is_last_epoch(state):
+        return True
+    if not state.has_started:
+        return False
+    if state.stopped is not None:
+        return state.queue.next_fresh > 0 or state.queue.epoch > 0
+    stages = [book.asked_stage.get(trainer, -1) for trainer in state.trainers]
+    return bool(stages) and min(stages) > state.queue.stage
+
+
+def _look_at_cut(book: Book) -> None:
+    cut = book.open_cut
+    if cut is not None:
+        if not cut.missing() and not book.is_writing_manifest:
+            book.is_writing_manifest = True
+            book.effect(WriteManifest(cut.manifest()))
+        return
+    state = book.durable
+    if not book.servers_ready() or state.is_returning or book.now < book.retry_cut_s:
+        return
+    if not state.parts or not all(record.is_ready for record in state.parts.values()):
+        return
+    ends_stage = _is_stage_over(book)
+    if ends_stage or _wants_cut(book):
+        book.commit(CutBegun(state.next_cut))
+        book.open_cut = OpenCut(state.next_cut - 1, state, ends_stage=ends_stage)
+        for incarnation, parked in book.saves.items():
+            assert isinstance(parked.message, Save)
+            key = (incarnation, parked.message.number)
+            book.save_cuts.setdefault(key, state.next_cut - 1)
+
+
+def _wants_cut(book: Book) -> bool:
+    state = book.durable
+    if state.cut is None or set(state.cut.parts) != set(state.parts):
+        return bool(book.leases)  # the first lease waits for it
+    if any(_save_key(book, inc) not in book.save_cuts for inc in book.saves):
+        return True
+    every_s = book.config.cut_every_s
+    is_due = every_s > 0 and book.now - book.last_cut_s >= every_s
+    return is_due and bool(state.queue.pending)
+
+
+def _save_key(book: Book, incarnation: int) -> tuple[int, int]:
+    message = book.saves[incarnation].message
+    assert isinstance(message, Save)
+    return incarnation, message.number
+
+
+def commit_cut(book: Book, cut: int, error: str | None) -> None:
+    """The manifest of a cut is written, or could not be."""
+    book.is_writing_manifest = False
+    opened = book.open_cut
+    if opened is None or opened.cut != cut:
+        return
+    book.open_cut = None
+    if error is not None:
+        book.retry_cut_s = book.now + 1.0
+        return
+    book.last_cut_s = book.now
+    order = opened.manifest()
+    book.commit(
+        CutCommitted(
+            cut,
+            opened.timeline,
+            opened.folder,
+            order.queue,
+            order.rounds,
+            order.files,
+            tuple(plan.spec.part for plan in order.plans),
+            opened.ends_stage,
+        )
+    )
+    if opened.ends_stage:
+        book.progress.clear()
+
+
+def _look_at_leases(book: Book) -> None:
+    state = book.durable
+    for incarnation, parked in sorted(book.leases.items(), key=lambda item: item[1].role):
+        message = parked.message
+        assert isinstance(message, AskLease)
+        if message.stage < state.queue.stage or _is_stopped_before(book, message.stage):
+            book.leases.pop(incarnation)
+            book.reply(parked.ticket, StageOver(stopped=state.stopped))
+            continue
+        if message.stage > state.queue.stage:
+            continue
+        held = {token for token, _ in message.held}
+        lease = next(
+            (
+                record.lease
+                for record in state.queue.pending.values()
+                if record.incarnation == incarnation and record.lease.token not in held
+            ),
+            None,
+        ) or grant(book, parked.role, incarnation)
+        if lease is not None:
+            book.leases.pop(incarnation)
+            book.reply(parked.ticket, Granted(lease=lease))
+
+
+def _is_stopped_before(book: Book, stage: int) -> bool:
+    state = book.durable
+    is_untouched = state.queue.next_fresh == 0 and state.queue.epoch == 0
+    return state.stopped is not None and stage == state.queue.stage and is_untouched
+
+
+def _look_at_saves(book: Book) -> None:
+    state = book.durable
+    for incarnation, parked in list(book.saves.items()):
+        cut = book.save_cuts.get(_save_key(book, incarnation))
+        if cut is not None and state.cut is not None and state.cut.cut >= cut:
+            del book.saves[incarnation]
+            book.reply(parked.ticket, Saved(cut=state.cut.cut))

@@ -1,0 +1,375 @@
+"""The state that survives, and `restore`: the only place that changes it.
+
+Live code and recovery call the same `restore(state, outcome)`, so that a restarted
+coordinator is the same coordinator; a compacted journal begins with the whole state.
+
+The queue of an epoch is kept small whatever its length: tasks are leased in the order
+of their numbers, so that ``todo`` is a few returned tasks and everything from
+``next_fresh`` on, and ``done`` is everything below ``done_below`` and a few above.
+
+Pure.
+"""
+
+from functools import singledispatch
+from typing import final
+
+import msgspec
+
+from paceline.coordinator import outcomes as o
+from paceline.ids import TaskKey
+from paceline.messages import FileEntry, Lease, PartPlan, StageSpec
+
+
+@final
+class LeaseRecord(msgspec.Struct):
+    """A granted lease and its holder."""
+
+    lease: Lease
+    trainer: str
+    incarnation: int
+
+
+@final
+class Queue(msgspec.Struct):
+    """The tasks of the current epoch. What a cut copies and a return brings back."""
+
+    stage: int = 0
+    epoch: int = 0
+    next_fresh: int = 0
+    returned: list[int] = []
+    pending: dict[int, LeaseRecord] = {}  # {task: its lease}
+    done_below: int = 0
+    done_above: set[int] = set()
+    failed: set[int] = set()
+    failures: dict[int, int] = {}  # {task: explicit failures in this epoch}
+    timeouts: dict[int, int] = {}  # {task: expired leases in this epoch}
+    epochs_done: int = 0
+    tasks_done: int = 0
+    tasks_failed: int = 0
+    records: int = 0
+
+    def is_done(self, task: int) -> bool:
+        """Whether a task of this epoch is done or given up."""
+        return task < self.done_below or task in self.done_above or task in self.failed
+
+    def num_done(self) -> int:
+        """Tasks of this epoch that are done, those given up not counted."""
+        below = sum(1 for task in self.failed if task < self.done_below)
+        return self.done_below - below + len(self.done_above)
+
+    def close(self, task: int) -> None:
+        """Count a task among those that are over in this epoch."""
+        self.pending.pop(task, None)
+        if task in self.returned:
+            self.returned.remove(task)
+        if task not in self.failed:
+            self.done_above.add(task)
+        while self.done_below in self.done_above or self.done_below in self.failed:
+            self.done_above.discard(self.done_below)
+            self.done_below += 1
+
+    def put_back(self, task: int) -> None:
+        """Put a task at the front of ``todo``, in the original order."""
+        self.pending.pop(task, None)
+        if task not in self.returned:
+            self.returned = sorted([*self.returned, task])
+
+    def next_epoch(self) -> None:
+        """Begin the next epoch; given-up tasks come back with fresh counters."""
+        self.epoch += 1
+        self.epochs_done += 1
+        self._clear()
+
+    def next_stage(self) -> None:
+        """Begin the next stage."""
+        self.stage += 1
+        self.epoch = 0
+        self._clear()
+
+    def reopen(self) -> None:
+        """Put every task that was being worked on back to ``todo``."""
+        self.pending = {}
+        open_tasks = range(self.done_below, self.next_fresh)
+        self.returned = [task for task in open_tasks if not self.is_done(task)]
+
+    def _clear(self) -> None:
+        self.next_fresh = self.done_below = 0
+        self.returned = []
+        self.pending = {}
+        self.done_above = set()
+        self.failed = set()
+        self.failures = {}
+        self.timeouts = {}
+
+
+@final
+class PartRecord(msgspec.Struct):
+    """A shared part; ``recent`` are the last rounds, kept until servers have them."""
+
+    plan: PartPlan
+    uploader: int = 0  # incarnation that sends the initial values
+    is_ready: bool = False
+    round: int = 0
+    recent: list[o.RoundCommitted] = []
+
+
+@final
+class CutRecord(msgspec.Struct):
+    """The last committed cut."""
+
+    cut: int
+    timeline: int
+    folder: str
+    queue: bytes
+    rounds: dict[int, int]
+    files: dict[str, tuple[FileEntry, ...]]  # {server id: its files}
+    parts: tuple[int, ...]
+
+
+@final
+class Durable(msgspec.Struct):
+    """All that a restarted coordinator knows."""
+
+    next_incarnation: int = 1
+    next_token: int = 1
+    next_cut: int = 0
+    generation: int = 0
+    timeline: int = 0
+    trainers: dict[str, int] = {}  # {trainer id: live incarnation}
+    servers: dict[str, int] = {}  # {server id: live incarnation}
+    left: set[str] = set()  # trainers that went cleanly
+    has_started: bool = False
+    parts: dict[int, PartRecord] = {}
+    stages: dict[int, StageSpec] = {}
+    queue: Queue = msgspec.field(default_factory=Queue)
+    settling: dict[int, tuple[TaskKey, ...]] = {}  # {lost incarnation: its tasks}
+    resumes: dict[TaskKey, o.Resume] = {}
+    is_returning: bool = False
+    cut: CutRecord | None = None
+    once: dict[str, str] = {}  # {name: trainer id}
+    stopped: str | None = None
+    broken: str | None = None
+
+    def incarnations(self) -> dict[int, str]:
+        """Live incarnations and whose they are."""
+        members = [*self.trainers.items(), *self.servers.items()]
+        return {incarnation: role for role, incarnation in members}
+
+    def stage_spec(self) -> StageSpec | None:
+        """The data of the current stage, once a trainer has told it."""
+        return self.stages.get(self.queue.stage)
+
+    def committed_rounds(self) -> dict[int, int]:
+        """{part: last committed round}."""
+        return {part: record.round for part, record in self.parts.items()}
+
+
+KEPT_ROUNDS = 2  # a contributor to round r has pulled round r - 1 from every server
+
+
+def encode_queue(queue: Queue) -> bytes:
+    """The copy of the queue that lies in a cut."""
+    return msgspec.msgpack.encode(queue)
+
+
+def decode_queue(data: bytes) -> Queue:
+    """Read what `encode_queue` wrote."""
+    return msgspec.msgpack.decode(data, type=Queue)
+
+
+@singledispatch
+def restore(outcome: o.Outcome, state: Durable) -> None:
+    """Change the state as an outcome says.
+
+    Raises:
+        TypeError: the outcome is of no known kind.
+    """
+    raise TypeError(f"no way to restore {outcome!r} on {type(state).__name__}")
+
+
+@restore.register
+def _(outcome: o.TrainerJoined, state: Durable) -> None:
+    state.trainers[outcome.trainer] = outcome.incarnation
+    state.left.discard(outcome.trainer)
+    state.next_incarnation = outcome.incarnation + 1
+    state.generation += 1
+
+
+@restore.register
+def _(outcome: o.ServerJoined, state: Durable) -> None:
+    state.servers[outcome.server] = outcome.incarnation
+    state.next_incarnation = outcome.incarnation + 1
+    state.generation += 1
+
+
+@restore.register
+def _(outcome: o.TrainerLost, state: Durable) -> None:
+    state.trainers.pop(outcome.trainer, None)
+    state.generation += 1
+    queue = state.queue
+    held = sorted(
+        task for task, r in queue.pending.items() if r.incarnation == outcome.incarnation
+    )
+    uploads = [p for p in state.parts.values() if p.uploader == outcome.incarnation]
+    for part in uploads:
+        part.uploader = 0
+    if held or uploads:  # something of it may still be on its way to a server
+        state.settling[outcome.incarnation] = tuple(
+            queue.pending.pop(task).lease.key for task in held
+        )
+    if outcome.kind == "expired":
+        for task in held:
+            queue.timeouts[task] = queue.timeouts.get(task, 0) + 1
+
+
+@restore.register
+def _(outcome: o.TrainerLeft, state: Durable) -> None:
+    state.trainers.pop(outcome.trainer, None)
+    state.left.add(outcome.trainer)
+    state.generation += 1
+
+
+@restore.register
+def _(outcome: o.PartPlanned, state: Durable) -> None:
+    state.parts[outcome.plan.spec.part] = PartRecord(outcome.plan)
+
+
+@restore.register
+def _(outcome: o.UploadGranted, state: Durable) -> None:
+    state.parts[outcome.part].uploader = outcome.incarnation
+
+
+@restore.register
+def _(outcome: o.PartReady, state: Durable) -> None:
+    state.parts[outcome.part].is_ready = True
+    state.parts[outcome.part].uploader = 0
+
+
+@restore.register
+def _(outcome: o.StageRegistered, state: Durable) -> None:
+    state.stages[outcome.spec.stage] = outcome.spec
+
+
+@restore.register
+def _(outcome: o.LeaseGranted, state: Durable) -> None:
+    lease, queue = outcome.lease, state.queue
+    task = lease.key.task
+    state.has_started = True
+    state.next_token = lease.token + 1
+    if task in queue.returned:
+        queue.returned.remove(task)
+    else:
+        queue.next_fresh = task + 1
+    queue.pending[task] = LeaseRecord(lease, outcome.trainer, outcome.incarnation)
+
+
+@restore.register
+def _(outcome: o.TaskDone, state: Durable) -> None:
+    queue = state.queue
+    queue.next_fresh = max(queue.next_fresh, outcome.key.task + 1)
+    queue.close(outcome.key.task)
+    queue.tasks_done += 1
+    queue.records += outcome.records
+    state.resumes.pop(outcome.key, None)
+
+
+@restore.register
+def _(outcome: o.TaskReturned, state: Durable) -> None:
+    task = outcome.key.task
+    state.queue.put_back(task)
+    state.resumes[outcome.key] = o.Resume(outcome.key, outcome.first, outcome.edges)
+    if outcome.failed:
+        failures = state.queue.failures
+        failures[task] = failures.get(task, 0) + 1
+
+
+@restore.register
+def _(outcome: o.TaskFailed, state: Durable) -> None:
+    queue = state.queue
+    queue.failed.add(outcome.key.task)
+    queue.close(outcome.key.task)
+    queue.tasks_failed += 1
+    queue.records += outcome.records
+
+
+@restore.register
+def _(outcome: o.MarksSettled, state: Durable) -> None:
+    for key in state.settling.pop(outcome.incarnation, ()):
+        state.queue.put_back(key.task)
+    for resume in outcome.resumes:
+        state.resumes[resume.key] = resume
+
+
+@restore.register
+def _(outcome: o.EpochEnded, state: Durable) -> None:
+    state.queue.next_epoch()
+    now = (outcome.stage, outcome.epoch)
+    state.resumes = {k: r for k, r in state.resumes.items() if (k.stage, k.epoch) > now}
+
+
+@restore.register
+def _(outcome: o.RoundCommitted, state: Durable) -> None:
+    part = state.parts[outcome.part]
+    part.round = outcome.round
+    part.recent = [*part.recent, outcome][-KEPT_ROUNDS:]
+
+
+@restore.register
+def _(outcome: o.CutBegun, state: Durable) -> None:
+    state.next_cut = outcome.cut + 1
+
+
+@restore.register
+def _(outcome: o.CutCommitted, state: Durable) -> None:
+    state.cut = CutRecord(
+        outcome.cut,
+        outcome.timeline,
+        outcome.folder,
+        outcome.queue,
+        outcome.rounds,
+        outcome.files,
+        outcome.parts,
+    )
+    if outcome.ends_stage:
+        state.queue = decode_queue(outcome.queue)
+        state.resumes = {}
+
+
+@restore.register
+def _(outcome: o.ServerLost, state: Durable) -> None:
+    state.servers.pop(outcome.server, None)
+    state.generation += 1
+    state.timeline = outcome.timeline
+    state.settling = {}
+    state.resumes = {}
+    state.is_returning = True
+    cut = state.cut
+    state.queue = decode_queue(cut.queue) if cut is not None else Queue()
+    state.queue.reopen()
+    rounds = cut.rounds if cut is not None else {}
+    state.parts = {
+        part: PartRecord(record.plan, is_ready=True, round=rounds.get(part, 0))
+        for part, record in state.parts.items()
+        if cut is not None and part in cut.parts
+    }
+
+
+@restore.register
+def _(outcome: o.MarksRestored, state: Durable) -> None:
+    state.is_returning = False
+    state.resumes = {resume.key: resume for resume in outcome.resumes}
+
+
+@restore.register
+def _(outcome: o.OnceClaimed, state: Durable) -> None:
+    state.once[outcome.name] = outcome.trainer
+
+
+@restore.register
+def _(outcome: o.StopRequested, state: Durable) -> None:
+    state.stopped = outcome.reason
+
+
+@restore.register
+def _(outcome: o.JobBroken, state: Durable) -> None:
+    state.broken = outcome.reason

@@ -1,0 +1,71 @@
+"""Granting leases, and closing tasks whose batches are all acknowledged.
+
+A lease is granted only when all servers stand on this timeline, every shared part has
+its values and lies in a committed cut, and, for the first one of the job, as many
+trainers have asked as the user wants.
+
+Pure.
+"""
+
+from paceline.coordinator.book import Book
+from paceline.coordinator.outcomes import LeaseGranted, TaskDone, TaskFailed
+from paceline.coordinator.tasks import pick_task
+from paceline.ids import TaskKey
+from paceline.messages import Lease
+
+MAX_LEASES = 16  # of one trainer: accumulation over tasks holds several
+
+
+def grant(book: Book, trainer: str, incarnation: int) -> Lease | None:
+    """Lease the next task to a trainer; None if there is none now."""
+    state, spec = book.durable, book.durable.stage_spec()
+    if spec is None or not may_grant(book):
+        return None
+    if book.asked_stage.get(trainer, state.queue.stage) != state.queue.stage:
+        return None
+    held = sum(r.incarnation == incarnation for r in state.queue.pending.values())
+    if held >= MAX_LEASES:
+        return None
+    while (pick := pick_task(state)) is not None:
+        key, first = pick.key, pick.resume.first
+        failures = state.queue.failures.get(key.task, 0)
+        timeouts = state.queue.timeouts.get(key.task, 0)
+        if first >= spec.num_batches(key.task):
+            book.commit(TaskDone(key, spec.task_records(key.task)))
+        elif max(failures, timeouts) >= book.config.max_task_failures:
+            records = spec.batch_records(key.task, 0, first - 1) if first else 0
+            reason = f"{failures} failures and {timeouts} time-outs in this epoch"
+            book.commit(TaskFailed(key, records, reason))
+        else:
+            rounds = {part: state.parts[part].round + 1 for part in book.sync_parts()}
+            lease = Lease(state.next_token, key, first, pick.resume.edges, rounds)
+            book.commit(LeaseGranted(lease, trainer, incarnation))
+            book.progress.begin(key, first)
+            book.start_clock(incarnation)
+            return lease
+    return None
+
+
+def may_grant(book: Book) -> bool:
+    """Whether leases can be granted at all now."""
+    state = book.durable
+    if state.stopped is not None or book.wait_reason() is not None:
+        return False
+    return state.has_started or len(book.leases) >= book.config.trainers
+
+
+def finish_if_done(book: Book, key: TaskKey) -> None:
+    """Close a pending task whose batches are all acknowledged in every part."""
+    spec = book.durable.stage_spec()
+    assert spec is not None
+    last = book.progress.last_acked(key, book.ready_parts())
+    if is_pending(book, key) and last == spec.num_batches(key.task) - 1:
+        book.commit(TaskDone(key, spec.task_records(key.task)))
+        book.progress.forget(key)
+
+
+def is_pending(book: Book, key: TaskKey) -> bool:
+    """Whether somebody works on a task right now."""
+    queue = book.durable.queue
+    is_current = (key.stage, key.epoch) == (queue.stage, queue.epoch)
+    return is_current and key.task in queue.pending

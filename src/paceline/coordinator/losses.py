@@ -1,0 +1,101 @@
+"""Losing members: what a death means for the job.
+
+A lost trainer's tasks wait until every server has fenced it; a lost server brings all
+servers and the queue back to the last cut, on a new timeline.
+
+Pure.
+"""
+
+from paceline.coordinator.book import Book
+from paceline.coordinator.members import Loss
+from paceline.coordinator.outcomes import (
+    MarksRestored,
+    MarksSettled,
+    Resume,
+    ServerLost,
+    TrainerLost,
+)
+from paceline.coordinator.recovery import decide_resumes, join_marks
+from paceline.messages import Exited
+
+
+def lose(book: Book, loss: Loss) -> None:
+    """A member is dead to the job."""
+    state = book.durable
+    role = state.incarnations().get(loss.incarnation)
+    if role is None or book.is_finishing:
+        return
+    if role in state.trainers:
+        _lose_trainer(book, role, loss)
+    else:
+        _lose_server(book, role, loss)
+
+
+def exited(book: Book, report: Exited) -> None:
+    """The launcher saw a process end."""
+    for incarnation in book.members.with_pid(report.pid):
+        if book.durable.incarnations().get(incarnation) == report.role:
+            how = f"signal {-report.code}" if report.code < 0 else f"code {report.code}"
+            lose(book, Loss(incarnation, "exited", f"{report.role} ended with {how}"))
+
+
+def look_for_losses(book: Book) -> None:
+    """Members that closed, fell silent, or hold a lease without progress."""
+    for loss in book.members.losses(book.durable.incarnations(), book.now):
+        lose(book, loss)
+    for incarnation in book.deadlines.expired(book.now):
+        reason = "no batch of its lease was acknowledged in time"
+        lose(book, Loss(incarnation, "expired", reason))
+
+
+def settle(book: Book) -> None:
+    """Lease a lost trainer's tasks again, or go on after a return, when all reported."""
+    state = book.durable
+    for incarnation, keys in sorted(state.settling.items()):
+        reports = book.fences.get(incarnation, {})
+        if set(reports) >= set(state.servers) and len(state.servers) == book.config.servers:
+            resumes = decide_resumes(keys, join_marks(keys, reports.values()))
+            book.commit(MarksSettled(incarnation, resumes))
+            book.fences.pop(incarnation, None)
+    if (
+        state.is_returning
+        and book.servers_ready()
+        and set(book.marks) >= set(state.servers)
+    ):
+        book.commit(MarksRestored(state.timeline, _restored_resumes(book)))
+
+
+def _restored_resumes(book: Book) -> tuple[Resume, ...]:
+    reports = [report.marks for report in book.marks.values() if report.has_slots]
+    keys = {entry.key for report in reports for entry in report}
+    return decide_resumes(keys, join_marks(keys, reports))
+
+
+def _lose_trainer(book: Book, trainer: str, loss: Loss) -> None:
+    for record in book.durable.queue.pending.values():
+        if record.incarnation == loss.incarnation:
+            book.progress.forget(record.lease.key)
+    book.commit(TrainerLost(trainer, loss.incarnation, loss.kind, loss.reason))
+    book.rounds.drop(trainer)
+    book.deadlines.pause(loss.incarnation)
+    book.asked_stage.pop(trainer, None)
+    book.unpark(loss.incarnation)
+    book.members.forget(loss.incarnation)
+
+
+def _lose_server(book: Book, server: str, loss: Loss) -> None:
+    info = book.members.info(loss.incarnation)
+    if info is not None and loss.kind != "replaced":
+        book.to_replace[server] = info.pid
+    for incarnation in book.durable.trainers.values():
+        book.deadlines.pause(incarnation)
+    timeline = book.durable.timeline + 1
+    book.commit(ServerLost(server, loss.incarnation, loss.kind, loss.reason, timeline))
+    book.rounds.clear()
+    book.progress.clear()
+    book.fences.clear()
+    book.marks.clear()
+    book.open_cut = None
+    book.reports.pop(server, None)
+    book.members.forget(loss.incarnation)
+    book.idle_servers.pop(server, None)

@@ -1,0 +1,99 @@
+"""What a server does next, from the coordinator's state and the server's report.
+
+Level-triggered: orders are computed anew for every report, so losing, repeating or
+delaying reports and orders changes nothing. The order of the list matters: rounds are
+committed before an incarnation that contributed to them is fenced, and before a
+snapshot at those rounds.
+
+Pure.
+"""
+
+from collections.abc import Container
+
+from paceline.coordinator.cuts import OpenCut
+from paceline.coordinator.durable import CutRecord, Durable, decode_queue
+from paceline.messages import (
+    CommitRound,
+    CreatePart,
+    Fence,
+    Forget,
+    Order,
+    Restore,
+    SendMarks,
+    ServerReport,
+    Snapshot,
+)
+
+
+def plan_restore(state: Durable) -> Restore:
+    """The order that brings a server to the last cut on the current timeline."""
+    cut = state.cut
+    if cut is None:
+        return Restore(
+            timeline=state.timeline, cut=0, folder=None, plans=(), files=(), rounds={}
+        )
+    return Restore(
+        timeline=state.timeline,
+        cut=cut.cut,
+        folder=cut.folder,
+        plans=tuple(state.parts[part].plan for part in cut.parts),
+        files=tuple(entry for entries in cut.files.values() for entry in entries),
+        rounds=cut.rounds,
+    )
+
+
+def plan_orders(
+    state: Durable,
+    report: ServerReport,
+    *,
+    open_cut: OpenCut | None,
+    fenced: Container[int],
+    has_marks: bool,
+) -> tuple[Order, ...]:
+    """Orders for the server that sent ``report``.
+
+    Args:
+        state: the durable state.
+        report: how the server stands.
+        open_cut: the cut being taken, if any.
+        fenced: lost incarnations that this server has reported as fenced.
+        has_marks: whether this server has sent its marks after the last return.
+    """
+    if report.timeline != state.timeline:
+        return (plan_restore(state),)
+    if not report.ready:
+        return ()
+    orders: list[Order] = []
+    for part, record in sorted(state.parts.items()):
+        if part not in report.parts:
+            orders.append(CreatePart(plan=record.plan))
+        applied = report.parts[part].applied_round if part in report.parts else 0
+        orders.extend(
+            CommitRound(part=part, round=r.round, contributions=r.contributions)
+            for r in record.recent
+            if r.round > applied
+        )
+    if state.is_returning and not has_marks:
+        orders.append(SendMarks())
+    rounds = state.committed_rounds()
+    orders.extend(
+        Fence(incarnation=incarnation, keys=keys, rounds=rounds)
+        for incarnation, keys in sorted(state.settling.items())
+        if incarnation not in fenced
+    )
+    if open_cut is not None and open_cut.awaits(report.server):
+        orders.append(
+            Snapshot(cut=open_cut.cut, folder=open_cut.folder, rounds=open_cut.rounds)
+        )
+    if state.cut is not None and report.forgotten_cut < state.cut.cut:
+        orders.append(plan_forget(state.cut))
+    return tuple(orders)
+
+
+def plan_forget(cut: CutRecord) -> Forget:
+    """The marks that a committed cut makes superfluous."""
+    queue = decode_queue(cut.queue)
+    done = {*range(queue.done_below), *queue.done_above} - queue.failed
+    return Forget(
+        cut=cut.cut, stage=queue.stage, epoch=queue.epoch, tasks=tuple(sorted(done))
+    )

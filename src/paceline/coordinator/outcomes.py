@@ -1,0 +1,223 @@
+"""What can happen to the durable state: the lines of the journal.
+
+An outcome says what was decided, never what was asked for; replaying outcomes decides
+nothing. What can be asked for anew (ticks, heartbeats, progress) has no outcome.
+
+Pure.
+"""
+
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from paceline.ids import TaskKey
+from paceline.messages import Contribution, FileEntry, Lease, PartPlan, StageSpec
+
+
+class Outcome(msgspec.Struct, frozen=True, tag=True):
+    """Base of all outcomes: frozen, tagged by its own name."""
+
+
+class TrainerJoined(Outcome, frozen=True):
+    """A trainer is a member under a new incarnation."""
+
+    trainer: str
+    incarnation: int
+
+
+class ServerJoined(Outcome, frozen=True):
+    """A server is a member under a new incarnation."""
+
+    server: str
+    incarnation: int
+
+
+LossKind = Literal["exited", "disconnected", "silent", "expired", "replaced"]
+
+
+class TrainerLost(Outcome, frozen=True):
+    """A trainer is dead to the job; its tasks wait until all servers have fenced it."""
+
+    trainer: str
+    incarnation: int
+    kind: LossKind
+    reason: str
+
+
+class TrainerLeft(Outcome, frozen=True):
+    """A trainer went cleanly; it held no lease."""
+
+    trainer: str
+    incarnation: int
+
+
+class PartPlanned(Outcome, frozen=True):
+    """A part has its blocks, slots and places."""
+
+    plan: PartPlan
+
+
+class UploadGranted(Outcome, frozen=True):
+    """One trainer sends the initial values of a part; its loss lets another do so."""
+
+    part: int
+    incarnation: int
+
+
+class PartReady(Outcome, frozen=True):
+    """All servers hold the initial values of a part."""
+
+    part: int
+
+
+class StageRegistered(Outcome, frozen=True):
+    """The data of a stage is known."""
+
+    spec: StageSpec
+
+
+class LeaseGranted(Outcome, frozen=True):
+    """A trainer works on a task."""
+
+    lease: Lease
+    trainer: str
+    incarnation: int
+
+
+class TaskDone(Outcome, frozen=True):
+    """All batches of a task are acknowledged in every part."""
+
+    key: TaskKey
+    records: int
+
+
+class TaskReturned(Outcome, frozen=True):
+    """A task goes back to the front of ``todo``, to go on from ``first``."""
+
+    key: TaskKey
+    first: int
+    edges: tuple[int, ...]
+    failed: bool
+    reason: str
+
+
+class TaskFailed(Outcome, frozen=True):
+    """A task is given up for this epoch; ``records`` of it had their effect."""
+
+    key: TaskKey
+    records: int
+    reason: str
+
+
+class Resume(NamedTuple):
+    """Where a task goes on: from batch ``first``, windows ending at ``edges``."""
+
+    key: TaskKey
+    first: int
+    edges: tuple[int, ...]
+
+
+class MarksSettled(Outcome, frozen=True):
+    """All servers have fenced a lost incarnation: its tasks may be leased again."""
+
+    incarnation: int
+    resumes: tuple[Resume, ...]
+
+
+class EpochEnded(Outcome, frozen=True):
+    """``todo`` and ``pending`` are empty: the next epoch begins."""
+
+    stage: int
+    epoch: int
+
+
+class RoundCommitted(Outcome, frozen=True):
+    """Exactly these prepared pushes are one update on every server."""
+
+    part: int
+    round: int
+    contributions: tuple[Contribution, ...]
+
+
+class CutBegun(Outcome, frozen=True):
+    """A cut has its number, never to be used again."""
+
+    cut: int
+
+
+class CutCommitted(Outcome, frozen=True):
+    """A cut is complete and durable; ``queue`` is the copy taken before the slots.
+
+    ``ends_stage``: the copy is that of the next stage, which begins with this cut.
+    """
+
+    cut: int
+    timeline: int
+    folder: str
+    queue: bytes
+    rounds: dict[int, int]
+    files: dict[str, tuple[FileEntry, ...]]
+    parts: tuple[int, ...]
+    ends_stage: bool
+
+
+class ServerLost(Outcome, frozen=True):
+    """A server is dead to the job: all go back to the last cut, on a new timeline."""
+
+    server: str
+    incarnation: int
+    kind: LossKind
+    reason: str
+    timeline: int
+
+
+class MarksRestored(Outcome, frozen=True):
+    """All servers are back at the cut: leases may be granted on this timeline."""
+
+    timeline: int
+    resumes: tuple[Resume, ...]
+
+
+class OnceClaimed(Outcome, frozen=True):
+    """One trainer is the one that does ``name``."""
+
+    name: str
+    trainer: str
+
+
+class StopRequested(Outcome, frozen=True):
+    """The script ended the training early, for all."""
+
+    reason: str
+
+
+class JobBroken(Outcome, frozen=True):
+    """The job cannot go on."""
+
+    reason: str
+
+
+AnyOutcome = (
+    TrainerJoined
+    | ServerJoined
+    | TrainerLost
+    | TrainerLeft
+    | PartPlanned
+    | UploadGranted
+    | PartReady
+    | StageRegistered
+    | LeaseGranted
+    | TaskDone
+    | TaskReturned
+    | TaskFailed
+    | MarksSettled
+    | EpochEnded
+    | RoundCommitted
+    | CutBegun
+    | CutCommitted
+    | ServerLost
+    | MarksRestored
+    | OnceClaimed
+    | StopRequested
+    | JobBroken
+)

@@ -1,0 +1,124 @@
+"""What servers, the launcher and observers say.
+
+Pure.
+"""
+
+from paceline.coordinator.book import Book, Happened
+from paceline.coordinator.cuts import RETRY_S
+from paceline.coordinator.losses import exited, lose
+from paceline.coordinator.members import Loss
+from paceline.coordinator.orders import plan_orders
+from paceline.coordinator.outcomes import ServerJoined
+from paceline.coordinator.status import job_status
+from paceline.messages import (
+    AskStatus,
+    CutReport,
+    FenceReport,
+    LauncherOrders,
+    LauncherReport,
+    MarksReport,
+    Orders,
+    ServerReport,
+    ShutDown,
+)
+
+
+def server_reported(book: Book, ticket: int, report: ServerReport) -> None:
+    """Take note of a server's report; answer with orders, or let it wait for some."""
+    state, server = book.durable, report.server
+    live = state.servers.get(server)
+    if report.incarnation == 0:
+        if live is not None:
+            reason = f"{server} joined again from process {report.pid}"
+            lose(book, Loss(live, "replaced", reason))
+        if book.is_finishing:
+            book.reply(ticket, _shut_down(0, "the job is over"))
+            return
+        live = state.next_incarnation
+        book.commit(ServerJoined(server, live))
+        book.to_replace.pop(server, None)
+        book.members.heard(live, book.now).pid = report.pid
+        book.reply(ticket, Orders(incarnation=live))
+        return
+    if live != report.incarnation:
+        text = f"incarnation {report.incarnation} of {server} is over"
+        book.reply(ticket, _shut_down(report.incarnation, text))
+        return
+    info = book.members.heard(live, book.now)
+    info.pid, info.host, info.address = report.pid, report.host, report.address
+    info.state = "ready" if report.ready else "restoring"
+    book.reports[server] = report
+    if report.timeline == state.timeline:
+        _take_answers(book, report)
+    book.park_report(ticket, report)
+
+
+def answer_servers(book: Book) -> None:
+    """Send orders to every waiting server for which there are any."""
+    for server, parked in list(book.idle_servers.items()):
+        report = book.reports.get(server)
+        if report is None or book.durable.servers.get(server) != report.incarnation:
+            del book.idle_servers[server]
+            continue
+        if book.is_finishing:
+            book.reply(parked.ticket, _shut_down(report.incarnation, "the job is over"))
+            del book.idle_servers[server]
+            continue
+        orders = plan_orders(
+            book.durable,
+            report,
+            open_cut=book.open_cut,
+            fenced={inc for inc, seen in book.fences.items() if server in seen},
+            has_marks=server in book.marks,
+        )
+        is_due = parked.until_s <= book.now
+        if orders or is_due:
+            book.reply(parked.ticket, Orders(incarnation=report.incarnation, orders=orders))
+            del book.idle_servers[server]
+
+
+def launcher_reported(book: Book, ticket: int, report: LauncherReport) -> None:
+    """Take note of ended processes; say which servers must be replaced."""
+    for end in report.exits:
+        exited(book, end)
+    book.is_finishing = book.is_finishing or report.finishing
+    book.reply(
+        ticket,
+        LauncherOrders(status=job_status(book), replace=dict(book.to_replace)),
+    )
+
+
+def observer_asked(book: Book, ticket: int, message: AskStatus) -> None:
+    """Say how the job stands."""
+    assert isinstance(message, AskStatus)
+    book.reply(ticket, job_status(book))
+
+
+def _shut_down(incarnation: int, reason: str) -> Orders:
+    return Orders(incarnation=incarnation, orders=(ShutDown(reason=reason),))
+
+
+def _take_answers(book: Book, report: ServerReport) -> None:
+    for answer in report.answers:
+        if isinstance(answer, FenceReport):
+            if answer.incarnation in book.durable.settling:
+                seen = book.fences.setdefault(answer.incarnation, {})
+                seen[report.server] = answer.marks
+        elif isinstance(answer, MarksReport):
+            if answer.timeline == book.durable.timeline:
+                book.marks[report.server] = answer
+        else:
+            _take_cut_report(book, report.server, answer)
+
+
+def _take_cut_report(book: Book, server: str, report: CutReport) -> None:
+    cut = book.open_cut
+    if cut is None or cut.cut != report.cut:
+        return
+    if report.error is not None:
+        book.open_cut = None
+        book.retry_cut_s = book.now + RETRY_S
+        fields: dict[str, object] = {"cut": cut.cut, "server": server}
+        book.effect(Happened("CutFailed", {**fields, "reason": report.error}))
+    else:
+        cut.reported(server, report)

@@ -1,0 +1,340 @@
+"""What trainers ask, one function per question; each answers, or parks.
+
+Every question but `JoinTrainer` carries the asker's incarnation and timeline: a dead
+incarnation is refused as ``fenced``, an old timeline as ``timeline``, before anything
+else is looked at.
+
+Pure.
+"""
+
+from functools import singledispatch
+from typing import NamedTuple
+
+from paceline.config import Sync
+from paceline.coordinator.book import Book, Happened
+from paceline.coordinator.grants import finish_if_done, grant, is_pending
+from paceline.coordinator.losses import lose
+from paceline.coordinator.members import Loss
+from paceline.coordinator.outcomes import (
+    OnceClaimed,
+    PartReady,
+    StageRegistered,
+    StopRequested,
+    TaskReturned,
+    TrainerJoined,
+    TrainerLeft,
+)
+from paceline.coordinator.status import count_records
+from paceline.ids import NO_BATCH
+from paceline.messages import (
+    AskLease,
+    AskRecords,
+    Beat,
+    Beaten,
+    BeginStage,
+    Claimed,
+    ClaimOnce,
+    Done,
+    FailTask,
+    HandBack,
+    Joined,
+    JoinTrainer,
+    Leave,
+    Log,
+    PartUploaded,
+    Records,
+    Refusal,
+    Save,
+    SharePart,
+    Stop,
+    Tick,
+    Ticked,
+    TrainerMessage,
+    TrainerRequest,
+)
+
+
+class Asker(NamedTuple):
+    """Who asks, and the ticket under which the answer goes back."""
+
+    role: str
+    ticket: int
+
+
+def trainer_asked(book: Book, asker: Asker, message: TrainerRequest) -> None:
+    """Answer a trainer, park its question, or refuse it."""
+    state = book.durable
+    if isinstance(message, TrainerMessage):
+        if state.trainers.get(asker.role) != message.incarnation:
+            text = f"{asker.role}: incarnation {message.incarnation} is over; join again"
+            book.reply(asker.ticket, refuse(book, "fenced", text))
+            return
+        book.members.heard(message.incarnation, book.now)
+        if message.timeline != state.timeline and not isinstance(message, Beat | Leave):
+            text = f"timeline {message.timeline} was left; now is {state.timeline}"
+            book.reply(asker.ticket, refuse(book, "timeline", text))
+            return
+    _answer(message, book, asker)
+
+
+def refuse(book: Book, kind: str, text: str) -> Refusal:
+    """A refusal with the current timeline."""
+    return Refusal(kind=kind, text=text, timeline=book.durable.timeline)  # type: ignore[arg-type]  # kinds are spelled at the calls
+
+
+@singledispatch
+def _answer(message: TrainerRequest, book: Book, asker: Asker) -> None:
+    raise TypeError(f"no answer to {message!r} of {asker} at {book.now}")
+
+
+@_answer.register
+def _(message: JoinTrainer, book: Book, asker: Asker) -> None:
+    state = book.durable
+    live = state.trainers.get(message.trainer)
+    if message.trainer != asker.role:
+        text = f"{asker.role} asked to join as {message.trainer}"
+        book.reply(asker.ticket, refuse(book, "invalid", text))
+        return
+    if live is None or live != message.previous:
+        if live is not None:
+            reason = f"{message.trainer} joined again from process {message.pid}"
+            lose(book, Loss(live, "replaced", reason))
+        live = state.next_incarnation
+        book.commit(TrainerJoined(message.trainer, live))
+    info = book.members.heard(live, book.now)
+    info.pid, info.host, info.state = message.pid, message.host, "joined"
+    servers = {
+        server: member.address
+        for server, incarnation in sorted(state.servers.items())
+        if (member := book.members.info(incarnation)) is not None
+    }
+    book.reply(
+        asker.ticket,
+        Joined(
+            incarnation=live,
+            timeline=state.timeline,
+            generation=state.generation,
+            pace=book.config.pace,
+            seed=book.config.seed,
+            servers=servers if book.servers_ready() else {},
+            beat_s=min(1.0, book.config.timeout_s / 5),
+        ),
+    )
+
+
+@_answer.register
+def _(message: SharePart, book: Book, asker: Asker) -> None:
+    record = book.durable.parts.get(message.spec.part)
+    if record is not None:
+        agreed, came = record.plan.spec, message.spec
+        same = agreed.parameters == came.parameters and agreed.tables == came.tables
+        if not same or agreed.pace != came.pace or _kind(agreed) != _kind(came):
+            text = f"part {came.part} was first shared as {agreed}, now as {came}"
+            book.reply(asker.ticket, refuse(book, "mismatch", text))
+            return
+    book.park_share(asker.ticket, asker.role, message)
+
+
+def _kind(spec: object) -> str | None:
+    optimizer = getattr(spec, "optimizer", None)
+    return None if optimizer is None else optimizer.kind
+
+
+@_answer.register
+def _(message: PartUploaded, book: Book, asker: Asker) -> None:
+    record = book.durable.parts.get(message.part)
+    if record is not None and not record.is_ready:
+        if record.uploader != message.incarnation:
+            text = f"part {message.part} is uploaded by incarnation {record.uploader}"
+            book.reply(asker.ticket, refuse(book, "stale", text))
+            return
+        book.commit(PartReady(message.part))
+    book.reply(asker.ticket, Done())
+
+
+@_answer.register
+def _(message: BeginStage, book: Book, asker: Asker) -> None:
+    agreed = book.durable.stages.get(message.spec.stage)
+    if agreed is None:
+        book.commit(StageRegistered(message.spec))
+    elif agreed != message.spec:
+        text = (
+            f"stage {agreed.stage} was begun with {agreed}, {asker.role} brings "
+            f"{message.spec}: all trainers must bring the same data, sizes and seed"
+        )
+        book.reply(asker.ticket, refuse(book, "mismatch", text))
+        return
+    book.reply(asker.ticket, Done())
+
+
+@_answer.register
+def _(message: AskLease, book: Book, asker: Asker) -> None:
+    book.asked_stage[asker.role] = message.stage
+    acked_by_token = dict(message.held)
+    for record in list(book.durable.queue.pending.values()):
+        lease = record.lease
+        if record.incarnation == message.incarnation and lease.token in acked_by_token:
+            first = max(acked_by_token[lease.token], lease.first - 1) + 1
+            book.progress.raise_base(lease.key, first)
+            finish_if_done(book, lease.key)
+    book.park_lease(asker.ticket, asker.role, message)
+
+
+@_answer.register
+def _(message: Tick, book: Book, asker: Asker) -> None:
+    part = book.durable.parts.get(message.part)
+    if part is None:
+        text = f"part {message.part} is not shared on timeline {message.timeline}"
+        book.reply(asker.ticket, refuse(book, "invalid", text))
+    elif message.round is None:
+        book.deadlines.progressed(message.incarnation, message.records, book.now)
+        ticked(book, message)
+        book.start_clock(message.incarnation)
+        reply_ticked(book, asker.role, asker.ticket, message)
+    elif message.round == part.round + 1 and isinstance(part.plan.spec.pace, Sync):
+        book.deadlines.progressed(message.incarnation, message.records, book.now)
+        book.deadlines.pause(message.incarnation)
+        book.rounds.tick(asker.role, message)
+        book.park_tick(asker.ticket, asker.role, message)
+    elif _contributed(book, message):
+        ticked(book, message)
+        reply_ticked(book, asker.role, asker.ticket, message)
+    else:
+        text = (
+            f"round {message.round} of part {message.part} closed without {asker.role}; "
+            f"the last committed one is {part.round}"
+        )
+        book.reply(asker.ticket, refuse(book, "stale", text))
+
+
+def _contributed(book: Book, tick: Tick) -> bool:
+    return any(
+        c.incarnation == tick.incarnation and c.number == tick.number
+        for committed in book.durable.parts[tick.part].recent
+        if committed.round == tick.round
+        for c in committed.contributions
+    )
+
+
+def ticked(book: Book, tick: Tick) -> None:
+    """A window has its effect: tasks go on, or are done."""
+    for key in tick.window.task_keys():
+        if is_pending(book, key):
+            book.progress.advance(tick.part, tick.window, key)
+            finish_if_done(book, key)
+
+
+def reply_ticked(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
+    """Answer a tick, with the next lease if the trainer wants one and there is one."""
+    lease = None
+    if tick.next_lease:
+        known = set(tick.window.task_keys())
+        lease = next(
+            (
+                r.lease
+                for r in book.durable.queue.pending.values()
+                if r.incarnation == tick.incarnation and r.lease.key not in known
+            ),
+            None,
+        ) or grant(book, trainer, tick.incarnation)
+    done = book.trainer_records.get(trainer, 0)
+    book.trainer_records[trainer] = done + tick.records
+    book.start_clock(tick.incarnation)
+    book.reply(ticket, Ticked(lease=lease, stopped=book.durable.stopped))
+
+
+@_answer.register
+def _(message: HandBack, book: Book, asker: Asker) -> None:
+    acked_by_token = dict(zip(message.tokens, message.acked, strict=True))
+    _give_back(book, acked_by_token, "handed back", failed=False)
+    book.start_clock(message.incarnation)
+    book.reply(asker.ticket, Done())
+
+
+@_answer.register
+def _(message: FailTask, book: Book, asker: Asker) -> None:
+    _give_back(book, {message.token: message.acked}, message.error, failed=True)
+    book.start_clock(message.incarnation)
+    book.reply(asker.ticket, Done())
+
+
+def _give_back(
+    book: Book, acked_by_token: dict[int, int], reason: str, *, failed: bool
+) -> None:
+    for record in list(book.durable.queue.pending.values()):
+        lease = record.lease
+        if lease.token not in acked_by_token:
+            continue
+        first = max(acked_by_token[lease.token], lease.first - 1) + 1
+        book.progress.raise_base(lease.key, first)
+        finish_if_done(book, lease.key)
+        if lease.key.task in book.durable.queue.pending:
+            edges = tuple(edge for edge in lease.edges if edge >= first)
+            book.commit(TaskReturned(lease.key, first, edges, failed, reason))
+            book.progress.forget(lease.key)
+
+
+@_answer.register
+def _(message: Beat, book: Book, asker: Asker) -> None:
+    info = book.members.heard(message.incarnation, book.now)
+    info.clock = max(info.clock, message.clock)
+    info.state, info.waiting_for = message.state, message.waiting_for
+    state = book.durable
+    book.reply(asker.ticket, Beaten(timeline=state.timeline, stopped=state.stopped))
+
+
+@_answer.register
+def _(message: ClaimOnce, book: Book, asker: Asker) -> None:
+    state = book.durable
+    if message.name not in state.once:
+        book.commit(OnceClaimed(message.name, asker.role))
+    book.reply(asker.ticket, Claimed(mine=state.once[message.name] == asker.role))
+
+
+@_answer.register
+def _(message: Stop, book: Book, asker: Asker) -> None:
+    if book.durable.stopped is None:
+        book.commit(StopRequested(message.reason))
+    book.reply(asker.ticket, Done())
+
+
+@_answer.register
+def _(message: Log, book: Book, asker: Asker) -> None:
+    book.metrics.update(message.numbers)
+    fields: dict[str, object] = {
+        "trainer": asker.role,
+        "records": count_records(book),
+        "numbers": message.numbers,
+    }
+    book.effect(Happened("log", fields))
+    book.reply(asker.ticket, Done())
+
+
+@_answer.register
+def _(message: Save, book: Book, asker: Asker) -> None:
+    book.park_save(asker.ticket, asker.role, message)
+
+
+@_answer.register
+def _(message: Leave, book: Book, asker: Asker) -> None:
+    tokens = {
+        r.lease.token: NO_BATCH
+        for r in book.durable.queue.pending.values()
+        if r.incarnation == message.incarnation
+    }
+    if tokens:  # it could not hand them back itself: as if it had died, servers fence it
+        loss = Loss(message.incarnation, "exited", f"{asker.role} left holding leases")
+        lose(book, loss)
+    else:
+        book.commit(TrainerLeft(asker.role, message.incarnation))
+        book.rounds.drop(asker.role)
+        book.asked_stage.pop(asker.role, None)
+        book.unpark(message.incarnation)
+        book.members.forget(message.incarnation)
+    book.reply(asker.ticket, Done())
+
+
+@_answer.register
+def _(message: AskRecords, book: Book, asker: Asker) -> None:
+    assert message.incarnation
+    book.reply(asker.ticket, Records(records=count_records(book)))

@@ -1,0 +1,80 @@
+"""Rounds: which prepared pushes make one synchronous update.
+
+A trainer that has all servers' *prepared* ticks the round; the coordinator closes it
+when every participant has, with one set of contributors and weights for all servers. A
+participant is a trainer that holds a lease: uneven data cannot hang a round. Weights
+are ``n_i / N`` by records for the mean, 1 for the sum.
+
+Pure.
+"""
+
+from typing import NamedTuple, final
+
+from paceline.config import Sync
+from paceline.coordinator.durable import Durable
+from paceline.coordinator.outcomes import RoundCommitted
+from paceline.ids import Window
+from paceline.messages import Contribution, Tick
+
+
+class Ticked(NamedTuple):
+    """A trainer's tick of the open round."""
+
+    incarnation: int
+    number: int
+    window: Window
+    records: int
+
+
+def participants(state: Durable) -> set[str]:
+    """Trainers that the open rounds wait for."""
+    return {record.trainer for record in state.queue.pending.values()}
+
+
+@final
+class Rounds:
+    """Ticks of the open round of each synchronous part."""
+
+    def __init__(self) -> None:
+        """No tick has come yet."""
+        self._ticks: dict[int, dict[str, Ticked]] = {}  # {part: {trainer: tick}}
+
+    def tick(self, trainer: str, tick: Tick) -> None:
+        """A trainer's push to the open round is prepared on all servers."""
+        entry = Ticked(tick.incarnation, tick.number, tick.window, tick.records)
+        self._ticks.setdefault(tick.part, {})[trainer] = entry
+
+    def drop(self, trainer: str) -> None:
+        """A trainer is lost or gone: its ticks count no longer."""
+        for ticks in self._ticks.values():
+            ticks.pop(trainer, None)
+
+    def clear(self) -> None:
+        """All open rounds are void (a return to a cut)."""
+        self._ticks.clear()
+
+    def missing(self, part: int, state: Durable) -> list[str]:
+        """Participants whose tick the open round of a part waits for."""
+        return sorted(participants(state) - self._ticks.get(part, {}).keys())
+
+    def decide_round(self, part: int, state: Durable) -> RoundCommitted | None:
+        """The open round of a part, closed, if nobody is missing."""
+        ticks = self._ticks.get(part)
+        if not ticks or self.missing(part, state):
+            return None
+        pace = state.parts[part].plan.spec.pace
+        is_sum = isinstance(pace, Sync) and pace.reduce == "sum"
+        total = sum(tick.records for tick in ticks.values())
+        contributions = tuple(
+            Contribution(
+                trainer,
+                tick.incarnation,
+                tick.number,
+                tick.window,
+                tick.records,
+                1.0 if is_sum else tick.records / total,
+            )
+            for trainer, tick in sorted(ticks.items())
+        )
+        del self._ticks[part]
+        return RoundCommitted(part, state.parts[part].round + 1, contributions)

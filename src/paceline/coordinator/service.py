@@ -1,0 +1,333 @@
+"""The coordinator's hands: sockets, journal, store and clock around `CoordinatorState`.
+
+Every message, closed connection and moment becomes an event in one queue. Whoever puts
+an event in while nobody is at work does the work: it applies all waiting events, writes
+their outcomes to the journal in one transaction (group commit), and only then sends
+answers. A manifest is written by a thread of its own, and its end is an event again.
+
+Waits: for the journal's disk. Any thread may call.
+"""
+
+import itertools
+import logging
+import os
+import socket
+import threading
+from collections import deque
+from collections.abc import Sequence
+from typing import final
+
+import msgspec
+
+from paceline.config import JobConfig
+from paceline.coordinator.book import Happened, Reply, WriteManifest
+from paceline.coordinator.cuts import ManifestOrder
+from paceline.coordinator.durable import Durable
+from paceline.coordinator.outcomes import AnyOutcome, Outcome
+from paceline.coordinator.state import (
+    Asked,
+    CoordinatorState,
+    Decision,
+    Disconnected,
+    Event,
+    ManifestWritten,
+    TimePassed,
+    restored,
+)
+from paceline.errors import StoreError
+from paceline.events import EventLog
+from paceline.failpoints import failpoint
+from paceline.ids import COORDINATOR
+from paceline.messages import (
+    JobStatus,
+    Message,
+    ProcessStatus,
+    ServerReport,
+    TrainerMessage,
+)
+from paceline.store.blobs import BlobStore, digest
+from paceline.store.journal import Journal
+from paceline.store.manifest import Manifest, sweep, write_manifest
+from paceline.timing import Clock, wall_time_s
+from paceline.transport import service as link
+
+TICK_S = 0.05
+PROGRESS_S = 1.0
+RETRY_JOURNAL_S = 0.5
+MAX_UNANSWERED = 100_000  # questions whose asker has put another one in their place
+
+_log = logging.getLogger("paceline.coordinator")
+
+
+class StateSaved(msgspec.Struct, frozen=True, tag=True):
+    """First record of a compacted journal: the whole state as of a committed cut."""
+
+    durable: Durable
+
+
+_Record = AnyOutcome | StateSaved
+
+
+def read_journal(journal: Journal) -> Durable:
+    """The state that a journal's records add up to.
+
+    Raises:
+        JournalCorrupt: a record does not match its checksum.
+    """
+    durable = Durable()
+    for body in journal.read():
+        record = msgspec.msgpack.decode(body, type=_Record)
+        if isinstance(record, StateSaved):
+            durable = record.durable
+        else:
+            durable = restored([record], durable)
+    return durable
+
+
+@final
+class CoordinatorService:
+    """Carries for one coordinator; implements the transport's `Service`."""
+
+    def __init__(
+        self,
+        config: JobConfig,
+        journal: Journal,
+        store: BlobStore,
+        clock: Clock,
+        events: EventLog,
+    ) -> None:
+        """Open on what the journal holds; nothing is handed out before `start`."""
+        self._config, self._journal, self._store = config, journal, store
+        self._clock, self._events = clock, events
+        self._state = CoordinatorState(config, read_journal(journal), clock.now_s())
+        self._tickets = itertools.count(1)
+        self._lock = threading.Lock()  # guards the four fields below
+        self._waiting: deque[Event] = deque()
+        self._answers: dict[int, link.Reply] = {}  # {ticket: the way back}
+        self._incarnations: dict[int, int] = {}  # {connection: whose it is}
+        self._is_at_work = False
+        self._idle = threading.Condition(self._lock)
+        self._last_progress: tuple[float, tuple[int, int]] = (0.0, (-1, -1))
+        self._stopping = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._tick, name="coordinator-clock", daemon=True)
+        ]
+
+    def start(self) -> None:
+        """Let time pass."""
+        for thread in self._threads:
+            thread.start()
+
+    def status(self) -> JobStatus:
+        """How the job stands, this process included."""
+        with self._idle:
+            self._idle.wait_for(lambda: not self._is_at_work, timeout=1.0)
+            return self._with_self(self._state.status())
+
+    def finish(self) -> None:
+        """The job is over: servers are told to shut down."""
+        with self._idle:
+            self._idle.wait_for(lambda: not self._is_at_work, timeout=5.0)
+            self._is_at_work = True
+        self._carry_out([self._state.finish(self._clock.now_s())])
+        self._work()
+
+    def close(self) -> None:
+        """Let no more time pass; what was handed in stays open."""
+        self._stopping.set()
+        for thread in self._threads:
+            if thread.ident is not None:
+                thread.join(timeout=5.0)
+        with self._idle:
+            self._idle.wait_for(lambda: not self._is_at_work, timeout=5.0)
+
+    # ------------------------------------------------------------ transport's Service
+
+    def received(
+        self,
+        peer: link.Peer,
+        message: msgspec.Struct,
+        buffers: Sequence[object],
+        reply: link.Reply,
+    ) -> None:
+        """Take a request; no link of the coordinator carries buffers."""
+        assert isinstance(message, Message)
+        assert not buffers
+        ticket = next(self._tickets)
+        with self._lock:
+            self._answers[ticket] = reply
+            if isinstance(message, TrainerMessage | ServerReport):
+                self._incarnations[peer.connection] = message.incarnation
+        self._put(Asked(peer.role, ticket, message))
+
+    def disconnected(self, peer: link.Peer) -> None:
+        """A connection has gone."""
+        with self._lock:
+            incarnation = self._incarnations.pop(peer.connection, 0)
+            is_last = incarnation not in self._incarnations.values()
+        if incarnation and is_last:
+            self._put(Disconnected(incarnation))
+
+    # ------------------------------------------------------------ the one at work
+
+    def _put(self, event: Event) -> None:
+        with self._lock:
+            self._waiting.append(event)
+            if self._is_at_work:
+                return
+            self._is_at_work = True
+        self._work()
+
+    def _work(self) -> None:
+        """Apply all waiting events, group by group; called by the one at work."""
+        try:
+            while events := self._next_group():
+                now = self._clock.now_s()
+                self._carry_out([self._state.apply(event, now) for event in events])
+        except BaseException:
+            with self._idle:
+                self._is_at_work = False
+                self._idle.notify_all()
+            raise
+
+    def _next_group(self) -> list[Event]:
+        with self._idle:
+            events = list(self._waiting)
+            self._waiting.clear()
+            if not events:
+                self._is_at_work = False
+                self._idle.notify_all()
+            return events
+
+    def _carry_out(self, decisions: list[Decision]) -> None:
+        outcomes = [outcome for decision in decisions for outcome in decision.outcomes]
+        if outcomes:
+            failpoint("coordinator.before_journal")
+            self._keep(outcomes)
+            failpoint("coordinator.before_reply")
+        for outcome in outcomes:
+            fields = msgspec.to_builtins(outcome)
+            fields.pop("type")
+            for bulky in ("queue", "files", "plan"):
+                fields.pop(bulky, None)
+            self._events.write(type(outcome).__name__, fields)
+        if any(type(outcome).__name__ == "CutCommitted" for outcome in outcomes):
+            self._compact()
+        for decision in decisions:
+            for effect in decision.effects:
+                if isinstance(effect, Reply):
+                    self._answer(effect)
+                elif isinstance(effect, WriteManifest):
+                    self._write_manifest(effect.order)
+                else:
+                    assert isinstance(effect, Happened)
+                    self._events.write(effect.event, effect.fields)
+
+    def _keep(self, outcomes: Sequence[Outcome]) -> None:
+        """Journal outcomes; while the disk refuses, nothing is answered."""
+        bodies = [msgspec.msgpack.encode(outcome) for outcome in outcomes]
+        while True:
+            try:
+                self._journal.append(bodies)
+            except StoreError as error:
+                _log.exception("the journal cannot be written; the job pauses: %s", error)
+                if self._stopping.wait(RETRY_JOURNAL_S):
+                    raise
+            else:
+                return
+
+    def _compact(self) -> None:
+        try:
+            record = StateSaved(self._state.durable)
+            self._journal.compact(msgspec.msgpack.encode(record))
+        except StoreError:
+            _log.exception("the journal could not be compacted; it goes on longer")
+
+    def _answer(self, effect: Reply) -> None:
+        with self._lock:
+            answer = self._answers.pop(effect.ticket, None)
+            if len(self._answers) > MAX_UNANSWERED:
+                self._answers.pop(next(iter(self._answers)))
+        if answer is None:
+            return
+        message = effect.message
+        if isinstance(message, JobStatus):
+            message = self._with_self(message)
+        answer(message)
+
+    def _write_manifest(self, order: ManifestOrder) -> None:
+        thread = threading.Thread(
+            target=self._commit_cut, args=(order,), name="coordinator-cut", daemon=True
+        )
+        self._threads = [t for t in self._threads if t.is_alive() or t.ident is None]
+        self._threads.append(thread)
+        thread.start()
+
+    def _commit_cut(self, order: ManifestOrder) -> None:
+        error = None
+        manifest = Manifest(
+            run=self._config.run,
+            cut=order.cut,
+            timeline=order.timeline,
+            files=order.files,
+            plans=order.plans,
+            rounds=order.rounds,
+            queue=order.queue,
+            queue_xxh3=digest(order.queue),
+            created=wall_time_s(),
+        )
+        try:
+            failpoint("coordinator.before_manifest")
+            write_manifest(self._store, manifest)
+        except StoreError as failure:
+            _log.exception("cut %d could not be committed", order.cut)
+            error = str(failure)
+        failpoint("coordinator.after_manifest")
+        self._put(ManifestWritten(order.cut, error))
+        if error is None:
+            try:
+                sweep(self._store, self._config.keep_cuts)
+            except StoreError:
+                _log.exception("old cuts could not be removed")
+
+    # ------------------------------------------------------------ time
+
+    def _tick(self) -> None:
+        while not self._stopping.wait(TICK_S):
+            self._put(TimePassed())
+            self._write_progress()
+
+    def _write_progress(self) -> None:
+        now = self._clock.now_s()
+        last_s, last = self._last_progress
+        if now - last_s < PROGRESS_S:
+            return
+        status = self.status()
+        moved = (status.records, status.steps)
+        self._last_progress = (now, moved)
+        if moved != last:
+            fields: dict[str, object] = {
+                "records": status.records,
+                "steps": status.steps,
+                "epoch": status.queue.epoch,
+                "timeline": status.timeline,
+                "trainers": {
+                    p.id: p.records for p in status.processes if p.role == "trainer"
+                },
+            }
+            self._events.write("progress", fields)
+
+    def _with_self(self, status: JobStatus) -> JobStatus:
+        me = ProcessStatus(
+            role="coordinator",
+            id=COORDINATOR,
+            incarnation=0,
+            pid=os.getpid(),
+            host=socket.gethostname(),
+            address="",
+            state=status.state,
+            waiting_for="",
+            clock=0,
+            records=status.records,
+        )
+        return msgspec.structs.replace(status, processes=(me, *status.processes))

@@ -1,0 +1,148 @@
+"""The coordinator's decisions behind one door: `apply(event, now) -> outcomes, effects`.
+
+A service feeds it messages, closed connections and the passing of time; it returns what
+the journal must keep and what the service then carries out, in this order. `restored`
+opens the same coordinator again from the outcomes of a journal.
+
+Pure.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple, final
+
+from paceline.config import JobConfig
+from paceline.coordinator.book import Book, Effect
+from paceline.coordinator.decisions import commit_cut, end_waits, look_again
+from paceline.coordinator.durable import Durable, restore
+from paceline.coordinator.losses import look_for_losses
+from paceline.coordinator.outcomes import AnyOutcome
+from paceline.coordinator.reports import (
+    launcher_reported,
+    observer_asked,
+    server_reported,
+)
+from paceline.coordinator.requests import Asker, trainer_asked
+from paceline.coordinator.status import job_status
+from paceline.messages import (
+    AskStatus,
+    JobStatus,
+    LauncherReport,
+    Message,
+    ServerReport,
+)
+
+
+class Asked(NamedTuple):
+    """Event: a message came from a role; its answer goes back under ``ticket``."""
+
+    role: str
+    ticket: int
+    message: Message
+
+
+class Disconnected(NamedTuple):
+    """Event: the last connection of an incarnation closed."""
+
+    incarnation: int
+
+
+class TimePassed(NamedTuple):
+    """Event: look at deadlines; sent several times a second."""
+
+
+class ManifestWritten(NamedTuple):
+    """Event: a `WriteManifest` effect is carried out, or failed with an error."""
+
+    cut: int
+    error: str | None
+
+
+Event = Asked | Disconnected | TimePassed | ManifestWritten
+
+
+class Decision(NamedTuple):
+    """What the journal keeps, then what the service does."""
+
+    outcomes: list[AnyOutcome]
+    effects: list[Effect]
+
+
+@final
+class CoordinatorState:
+    """All decisions of one coordinator."""
+
+    def __init__(self, config: JobConfig, durable: Durable, now: float) -> None:
+        """Open on a new (`Durable()`) or restored state."""
+        self._book = Book(config, durable, now)
+
+    @property
+    def durable(self) -> Durable:
+        """What a restarted coordinator would know; not to be changed."""
+        return self._book.durable
+
+    def apply(self, event: Event, now: float) -> Decision:
+        """Take note of an event and decide all that follows from it."""
+        book = self._book
+        book.now = now
+        if isinstance(event, Asked):
+            self._take(event)
+        elif isinstance(event, Disconnected):
+            book.members.closed(event.incarnation, now)
+        elif isinstance(event, ManifestWritten):
+            commit_cut(book, event.cut, event.error)
+        else:
+            look_for_losses(book)
+        look_again(book)
+        end_waits(book)
+        return Decision(*book.take())
+
+    def status(self) -> JobStatus:
+        """How the job stands."""
+        return job_status(self._book)
+
+    def finish(self, now: float) -> Decision:
+        """The job is over: every report of a server is answered with `ShutDown`."""
+        self._book.is_finishing = True
+        return self.apply(TimePassed(), now)
+
+    def validate(self) -> None:
+        """Assert what must hold between any two events."""
+        validate(self._book)
+
+    def _take(self, event: Asked) -> None:
+        book, message = self._book, event.message
+        if isinstance(message, ServerReport):
+            server_reported(book, event.ticket, message)
+        elif isinstance(message, LauncherReport):
+            launcher_reported(book, event.ticket, message)
+        elif isinstance(message, AskStatus):
+            observer_asked(book, event.ticket, message)
+        else:
+            trainer_asked(book, Asker(event.role, event.ticket), message)  # type: ignore[arg-type]  # decoded as a TrainerRequest by the link
+
+
+def restored(outcomes: Iterable[AnyOutcome], durable: Durable | None = None) -> Durable:
+    """The durable state after ``outcomes``, from a saved one or from nothing."""
+    state = Durable() if durable is None else durable
+    for outcome in outcomes:
+        restore(outcome, state)
+    return state
+
+
+def validate(book: Book) -> None:
+    """Assert that no task is lost or held twice, and that holders are members."""
+    state, queue, spec = book.durable, book.durable.queue, book.durable.stage_spec()
+    live = set(state.trainers.values())
+    for task, record in queue.pending.items():
+        assert record.incarnation in live, f"task {task} is held by the dead"
+        assert record.lease.key.task == task
+    settling = [key.task for keys in state.settling.values() for key in keys]
+    places = [*queue.pending, *queue.returned, *settling]
+    assert len(places) == len(set(places)), f"a task lies in two places: {places}"
+    for task in places:
+        assert not queue.is_done(task), f"task {task} is done and open"
+        assert task < queue.next_fresh or task in queue.returned
+    if spec is not None:
+        done = sum(queue.is_done(task) for task in range(queue.next_fresh))
+        total = done + len(places)
+        assert total == queue.next_fresh, f"{queue.next_fresh - total} tasks are lost"

@@ -1,0 +1,102 @@
+"""How the job stands: what `paceline status`, the progress bar and the summary show.
+
+Pure.
+"""
+
+from paceline.coordinator.book import Book
+from paceline.coordinator.tasks import num_todo
+from paceline.ids import TaskKey
+from paceline.messages import JobStatus, ProcessStatus, QueueStatus
+
+
+def count_records(book: Book) -> int:
+    """Acknowledged records, by the queue's own state and the open tasks' progress."""
+    spec, state = book.durable.stage_spec(), book.durable
+    if spec is None:
+        return state.queue.records
+    parts = book.ready_parts()
+    lasts = {
+        task: book.progress.last_acked(record.lease.key, parts)
+        for task, record in state.queue.pending.items()
+    }
+    for task in state.queue.returned:
+        resume = state.resumes.get(_key(book, task))
+        lasts[task] = resume.first - 1 if resume is not None else -1
+    return state.queue.records + sum(
+        spec.batch_records(task, 0, last) for task, last in lasts.items() if last >= 0
+    )
+
+
+def job_status(book: Book) -> JobStatus:
+    """Everything that an observer may know."""
+    state, queue = book.durable, book.durable.queue
+    versions = [
+        max((part.version for part in report.parts.values()), default=0)
+        for report in book.reports.values()
+    ]
+    counters: dict[str, int] = {}
+    for report in book.reports.values():
+        for name, count in report.counters.items():
+            counters[name] = counters.get(name, 0) + count
+    return JobStatus(
+        state=_state(book),
+        queue=QueueStatus(
+            todo=num_todo(state),
+            pending=len(queue.pending),
+            done=queue.num_done(),
+            failed=len(queue.failed),
+            epoch=queue.epoch,
+        ),
+        pace=str(book.config.pace),
+        processes=_processes(book),
+        epochs=queue.epochs_done,
+        records=count_records(book),
+        tasks_done=queue.tasks_done,
+        tasks_failed=queue.tasks_failed,
+        steps=max(versions, default=0),
+        metrics=dict(book.metrics),
+        total_records=sum(s.records * s.epochs for s in state.stages.values()),
+        timeline=state.timeline,
+        cut=state.cut.cut if state.cut is not None else 0,
+        counters=counters,
+        stopped=state.stopped,
+        error=state.broken,
+    )
+
+
+def _state(book: Book) -> str:
+    state = book.durable
+    if state.broken is not None:
+        return "failed"
+    if state.is_returning:
+        return "returning"
+    if state.stopped is not None:
+        return "stopping"
+    return "running" if state.has_started else "starting"
+
+
+def _processes(book: Book) -> tuple[ProcessStatus, ...]:
+    processes = []
+    for incarnation, role in sorted(
+        book.durable.incarnations().items(), key=lambda item: item[1]
+    ):
+        info = book.members.info(incarnation)
+        processes.append(
+            ProcessStatus(
+                role="trainer" if role in book.durable.trainers else "server",
+                id=role,
+                incarnation=incarnation,
+                pid=info.pid if info else 0,
+                host=info.host if info else "",
+                address=info.address if info else "",
+                state=info.state if info else "awaited",
+                waiting_for=info.waiting_for if info else "",
+                clock=info.clock if info else 0,
+                records=book.trainer_records.get(role, 0),
+            )
+        )
+    return tuple(processes)
+
+
+def _key(book: Book, task: int) -> TaskKey:
+    return TaskKey(book.durable.queue.stage, book.durable.queue.epoch, task)

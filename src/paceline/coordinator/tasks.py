@@ -1,0 +1,142 @@
+"""The task queue: what may be leased, how far it is, when an epoch is over.
+
+``todo -> pending -> done | failed`` (seed: paddle_training_job). An epoch is over only
+when ``todo`` and ``pending`` are empty and no task waits for a lost trainer's marks;
+this is looked at after every event. A lease that makes no progress expires after a time
+learned from measured durations: ``clamp(10 * (median + 6 * MAD) * records, 60 s, 1 h)``.
+
+Pure.
+"""
+
+import statistics
+from collections import deque
+from typing import NamedTuple, final
+
+from paceline.coordinator.durable import Durable
+from paceline.coordinator.outcomes import Resume
+from paceline.ids import NO_BATCH, TaskKey, Window
+
+FLOOR_S = 60.0
+CEILING_S = 3600.0
+KEPT_DURATIONS = 256
+NO_PART = -1  # what held in every part when the task was leased
+
+
+class Pick(NamedTuple):
+    """A task that may be leased now, and where it goes on."""
+
+    key: TaskKey
+    resume: Resume
+
+
+def pick_task(state: Durable) -> Pick | None:
+    """The next task of ``todo``: returned ones first, in their original order."""
+    spec, queue = state.stage_spec(), state.queue
+    if spec is None:
+        return None
+    if queue.returned:
+        task = queue.returned[0]
+    elif queue.next_fresh < spec.num_tasks():
+        task = queue.next_fresh
+    else:
+        return None
+    key = TaskKey(queue.stage, queue.epoch, task)
+    return Pick(key, state.resumes.get(key, Resume(key, 0, ())))
+
+
+def num_todo(state: Durable) -> int:
+    """Tasks that nobody works on; those that wait for marks are among them."""
+    spec, queue = state.stage_spec(), state.queue
+    if spec is None:
+        return 0
+    settling = sum(len(keys) for keys in state.settling.values())
+    return len(queue.returned) + spec.num_tasks() - queue.next_fresh + settling
+
+
+def is_epoch_over(state: Durable) -> bool:
+    """Whether every task of the epoch is done or given up."""
+    has_data = state.stage_spec() is not None
+    return has_data and not state.queue.pending and num_todo(state) == 0
+
+
+def is_last_epoch(state: Durable) -> bool:
+    """Whether the stage ends with the current epoch."""
+    spec = state.stage_spec()
+    return spec is not None and state.queue.epoch + 1 >= spec.epochs
+
+
+@final
+class Progress:
+    """How far each open task is, per part: asked of trainers anew after a restart."""
+
+    def __init__(self) -> None:
+        """Know nothing."""
+        self._acked: dict[TaskKey, dict[int, int]] = {}  # {task: {part: last batch}}
+
+    def begin(self, key: TaskKey, first: int) -> None:
+        """A task is leased from batch ``first`` on."""
+        self._acked[key] = {NO_PART: first - 1}
+
+    def raise_base(self, key: TaskKey, first: int) -> None:
+        """All batches before ``first`` are acknowledged in every part."""
+        acked = self._acked.setdefault(key, {})
+        acked[NO_PART] = max(acked.get(NO_PART, NO_BATCH), first - 1)
+
+    def advance(self, part: int, window: Window, key: TaskKey) -> None:
+        """A window of a part is acknowledged; take what it says of one task."""
+        acked = self._acked.setdefault(key, {})
+        for span in window.spans:
+            if span.task == key.task:
+                acked[part] = max(acked.get(part, NO_BATCH), span.last)
+
+    def last_acked(self, key: TaskKey, parts: tuple[int, ...]) -> int:
+        """The last batch acknowledged in every one of ``parts``."""
+        acked = self._acked.get(key, {})
+        base = acked.get(NO_PART, NO_BATCH)
+        return min((max(acked.get(part, base), base) for part in parts), default=base)
+
+    def forget(self, key: TaskKey) -> None:
+        """A task is over, or back in ``todo``."""
+        self._acked.pop(key, None)
+
+    def clear(self) -> None:
+        """Nothing is open any more (a return to a cut)."""
+        self._acked.clear()
+
+
+@final
+class Deadlines:
+    """When a lease without progress is over; waiting in a round stops its clock."""
+
+    def __init__(self) -> None:
+        """Start with no measurement: the floor holds."""
+        self._per_record_s: deque[float] = deque(maxlen=KEPT_DURATIONS)
+        self._limit_s = 0.0  # per record, from the durations
+        self._due_s: dict[int, float] = {}  # {incarnation: expiry}
+        self._since_s: dict[int, float] = {}  # {incarnation: last progress}
+
+    def start(self, incarnation: int, records: int, now: float) -> None:
+        """A trainer goes (on) to work on at most ``records`` records."""
+        allowed_s = min(max(self._limit_s * records, FLOOR_S), CEILING_S)
+        self._due_s[incarnation] = now + allowed_s
+        self._since_s[incarnation] = now
+
+    def progressed(self, incarnation: int, records: int, now: float) -> None:
+        """A trainer has finished ``records`` records since its clock last started."""
+        since_s = self._since_s.get(incarnation)
+        if since_s is None or records <= 0:
+            return
+        self._per_record_s.append((now - since_s) / records)
+        if len(self._per_record_s) % 16 == 1:  # the median moves slowly, sorting does not
+            median = statistics.median(self._per_record_s)
+            spread = statistics.median(abs(d - median) for d in self._per_record_s)
+            self._limit_s = 10 * (median + 6 * spread)
+
+    def pause(self, incarnation: int) -> None:
+        """A trainer waits for others, or holds nothing."""
+        self._due_s.pop(incarnation, None)
+        self._since_s.pop(incarnation, None)
+
+    def expired(self, now: float) -> list[int]:
+        """Incarnations whose time is over."""
+        return sorted(inc for inc, due_s in self._due_s.items() if due_s <= now)

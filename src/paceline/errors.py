@@ -1,0 +1,82 @@
+"""What can go wrong, in one tree.
+
+::
+
+    PacelineError
+      UsageError            the caller asked for something that cannot be (exit code 2)
+        DatasetMismatch     two trainers brought different data to one stage
+      JobFailed             the job as a whole cannot go on (exit code 1)
+      Refused               another role said no; carries which kind of no
+      TransportError        the corridor between two roles
+        PeerLost            the other end is gone; calling again may reach its successor
+        DeadlineExceeded    nobody answered in time
+        HandshakeRefused    the other end is of another run, version or secret
+        FrameRefused        a frame broke a limit or the format
+      StoreError            what must survive did not
+        JournalCorrupt      a journal record does not match its checksum
+        CheckpointCorrupt   a file of a cut does not match its manifest
+
+Foreign exceptions are translated at the seam they come in by. A message says what was
+expected, what came, where, and what to do.
+"""
+
+
+class PacelineError(Exception):
+    """Root of all errors that paceline raises on purpose."""
+
+
+class UsageError(PacelineError):
+    """The caller asked for something that cannot be; nothing has been changed."""
+
+
+class DatasetMismatch(UsageError):
+    """Two trainers brought different data, sizes or seeds to one stage."""
+
+
+class JobFailed(PacelineError):
+    """The job as a whole cannot go on; the message carries the last cause."""
+
+
+class Refused(PacelineError):
+    """Another role refused a message.
+
+    Attributes:
+        kind: a `paceline.messages.Refusal` kind, e.g. ``"fenced"`` or ``"timeline"``.
+    """
+
+    def __init__(self, kind: str, text: str) -> None:
+        """Keep the kind beside the text."""
+        super().__init__(text)
+        self.kind = kind
+
+
+class TransportError(PacelineError):
+    """The corridor between two roles failed."""
+
+
+class PeerLost(TransportError):
+    """The other end of a connection is gone; its successor may be reached by a new one."""
+
+
+class DeadlineExceeded(TransportError):
+    """Nobody answered within the deadline of the call."""
+
+
+class HandshakeRefused(TransportError):
+    """The other end belongs to another run, version or secret."""
+
+
+class FrameRefused(TransportError):
+    """A frame broke the format or one of its limits; the connection is closed."""
+
+
+class StoreError(PacelineError):
+    """What must survive could not be written or read."""
+
+
+class JournalCorrupt(StoreError):
+    """A journal record does not match its checksum."""
+
+
+class CheckpointCorrupt(StoreError):
+    """A file of a cut is missing or does not match its manifest."""

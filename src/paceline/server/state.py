@@ -1,0 +1,302 @@
+"""What happens to a push, a pull, an order: a server's decisions, one per message.
+
+A push passes, in this order: timeline, fence, its number (a repeat of the last one gets
+the same answer, an older one none), its round, its window. It is decided once, for all
+slots, before any of them changes; the service then lets the numbers follow, slot by
+slot, in the order of the decisions.
+
+A prepared push is kept until the coordinator commits its round or fences its trainer.
+
+Pure; one at a time: the service holds its lock.
+"""
+
+from typing import Literal, NamedTuple, final
+
+from paceline.config import Sync
+from paceline.ids import Window
+from paceline.messages import (
+    CommitRound,
+    Fence,
+    FenceReport,
+    Forget,
+    MarksReport,
+    PartPlan,
+    PartReport,
+    Push,
+    Refusal,
+    RefusalKind,
+    Restore,
+    TrainerMessage,
+    Upload,
+)
+from paceline.server.windows import Marks, SlotMarks
+
+
+class PushDecision(NamedTuple):
+    """What to do with a push.
+
+    ``apply`` and ``prepare``: let the numbers follow on ``slots``, then acknowledge;
+    ``prepared`` (it was before) and ``duplicate``: acknowledge; ``repeat``: the same push
+    is being applied, ask again; ``refuse``: with ``refusal``.
+    """
+
+    verdict: Literal["apply", "prepare", "prepared", "duplicate", "repeat", "refuse"]
+    slots: tuple[int, ...] = ()
+    refusal: Refusal | None = None
+
+
+class Prepared(NamedTuple):
+    """A buffered push; ``slots`` will take it."""
+
+    number: int
+    round: int
+    window: Window
+    slots: tuple[int, ...]
+
+
+class RoundDecision(NamedTuple):
+    """The prepared pushes, by incarnation, that make one update; empty: nothing to do."""
+
+    incarnations: tuple[int, ...]
+
+
+class _Last(NamedTuple):
+    number: int
+    is_settled: bool
+
+
+@final
+class _Part:
+    """A part as it stands on this server."""
+
+    def __init__(self, plan: PartPlan, server: str) -> None:
+        self.is_sync = isinstance(plan.spec.pace, Sync)
+        mine = [slot for slot, place in plan.placement.items() if place == server]
+        self.slots = tuple(sorted(mine))
+        self.round = 0
+        self.version = 0
+        self.prepared: dict[int, Prepared] = {}  # {incarnation: its buffered push}
+        self.last: dict[int, _Last] = {}  # {incarnation: its last push}
+
+
+@final
+class ServerState:
+    """All decisions of one server."""
+
+    def __init__(self, server: str) -> None:
+        """Empty, on timeline 0."""
+        self.server = server
+        self.timeline = 0
+        self.is_ready = True
+        self.forgotten_cut = 0
+        self.counters = {"duplicates": 0, "prepared_dropped": 0, "fenced": 0}
+        self._marks = Marks()
+        self._parts: dict[int, _Part] = {}
+        self._fenced: set[int] = set()
+
+    # ------------------------------------------------------------ orders
+
+    def create_part(self, plan: PartPlan) -> bool:
+        """Make room for a part; false if it is there already."""
+        if plan.spec.part in self._parts:
+            return False
+        part = self._parts[plan.spec.part] = _Part(plan, self.server)
+        for slot in part.slots:
+            self._marks.add_slot(slot)
+        return True
+
+    def begin_restore(self, order: Restore) -> None:
+        """Leave the timeline: everything is refused until `end_restore`."""
+        self.timeline = order.timeline
+        self.is_ready = False
+        self.forgotten_cut = 0
+        self._marks = Marks()
+        self._parts = {}
+
+    def end_restore(
+        self, order: Restore, marks: dict[int, SlotMarks], versions: dict[int, int]
+    ) -> None:
+        """The numbers of the cut are loaded: stand where it stood."""
+        assert order.timeline == self.timeline
+        for plan in order.plans:
+            self.create_part(plan)
+            part = self._parts[plan.spec.part]
+            part.round = order.rounds.get(plan.spec.part, 0)
+            part.version = versions.get(plan.spec.part, 0)
+        mine = {slot for part in self._parts.values() for slot in part.slots}
+        self._marks.load({slot: marks.get(slot, {}) for slot in mine})
+        self.is_ready = True
+
+    def fence(self, order: Fence) -> FenceReport | None:
+        """Refuse an incarnation from now on; None while a committed round is missing."""
+        self._fenced.add(order.incarnation)
+        for number, part in self._parts.items():
+            if part.round < order.rounds.get(number, 0):
+                return None
+        for part in self._parts.values():
+            if part.prepared.pop(order.incarnation, None) is not None:
+                self.counters["prepared_dropped"] += 1
+            part.last.pop(order.incarnation, None)
+        return FenceReport(
+            incarnation=order.incarnation,
+            marks=tuple(self._marks.entry(key) for key in order.keys),
+        )
+
+    def commit_round(self, order: CommitRound) -> RoundDecision:
+        """Close a round: marks advance, prepared pushes become one update.
+
+        Raises:
+            AssertionError: a contribution was never prepared here; the server must not
+                go on, since the others have it.
+        """
+        part = self._parts[order.part]
+        if order.round <= part.round:
+            return RoundDecision(())
+        assert order.round == part.round + 1, f"round {part.round} goes on with {order}"
+        contributions = order.contributions if part.slots else ()
+        for contribution in contributions:
+            push = part.prepared.get(contribution.incarnation)
+            assert push is not None, f"{self.server} lacks {contribution}"
+            assert push.number == contribution.number, f"{push} is not {contribution}"
+        for contribution in contributions:
+            push = part.prepared.pop(contribution.incarnation)
+            self._marks.advance(push.window, push.slots)
+        part.round = order.round
+        part.version += 1
+        return RoundDecision(tuple(c.incarnation for c in contributions))
+
+    def forget(self, order: Forget) -> None:
+        """A committed cut makes marks superfluous."""
+        self._marks.forget(order.stage, order.epoch, frozenset(order.tasks))
+        self.forgotten_cut = order.cut
+
+    def may_snapshot(self, rounds: dict[int, int]) -> bool:
+        """Whether all synchronous parts stand at exactly these rounds."""
+        return all(
+            part.round == rounds.get(number, 0)
+            for number, part in self._parts.items()
+            if part.is_sync
+        )
+
+    # ------------------------------------------------------------ requests
+
+    def refusal_of(self, message: TrainerMessage) -> Refusal | None:
+        """Why a trainer's question is not even looked at; None if it is.
+
+        The fenced may read: what they read changes nothing.
+        """
+        if message.timeline != self.timeline:
+            text = (
+                f"timeline {message.timeline} was left; {self.server} is on {self.timeline}"
+            )
+            return self._refuse("timeline", text)
+        if not self.is_ready:
+            return self._refuse("not_ready", f"{self.server} is returning to a cut")
+        return None
+
+    def _fence_of(self, message: TrainerMessage) -> Refusal | None:
+        if message.incarnation not in self._fenced:
+            return None
+        self.counters["fenced"] += 1
+        text = f"incarnation {message.incarnation} is fenced at {self.server}"
+        return self._refuse("fenced", text)
+
+    def may_upload(self, message: Upload) -> Refusal | None:
+        """Why initial values are refused; None if they are taken."""
+        if message.part not in self._parts:
+            return self._refuse("not_ready", f"part {message.part} is not here yet")
+        return self.refusal_of(message) or self._fence_of(message)
+
+    def has_part(self, part: int) -> bool:
+        """Whether a part is here."""
+        return part in self._parts
+
+    def is_untouched(self, part: int) -> bool:
+        """Whether no update of a part was applied; later its initial values are stale."""
+        return self._parts[part].version == 0
+
+    def push(self, message: Push) -> PushDecision:
+        """Decide a push; with ``apply``, its marks have moved already."""
+        refusal = self.refusal_of(message) or self._fence_of(message)
+        part = self._parts.get(message.part)
+        if refusal is None and part is None:
+            refusal = self._refuse("not_ready", f"part {message.part} is not here yet")
+        if refusal is not None or part is None:
+            return PushDecision("refuse", refusal=refusal)
+        last = part.last.get(message.incarnation, _Last(0, is_settled=True))
+        if message.number < last.number:
+            text = f"push {message.number} came after push {last.number}"
+            return PushDecision("refuse", refusal=self._refuse("stale", text))
+        if message.number == last.number:
+            return self._repeat(part, message, is_settled=last.is_settled)
+        if part.is_sync and not part.slots:
+            # Whether a round is prepared is for servers with slots to say: without marks,
+            # this one would take a window that is a duplicate on all others.
+            part.last[message.incarnation] = _Last(message.number, is_settled=True)
+            return PushDecision("duplicate")
+        window = self._marks.decide(message.window, part.slots)
+        if window.verdict == "gap":
+            return PushDecision("refuse", refusal=self._refuse("gap", window.reason))
+        if window.verdict == "duplicate":
+            self.counters["duplicates"] += 1
+            part.last[message.incarnation] = _Last(message.number, is_settled=True)
+            return PushDecision("duplicate")
+        if message.round is not None:
+            return self._prepare(part, message, window.slots)
+        if part.is_sync:
+            text = f"part {message.part} is updated in rounds; the push names none"
+            return PushDecision("refuse", refusal=self._refuse("invalid", text))
+        self._marks.advance(message.window, window.slots)
+        part.version += 1
+        part.last[message.incarnation] = _Last(message.number, is_settled=False)
+        return PushDecision("apply", window.slots)
+
+    def settled(self, message: Push) -> None:
+        """The numbers of a decided push have followed."""
+        part = self._parts.get(message.part)
+        if part is not None and message.timeline == self.timeline:
+            part.last[message.incarnation] = _Last(message.number, is_settled=True)
+
+    def slots(self, part: int) -> tuple[int, ...]:
+        """The slots of a part on this server, ascending."""
+        return self._parts[part].slots
+
+    def stands_at(self, part: int) -> PartReport:
+        """Last applied round and version of a part."""
+        found = self._parts[part]
+        return PartReport(found.round, found.version)
+
+    def parts(self) -> dict[int, PartReport]:
+        """How all parts stand."""
+        return {number: self.stands_at(number) for number in sorted(self._parts)}
+
+    def marks_report(self) -> MarksReport:
+        """All marks, for the coordinator after a return."""
+        return MarksReport(
+            timeline=self.timeline,
+            has_slots=self._marks.has_slots(),
+            marks=self._marks.entries(),
+        )
+
+    def export_marks(self) -> dict[int, SlotMarks]:
+        """A copy of all marks, for a cut."""
+        return self._marks.export()
+
+    def _repeat(self, part: _Part, message: Push, *, is_settled: bool) -> PushDecision:
+        if message.round is not None and message.incarnation in part.prepared:
+            return PushDecision("prepared")
+        return PushDecision("duplicate" if is_settled else "repeat")
+
+    def _prepare(self, part: _Part, message: Push, slots: tuple[int, ...]) -> PushDecision:
+        assert message.round is not None
+        if message.round != part.round + 1:
+            text = f"round {message.round} cannot be prepared; {part.round} is applied"
+            return PushDecision("refuse", refusal=self._refuse("not_ready", text))
+        part.prepared[message.incarnation] = Prepared(
+            message.number, message.round, message.window, slots
+        )
+        part.last[message.incarnation] = _Last(message.number, is_settled=True)
+        return PushDecision("prepare", slots)
+
+    def _refuse(self, kind: RefusalKind, text: str) -> Refusal:
+        return Refusal(kind=kind, text=text, timeline=self.timeline)

@@ -1,0 +1,96 @@
+"""Marks: the last batch of each open task that a slot has applied.
+
+The identity of a push is its window, not its sender. A slot takes a window that starts
+right behind its marks, drops one that lies wholly at or below them, and refuses anything
+else. Slots of one server can differ: a slot keeps its own marks when it moves.
+
+Pure.
+"""
+
+from typing import Literal, NamedTuple, final
+
+from paceline.ids import NO_BATCH, TaskKey, Window
+from paceline.messages import MarkEntry
+
+SlotMarks = dict[TaskKey, int]
+
+
+class WindowDecision(NamedTuple):
+    """What a window does to the slots of a part: ``slots`` are those that take it."""
+
+    verdict: Literal["new", "duplicate", "gap"]
+    slots: tuple[int, ...]
+    reason: str
+
+
+@final
+class Marks:
+    """The marks of all slots of a server."""
+
+    def __init__(self) -> None:
+        """No slot, no mark."""
+        self._marks: dict[int, SlotMarks] = {}  # {slot: {task: last batch applied}}
+
+    def add_slot(self, slot: int) -> None:
+        """A slot without marks."""
+        self._marks.setdefault(slot, {})
+
+    def has_slots(self) -> bool:
+        """Whether the server has any slot."""
+        return bool(self._marks)
+
+    def decide(self, window: Window, slots: tuple[int, ...]) -> WindowDecision:
+        """What a window would do to ``slots``; changes nothing."""
+        keys = window.task_keys()
+        fresh = []
+        for slot in slots:
+            marks = self._marks[slot]
+            state = [
+                (marks.get(key, NO_BATCH), span)
+                for key, span in zip(keys, window.spans, strict=True)
+            ]
+            if all(span.first == mark + 1 for mark, span in state):
+                fresh.append(slot)
+            elif not all(span.last <= mark for mark, span in state):
+                reason = (
+                    f"window {window} neither starts behind the marks "
+                    f"{[mark for mark, _ in state]} of slot {slot} nor lies below them"
+                )
+                return WindowDecision("gap", (), reason)
+        if fresh or not slots:
+            return WindowDecision("new", tuple(fresh), "starts behind the marks")
+        return WindowDecision("duplicate", (), f"window {window} was applied before")
+
+    def advance(self, window: Window, slots: tuple[int, ...]) -> None:
+        """These slots have applied a window."""
+        for key, span in zip(window.task_keys(), window.spans, strict=True):
+            for slot in slots:
+                self._marks[slot][key] = span.last
+
+    def forget(self, stage: int, epoch: int, tasks: frozenset[int]) -> None:
+        """A committed cut shows earlier epochs done, and these tasks of this one."""
+        for slot, marks in self._marks.items():
+            self._marks[slot] = {
+                key: mark
+                for key, mark in marks.items()
+                if (key.stage, key.epoch) > (stage, epoch)
+                or ((key.stage, key.epoch) == (stage, epoch) and key.task not in tasks)
+            }
+
+    def entry(self, key: TaskKey) -> MarkEntry:
+        """The distinct marks of a task over all slots."""
+        found = {marks.get(key, NO_BATCH) for marks in self._marks.values()}
+        return MarkEntry(key, tuple(sorted(found)))
+
+    def entries(self) -> tuple[MarkEntry, ...]:
+        """The distinct marks of every task that any slot knows."""
+        keys = {key for marks in self._marks.values() for key in marks}
+        return tuple(self.entry(key) for key in sorted(keys))
+
+    def export(self) -> dict[int, SlotMarks]:
+        """A copy of everything, for a cut."""
+        return {slot: dict(marks) for slot, marks in self._marks.items()}
+
+    def load(self, marks: dict[int, SlotMarks]) -> None:
+        """Everything as a cut has it."""
+        self._marks = {slot: dict(by_task) for slot, by_task in marks.items()}

@@ -1,0 +1,68 @@
+"""What must hold in every simulated run, whatever went wrong.
+
+* exactly once: at the end every slot of every part has applied every batch of every
+  epoch once;
+* round atomicity: a round of a timeline has the same contributions on all servers;
+* queue conservation: no task lost, none in two places (`CoordinatorState.validate`);
+* replay equals live: the journal restores the very state of the coordinator that died.
+"""
+
+from collections import Counter
+from typing import final
+
+from paceline.ids import TaskKey, Window
+from paceline.messages import StageSpec
+
+
+class Violation(AssertionError):  # noqa: N818  (what is found, not what went wrong)
+    """A promise was broken; the message says which, where and how."""
+
+
+@final
+class RoundHistory:
+    """Rounds as servers applied them."""
+
+    def __init__(self) -> None:
+        """No round yet."""
+        self._rounds: dict[tuple[int, int, int], frozenset[Window]] = {}
+
+    def applied(
+        self, timeline: int, part: int, number: int, windows: frozenset[Window]
+    ) -> None:
+        """A server applied a round.
+
+        Raises:
+            Violation: another server applied other contributions in it.
+        """
+        agreed = self._rounds.setdefault((timeline, part, number), windows)
+        if agreed != windows:
+            raise Violation(
+                f"round {number} of part {part} on timeline {timeline} was {agreed} on one "
+                f"server and {windows} on another"
+            )
+
+    def num_rounds(self) -> int:
+        """Rounds that were applied anywhere."""
+        return len(self._rounds)
+
+
+def check_exactly_once(
+    spec: StageSpec, slot: int, applied: Counter[tuple[TaskKey, int]]
+) -> None:
+    """A slot has the effect of every batch once.
+
+    Raises:
+        Violation: a batch is missing or was applied more than once.
+    """
+    for epoch in range(spec.epochs):
+        for task in range(spec.num_tasks()):
+            for batch in range(spec.num_batches(task)):
+                times = applied[TaskKey(spec.stage, epoch, task), batch]
+                if times != 1:
+                    raise Violation(
+                        f"slot {slot} applied batch {batch} of task {task} in epoch "
+                        f"{epoch} {times} times"
+                    )
+    expected = spec.epochs * sum(spec.num_batches(t) for t in range(spec.num_tasks()))
+    if sum(applied.values()) != expected:
+        raise Violation(f"slot {slot} applied {sum(applied.values())}, not {expected}")

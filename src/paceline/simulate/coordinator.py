@@ -1,0 +1,103 @@
+"""A coordinator in the wind tunnel: `CoordinatorState` with a journal that survives it."""
+
+import itertools
+from typing import final
+
+import msgspec
+
+from paceline.config import JobConfig
+from paceline.coordinator.book import Effect, Happened, Reply
+from paceline.coordinator.cuts import ManifestOrder
+from paceline.coordinator.durable import Durable
+from paceline.coordinator.outcomes import AnyOutcome
+from paceline.coordinator.state import (
+    Asked,
+    CoordinatorState,
+    Event,
+    ManifestWritten,
+    TimePassed,
+    restored,
+)
+from paceline.ids import COORDINATOR
+from paceline.messages import Message
+from paceline.simulate.world import Answer, Process, World
+
+TICK_S = 0.1
+FAULT = "crash_coordinator"
+
+
+@final
+class Journal:
+    """What survives a coordinator; an outcome counts once it is in here."""
+
+    def __init__(self) -> None:
+        """Empty."""
+        self.outcomes: list[AnyOutcome] = []
+
+
+@final
+class SimCoordinator(Process):
+    """One process of the coordinator."""
+
+    def __init__(self, world: World, config: JobConfig, journal: Journal) -> None:
+        """Open on the journal."""
+        super().__init__(world, COORDINATOR)
+        self._journal = journal
+        self._tickets = itertools.count(1)
+        self._answers: dict[int, Answer] = {}
+        durable = restored(_copied(journal.outcomes))
+        self.state = CoordinatorState(config, durable, world.now_s)
+        self.after(TICK_S, self._tick)
+
+    def received(self, sender: str, message: Message, answer: Answer) -> None:
+        """Take a request."""
+        ticket = next(self._tickets)
+        self._answers[ticket] = answer
+        self._apply(Asked(sender, ticket, message))
+
+    def journalled(self) -> Durable:
+        """What a restart now would know."""
+        return restored(_copied(self._journal.outcomes))
+
+    def _tick(self) -> None:
+        self._apply(TimePassed())
+        self.after(TICK_S, self._tick)
+
+    def _apply(self, event: Event) -> None:
+        decision = self.state.apply(event, self.world.now_s)
+        self.state.validate()
+        self.carry_out(decision.outcomes, decision.effects)
+
+    def carry_out(self, outcomes: list[AnyOutcome], effects: list[Effect]) -> None:
+        """Journal first, then let effects go out; it may die between any two."""
+        if outcomes:
+            self.may_crash(FAULT)
+            self._journal.outcomes += outcomes
+            self.may_crash(FAULT)
+        for effect in effects:
+            self.send(effect)
+
+    def send(self, effect: Effect) -> None:
+        """Let one effect go out."""
+        if isinstance(effect, Happened):
+            return
+        self.may_crash(FAULT)
+        if isinstance(effect, Reply):
+            answer = self._answers.pop(effect.ticket, None)
+            if answer is not None:
+                answer(effect.message)
+        else:
+            self._write_manifest(effect.order)
+
+    def _write_manifest(self, order: ManifestOrder) -> None:
+        def written() -> None:
+            self.may_crash(FAULT)
+            self._apply(ManifestWritten(order.cut, None))
+
+        self.after(0.01, written)
+
+
+def _copied(outcomes: list[AnyOutcome]) -> list[AnyOutcome]:
+    """As read back from disk: restoring must not share structs with the dead."""
+    data = msgspec.msgpack.encode(outcomes)
+    return msgspec.msgpack.decode(data, type=list[AnyOutcome])

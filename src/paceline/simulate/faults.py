@@ -1,0 +1,63 @@
+"""What may go wrong in a simulated run, and how often.
+
+Pure.
+"""
+
+from random import Random
+from typing import NamedTuple, final
+
+
+class FaultRates(NamedTuple):
+    """Probabilities per message or per act, while the fault phase lasts.
+
+    ``crash`` is per act of a role (a message handled, a step between two writes);
+    ``freeze`` per act of a trainer; the delays are seconds.
+    """
+
+    loss: float = 0.03
+    repeat: float = 0.05
+    slow: float = 0.02
+    delay_s: float = 0.004
+    slow_s: float = 0.5
+    crash_trainer: float = 0.004
+    crash_server: float = 0.0008
+    crash_coordinator: float = 0.0015
+    freeze: float = 0.001
+    freeze_s: float = 4.0
+
+
+QUIET = FaultRates(0, 0, 0, 0.001, 0, 0, 0, 0, 0, 0)
+
+
+@final
+class Faults:
+    """Seeded misfortune, counted: a run whose faults did not happen proves nothing."""
+
+    def __init__(self, random: Random, rates: FaultRates) -> None:
+        """Draw from ``random`` at these rates until `heal`."""
+        self._random = random
+        self._rates = rates
+        self._is_healed = False
+        self.counts: dict[str, int] = {}  # {fault: times injected}
+
+    def heal(self) -> None:
+        """Nothing goes wrong any more."""
+        self._is_healed = True
+
+    def happens(self, fault: str) -> bool:
+        """Whether a fault, named like its rate, happens now."""
+        rate = getattr(self._rates, fault)
+        if self._is_healed or self._random.random() >= rate:
+            return False
+        self.counts[fault] = self.counts.get(fault, 0) + 1
+        return True
+
+    def delay_s(self) -> float:
+        """How long a message takes."""
+        slow_s = self._rates.slow_s if self.happens("slow") else 0.0
+        base_s = self._rates.delay_s
+        return base_s * (0.5 + self._random.random()) + slow_s * self._random.random()
+
+    def freeze_s(self) -> float:
+        """How long a frozen trainer stays so."""
+        return self._rates.freeze_s * (0.5 + self._random.random())

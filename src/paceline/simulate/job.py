@@ -1,0 +1,179 @@
+"""One whole run in the wind tunnel: a job, its faults, and what must hold.
+
+A run has two phases: faults happen for a while, then the world heals and the job must
+end within a bound. Everything is a function of the seed.
+"""
+
+from random import Random
+from typing import NamedTuple
+
+from paceline.config import Async, JobConfig, Pace, Sync
+from paceline.ids import COORDINATOR, server_id, trainer_id
+from paceline.messages import OptimizerSpec, ParameterSpec, PartSpec, StageSpec
+from paceline.simulate.checks import RoundHistory, Violation, check_exactly_once
+from paceline.simulate.coordinator import Journal, SimCoordinator
+from paceline.simulate.faults import FaultRates
+from paceline.simulate.launcher import SimLauncher
+from paceline.simulate.server import Disk, SimServer
+from paceline.simulate.trainer import SimTrainer
+from paceline.simulate.world import Process, World
+
+
+class SimJob(NamedTuple):
+    """What is simulated; `draw_job` makes a random one from a seed."""
+
+    seed: int
+    trainers: int = 3
+    servers: int = 2
+    paces: tuple[Pace, ...] = (Sync(),)  # of one part each
+    records: int = 60
+    batch_size: int = 2
+    task_size: int = 10
+    epochs: int = 2
+    step_s: float = 0.02
+    fault_s: float = 20.0
+    heal_s: float = 120.0
+    cut_every_s: float = 2.0
+    rates: FaultRates = FaultRates()
+
+
+class SimReport(NamedTuple):
+    """What happened in a run that broke no promise."""
+
+    seconds: float
+    faults: dict[str, int]
+    duplicates: int
+    prepared_dropped: int
+    fenced: int
+    rounds: int
+    timelines: int
+    cuts: int
+    outcomes: int
+
+
+def draw_job(seed: int) -> SimJob:
+    """A random job: paces, sizes, and rates of faults."""
+    random = Random(seed)
+    paces: list[tuple[Pace, ...]] = [
+        (Sync(),),
+        (Async(),),
+        (Async(push_every=4, pull_every=8),),
+        (Sync(), Async(push_every=2)),
+    ]
+    scale = random.choice([0.3, 1.0, 2.0])
+    rates = FaultRates()
+    return SimJob(
+        seed,
+        trainers=random.choice([1, 2, 3, 4]),
+        servers=random.choice([1, 2, 3]),
+        paces=random.choice(paces),
+        records=random.choice([20, 45, 60]),
+        task_size=random.choice([4, 10, 16]),
+        epochs=random.choice([1, 2, 3]),
+        rates=rates._replace(
+            loss=rates.loss * random.random() * 2,
+            repeat=rates.repeat * random.random() * 2,
+            crash_trainer=rates.crash_trainer * scale,
+            crash_server=rates.crash_server * scale * random.choice([0, 1, 1]),
+            crash_coordinator=rates.crash_coordinator * scale,
+        ),
+    )
+
+
+def run_job(job: SimJob, coordinator: type[SimCoordinator] = SimCoordinator) -> SimReport:
+    """Simulate a job to its end.
+
+    Args:
+        job: what is simulated.
+        coordinator: the class that carries for the coordinator.
+
+    Raises:
+        Violation: a promise was broken, or the healed job did not end in time.
+    """
+    world = World(job.seed, job.rates)
+    config = JobConfig(
+        run=f"sim-{job.seed}",
+        trainers=job.trainers,
+        servers=job.servers,
+        timeout_s=2.0,
+        cut_every_s=job.cut_every_s,
+    )
+    journal, disk, rounds = Journal(), Disk(), RoundHistory()
+    parts = tuple(_part(number, pace) for number, pace in enumerate(job.paces))
+    stage = StageSpec(
+        0, job.records, job.batch_size, job.task_size, job.epochs, True, 0, "counting"
+    )
+    starts = {COORDINATOR: lambda: coordinator(world, config, journal)}
+    all_starts: dict[str, object] = dict(starts)
+    for index in range(job.servers):
+        role = server_id(index)
+        all_starts[role] = lambda role=role: SimServer(world, role, disk, rounds)
+    for index in range(job.trainers):
+        role = trainer_id(index)
+        all_starts[role] = lambda role=role: SimTrainer(
+            world, role, parts, stage, job.step_s
+        )
+    launcher = SimLauncher(world, all_starts)  # type: ignore[arg-type]  # all of them start a Process
+    try:
+        if not world.run(job.fault_s, launcher.is_done):
+            world.faults.heal()
+            if not world.run(job.fault_s + job.heal_s, launcher.is_done):
+                raise Violation(f"not done {job.heal_s:g} s after healing: {_where(world)}")
+        _settle(world)
+    except AssertionError as error:
+        raise Violation(f"seed {job.seed} at {world.now_s:.3f} s: {error}") from error
+    return _check(job, world, stage, rounds, journal)
+
+
+def _part(number: int, pace: Pace) -> PartSpec:
+    parameters = tuple(ParameterSpec((f"w{i}",), (40_000,), "float32") for i in range(2))
+    return PartSpec(number, parameters, OptimizerSpec("SGD", ({"lr": 1.0},)), (), pace)
+
+
+def _settle(world: World) -> None:
+    """Let servers take what is still on its way to them."""
+    world.faults.heal()
+    world.run(world.now_s + 5.0, lambda: False)
+
+
+def _where(world: World) -> str:
+    process = world.processes.get(COORDINATOR)
+    if not isinstance(process, SimCoordinator):
+        return "no coordinator"
+    status = process.state.status()
+    return f"{status.state}, queue {status.queue}, timeline {status.timeline}"
+
+
+def _check(
+    job: SimJob, world: World, stage: StageSpec, rounds: RoundHistory, journal: Journal
+) -> SimReport:
+    process = world.processes[COORDINATOR]
+    assert isinstance(process, SimCoordinator)
+    if process.state.durable != process.journalled():
+        raise Violation(f"seed {job.seed}: the journal restores another state")
+    servers = [p for p in world.processes.values() if isinstance(p, SimServer)]
+    try:
+        for server in servers:
+            for part in range(len(job.paces)):
+                for slot in server.slots(part):
+                    check_exactly_once(stage, slot, server.applied[slot])
+    except (Violation, KeyError) as error:
+        raise Violation(f"seed {job.seed}: {error}") from error
+    status = process.state.status()
+    if status.records != stage.records * stage.epochs:
+        raise Violation(f"seed {job.seed}: {status.records} records are counted")
+    counters = status.counters
+    return SimReport(
+        world.now_s,
+        dict(world.faults.counts),
+        counters.get("duplicates", 0),
+        counters.get("prepared_dropped", 0),
+        counters.get("fenced", 0),
+        rounds.num_rounds(),
+        status.timeline,
+        status.cut,
+        len(journal.outcomes),
+    )
+
+
+__all__ = ["Process", "SimJob", "SimReport", "draw_job", "run_job"]

@@ -1,0 +1,59 @@
+"""A launcher in the wind tunnel: exit reports, restarts, replacements."""
+
+from collections.abc import Callable
+from typing import final
+
+from paceline.ids import COORDINATOR, LAUNCHER
+from paceline.messages import Exited, LauncherOrders, LauncherReport, Message
+from paceline.simulate.world import Answer, Process, World
+
+POLL_S = 0.3
+RESTART_S = 0.2
+
+
+@final
+class SimLauncher(Process):
+    """Starts every role again until the trainers have ended well."""
+
+    def __init__(self, world: World, starts: dict[str, Callable[[], Process]]) -> None:
+        """Start all roles: ``starts`` is {role: how to start its process}."""
+        super().__init__(world, LAUNCHER)
+        self._starts = starts
+        self._exits: tuple[Exited, ...] = ()
+        self.finished: set[str] = set()
+        world.ended = self._saw_end
+        for start in starts.values():
+            world.start(start())
+        self.after(POLL_S, self._poll)
+
+    def received(self, sender: str, message: Message, answer: Answer) -> None:
+        """Nobody asks a launcher."""
+        raise AssertionError(f"{sender} asked {message!r} of the launcher: {answer}")
+
+    def is_done(self) -> bool:
+        """Whether every trainer has ended well."""
+        return self.finished == {
+            role for role in self._starts if role.startswith("trainer")
+        }
+
+    def _saw_end(self, process: Process, code: int) -> None:
+        role = process.role
+        self._exits = (*self._exits, Exited(role, process.pid, code))
+        if code == 0 and role.startswith("trainer"):
+            self.finished.add(role)
+        else:
+            self.after(RESTART_S, lambda: self.world.start(self._starts[role]()))
+
+    def _poll(self) -> None:
+        exits = self._exits
+
+        def got(reply: Message | None) -> None:
+            if isinstance(reply, LauncherOrders):
+                self._exits = self._exits[len(exits) :]
+                for role, pid in reply.replace.items():
+                    process = self.world.processes.get(role)
+                    if process is not None and process.pid == pid:
+                        self.world.kill(process)
+            self.after(POLL_S, self._poll)
+
+        self.ask(COORDINATOR, LauncherReport(exits=exits), got, timeout_s=1.0)

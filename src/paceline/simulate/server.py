@@ -1,0 +1,214 @@
+"""A server in the wind tunnel: `ServerState` over slots that count what they applied."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import NamedTuple, final
+
+from paceline.ids import COORDINATOR, TaskKey, Window, cut_folder
+from paceline.messages import (
+    CommitRound,
+    CreatePart,
+    CutReport,
+    Done,
+    Fence,
+    FileEntry,
+    Forget,
+    Message,
+    Order,
+    Orders,
+    Pull,
+    Pulled,
+    Push,
+    Pushed,
+    Refusal,
+    Restore,
+    SendMarks,
+    ServerAnswer,
+    ServerReport,
+    ShutDown,
+    Snapshot,
+    Upload,
+    Waiting,
+)
+from paceline.server.state import ServerState
+from paceline.server.windows import SlotMarks
+from paceline.simulate.checks import RoundHistory
+from paceline.simulate.world import Answer, Process, World
+
+FAULT = "crash_server"
+REPORT_TIMEOUT_S = 1.5
+Applied = dict[int, Counter[tuple[TaskKey, int]]]  # {slot: {(task, batch): times}}
+
+
+class Share(NamedTuple):
+    """A server's share of a cut, as it lies on disk."""
+
+    applied: Applied
+    marks: dict[int, SlotMarks]
+    versions: dict[int, int]
+
+
+Disk = dict[tuple[str, str], Share]  # {(folder, server): its share}
+
+
+@final
+class SimServer(Process):
+    """One process of a server."""
+
+    def __init__(self, world: World, role: str, disk: Disk, rounds: RoundHistory) -> None:
+        """Start empty and report."""
+        super().__init__(world, role)
+        self.state = ServerState(role)
+        self.applied: Applied = {}
+        self._disk, self._rounds = disk, rounds
+        self._incarnation = 0
+        self._prepared: dict[tuple[int, int], Push] = {}  # {(part, incarnation): push}
+        self._parked: list[tuple[Pull, Answer]] = []
+        self._answers: tuple[ServerAnswer, ...] = ()
+        self.act(self._report)
+
+    # ------------------------------------------------------------ data side
+
+    def received(self, sender: str, message: Message, answer: Answer) -> None:
+        """Take a trainer's request."""
+        self.may_crash(FAULT)
+        assert sender.startswith("trainer")
+        if isinstance(message, Push):
+            answer(self._push(message))
+            self.may_crash(FAULT)
+        elif isinstance(message, Upload):
+            answer(self.state.may_upload(message) or Done())
+        elif isinstance(message, Pull):
+            self._pull(message, answer)
+
+    def _push(self, push: Push) -> Message:
+        decision = self.state.push(push)
+        if decision.verdict == "refuse":
+            assert decision.refusal is not None
+            return decision.refusal
+        if decision.verdict == "repeat":
+            return Waiting(reason="being applied")
+        verdict = "prepared" if decision.verdict == "prepared" else "duplicate"
+        if decision.verdict == "apply":
+            self._count(decision.slots, push.window)
+            self.state.settled(push)
+            verdict = "applied"
+        elif decision.verdict == "prepare":
+            self._prepared[push.part, push.incarnation] = push
+            verdict = "prepared"
+        self.may_crash(FAULT)
+        version = self.state.stands_at(push.part).version
+        return Pushed(verdict=verdict, version=version)  # type: ignore[arg-type]  # spelled above
+
+    def _count(self, slots: tuple[int, ...], window: Window) -> None:
+        for slot in slots:
+            applied = self.applied.setdefault(slot, Counter())
+            for key, span in zip(window.task_keys(), window.spans, strict=True):
+                applied.update((key, batch) for batch in range(span.first, span.last + 1))
+
+    def _pull(self, pull: Pull, answer: Answer) -> None:
+        refusal = self.state.refusal_of(pull)
+        if refusal is not None:
+            answer(refusal)
+        elif not self.state.has_part(pull.part):
+            answer(Refusal(kind="not_ready", text="no such part yet"))
+        elif self.state.stands_at(pull.part).applied_round < pull.at_round:
+            self._parked.append((pull, answer))
+        else:
+            stands = self.state.stands_at(pull.part)
+            answer(Pulled(slots=(), version=stands.version, round=stands.applied_round))
+
+    # ------------------------------------------------------------ control side
+
+    def _report(self) -> None:
+        report = ServerReport(
+            server=self.role,
+            incarnation=self._incarnation,
+            timeline=self.state.timeline,
+            address=self.role,
+            pid=self.pid,
+            host="world",
+            ready=self.state.is_ready,
+            parts=self.state.parts(),
+            answers=self._answers,
+            forgotten_cut=self.state.forgotten_cut,
+            counters=dict(self.state.counters),
+        )
+        self.ask(COORDINATOR, report, self._got_orders, REPORT_TIMEOUT_S)
+
+    def _got_orders(self, reply: Message | None) -> None:
+        if isinstance(reply, Orders):
+            self._incarnation = reply.incarnation
+            self._answers = ()
+            for order in reply.orders:
+                if isinstance(order, ShutDown):
+                    self.world.end(self, 0)
+                    return
+                self.may_crash(FAULT)
+                self._execute(order)
+        self._report()
+
+    def _execute(self, order: Order) -> None:
+        execute: dict[type[Message], Callable[..., None]] = {
+            CreatePart: lambda o: self.state.create_part(o.plan),
+            CommitRound: self._commit,
+            Fence: self._fence,
+            Snapshot: self._snapshot,
+            Restore: self._restore,
+            SendMarks: lambda _: self._say(self.state.marks_report()),
+            Forget: self.state.forget,
+        }
+        execute[type(order)](order)
+
+    def _say(self, answer: ServerAnswer) -> None:
+        self._answers = (*self._answers, answer)
+
+    def _commit(self, order: CommitRound) -> None:
+        decision = self.state.commit_round(order)
+        for incarnation in decision.incarnations:
+            push = self._prepared.pop((order.part, incarnation))
+            self._count(self.slots(order.part), push.window)
+        if decision.incarnations:
+            windows = frozenset(c.window for c in order.contributions)
+            self._rounds.applied(self.state.timeline, order.part, order.round, windows)
+        parked, self._parked = self._parked, []
+        for pull, answer in parked:
+            self._pull(pull, answer)
+
+    def slots(self, part: int) -> tuple[int, ...]:
+        """The slots of a part on this server."""
+        return self.state.slots(part)
+
+    def _fence(self, order: Fence) -> None:
+        report = self.state.fence(order)
+        if report is not None:
+            for key in [k for k in self._prepared if k[1] == order.incarnation]:
+                del self._prepared[key]
+            self._say(report)
+
+    def _snapshot(self, order: Snapshot) -> None:
+        if not self.state.may_snapshot(order.rounds):
+            return
+        share = Share(
+            {slot: Counter(applied) for slot, applied in self.applied.items()},
+            self.state.export_marks(),
+            {part: report.version for part, report in self.state.parts().items()},
+        )
+        self.may_crash(FAULT)
+        self._disk[order.folder, self.role] = share
+        self.may_crash(FAULT)
+        entry = FileEntry(f"{self.role}.safetensors", 0, "")
+        self._say(CutReport(cut=order.cut, files=(entry,)))
+
+    def _restore(self, order: Restore) -> None:
+        self.state.begin_restore(order)
+        self.applied, self._prepared, self._parked = {}, {}, []
+        self.may_crash(FAULT)
+        marks: dict[int, SlotMarks] = {}
+        versions: dict[int, int] = {}
+        if order.folder is not None:
+            share = self._disk[order.folder, self.role]
+            assert order.folder.startswith(cut_folder(order.cut, 0).split("-t")[0])
+            self.applied = {slot: Counter(seen) for slot, seen in share.applied.items()}
+            marks, versions = share.marks, share.versions
+        self.state.end_restore(order, marks, versions)

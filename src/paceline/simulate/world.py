@@ -1,0 +1,150 @@
+"""Virtual time, processes that die, and a network that does not care.
+
+A process handles messages and timers; both are void once it has died. A question is
+answered, or times out: requests and replies are lost, repeated and delayed on their own.
+"""
+
+import heapq
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from random import Random
+from typing import final
+
+from paceline.messages import Message
+from paceline.simulate.faults import FaultRates, Faults
+
+Answer = Callable[[Message], None]
+GotReply = Callable[[Message | None], None]  # None: timed out
+
+
+class Crash(Exception):  # noqa: N818  (a fault that was asked for, not an error)
+    """The process that is being simulated dies here."""
+
+
+class Process(ABC):
+    """One incarnation of a role's process in the world."""
+
+    def __init__(self, world: "World", role: str) -> None:
+        """Start now, under a new pid."""
+        self.world = world
+        self.role = role
+        self.pid = world.new_pid()
+        self.is_alive = True
+        self.frozen_until_s = 0.0
+
+    @abstractmethod
+    def received(self, sender: str, message: Message, answer: Answer) -> None:
+        """A request arrived."""
+
+    def may_crash(self, fault: str) -> None:
+        """A place where dying matters.
+
+        Raises:
+            Crash: the fault happens here.
+        """
+        if self.world.faults.happens(fault):
+            raise Crash
+
+    def act(self, what: Callable[[], None]) -> None:
+        """Run one act of this process: not if it is dead, later if it is frozen."""
+        if not self.is_alive:
+            return
+        if self.frozen_until_s > self.world.now_s:
+            self.world.at(self.frozen_until_s, lambda: self.act(what))
+            return
+        try:
+            what()
+        except Crash:
+            self.world.kill(self)
+
+    def after(self, seconds: float, what: Callable[[], None]) -> None:
+        """Run an act of this process later."""
+        self.world.at(self.world.now_s + seconds, lambda: self.act(what))
+
+    def ask(self, to: str, message: Message, got: GotReply, timeout_s: float) -> None:
+        """Ask another role; ``got`` is called once, with the reply or None."""
+        self.world.ask(self, to, message, got, timeout_s)
+
+
+@final
+class World:
+    """One simulated cluster."""
+
+    def __init__(self, seed: int, rates: FaultRates) -> None:
+        """Everything that follows is a function of the seed and the rates."""
+        self.random = Random(seed)
+        self.faults = Faults(self.random, rates)
+        self.now_s = 0.0
+        self.processes: dict[str, Process] = {}  # {role: its running process}
+        self.ended: Callable[[Process, int], None] = lambda _process, _code: None
+        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._numbers = itertools.count()
+        self._pids = itertools.count(1000)
+
+    def new_pid(self) -> int:
+        """A pid that no process had before."""
+        return next(self._pids)
+
+    def at(self, moment_s: float, what: Callable[[], None]) -> None:
+        """Let something happen at a moment."""
+        heapq.heappush(self._events, (moment_s, next(self._numbers), what))
+
+    def start(self, process: Process) -> None:
+        """Let a process be the one of its role."""
+        self.processes[process.role] = process
+
+    def kill(self, process: Process) -> None:
+        """End a process with SIGKILL."""
+        self.end(process, -9)
+
+    def end(self, process: Process, code: int) -> None:
+        """End a process; messages and timers of it are void from here on."""
+        if process.is_alive:
+            process.is_alive = False
+            if self.processes.get(process.role) is process:
+                del self.processes[process.role]
+            self.ended(process, code)
+
+    def run(self, until_s: float, is_done: Callable[[], bool]) -> bool:
+        """Let time pass; true if it was done before ``until_s``."""
+        while self._events and not is_done():
+            moment_s, _, what = heapq.heappop(self._events)
+            if moment_s > until_s:
+                return False
+            self.now_s = max(self.now_s, moment_s)
+            what()
+        return is_done()
+
+    def ask(
+        self, sender: Process, to: str, message: Message, got: GotReply, timeout_s: float
+    ) -> None:
+        """Carry a question and its answer, or neither."""
+        is_open = True
+
+        def settle(reply: Message | None) -> None:
+            nonlocal is_open
+            if is_open:
+                is_open = False
+                got(reply)
+
+        def answer(reply: Message) -> None:
+            for delay_s in self._deliveries():
+                self.at(self.now_s + delay_s, lambda: sender.act(lambda: settle(reply)))
+
+        def arrive() -> None:
+            receiver = self.processes.get(to)
+            if receiver is not None:
+                receiver.act(lambda: receiver.received(sender.role, message, answer))
+
+        for delay_s in self._deliveries():
+            self.at(self.now_s + delay_s, arrive)
+        sender.after(timeout_s, lambda: settle(None))
+
+    def _deliveries(self) -> list[float]:
+        if self.faults.happens("loss"):
+            return []
+        delays = [self.faults.delay_s()]
+        if self.faults.happens("repeat"):
+            delays.append(self.faults.delay_s() * 5)
+        return delays

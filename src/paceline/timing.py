@@ -1,0 +1,70 @@
+"""Time, handed in: nobody else in the house reads a clock.
+
+`Clock` is what services are given. `SystemClock` is the machine's monotonic clock;
+`ManualClock` stands still until a test moves it. `Deadline` is a moment on a clock, so
+that a wait made of many small waits still ends when it was promised to end.
+
+Seconds are floats. Clocks of two machines are never compared.
+"""
+
+import time
+from abc import ABC, abstractmethod
+from typing import final
+
+
+class Clock(ABC):
+    """A source of monotonic seconds."""
+
+    @abstractmethod
+    def now_s(self) -> float:
+        """Seconds since some fixed moment; never goes back."""
+
+
+@final
+class SystemClock(Clock):
+    """The machine's monotonic clock."""
+
+    def now_s(self) -> float:
+        """Seconds since boot, or thereabouts."""
+        return time.monotonic()
+
+
+@final
+class ManualClock(Clock):
+    """A clock that moves only when told to."""
+
+    def __init__(self, start_s: float = 0.0) -> None:
+        """Start at ``start_s``."""
+        self._now_s = start_s
+
+    def now_s(self) -> float:
+        """The moment it was last set to."""
+        return self._now_s
+
+    def advance(self, seconds: float) -> None:
+        """Move on by ``seconds``, which must not be negative."""
+        assert seconds >= 0
+        self._now_s += seconds
+
+
+@final
+class Deadline:
+    """A moment on a clock by which something must have happened."""
+
+    def __init__(self, clock: Clock, seconds: float) -> None:
+        """Expire ``seconds`` from now."""
+        self._clock = clock
+        self._at_s = clock.now_s() + seconds
+
+    def remaining_s(self) -> float:
+        """Seconds left, never below zero."""
+        return max(0.0, self._at_s - self._clock.now_s())
+
+    def is_over(self) -> bool:
+        """Whether the moment has passed."""
+        return self.remaining_s() == 0.0
+
+
+def wall_time_s() -> float:
+    """Seconds since 1970, for display and file names only: never for decisions."""
+    return time.time()

@@ -1,0 +1,149 @@
+"""Asking other roles, patiently: what a trainer does until it gets an answer.
+
+An act is a generator: it yields what it wants asked (`Ask`: one message to each of
+several roles at once) or how long to wait (`Pause`), and is sent the replies. The
+coordinator is asked until it answers at all; servers until all have answered, as long as
+the coordinator says that this trainer and its timeline still exist. When they do not,
+`Abandoned` is raised inside the act.
+
+Pure.
+"""
+
+from collections.abc import Generator
+from typing import NamedTuple, TypedDict, TypeVar, final
+
+import msgspec
+
+from paceline.errors import JobFailed, Refused, UsageError
+from paceline.ids import COORDINATOR
+from paceline.messages import Beat, Beaten, Message, Refusal, Waiting
+
+FIRST_PAUSE_S = 0.02
+LONGEST_PAUSE_S = 0.5
+
+
+class Ask(NamedTuple):
+    """Ask several roles at once; send back ``{role: reply or Lost}``."""
+
+    calls: dict[str, Message]
+
+
+class Pause(NamedTuple):
+    """Wait, then go on; the reason is what `paceline status` shows."""
+
+    seconds: float
+    reason: str
+
+
+class Lost(NamedTuple):
+    """No reply: the connection broke or the deadline passed."""
+
+    reason: str
+
+
+Replies = dict[str, Message | Lost]
+T = TypeVar("T")
+Act = Generator[Ask | Pause, Replies, T]
+
+
+class Abandoned(Exception):  # noqa: N818  (control flow of acts, never raised out of them)
+    """What the trainer was doing belongs to a timeline or incarnation that is gone."""
+
+
+class Who(TypedDict):
+    """The fields of every message of a joined trainer."""
+
+    incarnation: int
+    timeline: int
+
+
+@final
+class Asking:
+    """Who the trainer is to others, and how it asks them."""
+
+    def __init__(self, patience_s: float) -> None:
+        """Not yet a member; the coordinator may be away for ``patience_s``."""
+        self.incarnation = 0
+        self.timeline = 0
+        self.clock = 0
+        self.stopped: str | None = None
+        self._patience_s = patience_s
+
+    def ask(self, message: Message) -> Act[Message]:
+        """Ask the coordinator until it gives more than `Waiting`."""
+        while True:
+            reply = yield from self.ask_once(message)
+            if not isinstance(reply, Waiting):
+                return reply
+
+    def ask_once(self, message: Message) -> Act[Message]:
+        """Ask the coordinator; `Waiting` is an answer."""
+        reply = yield from self.insist(message)
+        if isinstance(reply, Refusal):
+            self._raise_for(reply)
+        return reply
+
+    def insist(self, message: Message) -> Act[Message]:
+        """Ask the coordinator until it answers at all."""
+        waited_s, pause_s = 0.0, FIRST_PAUSE_S
+        while True:
+            reply = (yield Ask({COORDINATOR: message}))[COORDINATOR]
+            if not isinstance(reply, Lost):
+                return reply
+            if waited_s > self._patience_s:
+                raise JobFailed(f"no coordinator for {waited_s:.0f} s: {reply.reason}")
+            yield Pause(pause_s, f"the coordinator is away: {reply.reason}")
+            waited_s, pause_s = waited_s + pause_s, min(2 * pause_s, LONGEST_PAUSE_S)
+
+    def ask_servers(self, messages: dict[str, Message]) -> Act[dict[str, Message]]:
+        """Ask servers until all have answered; the coordinator says if that can be."""
+        replies: dict[str, Message] = {}
+        pause_s = FIRST_PAUSE_S
+        while True:
+            asked = {s: m for s, m in messages.items() if s not in replies}
+            if not asked:
+                return replies
+            reason = ""
+            for server, reply in (yield Ask(asked)).items():
+                if isinstance(reply, Lost | Waiting):
+                    reason = f"{server}: {reply.reason}"
+                elif isinstance(reply, Refusal) and reply.kind == "not_ready":
+                    reason = reply.text
+                elif isinstance(reply, Refusal):
+                    self._raise_for(reply)
+                else:
+                    replies[server] = reply
+            if len(replies) < len(messages):
+                yield from self.check_timeline(reason)
+                yield Pause(pause_s, reason)
+                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    def check_timeline(self, reason: str) -> Act[None]:
+        """Servers do not answer: is there still a job to wait for, on this timeline?"""
+        reply = yield from self.ask_once(self.beat(reason))
+        assert isinstance(reply, Beaten)
+        self.stopped = self.stopped or reply.stopped
+        if reply.timeline != self.timeline:
+            raise Abandoned(f"timeline {self.timeline} was left; now is {reply.timeline}")
+
+    def _raise_for(self, refusal: Refusal) -> None:
+        if refusal.kind in {"timeline", "fenced"}:
+            raise Abandoned(refusal.text)
+        if refusal.kind in {"gap", "stale"}:
+            self.incarnation = 0  # as a new member: what this one left is settled first
+            raise Abandoned(refusal.text)
+        if refusal.kind == "mismatch":
+            raise UsageError(refusal.text)
+        raise Refused(refusal.kind, refusal.text)
+
+    def current(self, message: Message) -> Message:
+        """The same message from who the trainer is now."""
+        return msgspec.structs.replace(message, **self.who())
+
+    def beat(self, reason: str) -> Beat:
+        """A sign of life while something is waited for."""
+        return Beat(**self.who(), clock=self.clock, state="waiting", waiting_for=reason)
+
+    def who(self) -> Who:
+        """The identity that a message carries."""
+        return Who(incarnation=self.incarnation, timeline=self.timeline)

@@ -1,0 +1,81 @@
+"""The leases that a trainer holds, and how far each is.
+
+Pure.
+"""
+
+from typing import final
+
+from paceline.ids import Window
+from paceline.messages import Lease, StageSpec
+
+
+@final
+class LeaseWork:
+    """One lease, the next batch to deliver, and the last acknowledged one per part."""
+
+    def __init__(self, lease: Lease) -> None:
+        """Start at the lease's first batch."""
+        self.lease = lease
+        self.next_batch = lease.first
+        self._acked: dict[int, int] = {}  # {part: last acknowledged batch}
+
+    def deliver(self) -> int:
+        """The next batch, counted as delivered."""
+        self.next_batch += 1
+        return self.next_batch - 1
+
+    def advance(self, part: int, last: int) -> None:
+        """Batches up to ``last`` are acknowledged in a part."""
+        self._acked[part] = max(self._acked.get(part, last), last)
+
+    def acked(self, parts: tuple[int, ...]) -> int:
+        """The last batch acknowledged in every one of ``parts``."""
+        before = self.lease.first - 1
+        return min((self._acked.get(part, before) for part in parts), default=before)
+
+
+@final
+class Leases:
+    """All leases of a trainer, in the order in which they were granted."""
+
+    def __init__(self) -> None:
+        """Hold none."""
+        self._works: dict[int, LeaseWork] = {}  # {token: its lease}
+        self.at_edge = False  # the last delivered batch must end its window
+
+    def __bool__(self) -> bool:
+        """Whether any lease is held."""
+        return bool(self._works)
+
+    def all(self) -> list[LeaseWork]:
+        """Every lease held."""
+        return list(self._works.values())
+
+    def add(self, work: LeaseWork) -> bool:
+        """Hold a lease; false if it is held already."""
+        if work.lease.token in self._works:
+            return False
+        self._works[work.lease.token] = work
+        return True
+
+    def current(self, stage: StageSpec) -> LeaseWork | None:
+        """The first lease with a batch that was not delivered yet."""
+        for work in self._works.values():
+            if work.next_batch < stage.num_batches(work.lease.key.task):
+                return work
+        return None
+
+    def acked(
+        self, part: int, window: Window, parts: tuple[int, ...], stage: StageSpec
+    ) -> None:
+        """A window of a part is acknowledged; leases complete in every part are gone."""
+        last_by_key = {
+            key: span.last for key, span in zip(window.task_keys(), window.spans, strict=True)
+        }
+        for token, work in list(self._works.items()):
+            last = last_by_key.get(work.lease.key)
+            if last is None:
+                continue
+            work.advance(part, last)
+            if work.acked(parts) == stage.num_batches(work.lease.key.task) - 1:
+                del self._works[token]

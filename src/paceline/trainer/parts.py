@@ -1,0 +1,69 @@
+"""A shared part as one trainer knows it: its open window, its numbers, its pace.
+
+Pure.
+"""
+
+from typing import final
+
+from paceline.config import Async, Sync
+from paceline.messages import PartPlan, PartSpec
+from paceline.trainer.windows import OpenWindow
+
+
+@final
+class SharedPart:
+    """A part as this trainer knows it."""
+
+    def __init__(self, spec: PartSpec) -> None:
+        """Not yet shared."""
+        self.spec = spec
+        self.plan: PartPlan | None = None
+        self.window = OpenWindow()
+        self.number = 0  # of the last push
+        self.round = 1  # that the next push is prepared for
+        self.pulled_round = -1  # what the parameters here correspond to; -1: nothing
+        self.batches_since_pull = 0
+
+    def forget(self) -> None:
+        """Drop what a gone timeline left open."""
+        self.window = OpenWindow()
+        self.pulled_round = -1
+        self.batches_since_pull = 0
+
+    @property
+    def is_sync(self) -> bool:
+        """Whether the part is updated in rounds."""
+        return isinstance(self.spec.pace, Sync)
+
+    def base_round(self) -> int:
+        """The round that parameters must stand at for the next push; 0 without rounds."""
+        return self.round - 1 if self.is_sync else 0
+
+    def push_due(self, *, at_end: bool, with_delivered: bool = False) -> bool:
+        """Whether the pace wants a push now.
+
+        Args:
+            at_end: the last delivered batch must end its window.
+            with_delivered: as if the user had stepped just now.
+        """
+        pace = self.spec.pace
+        if not isinstance(pace, Async):
+            return True
+        is_stepped = with_delivered or not self.window.has_delivered()
+        count = self.window.num_batches(with_delivered=with_delivered)
+        return count >= pace.push_every or (at_end and is_stepped)
+
+    def pull_due(self) -> bool:
+        """Whether the pace wants a pull now; rounds have their own."""
+        pace = self.spec.pace
+        waiting = self.batches_since_pull + self.window.num_batches(with_delivered=False)
+        return isinstance(pace, Async) and waiting >= pace.pull_every
+
+    def pulled(self, at_round: int) -> None:
+        """The parameters here are those of ``at_round``."""
+        self.pulled_round = at_round
+        self.batches_since_pull = -self.window.num_batches(with_delivered=False)
+
+    def pushed(self, num_batches: int) -> None:
+        """A window of so many batches has left."""
+        self.batches_since_pull += num_batches

@@ -1,0 +1,453 @@
+"""A trainer's way through the job: leases, windows, pushes, ticks, pulls, and rejoining.
+
+Every act is a generator: it yields what it wants asked (`Ask`: one message to each of
+several roles at once) or how long to wait (`Pause`), and is sent the replies. Who drives
+it carries the messages and attaches the numbers; the session does so over connections,
+the simulator in virtual time. The same decisions run in both.
+
+A window is what a push was computed from: the batches delivered since the last push.
+It closes when the pace wants a push, at an edge of a lease, at the end of a task, and
+before any wait. One window is in flight per part; a push is asked of all servers until
+all have acknowledged it, then ticked, then the clock goes on.
+
+When the timeline or the incarnation is gone, everything open is dropped; the next
+`next_batch` joins again.
+
+Pure.
+"""
+
+from typing import Literal, NamedTuple, final
+
+from paceline.errors import UsageError
+from paceline.ids import TaskKey, Window
+from paceline.messages import (
+    AskLease,
+    Beaten,
+    BeginStage,
+    Granted,
+    HandBack,
+    Joined,
+    JoinTrainer,
+    Message,
+    PartAnswer,
+    PartPlan,
+    PartSpec,
+    PartUploaded,
+    Pull,
+    Push,
+    Pushed,
+    Refusal,
+    SharePart,
+    StageOver,
+    StageSpec,
+    Tick,
+    Ticked,
+    Upload,
+)
+from paceline.trainer.asking import FIRST_PAUSE_S, Abandoned, Act, Asking, Pause
+from paceline.trainer.leases import Leases, LeaseWork
+from paceline.trainer.parts import SharedPart
+from paceline.trainer.windows import OpenWindow
+
+
+class Batch(NamedTuple):
+    """Work on this batch of a task next."""
+
+    key: TaskKey
+    batch: int
+
+
+class Flush(NamedTuple):
+    """Close the open window of every part (`TrainerProtocol.step`), then ask again."""
+
+
+class Over(NamedTuple):
+    """The loop is over for all; ``stopped`` carries the reason of an early stop."""
+
+    stopped: str | None
+
+
+class Stepped(NamedTuple):
+    """What became of a step.
+
+    ``pushed``: it has its effect; ``kept``: it waits in the open window; ``dropped``:
+    the timeline or incarnation is gone, nothing was applied; ``reason`` says why.
+    """
+
+    verdict: Literal["pushed", "kept", "dropped"]
+    reason: str = ""
+
+
+@final
+class TrainerProtocol:
+    """All decisions of one trainer."""
+
+    def __init__(self, trainer: str, pid: int, host: str, *, patience_s: float) -> None:
+        """Not yet a member.
+
+        Args:
+            trainer: its role id.
+            pid: its process, shown by `paceline status` and matched by exit reports.
+            host: its machine.
+            patience_s: how long the coordinator may be unreachable.
+        """
+        self.trainer = trainer
+        self.servers: dict[str, str] = {}  # {server id: address}
+        self.joined: Joined | None = None
+        self.parts: dict[int, SharedPart] = {}
+        self.stage: StageSpec | None = None
+        self._leases = Leases()
+        self._must_join = True
+        self._why_join = "it has not joined yet"
+        self._pid, self._host = pid, host
+        self._asking = Asking(patience_s)
+
+    @property
+    def incarnation(self) -> int:
+        """The current membership; 0 before the first."""
+        return self._asking.incarnation
+
+    @property
+    def timeline(self) -> int:
+        """The timeline that the trainer is on."""
+        return self._asking.timeline
+
+    @property
+    def clock(self) -> int:
+        """Finished steps."""
+        return self._asking.clock
+
+    # ------------------------------------------------------------ becoming a member
+
+    def join(self) -> Act[None]:
+        """Become a member, again if need be; values and leases are as if new."""
+        while True:
+            reply = yield from self._asking.insist(
+                JoinTrainer(
+                    trainer=self.trainer,
+                    pid=self._pid,
+                    host=self._host,
+                    previous=self._asking.incarnation,
+                )
+            )
+            assert isinstance(reply, Joined)
+            self._asking.incarnation, self._asking.timeline = (
+                reply.incarnation,
+                reply.timeline,
+            )
+            self.joined = reply
+            if reply.servers:
+                break
+            yield Pause(5 * FIRST_PAUSE_S, "servers are not there yet")
+        self.servers = reply.servers
+        self._must_join = False
+        self._leases = Leases()
+        for part in self.parts.values():
+            part.forget()
+        for part in list(self.parts.values()):
+            yield from self._establish(part)
+        if self.stage is not None:
+            yield from self._asking.ask(self._begin(self.stage))
+
+    def share(self, spec: PartSpec) -> Act[PartPlan]:
+        """Share a part: upload its values if this trainer is the first, then pull."""
+        part = self.parts[spec.part] = SharedPart(spec)
+        while True:
+            try:
+                if self._must_join:
+                    yield from self.join()  # establishes the new part as well
+                else:
+                    yield from self._establish(part)
+                yield from self._pull(part, 0)
+            except Abandoned as gone:
+                self._abandon(str(gone))
+                continue
+            assert part.plan is not None
+            return part.plan
+
+    def _establish(self, part: SharedPart) -> Act[None]:
+        while True:
+            reply = yield from self._asking.ask(
+                SharePart(**self._asking.who(), spec=part.spec)
+            )
+            assert isinstance(reply, PartAnswer)
+            part.plan = reply.plan
+            if not reply.upload:
+                return
+            number = part.spec.part
+            dense = {block.slot for block in reply.plan.blocks}
+            yield from self._asking.ask_servers(
+                {
+                    server: Upload(
+                        **self._asking.who(),
+                        part=number,
+                        slots=tuple(
+                            slot
+                            for slot, place in sorted(reply.plan.placement.items())
+                            if place == server and slot in dense
+                        ),
+                    )
+                    for server in self.servers
+                }
+            )
+            yield from self._asking.ask(PartUploaded(**self._asking.who(), part=number))
+
+    # ------------------------------------------------------------ the loop
+
+    def begin_stage(self, spec: StageSpec) -> Act[None]:
+        """Begin a loop over a stage's data."""
+        self.stage = spec
+        while True:
+            try:
+                if self._must_join:
+                    yield from self.join()
+                else:
+                    yield from self._asking.ask(self._begin(spec))
+            except Abandoned as gone:
+                self._abandon(str(gone))
+                continue
+            return
+
+    def next_batch(self) -> Act[Batch | Flush | Over]:
+        """What to do next; parameters are pulled where the pace wants it."""
+        while True:
+            try:
+                if self._must_join:
+                    yield from self.join()
+                found = yield from self._next_batch()
+            except Abandoned as gone:
+                self._abandon(str(gone))
+                continue
+            if found is not None:
+                return found
+
+    def _next_batch(self) -> Act[Batch | Flush | Over | None]:
+        assert self.stage is not None
+        work = self._leases.current(self.stage)
+        if self._asking.stopped is not None and self._leases:
+            if self._is_open():
+                return Flush()
+            yield from self._hand_back()
+            return None
+        if work is not None:
+            if self._leases.at_edge and self._is_open():
+                return Flush()
+            batch = work.deliver()
+            self._leases.at_edge = batch in work.lease.edges
+            for part in self.parts.values():
+                records = self.stage.batch_records(work.lease.key.task, batch, batch)
+                part.window.deliver(work.lease.key, batch, records)
+            return Batch(work.lease.key, batch)
+        reply = yield from self._asking.ask_once(self._ask_lease())
+        if isinstance(reply, Granted):
+            yield from self._take(LeaseWork(reply.lease))
+            return None
+        if self._is_open():
+            return Flush()
+        if isinstance(reply, StageOver):
+            self._asking.stopped = reply.stopped
+            for part in self.parts.values():
+                yield from self._pull(part, 0)
+            return Over(reply.stopped)
+        return None
+
+    def leave_loop(self) -> Act[None]:
+        """Leave the loop early: flush what was stepped, hand the rest back."""
+        try:
+            if self._must_join:
+                return
+            for part in self.parts.values():
+                part.window.drop_delivered()
+                if part.window.is_open():
+                    yield from self._push_window(part)
+            yield from self._hand_back()
+        except Abandoned as gone:
+            self._abandon(str(gone))
+
+    # ------------------------------------------------------------ steps
+
+    def step(self, number: int, *, flush: bool = False) -> Act[Stepped]:
+        """A step over everything delivered since the last one.
+
+        Args:
+            number: the part that steps.
+            flush: push even if the pace would wait.
+
+        Raises:
+            UsageError: no batch was delivered since the last step.
+        """
+        part = self.parts[number]
+        if self._must_join:
+            return Stepped("dropped", self._why_join)
+        if not part.window.step() and not flush:
+            raise UsageError(
+                "step() without a batch: nothing was delivered by Session.batches since "
+                "the last step of this part"
+            )
+        try:
+            if not flush and not part.push_due(at_end=self._at_end()):
+                if part.pull_due():
+                    yield from self._pull(part, 0)
+                return Stepped("kept")
+            if part.window.is_open():
+                yield from self._push_window(part)
+        except Abandoned as gone:
+            self._abandon(str(gone))
+            return Stepped("dropped", str(gone))
+        return Stepped("pushed")
+
+    def must_push(self, number: int) -> bool:
+        """Whether a step of a part now would be pushed, or kept in its window."""
+        return self.parts[number].push_due(at_end=self._at_end(), with_delivered=True)
+
+    def _at_end(self) -> bool:
+        assert self.stage is not None
+        return self._leases.at_edge or self._leases.current(self.stage) is None
+
+    def _push_window(self, part: SharedPart) -> Act[None]:
+        window, records = part.window.close()
+        number = part.spec.part
+        part.number += 1
+        part.pushed(sum(span.last - span.first + 1 for span in window.spans))
+        pushed = yield from self._asking.ask_servers(
+            dict.fromkeys(
+                self.servers,
+                Push(
+                    **self._asking.who(),
+                    part=number,
+                    number=part.number,
+                    window=window,
+                    records=records,
+                    round=part.round if part.is_sync else None,
+                ),
+            )
+        )
+        is_prepared = any(
+            isinstance(reply, Pushed) and reply.verdict == "prepared"
+            for reply in pushed.values()
+        )
+        reply = yield from self._asking.ask(
+            Tick(
+                **self._asking.who(),
+                part=number,
+                number=part.number,
+                window=window,
+                records=records,
+                round=part.round if is_prepared else None,
+                next_lease=self._wants_lease(),
+            )
+        )
+        assert isinstance(reply, Ticked)
+        self._asking.clock += 1
+        self._acked(part, window)
+        if is_prepared:
+            part.round += 1
+        if is_prepared or part.pull_due():
+            yield from self._pull(part, part.base_round())
+        if reply.lease is not None:
+            yield from self._take(LeaseWork(reply.lease))
+        self._asking.stopped = self._asking.stopped or reply.stopped
+
+    def _pull(self, part: SharedPart, at_round: int) -> Act[None]:
+        pull = Pull(**self._asking.who(), part=part.spec.part, at_round=at_round)
+        yield from self._asking.ask_servers(dict.fromkeys(self.servers, pull))
+        part.pulled(at_round)
+
+    # ------------------------------------------------------------ leases
+
+    def _take(self, work: LeaseWork) -> Act[None]:
+        lease = work.lease
+        is_entering = not self._leases
+        if not self._leases.add(work) or not is_entering:
+            return
+        for number, part in sorted(self.parts.items()):
+            part.round = lease.rounds.get(number, part.round)
+            if not part.is_sync or part.pulled_round < part.base_round():
+                yield from self._pull(part, part.base_round())
+
+    def _acked(self, part: SharedPart, window: Window) -> None:
+        assert self.stage is not None
+        self._leases.acked(part.spec.part, window, tuple(self.parts), self.stage)
+
+    def _wants_lease(self) -> bool:
+        assert self.stage is not None
+        is_last_part = sum(part.window.is_open() for part in self.parts.values()) == 0
+        return is_last_part and self._leases.current(self.stage) is None
+
+    def _ask_lease(self) -> AskLease:
+        assert self.stage is not None
+        held = tuple(
+            (work.lease.token, work.acked(tuple(self.parts))) for work in self._leases.all()
+        )
+        return AskLease(**self._asking.who(), stage=self.stage.stage, held=held)
+
+    def _hand_back(self) -> Act[None]:
+        works = self._leases.all()
+        if works:
+            parts = tuple(self.parts)
+            yield from self._asking.ask(
+                HandBack(
+                    **self._asking.who(),
+                    tokens=tuple(work.lease.token for work in works),
+                    acked=tuple(work.acked(parts) for work in works),
+                )
+            )
+        self._leases = Leases()
+        for part in self.parts.values():
+            part.window = OpenWindow()
+
+    def _is_open(self) -> bool:
+        return any(part.window.is_open() for part in self.parts.values())
+
+    # ------------------------------------------------------------ anything else
+
+    def ask(self, message: Message) -> Act[Message]:
+        """Ask the coordinator anything; a gone timeline or incarnation is joined anew.
+
+        ``message`` is sent with the current incarnation and timeline.
+        """
+        while True:
+            try:
+                if self._must_join:
+                    yield from self.join()
+                return (yield from self._asking.ask(self._asking.current(message)))
+            except Abandoned as gone:
+                self._abandon(str(gone))
+
+    def read(self, messages: dict[str, Message]) -> Act[dict[str, Message]]:
+        """Ask servers for values, on whatever timeline they are.
+
+        What is read on a new timeline serves only a step that will be dropped: the
+        next `next_batch` joins again.
+        """
+        replies: dict[str, Message] = {}
+        while True:
+            try:
+                found = yield from self._asking.ask_servers(
+                    {
+                        server: self._asking.current(message)
+                        for server, message in messages.items()
+                        if server not in replies
+                    }
+                )
+            except Abandoned as gone:
+                self._abandon(str(gone))
+                yield from self._look_for_timeline()
+                replies = {}
+                continue
+            return {**replies, **found}
+
+    def _look_for_timeline(self) -> Act[None]:
+        reply = yield from self._asking.insist(self._asking.beat("reading"))
+        assert isinstance(reply, Beaten | Refusal)
+        self._asking.timeline = reply.timeline
+        yield Pause(FIRST_PAUSE_S, "servers return to a cut")
+
+    def _abandon(self, reason: str) -> None:
+        self._must_join = True
+        self._why_join = reason
+        for part in self.parts.values():
+            part.forget()
+
+    def _begin(self, spec: StageSpec) -> BeginStage:
+        return BeginStage(**self._asking.who(), spec=spec)

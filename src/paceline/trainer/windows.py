@@ -1,0 +1,66 @@
+"""The open window: batches delivered and stepped since the last push of a part.
+
+Pure.
+"""
+
+from typing import NamedTuple, final
+
+from paceline.ids import Span, TaskKey, Window
+
+
+class _Entry(NamedTuple):
+    key: TaskKey
+    batch: int
+    records: int
+
+
+@final
+class OpenWindow:
+    """What the next push of a part will be computed from."""
+
+    def __init__(self) -> None:
+        """Nothing yet."""
+        self._delivered: list[_Entry] = []
+        self._stepped: list[_Entry] = []
+
+    def deliver(self, key: TaskKey, batch: int, records: int) -> None:
+        """A batch was handed to the user."""
+        self._delivered.append(_Entry(key, batch, records))
+
+    def step(self) -> bool:
+        """The user stepped; false if nothing was delivered since the last step."""
+        has_delivered = bool(self._delivered)
+        self._stepped += self._delivered
+        self._delivered = []
+        return has_delivered
+
+    def drop_delivered(self) -> None:
+        """What was delivered and not stepped will not be."""
+        self._delivered = []
+
+    def has_delivered(self) -> bool:
+        """Whether a batch awaits its step."""
+        return bool(self._delivered)
+
+    def is_open(self) -> bool:
+        """Whether there is anything to push or to step."""
+        return bool(self._delivered or self._stepped)
+
+    def num_batches(self, *, with_delivered: bool) -> int:
+        """Stepped batches, and those that await their step."""
+        return len(self._stepped) + (len(self._delivered) if with_delivered else 0)
+
+    def close(self) -> tuple[Window, int]:
+        """The window of all stepped batches and its records; empty from here on."""
+        entries, self._stepped = self._stepped, []
+        first = entries[0].key
+        spans: list[Span] = []
+        for key, batch, _ in entries:
+            assert (key.stage, key.epoch) == (first.stage, first.epoch)
+            if spans and spans[-1].task == key.task:
+                assert batch == spans[-1].last + 1
+                spans[-1] = spans[-1]._replace(last=batch)
+            else:
+                spans.append(Span(key.task, batch, batch))
+        records = sum(entry.records for entry in entries)
+        return Window(first.stage, first.epoch, tuple(spans)), records

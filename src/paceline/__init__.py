@@ -12,6 +12,8 @@ and survives whoever dies. The rooms, in the order of the data's way::
     store         7  what must survive: journal, blobs, checkpoints
     transport        the corridor: addresses, frames, connections
     launch           the front door: `connect`, embedded and local jobs
+    watch            the window: progress, status, the picture of a run
+    simulate         the wind tunnel: the same decisions in virtual time, with faults
     cli              one file per command
     examples         users' code, outside the package: only public names
 

@@ -1,0 +1,57 @@
+# make setup   everything to work on paceline (a virtual environment in .venv)
+# make demo    train the flights example with 2 servers and 2 trainers, and draw the run
+# make test    format, lint, types, tests from fast to slow, examples; then one line of counts
+# make lint    format, lint, types
+# make soak    20,000 simulated jobs with faults; real processes killed for minutes
+# make clean   remove what was made, except runs/
+
+PYTHON ?= python3
+BIN    := .venv/bin
+PIP    := $(BIN)/python -m pip install -q --no-input --disable-pip-version-check -c constraints.txt
+DEMO   := .venv/.installed-demo
+DEV    := .venv/.installed-dev
+JOB    := runs/demo-$(shell date +%Y%m%d-%H%M%S)
+
+.PHONY: setup demo test lint soak clean
+
+setup: $(DEV)
+
+demo: $(DEMO)
+	$(BIN)/paceline run --servers 2 --trainers 2 --job-dir $(JOB) examples/ctr/train.py
+	$(BIN)/paceline draw $(JOB)
+
+test: $(DEV)
+	@$(BIN)/python tools/check.py
+
+lint: $(DEV)
+	@$(BIN)/python tools/check.py lint
+
+soak: $(DEV)
+	@PACELINE_SIM_SEEDS=20000 $(BIN)/python tools/check.py soak
+
+clean:
+	rm -rf .venv build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache
+	find src tests examples tools -name __pycache__ -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@echo "setup: making .venv with $(PYTHON)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "expected Python 3.11 or newer, got $$($(PYTHON) --version): set PYTHON=..."; exit 1; }
+	@$(PYTHON) -m venv .venv
+
+$(DEMO): pyproject.toml constraints.txt | $(BIN)/python
+	@echo "setup: installing paceline and what its examples need (torch is large: minutes)"
+	@$(PIP) -e '.[examples]'
+	@$(MAKE) -s kernels
+	@touch $@
+
+$(DEV): pyproject.toml constraints.txt | $(BIN)/python
+	@echo "setup: installing paceline, its examples and its checks (torch is large: minutes)"
+	@$(PIP) -e '.[dev,examples]'
+	@$(MAKE) -s kernels
+	@touch $(DEMO) $@
+
+.PHONY: kernels
+kernels:
+	@echo "setup: compiling the row kernels, once"
+	@$(BIN)/python -c 'import paceline.params.rows.kernels'

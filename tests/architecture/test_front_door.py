@@ -1,0 +1,49 @@
+"""Importing paceline starts nothing and loads no heavy library; its names are all there."""
+
+import ast
+import subprocess
+import sys
+
+import pytest
+
+import paceline
+from tests.architecture.house import ROOT, modules
+
+HEAVY = ("matplotlib", "numba", "pandas", "ray", "sklearn", "torch")
+LIGHT = ("paceline", "paceline.coordinator.service", "paceline.cli.main")
+
+
+@pytest.mark.parametrize("name", LIGHT)
+def test_importing_loads_no_heavy_library(name: str) -> None:
+    script = f"import sys, {name}; print([m for m in {HEAVY} if m in sys.modules])"
+    found = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=ROOT / "src",
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert found.stdout.strip() == "[]", f"import {name} loads {found.stdout.strip()}"
+
+
+def test_every_public_name_is_defined_where_it_is_looked_for() -> None:
+    sources = {module.name: module.tree for module in modules("src")}
+    for name, origin in paceline._LAZY.items():
+        assert origin in sources, f"paceline.{name}: {origin} does not exist"
+        assert name in {
+            node.name
+            for node in sources[origin].body
+            if isinstance(node, ast.ClassDef | ast.FunctionDef)
+        }, f"paceline.{name}: {origin} does not define it"
+    eager = set(paceline.__all__) - set(paceline._LAZY)
+    assert all(hasattr(paceline, name) for name in eager)
+
+
+def test_a_misspelt_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'conect'"):
+        paceline.conect  # type: ignore[attr-defined]  # noqa: B018  (that is the point)
+
+
+def test_all_public_names_are_listed() -> None:
+    assert set(dir(paceline)) == set(paceline.__all__)

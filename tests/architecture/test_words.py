@@ -1,0 +1,125 @@
+"""One word for one thing: the words that the house does not use, in names of its own.
+
+Only names that the house gives are looked at (definitions, arguments, assigned names,
+files); a call may spell what torch or the standard library calls it.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.architecture.house import (
+    CODE_FOLDERS,
+    ROOT,
+    Module,
+    assert_clean,
+    complaints,
+    modules,
+    nodes,
+    planted,
+)
+
+FORBIDDEN = {
+    "chunk": "block, row, span or batch",
+    "doing": "pending",
+    "handler": "what it does",
+    "helper": "what it does",
+    "impl": "what makes it special",
+    "manager": "the noun of its one job",
+    "master": "coordinator",
+    "processor": "what it does",
+    "pserver": "server",
+    "rank": "trainer or index",
+    "util": "what it is about",
+    "worker": "trainer, or thread",
+}
+FORBIDDEN_IN_FILES = FORBIDDEN | dict.fromkeys(
+    ("base", "common", "core", "misc"), "what it is about"
+)
+ALLOWED = {"num_workers", "workers"}  # DataLoader's own word, in `Session.batches`
+
+
+def words(name: str) -> list[str]:
+    """``rowChunks`` and ``row_chunks`` are ``row`` and ``chunk``: singular, lower case."""
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name)
+    return [
+        word.lower().removesuffix("s") for word in re.split(r"[^A-Za-z]+", spaced) if word
+    ]
+
+
+def given_names(module: Module) -> Iterator[tuple[str, int]]:
+    """Names that a module defines, with their lines."""
+    for node in nodes(module):
+        match node:
+            case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
+                yield node.name, node.lineno
+            case ast.arg():
+                yield node.arg, node.lineno
+            case ast.Name(ctx=ast.Store()):
+                yield node.id, node.lineno
+            case ast.Attribute(ctx=ast.Store()):
+                yield node.attr, node.lineno
+            case ast.alias(asname=str(name)):
+                yield name, node.lineno
+            case _:
+                pass
+
+
+def misnamed(module: Module) -> Iterator[str]:
+    """Names with a forbidden word."""
+    for name, line in given_names(module):
+        for word in words(name) if name not in ALLOWED else ():
+            if word in FORBIDDEN:
+                yield module.at(line, f"{name}: say {FORBIDDEN[word]}, not {word!r}")
+
+
+def misnamed_files(module: Module) -> Iterator[str]:
+    """Files and folders with a forbidden word."""
+    for word in words(module.path.removesuffix(".py")):
+        if word in FORBIDDEN_IN_FILES:
+            yield module.at(1, f"the path says {word!r}: say {FORBIDDEN_IN_FILES[word]}")
+
+
+def test_names_speak_the_words_of_the_house() -> None:
+    assert_clean(misnamed, *CODE_FOLDERS)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "class TaskManager: pass",
+        "def row_chunks(): pass",
+        "def f(rank): pass",
+        "handlers = []",
+        "self.master = 1",
+        "import multiprocessing as worker",
+        "for chunk in data: pass",
+    ],
+)
+def test_a_forbidden_word_is_caught(text: str) -> None:
+    assert complaints(misnamed, [planted(text)])
+
+
+def test_a_foreign_name_may_be_called() -> None:
+    text = (
+        "DataLoader(d, num_workers=w)\nsignal.signal(s, handler=f)\nshranked = ranking = 1"
+    )
+    assert not complaints(misnamed, [planted(text)])
+
+
+def test_files_speak_the_words_of_the_house() -> None:
+    assert_clean(misnamed_files, *CODE_FOLDERS)
+
+
+@pytest.mark.parametrize(
+    "name", ["paceline.utils.a", "paceline.pace.common", "paceline.Core"]
+)
+def test_a_forbidden_file_name_is_caught(name: str) -> None:
+    assert complaints(misnamed_files, [planted("", name)])
+
+
+def test_the_repository_is_where_the_rules_look() -> None:
+    assert (ROOT / "pyproject.toml").is_file()
+    assert any(module.name == "paceline.errors" for module in modules("src"))

@@ -1,0 +1,35 @@
+"""The closing line of the checks tells the truth."""
+
+from pathlib import Path
+
+from tools.check import Counts, count
+
+REPORT = """<testsuites><testsuite>
+  <testcase name="a"/>
+  <testcase name="b"/>
+  <testcase name="c"><failure/></testcase>
+  <testcase name="d"><error/></testcase>
+  <testcase name="e"><skipped/></testcase>
+</testsuite></testsuites>"""
+
+
+def test_failures_and_errors_count_as_failed(tmp_path: Path) -> None:
+    report = tmp_path / "report.xml"
+    report.write_text(REPORT)
+    assert count(report) == Counts(passed=2, failed=2, skipped=1)
+
+
+def test_a_run_that_left_no_report_counts_as_one_failure(tmp_path: Path) -> None:
+    assert count(tmp_path / "missing.xml") == Counts(failed=1)
+
+
+def test_a_torn_report_counts_as_one_failure(tmp_path: Path) -> None:
+    report = tmp_path / "report.xml"
+    report.write_text(REPORT[:-20])
+    assert count(report) == Counts(failed=1)
+
+
+def test_counts_add_up_and_read_as_the_closing_line() -> None:
+    total = Counts(2, 1).plus(Counts(3, 0))
+    assert str(total) == "5 passed, 1 failed"
+    assert str(total.plus(Counts(skipped=2))) == "5 passed, 1 failed, 2 skipped"

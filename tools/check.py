@@ -1,0 +1,169 @@
+"""Runs every check of the house in order and ends with one line of counts.
+
+::
+
+    format, lint, types    stop at the first that fails: no test is run on a broken tree
+    architecture           the rules of the house
+    fast                   every room's own tests, in two processes
+    slow                   those over 0.25 s, in two processes
+    system                 those with real processes, one after the other
+    examples               what users copy
+
+Waits for each command, without a bound of its own: pytest ends tests that hang. The last
+line says how many tests passed and failed over all steps; the exit status is 0 only when
+every step did what it should. Runs from the repository's root, reads nothing from stdin::
+
+    .venv/bin/python tools/check.py            everything
+    .venv/bin/python tools/check.py lint       the named groups: lint, test, soak
+"""
+
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+from xml.etree import ElementTree as ET
+
+ROOT = Path(__file__).resolve().parents[1]
+BIN = Path(sys.executable).parent
+NO_TESTS_COLLECTED = 5  # pytest's exit status
+
+LINT_STEPS = {  # {step: commands}
+    "format": [["ruff", "format", "--check", "."]],
+    "lint": [["ruff", "check", "."], ["lint-imports", "--no-cache"]],
+    "types": [["mypy"]],
+}
+ROOMS = ["tests", "--ignore=tests/architecture", "--ignore=tests/examples"]
+TEST_STEPS = {  # {step: arguments of pytest}
+    "architecture": ["tests/architecture"],
+    "fast": [*ROOMS, "--numprocesses=2", "-m", "not slow and not system and not soak"],
+    "slow": [*ROOMS, "--numprocesses=2", "-m", "slow and not system and not soak"],
+    "system": [*ROOMS, "-m", "system and not soak"],
+    "examples": ["tests/examples", "-m", "not soak"],
+}
+SOAK_STEPS = {
+    "seeds": ["tests/simulate", "-m", "slow"],
+    "soak": ["tests", "-m", "soak"],
+}
+
+
+class Counts(NamedTuple):
+    """Tests by how they ended; an error outside of a test's body counts as failed."""
+
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+
+    def plus(self, other: "Counts") -> "Counts":
+        """Both together."""
+        return Counts(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
+
+    def __str__(self) -> str:
+        """The closing line."""
+        line = f"{self.passed} passed, {self.failed} failed"
+        return f"{line}, {self.skipped} skipped" if self.skipped else line
+
+
+def count(report: Path) -> Counts:
+    """The counts of a JUnit report; one failure if pytest did not live to write it."""
+    try:
+        cases = list(ET.parse(report).getroot().iter("testcase"))
+    except (OSError, ET.ParseError):
+        return Counts(failed=1)
+    failed = sum(
+        case.find("failure") is not None or case.find("error") is not None for case in cases
+    )
+    skipped = sum(case.find("skipped") is not None for case in cases)
+    return Counts(len(cases) - failed - skipped, failed, skipped)
+
+
+def run_command(command: list[str]) -> int:
+    """Run a program of the virtual environment and return its exit status."""
+    program = [str(BIN / command[0]), *command[1:]]
+    return subprocess.run(
+        program, cwd=ROOT, stdin=subprocess.DEVNULL, check=False
+    ).returncode
+
+
+def run_lint_step(commands: list[list[str]]) -> bool:
+    """Run commands until one fails; whether all were content."""
+    return all(run_command(command) == 0 for command in commands)
+
+
+def run_test_step(step: str, arguments: list[str], folder: Path) -> tuple[bool, Counts]:
+    """Run pytest once; whether it was content, and its counts."""
+    report = folder / f"{step}.xml"
+    status = run_command(
+        ["python", "-m", "pytest", "-q", *arguments, f"--junitxml={report}"]
+    )
+    if status == NO_TESTS_COLLECTED:
+        return True, Counts()
+    counts = count(report)
+    return status == 0 and counts.failed == 0, counts
+
+
+def announce(step: str) -> float:
+    """Print the step's name and return the moment it began."""
+    print(f"== {step}", flush=True)
+    return time.monotonic()
+
+
+def conclude(step: str, is_content: bool, began_s: float) -> None:
+    """Print how a step ended and how long it took."""
+    verdict = "ok" if is_content else "FAILED"
+    print(f"== {step}: {verdict} ({time.monotonic() - began_s:.1f} s)", flush=True)
+
+
+def check_lint() -> list[str]:
+    """The steps that failed: none, or the first that did."""
+    for step, commands in LINT_STEPS.items():
+        began_s = announce(step)
+        is_content = run_lint_step(commands)
+        conclude(step, is_content, began_s)
+        if not is_content:
+            return [step]
+    return []
+
+
+def check_tests(steps: dict[str, list[str]]) -> tuple[list[str], Counts]:
+    """The steps that failed, and the counts of all."""
+    failures, total = [], Counts()
+    with tempfile.TemporaryDirectory(prefix="paceline-check-") as folder:
+        for step, arguments in steps.items():
+            if not (ROOT / arguments[0]).is_dir():
+                continue
+            began_s = announce(step)
+            is_content, counts = run_test_step(step, arguments, Path(folder))
+            conclude(step, is_content, began_s)
+            total = total.plus(counts)
+            if not is_content:
+                failures.append(step)
+    return failures, total
+
+
+def main(groups: list[str]) -> int:
+    """Run the named groups of steps and return the exit status."""
+    unknown = set(groups) - {"lint", "test", "soak"}
+    if unknown:
+        print(f"expected lint, test or soak, got {', '.join(sorted(unknown))}")
+        return 2
+    groups = groups or ["lint", "test"]
+    failures = check_lint() if "lint" in groups else []
+    steps = (TEST_STEPS if "test" in groups else {}) | (
+        SOAK_STEPS if "soak" in groups else {}
+    )
+    total = Counts()
+    if steps and failures:
+        print("no test has been run: mend the step above first")
+    elif steps:
+        failures, total = check_tests(steps)
+    if failures:
+        print(f"failed: {', '.join(failures)}")
+    if steps:
+        print(total, flush=True)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

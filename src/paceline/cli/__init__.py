@@ -1,0 +1,12 @@
+"""Room 5, the command line: one file per command.
+
+::
+
+    main      the commands behind one name, and errors as exit codes
+    seconds   durations as they are typed
+    run       paceline run script.py: a job on this machine
+    status    paceline status DIR: how a job stands, or how it ended
+    draw      paceline draw DIR: a run as a picture
+
+Nothing here imports torch.
+"""

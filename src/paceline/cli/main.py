@@ -1,0 +1,45 @@
+"""``paceline``: the commands behind one name.
+
+Exit codes: 0 as promised; 1 failed; 2 wrong usage; 3 finished with failed tasks; 75
+interrupted. Errors that the house raises on purpose are said on standard error, without a
+traceback.
+"""
+
+import sys
+
+import typer
+
+from paceline.cli.draw import draw
+from paceline.cli.run import run
+from paceline.cli.status import status
+from paceline.errors import PacelineError, UsageError
+from paceline.watch.summary import EXIT_CODES, USAGE_EXIT_CODE, Ending
+
+app = typer.Typer(
+    name="paceline",
+    help="Elastic training for PyTorch: many trainers, one model, one pace.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+# Options behind the script belong to the script.
+app.command(context_settings={"allow_interspersed_args": False})(run)
+app.command()(status)
+app.command()(draw)
+
+
+def main() -> None:
+    """Run the command that the arguments name."""
+    try:
+        app()
+    except UsageError as error:
+        print(f"paceline: {error}", file=sys.stderr)
+        sys.exit(USAGE_EXIT_CODE)
+    except PacelineError as error:
+        print(f"paceline: {type(error).__name__}: {error}", file=sys.stderr)
+        sys.exit(EXIT_CODES[Ending.FAILED])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""``paceline run script.py``: a job as processes of this machine, to its end."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from paceline.cli.seconds import parse_seconds
+from paceline.config import JobConfig, parse_pace
+from paceline.errors import UsageError
+from paceline.launch.commands import UserScript
+from paceline.launch.folder import JobDir, fresh_job_dir
+from paceline.launch.local import fresh_run_id, wait_local_run
+from paceline.timing import SystemClock, wall_time_s
+from paceline.watch.progress import open_show
+from paceline.watch.summary import Ending, Summary
+
+RUNS = Path("runs")
+
+
+def run(  # noqa: PLR0913  (the command line has one parameter for each option)
+    script: Annotated[str, typer.Argument(help="The training script.")],
+    arguments: Annotated[
+        list[str] | None, typer.Argument(help="Its own arguments; options too.")
+    ] = None,
+    *,
+    trainers: Annotated[int, typer.Option(help="Trainer processes.")] = 1,
+    servers: Annotated[int, typer.Option(help="Server processes.")] = 1,
+    pace: Annotated[str, typer.Option(help="sync, async, async:push=4,pull=8")] = "sync",
+    job_dir: Annotated[
+        Path | None, typer.Option(help="Job folder; default runs/<time>-<script>.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of row initialization.")] = 0,
+    timeout: Annotated[str, typer.Option(help="Silence that counts as death.")] = "10s",
+    checkpoint_every: Annotated[
+        str, typer.Option(help="Time between checkpoints; 0 for none.")
+    ] = "60s",
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the summary as JSON, in the last line.")
+    ] = False,
+) -> None:
+    """Train with several processes on this machine.
+
+    Options behind the script belong to the script.
+    """
+    if not Path(script).is_file():
+        raise UsageError(f"there is no script {script!r}")
+    config = JobConfig(
+        run=fresh_run_id(),
+        trainers=trainers,
+        servers=servers,
+        pace=parse_pace(pace),
+        seed=seed,
+        timeout_s=parse_seconds("--timeout", timeout),
+        cut_every_s=parse_seconds("--checkpoint-every", checkpoint_every),
+    )
+    job = JobDir(job_dir or fresh_job_dir(RUNS, script, wall_time_s()))
+    show = open_show(sys.stderr)
+    user_script = UserScript(script, tuple(arguments or ()))
+    try:
+        result = wait_local_run(config, user_script, job, show, SystemClock())
+    finally:
+        show.close()
+    if result.verdict.ending is not Ending.TRAINED:
+        verdict = result.verdict
+        print(f"paceline: {verdict.ending.value}: {verdict.reason}", file=sys.stderr)
+    if as_json:
+        print(json.dumps(result.summary.as_dict()))
+    else:
+        Console().print(summary_table(result.summary))
+    raise typer.Exit(result.verdict.exit_code)
+
+
+def summary_table(summary: Summary) -> Table:
+    """The summary for people."""
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="dim")
+    table.add_column()
+    tasks = f"{summary.tasks.done:,} done"
+    if summary.tasks.failed:
+        tasks += f", {summary.tasks.failed:,} failed"
+    restarts = summary.restarts
+    rows = {
+        "status": summary.status,
+        "epochs": f"{summary.epochs:,}",
+        "records": f"{summary.records:,}",
+        "tasks": tasks,
+        "steps": f"{summary.steps:,}",
+        "seconds": f"{summary.seconds:,.1f}",
+        "records/s": f"{summary.records_per_second:,.0f}",
+        **{name: _number(value) for name, value in summary.metrics.items()},
+        "restarts": f"coordinator {restarts.coordinator}, server {restarts.server}, "
+        f"trainer {restarts.trainer}",
+        "job folder": summary.job_dir,
+    }
+    for name, value in rows.items():
+        table.add_row(name, value)
+    return table
+
+
+def _number(value: float | None) -> str:
+    return "not finite" if value is None else f"{value:.6g}"

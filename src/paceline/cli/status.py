@@ -1,0 +1,121 @@
+"""``paceline status DIR``: how a running job stands, or how it ended."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from paceline.errors import PeerLost, TransportError, UsageError
+from paceline.launch.folder import JobDir, RunFile
+from paceline.launch.wiring import OBSERVER, Wires
+from paceline.messages import AskStatus, JobStatus, QueueStatus
+from paceline.timing import Clock, Deadline, SystemClock
+
+ANSWER_S = 5.0
+
+StatusView = dict[str, object]
+
+
+def status(
+    job_dir: Annotated[Path, typer.Argument(help="The job folder.")],
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Show how a job stands, or how it ended."""
+    job = JobDir(job_dir)
+    view = ended_view(job) or running_view(job, SystemClock())
+    if as_json:
+        print(json.dumps(view))
+    else:
+        _print_view(view)
+
+
+def as_view(job: JobStatus, state: str) -> StatusView:
+    """What the command shows of a status."""
+    return {
+        "state": state,
+        "queue": msgspec.to_builtins(job.queue),
+        "pace": job.pace,
+        "processes": [msgspec.to_builtins(process) for process in job.processes],
+    }
+
+
+def ended_view(job: JobDir) -> StatusView | None:
+    """How an ended job stood at its end; None while there is no summary.
+
+    Raises:
+        StoreError: a file of the folder is damaged.
+    """
+    summary = job.read_summary()
+    if summary is None:
+        return None
+    last = job.read_status()
+    state = str(summary["status"])
+    if last is not None:
+        return {**as_view(last, state), "processes": []}
+    return {
+        "state": state,
+        "queue": msgspec.to_builtins(QueueStatus(0, 0, 0, 0, 0)),
+        "pace": str(job.read_config().pace),
+        "processes": [],
+    }
+
+
+def running_view(job: JobDir, clock: Clock) -> StatusView:
+    """Ask the job's coordinator, for `ANSWER_S` at most: it may be coming back.
+
+    Raises:
+        UsageError: the folder holds no running job.
+        TransportError: its coordinator does not answer.
+    """
+    run = job.read_run()
+    if run is None:
+        raise UsageError(f"{job.path} holds no job that runs or has ended")
+    deadline = Deadline(clock, ANSWER_S)
+    while True:
+        try:
+            answer = _call_once(run, clock, deadline)
+        except PeerLost as error:
+            if not Path(run.sockets).is_dir():
+                raise UsageError(
+                    f"the job of {job.path} runs no more: its launcher (process {run.pid}) "
+                    "went without a summary"
+                ) from error
+            if deadline.is_over():
+                raise
+        else:
+            return as_view(answer, answer.state)
+
+
+def _call_once(run: RunFile, clock: Clock, deadline: Deadline) -> JobStatus:
+    wires = Wires(run.run, OBSERVER, clock, connect_s=max(0.1, deadline.remaining_s()))
+    with wires.observe(run.coordinator) as connection:
+        answer = connection.call(AskStatus(), timeout_s=deadline.remaining_s()).message
+    if not isinstance(answer, JobStatus):
+        raise TransportError(f"the coordinator refused to say how the job stands: {answer}")
+    return answer
+
+
+def _print_view(view: StatusView) -> None:
+    console = Console()
+    queue = msgspec.convert(view["queue"], QueueStatus)
+    console.print(
+        f"{view['state']}  pace {view['pace']}  epoch {queue.epoch + 1}: "
+        f"{queue.todo} todo, {queue.pending} pending, {queue.done} done, "
+        f"{queue.failed} failed",
+        highlight=False,
+    )
+    processes = msgspec.convert(view["processes"], list[dict[str, object]])
+    if not processes:
+        return
+    table = Table(box=None, pad_edge=False)
+    shown = ("id", "incarnation", "pid", "host", "state", "waiting_for", "clock", "records")
+    for name in shown:
+        table.add_column(name)
+    for process in processes:
+        table.add_row(*(str(process[name]) for name in shown))
+    console.print(table)

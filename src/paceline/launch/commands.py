@@ -1,0 +1,57 @@
+"""What is started for each role of a job on this machine: a command and its environment.
+
+Pure: the environment is an argument.
+"""
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from paceline.failpoints import ARM_VARIABLE, FOLDER_VARIABLE
+from paceline.ids import role_kind
+from paceline.launch.environment import THREADS, Place
+
+
+class Command(NamedTuple):
+    """What a process runs."""
+
+    arguments: list[str]
+    environment: dict[str, str]
+
+
+class UserScript(NamedTuple):
+    """The user's loop: a script and its own arguments."""
+
+    path: str
+    arguments: Sequence[str]
+
+
+def role_command(
+    place: Place, script: UserScript, base: Mapping[str, str], threads: int
+) -> Command:
+    """What the process of ``place`` runs.
+
+    Args:
+        place: where it stands; its role decides.
+        script: what trainers run.
+        base: the launcher's own environment.
+        threads: intra-op threads of a trainer, unless ``base`` says it itself.
+    """
+    # -P: a file in the working folder must not shadow a module of the house.
+    python = [sys.executable, "-P", "-m"]
+    environment = {**base, "PYTHONUNBUFFERED": "1", **place.variables()}
+    if role_kind(place.role) != "trainer":
+        environment[THREADS] = "1"
+        return Command([*python, "paceline.launch.role"], environment)
+    environment.setdefault(THREADS, str(threads))
+    module = "paceline.launch.child"
+    return Command([*python, module, script.path, *script.arguments], environment)
+
+
+def with_failpoints(base: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """The environment of a job's processes: armed failpoints share one budget."""
+    environment = dict(base)
+    if environment.get(ARM_VARIABLE):
+        environment.setdefault(FOLDER_VARIABLE, str(folder))
+    return environment

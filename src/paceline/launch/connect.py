@@ -1,0 +1,105 @@
+"""`connect`: the first line of every training script.
+
+::
+
+    the environment names a job    join it, as the trainer that it names
+    it names none                  start an embedded job: one server, `sync`
+
+A process has one session; asking again returns it. At the end of the process a session
+leaves its job, unless the script failed: then its death is left to be seen as one.
+
+Waits: for the coordinator, to join. Any thread.
+"""
+
+import atexit
+import os
+import sys
+import threading
+from pathlib import Path
+
+from paceline.config import JobConfig
+from paceline.errors import UsageError
+from paceline.ids import role_kind
+from paceline.launch.embedded import EmbeddedJob
+from paceline.launch.environment import JOB_DIR, Place, read_place
+from paceline.launch.folder import JobDir, fresh_job_dir
+from paceline.launch.local import fresh_run_id
+from paceline.launch.wiring import Wires
+from paceline.timing import SystemClock, wall_time_s
+from paceline.trainer.session import Session
+from paceline.watch.summary import Ending, Verdict
+
+RUNS = Path("runs")
+
+_lock = threading.Lock()  # guards _sessions
+_sessions: list[Session] = []  # the one of this process, once it is connected
+
+
+def connect() -> Session:
+    """Join the job that the ``PACELINE_*`` environment names, or start an embedded one.
+
+    An embedded job's folder is ``$PACELINE_JOB_DIR``, else ``runs/<time>-<script>``; its
+    summary is written when the process ends.
+
+    Returns:
+        The session of this process: the same at every call.
+
+    Raises:
+        UsageError: the environment is not one of a trainer, or the folder is taken.
+        PeerLost: the coordinator cannot be reached.
+    """
+    with _lock:
+        if not _sessions:
+            place = read_place(os.environ)
+            _sessions.append(_join(place) if place is not None else _embed())
+        return _sessions[0]
+
+
+def _join(place: Place) -> Session:
+    if role_kind(place.role) != "trainer":
+        raise UsageError(f"this process is {place.role}; only a trainer connects")
+    config = JobDir(place.job_dir).read_config()
+    wires = Wires(place.run, place.role, SystemClock())
+    session = Session(
+        place.role,
+        wires.to_coordinator(place.coordinator),
+        wires.to_server(),
+        wires.clock,
+        timeout_s=config.timeout_s,
+    )
+    atexit.register(_leave, session)
+    return session
+
+
+def _embed() -> Session:
+    named = os.environ.get(JOB_DIR)
+    folder = Path(named) if named else fresh_job_dir(RUNS, sys.argv[0], wall_time_s())
+    job = EmbeddedJob(JobConfig(run=fresh_run_id()), folder)
+    atexit.register(_end, job)
+    return job.session("trainer-0")
+
+
+def _leave(session: Session) -> None:
+    if _failure() is None:
+        session.close()
+
+
+def _end(job: EmbeddedJob) -> None:
+    failure = _failure()
+    if failure is None:
+        job.close()
+    elif isinstance(failure, KeyboardInterrupt):
+        job.close(Verdict(Ending.INTERRUPTED, "interrupted"))
+    else:
+        job.close(Verdict(Ending.FAILED, f"{type(failure).__name__}: {failure}"))
+
+
+def _failure() -> BaseException | None:
+    """What ended the script, if something did: the interpreter keeps it as it dies.
+
+    In an interactive session, errors are looked at and gone on from.
+    """
+    if hasattr(sys, "ps1"):
+        return None
+    failure: BaseException | None = getattr(sys, "last_value", None)
+    return failure

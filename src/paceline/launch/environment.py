@@ -1,0 +1,85 @@
+"""The PACELINE_* variables: how a process learns which job it belongs to, and as what.
+
+====================  ==============================================================
+PACELINE_RUN          id of the run; a connection of another run is refused
+PACELINE_ROLE         role id of the process, e.g. ``trainer-1``
+PACELINE_JOB_DIR      the job folder
+PACELINE_COORDINATOR  address of the coordinator
+PACELINE_SOCKETS      private folder of the job's Unix sockets
+PACELINE_LAUNCHER     process id of the launcher: its children die with it
+====================  ==============================================================
+
+A user sets one of them at most: ``PACELINE_JOB_DIR``, where an embedded job goes.
+
+Pure: the environment is an argument.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from paceline.errors import UsageError
+
+RUN = "PACELINE_RUN"
+ROLE = "PACELINE_ROLE"
+JOB_DIR = "PACELINE_JOB_DIR"
+COORDINATOR = "PACELINE_COORDINATOR"
+SOCKETS = "PACELINE_SOCKETS"
+LAUNCHER = "PACELINE_LAUNCHER"
+THREADS = "OMP_NUM_THREADS"  # torch takes its intra-op threads from it
+
+
+class Place(NamedTuple):
+    """Where a process stands in a job."""
+
+    run: str
+    role: str
+    job_dir: Path
+    coordinator: str
+    sockets: Path
+    launcher: int
+
+    def variables(self) -> dict[str, str]:
+        """The environment that says so."""
+        return {
+            RUN: self.run,
+            ROLE: self.role,
+            JOB_DIR: str(self.job_dir),
+            COORDINATOR: self.coordinator,
+            SOCKETS: str(self.sockets),
+            LAUNCHER: str(self.launcher),
+        }
+
+
+def read_place(environ: Mapping[str, str]) -> Place | None:
+    """The place that an environment names; None when it names no job.
+
+    Raises:
+        UsageError: the environment names a job by halves.
+    """
+    if ROLE not in environ:
+        return None
+    needed = (RUN, JOB_DIR, COORDINATOR, SOCKETS)
+    missing = [name for name in needed if not environ.get(name)]
+    if missing:
+        raise UsageError(
+            f"{ROLE}={environ[ROLE]!r} says that this process belongs to a job, but "
+            f"{', '.join(missing)} is not set; start it with `paceline run` or unset "
+            f"{ROLE}"
+        )
+    launcher = environ.get(LAUNCHER, "0")
+    if not launcher.isdigit():
+        raise UsageError(f"{LAUNCHER} is a process id, got {launcher!r}")
+    return Place(
+        run=environ[RUN],
+        role=environ[ROLE],
+        job_dir=Path(environ[JOB_DIR]),
+        coordinator=environ[COORDINATOR],
+        sockets=Path(environ[SOCKETS]),
+        launcher=int(launcher),
+    )
+
+
+def trainer_threads(cores: int, trainers: int) -> int:
+    """Intra-op threads of one trainer, when all trainers share the cores."""
+    return max(1, cores // trainers)

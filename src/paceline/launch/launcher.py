@@ -1,0 +1,189 @@
+"""Keeps the processes of a job running until it has ended, then ends them all.
+
+::
+
+    wait until a process has ended, 0.2 s at most
+    -> report exits to the coordinator, learn how the job stands
+    -> `supervision` decides -> start, kill, give up, finish
+
+Nothing is decided here. Whatever happens, no process is left when `wait_ended` returns.
+
+Waits: for processes and for the coordinator, with bounds. For one thread: the one that
+lives as long as the children do.
+"""
+
+import signal
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, final
+
+from paceline.launch.commands import Command
+from paceline.launch.folder import JobDir
+from paceline.launch.interrupts import Interrupts
+from paceline.launch.link import Reporter
+from paceline.launch.process import Child, describe_exit, end_all, wait_any
+from paceline.launch.supervision import (
+    Decision,
+    Finish,
+    GiveUp,
+    Kill,
+    Start,
+    Started,
+    Supervision,
+    Unanswered,
+)
+from paceline.messages import Exited, JobStatus
+from paceline.timing import Clock, Deadline
+from paceline.watch.progress import Show
+from paceline.watch.summary import Ending, Verdict, decide_ending
+
+REPORT_EVERY_S = 0.2
+ANSWER_S = 0.5  # how long an answer may take
+LEAVE_S = 3.0  # how long servers may take to shut down when the job is over
+GRACE_S = 2.5  # between SIGTERM and SIGKILL; Ctrl-C must end everything within 5 s
+
+
+class Ended(NamedTuple):
+    """How a job ended, and the coordinator's last word if there was one."""
+
+    verdict: Verdict
+    status: JobStatus | None
+
+
+@final
+class Launcher:
+    """Starts, watches and ends the processes of one job."""
+
+    def __init__(
+        self,
+        supervision: Supervision,
+        command_of: Callable[[str], Command],
+        job: JobDir,
+        link: Reporter,
+        show: Show,
+        clock: Clock,
+    ) -> None:
+        """Nothing is started.
+
+        Args:
+            supervision: decides.
+            command_of: what the process of a role runs.
+            job: where logs go.
+            link: the link to the coordinator; closed at the end.
+            show: what the user sees.
+            clock: the time.
+        """
+        self._supervision = supervision
+        self._command_of = command_of
+        self._job = job
+        self._link = link
+        self._show = show
+        self._clock = clock
+        self._children: dict[str, Child] = {}  # {role: its running process}
+        self._last_words: dict[str, list[str]] = {}  # {role: end of its last log}
+        self._status: JobStatus | None = None
+
+    def wait_ended(self, interrupts: Interrupts) -> Ended:
+        """Run the job to its end; no process is left then.
+
+        Raises:
+            JobFailed: a process could not be started, or would not go.
+        """
+        try:
+            verdict = self._supervise(interrupts)
+            if verdict.ending is Ending.INTERRUPTED:
+                self._ask_once_more()
+            elif verdict.ending is not Ending.FAILED:
+                self._wait_servers_left()
+        finally:
+            end_all(
+                self._children.values(),
+                GRACE_S,
+                self._clock,
+                hurry=lambda: interrupts.count > 1,
+            )
+            self._link.close()
+        return Ended(verdict, self._status)
+
+    def _supervise(self, interrupts: Interrupts) -> Verdict:
+        decisions = self._supervision.apply(None, self._clock.now_s())
+        while True:
+            verdict = self._carry_out(decisions)
+            if verdict is not None:
+                return verdict
+            if interrupts.count:
+                return Verdict(Ending.INTERRUPTED, "interrupted")
+            decisions = [*self._wait_exits(), *self._report()]
+
+    def _carry_out(self, decisions: Sequence[Decision]) -> Verdict | None:
+        """Do what was decided, and what follows from it; a verdict ends the job."""
+        left = deque(decisions)
+        while left:
+            decision = left.popleft()
+            if isinstance(decision, Start):
+                left.extend(self._start(decision))
+            elif isinstance(decision, Kill):
+                self._show.say(f"killing {decision.role}: {decision.reason}")
+                if decision.role in self._children:
+                    self._children[decision.role].signal(signal.SIGKILL)
+            elif isinstance(decision, GiveUp):
+                return Verdict(Ending.FAILED, self._last_cause(decision))
+            else:
+                assert isinstance(decision, Finish)
+                return decide_ending(decision.status)
+        return None
+
+    def _start(self, start: Start) -> list[Decision]:
+        command = self._command_of(start.role)
+        log = self._job.log(start.role)
+        child = Child(start.role, command.arguments, command.environment, log)
+        self._children[start.role] = child
+        started = Started(start.role, child.pid)
+        return self._supervision.apply(started, self._clock.now_s())
+
+    def _wait_exits(self) -> list[Decision]:
+        decisions: list[Decision] = []
+        for child in wait_any(self._children.values(), REPORT_EVERY_S):
+            status = child.reap()
+            del self._children[child.role]
+            self._last_words[child.role] = child.last_lines()
+            if status != 0:
+                self._show.say(f"{child.role} ended with {describe_exit(status)}")
+            exited = Exited(child.role, child.pid, status)
+            self._link.note_exit(exited)
+            decisions += self._supervision.apply(exited, self._clock.now_s())
+        return decisions
+
+    def _report(self) -> list[Decision]:
+        orders = self._link.call_report(ANSWER_S)
+        now = self._clock.now_s()
+        if orders is None:
+            return self._supervision.apply(Unanswered(), now)
+        self._status = orders.status
+        self._show.show(orders.status, sum(self._supervision.restarts.values()), now)
+        return self._supervision.apply(orders, now)
+
+    def _ask_once_more(self) -> None:
+        orders = self._link.call_report(ANSWER_S)
+        if orders is not None:
+            self._status = orders.status
+
+    def _wait_servers_left(self) -> None:
+        """Tell the coordinator that the job is over; its servers leave by themselves."""
+        self._link.call_report(ANSWER_S, finishing=True)
+        deadline = Deadline(self._clock, LEAVE_S)
+        while not deadline.is_over():
+            servers = [c for role, c in self._children.items() if role.startswith("server")]
+            if not servers:
+                return
+            for child in wait_any(servers, deadline.remaining_s()):
+                child.reap()
+                del self._children[child.role]
+
+    def _last_cause(self, give_up: GiveUp) -> str:
+        """Why the job has failed, with the end of the log that tells more."""
+        words = self._last_words.get(give_up.role or "", [])
+        if give_up.role is None or not words:
+            return give_up.reason
+        log = self._job.log(give_up.role)
+        return "\n".join([f"{give_up.reason}; the end of {log}:", *words])

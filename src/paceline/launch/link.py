@@ -1,0 +1,80 @@
+"""The launcher's link to the coordinator: exits go there at once, status comes back.
+
+An exit stays in the queue until a report that carried it was answered; after a restart of
+the coordinator it is sent again, and reporting one twice changes nothing.
+
+Waits: `call_report`, for at most its time-out. For one thread.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Protocol, final
+
+from paceline.errors import TransportError
+from paceline.messages import Exited, LauncherOrders, LauncherReport, Refusal
+from paceline.transport.connection import Connection
+
+
+class Reporter(Protocol):
+    """What the launcher needs of the link."""
+
+    def note_exit(self, exited: Exited) -> None:
+        """Put an exit into the queue."""
+
+    def call_report(
+        self, timeout_s: float, *, finishing: bool = False
+    ) -> LauncherOrders | None:
+        """Report all exits; None without an answer."""
+
+    def close(self) -> None:
+        """Hang up."""
+
+
+@final
+class CoordinatorLink:
+    """A connection that is made again whenever the coordinator has come back."""
+
+    def __init__(self, connect: Callable[[], Connection]) -> None:
+        """Nothing is connected before the first report.
+
+        Args:
+            connect: makes a fresh connection, or raises `TransportError`.
+        """
+        self._connect = connect
+        self._connection: Connection | None = None
+        self._exits: list[Exited] = []
+
+    def note_exit(self, exited: Exited) -> None:
+        """Put an exit into the queue; it travels until a report is answered."""
+        self._exits.append(exited)
+
+    def call_report(
+        self, timeout_s: float, *, finishing: bool = False
+    ) -> LauncherOrders | None:
+        """Report all exits and learn how the job stands.
+
+        Returns:
+            None when the coordinator could not be reached or did not answer in time;
+            the exits are kept for the next report.
+        """
+        sent = tuple(self._exits)
+        report = LauncherReport(exits=sent, finishing=finishing)
+        try:
+            if self._connection is None:
+                self._connection = self._connect()
+            answer = self._connection.call(report, timeout_s=timeout_s).message
+        except TransportError:
+            self.close()
+            return None
+        if isinstance(answer, Refusal):
+            return None
+        assert isinstance(answer, LauncherOrders)
+        del self._exits[: len(sent)]
+        return answer
+
+    def close(self) -> None:
+        """Hang up; the next report connects again."""
+        if self._connection is not None:
+            with suppress(TransportError):
+                self._connection.close()
+            self._connection = None

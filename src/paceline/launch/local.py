@@ -1,0 +1,92 @@
+"""A job as processes of this machine: what ``paceline run`` does.
+
+::
+
+    claim the job folder -> private sockets -> launcher -> everything gone -> summary
+
+Waits: for the job to end. The main thread, or one that outlives the job.
+"""
+
+import os
+import uuid
+from typing import NamedTuple
+
+from paceline.config import JobConfig
+from paceline.ids import COORDINATOR, LAUNCHER, server_id, trainer_id
+from paceline.launch.commands import Command, UserScript, role_command, with_failpoints
+from paceline.launch.environment import Place, trainer_threads
+from paceline.launch.folder import JobDir, RunFile, make_sockets, remove_sockets
+from paceline.launch.interrupts import Interrupts
+from paceline.launch.launcher import Ended, Launcher
+from paceline.launch.link import CoordinatorLink
+from paceline.launch.supervision import Supervision
+from paceline.launch.wiring import Wires
+from paceline.timing import Clock
+from paceline.watch.progress import Show
+from paceline.watch.summary import Restarts, Summary, Verdict, summarize
+
+
+class RunResult(NamedTuple):
+    """How a run ended."""
+
+    summary: Summary
+    verdict: Verdict
+
+
+def fresh_run_id() -> str:
+    """An id that no other run has."""
+    return uuid.uuid4().hex
+
+
+def wait_local_run(
+    config: JobConfig, script: UserScript, job: JobDir, show: Show, clock: Clock
+) -> RunResult:
+    """Run a script as a job on this machine, to its end.
+
+    Afterwards no process and no socket of the job is left, and its folder holds
+    ``summary.json``.
+
+    Raises:
+        UsageError: the folder belongs to another job.
+        JobFailed: a process could not be started, or would not go.
+    """
+    job.claim(config, script.path)
+    base = with_failpoints(os.environ, job.failpoints)
+    if base != os.environ:
+        job.failpoints.mkdir(exist_ok=True)
+    sockets = make_sockets()
+    coordinator = f"unix:{sockets / COORDINATOR}.sock"
+    threads = trainer_threads(len(os.sched_getaffinity(0)), config.trainers)
+    pid = os.getpid()
+    run = RunFile(config.run, coordinator, str(sockets), pid)
+    job.write_run(run)
+
+    def command_of(role: str) -> Command:
+        place = Place(config.run, role, job.path, coordinator, sockets, pid)
+        return role_command(place, script, base, threads)
+
+    supervision = Supervision(
+        [server_id(n) for n in range(config.servers)],
+        [trainer_id(n) for n in range(config.trainers)],
+        config.timeout_s,
+    )
+    wires = Wires(config.run, LAUNCHER, clock, connect_s=0.5)
+    link = CoordinatorLink(wires.to_coordinator_as_launcher(coordinator))
+    started_s = clock.now_s()
+    try:
+        with Interrupts() as interrupts:
+            launcher = Launcher(supervision, command_of, job, link, show, clock)
+            ended = launcher.wait_ended(interrupts)
+    finally:
+        remove_sockets(sockets)
+    return _sum_up(ended, supervision, clock.now_s() - started_s, job)
+
+
+def _sum_up(
+    ended: Ended, supervision: Supervision, seconds: float, job: JobDir
+) -> RunResult:
+    restarts = Restarts(**supervision.restarts)
+    ending = ended.verdict.ending
+    summary = summarize(ended.status, ending, restarts, seconds, str(job.path))
+    job.write_end(ended.status, summary.as_dict())
+    return RunResult(summary, ended.verdict)

@@ -1,0 +1,40 @@
+"""Dying with one's parent: no process of a job outlives its launcher.
+
+The kernel sends the signal when the *thread* that started the process ends, so a
+launcher starts its children in the thread that lives as long as itself. The request
+survives ``exec``, but not ``fork``. A parent that died before the request was made is
+noticed by its id.
+
+Waits: for nothing. Source: prctl(2), PR_SET_PDEATHSIG.
+"""
+
+import ctypes
+import os
+import signal
+
+PR_SET_PDEATHSIG = 1
+
+
+def die_with_parent(parent: int, death: signal.Signals) -> None:
+    """Have the kernel send ``death`` to this process when its parent dies.
+
+    Args:
+        parent: process id of the parent that started this process; 0 asks for nothing.
+        death: the signal. It is sent at once if that parent is gone already.
+
+    Raises:
+        OSError: the kernel refused.
+    """
+    if parent == 0:
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(PR_SET_PDEATHSIG, int(death), 0, 0, 0) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"prctl(PR_SET_PDEATHSIG): {os.strerror(number)}")
+    if not has_parent(parent):
+        os.kill(os.getpid(), death)
+
+
+def has_parent(parent: int) -> bool:
+    """Whether the parent that started this process still lives; 0 always does."""
+    return parent in {0, os.getppid()}

@@ -1,0 +1,143 @@
+"""One supervised process: its own session and group, its own log, gone when it is said.
+
+A process is the leader of its group. When it has ended, whatever is left of the group is
+killed *before* the leader is reaped: until then the group's number cannot belong to
+anybody else. The end is noticed through a pidfd, without polling.
+
+Waits: `wait_any`, `end_all`. Start and end processes from one thread, which lives as long
+as they do (see `paceline.launch.parent`).
+"""
+
+import os
+import select
+import signal
+import subprocess
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import final
+
+from paceline.errors import JobFailed
+from paceline.timing import Clock, Deadline
+
+GONE_S = 2.0  # how long a killed process may take to disappear
+LOOK_EVERY_S = 0.2  # at whether somebody is in a hurry
+LAST_BYTES = 16384
+
+
+@final
+class Child:
+    """A running command; standard output and error are appended to its log."""
+
+    def __init__(
+        self, role: str, command: Sequence[str], environment: Mapping[str, str], log: Path
+    ) -> None:
+        """Start the command in a session and group of its own.
+
+        Raises:
+            JobFailed: it could not be started.
+        """
+        self.role = role
+        self._log = log
+        try:
+            with log.open("ab") as output:
+                self._log_start = output.tell()
+                self._process = subprocess.Popen(
+                    command,
+                    env=dict(environment),
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+        except OSError as error:
+            raise JobFailed(f"{role} could not be started: {error}") from error
+        self.pid = self._process.pid
+        self._pidfd = os.pidfd_open(self.pid)
+
+    def fileno(self) -> int:
+        """The pidfd: readable once the process has ended, until `reap`."""
+        return self._pidfd
+
+    def reap(self) -> int:
+        """Take leave of an ended process; whatever is left of its group is killed.
+
+        Returns:
+            The exit status; below zero it is the number of the signal.
+        """
+        if self._process.returncode is None:
+            self.signal(signal.SIGKILL)
+            self._process.wait(GONE_S)
+            os.close(self._pidfd)
+        return self._process.returncode
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to the whole group; one that is gone is left alone."""
+        if self._process.returncode is None:
+            try:
+                os.killpg(self.pid, number)
+            except ProcessLookupError:
+                return
+
+    def last_lines(self, count: int = 20) -> list[str]:
+        """The last lines that this process (not an earlier one) wrote to its log."""
+        with self._log.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(self._log_start, size - LAST_BYTES))
+            return file.read().decode(errors="replace").splitlines()[-count:]
+
+
+def wait_any(children: Iterable[Child], timeout_s: float) -> list[Child]:
+    """Wait until a process has ended; the ended ones, to be reaped, are returned."""
+    by_fd = {child.fileno(): child for child in children}
+    poll = select.poll()
+    for fd in by_fd:
+        poll.register(fd, select.POLLIN)
+    return [by_fd[fd] for fd, _ in poll.poll(max(0.0, timeout_s) * 1000)]
+
+
+def end_all(
+    children: Iterable[Child],
+    grace_s: float,
+    clock: Clock,
+    hurry: Callable[[], bool] = lambda: False,
+) -> dict[str, int]:
+    """End processes: SIGTERM to all groups at once, after ``grace_s`` SIGKILL.
+
+    Args:
+        children: the processes.
+        grace_s: seconds between the two signals.
+        clock: the time.
+        hurry: looked at while waiting; once true, the grace is over.
+
+    Returns:
+        {role: exit status}; all are gone.
+
+    Raises:
+        JobFailed: a killed process is still there (uninterruptible in the kernel).
+    """
+    left = list(children)
+    ended: dict[str, int] = {}
+    for number, seconds in ((signal.SIGTERM, grace_s), (signal.SIGKILL, GONE_S)):
+        for child in left:
+            child.signal(number)
+        deadline = Deadline(clock, seconds)
+        while left and not deadline.is_over():
+            for child in wait_any(left, min(LOOK_EVERY_S, deadline.remaining_s())):
+                ended[child.role] = child.reap()
+                left.remove(child)
+            if number is signal.SIGTERM and hurry():
+                break
+    if left:
+        pids = ", ".join(f"{child.role} (pid {child.pid})" for child in left)
+        raise JobFailed(f"killed, but not gone after {GONE_S:.0f} s: {pids}")
+    return ended
+
+
+def describe_exit(status: int) -> str:
+    """An exit status in words: ``exit code 1``, ``signal SIGKILL``."""
+    if status >= 0:
+        return f"exit code {status}"
+    try:
+        return f"signal {signal.Signals(-status).name}"
+    except ValueError:
+        return f"signal {-status}"

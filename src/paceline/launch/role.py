@@ -1,0 +1,130 @@
+"""What a coordinator or server process runs; its role comes from the environment.
+
+Started as ``python -P -m paceline.launch.role``. SIGTERM closes it cleanly; it dies with
+the launcher, a server at once, the coordinator by SIGTERM: it then removes the sockets,
+which nobody else would.
+
+A room's service is imported when its role is run: a coordinator must not pay for torch.
+
+Waits: for SIGTERM, or a server for its orders to shut down. The main thread.
+"""
+
+import contextlib
+import faulthandler
+import logging
+import os
+import signal
+import sys
+import threading
+from types import FrameType
+
+from paceline.config import JobConfig
+from paceline.errors import PacelineError, UsageError
+from paceline.events import EventLog
+from paceline.ids import role_kind
+from paceline.launch.environment import Place, read_place
+from paceline.launch.folder import JobDir, remove_sockets
+from paceline.launch.parent import die_with_parent, has_parent
+from paceline.launch.wiring import Wires
+from paceline.store.blobs import BlobStore
+from paceline.store.journal import Journal
+from paceline.timing import SystemClock
+
+LOOK_EVERY_S = 0.2
+CLOSE_S = 4  # a role that has not closed by then writes its stacks to the log and ends
+
+
+def main() -> int:
+    """Run the role of this process to its end; the exit code is returned."""
+    place = read_place(os.environ)
+    if place is None:
+        raise UsageError("a role is started by `paceline run`, which sets its environment")
+    is_coordinator = role_kind(place.role) == "coordinator"
+    ending = _note_sigterm()
+    die_with_parent(place.launcher, signal.SIGTERM if is_coordinator else signal.SIGKILL)
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    job = JobDir(place.job_dir)
+    config = job.read_config()
+    run = run_coordinator if is_coordinator else run_server
+    run(place, job, config, ending)
+    faulthandler.cancel_dump_traceback_later()
+    return 0
+
+
+def run_coordinator(
+    place: Place, job: JobDir, config: JobConfig, ending: threading.Event
+) -> None:
+    """Coordinate the job until ``ending``.
+
+    Raises:
+        StoreError: another coordinator holds the journal, or it is damaged.
+        UsageError: the address cannot be taken.
+    """
+    from paceline.coordinator.service import CoordinatorService  # noqa: PLC0415  (see above)
+
+    clock = SystemClock()
+    with contextlib.ExitStack() as stack:
+        stack.callback(_remove_sockets_of_the_dead, place)
+        journal = Journal(job.journal)
+        stack.callback(journal.close)
+        events = EventLog(job.events)
+        stack.callback(events.close)
+        store = BlobStore(str(job.checkpoints))
+        service = CoordinatorService(config, journal, store, clock, events)
+        stack.callback(service.close)
+        wires = Wires(config.run, place.role, clock)
+        stack.enter_context(wires.listen_as_coordinator(place.coordinator, service))
+        service.start()
+        ending.wait()
+
+
+def run_server(
+    place: Place, job: JobDir, config: JobConfig, ending: threading.Event
+) -> None:
+    """Serve a share of the parameters until ``ending``, or until ordered to shut down.
+
+    Raises:
+        UsageError: the address cannot be taken.
+    """
+    from paceline.server.service import ServerService  # noqa: PLC0415  (imports torch)
+
+    clock = SystemClock()
+    wires = Wires(config.run, place.role, clock)
+    address = f"unix:{place.sockets / place.role}.sock"
+    store = BlobStore(str(job.checkpoints))
+    to_coordinator = wires.to_coordinator(place.coordinator)
+    with contextlib.ExitStack() as stack:
+        service = ServerService(place.role, config, address, to_coordinator, store, clock)
+        stack.callback(service.close)
+        stack.enter_context(wires.listen_as_server(address, service))
+        service.start()
+        while not ending.is_set() and not service.wait_over(LOOK_EVERY_S):
+            pass
+
+
+def _note_sigterm() -> threading.Event:
+    """An event that SIGTERM sets; from then on closing has `CLOSE_S`."""
+    ending = threading.Event()
+
+    def note(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        faulthandler.dump_traceback_later(CLOSE_S, exit=True)
+        ending.set()
+
+    signal.signal(signal.SIGTERM, note)
+    return ending
+
+
+def _remove_sockets_of_the_dead(place: Place) -> None:
+    """Without a launcher nobody else removes them; its other children are gone too."""
+    if not has_parent(place.launcher):
+        remove_sockets(place.sockets)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except PacelineError as error:
+        sys.exit(f"{type(error).__name__}: {error}")

@@ -1,0 +1,123 @@
+"""Who may say what to whom: the connections and listeners of a job, link by link.
+
+============  =========================================  ==========================
+listener      roles and their requests                   replies
+============  =========================================  ==========================
+coordinator   trainer: `TrainerRequest`                  `TrainerReply`
+              server: `ServerReport`                     `Orders`
+              launcher: `LauncherReport`, `AskStatus`    `LauncherOrders`, `JobStatus`
+              observer: `AskStatus`                      `JobStatus`
+server        trainer: `DataRequest`                     `DataReply`
+============  =========================================  ==========================
+
+The same for sockets and in process: the address chooses.
+
+Waits: to connect, `CONNECT_S` at most. Any thread.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from paceline.ids import COORDINATOR, LAUNCHER, RoleKind, role_kind
+from paceline.messages import (
+    AskStatus,
+    DataReply,
+    DataRequest,
+    JobStatus,
+    LauncherOrders,
+    LauncherReport,
+    Orders,
+    Refusal,
+    ServerReport,
+    TrainerReply,
+    TrainerRequest,
+)
+from paceline.timing import Clock
+from paceline.transport.connection import Connection, MessageType
+from paceline.transport.frames import CONTROL_LIMITS, DATA_LIMITS, Limits
+from paceline.transport.handshake import Hello, admit
+from paceline.transport.listener import Listener
+from paceline.transport.opening import connect, listen
+from paceline.transport.service import Service
+
+CONNECT_S = 5.0
+OBSERVER = "observer"
+
+_REQUESTS: dict[RoleKind, MessageType] = {
+    "trainer": TrainerRequest,
+    "server": ServerReport,
+    "launcher": LauncherReport | AskStatus,
+    "observer": AskStatus,
+}
+_ORDERS: MessageType = Orders | Refusal
+_LAUNCHER_ORDERS: MessageType = LauncherOrders | JobStatus | Refusal
+_STATUS: MessageType = JobStatus | Refusal
+
+
+class Wires(NamedTuple):
+    """Makes the connections and listeners of one role in one job."""
+
+    run: str
+    role: str
+    clock: Clock
+    connect_s: float = CONNECT_S
+
+    def listen_as_coordinator(self, address: str, service: Service) -> Listener:
+        """Let everyone of the run in.
+
+        Raises:
+            UsageError: the address cannot be taken.
+        """
+        return listen(
+            address,
+            service,
+            hello_check=admit(self.run, COORDINATOR, set(_REQUESTS)),
+            request_type=lambda role: _REQUESTS[role_kind(role)],
+            clock=self.clock,
+            limits=CONTROL_LIMITS,
+        )
+
+    def listen_as_server(self, address: str, service: Service) -> Listener:
+        """Let the trainers of the run in.
+
+        Raises:
+            UsageError: the address cannot be taken.
+        """
+        return listen(
+            address,
+            service,
+            hello_check=admit(self.run, self.role, {"trainer"}),
+            request_type=lambda _: DataRequest,
+            clock=self.clock,
+            limits=DATA_LIMITS,
+        )
+
+    def to_coordinator(self, address: str) -> Callable[[int], Connection]:
+        """How a trainer or server reaches the coordinator: incarnation -> connection."""
+        reply = TrainerReply if role_kind(self.role) == "trainer" else _ORDERS
+        return lambda incarnation: self._connect(address, incarnation, reply)
+
+    def to_server(self) -> Callable[[str, int], Connection]:
+        """How a trainer reaches a server: (address, incarnation) -> connection."""
+        return lambda address, incarnation: self._connect(
+            address, incarnation, DataReply, DATA_LIMITS
+        )
+
+    def to_coordinator_as_launcher(self, address: str) -> Callable[[], Connection]:
+        """How the launcher reaches the coordinator."""
+        assert self.role == LAUNCHER
+        return lambda: self._connect(address, 0, _LAUNCHER_ORDERS)
+
+    def observe(self, address: str) -> Connection:
+        """A connection that asks for the status only."""
+        return self._connect(address, 0, _STATUS)
+
+    def _connect(
+        self,
+        address: str,
+        incarnation: int,
+        reply_type: MessageType,
+        limits: Limits = CONTROL_LIMITS,
+    ) -> Connection:
+        hello = Hello(run=self.run, role=self.role, incarnation=incarnation)
+        return connect(address, hello, reply_type, limits, self.clock, self.connect_s)

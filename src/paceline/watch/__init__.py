@@ -1,0 +1,10 @@
+"""Room 3, the window: how a run looks from outside.
+
+::
+
+    summary    how a run ended: the one object at its end, and the exit code (pure)
+    pulse      a status as one line, and how fast records go (pure)
+    progress   the progress bar, or a plain line every few seconds
+    history    ``events.jsonl`` as curves and marks (pure)
+    draw       the curves and marks as a picture
+"""

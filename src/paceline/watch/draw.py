@@ -1,0 +1,206 @@
+"""A run as a picture: what it learned, how fast, who did it, and who died.
+
+::
+
+    +--------------------------------------------+
+    |  a logged number over records, smoothed    |
+    |  .  .    .      each trainer's points      |
+    +--------------------------------------------+
+    |  records per second over time              |   | a process died
+    +--------------------------------------------+   : it came back
+    |  records by trainer over time, stacked     |
+    +--------------------------------------------+
+
+Waits: for the file system, and for matplotlib, which only drawing imports.
+"""
+
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from paceline.errors import UsageError
+from paceline.watch.history import History, Mark, own_records, rates, read_history, smoothed
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Okabe and Ito (2008): told apart by everyone.
+COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
+MOST_NAMES = 12  # trainers that are named in the picture
+INK, FAINT, DEATH, RETURN = "#222222", "#B8B8B8", "#C0392B", "#2E8B57"
+STYLE = {
+    "font.size": 10.5,
+    "text.color": INK,
+    "axes.edgecolor": FAINT,
+    "axes.labelcolor": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#ECECEC",
+    "xtick.color": "#666666",
+    "ytick.color": "#666666",
+}
+
+
+def draw_run(events: Path, picture: Path, title: str) -> None:
+    """Draw ``events.jsonl`` of a run, running or ended, as a PNG.
+
+    Raises:
+        UsageError: there are no events, or matplotlib is not installed.
+    """
+    try:
+        with events.open("rb") as lines:
+            history = read_history(lines)
+    except OSError as error:
+        raise UsageError(f"cannot read {events}: {error.strerror}") from error
+    if not history.progress:
+        raise UsageError(f"{events} tells of no progress yet: there is nothing to draw")
+    pyplot = _import_pyplot()
+    with pyplot.rc_context(STYLE):
+        figure, (top, middle, bottom) = pyplot.subplots(
+            3, 1, figsize=(11, 10), height_ratios=(2.2, 1, 1.4), layout="constrained"
+        )
+        _draw_metric(top, history)
+        _draw_rate(middle, history)
+        _draw_trainers(bottom, history)
+        middle.set_xlim(0, history.progress[-1].seconds or 1)
+        bottom.sharex(middle)
+        top.margins(x=0.01)
+        top.set_title(title, loc="left", fontsize=16, fontweight="bold", pad=26)
+        top.annotate(
+            _headline(history),
+            (0, 1),
+            xycoords="axes fraction",
+            xytext=(0, 9),
+            textcoords="offset points",
+            color="#666666",
+        )
+        figure.align_ylabels()
+        figure.savefig(picture, dpi=140, facecolor="white")
+        pyplot.close(figure)
+
+
+def _import_pyplot() -> ModuleType:
+    try:
+        import matplotlib as mpl  # noqa: PLC0415  (an extra: only drawing needs it)
+
+        mpl.use("agg")
+        import matplotlib.pyplot as plt  # noqa: PLC0415
+    except ImportError as error:
+        raise UsageError(
+            "drawing needs matplotlib; install it with: pip install 'paceline[plot]'"
+        ) from error
+    return plt
+
+
+def _headline(history: History) -> str:
+    """The run in a line."""
+    last = history.progress[-1]
+    pieces = [f"{last.records:,} records in {last.seconds:,.1f} s"]
+    if last.seconds > 0:
+        pieces.append(f"{last.records / last.seconds:,.0f} records/s")
+    deaths = sum(mark.kind == "died" for mark in history.marks)
+    if deaths:
+        pieces.append(f"{deaths} death" + ("s" if deaths > 1 else ""))
+    return "  ·  ".join(pieces)
+
+
+def _draw_metric(axes: "Axes", history: History) -> None:
+    """The first logged number, ``loss`` if there is one, over records."""
+    metric = "loss" if "loss" in history.metrics else next(iter(history.metrics), None)
+    axes.set_xlabel("records")
+    if metric is None:
+        axes.text(0.5, 0.5, "nothing was logged", transform=axes.transAxes, ha="center")
+        return
+    series = history.metrics[metric]
+    color_of = _colors(history)
+    for n, (trainer, points) in enumerate(sorted(series.items())):
+        x, y = [p.records for p in points], [p.value for p in points]
+        name = trainer if n < MOST_NAMES else None
+        axes.plot(x, y, color=color_of[trainer], alpha=0.4, lw=1, label=name)
+    curve = smoothed([point for points in series.values() for point in points])
+    axes.plot(
+        [p.records for p in curve],
+        [p.value for p in curve],
+        color=INK,
+        lw=2.2,
+        label="smoothed",
+    )
+    axes.set_ylabel(metric)
+    axes.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
+    legend = axes.legend(frameon=False, loc="upper right", ncols=2)
+    for line in legend.get_lines():
+        line.set(alpha=1, lw=2.2)
+    for mark in history.marks:
+        if mark.kind == "died":
+            axes.axvline(mark.records, color=DEATH, lw=0.8, alpha=0.5)
+
+
+def _draw_rate(axes: "Axes", history: History) -> None:
+    points = rates(history.progress)
+    x, y = [seconds for seconds, _ in points], [rate for _, rate in points]
+    axes.fill_between(x, y, step="pre", color=COLORS[0], alpha=0.15, lw=0)
+    axes.step(x, y, where="pre", color=COLORS[0], lw=1.4)
+    axes.set_ylim(bottom=0)
+    axes.set_ylabel("records/s")
+    axes.yaxis.set_major_formatter(lambda y, _: f"{y:,.0f}")
+    axes.tick_params(labelbottom=False)
+    _draw_marks(axes, history.marks, with_names=True)
+
+
+def _draw_trainers(axes: "Axes", history: History) -> None:
+    """Who trained what: each trainer's own records, one on top of the other."""
+    seconds = [moment.seconds for moment in history.progress]
+    counts, color_of = own_records(history.progress), _colors(history)
+    axes.stackplot(
+        seconds,
+        *counts.values(),
+        colors=[color_of[trainer] for trainer in counts],
+        alpha=0.8,
+        edgecolor="white",
+        lw=0.8,
+    )
+    below = 0
+    for trainer, series in counts.items():
+        if len(counts) <= MOST_NAMES:
+            axes.annotate(
+                f" {trainer}",
+                (seconds[-1], below + series[-1] / 2),
+                color=color_of[trainer],
+                va="center",
+                annotation_clip=False,
+            )
+        below += series[-1]
+    axes.set_ylim(bottom=0)
+    axes.set_ylabel("records by trainer")
+    axes.set_xlabel("seconds")
+    axes.yaxis.set_major_formatter(lambda y, _: f"{y:,.0f}")
+    _draw_marks(axes, history.marks, with_names=False)
+
+
+def _draw_marks(axes: "Axes", marks: list[Mark], *, with_names: bool) -> None:
+    """A line where a process died, a dotted one where it came back."""
+    for mark in marks:
+        died = mark.kind == "died"
+        color, line = (DEATH, "-") if died else (RETURN, ":")
+        axes.axvline(mark.seconds, color=color, ls=line, lw=1.1)
+        if with_names and died:
+            axes.annotate(
+                f"{mark.role} died",
+                (mark.seconds, 1),
+                xycoords=("data", "axes fraction"),
+                xytext=(3, 2),
+                textcoords="offset points",
+                color=color,
+                fontsize=8.5,
+                rotation=20,
+                annotation_clip=False,
+            )
+
+
+def _colors(history: History) -> dict[str, str]:
+    """{trainer: its color}, the same in every panel."""
+    trainers = {name for p in history.progress for name in p.trainers}
+    trainers |= {name for series in history.metrics.values() for name in series}
+    return {name: COLORS[n % len(COLORS)] for n, name in enumerate(sorted(trainers))}

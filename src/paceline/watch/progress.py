@@ -1,0 +1,109 @@
+"""What a user sees while a job runs: a bar on a terminal, else a line now and then.
+
+Everything goes to standard error, so that standard output stays a program's own.
+``NO_COLOR`` is honored.
+
+Waits: for the terminal only. For one thread.
+"""
+
+from abc import ABC, abstractmethod
+from typing import TextIO, final
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from paceline.messages import JobStatus
+from paceline.watch.pulse import Rate, describe, describe_records, one_line
+
+LINE_EVERY_S = 5.0
+
+
+class Show(ABC):
+    """Shows how a job goes on."""
+
+    @abstractmethod
+    def show(self, status: JobStatus, restarts: int, now: float) -> None:
+        """Show a status; called several times a second."""
+
+    @abstractmethod
+    def say(self, text: str) -> None:
+        """Say something that happened."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Show nothing more."""
+
+
+@final
+class Bar(Show):
+    """A bar that stays in its line."""
+
+    def __init__(self, console: Console) -> None:
+        """Show an empty bar."""
+        self._rate = Rate()
+        self._bar = Progress(
+            SpinnerColumn(),
+            BarColumn(bar_width=32),
+            TextColumn("{task.description}", markup=False),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+        )
+        self._task = self._bar.add_task("starting", total=None)
+        self._bar.start()
+
+    def show(self, status: JobStatus, restarts: int, now: float) -> None:
+        """Move the bar."""
+        self._rate.note(status.records, now)
+        pieces = describe(status, self._rate.per_second(), restarts)
+        self._bar.update(
+            self._task,
+            completed=status.records,
+            total=status.total_records or None,
+            description="  ".join([describe_records(status), *pieces]),
+        )
+
+    def say(self, text: str) -> None:
+        """Print above the bar."""
+        self._bar.console.print(text, markup=False, highlight=False)
+
+    def close(self) -> None:
+        """Take the bar away."""
+        self._bar.stop()
+
+
+@final
+class Lines(Show):
+    """A plain line every few seconds."""
+
+    def __init__(self, output: TextIO) -> None:
+        """Nothing is shown before the first status."""
+        self._output = output
+        self._rate = Rate()
+        self._first_s: float | None = None
+        self._next_s = 0.0
+
+    def show(self, status: JobStatus, restarts: int, now: float) -> None:
+        """Print a line if one is due."""
+        if self._first_s is None:
+            self._first_s, self._next_s = now, now + LINE_EVERY_S
+        self._rate.note(status.records, now)
+        if now < self._next_s:
+            return
+        self._next_s = now + LINE_EVERY_S
+        rate = self._rate.per_second()
+        self.say(one_line(status, rate, restarts, now - self._first_s))
+
+    def say(self, text: str) -> None:
+        """Print a line."""
+        self._output.write(text + "\n")
+        self._output.flush()
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def open_show(output: TextIO) -> Show:
+    """A bar if ``output`` is a terminal, else lines."""
+    console = Console(file=output)
+    return Bar(console) if console.is_terminal else Lines(output)

@@ -1,0 +1,71 @@
+"""A status as one line, and how fast records go.
+
+::
+
+    12 s  epoch 2  10,240 of 20,000 records (51 %)  4,120 records/s  loss 0.6931  \
+trainers 2
+
+Pure: time is an argument.
+"""
+
+from collections import deque
+from typing import final
+
+from paceline.messages import JobStatus
+
+SPAN_S = 5.0
+
+
+@final
+class Rate:
+    """Records per second over the last few seconds."""
+
+    def __init__(self) -> None:
+        """Nothing has been seen."""
+        self._seen: deque[tuple[float, int]] = deque()  # (seconds, records)
+
+    def note(self, records: int, now: float) -> None:
+        """Take note of a count; one that falls (a return to a cut) starts afresh."""
+        if self._seen and records < self._seen[-1][1]:
+            self._seen.clear()
+        self._seen.append((now, records))
+        while len(self._seen) > 2 and now - self._seen[1][0] >= SPAN_S:
+            self._seen.popleft()
+
+    def per_second(self) -> float:
+        """0 until two moments have been seen."""
+        if len(self._seen) < 2:
+            return 0.0
+        (first_s, first), (last_s, last) = self._seen[0], self._seen[-1]
+        return (last - first) / (last_s - first_s) if last_s > first_s else 0.0
+
+
+def num_trainers(status: JobStatus) -> int:
+    """Trainers that are members now."""
+    return sum(process.role == "trainer" for process in status.processes)
+
+
+def describe(status: JobStatus, rate: float, restarts: int) -> list[str]:
+    """What there is to say beside the count of records, piece by piece."""
+    pieces = [] if status.state == "running" else [status.state]
+    pieces += [f"epoch {status.queue.epoch + 1}", f"{rate:,.0f} records/s"]
+    for name, value in status.metrics.items():
+        pieces.append(f"{name} " + ("not finite" if value is None else f"{value:.4g}"))
+    pieces.append(f"trainers {num_trainers(status)}")
+    if restarts:
+        pieces.append(f"restarts {restarts}")
+    return pieces
+
+
+def describe_records(status: JobStatus) -> str:
+    """The count of records, with its share of the whole when that is known."""
+    if not status.total_records:
+        return f"{status.records:,} records"
+    percent = 100 * status.records // status.total_records
+    return f"{status.records:,} of {status.total_records:,} records ({percent} %)"
+
+
+def one_line(status: JobStatus, rate: float, restarts: int, seconds: float) -> str:
+    """All of it in a line."""
+    pieces = describe(status, rate, restarts)
+    return "  ".join([f"{seconds:.0f} s", describe_records(status), *pieces])

@@ -1,0 +1,151 @@
+"""How a run ended: one object, one exit code.
+
+===========  =========  =============================================================
+ending       exit code  when
+===========  =========  =============================================================
+trained      0          every record was trained
+stopped      0          the script called `Session.stop`
+gave up      3          finished, but tasks were given up on the way
+failed       1          the job could not go on, or trainers left records untrained
+interrupted  75         Ctrl-C, SIGTERM: worth starting again (EX_TEMPFAIL)
+===========  =========  =============================================================
+
+Pure.
+"""
+
+import enum
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from paceline.messages import JobStatus
+
+
+class Ending(enum.Enum):
+    """The ways in which a run ends."""
+
+    TRAINED = "trained"
+    STOPPED = "stopped"
+    GAVE_UP = "gave up"
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"
+
+
+EXIT_CODES = {
+    Ending.TRAINED: 0,
+    Ending.STOPPED: 0,
+    Ending.GAVE_UP: 3,
+    Ending.FAILED: 1,
+    Ending.INTERRUPTED: 75,
+}
+USAGE_EXIT_CODE = 2
+
+StatusWord = Literal["finished", "failed", "stopped"]
+_WORDS: dict[Ending, StatusWord] = {
+    Ending.TRAINED: "finished",
+    Ending.STOPPED: "stopped",
+    Ending.GAVE_UP: "finished",
+    Ending.FAILED: "failed",
+    Ending.INTERRUPTED: "stopped",
+}
+
+
+class Verdict(NamedTuple):
+    """How a run ended, and why."""
+
+    ending: Ending
+    reason: str
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of the process that ran the job."""
+        return EXIT_CODES[self.ending]
+
+
+class TaskCounts(msgspec.Struct, frozen=True):
+    """Tasks over all epochs."""
+
+    done: int
+    failed: int
+
+
+class Restarts(msgspec.Struct, frozen=True):
+    """Processes started again, by kind of role."""
+
+    coordinator: int = 0
+    server: int = 0
+    trainer: int = 0
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """The end of a run: ``summary.json``, and the last line of ``--json``."""
+
+    status: StatusWord
+    epochs: int
+    records: int
+    tasks: TaskCounts
+    steps: int
+    seconds: float
+    records_per_second: float
+    metrics: dict[str, float | None]
+    restarts: Restarts
+    job_dir: str
+
+    def as_dict(self) -> dict[str, object]:
+        """As plain data, ready for JSON."""
+        plain: dict[str, object] = msgspec.to_builtins(self)
+        return plain
+
+
+def decide_ending(status: JobStatus) -> Verdict:
+    """How a run ended whose trainers have all exited cleanly."""
+    queue = status.queue
+    if status.error is not None:
+        return Verdict(Ending.FAILED, status.error)
+    if status.stopped is not None:
+        return Verdict(Ending.STOPPED, f"the script stopped it: {status.stopped}")
+    if queue.todo or queue.pending:
+        left = queue.todo + queue.pending
+        return Verdict(
+            Ending.FAILED,
+            f"all trainers have exited, but {left} tasks of epoch {queue.epoch} are not "
+            "trained; call session.stop(reason) to end early on purpose",
+        )
+    if status.tasks_failed:
+        reason = f"{status.tasks_failed} tasks were given up; the events say why"
+        return Verdict(Ending.GAVE_UP, reason)
+    return Verdict(Ending.TRAINED, "every record was trained")
+
+
+def summarize(
+    status: JobStatus | None,
+    ending: Ending,
+    restarts: Restarts,
+    seconds: float,
+    job_dir: str,
+) -> Summary:
+    """Sum a run up.
+
+    Args:
+        status: the coordinator's last word; None if it never spoke.
+        ending: how the run ended.
+        restarts: processes started again.
+        seconds: how long the run took, from the first process's start.
+        job_dir: path of the job folder.
+    """
+    records = status.records if status else 0
+    return Summary(
+        status=_WORDS[ending],
+        epochs=status.epochs if status else 0,
+        records=records,
+        tasks=TaskCounts(
+            done=status.tasks_done if status else 0,
+            failed=status.tasks_failed if status else 0,
+        ),
+        steps=status.steps if status else 0,
+        seconds=round(seconds, 3),
+        records_per_second=round(records / seconds, 1) if seconds > 0 else 0.0,
+        metrics=dict(status.metrics) if status else {},
+        restarts=restarts,
+        job_dir=job_dir,
+    )

@@ -1,0 +1,311 @@
+"""The command line: what it takes, what it refuses, what it prints."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from paceline.cli import main as cli
+from paceline.cli import run as run_command
+from paceline.cli.seconds import parse_seconds
+from paceline.config import Async, JobConfig
+from paceline.errors import JobFailed, UsageError
+from paceline.ids import COORDINATOR
+from paceline.launch.commands import UserScript
+from paceline.launch.folder import JobDir, RunFile
+from paceline.launch.local import RunResult
+from paceline.launch.wiring import Wires
+from paceline.messages import AskStatus, JobStatus, ProcessStatus, QueueStatus
+from paceline.timing import SystemClock
+from paceline.transport.service import Peer, Reply
+from paceline.watch.summary import Ending, Restarts, Verdict, summarize
+
+STATUS = JobStatus(
+    state="running",
+    queue=QueueStatus(todo=3, pending=2, done=1, failed=0, epoch=1),
+    pace="async",
+    processes=(
+        ProcessStatus("trainer", "trainer-0", 4, 77, "here", "", "working", "", 9, 512),
+    ),
+    epochs=1,
+    records=512,
+    tasks_done=9,
+    tasks_failed=0,
+    steps=12,
+    metrics={"loss": 0.25},
+    total_records=0,
+    timeline=0,
+    cut=0,
+    counters={},
+)
+
+
+def exit_code(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
+    monkeypatch.setattr("sys.argv", ["paceline", *map(str, arguments)])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    code = ended.value.code
+    assert isinstance(code, int | None)
+    return code or 0
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "train.py"
+    path.touch()
+    return path
+
+
+class Runs:
+    """Stands in for the run itself, and keeps what it was asked for."""
+
+    def __init__(self, verdict: Verdict) -> None:
+        self.verdict = verdict
+        self.config = JobConfig(run="none")
+        self.script = UserScript("", ())
+        self.job = JobDir(Path())
+
+    def __call__(
+        self, config: JobConfig, script: UserScript, job: JobDir, *_: object
+    ) -> RunResult:
+        self.config, self.script, self.job = config, script, job
+        summary = summarize(STATUS, self.verdict.ending, Restarts(), 2.0, str(job.path))
+        return RunResult(summary, self.verdict)
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
+    stand_in = Runs(Verdict(Ending.TRAINED, ""))
+    monkeypatch.setattr(run_command, "wait_local_run", stand_in)
+    return stand_in
+
+
+def test_options_reach_the_job_and_the_rest_belongs_to_the_script(
+    monkeypatch: pytest.MonkeyPatch, runs: Runs, script: Path, tmp_path: Path
+) -> None:
+    options = ["--trainers", 3, "--servers", 2, "--pace", "async:push=4", "--seed", 7]
+    more = ["--timeout", "500ms", "--checkpoint-every", "2m", "--job-dir", tmp_path / "j"]
+    rest = ["--trainers", "9", "data", "--json", "-x"]
+
+    assert exit_code(monkeypatch, "run", *options, *more, script, *rest) == 0
+
+    expected = JobConfig(
+        run=runs.config.run,
+        trainers=3,
+        servers=2,
+        pace=Async(push_every=4),
+        seed=7,
+        timeout_s=0.5,
+        cut_every_s=120.0,
+    )
+    assert runs.config == expected
+    assert runs.script == UserScript(str(script), tuple(rest))
+    assert runs.job.path == tmp_path / "j"
+
+
+def test_json_is_the_last_line_and_has_the_summary(
+    monkeypatch: pytest.MonkeyPatch,
+    runs: Runs,
+    script: Path,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    assert exit_code(monkeypatch, "run", "--json", "--job-dir", tmp_path, script) == 0
+
+    (line,) = capsys.readouterr().out.splitlines()
+    summary = json.loads(line)
+    assert summary["status"] == "finished"
+    assert summary["records"] == 512
+    assert summary["job_dir"] == str(runs.job.path)
+
+
+def test_without_json_a_table_is_printed(
+    monkeypatch: pytest.MonkeyPatch,
+    runs: Runs,
+    script: Path,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert exit_code(monkeypatch, "run", script) == 0
+
+    shown = capsys.readouterr().out
+    assert "finished" in shown
+    assert "loss" in shown
+    assert runs.job.path.parent == tmp_path / "runs"
+    assert runs.job.path.name.endswith("-train")
+
+
+@pytest.mark.parametrize(
+    ("ending", "code"),
+    [(Ending.FAILED, 1), (Ending.GAVE_UP, 3), (Ending.INTERRUPTED, 75)],
+)
+def test_the_ending_is_the_exit_code_and_its_reason_goes_to_stderr(
+    monkeypatch: pytest.MonkeyPatch,
+    runs: Runs,
+    script: Path,
+    capsys: pytest.CaptureFixture[str],
+    ending: Ending,
+    code: int,
+) -> None:
+    runs.verdict = Verdict(ending, "for a reason")
+
+    assert exit_code(monkeypatch, "run", "--job-dir", script.parent, script) == code
+    assert "for a reason" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "--trainerz", "2", "SCRIPT"], "No such option"),
+        (["run"], "Missing argument"),
+        (["ride", "SCRIPT"], "No such command"),
+        (["run", "missing.py"], "there is no script 'missing.py'"),
+        (["run", "--pace", "warp", "SCRIPT"], "'warp' is not one of sync, async"),
+        (["run", "--trainers", "0", "SCRIPT"], "trainers must be >= 1, got 0"),
+        (["run", "--trainers", "many", "SCRIPT"], "valid integer"),
+        (["run", "--timeout", "soon", "SCRIPT"], "expected a duration like 60s"),
+        (["run", "--timeout", "0", "SCRIPT"], "timeout must be > 0"),
+        (["status", "nowhere"], "holds no job"),
+        (["draw", "nowhere"], "there is no job folder nowhere"),
+    ],
+)
+def test_wrong_usage_exits_2_and_says_why(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    script: Path,
+    arguments: list[str],
+    message: str,
+) -> None:
+    monkeypatch.chdir(script.parent)
+    named = [str(script) if word == "SCRIPT" else word for word in arguments]
+
+    assert exit_code(monkeypatch, *named) == 2
+
+    said = capsys.readouterr()
+    assert message in said.err
+    assert "Traceback" not in said.err
+
+
+def test_a_folder_of_another_job_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], script: Path
+) -> None:
+    (script.parent / "journal.sqlite").touch()
+
+    assert exit_code(monkeypatch, "run", "--job-dir", script.parent, script) == 2
+    assert "already holds a job" in capsys.readouterr().err
+
+
+def test_a_job_that_fails_on_the_way_exits_1(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], script: Path
+) -> None:
+    def fail(*_: object) -> RunResult:
+        raise JobFailed("no more processes")
+
+    monkeypatch.setattr(run_command, "wait_local_run", fail)
+
+    assert exit_code(monkeypatch, "run", "--job-dir", script.parent, script) == 1
+    assert "JobFailed: no more processes" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("60s", 60.0),
+        ("500ms", 0.5),
+        ("2m", 120.0),
+        ("1h", 3600.0),
+        ("10", 10.0),
+        ("0", 0.0),
+    ],
+)
+def test_durations_are_read(text: str, seconds: float) -> None:
+    assert parse_seconds("--x", text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "s", "-1s", "1d", "1s2", "nan", "inf"])
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="--x: expected a duration"):
+        parse_seconds("--x", text)
+
+
+class StandInCoordinator:
+    def received(
+        self, peer: Peer, message: AskStatus, buffers: list[object], reply: Reply
+    ) -> None:
+        assert (peer.role, message, buffers) == ("observer", AskStatus(), [])
+        reply(STATUS)
+
+    def disconnected(self, peer: Peer) -> None:
+        pass
+
+
+EXPECTED_VIEW = {
+    "state": "running",
+    "queue": {"todo": 3, "pending": 2, "done": 1, "failed": 0, "epoch": 1},
+    "pace": "async",
+    "processes": [
+        {
+            "role": "trainer",
+            "id": "trainer-0",
+            "incarnation": 4,
+            "pid": 77,
+            "host": "here",
+            "address": "",
+            "state": "working",
+            "waiting_for": "",
+            "clock": 9,
+            "records": 512,
+        }
+    ],
+}
+
+
+def test_the_status_of_a_running_job_comes_from_its_coordinator(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    address = "inproc:test-status"
+    JobDir(tmp_path).write_run(RunFile("r1", address, str(tmp_path), 1))
+    wires = Wires("r1", COORDINATOR, SystemClock())
+    with wires.listen_as_coordinator(address, StandInCoordinator()):
+        assert exit_code(monkeypatch, "status", "--json", tmp_path) == 0
+        assert json.loads(capsys.readouterr().out) == EXPECTED_VIEW
+
+        assert exit_code(monkeypatch, "status", tmp_path) == 0
+        assert "trainer-0" in capsys.readouterr().out
+
+
+def test_the_status_of_an_ended_job_comes_from_its_folder(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    job = JobDir(tmp_path)
+    job.write_end(STATUS, {"status": "finished"})
+
+    assert exit_code(monkeypatch, "status", "--json", tmp_path) == 0
+
+    expected = {**EXPECTED_VIEW, "state": "finished", "processes": []}
+    assert json.loads(capsys.readouterr().out) == expected
+
+
+def test_the_status_of_a_job_whose_launcher_was_killed_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    gone = tmp_path / "gone"
+    JobDir(tmp_path).write_run(RunFile("r1", f"unix:{gone}/c.sock", str(gone), 42))
+
+    assert exit_code(monkeypatch, "status", "--json", tmp_path) == 2
+    assert "its launcher (process 42) went without a summary" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.system
+def test_the_command_line_does_not_import_torch() -> None:
+    program = (
+        "import sys, paceline.cli.main, paceline.launch.role, paceline.launch.child\n"
+        "import paceline.coordinator.service\n"
+        "sys.exit('torch' in sys.modules or 'matplotlib' in sys.modules)"
+    )
+
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -1,0 +1,80 @@
+"""How a process learns which job it belongs to."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from paceline.errors import UsageError
+from paceline.launch.commands import UserScript, role_command, with_failpoints
+from paceline.launch.environment import Place, read_place, trainer_threads
+
+SCRIPT = UserScript("train.py", ["--lr", "3"])
+
+
+def place(role: str) -> Place:
+    return Place("r1", role, Path("/job"), "unix:/s/coordinator.sock", Path("/s"), 42)
+
+
+def test_a_place_comes_back_from_its_variables() -> None:
+    assert read_place(place("trainer-1").variables()) == place("trainer-1")
+
+
+def test_an_environment_without_a_role_names_no_job() -> None:
+    assert read_place({"PACELINE_JOB_DIR": "/somewhere"}) is None
+
+
+def test_a_job_named_by_halves_is_an_error_that_says_what_is_missing() -> None:
+    with pytest.raises(UsageError, match="PACELINE_RUN, PACELINE_COORDINATOR"):
+        read_place(
+            {
+                "PACELINE_ROLE": "trainer-0",
+                "PACELINE_JOB_DIR": "/job",
+                "PACELINE_SOCKETS": "/s",
+            }
+        )
+
+
+def test_a_launcher_that_is_no_process_id_is_refused() -> None:
+    variables = {**place("trainer-0").variables(), "PACELINE_LAUNCHER": "x"}
+
+    with pytest.raises(UsageError, match="PACELINE_LAUNCHER is a process id, got 'x'"):
+        read_place(variables)
+
+
+@pytest.mark.parametrize(
+    ("cores", "trainers", "threads"), [(8, 2, 4), (2, 4, 1), (7, 2, 3), (1, 1, 1)]
+)
+def test_trainers_share_the_cores(cores: int, trainers: int, threads: int) -> None:
+    assert trainer_threads(cores, trainers) == threads
+
+
+def test_a_trainer_runs_the_script_with_its_arguments() -> None:
+    command = role_command(place("trainer-0"), SCRIPT, {"HOME": "/h"}, threads=4)
+
+    module = [sys.executable, "-P", "-m", "paceline.launch.child"]
+    assert command.arguments == [*module, "train.py", "--lr", "3"]
+    assert command.environment["OMP_NUM_THREADS"] == "4"
+    assert command.environment["HOME"] == "/h"
+    assert read_place(command.environment) == place("trainer-0")
+
+
+def test_threads_that_the_user_set_are_kept_for_trainers_and_one_for_servers() -> None:
+    base = {"OMP_NUM_THREADS": "7"}
+
+    trainer = role_command(place("trainer-0"), SCRIPT, base, threads=4)
+    server = role_command(place("server-0"), SCRIPT, base, threads=4)
+
+    assert trainer.environment["OMP_NUM_THREADS"] == "7"
+    assert server.environment["OMP_NUM_THREADS"] == "1"
+    assert server.arguments[1:] == ["-P", "-m", "paceline.launch.role"]
+
+
+def test_armed_failpoints_share_one_budget_in_the_job_folder() -> None:
+    folder = Path("/job/failpoints")
+    armed = {"PACELINE_FAILPOINTS": "x=kill@1"}
+    own = {**armed, "PACELINE_FAILPOINTS_DIR": "/mine"}
+
+    assert with_failpoints({}, folder) == {}
+    assert with_failpoints(armed, folder)["PACELINE_FAILPOINTS_DIR"] == str(folder)
+    assert with_failpoints(own, folder) == own

@@ -1,0 +1,262 @@
+"""What is restarted, what is killed, when a job is given up."""
+
+import itertools
+
+import pytest
+
+from paceline.launch.supervision import (
+    Decision,
+    Finish,
+    GiveUp,
+    Happening,
+    Kill,
+    Start,
+    Started,
+    Supervision,
+    Unanswered,
+)
+from paceline.messages import (
+    Exited,
+    JobStatus,
+    LauncherOrders,
+    ProcessStatus,
+    QueueStatus,
+)
+
+TIMEOUT_S = 10.0
+KILLED = -9
+
+
+def status(
+    records: int = 0, members: dict[str, int] | None = None, error: str | None = None
+) -> JobStatus:
+    processes = tuple(
+        ProcessStatus(role.split("-")[0], role, 1, pid, "host", "", "ready", "", 0, 0)
+        for role, pid in (members or {}).items()
+    )
+    return JobStatus(
+        state="running",
+        queue=QueueStatus(0, 0, 0, 0, 0),
+        pace="sync",
+        processes=processes,
+        epochs=0,
+        records=records,
+        tasks_done=0,
+        tasks_failed=0,
+        steps=0,
+        metrics={},
+        total_records=0,
+        timeline=0,
+        cut=0,
+        counters={},
+        error=error,
+    )
+
+
+class Job:
+    """A job whose started processes get growing pids."""
+
+    def __init__(self, servers: int = 1, trainers: int = 1) -> None:
+        self.supervision = Supervision(
+            [f"server-{n}" for n in range(servers)],
+            [f"trainer-{n}" for n in range(trainers)],
+            TIMEOUT_S,
+        )
+        self.pids: dict[str, int] = {}
+        self._next_pid = itertools.count(100)
+        self.apply(None, 0.0)
+
+    def apply(self, happening: Happening, now: float) -> list[Decision]:
+        decisions = self.supervision.apply(happening, now)
+        for decision in decisions:
+            if isinstance(decision, Start):
+                self.pids[decision.role] = next(self._next_pid)
+                started = Started(decision.role, self.pids[decision.role])
+                assert self.supervision.apply(started, now) == []
+        return decisions
+
+    def die(self, role: str, now: float, code: int = KILLED) -> list[Decision]:
+        return self.apply(Exited(role, self.pids[role], code), now)
+
+    def answer(
+        self,
+        now: float,
+        records: int = 0,
+        *,
+        members: dict[str, int] | None = None,
+        replace: dict[str, int] | None = None,
+        error: str | None = None,
+    ) -> list[Decision]:
+        told = status(records, members, error)
+        return self.apply(LauncherOrders(status=told, replace=replace or {}), now)
+
+
+def roles(decisions: list[Decision], kind: type) -> list[str]:
+    return [decision.role for decision in decisions if isinstance(decision, kind)]
+
+
+def test_everything_is_started_at_the_beginning() -> None:
+    supervision = Supervision(["server-0", "server-1"], ["trainer-0"], TIMEOUT_S)
+
+    decisions = supervision.apply(None, 0.0)
+
+    expected = ["coordinator", "server-0", "server-1", "trainer-0"]
+    assert roles(decisions, Start) == expected
+    assert supervision.restarts == {"coordinator": 0, "server": 0, "trainer": 0}
+
+
+@pytest.mark.parametrize("role", ["coordinator", "server-0", "trainer-0"])
+def test_a_killed_process_is_started_again_at_once(role: str) -> None:
+    job = Job()
+
+    assert roles(job.die(role, 1.0), Start) == [role]
+    assert job.supervision.restarts[role.split("-")[0]] == 1
+
+
+@pytest.mark.parametrize("role", ["coordinator", "server-0"])
+def test_coordinator_and_servers_are_restarted_even_after_a_clean_exit(role: str) -> None:
+    assert roles(Job().die(role, 1.0, code=0), Start) == [role]
+
+
+def test_a_trainer_that_exits_cleanly_is_done() -> None:
+    job = Job(trainers=2)
+
+    assert job.die("trainer-0", 1.0, code=0) == []
+    assert job.supervision.restarts["trainer"] == 0
+
+
+def test_the_second_death_in_a_row_waits_before_the_restart() -> None:
+    job = Job()
+    job.die("server-0", 1.0)
+
+    assert job.die("server-0", 2.0) == []
+    assert job.apply(None, 2.05) == []
+    assert roles(job.apply(None, 2.1), Start) == ["server-0"]
+
+
+def test_three_deaths_in_a_row_without_progress_fail_the_job() -> None:
+    job = Job()
+    job.answer(0.5, records=100)
+    job.die("server-0", 1.0)
+    job.die("server-0", 2.0)
+    job.answer(3.0, records=100)
+
+    (decision,) = job.die("server-0", 4.0)
+
+    assert isinstance(decision, GiveUp)
+    assert decision.role == "server-0"
+    assert "3 times in a row" in decision.reason
+
+
+def test_deaths_while_records_advance_are_forgiven_for_ever() -> None:
+    job = Job()
+    for second in range(50):
+        job.answer(float(second), records=second)
+        assert roles(job.die("trainer-0", second + 0.5), Start) == ["trainer-0"]
+
+
+def test_records_that_rise_again_after_a_return_to_a_cut_are_progress() -> None:
+    job = Job()
+    job.answer(0.5, records=1000)
+    for second in range(1, 20):
+        assert roles(job.die("server-0", second), Start) == ["server-0"]
+        job.answer(second + 0.2, records=400)
+        job.answer(second + 0.4, records=500)
+
+
+def test_deaths_of_different_roles_are_not_in_a_row() -> None:
+    job = Job(servers=2)
+    for role in ("server-0", "server-1", "trainer-0", "coordinator"):
+        for now in (1.0, 2.0):
+            assert roles(job.die(role, now), GiveUp) == []
+            job.apply(None, now + 0.5)
+
+
+def test_a_replaced_server_is_killed_once_and_started_again() -> None:
+    job = Job()
+    pid = job.pids["server-0"]
+
+    assert roles(job.answer(5.0, replace={"server-0": pid}), Kill) == ["server-0"]
+    assert job.answer(5.2, replace={"server-0": pid}) == []
+    assert roles(job.die("server-0", 5.3), Start) == ["server-0"]
+
+
+def test_an_order_to_replace_a_gone_process_spares_its_successor() -> None:
+    job = Job()
+    gone = job.pids["server-0"]
+    job.die("server-0", 1.0)
+
+    assert job.answer(1.2, replace={"server-0": gone}) == []
+
+
+def test_a_silent_coordinator_is_killed_after_one_timeout() -> None:
+    job = Job()
+    job.answer(1.0)
+    for now in (2.0, 3.0, 10.9):
+        assert job.apply(Unanswered(), now) == []
+
+    assert roles(job.apply(Unanswered(), 11.0), Kill) == ["coordinator"]
+
+
+def test_a_launcher_that_was_stopped_itself_does_not_blame_the_coordinator() -> None:
+    job = Job()
+    job.answer(1.0)
+
+    assert job.apply(Unanswered(), 1000.0) == []
+    assert job.answer(1000.1) == []
+
+
+def test_a_coordinator_may_take_its_time_to_start() -> None:
+    job = Job()
+    for now in (12.0, 20.0, 29.9):
+        assert job.apply(Unanswered(), now) == []
+
+    assert roles(job.apply(Unanswered(), 30.0), Kill) == ["coordinator"]
+
+
+def test_the_job_finishes_with_the_first_answer_after_the_last_trainer() -> None:
+    job = Job(trainers=2)
+    job.die("trainer-0", 1.0, code=0)
+    assert job.answer(1.1) == []
+    assert job.die("trainer-1", 2.0, code=0) == []
+
+    (decision,) = job.answer(2.1, records=7)
+
+    assert isinstance(decision, Finish)
+    assert decision.status.records == 7
+
+
+def test_a_coordinator_that_dies_after_the_last_trainer_still_has_the_last_word() -> None:
+    job = Job()
+    job.die("trainer-0", 1.0, code=0)
+
+    assert roles(job.die("coordinator", 1.1), Start) == ["coordinator"]
+    assert job.die("server-0", 1.2) == []
+    assert [type(d) for d in job.answer(3.0)] == [Finish]
+
+
+def test_a_job_that_cannot_go_on_is_given_up_with_the_coordinators_reason() -> None:
+    (decision,) = Job().answer(1.0, error="no part is left")
+
+    assert decision == GiveUp(None, "no part is left")
+
+
+def test_a_lingering_trainer_is_killed_and_counts_as_done() -> None:
+    job = Job(trainers=2)
+    job.answer(0.5, members={"trainer-1": job.pids["trainer-1"]})
+    job.die("trainer-0", 1.0, code=0)
+    job.answer(2.0, members={})
+    assert job.apply(None, 20.9) == []
+
+    assert roles(job.apply(None, 21.0), Kill) == ["trainer-1"]
+    assert job.die("trainer-1", 21.1) == []
+    assert [type(d) for d in job.answer(21.2)] == [Finish]
+
+
+def test_a_trainer_that_still_counts_is_never_lingering() -> None:
+    job = Job(trainers=2)
+    job.die("trainer-0", 1.0, code=0)
+    members = {"trainer-1": job.pids["trainer-1"]}
+
+    assert job.answer(500.0, members=members) == []
+    assert job.apply(None, 1000.0) == []

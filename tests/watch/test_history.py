@@ -1,0 +1,87 @@
+"""Events as curves and marks."""
+
+import json
+
+import pytest
+
+from paceline.watch.history import (
+    Logged,
+    Mark,
+    Progress,
+    own_records,
+    rates,
+    read_history,
+    smoothed,
+)
+
+
+def lines(*events: dict[str, object]) -> list[bytes]:
+    return [json.dumps(event).encode() for event in events]
+
+
+def test_progress_numbers_and_deaths_are_read() -> None:
+    history = read_history(
+        lines(
+            {"t": 100.0, "event": "TrainerJoined", "trainer": "trainer-0"},
+            {"t": 101.0, "event": "progress", "records": 5, "trainers": {"trainer-0": 5}},
+            {"t": 101.5, "event": "log", "trainer": "trainer-0", "numbers": {"loss": 0.5}},
+            {"t": 102.0, "event": "TrainerLost", "trainer": "trainer-0", "reason": "x"},
+            {"t": 103.0, "event": "TrainerJoined", "trainer": "trainer-0"},
+        )
+    )
+
+    assert history.progress == [Progress(1.0, 5, {"trainer-0": 5})]
+    assert history.metrics == {"loss": {"trainer-0": [Logged(5, 0.5)]}}
+    assert history.marks == [
+        Mark(2.0, 5, "died", "trainer-0"),
+        Mark(3.0, 5, "came back", "trainer-0"),
+    ]
+
+
+def test_what_cannot_be_read_is_left_out() -> None:
+    good = lines({"t": 1.0, "event": "progress", "records": 5})
+    broken = [b'{"t": 2.0, "ev', b"[]", b'{"event": "progress"}', b""]
+
+    assert read_history([*broken, *good]).progress == [Progress(0.0, 5, {})]
+
+
+def test_numbers_that_are_not_finite_leave_a_gap() -> None:
+    event = {"t": 1.0, "event": "log", "trainer": "t", "records": 3}
+    history = read_history(
+        lines({**event, "numbers": {"loss": None}}, {**event, "numbers": {"loss": 1.0}})
+    )
+
+    assert history.metrics == {"loss": {"t": [Logged(3, 1.0)]}}
+
+
+def test_a_return_to_a_cut_is_no_negative_speed() -> None:
+    progress = [Progress(t, n, {}) for t, n in ((0.0, 0), (1.0, 100), (3.0, 40), (3.0, 50))]
+
+    assert rates(progress) == [(1.0, 100.0), (3.0, 0.0)]
+
+
+def test_smoothing_keeps_a_straight_line_straight_and_orders_the_points() -> None:
+    points = [Logged(n, 2.0) for n in (30, 10, 20)] + [Logged(40, 2.0)] * 50
+
+    curve = smoothed(points)
+
+    assert [p.records for p in curve] == sorted(p.records for p in points)
+    assert [p.value for p in curve] == pytest.approx([2.0] * len(points))
+
+
+def test_smoothing_takes_the_mean_around_each_point() -> None:
+    points = [Logged(n, float(n % 2)) for n in range(100)]
+
+    curve = smoothed(points, share=0.2)
+
+    assert all(0.4 < p.value < 0.6 for p in curve)
+
+
+def test_a_trainer_that_is_gone_keeps_its_count() -> None:
+    progress = [
+        Progress(0.0, 1, {"a": 1}),
+        Progress(1.0, 5, {"a": 2, "b": 3}),
+        Progress(2.0, 6, {"b": 4}),
+    ]
+
+    assert own_records(progress) == {"a": [1, 2, 2], "b": [0, 3, 4]}

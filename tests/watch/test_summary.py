@@ -1,0 +1,113 @@
+"""One object and one exit code at the end of every run."""
+
+import json
+
+import pytest
+
+from paceline.messages import JobStatus, QueueStatus
+from paceline.watch.summary import (
+    EXIT_CODES,
+    Ending,
+    Restarts,
+    Verdict,
+    decide_ending,
+    summarize,
+)
+
+NOTHING = QueueStatus(0, 0, 0, 0, 0)
+
+
+def status(
+    queue: QueueStatus = NOTHING,
+    tasks_failed: int = 0,
+    stopped: str | None = None,
+    error: str | None = None,
+) -> JobStatus:
+    return JobStatus(
+        state="running",
+        queue=queue,
+        pace="sync",
+        processes=(),
+        epochs=2,
+        records=1000,
+        tasks_done=8,
+        tasks_failed=tasks_failed,
+        steps=50,
+        metrics={"loss": 0.5, "broken": None},
+        total_records=1000,
+        timeline=0,
+        cut=3,
+        counters={},
+        stopped=stopped,
+        error=error,
+    )
+
+
+@pytest.mark.parametrize(
+    ("last", "ending", "exit_code"),
+    [
+        (status(), Ending.TRAINED, 0),
+        (status(tasks_failed=1), Ending.GAVE_UP, 3),
+        (status(stopped="enough", tasks_failed=1), Ending.STOPPED, 0),
+        (status(QueueStatus(2, 1, 0, 0, 0), stopped="enough"), Ending.STOPPED, 0),
+        (status(QueueStatus(2, 0, 0, 0, 0)), Ending.FAILED, 1),
+        (status(QueueStatus(0, 1, 0, 0, 0)), Ending.FAILED, 1),
+        (status(error="broken", stopped="enough"), Ending.FAILED, 1),
+    ],
+)
+def test_the_last_word_decides_the_ending(
+    last: JobStatus, ending: Ending, exit_code: int
+) -> None:
+    verdict = decide_ending(last)
+
+    assert (verdict.ending, verdict.exit_code) == (ending, exit_code)
+
+
+def test_an_interrupted_run_asks_to_be_started_again() -> None:
+    assert Verdict(Ending.INTERRUPTED, "").exit_code == 75
+    assert set(EXIT_CODES) == set(Ending)
+
+
+def test_records_left_untrained_say_what_to_do() -> None:
+    verdict = decide_ending(status(QueueStatus(2, 1, 0, 0, 4)))
+
+    assert "3 tasks of epoch 4" in verdict.reason
+    assert "session.stop(reason)" in verdict.reason
+
+
+def test_the_summary_has_exactly_the_promised_fields() -> None:
+    restarts = Restarts(coordinator=1, server=2, trainer=3)
+
+    summary = summarize(status(tasks_failed=1), Ending.GAVE_UP, restarts, 4.0, "/job")
+
+    assert json.loads(json.dumps(summary.as_dict())) == {
+        "status": "finished",
+        "epochs": 2,
+        "records": 1000,
+        "tasks": {"done": 8, "failed": 1},
+        "steps": 50,
+        "seconds": 4.0,
+        "records_per_second": 250.0,
+        "metrics": {"loss": 0.5, "broken": None},
+        "restarts": {"coordinator": 1, "server": 2, "trainer": 3},
+        "job_dir": "/job",
+    }
+
+
+@pytest.mark.parametrize(
+    ("ending", "word"),
+    [
+        (Ending.TRAINED, "finished"),
+        (Ending.GAVE_UP, "finished"),
+        (Ending.STOPPED, "stopped"),
+        (Ending.INTERRUPTED, "stopped"),
+        (Ending.FAILED, "failed"),
+    ],
+)
+def test_a_run_whose_coordinator_never_spoke_has_a_summary_too(
+    ending: Ending, word: str
+) -> None:
+    summary = summarize(None, ending, Restarts(), 0.0, "/job")
+
+    assert summary.status == word
+    assert summary.records == summary.records_per_second == 0

@@ -523,7 +523,7 @@ class Snapshot(Message, frozen=True):
 
 
 class Restore(Message, frozen=True):
-    """Drop everything, load a cut (or, with no ``folder``, start empty), enter a timeline."""
+    """Drop everything, load a cut (with no ``folder``: start empty), enter a timeline."""
 
     timeline: int
     cut: int

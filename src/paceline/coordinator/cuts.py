@@ -16,7 +16,7 @@ Pure.
 from typing import NamedTuple, final
 
 from paceline.coordinator.durable import Durable, decode_queue, encode_queue
-from paceline.coordinator.tasks import is_epoch_over
+from paceline.coordinator.tasks import is_epoch_over, returned_records
 from paceline.ids import cut_folder
 from paceline.messages import CutReport, FileEntry, PartPlan
 
@@ -52,6 +52,7 @@ class OpenCut:
         if ends_stage:
             queue = decode_queue(self.queue)
             queue.epochs_done += is_epoch_over(state)
+            queue.records += returned_records(state)  # of tasks left when it was stopped
             queue.next_stage()
             self.queue = encode_queue(queue)
         self._files: dict[str, tuple[FileEntry, ...]] = {}

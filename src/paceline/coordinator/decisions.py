@@ -68,8 +68,8 @@ def end_waits(book: Book) -> None:
 def _end_waits(book: Book, parked_by_key: dict[_Key, Parked]) -> None:
     for key, parked in list(parked_by_key.items()):
         if parked.until_s <= book.now:
-            del parked_by_key[key]
             book.reply(parked.ticket, Waiting(reason=wait_reason(book, parked)))
+            del parked_by_key[key]
 
 
 def wait_reason(book: Book, parked: Parked) -> str:

@@ -6,7 +6,7 @@ servers and the queue back to the last cut, on a new timeline.
 Pure.
 """
 
-from paceline.coordinator.book import Book
+from paceline.coordinator.book import Book, Happened
 from paceline.coordinator.members import Loss
 from paceline.coordinator.outcomes import (
     MarksRestored,
@@ -91,6 +91,9 @@ def _lose_server(book: Book, server: str, loss: Loss) -> None:
         book.deadlines.pause(incarnation)
     timeline = book.durable.timeline + 1
     book.commit(ServerLost(server, loss.incarnation, loss.kind, loss.reason, timeline))
+    cut = book.durable.cut.cut if book.durable.cut is not None else 0
+    fields: dict[str, object] = {"cut": cut, "timeline": timeline, "server": server}
+    book.effect(Happened("Returned", fields))
     book.rounds.clear()
     book.progress.clear()
     book.fences.clear()

@@ -63,18 +63,25 @@ class Asker(NamedTuple):
 
 def trainer_asked(book: Book, asker: Asker, message: TrainerRequest) -> None:
     """Answer a trainer, park its question, or refuse it."""
-    state = book.durable
     if isinstance(message, TrainerMessage):
-        if state.trainers.get(asker.role) != message.incarnation:
-            text = f"{asker.role}: incarnation {message.incarnation} is over; join again"
-            book.reply(asker.ticket, refuse(book, "fenced", text))
+        refusal = refusal_of(book, asker, message)
+        if refusal is not None:
+            book.reply(asker.ticket, refusal)
             return
         book.members.heard(message.incarnation, book.now)
-        if message.timeline != state.timeline and not isinstance(message, Beat | Leave):
-            text = f"timeline {message.timeline} was left; now is {state.timeline}"
-            book.reply(asker.ticket, refuse(book, "timeline", text))
-            return
     _answer(message, book, asker)
+
+
+def refusal_of(book: Book, asker: Asker, message: TrainerMessage) -> Refusal | None:
+    """Why a trainer's question is not even looked at; None if it is."""
+    state = book.durable
+    if state.trainers.get(asker.role) != message.incarnation:
+        text = f"{asker.role}: incarnation {message.incarnation} is over; join again"
+        return refuse(book, "fenced", text)
+    if message.timeline != state.timeline and not isinstance(message, Beat | Leave):
+        text = f"timeline {message.timeline} was left; now is {state.timeline}"
+        return refuse(book, "timeline", text)
+    return None
 
 
 def refuse(book: Book, kind: str, text: str) -> Refusal:

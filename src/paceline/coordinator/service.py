@@ -140,6 +140,14 @@ class CoordinatorService:
                 thread.join(timeout=5.0)
         with self._idle:
             self._idle.wait_for(lambda: not self._is_at_work, timeout=5.0)
+        status = self._state.status()
+        fields: dict[str, object] = {
+            "records": status.records,
+            "timeline": status.timeline,
+            "cut": status.cut,
+            "counters": status.counters,
+        }
+        self._events.write("closed", fields)
 
     # ------------------------------------------------------------ transport's Service
 

@@ -4,8 +4,7 @@ Pure.
 """
 
 from paceline.coordinator.book import Book
-from paceline.coordinator.tasks import num_todo
-from paceline.ids import TaskKey
+from paceline.coordinator.tasks import num_todo, returned_records
 from paceline.messages import JobStatus, ProcessStatus, QueueStatus
 
 
@@ -19,11 +18,12 @@ def count_records(book: Book) -> int:
         task: book.progress.last_acked(record.lease.key, parts)
         for task, record in state.queue.pending.items()
     }
-    for task in state.queue.returned:
-        resume = state.resumes.get(_key(book, task))
-        lasts[task] = resume.first - 1 if resume is not None else -1
-    return state.queue.records + sum(
-        spec.batch_records(task, 0, last) for task, last in lasts.items() if last >= 0
+    return (
+        state.queue.records
+        + returned_records(state)
+        + sum(
+            spec.batch_records(task, 0, last) for task, last in lasts.items() if last >= 0
+        )
     )
 
 
@@ -97,6 +97,3 @@ def _processes(book: Book) -> tuple[ProcessStatus, ...]:
         )
     return tuple(processes)
 
-
-def _key(book: Book, task: int) -> TaskKey:
-    return TaskKey(book.durable.queue.stage, book.durable.queue.epoch, task)

@@ -53,6 +53,18 @@ def num_todo(state: Durable) -> int:
     return len(queue.returned) + spec.num_tasks() - queue.next_fresh + settling
 
 
+def returned_records(state: Durable) -> int:
+    """Records of returned tasks that are acknowledged: where those tasks go on."""
+    spec, queue = state.stage_spec(), state.queue
+    if spec is None:
+        return 0
+    keys = [TaskKey(queue.stage, queue.epoch, task) for task in queue.returned]
+    firsts = {key.task: state.resumes[key].first for key in keys if key in state.resumes}
+    return sum(
+        spec.batch_records(task, 0, first - 1) for task, first in firsts.items() if first
+    )
+
+
 def is_epoch_over(state: Durable) -> bool:
     """Whether every task of the epoch is done or given up."""
     has_data = state.stage_spec() is not None

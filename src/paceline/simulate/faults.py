@@ -19,10 +19,10 @@ class FaultRates(NamedTuple):
     slow: float = 0.02
     delay_s: float = 0.004
     slow_s: float = 0.5
-    crash_trainer: float = 0.004
-    crash_server: float = 0.0008
-    crash_coordinator: float = 0.0015
-    freeze: float = 0.001
+    crash_trainer: float = 0.012
+    crash_server: float = 0.002
+    crash_coordinator: float = 0.005
+    freeze: float = 0.003
     freeze_s: float = 4.0
 
 

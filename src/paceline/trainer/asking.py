@@ -126,6 +126,13 @@ class Asking:
         if reply.timeline != self.timeline:
             raise Abandoned(f"timeline {self.timeline} was left; now is {reply.timeline}")
 
+    def follow_timeline(self) -> Act[None]:
+        """Speak on the coordinator's timeline, whatever was open on the old one."""
+        reply = yield from self.insist(self.beat("reading"))
+        assert isinstance(reply, Beaten | Refusal)
+        self.timeline = reply.timeline
+        yield Pause(FIRST_PAUSE_S, "servers return to a cut")
+
     def _raise_for(self, refusal: Refusal) -> None:
         if refusal.kind in {"timeline", "fenced"}:
             raise Abandoned(refusal.text)

@@ -5,7 +5,7 @@ Pure.
 
 from typing import final
 
-from paceline.ids import Window
+from paceline.ids import TaskKey, Window
 from paceline.messages import Lease, StageSpec
 
 
@@ -47,9 +47,9 @@ class Leases:
         """Whether any lease is held."""
         return bool(self._works)
 
-    def all(self) -> list[LeaseWork]:
-        """Every lease held."""
-        return list(self._works.values())
+    def held(self, parts: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+        """Every lease: its token, and its last batch acknowledged in all ``parts``."""
+        return tuple((token, work.acked(parts)) for token, work in self._works.items())
 
     def add(self, work: LeaseWork) -> bool:
         """Hold a lease; false if it is held already."""
@@ -67,10 +67,16 @@ class Leases:
 
     def acked(
         self, part: int, window: Window, parts: tuple[int, ...], stage: StageSpec
-    ) -> None:
-        """A window of a part is acknowledged; leases complete in every part are gone."""
+    ) -> int:
+        """A window of a part is acknowledged; leases complete in every part are gone.
+
+        Returns:
+            How many have gone.
+        """
+        held = len(self._works)
         last_by_key = {
-            key: span.last for key, span in zip(window.task_keys(), window.spans, strict=True)
+            key: span.last
+            for key, span in zip(window.task_keys(), window.spans, strict=True)
         }
         for token, work in list(self._works.items()):
             last = last_by_key.get(work.lease.key)
@@ -79,3 +85,12 @@ class Leases:
             work.advance(part, last)
             if work.acked(parts) == stage.num_batches(work.lease.key.task) - 1:
                 del self._works[token]
+        return held - len(self._works)
+
+    def drop(self, key: TaskKey) -> LeaseWork | None:
+        """Hold the lease of a task no longer; None if it was not held."""
+        for token, work in self._works.items():
+            if work.lease.key == key:
+                self.at_edge = False
+                return self._works.pop(token)
+        return None

@@ -6,6 +6,7 @@ Pure.
 from typing import final
 
 from paceline.config import Async, Sync
+from paceline.ids import TaskKey
 from paceline.messages import PartPlan, PartSpec
 from paceline.trainer.windows import OpenWindow
 
@@ -23,12 +24,20 @@ class SharedPart:
         self.round = 1  # that the next push is prepared for
         self.pulled_round = -1  # what the parameters here correspond to; -1: nothing
         self.batches_since_pull = 0
+        self.forgotten = ""  # why what was delivered last is gone, until the next batch
 
-    def forget(self) -> None:
-        """Drop what a gone timeline left open."""
+    def forget(self, reason: str = "") -> None:
+        """Drop what a gone timeline left open; the step over it will be told why."""
+        if self.window.is_open():
+            self.forgotten = reason
         self.window = OpenWindow()
         self.pulled_round = -1
         self.batches_since_pull = 0
+
+    def deliver(self, key: TaskKey, batch: int, records: int) -> None:
+        """A batch was handed to the user."""
+        self.forgotten = ""
+        self.window.deliver(key, batch, records)
 
     @property
     def is_sync(self) -> bool:

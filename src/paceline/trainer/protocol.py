@@ -22,31 +22,22 @@ from paceline.errors import UsageError
 from paceline.ids import TaskKey, Window
 from paceline.messages import (
     AskLease,
-    Beaten,
     BeginStage,
+    FailTask,
     Granted,
     HandBack,
     Joined,
-    JoinTrainer,
     Message,
-    PartAnswer,
     PartPlan,
     PartSpec,
-    PartUploaded,
-    Pull,
-    Push,
-    Pushed,
-    Refusal,
-    SharePart,
     StageOver,
     StageSpec,
-    Tick,
-    Ticked,
-    Upload,
 )
-from paceline.trainer.asking import FIRST_PAUSE_S, Abandoned, Act, Asking, Pause
+from paceline.trainer.asking import Abandoned, Act, Asking
+from paceline.trainer.joining import establish, join_job
 from paceline.trainer.leases import Leases, LeaseWork
 from paceline.trainer.parts import SharedPart
+from paceline.trainer.pushing import pull_part, push_window
 from paceline.trainer.windows import OpenWindow
 
 
@@ -99,6 +90,7 @@ class TrainerProtocol:
         self._leases = Leases()
         self._must_join = True
         self._why_join = "it has not joined yet"
+        self._tasks_finished = 0
         self._pid, self._host = pid, host
         self._asking = Asking(patience_s)
 
@@ -117,35 +109,29 @@ class TrainerProtocol:
         """Finished steps."""
         return self._asking.clock
 
+    @property
+    def must_join(self) -> bool:
+        """Whether what it was part of is gone; the next `next_batch` joins again."""
+        return self._must_join
+
+    @property
+    def tasks_finished(self) -> int:
+        """Leases that this trainer has worked off."""
+        return self._tasks_finished
+
     # ------------------------------------------------------------ becoming a member
 
     def join(self) -> Act[None]:
         """Become a member, again if need be; values and leases are as if new."""
-        while True:
-            reply = yield from self._asking.insist(
-                JoinTrainer(
-                    trainer=self.trainer,
-                    pid=self._pid,
-                    host=self._host,
-                    previous=self._asking.incarnation,
-                )
-            )
-            assert isinstance(reply, Joined)
-            self._asking.incarnation, self._asking.timeline = (
-                reply.incarnation,
-                reply.timeline,
-            )
-            self.joined = reply
-            if reply.servers:
-                break
-            yield Pause(5 * FIRST_PAUSE_S, "servers are not there yet")
-        self.servers = reply.servers
+        joined = yield from join_job(self._asking, self.trainer, self._pid, self._host)
+        self.joined = joined
+        self.servers = joined.servers
         self._must_join = False
         self._leases = Leases()
         for part in self.parts.values():
             part.forget()
         for part in list(self.parts.values()):
-            yield from self._establish(part)
+            yield from establish(self._asking, part, tuple(self.servers))
         if self.stage is not None:
             yield from self._asking.ask(self._begin(self.stage))
 
@@ -157,40 +143,13 @@ class TrainerProtocol:
                 if self._must_join:
                     yield from self.join()  # establishes the new part as well
                 else:
-                    yield from self._establish(part)
+                    yield from establish(self._asking, part, tuple(self.servers))
                 yield from self._pull(part, 0)
             except Abandoned as gone:
                 self._abandon(str(gone))
                 continue
             assert part.plan is not None
             return part.plan
-
-    def _establish(self, part: SharedPart) -> Act[None]:
-        while True:
-            reply = yield from self._asking.ask(
-                SharePart(**self._asking.who(), spec=part.spec)
-            )
-            assert isinstance(reply, PartAnswer)
-            part.plan = reply.plan
-            if not reply.upload:
-                return
-            number = part.spec.part
-            dense = {block.slot for block in reply.plan.blocks}
-            yield from self._asking.ask_servers(
-                {
-                    server: Upload(
-                        **self._asking.who(),
-                        part=number,
-                        slots=tuple(
-                            slot
-                            for slot, place in sorted(reply.plan.placement.items())
-                            if place == server and slot in dense
-                        ),
-                    )
-                    for server in self.servers
-                }
-            )
-            yield from self._asking.ask(PartUploaded(**self._asking.who(), part=number))
 
     # ------------------------------------------------------------ the loop
 
@@ -236,7 +195,7 @@ class TrainerProtocol:
             self._leases.at_edge = batch in work.lease.edges
             for part in self.parts.values():
                 records = self.stage.batch_records(work.lease.key.task, batch, batch)
-                part.window.deliver(work.lease.key, batch, records)
+                part.deliver(work.lease.key, batch, records)
             return Batch(work.lease.key, batch)
         reply = yield from self._asking.ask_once(self._ask_lease())
         if isinstance(reply, Granted):
@@ -264,6 +223,31 @@ class TrainerProtocol:
         except Abandoned as gone:
             self._abandon(str(gone))
 
+    def take_back(self, found: Batch) -> None:
+        """A batch could not be delivered after all; it belongs to no window."""
+        for part in self.parts.values():
+            part.window.take_back(found.key, found.batch)
+
+    def fail_task(self, found: Batch, error: str) -> Act[None]:
+        """Give up the task of a batch that was taken back; every window is flushed."""
+        if self._must_join:
+            return
+        assert not self._is_open(), "what was delivered before is flushed first"
+        work = self._leases.drop(found.key)
+        if work is None:
+            return
+        try:
+            yield from self._asking.ask(
+                FailTask(
+                    **self._asking.who(),
+                    token=work.lease.token,
+                    acked=work.acked(tuple(self.parts)),
+                    error=error,
+                )
+            )
+        except Abandoned as gone:
+            self._abandon(str(gone))
+
     # ------------------------------------------------------------ steps
 
     def step(self, number: int, *, flush: bool = False) -> Act[Stepped]:
@@ -279,6 +263,8 @@ class TrainerProtocol:
         part = self.parts[number]
         if self._must_join:
             return Stepped("dropped", self._why_join)
+        if part.forgotten and not part.window.is_open():
+            return Stepped("dropped", part.forgotten)
         if not part.window.step() and not flush:
             raise UsageError(
                 "step() without a batch: nothing was delivered by Session.batches since "
@@ -305,53 +291,21 @@ class TrainerProtocol:
         return self._leases.at_edge or self._leases.current(self.stage) is None
 
     def _push_window(self, part: SharedPart) -> Act[None]:
-        window, records = part.window.close()
-        number = part.spec.part
-        part.number += 1
-        part.pushed(sum(span.last - span.first + 1 for span in window.spans))
-        pushed = yield from self._asking.ask_servers(
-            dict.fromkeys(
-                self.servers,
-                Push(
-                    **self._asking.who(),
-                    part=number,
-                    number=part.number,
-                    window=window,
-                    records=records,
-                    round=part.round if part.is_sync else None,
-                ),
-            )
+        done = yield from push_window(
+            self._asking, part, tuple(self.servers), wants_lease=self._wants_lease(part)
         )
-        is_prepared = any(
-            isinstance(reply, Pushed) and reply.verdict == "prepared"
-            for reply in pushed.values()
-        )
-        reply = yield from self._asking.ask(
-            Tick(
-                **self._asking.who(),
-                part=number,
-                number=part.number,
-                window=window,
-                records=records,
-                round=part.round if is_prepared else None,
-                next_lease=self._wants_lease(),
-            )
-        )
-        assert isinstance(reply, Ticked)
         self._asking.clock += 1
-        self._acked(part, window)
-        if is_prepared:
+        self._acked(part, done.window)
+        if done.is_prepared:
             part.round += 1
-        if is_prepared or part.pull_due():
+        if done.is_prepared or part.pull_due():
             yield from self._pull(part, part.base_round())
-        if reply.lease is not None:
-            yield from self._take(LeaseWork(reply.lease))
-        self._asking.stopped = self._asking.stopped or reply.stopped
+        if done.ticked.lease is not None:
+            yield from self._take(LeaseWork(done.ticked.lease))
+        self._asking.stopped = self._asking.stopped or done.ticked.stopped
 
     def _pull(self, part: SharedPart, at_round: int) -> Act[None]:
-        pull = Pull(**self._asking.who(), part=part.spec.part, at_round=at_round)
-        yield from self._asking.ask_servers(dict.fromkeys(self.servers, pull))
-        part.pulled(at_round)
+        yield from pull_part(self._asking, part, tuple(self.servers), at_round)
 
     # ------------------------------------------------------------ leases
 
@@ -367,30 +321,27 @@ class TrainerProtocol:
 
     def _acked(self, part: SharedPart, window: Window) -> None:
         assert self.stage is not None
-        self._leases.acked(part.spec.part, window, tuple(self.parts), self.stage)
+        self._tasks_finished += self._leases.acked(
+            part.spec.part, window, tuple(self.parts), self.stage
+        )
 
-    def _wants_lease(self) -> bool:
+    def _wants_lease(self, pushing: SharedPart) -> bool:
         assert self.stage is not None
-        is_last_part = sum(part.window.is_open() for part in self.parts.values()) == 0
+        others = [part for part in self.parts.values() if part is not pushing]
+        is_last_part = not any(part.window.is_open() for part in others)
         return is_last_part and self._leases.current(self.stage) is None
 
     def _ask_lease(self) -> AskLease:
         assert self.stage is not None
-        held = tuple(
-            (work.lease.token, work.acked(tuple(self.parts))) for work in self._leases.all()
-        )
+        held = self._leases.held(tuple(self.parts))
         return AskLease(**self._asking.who(), stage=self.stage.stage, held=held)
 
     def _hand_back(self) -> Act[None]:
-        works = self._leases.all()
-        if works:
-            parts = tuple(self.parts)
+        held = self._leases.held(tuple(self.parts))
+        if held:
+            tokens, acked = zip(*held, strict=True)
             yield from self._asking.ask(
-                HandBack(
-                    **self._asking.who(),
-                    tokens=tuple(work.lease.token for work in works),
-                    acked=tuple(work.acked(parts) for work in works),
-                )
+                HandBack(**self._asking.who(), tokens=tokens, acked=acked)
             )
         self._leases = Leases()
         for part in self.parts.values():
@@ -432,22 +383,16 @@ class TrainerProtocol:
                 )
             except Abandoned as gone:
                 self._abandon(str(gone))
-                yield from self._look_for_timeline()
+                yield from self._asking.follow_timeline()
                 replies = {}
                 continue
             return {**replies, **found}
-
-    def _look_for_timeline(self) -> Act[None]:
-        reply = yield from self._asking.insist(self._asking.beat("reading"))
-        assert isinstance(reply, Beaten | Refusal)
-        self._asking.timeline = reply.timeline
-        yield Pause(FIRST_PAUSE_S, "servers return to a cut")
 
     def _abandon(self, reason: str) -> None:
         self._must_join = True
         self._why_join = reason
         for part in self.parts.values():
-            part.forget()
+            part.forget(reason)
 
     def _begin(self, spec: StageSpec) -> BeginStage:
         return BeginStage(**self._asking.who(), spec=spec)

@@ -27,6 +27,11 @@ class OpenWindow:
         """A batch was handed to the user."""
         self._delivered.append(_Entry(key, batch, records))
 
+    def take_back(self, key: TaskKey, batch: int) -> None:
+        """The batch delivered last was not delivered after all."""
+        entry = self._delivered.pop()
+        assert (entry.key, entry.batch) == (key, batch), f"{entry} was delivered last"
+
     def step(self) -> bool:
         """The user stepped; false if nothing was delivered since the last step."""
         has_delivered = bool(self._delivered)

@@ -1,0 +1,156 @@
+"""An optimize block: a slice of a dense parameter with the optimizer that changes it.
+
+The optimizer is an instance of `torch.optim` on the block's own values, fused where torch
+has a fused kernel for it, so that a step equals the plain loop's over the same block to
+the bit (with the same number of intra-op threads, since torch's kernels cut by it).
+Kinds are resolved from an allow-list of elementwise optimizers: they do to a slice what
+they do to the whole. No code travels.
+
+Pure: no lock of its own; one call at a time per block, blocks in parallel.
+"""
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Final, final
+
+import torch
+
+from paceline.errors import UsageError
+from paceline.messages import Hyper
+
+OPTIMIZERS: Final[dict[str, type[torch.optim.Optimizer]]] = {
+    "SGD": torch.optim.SGD,
+    "Adam": torch.optim.Adam,
+    "AdamW": torch.optim.AdamW,
+    "Adagrad": torch.optim.Adagrad,
+    "RMSprop": torch.optim.RMSprop,
+    "NAdam": torch.optim.NAdam,
+    "RAdam": torch.optim.RAdam,
+    "Adamax": torch.optim.Adamax,
+    "Adadelta": torch.optim.Adadelta,
+    "ASGD": torch.optim.ASGD,
+    "Rprop": torch.optim.Rprop,
+}
+
+# What has a fused CPU kernel; the others step tensor by tensor.
+_FUSED: Final = frozenset({"SGD", "Adam", "AdamW", "Adagrad"})
+
+# How the trainer's optimizer runs on its own device; not what it computes.
+_EXECUTION: Final = frozenset({"foreach", "fused", "capturable", "differentiable"})
+
+
+@final
+class OptimizeBlock:
+    """One block's values and optimizer state.
+
+    Args:
+        values: shape (n,), contiguous; held, not copied: steps change it in place.
+        kind: class name of the optimizer, one of `OPTIMIZERS`.
+        hyper: values of the block's parameter group; missing ones are torch's defaults.
+
+    Raises:
+        UsageError: unknown kind, or torch refuses a hyper-parameter.
+    """
+
+    def __init__(self, values: torch.Tensor, kind: str, hyper: Hyper) -> None:
+        assert values.ndim == 1, f"a block is flat, got shape {tuple(values.shape)}"
+        assert values.is_contiguous(), "a block is contiguous"
+        self._values = values
+        self._optimizer = _optimizer(values, kind, hyper)
+        self._hyper: Hyper = {}
+        self._set_hyper(hyper)
+
+    @property
+    def values(self) -> torch.Tensor:
+        """The live values, shape (n,): valid until the next `apply`, not to be written."""
+        return self._values
+
+    def apply(self, gradient: torch.Tensor, hyper: Hyper) -> None:
+        """Take one step of the optimizer.
+
+        Args:
+            gradient: shape (n,), dtype of the values; read, not kept.
+            hyper: values of the group for this step and on. Keys that the optimizer
+                does not know (a scheduler's ``initial_lr``) have no effect.
+        """
+        if hyper != self._hyper:
+            self._set_hyper(hyper)
+        self._values.grad = gradient
+        try:
+            self._optimizer.step()
+        finally:
+            self._values.grad = None
+
+    def state(self) -> dict[str, torch.Tensor]:
+        """The optimizer's live state by torch's names, e.g. ``step``, ``exp_avg``.
+
+        Empty before the first step of most optimizers. Copy what must outlive it.
+        """
+        state = self._optimizer.state[self._values]
+        return {
+            name: value
+            for name, value in sorted(state.items())
+            if isinstance(value, torch.Tensor)
+        }
+
+    def load(self, state: Mapping[str, torch.Tensor]) -> None:
+        """Replace the optimizer's state by a copy of what `state` returned.
+
+        Raises:
+            UsageError: a tensor is neither a scalar nor of the block's shape; nothing
+                has been changed.
+        """
+        for name, value in state.items():
+            if value.shape not in {(), self._values.shape}:
+                raise UsageError(
+                    f"optimizer state {name!r}: expected a scalar or shape "
+                    f"{tuple(self._values.shape)}, got {tuple(value.shape)}"
+                )
+        own = {name: value.clone() for name, value in state.items()}
+        self._optimizer.state[self._values] = own
+
+    def _set_hyper(self, hyper: Hyper) -> None:
+        group = self._optimizer.param_groups[0]
+        for name, value in hyper.items():
+            if name in group and name not in _EXECUTION:
+                group[name] = value
+        self._hyper = dict(hyper)
+
+
+def _optimizer(values: torch.Tensor, kind: str, hyper: Hyper) -> torch.optim.Optimizer:
+    if kind not in OPTIMIZERS:
+        raise UsageError(
+            f"a server knows the optimizers {', '.join(OPTIMIZERS)}, got {kind!r}: "
+            f"share the model with one of them"
+        )
+    make = OPTIMIZERS[kind]
+    accepted = inspect.signature(make).parameters.keys() - _EXECUTION
+    options = {name: value for name, value in hyper.items() if name in accepted}
+    if kind in _FUSED:
+        options["fused"] = True
+    try:
+        return make([values], **options)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"torch.optim.{kind} refuses {hyper}: {error}") from error
+
+
+def weighted_sum(
+    gradients: Sequence[torch.Tensor], weights: Sequence[float]
+) -> torch.Tensor:
+    """``sum of weight * gradient``, added in the order given: the same bits every time.
+
+    Args:
+        gradients: at least one; one shape and dtype; not changed.
+        weights: as many, e.g. each contributor's share of a round's records.
+
+    Returns:
+        A new tensor; or the gradient itself when it is alone with weight 1, so that one
+        contributor costs no copy and changes no bit. Do not write to it.
+    """
+    assert len(gradients) == len(weights) > 0, "one weight per gradient, at least one"
+    if len(gradients) == 1 and weights[0] == 1.0:
+        return gradients[0]
+    total = gradients[0] * weights[0]
+    for gradient, weight in zip(gradients[1:], weights[1:], strict=True):
+        total.add_(gradient, alpha=weight)
+    return total

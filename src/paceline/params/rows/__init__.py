@@ -1,0 +1,13 @@
+"""Sparse parameters: tables of rows by int64 id, made when they are first touched.
+
+::
+
+    slots        ids -> unique ids -> slots          the trainer's side of a push
+    id_map       id -> row index                     open addressing
+    initial      a new row's values                  a function of (seed, table, id)
+    table        one table in one slot
+    kernels      the loops of all of them, compiled
+    reference    the same in plain NumPy: the tests' oracle
+
+Only this room imports numba.
+"""

@@ -1,0 +1,104 @@
+"""The functions of `kernels` in plain NumPy: what the compiled loops must equal.
+
+The same names and arguments, written to be read, not to be fast. All are equal to the
+kernels bit for bit, but for `draw_normal`, where two mathematical libraries may differ
+in the last bit.
+
+Pure.
+"""
+
+import numpy as np
+
+from paceline.params.rows.kernels import Float32s, Int64s
+
+_MASK = 2**64 - 1
+_GOLDEN = 0x9E3779B97F4A7C15
+
+
+def mix64(x: int) -> int:
+    """Splitmix64's mixer on a Python integer."""
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & _MASK
+    return x ^ (x >> 31)
+
+
+def _draws(key: int, id_: int, count: int) -> list[int]:
+    """The first draws of the splitmix64 stream of one row."""
+    start = mix64((id_ & _MASK) ^ key)
+    return [mix64((start + (j + 1) * _GOLDEN) & _MASK) for j in range(count)]
+
+
+def slot_of(key: int, ids: Int64s, num_slots: int, slots: Int64s) -> None:
+    """Draw the slot of each id."""
+    slots[:] = [mix64((id_ & _MASK) ^ key) % num_slots for id_ in ids.tolist()]
+
+
+def group_by_slot(slots: Int64s, counts: Int64s, order: Int64s) -> None:
+    """A stable sort by slot."""
+    counts[:] = np.bincount(slots, minlength=len(counts))
+    order[:] = np.argsort(slots, kind="stable")
+
+
+def find_or_insert(
+    index: dict[int, int], ids: Int64s, known: Int64s, count: int, rows: Int64s
+) -> int:
+    """An id map is a dictionary ``{id: row}``."""
+    for i, id_ in enumerate(ids.tolist()):
+        rows[i] = index.setdefault(id_, count)
+        if rows[i] == count:
+            known[count] = id_
+            count += 1
+    return count
+
+
+def find(index: dict[int, int], ids: Int64s, rows: Int64s) -> None:
+    """Look ids up; -1 where unknown."""
+    rows[:] = [index.get(id_, -1) for id_ in ids.tolist()]
+
+
+def draw_uniform(key: int, ids: Int64s, bound: np.float32, out: Float32s) -> None:
+    """``bound * u``, u uniform in [-1, 1) on a grid of 2^-23."""
+    for i, id_ in enumerate(ids.tolist()):
+        draws = _draws(key, id_, out.shape[1])
+        u = np.array([(draw >> 40) * 2.0**-23 - 1.0 for draw in draws], np.float32)
+        out[i] = bound * u
+
+
+def draw_normal(key: int, ids: Int64s, std: float, out: Float32s) -> None:
+    """Two normal draws by Box-Muller from two uniform ones."""
+    dim = out.shape[1]
+    for i, id_ in enumerate(ids.tolist()):
+        draws = _draws(key, id_, dim + dim % 2)
+        u1 = np.array([(draw >> 11) + 1 for draw in draws[::2]], np.float64) * 2.0**-53
+        u2 = np.array([draw >> 11 for draw in draws[1::2]], np.float64) * 2.0**-53
+        r = std * np.sqrt(-2.0 * np.log(u1))
+        pairs = np.stack([r * np.cos(2 * np.pi * u2), r * np.sin(2 * np.pi * u2)], axis=1)
+        out[i] = pairs.reshape(-1)[:dim]
+
+
+def gather(values: Float32s, rows: Int64s, out: Float32s) -> None:
+    """Copy known rows; places of row -1 are left as they are."""
+    out[rows >= 0] = values[rows[rows >= 0]]
+
+
+def sum_duplicates(inverse: Int64s, gradients: Float32s, sums: Float32s) -> None:
+    """Add gradient i to ``sums[inverse[i]]``, in the order of i."""
+    np.add.at(sums, inverse, gradients)
+
+
+def sgd(values: Float32s, rows: Int64s, gradients: Float32s, lr: np.float32) -> None:
+    """``w -= lr * g`` on unique rows."""
+    values[rows] -= lr * gradients
+
+
+def adagrad(
+    values: Float32s,
+    sums: Float32s,
+    rows: Int64s,
+    gradients: Float32s,
+    lr: np.float32,
+    eps: np.float32,
+) -> None:
+    """``G += g*g; w -= lr * (g / (sqrt(G) + eps))`` on unique rows."""
+    sums[rows] += gradients * gradients
+    values[rows] -= lr * (gradients / (np.sqrt(sums[rows]) + eps))

@@ -1,0 +1,175 @@
+"""One table in one slot: the rows whose ids hash there, with their optimizer state.
+
+::
+
+    id --IdMap--> row --> values[row]           dim float32
+                          state["sums"][row]    the same, for Adagrad
+
+Rows are numbered in the order of their first touch; storage doubles.
+
+Pure: no lock of its own; one call at a time per table and slot, slots in parallel.
+"""
+
+from collections.abc import Mapping
+from typing import Any, final
+
+import numpy as np
+
+from paceline.config import SGD, Adagrad, RowOptimizer
+from paceline.errors import UsageError
+from paceline.messages import TableSpec
+from paceline.params.rows import kernels
+from paceline.params.rows.id_map import IdMap
+from paceline.params.rows.initial import fill_initial, init_key
+from paceline.params.rows.kernels import Float32s, Int64s
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@final
+class RowTable:
+    """The rows of one table that lie in one slot.
+
+    Ids are int64 (n,), any value; rows and gradients float32 (n, dim); all C-contiguous,
+    and what is only read may be read-only or unaligned.
+
+    Args:
+        spec: name, dim, optimizer and initial values.
+        seed: the job's; with the table's name and the id it decides a new row.
+    """
+
+    def __init__(self, spec: TableSpec, seed: int) -> None:
+        self._spec = spec
+        self._key = init_key(seed, spec.name)
+        self._index = IdMap()
+        # Of each array, the first len(self._index) rows are valid.
+        self._values = np.empty((0, spec.dim), np.float32)
+        self._new_state = _new_row_state(spec.optimizer)
+        self._state = dict.fromkeys(self._new_state, self._values)
+
+    def __len__(self) -> int:
+        """How many rows were made."""
+        return len(self._index)
+
+    def gather(self, ids: Int64s, create: bool) -> Float32s:
+        """The rows of ``ids``, float32 (n, dim): a copy. Ids may repeat.
+
+        An unseen id reads its initial value; with ``create`` its row is made.
+        """
+        out = np.empty((len(ids), self._spec.dim), np.float32)
+        self.gather_into(ids, create, out)
+        return out
+
+    def gather_into(self, ids: Int64s, create: bool, out: Float32s) -> None:
+        """As `gather`, written into ``out``, float32 (n, dim)."""
+        self._require_shape("out", out, len(ids))
+        rows = self._make_rows(ids) if create else self._index.find(ids)
+        kernels.gather(self._values, rows, out)
+        unseen = np.flatnonzero(rows < 0)
+        if len(unseen):
+            initial = np.empty((len(unseen), self._spec.dim), np.float32)
+            fill_initial(self._spec.init, self._key, ids[unseen], initial)
+            out[unseen] = initial
+
+    def apply(self, ids: Int64s, gradients: Float32s) -> None:
+        """Take one optimizer step on these rows; unseen ones are made first.
+
+        ``ids`` must be unique: the gradients of equal ids are summed before. A row that
+        is not named is not touched.
+
+        Raises:
+            UsageError: the gradients have another shape; nothing has been changed.
+        """
+        self._require_shape("gradients", gradients, len(ids))
+        rows = self._make_rows(ids)
+        match self._spec.optimizer:
+            case SGD(lr=lr):
+                kernels.sgd(self._values, rows, gradients, np.float32(lr))
+            case Adagrad(lr=lr, eps=eps):
+                sums = self._state["sums"]
+                kernels.adagrad(
+                    self._values, sums, rows, gradients, np.float32(lr), np.float32(eps)
+                )
+
+    def export(self) -> dict[str, Array]:
+        """A copy of all rows, in the order of their first touch.
+
+        Returns:
+            ``ids`` int64 (n,), ``values`` float32 (n, dim), and each optimizer state,
+            float32 (n, dim): ``sums`` for Adagrad, none for SGD.
+        """
+        count = len(self._index)
+        columns = {"values": self._values, **self._state}
+        copies: dict[str, Array] = {name: a[:count].copy() for name, a in columns.items()}
+        return {"ids": self._index.ids.copy(), **copies}
+
+    def load(self, arrays: Mapping[str, Array]) -> None:
+        """Replace all rows by what `export` returned; the table goes on identically.
+
+        Raises:
+            UsageError: an array is missing, too many or of another shape, or ids
+                repeat; nothing has been changed.
+        """
+        expected = {"ids", "values", *self._state}
+        if arrays.keys() != expected:
+            raise UsageError(
+                f"table {self._spec.name!r}: expected the arrays {sorted(expected)}, got "
+                f"{sorted(arrays)}: load it with the row optimizer it was saved with"
+            )
+        ids = np.ascontiguousarray(arrays["ids"], np.int64)
+        for name in ("values", *self._state):
+            self._require_shape(name, arrays[name], len(ids))
+        index = IdMap()
+        index.find_or_insert(ids)
+        if len(index) != len(ids):
+            raise UsageError(
+                f"table {self._spec.name!r}: {len(ids) - len(index)} of {len(ids)} ids "
+                f"to load are repeated; expected each once"
+            )
+        self._index = index
+        self._values = _own(arrays["values"])
+        self._state = {name: _own(arrays[name]) for name in self._state}
+
+    def _make_rows(self, ids: Int64s) -> Int64s:
+        """The row of each id; new rows begin as they are specified."""
+        known = len(self._index)
+        rows = self._index.find_or_insert(ids)
+        count = len(self._index)
+        if count == known:
+            return rows
+        self._values = _with_room(self._values, known, count)
+        new_ids = self._index.ids[known:]
+        fill_initial(self._spec.init, self._key, new_ids, self._values[known:count])
+        for name, begin in self._new_state.items():
+            self._state[name] = _with_room(self._state[name], known, count)
+            self._state[name][known:count] = begin
+        return rows
+
+    def _require_shape(self, name: str, array: Array, count: int) -> None:
+        if array.shape != (count, self._spec.dim):
+            raise UsageError(
+                f"table {self._spec.name!r}: expected {name} of shape "
+                f"({count}, {self._spec.dim}), got {array.shape}"
+            )
+
+
+def _new_row_state(optimizer: RowOptimizer) -> dict[str, float]:
+    """What every element of a new row's optimizer state begins as, by name."""
+    match optimizer:
+        case SGD():
+            return {}
+        case Adagrad(initial_accumulator=begin):
+            return {"sums": begin}
+
+
+def _with_room(array: Float32s, valid: int, count: int) -> Float32s:
+    """The array with room for ``count`` rows, the first ``valid`` of them kept."""
+    if count <= len(array):
+        return array
+    grown = np.empty((max(count, 2 * len(array)), array.shape[1]), np.float32)
+    grown[:valid] = array[:valid]
+    return grown
+
+
+def _own(array: Array) -> Float32s:
+    return np.array(array, np.float32, order="C")

@@ -1,0 +1,225 @@
+"""A shard: the slots of one server, with everything that changes with them.
+
+::
+
+    slot         holds                     is exported as
+    dense slot   one OptimizeBlock         values, state/<name>
+    row slot     {table name: RowTable}    table/<name>/ids, .../values, .../sums
+
+Slots are independent: calls for different slots may run in parallel, calls for one slot
+one at a time. `create` alone changes which slots there are: nothing else may run then.
+
+Pure.
+"""
+
+from collections.abc import Mapping
+from typing import Any, final
+
+import numpy as np
+import torch
+
+from paceline.errors import UsageError
+from paceline.messages import Block, PartPlan, PartSpec
+from paceline.params.blocks import dtype_bytes
+from paceline.params.dense import OptimizeBlock
+from paceline.params.rows.table import Array, RowTable
+
+Bytes = bytes | bytearray | memoryview | np.ndarray[Any, np.dtype[Any]]
+
+_TABLE = "table/"
+_STATE = "state/"
+
+
+@final
+class ParameterShard:
+    """The dense blocks and rows, of all parts, that are placed on one server."""
+
+    def __init__(self) -> None:
+        self._plans: dict[int, PartPlan] = {}  # {part: plan}
+        self._part: dict[int, int] = {}  # {slot: part}
+        self._dense: dict[int, OptimizeBlock] = {}  # {slot: block}
+        self._rows: dict[int, dict[str, RowTable]] = {}  # {slot: {table name: table}}
+
+    def create(self, plan: PartPlan, server: str, seed: int) -> None:
+        """Make the slots of a part that the plan places on ``server``.
+
+        Dense values are zeros until `upload`; rows are made when they are touched, as
+        ``seed`` decides. The same plan again changes nothing.
+
+        Raises:
+            UsageError: the part has another plan already, or an optimizer or dtype that
+                no server knows; nothing has been changed.
+        """
+        part = plan.spec.part
+        if part in self._plans:
+            if self._plans[part] != plan:
+                raise UsageError(f"part {part} lies here already, by another plan")
+            return
+        here = {slot for slot, holder in plan.placement.items() if holder == server}
+        dense = {
+            block.slot: _optimize_block(plan.spec, block)
+            for block in plan.blocks
+            if block.slot in here
+        }
+        row_slots = range(plan.first_row_slot, plan.first_row_slot + plan.num_row_slots)
+        rows = {
+            slot: {spec.name: RowTable(spec, seed) for spec in plan.spec.tables}
+            for slot in row_slots
+            if slot in here
+        }
+        self._plans[part] = plan
+        self._part |= dict.fromkeys((*dense, *rows), part)
+        self._dense |= dense
+        self._rows |= rows
+
+    def slots(self) -> tuple[int, ...]:
+        """All slots of this server, ascending."""
+        return tuple(sorted(self._part))
+
+    def dense_slots(self, part: int) -> tuple[int, ...]:
+        """The dense slots of a part on this server, ascending; none if it is unknown."""
+        return tuple(sorted(s for s in self._dense if self._part[s] == part))
+
+    def row_slots(self, part: int) -> tuple[int, ...]:
+        """The row slots of a part on this server, ascending; none if it is unknown."""
+        return tuple(sorted(s for s in self._rows if self._part[s] == part))
+
+    def dense(self, slot: int) -> OptimizeBlock:
+        """The optimize block of a dense slot.
+
+        Raises:
+            UsageError: this server has no such dense slot.
+        """
+        if slot not in self._dense:
+            raise UsageError(
+                f"expected a dense slot of this server ({_listed(self._dense)}), got {slot}"
+            )
+        return self._dense[slot]
+
+    def table(self, slot: int, name: str) -> RowTable:
+        """The rows of a table in a row slot.
+
+        Raises:
+            UsageError: this server has no such row slot, or its part no such table.
+        """
+        if slot not in self._rows:
+            raise UsageError(
+                f"expected a row slot of this server ({_listed(self._rows)}), got {slot}"
+            )
+        if name not in self._rows[slot]:
+            raise UsageError(
+                f"slot {slot} holds rows of the tables {sorted(self._rows[slot])}, "
+                f"got {name!r}"
+            )
+        return self._rows[slot][name]
+
+    def upload(self, slot: int, values: Bytes) -> None:
+        """Set the values of a dense slot; its optimizer state stays.
+
+        Args:
+            slot: a dense slot.
+            values: the block's elements in its own dtype and byte order, C-contiguous;
+                copied.
+
+        Raises:
+            UsageError: no such slot, or another number of bytes.
+        """
+        # Bytes, not elements: NumPy has no bfloat16.
+        target = self.dense(slot).values.view(torch.uint8).numpy()
+        source = np.frombuffer(values, np.uint8)
+        if len(source) != len(target):
+            raise UsageError(
+                f"slot {slot}: expected {len(target)} bytes of values, got {len(source)}"
+            )
+        target[:] = source
+
+    def export(self, slot: int) -> dict[str, torch.Tensor]:
+        """A copy of all that a slot holds, as named tensors; see the module's table."""
+        if slot in self._dense:
+            block = self._dense[slot]
+            state = {f"{_STATE}{name}": t.clone() for name, t in block.state().items()}
+            return {"values": block.values.clone(), **state}
+        if slot in self._rows:
+            return {
+                f"{_TABLE}{name}/{column}": torch.from_numpy(array)
+                for name, table in sorted(self._rows[slot].items())
+                for column, array in table.export().items()
+            }
+        raise self._unknown(slot)
+
+    def load(self, slot: int, tensors: Mapping[str, torch.Tensor]) -> None:
+        """Replace all that a slot holds by what `export` returned; it goes on identically.
+
+        The tensors are copied.
+
+        Raises:
+            UsageError: no such slot, or the tensors are not those of this slot's plan.
+        """
+        if slot in self._dense:
+            self._load_dense(slot, tensors)
+        elif slot in self._rows:
+            self._load_rows(slot, tensors)
+        else:
+            raise self._unknown(slot)
+
+    def _load_dense(self, slot: int, tensors: Mapping[str, torch.Tensor]) -> None:
+        block = self._dense[slot]
+        values = tensors.get("values")
+        if (
+            values is None
+            or values.shape != block.values.shape
+            or values.dtype != block.values.dtype
+        ):
+            raise UsageError(
+                f"slot {slot}: expected values of {_described(block.values)}, "
+                f"got {_described(values)}"
+            )
+        block.load(
+            {
+                name.removeprefix(_STATE): tensor
+                for name, tensor in tensors.items()
+                if name.startswith(_STATE)
+            }
+        )
+        block.values.copy_(values)
+
+    def _load_rows(self, slot: int, tensors: Mapping[str, torch.Tensor]) -> None:
+        tables: dict[str, dict[str, Array]] = {name: {} for name in self._rows[slot]}
+        for path, tensor in tensors.items():
+            # From the right: a table's name may hold slashes, a column's does not.
+            name, _, column = path.removeprefix(_TABLE).rpartition("/")
+            if name not in tables:
+                raise UsageError(
+                    f"slot {slot}: expected rows of the tables {sorted(tables)}, "
+                    f"got {path!r}"
+                )
+            tables[name][column] = tensor.numpy()
+        for name, arrays in tables.items():
+            self._rows[slot][name].load(arrays)
+
+    def _unknown(self, slot: int) -> UsageError:
+        return UsageError(
+            f"expected a slot of this server ({_listed(self._part)}), got {slot}"
+        )
+
+
+def _optimize_block(spec: PartSpec, block: Block) -> OptimizeBlock:
+    parameter = spec.parameters[block.parameter]
+    if spec.optimizer is None:
+        raise UsageError(
+            f"part {spec.part} has the dense parameter {parameter.names[0]!r} but no "
+            f"optimizer: share the model with one"
+        )
+    dtype_bytes(parameter.dtype)  # refuses what no optimizer steps on
+    dtype: torch.dtype = getattr(torch, parameter.dtype)
+    values = torch.zeros(block.stop - block.start, dtype=dtype)
+    hyper = spec.optimizer.groups[parameter.group]
+    return OptimizeBlock(values, spec.optimizer.kind, hyper)
+
+
+def _listed(slots: Mapping[int, object]) -> str:
+    return ", ".join(map(str, sorted(slots))) or "there is none"
+
+
+def _described(tensor: torch.Tensor | None) -> str:
+    return "nothing" if tensor is None else f"{tuple(tensor.shape)} {tensor.dtype}"

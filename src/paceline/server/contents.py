@@ -1,0 +1,258 @@
+"""What a trainer's request holds: its raw buffers read as tensors, checked first.
+
+A request is checked whole against what of its part lies on this server, before it is
+decided: a malformed one changes nothing, and what was decided cannot fail. Nothing is
+copied: the tensors and arrays are views of the buffers that came.
+
+Pure.
+"""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from paceline.errors import UsageError
+from paceline.ids import Window
+from paceline.messages import (
+    Hyper,
+    HyperValue,
+    PartPlan,
+    PullRows,
+    Push,
+    RowSlots,
+    Upload,
+)
+from paceline.params.blocks import dtype_bytes
+
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+Int64s = np.ndarray[Any, np.dtype[np.int64]]
+Float32s = np.ndarray[Any, np.dtype[np.float32]]
+
+
+class BlockLayout(NamedTuple):
+    """A dense block of this server; ``group`` is its parameter group."""
+
+    dtype: torch.dtype
+    num_bytes: int
+    group: int
+
+
+class PartLayout(NamedTuple):
+    """What of a part lies on this server."""
+
+    part: int
+    blocks: dict[int, BlockLayout]  # {dense slot: block}, ascending
+    row_slots: frozenset[int]
+    dims: dict[str, int]  # {table: dim}
+    groups: tuple[Hyper, ...]
+
+
+class RowGradients(NamedTuple):
+    """Gradients of one table in one slot: distinct ids (n,), gradients (n, dim)."""
+
+    table: str
+    ids: Int64s
+    gradients: Float32s
+
+
+class PushContents(NamedTuple):
+    """The numbers of a push, by slot."""
+
+    hyper: tuple[Hyper, ...]
+    blocks: dict[int, torch.Tensor]  # {slot: gradient (n,)}
+    rows: dict[int, list[RowGradients]]  # {slot: one per table}
+
+
+class IdSpan(NamedTuple):
+    """``ids[start:stop]`` of a table lie in this slot."""
+
+    slot: int
+    start: int
+    stop: int
+
+
+class TableIds(NamedTuple):
+    """Ids (n,) of one table, grouped by slot."""
+
+    table: str
+    dim: int
+    ids: Int64s
+    spans: tuple[IdSpan, ...]
+
+
+def layout_of(plan: PartPlan, server: str) -> PartLayout:
+    """What of a plan lies on a server."""
+    here = {slot for slot, holder in plan.placement.items() if holder == server}
+    blocks = {}
+    for block in sorted(plan.blocks, key=lambda block: block.slot):
+        if block.slot in here:
+            spec = plan.spec.parameters[block.parameter]
+            num_bytes = (block.stop - block.start) * dtype_bytes(spec.dtype)
+            dtype: torch.dtype = getattr(torch, spec.dtype)
+            blocks[block.slot] = BlockLayout(dtype, num_bytes, spec.group)
+    row_slots = range(plan.first_row_slot, plan.first_row_slot + plan.num_row_slots)
+    optimizer = plan.spec.optimizer
+    return PartLayout(
+        plan.spec.part,
+        blocks,
+        frozenset(here.intersection(row_slots)),
+        {table.name: table.dim for table in plan.spec.tables},
+        optimizer.groups if optimizer is not None else (),
+    )
+
+
+def read_push(layout: PartLayout, push: Push, buffers: Sequence[Bytes]) -> PushContents:
+    """The gradients of a push.
+
+    Raises:
+        UsageError: the push does not fit the part, or the buffers not the push.
+    """
+    _require_window(push.window)
+    _require_distinct("blocks", push.blocks)
+    _require_distinct("tables", [entry.table for entry in push.rows])
+    _require_count(len(buffers), len(push.blocks) + 2 * len(push.rows))
+    if push.blocks:
+        _require_hyper(layout, push.hyper)
+    blocks = {
+        slot: torch.from_numpy(buffer).view(_block(layout, slot, buffer).dtype)
+        for slot, buffer in zip(push.blocks, buffers, strict=False)
+    }
+    rows: dict[int, list[RowGradients]] = {}
+    arrays = buffers[len(push.blocks) :]
+    for entry, id_bytes, gradient_bytes in zip(
+        push.rows, arrays[::2], arrays[1::2], strict=True
+    ):
+        table = _read_ids(layout, entry, id_bytes)
+        shape = (len(table.ids), table.dim)
+        _require_bytes(
+            f"gradients of {entry.table!r}", gradient_bytes, 4 * shape[0] * shape[1]
+        )
+        gradients = gradient_bytes.view(np.float32).reshape(shape)
+        for slot, start, stop in table.spans:
+            rows.setdefault(slot, []).append(
+                RowGradients(entry.table, table.ids[start:stop], gradients[start:stop])
+            )
+    return PushContents(push.hyper, blocks, rows)
+
+
+def read_pull_rows(
+    layout: PartLayout, pull: PullRows, buffers: Sequence[Bytes]
+) -> list[TableIds]:
+    """The ids of a request for rows.
+
+    Raises:
+        UsageError: the request does not fit the part, or the buffers not the request.
+    """
+    _require_distinct("tables", [entry.table for entry in pull.rows])
+    _require_count(len(buffers), len(pull.rows))
+    return [
+        _read_ids(layout, entry, buffer)
+        for entry, buffer in zip(pull.rows, buffers, strict=True)
+    ]
+
+
+def read_upload(
+    layout: PartLayout, upload: Upload, buffers: Sequence[Bytes]
+) -> Mapping[int, Bytes]:
+    """Initial values: ``{dense slot: bytes}``.
+
+    Raises:
+        UsageError: the upload does not fit the part, or the buffers not the upload.
+    """
+    _require_distinct("slots", upload.slots)
+    _require_count(len(buffers), len(upload.slots))
+    for slot, buffer in zip(upload.slots, buffers, strict=True):
+        _block(layout, slot, buffer)
+    return dict(zip(upload.slots, buffers, strict=True))
+
+
+def _block(layout: PartLayout, slot: int, buffer: Bytes) -> BlockLayout:
+    """The block of a dense slot, which the buffer fits."""
+    block = layout.blocks.get(slot)
+    if block is None:
+        raise UsageError(
+            f"part {layout.part} has the dense slots {list(layout.blocks)} on this server, "
+            f"got {slot}"
+        )
+    _require_bytes(f"dense slot {slot}", buffer, block.num_bytes)
+    return block
+
+
+def _read_ids(layout: PartLayout, entry: RowSlots, buffer: Bytes) -> TableIds:
+    if entry.table not in layout.dims:
+        raise UsageError(
+            f"part {layout.part} has the tables {sorted(layout.dims)}, got {entry.table!r}"
+        )
+    what = f"table {entry.table!r}"
+    _require_distinct(f"slots of {what}", entry.slots)
+    strange = [slot for slot in entry.slots if slot not in layout.row_slots]
+    if strange:
+        raise UsageError(
+            f"{what}: part {layout.part} has the row slots {sorted(layout.row_slots)} on "
+            f"this server, got {strange}"
+        )
+    if len(entry.counts) != len(entry.slots) or min(entry.counts, default=0) < 0:
+        raise UsageError(
+            f"{what}: expected a count >= 0 for each of {len(entry.slots)} slots, got "
+            f"{entry.counts}"
+        )
+    ends = list(itertools.accumulate(entry.counts, initial=0))
+    _require_bytes(f"ids of {what}", buffer, 8 * ends[-1])
+    spans = zip(entry.slots, ends, ends[1:], strict=False)
+    return TableIds(
+        entry.table,
+        layout.dims[entry.table],
+        buffer.view(np.int64),
+        tuple(IdSpan(*span) for span in spans),
+    )
+
+
+def _require_count(came: int, expected: int) -> None:
+    if came != expected:
+        raise UsageError(f"expected {expected} buffers behind the message, got {came}")
+
+
+def _require_bytes(what: str, buffer: Bytes, expected: int) -> None:
+    if buffer.nbytes != expected:
+        raise UsageError(f"{what}: expected {expected} bytes, got {buffer.nbytes}")
+
+
+def _require_distinct(what: str, names: Sequence[object]) -> None:
+    if len(set(names)) != len(names):
+        raise UsageError(f"expected distinct {what}, got {list(names)}")
+
+
+def _require_window(window: Window) -> None:
+    tasks = [span.task for span in window.spans]
+    is_whole = all(0 <= span.first <= span.last for span in window.spans)
+    if not tasks or len(set(tasks)) != len(tasks) or not is_whole:
+        raise UsageError(f"expected a window of one or more batches, got {window}")
+
+
+def _require_hyper(layout: PartLayout, hyper: tuple[Hyper, ...]) -> None:
+    if len(hyper) != len(layout.groups):
+        raise UsageError(
+            f"part {layout.part}: expected hyper-parameters of {len(layout.groups)} "
+            f"parameter groups, got {len(hyper)}"
+        )
+    for index, (agreed, came) in enumerate(zip(layout.groups, hyper, strict=True)):
+        for name in agreed.keys() & came.keys():
+            if not _is_alike(agreed[name], came[name]):
+                raise UsageError(
+                    f"part {layout.part}, group {index}: expected {name} to be like "
+                    f"{agreed[name]!r}, got {came[name]!r}"
+                )
+
+
+def _is_alike(agreed: HyperValue, came: HyperValue) -> bool:
+    """Whether an optimizer that took one can take the other: numbers stay numbers."""
+    if isinstance(agreed, bool):
+        return isinstance(came, bool)
+    if isinstance(agreed, int | float):
+        return isinstance(came, int | float) and not isinstance(came, bool)
+    if isinstance(agreed, tuple):
+        return isinstance(came, tuple) and len(came) == len(agreed)
+    return True

@@ -1,0 +1,87 @@
+"""The update of a round: one gradient per block and per row, from many.
+
+::
+
+    gradient = sum over contributors of weight * gradient, in the order of the round
+
+A contributor without a gradient for a block counts as zero, and the weights stay as they
+are; a block without any gradient is not touched. Rows are the union of the contributors'
+ids. The order is the same on every server and in every run, so the bits are too.
+
+Pure.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from paceline.errors import JobFailed
+from paceline.messages import CommitRound, Hyper
+from paceline.params.dense import weighted_sum
+from paceline.params.rows.slots import sum_duplicates, unique_ids
+from paceline.server.contents import PushContents, RowGradients
+
+
+class Contributed(NamedTuple):
+    """A contributor's prepared push; only ``slots`` take it."""
+
+    trainer: str
+    weight: float
+    slots: frozenset[int]
+    contents: PushContents
+
+
+def agreed_hyper(
+    order: CommitRound, contributed: Sequence[Contributed]
+) -> tuple[Hyper, ...]:
+    """The hyper-parameters of all contributors that have dense gradients.
+
+    Raises:
+        JobFailed: two of them differ; names both.
+    """
+    with_blocks = [one for one in contributed if one.contents.blocks]
+    for one in with_blocks[1:]:
+        first = with_blocks[0]
+        if one.contents.hyper != first.contents.hyper:
+            raise JobFailed(
+                f"round {order.round} of part {order.part}: {first.trainer} has the "
+                f"hyper-parameters {first.contents.hyper}, {one.trainer} has "
+                f"{one.contents.hyper}; one update has one set of them: step schedulers "
+                f"alike on every trainer"
+            )
+    return with_blocks[0].contents.hyper if with_blocks else ()
+
+
+def sum_block(slot: int, contributed: Sequence[Contributed]) -> torch.Tensor | None:
+    """The gradient (n,) of a dense slot in a round; None if nobody has one."""
+    found = [
+        (one.contents.blocks[slot], one.weight)
+        for one in contributed
+        if slot in one.slots and slot in one.contents.blocks
+    ]
+    if not found:
+        return None
+    gradients, weights = zip(*found, strict=True)
+    return weighted_sum(gradients, weights)
+
+
+def sum_rows(slot: int, contributed: Sequence[Contributed]) -> list[RowGradients]:
+    """The gradients of a row slot in a round, one per table that occurs."""
+    by_table: dict[str, list[tuple[RowGradients, float]]] = {}
+    for one in contributed:
+        if slot in one.slots:
+            for rows in one.contents.rows.get(slot, ()):
+                by_table.setdefault(rows.table, []).append((rows, one.weight))
+    return [_sum_table(table, found) for table, found in sorted(by_table.items())]
+
+
+def _sum_table(table: str, found: list[tuple[RowGradients, float]]) -> RowGradients:
+    rows, weight = found[0]
+    if len(found) == 1 and weight == 1.0:
+        return rows
+    ids = np.concatenate([rows.ids for rows, _ in found])
+    weighted = np.concatenate([rows.gradients * np.float32(w) for rows, w in found])
+    unique, inverse = unique_ids(ids)
+    return RowGradients(table, unique, sum_duplicates(inverse, weighted, len(unique)))

@@ -1,0 +1,294 @@
+"""A parameter server: takes the requests of trainers, parks those that must wait.
+
+::
+
+    request -> checked -> decided -> numbers, slot by slot -> acknowledged
+                          `------ under one lock, lined up ------'
+
+The thread that brings a request runs what it lets happen, and whatever waits at the same
+slots. Requests that wait for a round are parked, at most `PARK_S`, then answered with the
+reason. The coordinator's orders are carried out by `paceline.server.service_control`.
+
+Waits: `ServerService.wait_over` only. Any thread may call.
+"""
+
+import functools
+import threading
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, final
+
+import msgspec
+
+from paceline.config import JobConfig
+from paceline.errors import FrameRefused, UsageError
+from paceline.failpoints import failpoint
+from paceline.messages import (
+    Done,
+    Message,
+    Pull,
+    Pulled,
+    PulledRows,
+    PullRows,
+    Push,
+    Pushed,
+    Refusal,
+    TrainerMessage,
+    Upload,
+    Waiting,
+)
+from paceline.server.contents import Bytes, read_pull_rows, read_push, read_upload
+from paceline.server.service_control import Control, Myself
+from paceline.server.service_standing import PreparedPush, Standing
+from paceline.store.blobs import BlobStore
+from paceline.timing import Clock
+from paceline.transport.connection import Connection
+from paceline.transport.frames import Buffer
+from paceline.transport.serial import Action
+from paceline.transport.service import Peer, Reply
+
+PARK_S = 1.0
+TICK_S = 0.05
+JOIN_S = 5.0
+
+
+class _Request(NamedTuple):
+    """A request for values, and until when it may be parked."""
+
+    peer: Peer
+    message: Pull | PullRows
+    buffers: list[Bytes]
+    reply: Reply
+    until_s: float
+
+
+@final
+class ServerService:
+    """One parameter server; implements the transport's `Service` for trainers."""
+
+    def __init__(
+        self,
+        server: str,
+        config: JobConfig,
+        address: str,
+        coordinator: Callable[[int], Connection],
+        store: BlobStore,
+        clock: Clock,
+    ) -> None:
+        """Stand empty; nothing happens before `start`.
+
+        Args:
+            server: its role id.
+            config: of the job; its seed decides new rows.
+            address: where trainers reach it, for the coordinator to tell them.
+            coordinator: makes a connection to the coordinator, for an incarnation.
+            store: where cuts lie.
+            clock: for how long requests are parked.
+        """
+        self._clock = clock
+        self._standing = Standing(server, config.seed)
+        self._parked: list[_Request] = []  # by the lock of `_standing`
+        self._stopping = threading.Event()
+        self._control = Control(
+            self._standing,
+            Myself(server, address, config.timeout_s),
+            coordinator,
+            store,
+            self._look_at_parked,
+        )
+        self._timer = threading.Thread(
+            target=self._pass_time, name=f"{server}-clock", daemon=True
+        )
+
+    def start(self) -> None:
+        """Join the job; call after the listener is open."""
+        self._timer.start()
+        self._control.start()
+
+    def wait_over(self, timeout_s: float) -> bool:
+        """Whether the server was told to end: the job is over, or it was superseded.
+
+        Raises:
+            JobFailed: the server cannot go on; the message says why.
+        """
+        is_over = self._standing.over.wait(timeout_s)
+        self._standing.raise_failure()
+        return is_over
+
+    def close(self) -> None:
+        """End the threads; parked requests are answered with `Waiting`."""
+        self._stopping.set()
+        self._control.close(JOIN_S)
+        if self._timer.ident is not None:
+            self._timer.join(JOIN_S)
+        with self._standing.lock:
+            parked, self._parked = self._parked, []
+        for request in parked:
+            reason = f"{self._standing.server} closes"
+            _answer(request.reply, Waiting(reason=reason))
+
+    # ------------------------------------------------------------ transport's Service
+
+    def received(
+        self, peer: Peer, message: msgspec.Struct, buffers: list[Bytes], reply: Reply
+    ) -> None:
+        """Take a request of a trainer."""
+        if self._standing.failure is not None:
+            _answer(reply, Refusal(kind="invalid", text=self._standing.failure))
+        elif isinstance(message, Push):
+            self._push(message, buffers, reply)
+        elif isinstance(message, Pull | PullRows):
+            until_s = self._clock.now_s() + PARK_S
+            self._read(_Request(peer, message, buffers, reply, until_s))
+        else:
+            assert isinstance(message, Upload), f"{message} is no request to a server"
+            with self._standing.lock:
+                answer = self._decide_upload(message, buffers, reply)
+            _carry_out(answer, reply)
+
+    def disconnected(self, peer: Peer) -> None:
+        """Nobody waits for the parked requests of this connection any more."""
+        with self._standing.lock:
+            self._parked = [one for one in self._parked if one.peer != peer]
+
+    # ------------------------------------------------------------ pushes
+
+    def _push(self, message: Push, buffers: list[Bytes], reply: Reply) -> None:
+        failpoint("server.before_decide")
+        with self._standing.lock:
+            answer = self._decide_push(message, buffers, reply)
+        if isinstance(answer, Pushed) and answer.verdict == "prepared":
+            failpoint("server.after_prepare")
+        _carry_out(answer, reply)
+
+    def _decide_push(
+        self, message: Push, buffers: list[Bytes], reply: Reply
+    ) -> Message | Action:
+        """Under the lock: the answer, or what leads to it."""
+        state, slots = self._standing.state, self._standing.slots
+        layout = slots.layouts.get(message.part)
+        if layout is None or state.refusal_of(message) is not None:
+            refusal = state.push(message).refusal
+            assert refusal is not None, f"{message} was decided without its part"
+            return refusal
+        try:
+            contents = read_push(layout, message, buffers)
+        except UsageError as error:
+            return _invalid(message, error)
+        decision = state.push(message)
+        if decision.refusal is not None:
+            return decision.refusal
+        if decision.verdict == "repeat":
+            return Waiting(reason="the push is being applied")
+        version = state.stands_at(message.part).version
+        if decision.verdict == "apply":
+            actions = slots.applying(message.part, contents, decision.slots)
+            pushed = Pushed(verdict="applied", version=version)
+            acknowledge = functools.partial(self._acknowledge, message, pushed, reply)
+            return slots.line_up(actions, acknowledge)
+        if decision.verdict == "duplicate":
+            return Pushed(verdict="duplicate", version=version)
+        if decision.verdict == "prepare":
+            push = PreparedPush(contents, frozenset(decision.slots))
+            self._standing.prepared[message.part, message.incarnation] = push
+        return Pushed(verdict="prepared", version=version)
+
+    def _acknowledge(self, message: Push, pushed: Pushed, reply: Reply) -> None:
+        """The numbers of a push have followed on all slots."""
+        with self._standing.lock:
+            self._standing.state.settled(message)
+        failpoint("server.before_ack")
+        _answer(reply, pushed)
+        failpoint("server.after_ack")
+
+    def _decide_upload(
+        self, message: Upload, buffers: list[Bytes], reply: Reply
+    ) -> Message | Action:
+        """Under the lock: the answer, or what leads to it."""
+        state, slots = self._standing.state, self._standing.slots
+        refusal = state.may_upload(message)
+        if refusal is not None:
+            return refusal
+        try:
+            values = read_upload(slots.layouts[message.part], message, buffers)
+        except UsageError as error:
+            return _invalid(message, error)
+        if not state.is_untouched(message.part):
+            return Done()  # a late repeat: it was taken, and trained on since
+        return slots.line_up(slots.uploading(values), lambda: _answer(reply, Done()))
+
+    # ------------------------------------------------------------ reads
+
+    def _read(self, request: _Request) -> None:
+        with self._standing.lock:
+            answer = self._decide_read(request)
+            if answer is None:
+                self._parked.append(request)
+                return
+        _carry_out(answer, request.reply)
+
+    def _decide_read(self, request: _Request) -> Message | Action | None:
+        """Under the lock: the answer, what leads to it, or None: it must wait."""
+        state, slots, message = self._standing.state, self._standing.slots, request.message
+        refusal = state.refusal_of(message)
+        if refusal is not None:
+            return refusal
+        layout = slots.layouts.get(message.part)
+        if layout is None:
+            text = f"part {message.part} is not here yet"
+            return Refusal(kind="not_ready", text=text, timeline=message.timeline)
+        at = state.stands_at(message.part)
+        if at.applied_round < message.at_round:
+            return None
+        if isinstance(message, Pull):
+            actions, blocks = slots.reading_blocks(message.part)
+            pulled = Pulled(
+                slots=tuple(layout.blocks), version=at.version, round=at.applied_round
+            )
+            return slots.line_up(actions, lambda: _answer(request.reply, pulled, blocks))
+        try:
+            wanted = read_pull_rows(layout, message, request.buffers)
+        except UsageError as error:
+            return _invalid(message, error)
+        actions, rows = slots.reading_rows(wanted, create=message.create)
+        pulled_rows = PulledRows(version=at.version, round=at.applied_round)
+        return slots.line_up(actions, lambda: _answer(request.reply, pulled_rows, rows))
+
+    def _look_at_parked(self) -> None:
+        """Something has changed: answer what can be answered now."""
+        with self._standing.lock:
+            parked, self._parked = self._parked, []
+        for request in parked:
+            self._read(request)
+
+    def _pass_time(self) -> None:
+        while not self._stopping.wait(TICK_S):
+            now_s = self._clock.now_s()
+            with self._standing.lock:
+                overdue = [one for one in self._parked if one.until_s <= now_s]
+                self._parked = [one for one in self._parked if one.until_s > now_s]
+            for request in overdue:
+                message = request.message
+                reason = (
+                    f"round {message.at_round} of part {message.part} is not applied at "
+                    f"{self._standing.server} yet"
+                )
+                _answer(request.reply, Waiting(reason=reason))
+
+
+def _carry_out(answer: Message | Action, reply: Reply) -> None:
+    """Give an answer, or do what leads to it."""
+    if isinstance(answer, Message):
+        _answer(reply, answer)
+    else:
+        answer()
+
+
+def _invalid(message: TrainerMessage, error: UsageError) -> Refusal:
+    return Refusal(kind="invalid", text=str(error), timeline=message.timeline)
+
+
+def _answer(reply: Reply, message: Message, buffers: Sequence[Buffer] = ()) -> None:
+    try:
+        reply(message, buffers)
+    except FrameRefused as error:
+        reply(Refusal(kind="invalid", text=f"the answer cannot travel: {error}"))

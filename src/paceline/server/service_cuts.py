@@ -1,0 +1,115 @@
+"""A server's share of a cut: one file with all its slots.
+
+::
+
+    cut-000012-t0/server-1.safetensors
+        slot/<slot>/<name>     what the shard exports, e.g. slot/3/values
+        standing               uint8: msgpack of the slots' marks and the parts' versions
+
+Waits: for storage. Any thread.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+import torch
+
+from paceline.errors import CheckpointCorrupt
+from paceline.ids import TaskKey
+from paceline.messages import FileEntry, Restore
+from paceline.server.service_slots import SlotTensors
+from paceline.server.windows import SlotMarks
+from paceline.store.blobs import BlobStore
+from paceline.store.tensors import read_tensors, write_tensors
+
+_STANDING = "standing"
+_SLOT = "slot/"
+
+
+class Share(NamedTuple):
+    """What a server keeps in a cut."""
+
+    slots: dict[int, SlotTensors]  # {slot: all that it holds}
+    marks: dict[int, SlotMarks]  # {slot: marks}
+    versions: dict[int, int]  # {part: updates applied by the writing server}
+
+
+class _Standing(msgspec.Struct, frozen=True):
+    marks: dict[int, tuple[tuple[TaskKey, int], ...]]
+    versions: dict[int, int]
+
+
+def share_name(server: str) -> str:
+    """The name of a server's file inside a cut's folder."""
+    return f"{server}.safetensors"
+
+
+def write_share(store: BlobStore, folder: str, server: str, share: Share) -> FileEntry:
+    """Write a server's file of a cut, durable when this returns.
+
+    Raises:
+        StoreError: it is there already, or the storage is full or fails.
+    """
+    marks = {slot: tuple(found.items()) for slot, found in share.marks.items()}
+    standing = msgspec.msgpack.encode(_Standing(marks, share.versions))
+    tensors = {
+        f"{_SLOT}{slot}/{name}": tensor
+        for slot, held in share.slots.items()
+        for name, tensor in held.items()
+    }
+    tensors[_STANDING] = torch.from_numpy(np.frombuffer(standing, np.uint8).copy())
+    return write_tensors(store.folder(folder), share_name(server), tensors, {})
+
+
+def read_share(
+    store: BlobStore, order: Restore, server: str, wanted: Sequence[int]
+) -> Share:
+    """The slots ``wanted`` of a cut, from whichever files hold them, every byte checked.
+
+    The server's own file is read first, and others only for what it lacks.
+
+    Raises:
+        CheckpointCorrupt: a file is missing or damaged, or no file holds a slot.
+        StoreError: the storage fails.
+    """
+    found = Share({}, {}, {})
+    if order.folder is None:
+        return found
+    own = share_name(server)
+    for entry in sorted(order.files, key=lambda entry: (entry.name != own, entry.name)):
+        missing = set(wanted) - found.slots.keys()
+        if entry.name != own and not missing:
+            break
+        file = _read_file(store.folder(order.folder), entry)
+        for slot in missing & file.slots.keys():
+            found.slots[slot] = file.slots[slot]
+            found.marks[slot] = file.marks.get(slot, {})
+        for part, version in file.versions.items():
+            found.versions.setdefault(part, version)
+    missing = set(wanted) - found.slots.keys()
+    if missing:
+        names = [entry.name for entry in order.files]
+        raise CheckpointCorrupt(
+            f"{store.url}/{order.folder}: expected the slots {sorted(missing)} in one of "
+            f"the files {names}, found them in none"
+        )
+    return found
+
+
+def _read_file(store: BlobStore, entry: FileEntry) -> Share:
+    tensors, _ = read_tensors(store, entry)
+    slots: dict[int, SlotTensors] = {}
+    try:
+        data = tensors.pop(_STANDING).numpy().tobytes()
+        standing = msgspec.msgpack.decode(data, type=_Standing)
+        for path, tensor in tensors.items():
+            slot, _, name = path.removeprefix(_SLOT).partition("/")
+            slots.setdefault(int(slot), {})[name] = tensor
+    except (KeyError, ValueError, msgspec.DecodeError) as error:
+        raise CheckpointCorrupt(
+            f"{store.url}/{entry.name}: not a server's share of a cut: {error!r}"
+        ) from error
+    marks = {slot: dict(pairs) for slot, pairs in standing.marks.items()}
+    return Share(slots, marks, standing.versions)

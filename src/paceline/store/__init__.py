@@ -1,0 +1,14 @@
+"""What must survive: the journal, the files of cuts, and the manifest that commits them.
+
+::
+
+    journal.sqlite                     outcomes since the last cut, one chain of records
+    checkpoints/cut-000012-t3/
+        server-0.safetensors           blocks and rows of one server, with their marks
+        server-1.safetensors
+        manifest.json                  written last: a cut exists if and only if this does
+
+`journal` and `blobs` know bytes, `manifest` knows cuts, `tensors` knows torch and is the
+only module here that imports it: the coordinator starts without. All waits are for
+storage; nothing here takes a lock on behalf of another module, and nothing is decided.
+"""

@@ -1,0 +1,6 @@
+"""For our tests and the users': faults in real processes, and what they must not change.
+
+::
+
+    chaos    a counting job under kills, frozen trainers and armed failpoints
+"""

@@ -1,0 +1,192 @@
+"""Runs the protocol's acts together with the numbers of the parts that they move.
+
+::
+
+    protocol  decides: push or keep, when to pull, when to join again
+    gradients hold the numbers
+    client    carries both
+    carrier   brings them together; when the timeline is gone, drops what was open
+
+Waits: for coordinator and servers, as the acts say. The thread of the user's loop calls.
+"""
+
+import warnings
+from typing import TypeVar, final
+
+import torch
+
+from paceline.errors import PacelineError
+from paceline.failpoints import failpoint
+from paceline.ids import COORDINATOR
+from paceline.messages import (
+    Message,
+    PartPlan,
+    PartSpec,
+    Pull,
+    PulledRows,
+    PullRows,
+    Push,
+    Upload,
+)
+from paceline.trainer.asking import Act
+from paceline.trainer.client import Driver, Payload
+from paceline.trainer.gradients import PartNumbers
+from paceline.trainer.protocol import Batch, Stepped, TrainerProtocol
+from paceline.trainer.routing import Route
+
+T = TypeVar("T")
+
+
+class StepWarning(UserWarning):
+    """A step had no effect, or not the one that its gradients would have had."""
+
+
+@final
+class Carrier:
+    """One trainer at work.
+
+    Attributes:
+        protocol: what it decides.
+        numbers: what it moves, by part.
+    """
+
+    def __init__(self, protocol: TrainerProtocol, driver: Driver) -> None:
+        """Carry for a trainer that has no part yet."""
+        self.protocol = protocol
+        self.numbers: dict[int, PartNumbers] = {}
+        self._driver = driver
+        self._joined: object = None
+        self._tasks_finished = 0
+        self._warned: set[str] = set()
+
+    def run(self, act: Act[T]) -> T:
+        """Drive an act; the numbers of parts travel with it."""
+        try:
+            return self._driver.run(act, self._attach)
+        finally:
+            for numbers in self.numbers.values():
+                numbers.settle()
+            self._drop_if_joined_again()
+
+    def share(self, spec: PartSpec, numbers: PartNumbers) -> None:
+        """Share a part; afterwards its parameters hold the servers' values.
+
+        Raises:
+            UsageError: the job's part of this number is another one.
+        """
+        self.numbers[spec.part] = numbers
+        try:
+            self.run(self.protocol.share(spec))
+        except PacelineError:
+            del self.numbers[spec.part]
+            self.protocol.parts.pop(spec.part, None)
+            raise
+
+    def step(self, part: int, *, flush: bool = False) -> Stepped:
+        """A step of one part over the batches delivered since the last one.
+
+        Args:
+            part: its number.
+            flush: push, whatever the pace says, and drop the gradients that went along.
+
+        Raises:
+            UsageError: no batch was delivered since the last step.
+        """
+        protocol, numbers = self.protocol, self.numbers[part]
+        has_batch = protocol.parts[part].window.has_delivered()
+        if (flush or protocol.must_push(part)) and not protocol.must_join:
+            refused = numbers.refused
+            numbers.load(self.plan(part), with_step=has_batch, only_fresh=flush)
+            if numbers.refused > refused:
+                self._warn_once("gradients are not finite: a push without them was sent")
+        stepped = self.run(protocol.step(part, flush=flush))
+        if stepped.verdict == "kept":
+            numbers.keep()
+            return stepped
+        numbers.clear()
+        if flush and has_batch:
+            numbers.zero_grad()
+        if stepped.verdict == "dropped" and not flush:
+            self._warn_once(f"step dropped: {stepped.reason}")
+        if protocol.tasks_finished > self._tasks_finished:
+            self._tasks_finished = protocol.tasks_finished
+            failpoint("trainer.after_task")
+        return stepped
+
+    def flush(self) -> None:
+        """Close the open window of every part."""
+        for part in sorted(self.numbers):
+            self.step(part, flush=True)
+
+    def fail_task(self, found: Batch, error: str) -> None:
+        """A batch could not be read: flush what came before it, give up its task."""
+        self.protocol.take_back(found)
+        self.flush()
+        self.run(self.protocol.fail_task(found, error))
+
+    def leave_loop(self) -> None:
+        """Push what was stepped, drop what was not, hand leases back."""
+        for part, numbers in self.numbers.items():
+            numbers.load(self.plan(part), with_step=False)
+        self.run(self.protocol.leave_loop())
+        for numbers in self.numbers.values():
+            numbers.zero_unspent()
+            numbers.clear()
+
+    # ------------------------------------------------------------ rows
+
+    def plan(self, part: int) -> PartPlan:
+        """See `RowReader.plan`."""
+        plan = self.protocol.parts[part].plan
+        assert plan is not None
+        return plan
+
+    def wait_rows(
+        self, part: int, route: Route, values: torch.Tensor, *, create: bool
+    ) -> None:
+        """See `RowReader.wait_rows`: one question to every server that has any of them."""
+        pieces = {piece.server: piece for piece in route.pieces}
+        rows = values.numpy()
+
+        def attach(role: str, message: Message) -> Payload:
+            piece = pieces.get(role)
+            if piece is None or not isinstance(message, PullRows):
+                return Payload(message)
+            place = rows[piece.start : piece.stop]
+            return Payload(
+                message,
+                [route.ids[piece.start : piece.stop]],
+                lambda reply, _: [place] if isinstance(reply, PulledRows) else [],
+            )
+
+        asked: dict[str, Message] = {
+            server: PullRows(
+                incarnation=0, timeline=0, part=part, rows=(piece.slots,), create=create
+            )
+            for server, piece in pieces.items()
+        }
+        if asked:
+            self._driver.run(self.protocol.read(asked), attach)
+
+    # ------------------------------------------------------------ within
+
+    def _attach(self, role: str, message: Message) -> Payload:
+        if role == COORDINATOR or not isinstance(message, Upload | Pull | Push):
+            return Payload(message)
+        plan = self.plan(message.part)
+        return self.numbers[message.part].attach(role, message, plan)
+
+    def _drop_if_joined_again(self) -> None:
+        """What was computed before a rejoin belongs to batches that run again."""
+        if self.protocol.joined is self._joined:
+            return
+        if self._joined is not None:
+            for numbers in self.numbers.values():
+                numbers.zero_grad()
+                numbers.clear()
+        self._joined = self.protocol.joined
+
+    def _warn_once(self, text: str) -> None:
+        if text not in self._warned:
+            self._warned.add(text)
+            warnings.warn(text, StepWarning, stacklevel=4)

@@ -1,0 +1,280 @@
+"""Carries the protocol's questions to coordinator and servers, and the replies back.
+
+::
+
+    act --Ask--> Driver: submit to all --Courier--> connections
+        <------- replies, or Lost: that connection is dropped, the next ask makes a new one
+    act --Pause-> Driver: waits, unless it is closed
+
+The driver decides nothing: what a lost reply means, and whether to ask again, is the act's
+to say. Numbers are attached by whoever runs the act (`Attach`).
+
+Waits: for replies, with a deadline; in pauses. One thread runs acts; `Driver.beat` and
+`Driver.close` may be called by another. A forked child may call nothing here.
+"""
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar, cast, final
+
+from paceline.errors import (
+    DeadlineExceeded,
+    HandshakeRefused,
+    PeerLost,
+    TransportError,
+    UsageError,
+)
+from paceline.failpoints import failpoint
+from paceline.ids import COORDINATOR
+from paceline.messages import Beat, Message, Push, Pushed, Tick
+from paceline.timing import Clock, Deadline
+from paceline.trainer.asking import Act, Ask, Lost, Pause, Replies
+from paceline.trainer.protocol import TrainerProtocol
+from paceline.transport.connection import Connection, Landing
+from paceline.transport.frames import Buffer
+
+T = TypeVar("T")
+
+ConnectCoordinator = Callable[[int], Connection]
+ConnectServer = Callable[[str, int], Connection]
+
+_LOSSES = (PeerLost, DeadlineExceeded, HandshakeRefused)
+
+
+class Payload(NamedTuple):
+    """A message with its numbers: what is sent, and where the reply's numbers go."""
+
+    message: Message
+    buffers: Sequence[Buffer] = ()
+    landing: Landing | None = None
+
+
+Attach = Callable[[str, Message], Payload]
+"""(role, message) -> the message with its numbers; called again for every repetition."""
+
+
+def bare(role: str, message: Message) -> Payload:
+    """No numbers."""
+    del role
+    return Payload(message)
+
+
+@final
+class Courier:
+    """The connections of one trainer: made when needed, and again after a loss."""
+
+    def __init__(self, coordinator: ConnectCoordinator, server: ConnectServer) -> None:
+        """Connect to nobody yet.
+
+        Args:
+            coordinator: incarnation -> a fresh connection.
+            server: (address, incarnation) -> a fresh connection.
+        """
+        self._connect_coordinator, self._connect_server = coordinator, server
+        self._lock = threading.Lock()  # guards the fields below
+        self._connections: dict[str, Connection] = {}  # {role: connection}
+        self._addresses: dict[str, str] = {}  # {role: where that connection was made to}
+        self._is_closed = False
+
+    def reach(self, role: str, address: str, incarnation: int) -> Connection:
+        """The connection to a role; the coordinator needs no address.
+
+        Waits: to connect, as long as the connector does.
+
+        Raises:
+            TransportError: nobody is there.
+        """
+        with self._lock:
+            if self._is_closed:
+                raise PeerLost("the session was closed")
+            connection = self._connections.get(role)
+            if connection is not None and self._addresses[role] == address:
+                return connection
+            if connection is not None:
+                connection.close()
+            if role == COORDINATOR:
+                connection = self._connect_coordinator(incarnation)
+            else:
+                connection = self._connect_server(address, incarnation)
+            self._connections[role], self._addresses[role] = connection, address
+            return connection
+
+    def drop(self, role: str, connection: Connection) -> None:
+        """Close a connection; the next `reach` makes another."""
+        with self._lock:
+            if self._connections.get(role) is connection:
+                del self._connections[role]
+        connection.close()
+
+    def close(self) -> None:
+        """Close all; nobody is reached any more."""
+        with self._lock:
+            self._is_closed = True
+            connections = list(self._connections.values())
+            self._connections.clear()
+        for connection in connections:
+            connection.close()
+
+
+class _Sent(NamedTuple):
+    connection: Connection
+    request_id: int
+
+
+@final
+class Driver:
+    """Drives acts to their results.
+
+    Attributes:
+        waiting_for: what the acting thread waits for; empty while it computes.
+        asked_s: when the coordinator answered last, on the driver's clock.
+    """
+
+    def __init__(
+        self, protocol: TrainerProtocol, courier: Courier, clock: Clock, timeout_s: float
+    ) -> None:
+        """Carry for one trainer; a reply that takes longer than ``timeout_s`` is lost."""
+        self.waiting_for = ""
+        self.asked_s = clock.now_s()
+        self._protocol, self._courier = protocol, courier
+        self._clock, self._timeout_s = clock, timeout_s
+        self._pid = os.getpid()
+        self._closing = threading.Event()
+
+    def run(self, act: Act[T], attach: Attach = bare) -> T:
+        """Drive an act to its end.
+
+        Raises:
+            UsageError: this is a forked process, or the session was closed meanwhile.
+            PacelineError: whatever the act raises.
+        """
+        if os.getpid() != self._pid:
+            raise UsageError(
+                f"the session belongs to process {self._pid}; a forked process must not "
+                "use it: read data there, train here"
+            )
+        try:
+            wanted = next(act)
+            while True:
+                if isinstance(wanted, Ask):
+                    replies = self._ask(wanted.calls, attach)
+                else:
+                    replies = self._pause(wanted)
+                wanted = act.send(replies)
+        except StopIteration as done:
+            return cast("T", done.value)
+        finally:
+            self.waiting_for = ""
+
+    def tell(self, message: Message) -> None:
+        """Send the coordinator a message once; whether it arrives does not matter."""
+        with contextlib.suppress(TransportError):
+            self._reach(COORDINATOR).call(message, timeout_s=self._timeout_s)
+
+    def beat(self) -> None:
+        """Give a sign of life, whatever the acting thread does; any thread may call.
+
+        Raises:
+            TransportError: it did not arrive; a broken connection was dropped.
+        """
+        protocol, waiting_for = self._protocol, self.waiting_for
+        beat = Beat(
+            incarnation=protocol.incarnation,
+            timeline=protocol.timeline,
+            clock=protocol.clock,
+            state="waiting" if waiting_for else "training",
+            waiting_for=waiting_for,
+        )
+        connection = self._reach(COORDINATOR)
+        try:
+            connection.call(beat, timeout_s=self._timeout_s)
+        except PeerLost:
+            self._courier.drop(COORDINATOR, connection)
+            raise
+        self.asked_s = self._clock.now_s()
+
+    def close(self) -> None:
+        """End a pause of the acting thread; close the connections."""
+        self._closing.set()
+        if os.getpid() == self._pid:
+            self._courier.close()
+
+    def _pause(self, pause: Pause) -> Replies:
+        self.waiting_for = pause.reason
+        if self._closing.wait(pause.seconds):
+            raise UsageError(f"the session was closed while waiting: {pause.reason}")
+        return {}
+
+    def _reach(self, role: str) -> Connection:
+        address = "" if role == COORDINATOR else self._protocol.servers[role]
+        return self._courier.reach(role, address, self._protocol.incarnation)
+
+    def _ask(self, calls: dict[str, Message], attach: Attach) -> Replies:
+        """Submit all calls, then collect the replies."""
+        replies: Replies = {}
+        sent: dict[str, _Sent] = {}  # {role: its request}
+        is_push = all(isinstance(message, Push) for message in calls.values())
+        deadline = Deadline(self._clock, self._timeout_s)
+        tick = calls.get(COORDINATOR)
+        if isinstance(tick, Tick):
+            failpoint("trainer.before_tick")
+            if tick.round is not None:
+                failpoint("trainer.prepared")
+        try:
+            for role, message in calls.items():
+                if is_push and sent:
+                    failpoint("trainer.before_submit_rest")
+                self._submit(role, attach(role, message), sent, replies)
+            self.waiting_for = _described(calls)
+            while sent:
+                role = next(iter(sent))
+                replies[role] = self._wait_reply(role, sent[role], deadline)
+                del sent[role]
+                if is_push and sent and isinstance(replies[role], Pushed):
+                    failpoint("trainer.between_acks")
+        finally:
+            # What was not waited for could still land in memory that is the user's again.
+            for role, request in sent.items():
+                self._courier.drop(role, request.connection)
+        if isinstance(tick, Tick):
+            failpoint("trainer.after_tick")
+        if COORDINATOR in calls:
+            self.asked_s = self._clock.now_s()
+        self.waiting_for = ""
+        return replies
+
+    def _submit(
+        self, role: str, payload: Payload, sent: dict[str, _Sent], replies: Replies
+    ) -> None:
+        connection: Connection | None = None
+        try:
+            connection = self._reach(role)
+            request_id = connection.submit(
+                payload.message,
+                payload.buffers,
+                landing=payload.landing,
+                timeout_s=self._timeout_s,
+            )
+        except _LOSSES as loss:
+            replies[role] = Lost(str(loss))
+            if connection is not None:
+                self._courier.drop(role, connection)
+        else:
+            sent[role] = _Sent(connection, request_id)
+
+    def _wait_reply(self, role: str, sent: _Sent, deadline: Deadline) -> Message | Lost:
+        try:
+            answer = sent.connection.wait_reply(sent.request_id, deadline.remaining_s())
+        except _LOSSES as loss:
+            self._courier.drop(role, sent.connection)
+            return Lost(str(loss))
+        assert isinstance(answer.message, Message)
+        return answer.message
+
+
+def _described(calls: dict[str, Message]) -> str:
+    """What is waited for: ``server-0, server-1: Push``."""
+    [*_, message] = calls.values()
+    return f"{', '.join(calls)}: {type(message).__name__}"

@@ -1,0 +1,216 @@
+"""The numbers of one part at one trainer: what its uploads, pushes and pulls carry.
+
+::
+
+    p.grad --keep--> accumulated        a step that the pace keeps
+    accumulated + p.grad --load-->      a step that is pushed: held until acknowledged
+    push to server s  =  the blocks and rows of it that lie on s
+
+Gradients of several batches are summed, as calling backward several times would.
+
+Called by the thread of the user's loop; landings write from whichever thread receives.
+"""
+
+import weakref
+from collections.abc import Sequence
+from typing import Any, NamedTuple, final
+
+import msgspec
+import torch
+from torch import nn
+
+from paceline.messages import (
+    Block,
+    Message,
+    PartPlan,
+    Pull,
+    Pulled,
+    Push,
+    RowSlots,
+    Upload,
+)
+from paceline.trainer.client import Payload
+from paceline.trainer.describing import hyper_of
+from paceline.trainer.memory import ParameterMemory, all_finite, byte_array, on_cpu
+from paceline.trainer.routing import RowGradient, merge
+from paceline.trainer.tables import SharedTable
+from paceline.transport.frames import Buffer, ByteArray
+
+
+class _Load(NamedTuple):
+    """What is being pushed; empty for a window without gradients."""
+
+    dense: dict[int, torch.Tensor]  # {parameter index: gradient}
+    rows: tuple[RowGradient, ...]
+
+
+_EMPTY = _Load({}, ())
+
+
+@final
+class PartNumbers:
+    """Parameters, tables and gradients of one part.
+
+    Attributes:
+        tables: the part's tables.
+        refused: pushes whose gradients were not finite, so that nothing of them was sent.
+    """
+
+    def __init__(
+        self, parameters: Sequence[nn.Parameter], groups: Sequence[dict[str, Any]]
+    ) -> None:
+        """Begin without gradients.
+
+        Args:
+            parameters: dense ones, in the order of the part.
+            groups: the optimizer's, read anew with every push.
+        """
+        self.tables: list[SharedTable] = []
+        self.refused = 0
+        self._parameters = tuple(parameters)
+        self._groups = groups
+        self._memory = [ParameterMemory(parameter) for parameter in parameters]
+        self._kept: dict[int, torch.Tensor] = {}  # {parameter index: sum of gradients}
+        self._kept_rows: dict[str, list[RowGradient]] = {}  # {table name: waiting}
+        self._load = _EMPTY
+        # {parameter index: (its gradient at the last step, that gradient's version)}
+        self._spent: dict[int, tuple[weakref.ref[torch.Tensor], int]] = {}
+        self._blocks: dict[int, Block] = {}  # {slot: block}
+        self._plan: PartPlan | None = None
+        self._has_landed = False
+
+    # ------------------------------------------------------------ what messages carry
+
+    def attach(self, role: str, message: Message, plan: PartPlan) -> Payload:
+        """The message with this part's numbers."""
+        if plan is not self._plan:
+            self._plan = plan
+            self._blocks = {block.slot: block for block in plan.blocks}
+        if isinstance(message, Upload):
+            return Payload(message, [self._values(slot) for slot in message.slots])
+        if isinstance(message, Pull):
+            return Payload(message, landing=self._landing)
+        if isinstance(message, Push):
+            return self._push(role, message, plan)
+        return Payload(message)
+
+    def settle(self) -> None:
+        """After a pull: what has landed is what the parameters are."""
+        if self._has_landed:
+            self._has_landed = False
+            for memory in self._memory:
+                memory.settle()
+
+    def _values(self, slot: int) -> ByteArray:
+        block = self._blocks[slot]
+        return self._memory[block.parameter].read(block)
+
+    def _landing(self, message: msgspec.Struct, sizes: Sequence[int]) -> list[ByteArray]:
+        assert isinstance(message, Pulled)
+        assert len(sizes) == len(message.slots)
+        self._has_landed = True
+        blocks = [self._blocks[slot] for slot in message.slots]
+        return [self._memory[block.parameter].place(block) for block in blocks]
+
+    def _push(self, server: str, push: Push, plan: PartPlan) -> Payload:
+        slots: list[int] = []
+        buffers: list[Buffer] = []
+        for block in plan.blocks:
+            gradient = self._load.dense.get(block.parameter)
+            if gradient is not None and plan.placement[block.slot] == server:
+                size = gradient.element_size()
+                array = byte_array(gradient)
+                slots.append(block.slot)
+                buffers.append(array[block.start * size : block.stop * size])
+        rows: list[RowSlots] = []
+        for loaded in self._load.rows:
+            for piece in loaded.route.pieces:
+                if piece.server == server:
+                    rows.append(piece.slots)
+                    buffers.append(loaded.route.ids[piece.start : piece.stop])
+                    buffers.append(loaded.gradient[piece.start : piece.stop].numpy())
+        message = msgspec.structs.replace(
+            push, hyper=hyper_of(self._groups), blocks=tuple(slots), rows=tuple(rows)
+        )
+        return Payload(message, buffers)
+
+    # ------------------------------------------------------------ gradients
+
+    def keep(self) -> None:
+        """Add the gradients of this step to those that wait for the next push."""
+        for index, gradient in self._gradients(only_fresh=False).items():
+            kept = self._kept.get(index)
+            if kept is None:
+                self._kept[index] = gradient.clone()
+            else:
+                kept.add_(gradient)
+        self._keep_rows()
+        self._spend()
+
+    def load(self, plan: PartPlan, *, with_step: bool, only_fresh: bool = False) -> None:
+        """Hold ready for a push what was kept, with the gradients of this step.
+
+        Args:
+            plan: of the part.
+            with_step: the push is for a batch whose gradients were not kept yet.
+            only_fresh: of those, only what a backward has touched since the last step.
+        """
+        dense = dict(self._kept)
+        if with_step:
+            for index, gradient in self._gradients(only_fresh=only_fresh).items():
+                kept = dense.get(index)
+                dense[index] = gradient if kept is None else kept + gradient
+            self._keep_rows()
+        rows = tuple(
+            merge(table, plan, recorded) for table, recorded in self._kept_rows.items()
+        )
+        if not all_finite([*dense.values(), *(row.gradient for row in rows)]):
+            self.refused += 1
+            dense, rows = {}, ()
+        self._load = _Load(dense, rows)
+
+    def clear(self) -> None:
+        """The step is over, whatever became of it: nothing waits any more."""
+        self._kept.clear()
+        self._kept_rows.clear()
+        self._load = _EMPTY
+        for table in self.tables:
+            table.take()
+        self._spend()
+
+    def zero_grad(self) -> None:
+        """Drop the parameters' own gradients: their batch is accounted for, or gone."""
+        for parameter in self._parameters:
+            parameter.grad = None
+
+    def zero_unspent(self) -> None:
+        """Drop gradients that no step has used: their batches are handed back."""
+        for index, parameter in enumerate(self._parameters):
+            if parameter.grad is not None and not self._is_spent(index, parameter.grad):
+                parameter.grad = None
+
+    def _gradients(self, *, only_fresh: bool) -> dict[int, torch.Tensor]:
+        return {
+            index: on_cpu(parameter.grad)
+            for index, parameter in enumerate(self._parameters)
+            if parameter.grad is not None
+            and not (only_fresh and self._is_spent(index, parameter.grad))
+        }
+
+    def _keep_rows(self) -> None:
+        for table in self.tables:
+            if recorded := table.take():
+                self._kept_rows.setdefault(table.spec.name, []).extend(recorded)
+
+    def _is_spent(self, index: int, gradient: torch.Tensor) -> bool:
+        spent = self._spent.get(index)
+        return (
+            spent is not None and spent[0]() is gradient and spent[1] == gradient._version
+        )
+
+    def _spend(self) -> None:
+        self._spent = {
+            index: (weakref.ref(parameter.grad), parameter.grad._version)
+            for index, parameter in enumerate(self._parameters)
+            if parameter.grad is not None
+        }

@@ -1,0 +1,64 @@
+"""Becoming a member, and finding a part its place: what precedes all work.
+
+Pure.
+"""
+
+from paceline.errors import Refused
+from paceline.messages import (
+    Joined,
+    JoinTrainer,
+    PartAnswer,
+    PartUploaded,
+    Refusal,
+    SharePart,
+    Upload,
+)
+from paceline.trainer.asking import FIRST_PAUSE_S, Act, Asking, Pause
+from paceline.trainer.parts import SharedPart
+
+
+def join_job(asking: Asking, trainer: str, pid: int, host: str) -> Act[Joined]:
+    """Ask to be let in until all servers of the job are there.
+
+    ``asking`` speaks as the new member from here on.
+
+    Raises:
+        Refused: the coordinator does not want this trainer.
+    """
+    while True:
+        reply = yield from asking.insist(
+            JoinTrainer(trainer=trainer, pid=pid, host=host, previous=asking.incarnation)
+        )
+        if isinstance(reply, Refusal):
+            raise Refused(reply.kind, reply.text)
+        assert isinstance(reply, Joined)
+        asking.incarnation, asking.timeline = reply.incarnation, reply.timeline
+        if reply.servers:
+            return reply
+        yield Pause(5 * FIRST_PAUSE_S, "servers are not there yet")
+
+
+def establish(asking: Asking, part: SharedPart, servers: tuple[str, ...]) -> Act[None]:
+    """Learn a part's plan; upload its values if this trainer is the first."""
+    reply = yield from asking.ask(SharePart(**asking.who(), spec=part.spec))
+    assert isinstance(reply, PartAnswer)
+    part.plan = reply.plan
+    if not reply.upload:
+        return
+    number = part.spec.part
+    dense = {block.slot for block in reply.plan.blocks}
+    yield from asking.ask_servers(
+        {
+            server: Upload(
+                **asking.who(),
+                part=number,
+                slots=tuple(
+                    slot
+                    for slot, place in sorted(reply.plan.placement.items())
+                    if place == server and slot in dense
+                ),
+            )
+            for server in servers
+        }
+    )
+    yield from asking.ask(PartUploaded(**asking.who(), part=number))

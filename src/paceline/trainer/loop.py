@@ -1,0 +1,84 @@
+"""The loop over a stage: leases in, batches out.
+
+Which records a batch has follows from the stage alone, so it is the same batch whoever
+computes it, and however often.
+
+Waits: for the coordinator, between batches. The thread of the user's loop calls.
+"""
+
+import logging
+from collections.abc import Iterator
+from typing import Any, final
+
+import numpy as np
+
+from paceline.data.order import Positions, records_at
+from paceline.data.source import Source
+from paceline.data.split import batch_positions, task_positions
+from paceline.errors import PacelineError
+from paceline.ids import TaskKey
+from paceline.messages import StageSpec
+from paceline.trainer.carrier import Carrier
+from paceline.trainer.protocol import Flush, Over
+
+_log = logging.getLogger("paceline.trainer")
+
+
+@final
+class TaskReader:
+    """Reads batches; the records of the current task are found once."""
+
+    def __init__(self, source: Source, spec: StageSpec) -> None:
+        """Read nothing yet."""
+        self._source, self._spec = source, spec
+        self._key: TaskKey | None = None
+        self._records: Positions = np.empty(0, np.int64)
+
+    def read(self, key: TaskKey, batch: int) -> Any:  # noqa: ANN401  (the user's data)
+        """One batch of a task, as the source makes it; its errors pass through."""
+        spec = self._spec
+        first, stop = task_positions(spec, key.task)
+        if key != self._key:
+            self._records = records_at(
+                np.arange(first, stop), spec.records, spec.seed, key.epoch, spec.shuffle
+            )
+            self._key = key
+        start, end = batch_positions(spec, key.task, batch)
+        return self._source.batch(self._records[start - first : end - first])
+
+
+def deliver(carrier: Carrier, source: Source, spec: StageSpec) -> Iterator[Any]:
+    """Batches for this trainer until the stage is over for all.
+
+    A loop that is left early pushes what was stepped and hands the rest back. A batch
+    that cannot be read gives its task up; the coordinator counts the failure.
+    """
+    protocol, reader = carrier.protocol, TaskReader(source, spec)
+    is_over = False
+    carrier.run(protocol.begin_stage(spec))
+    try:
+        while True:
+            found = carrier.run(protocol.next_batch())
+            if isinstance(found, Over):
+                is_over = True
+                return
+            if isinstance(found, Flush):
+                carrier.flush()
+                continue
+            try:
+                data = reader.read(found.key, found.batch)
+            except Exception as error:  # noqa: BLE001  (a user's data set may raise any)
+                _log.exception("task %s cannot be read", found.key)
+                carrier.fail_task(found, f"{type(error).__name__}: {error}")
+                continue
+            yield data
+    finally:
+        if not is_over:
+            _leave(carrier)
+
+
+def _leave(carrier: Carrier) -> None:
+    try:
+        carrier.leave_loop()
+    except PacelineError as error:  # the loop may be left because the job is gone
+        _log.warning("the loop was left without handing its leases back: %s", error)

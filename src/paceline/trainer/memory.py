@@ -1,0 +1,89 @@
+"""Tensors as bytes: what travels is memory, whatever its dtype.
+
+Pure; any thread may call.
+"""
+
+from collections.abc import Sequence
+from typing import final
+
+import torch
+
+from paceline.messages import Block
+from paceline.transport.frames import ByteArray
+
+
+def byte_array(tensor: torch.Tensor) -> ByteArray:
+    """The bytes of a contiguous CPU tensor: the same memory, flat."""
+    assert tensor.is_contiguous()
+    # Bytes, not elements: NumPy has no bfloat16.
+    flat = tensor.detach().view(-1)
+    array: ByteArray = flat.view(torch.uint8).numpy()
+    return array
+
+
+def on_cpu(tensor: torch.Tensor) -> torch.Tensor:
+    """The values on the CPU, dense and contiguous: the tensor itself where it is so."""
+    tensor = tensor.detach()
+    if tensor.layout != torch.strided:
+        tensor = tensor.to_dense()
+    return tensor.cpu().contiguous()
+
+
+@final
+class ParameterMemory:
+    """Where a parameter's values are read from and land.
+
+    A contiguous CPU parameter is its own memory; any other has a copy beside it, which
+    `settle` brings home.
+    """
+
+    def __init__(self, parameter: torch.nn.Parameter) -> None:
+        """Watch one parameter; the user may move it to another device at any time."""
+        self._parameter = parameter
+        self._where = 0
+        self._array: ByteArray | None = None
+        self._beside: torch.Tensor | None = None
+
+    def read(self, block: Block) -> ByteArray:
+        """The bytes of a block's values now."""
+        values = on_cpu(self._parameter)
+        return _cut(byte_array(values), block, values.element_size())
+
+    def place(self, block: Block) -> ByteArray:
+        """Where a block's values land; `settle` afterwards."""
+        parameter = self._parameter
+        size = parameter.element_size()
+        if parameter.device.type == "cpu" and parameter.is_contiguous():
+            if self._array is None or self._where != parameter.data_ptr():
+                self._array, self._where = byte_array(parameter), parameter.data_ptr()
+                self._beside = None
+        elif self._beside is None:
+            self._beside = on_cpu(parameter).clone()
+            self._array, self._where = byte_array(self._beside), 0
+        assert self._array is not None
+        return _cut(self._array, block, size)
+
+    def settle(self) -> None:
+        """Values have landed: autograd knows, and a copy beside is brought home."""
+        if self._beside is not None:
+            with torch.no_grad():
+                self._parameter.copy_(self._beside)
+        else:
+            torch.autograd.graph.increment_version(self._parameter)
+
+
+def _cut(array: ByteArray, block: Block, size: int) -> ByteArray:
+    return array[block.start * size : block.stop * size]
+
+
+def all_finite(tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether no element is infinite or NaN.
+
+    One pass that sums; only a sum that is not finite (it may also have overflowed) is
+    looked at element by element.
+    """
+    for tensor in tensors:
+        is_suspect = not bool(torch.isfinite(tensor.sum()))
+        if is_suspect and not bool(torch.isfinite(tensor).all()):
+            return False
+    return True

@@ -1,0 +1,102 @@
+"""The optimizer that `Session.share` returns: the user's, with its step on the servers.
+
+It has the parameter groups of the user's own optimizer, so that schedulers, clipping and
+`GradScaler` work on it as before; their values travel with every push.
+
+Waits: for servers and coordinator, in `step`. The thread of the user's loop calls.
+"""
+
+from collections.abc import Callable
+from typing import Any, final
+
+import torch
+
+from paceline.errors import UsageError
+
+Step = Callable[[], None]
+
+
+@final
+class SharedOptimizer(torch.optim.Optimizer):
+    """A `torch.optim` optimizer whose state and update live on the servers."""
+
+    def __init__(
+        self, optimizer: torch.optim.Optimizer | None, step: Step, drop_rows: Step
+    ) -> None:
+        """Wrap the user's optimizer; `Session.share` does this.
+
+        Args:
+            optimizer: the user's, or None for a model of embeddings only.
+            step: pushes everything that was shared.
+            drop_rows: forgets the gradients of rows.
+        """
+        self._is_shared = False
+        groups = [{"params": []}] if optimizer is None else optimizer.param_groups
+        super().__init__(groups, {} if optimizer is None else optimizer.defaults)
+        if optimizer is not None:
+            # The very same groups: a scheduler on the user's own object counts as well.
+            self.param_groups = optimizer.param_groups
+        self._wrapped, self._step, self._drop_rows = optimizer, step, drop_rows
+        self._is_shared = True
+
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]  # torch overloads it for closures
+        """Push the gradients since the last step, dense ones and rows, as one step.
+
+        The batches delivered since the last step count once all servers have acknowledged.
+        If a server or the coordinator is lost meanwhile, this waits for its successor; if
+        the job returns to its last cut, nothing is applied: a `StepWarning` says so, and
+        the loop goes on with what is leased next. Gradients that are not finite are not
+        applied: the batch counts, and a `StepWarning` says so.
+
+        Raises:
+            UsageError: a closure was given; outside of `Session.batches`; or no batch was
+                delivered since the last step.
+            JobFailed: the job as a whole cannot go on.
+        """
+        if closure is not None:
+            raise UsageError(
+                "step(closure): an optimizer that evaluates the model again cannot be "
+                "shared; call backward() yourself, then step()"
+            )
+        self._step()
+        if self._wrapped is not None:
+            # A scheduler made before sharing looks here for a step before its own.
+            vars(self._wrapped)["_opt_called"] = True
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """As torch's; gradients of rows that no step has used are dropped as well."""
+        super().zero_grad(set_to_none)
+        self._drop_rows()
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Refused once the model is shared: a part never changes.
+
+        Raises:
+            UsageError: always, after `Session.share`.
+        """
+        if self._is_shared:
+            raise UsageError(
+                "add_param_group: what is shared cannot grow; share the rest of the "
+                "model with an optimizer of its own"
+            )
+        super().add_param_group(param_group)
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over hyper-parameters; optimizer state lies in the job's checkpoints.
+
+        Raises:
+            UsageError: it carries optimizer state, or has other groups.
+        """
+        if state_dict["state"]:
+            raise UsageError(
+                "load_state_dict: the optimizer's state lives on the servers; resume the "
+                "job instead (paceline run --resume)"
+            )
+        saved = state_dict["param_groups"]
+        if len(saved) != len(self.param_groups):
+            raise UsageError(
+                f"load_state_dict: expected {len(self.param_groups)} parameter groups, "
+                f"got {len(saved)}"
+            )
+        for group, values in zip(self.param_groups, saved, strict=True):
+            group.update({k: v for k, v in values.items() if k != "params"})

@@ -1,0 +1,88 @@
+"""Everything that a session has shared: which part holds what.
+
+A table or parameter belongs to one part for good. A model shared later may hold tables
+that are shared already: its step moves their part too.
+
+Waits: for coordinator and servers, in `Sharing.share`. The thread of the user's loop calls.
+"""
+
+from typing import final
+
+import torch
+from torch import nn
+
+from paceline.config import Pace
+from paceline.errors import UsageError
+from paceline.messages import PartSpec, TableSpec
+from paceline.trainer.carrier import Carrier
+from paceline.trainer.describing import describe
+from paceline.trainer.embedding import Embedding
+from paceline.trainer.gradients import PartNumbers
+from paceline.trainer.tables import SharedTable
+
+
+@final
+class Sharing:
+    """The parts of one session."""
+
+    def __init__(self, carrier: Carrier) -> None:
+        """Nothing is shared yet."""
+        self._carrier = carrier
+        self._tables: dict[str, SharedTable] = {}  # {name: table}
+        self._parameters: set[nn.Parameter] = set()
+
+    def share(
+        self, model: nn.Module, optimizer: torch.optim.Optimizer | None, pace: Pace
+    ) -> tuple[int, ...]:
+        """Share what is new in a model as the next part, and bind its embeddings.
+
+        Returns:
+            The parts that a step of this model moves, ascending.
+
+        Raises:
+            UsageError: see `paceline.trainer.session.Session.share`; nothing is shared.
+        """
+        described = describe(model, optimizer)
+        for parameter, spec in zip(described.parameters, described.specs, strict=True):
+            if parameter in self._parameters:
+                raise UsageError(f"share: {spec.names[0]!r} is shared already")
+        modules = [module for module in model.modules() if isinstance(module, Embedding)]
+        if not described.specs and not modules:
+            raise UsageError(
+                "share: the model has neither trainable parameters nor embeddings"
+            )
+        new = self._new_tables(modules)
+        if described.specs or new:
+            part = len(self._carrier.numbers)
+            groups = [] if optimizer is None else optimizer.param_groups
+            numbers = PartNumbers(described.parameters, groups)
+            self._carrier.share(
+                PartSpec(part, described.specs, described.optimizer, new, pace), numbers
+            )
+            numbers.tables += [SharedTable(spec, part, self._carrier) for spec in new]
+            self._tables |= {table.spec.name: table for table in numbers.tables}
+            self._parameters.update(described.parameters)
+        for module in modules:
+            module.bind(self._tables[module.spec.name])
+        parts = {self._tables[module.spec.name].part for module in modules}
+        return tuple(sorted(parts | ({part} if described.specs else set())))
+
+    def drop_rows(self, parts: tuple[int, ...]) -> None:
+        """Forget the gradients of rows that no step has used."""
+        for part in parts:
+            for table in self._carrier.numbers[part].tables:
+                table.take()
+
+    def _new_tables(self, modules: list[Embedding]) -> tuple[TableSpec, ...]:
+        """Tables that are not shared yet, in the order of the model."""
+        new: dict[str, TableSpec] = {}
+        for module in modules:
+            spec = module.spec
+            known = self._tables.get(spec.name)
+            agreed = known.spec if known is not None else new.setdefault(spec.name, spec)
+            if agreed != spec:
+                raise UsageError(
+                    f"share: the embedding {spec.name!r} is {agreed} in one place and "
+                    f"{spec} in another; give one of them another name"
+                )
+        return tuple(new.values())

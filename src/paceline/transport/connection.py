@@ -1,0 +1,119 @@
+"""What a client holds: one connection, many requests at a time.
+
+Requests carry a number, replies name it: they may come in any order and much later. The
+thread that waits for a reply receives itself; while several wait, one of them receives and
+files what belongs to the others. So there is no thread of the connection's own, and a lone
+caller pays no hand-over.
+
+Waits: for the peer, always with a deadline. Any thread may call.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from types import TracebackType, UnionType
+from typing import NamedTuple, Self
+
+import msgspec
+
+from paceline.timing import Clock, Deadline
+from paceline.transport.frames import Buffer, ByteArray, WritableBuffer
+from paceline.transport.handshake import Welcome
+
+SEND_TIMEOUT_S = 10.0
+
+MessageType = type[msgspec.Struct] | UnionType
+
+Landing = Callable[[msgspec.Struct, Sequence[int]], Sequence[WritableBuffer]]
+"""Says where a reply's buffers go: (message, bytes of each buffer) -> writable memory of
+exactly these sizes. Called only for replies with buffers, by whichever thread receives,
+with the connection locked: it must be quick and must not use the connection. What it
+raises is raised to the one who waits for the reply."""
+
+
+class Answer(NamedTuple):
+    """A reply: its message, and its buffers as flat bytes."""
+
+    message: msgspec.Struct
+    buffers: list[ByteArray]
+
+
+class Connection(ABC):
+    """A link to another role, as its client sees it.
+
+    Attributes:
+        address: what it is connected to.
+        welcome: who answered there.
+    """
+
+    def __init__(self, address: str, welcome: Welcome, clock: Clock) -> None:
+        """Name the other end."""
+        self.address = address
+        self.welcome = welcome
+        self._clock = clock
+
+    @abstractmethod
+    def submit(
+        self,
+        message: msgspec.Struct,
+        buffers: Sequence[Buffer] = (),
+        *,
+        landing: Landing | None = None,
+        timeout_s: float = SEND_TIMEOUT_S,
+    ) -> int:
+        """Send a request and return its number; the buffers are the caller's again.
+
+        Every number must be given to `wait_reply` once.
+
+        Args:
+            message: the request.
+            buffers: C-contiguous memory of any dtype, sent as bytes without a copy.
+            landing: where the buffers of the reply go; without one, fresh memory.
+            timeout_s: how long sending may take.
+
+        Raises:
+            FrameRefused: it cannot travel; nothing was sent and the connection goes on.
+            DeadlineExceeded: the peer did not take it; a half-sent request closes the
+                connection.
+            PeerLost: the peer is gone; whether it got the request is unknown.
+        """
+
+    @abstractmethod
+    def wait_reply(self, request_id: int, timeout_s: float) -> Answer:
+        """Wait for the reply to a submitted request.
+
+        Raises:
+            DeadlineExceeded: no reply in time. The request is forgotten, a late reply
+                dropped, and the memory of its landing is not written any more.
+            PeerLost: the peer is gone; everyone who waits gets it.
+            FrameRefused: the peer sent what is no reply; the connection is closed.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Hang up; whoever waits gets `PeerLost`. May be repeated."""
+
+    def call(
+        self,
+        message: msgspec.Struct,
+        buffers: Sequence[Buffer] = (),
+        *,
+        timeout_s: float,
+        landing: Landing | None = None,
+    ) -> Answer:
+        """`submit` and `wait_reply` within one time-out; raises what they raise."""
+        deadline = Deadline(self._clock, timeout_s)
+        request_id = self.submit(message, buffers, landing=landing, timeout_s=timeout_s)
+        return self.wait_reply(request_id, deadline.remaining_s())
+
+    def __enter__(self) -> Self:
+        """The connection itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close."""
+        self.close()

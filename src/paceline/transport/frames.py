@@ -1,0 +1,216 @@
+"""One frame on the wire, as bytes.
+
+::
+
+    preamble, 32 bytes, little endian                                 header   payload
+    magic | version | kind | header length | payload length | id | xxh32
+    4s      u16       u16    u32             u64              u64   u32
+
+    header  = msgpack [[bytes of buffer 0, bytes of buffer 1, ...], message]
+    payload = the raw bytes of the buffers, one behind the other
+
+The checksum covers the 28 bytes before it, so that a stream that has lost its step is
+noticed before a length is believed. Every length is compared with `Limits` before any
+memory is taken for it.
+
+Pure. Any thread may call.
+"""
+
+import enum
+import struct
+from collections.abc import Sequence
+from typing import Annotated, NamedTuple
+
+import msgspec
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from paceline.errors import FrameRefused
+
+MAGIC = b"PACE"
+PROTOCOL_VERSION = 1
+PREAMBLE_BYTES = 32
+MAX_BUFFERS = 1 << 16
+
+Buffer = bytes | bytearray | memoryview | NDArray[np.generic]
+WritableBuffer = bytearray | memoryview | NDArray[np.generic]
+ByteArray = NDArray[np.uint8]  # one received buffer: 1-D, contiguous, writable
+
+_FIELDS = struct.Struct("<4sHHIQQ")
+_CHECKSUM = struct.Struct("<I")
+
+
+class Kind(enum.IntEnum):
+    """What a frame is."""
+
+    HELLO = 1
+    REQUEST = 2
+    REPLY = 3
+    ERROR = 4  # the last frame before the other end closes: why
+
+
+class Limits(NamedTuple):
+    """What one end of a link accepts and sends.
+
+    Args:
+        header_bytes: longest header (buffer sizes and message).
+        frame_bytes: header and payload together.
+        num_buffers: most buffers in one frame.
+    """
+
+    header_bytes: int = 64 << 10
+    frame_bytes: int = 1 << 30
+    num_buffers: int = 4096
+
+
+DATA_LIMITS = Limits()
+CONTROL_LIMITS = Limits(header_bytes=16 << 20, frame_bytes=16 << 20, num_buffers=0)
+HANDSHAKE_LIMITS = Limits(header_bytes=64 << 10, frame_bytes=64 << 10, num_buffers=0)
+
+
+class Preamble(NamedTuple):
+    """The fixed-size start of a frame."""
+
+    kind: Kind
+    request_id: int
+    header_bytes: int
+    payload_bytes: int
+
+
+class Header(msgspec.Struct, array_like=True, frozen=True):
+    """Sizes of the buffers in bytes, and the message, not yet decoded."""
+
+    sizes: Annotated[
+        tuple[Annotated[int, msgspec.Meta(ge=0)], ...],
+        msgspec.Meta(max_length=MAX_BUFFERS),  # looked at before the tuple is made
+    ]
+    message: msgspec.Raw
+
+
+_encoder = msgspec.msgpack.Encoder()
+_header_decoder = msgspec.msgpack.Decoder(Header)
+
+
+def byte_view(buffer: Buffer) -> memoryview:
+    """The flat bytes of a C-contiguous buffer, without a copy.
+
+    Raises:
+        FrameRefused: the buffer is not contiguous.
+    """
+    view = buffer.data if isinstance(buffer, np.ndarray) else memoryview(buffer)
+    if view.nbytes == 0:
+        return memoryview(bytearray())
+    if not view.c_contiguous:
+        raise FrameRefused(
+            f"a buffer of shape {view.shape} has strides {view.strides}: only C-contiguous "
+            "memory travels; make it contiguous first"
+        )
+    return view if view.ndim == 1 and view.format == "B" else view.cast("B")
+
+
+def byte_array(buffer: WritableBuffer) -> ByteArray:
+    """The same memory as a flat array of bytes, without a copy."""
+    view = byte_view(buffer)
+    return np.frombuffer(view, np.uint8) if view.nbytes else np.empty(0, np.uint8)
+
+
+def encode_frame(
+    kind: Kind,
+    request_id: int,
+    message: msgspec.Struct,
+    buffers: Sequence[Buffer] = (),
+    limits: Limits = DATA_LIMITS,
+) -> list[memoryview]:
+    """The pieces of a frame: preamble with header, then the buffers that are not empty.
+
+    The buffers are not copied: the pieces are views of the caller's memory.
+
+    Raises:
+        FrameRefused: the message cannot travel, or the frame is over a limit. Nothing has
+            been sent; the connection goes on.
+    """
+    views = [byte_view(buffer) for buffer in buffers]
+    sizes = tuple(view.nbytes for view in views)
+    try:
+        header = _encoder.encode(Header(sizes, msgspec.Raw(_encoder.encode(message))))
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise FrameRefused(f"{type(message).__name__} cannot travel: {error}") from error
+    preamble = Preamble(kind, request_id, len(header), sum(sizes))
+    _check_limits(preamble, limits, f"{type(message).__name__} is not sent")
+    _check_count(len(sizes), limits)
+    fields = _FIELDS.pack(
+        MAGIC, PROTOCOL_VERSION, kind, len(header), preamble.payload_bytes, request_id
+    )
+    start = fields + _CHECKSUM.pack(xxhash.xxh32_intdigest(fields)) + header
+    return [memoryview(start), *(view for view in views if view.nbytes)]
+
+
+def parse_preamble(data: bytes | bytearray | memoryview, limits: Limits) -> Preamble:
+    """Read the first `PREAMBLE_BYTES` of a frame.
+
+    Raises:
+        FrameRefused: not a frame of this version, damaged, or over a limit.
+    """
+    fields = data[: _FIELDS.size]
+    magic, version, kind, header_bytes, payload_bytes, request_id = _FIELDS.unpack(fields)
+    if magic != MAGIC:
+        raise FrameRefused(f"expected a frame beginning with {MAGIC!r}, got {magic!r}")
+    if version != PROTOCOL_VERSION:
+        raise FrameRefused(
+            f"expected frames of version {PROTOCOL_VERSION}, got version {version}: run "
+            "the same paceline on both ends"
+        )
+    # xxh32 is a bijection of each aligned group of four bytes while the others stand
+    # still, so one changed byte is always noticed, not only almost always.
+    (checksum,) = _CHECKSUM.unpack(data[_FIELDS.size : PREAMBLE_BYTES])
+    if checksum != xxhash.xxh32_intdigest(fields):
+        raise FrameRefused("the checksum of a frame's preamble does not match: damaged")
+    if kind not in Kind.__members__.values():
+        raise FrameRefused(f"a frame has the unknown kind {kind}")
+    preamble = Preamble(Kind(kind), request_id, header_bytes, payload_bytes)
+    _check_limits(preamble, limits, "a frame is not received")
+    return preamble
+
+
+def parse_header(
+    data: bytes | bytearray | memoryview, preamble: Preamble, limits: Limits
+) -> Header:
+    """Read the header of a frame; the message in it is a view of ``data``.
+
+    Raises:
+        FrameRefused: not a header, too many buffers, or sizes that do not add up to the
+            payload.
+    """
+    try:
+        header = _header_decoder.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise FrameRefused(f"the header of a frame cannot be read: {error}") from error
+    _check_count(len(header.sizes), limits)
+    if sum(header.sizes) != preamble.payload_bytes:
+        raise FrameRefused(
+            f"the buffers of a frame have {sum(header.sizes)} bytes, its payload has "
+            f"{preamble.payload_bytes}"
+        )
+    return header
+
+
+def _check_limits(preamble: Preamble, limits: Limits, what: str) -> None:
+    frame_bytes = preamble.header_bytes + preamble.payload_bytes
+    if preamble.header_bytes > limits.header_bytes:
+        raise FrameRefused(
+            f"{what}: its header has {preamble.header_bytes} bytes, the limit of the link "
+            f"is {limits.header_bytes}"
+        )
+    if frame_bytes > limits.frame_bytes:
+        raise FrameRefused(
+            f"{what}: it has {frame_bytes} bytes, the limit of the link is "
+            f"{limits.frame_bytes}"
+        )
+
+
+def _check_count(count: int, limits: Limits) -> None:
+    if count > limits.num_buffers:
+        raise FrameRefused(
+            f"a frame has {count} buffers, the limit of the link is {limits.num_buffers}"
+        )

@@ -1,0 +1,358 @@
+"""The same corridor without sockets: for embedded jobs and tests.
+
+::
+
+    submit -> encode -> decode -> service.received, in the caller's thread
+    reply  -> encode -> decode -> landing, in the replier's thread -> wakes the waiter
+
+Messages and buffers take the same way through the same frames as on a socket, so what
+cannot travel there fails here; buffers are copied once, as the receiver owns them.
+
+Waits: for replies, with a deadline; in `submit`, while another thread's request on the same
+connection is with the service. Any thread may call.
+"""
+
+import collections
+import logging
+import threading
+from collections.abc import Sequence
+from typing import final
+
+import msgspec
+
+from paceline.errors import (
+    DeadlineExceeded,
+    FrameRefused,
+    HandshakeRefused,
+    PeerLost,
+    UsageError,
+)
+from paceline.timing import Clock, Deadline
+from paceline.transport.address import parse_inprocess_address
+from paceline.transport.connection import (
+    SEND_TIMEOUT_S,
+    Answer,
+    Connection,
+    Landing,
+    MessageType,
+)
+from paceline.transport.frames import (
+    DATA_LIMITS,
+    HANDSHAKE_LIMITS,
+    Buffer,
+    Header,
+    Kind,
+    Limits,
+    Preamble,
+    encode_frame,
+)
+from paceline.transport.handshake import Hello, HelloCheck, Welcome, check_welcome
+from paceline.transport.listener import Listener, RequestType
+from paceline.transport.receiving import Placed, transfer
+from paceline.transport.requests import OpenRequests, allocate, decode_message
+from paceline.transport.service import Peer, Service
+
+logger = logging.getLogger("paceline.transport")
+
+_LEAVE_TIMEOUT_S = 5.0
+
+_HELLO_DECODER: msgspec.msgpack.Decoder[msgspec.Struct] = msgspec.msgpack.Decoder(Hello)
+
+_registry_lock = threading.Lock()
+_registry: dict[str, "InProcessListener"] = {}  # {name: listener}, by _registry_lock
+
+
+@final
+class _Desk:
+    """The listener's end of a connection: one request at a time to the service."""
+
+    def __init__(
+        self,
+        listener: "InProcessListener",
+        peer: Peer,
+        decoder: msgspec.msgpack.Decoder[msgspec.Struct],
+    ) -> None:
+        self.limits = listener.limits
+        self._listener = listener
+        self._peer = peer
+        self._decoder = decoder
+        # Guards `_is_open`, and lets one request at a time through to the service.
+        self._lock = threading.Lock()
+        self._is_open = True
+
+    def deliver(
+        self, connection: "InProcessConnection", pieces: list[memoryview], timeout_s: float
+    ) -> None:
+        """Hand a request over; what it breaks closes the connection, as over a socket."""
+        if not self._lock.acquire(timeout=timeout_s):
+            raise DeadlineExceeded(f"{connection.address}: the peer takes no request")
+        loss, reason = "", ""
+        try:
+            if not self._is_open:
+                return
+            frame = transfer(pieces, self.limits, self._place)
+            assert frame.message is not None
+            reply = _InProcessReply(connection, frame.request_id)
+            self._listener.service.received(self._peer, frame.message, frame.buffers, reply)
+        except FrameRefused as error:
+            loss, reason = "malformed", str(error)
+            logger.warning("%s: closing %s: %s", connection.address, self._peer, error)
+        except Exception as error:  # a bad request must not stop the service for others
+            loss, reason = "failed", f"the service failed: {error!r}"
+            logger.exception("%s: the service failed on %s", connection.address, self._peer)
+        finally:
+            self._lock.release()
+        if reason:
+            connection.lose(
+                PeerLost(f"{connection.address}: the other end closed: {reason}")
+            )
+            self.leave(connection, loss)
+
+    def leave(self, connection: "InProcessConnection", loss: str) -> None:
+        """Part from the service, once, after its last request."""
+        if not self._lock.acquire(timeout=_LEAVE_TIMEOUT_S):
+            raise DeadlineExceeded(
+                f"{connection.address}: the service is still busy with a request after "
+                f"{_LEAVE_TIMEOUT_S:.3g} s"
+            )
+        was_open, self._is_open = self._is_open, False
+        self._lock.release()
+        if not was_open:
+            return
+        self._listener.part(connection, loss)
+        try:
+            self._listener.service.disconnected(self._peer)
+        except Exception:
+            logger.exception("%s: the service failed to part", connection.address)
+
+    def _place(self, preamble: Preamble, header: Header) -> Placed:
+        del preamble
+        return decode_message(self._decoder, header), allocate(header.sizes)
+
+
+@final
+class InProcessListener(Listener):
+    """Listens at a name of this process; has no thread of its own."""
+
+    def __init__(
+        self,
+        address: str,
+        service: Service,
+        *,
+        hello_check: HelloCheck,
+        request_type: RequestType,
+        limits: Limits = DATA_LIMITS,
+    ) -> None:
+        """Take the name.
+
+        Raises:
+            UsageError: somebody in this process listens there.
+        """
+        super().__init__(address)
+        self.service = service
+        self.limits = limits
+        self._hello_check = hello_check
+        self._request_type = request_type
+        self._name = parse_inprocess_address(address).name
+        # Guards the four fields below.
+        self._lock = threading.Lock()
+        self._connections: set[InProcessConnection] = set()
+        self._counts: collections.Counter[str] = collections.Counter()
+        self._last_connection = 0
+        self._is_closing = False
+        with _registry_lock:
+            if self._name in _registry:
+                raise UsageError(f"{address}: somebody listens there already")
+            _registry[self._name] = self
+
+    def counters(self) -> dict[str, int]:
+        """See `Listener.counters`."""
+        with self._lock:
+            return dict(self._counts)
+
+    def close(self, timeout_s: float = 5.0) -> None:
+        """See `Listener.close`; the service's calls are made in the closing thread."""
+        del timeout_s
+        with _registry_lock:
+            if _registry.get(self._name) is self:
+                del _registry[self._name]
+        with self._lock:
+            self._is_closing = True
+            connections = list(self._connections)
+        for connection in connections:
+            connection.lose(PeerLost(f"{self.address}: the other end closed"))
+            connection.close()
+
+    def greet(self, hello_frame: list[memoryview]) -> tuple[Welcome, _Desk]:
+        """Check a hello, as it came.
+
+        Raises:
+            HandshakeRefused: with the reason.
+        """
+        frame = transfer(hello_frame, HANDSHAKE_LIMITS, _place_hello)
+        assert isinstance(frame.message, Hello)
+        hello = frame.message
+        with self._lock:
+            self._counts["accepted"] += 1
+            self._last_connection += 1
+            number = self._last_connection
+        try:
+            welcome = self._hello_check(hello)
+        except HandshakeRefused as error:
+            logger.warning("%s: turned away: %s", self.address, error)
+            with self._lock:
+                self._counts["refused"] += 1
+            raise HandshakeRefused(f"{self.address}: {error}") from error
+        decoder: msgspec.msgpack.Decoder[msgspec.Struct] = msgspec.msgpack.Decoder(
+            self._request_type(hello.role)
+        )
+        return welcome, _Desk(
+            self, Peer(hello.role, hello.run, hello.incarnation, number), decoder
+        )
+
+    def admit(self, connection: "InProcessConnection") -> None:
+        """Keep a connection until it parts.
+
+        Raises:
+            PeerLost: the listener has closed.
+        """
+        with self._lock:
+            if self._is_closing:
+                raise PeerLost(f"{self.address}: the other end closed")
+            self._connections.add(connection)
+
+    def part(self, connection: "InProcessConnection", loss: str) -> None:
+        """Forget a connection."""
+        with self._lock:
+            self._connections.discard(connection)
+            self._counts[loss] += 1
+
+
+def connect_inprocess(
+    address: str,
+    hello: Hello,
+    reply_type: MessageType,
+    limits: Limits,
+    clock: Clock,
+    timeout_s: float,
+) -> "InProcessConnection":
+    """Connect to an `InProcessListener`; arguments and errors as of `connect_unix`."""
+    del timeout_s  # nothing to wait for
+    name = parse_inprocess_address(address).name
+    with _registry_lock:
+        listener = _registry.get(name)
+    if listener is None:
+        raise PeerLost(f"{address}: nobody listens there in this process")
+    welcome, desk = listener.greet(encode_frame(Kind.HELLO, 0, hello, (), HANDSHAKE_LIMITS))
+    check_welcome(hello, welcome)
+    connection = InProcessConnection(address, welcome, desk, reply_type, limits, clock)
+    listener.admit(connection)
+    return connection
+
+
+@final
+class InProcessConnection(Connection):
+    """A connection inside this process; made by `connect_inprocess`."""
+
+    def __init__(
+        self,
+        address: str,
+        welcome: Welcome,
+        desk: _Desk,
+        reply_type: MessageType,
+        limits: Limits,
+        clock: Clock,
+    ) -> None:
+        """Take over after the handshake."""
+        super().__init__(address, welcome, clock)
+        self._desk = desk
+        self._limits = limits
+        self._requests = OpenRequests(reply_type)
+
+    def submit(
+        self,
+        message: msgspec.Struct,
+        buffers: Sequence[Buffer] = (),
+        *,
+        landing: Landing | None = None,
+        timeout_s: float = SEND_TIMEOUT_S,
+    ) -> int:
+        """See `Connection.submit`."""
+        with self._requests.changed:
+            request_id = self._requests.open(message, landing)
+        try:
+            pieces = encode_frame(Kind.REQUEST, request_id, message, buffers, self._limits)
+            self._desk.deliver(self, pieces, timeout_s)
+        except BaseException:
+            with self._requests.changed:
+                self._requests.forget(request_id)
+            raise
+        return request_id
+
+    def wait_reply(self, request_id: int, timeout_s: float) -> Answer:
+        """See `Connection.wait_reply`."""
+        deadline = Deadline(self._clock, timeout_s)
+        with self._requests.changed:
+            while True:
+                answer = self._requests.take(request_id)
+                if answer is not None:
+                    return answer
+                if deadline.is_over():
+                    name = self._requests.forget(request_id)
+                    raise DeadlineExceeded(
+                        f"{self.address}: no reply to {name} within {timeout_s:.3g} s"
+                    )
+                self._requests.changed.wait(deadline.remaining_s())
+
+    def close(self) -> None:
+        """See `Connection.close`."""
+        self.lose(PeerLost(f"{self.address}: the connection was closed on this side"))
+        self._desk.leave(self, "gone")
+
+    def lose(self, loss: PeerLost | FrameRefused) -> None:
+        """Wake everyone who waits; the first reason stays."""
+        with self._requests.changed:
+            self._requests.lose(loss)
+
+    def file(
+        self, request_id: int, message: msgspec.Struct, buffers: Sequence[Buffer]
+    ) -> None:
+        """Bring a reply home; whatever the memory of its landing, it is written here.
+
+        Raises:
+            FrameRefused: the reply cannot travel.
+        """
+        pieces = encode_frame(Kind.REPLY, request_id, message, buffers, self._desk.limits)
+        with self._requests.changed:
+            if self._requests.is_lost:
+                return
+            try:
+                frame = transfer(pieces, self._limits, self._place)
+            except FrameRefused as error:
+                self._requests.lose(FrameRefused(f"{self.address}: {error}"))
+                return
+            self._requests.file(frame.request_id, frame.message, frame.buffers)
+
+    def _place(self, preamble: Preamble, header: Header) -> Placed:
+        return self._requests.place(preamble.request_id, header)
+
+
+@final
+class _InProcessReply:
+    """The way back of one request."""
+
+    def __init__(self, connection: InProcessConnection, request_id: int) -> None:
+        self._connection = connection
+        self._request_id = request_id
+        self._is_given = False
+
+    def __call__(self, message: msgspec.Struct, buffers: Sequence[Buffer] = ()) -> None:
+        """See `Reply`."""
+        assert not self._is_given, f"request {self._request_id} is answered twice"
+        self._connection.file(self._request_id, message, buffers)
+        self._is_given = True
+
+
+def _place_hello(preamble: Preamble, header: Header) -> Placed:
+    del preamble
+    return decode_message(_HELLO_DECODER, header), []

@@ -1,0 +1,174 @@
+"""The listener's end of one connection.
+
+Two kinds of threads meet here. One thread of the listener *attends* the link at a time: it
+reads, calls the service, and in the end arms the link again or drops it. Any thread may
+reply meanwhile. Only the attending thread closes the socket; everybody else who finds the
+link lost shuts it down, which brings an attending thread about.
+
+Waits: only as `Outbox.send` says. Any thread may call what does not say otherwise.
+"""
+
+import contextlib
+import select
+import socket
+import threading
+from collections.abc import Sequence
+from typing import final
+
+import msgspec
+
+from paceline.errors import TransportError
+from paceline.timing import Deadline
+from paceline.transport.frames import (
+    HANDSHAKE_LIMITS,
+    Buffer,
+    Header,
+    Kind,
+    Limits,
+    Preamble,
+    encode_frame,
+)
+from paceline.transport.handshake import Farewell, Hello
+from paceline.transport.receiving import Frame, FrameReader, Placed
+from paceline.transport.requests import allocate, decode_message
+from paceline.transport.sending import Outbox
+from paceline.transport.service import Peer
+
+_REASON_CHARACTERS = 2000
+
+_HELLO_DECODER: msgspec.msgpack.Decoder[msgspec.Struct] = msgspec.msgpack.Decoder(Hello)
+
+
+@final
+class Link:
+    """A socket with its partial frames, its unsent replies, and who is at the other end."""
+
+    def __init__(
+        self, sock: socket.socket, epoll: select.epoll, outbox: Outbox, greeting: Deadline
+    ) -> None:
+        """Take over an accepted, non-blocking socket that must say hello in time."""
+        self.fd = sock.fileno()
+        self.greeting = greeting
+        self.peer: Peer | None = None  # by the attending thread; None before the hello
+        self.limits = HANDSHAKE_LIMITS
+        self._socket = sock
+        self._epoll = epoll
+        self._outbox = outbox
+        self._decoder = _HELLO_DECODER
+        self._reader = FrameReader(HANDSHAKE_LIMITS, self._place)  # by the attending thread
+        # Guards the three fields below, and arming: a socket is armed only while nobody
+        # attends it and before it is closed.
+        self._lock = threading.Lock()
+        self._is_attended = False
+        self._is_dropped = False
+        self.loss: str | None = None  # set once: a counter of `UnixListener`
+
+    def begin(self) -> bool:
+        """Attend the link; false if somebody does already (who will arm it again)."""
+        with self._lock:
+            if self._is_attended or self._is_dropped:
+                return False
+            self._is_attended = True
+            return True
+
+    def end(self) -> bool:
+        """Stop attending and arm the link; false if it is lost and must be dropped."""
+        with self._lock:
+            if self.loss is not None:
+                return False
+            self._is_attended = False
+            self._arm()
+            return True
+
+    def greeted(
+        self, peer: Peer, decoder: msgspec.msgpack.Decoder[msgspec.Struct], limits: Limits
+    ) -> None:
+        """The other end has introduced itself; from now on it sends requests."""
+        self._decoder = decoder
+        self.limits = limits
+        self._reader = FrameReader(limits, self._place)
+        self.peer = peer
+
+    def receive(self) -> Frame | None:
+        """Read what is there, up to one frame; by the attending thread.
+
+        Raises:
+            TransportError: as `FrameReader.receive`.
+        """
+        return self._reader.receive(self._socket)
+
+    def send(self, pieces: Sequence[memoryview]) -> None:
+        """Send a frame; a link that fails at it is lost, and the sender is not told."""
+        try:
+            if not self._outbox.send(pieces):
+                self.lose("slow")
+        except TransportError:
+            self.lose("gone")
+        self._arm_if_idle()
+
+    def flush(self) -> None:
+        """Send what is queued; by the attending thread."""
+        try:
+            self._outbox.flush()
+        except TransportError:
+            self.lose("gone")
+
+    def say_farewell(self, reason: str, loss: str) -> None:
+        """Tell the other end why, as far as it listens, and lose the link."""
+        self.send(
+            encode_frame(
+                Kind.ERROR, 0, Farewell(reason[:_REASON_CHARACTERS]), (), HANDSHAKE_LIMITS
+            )
+        )
+        self.lose(loss)
+
+    def lose(self, loss: str) -> None:
+        """Nothing is sent or received any more; an attending thread will drop the link."""
+        with self._lock:
+            if self.loss is None:
+                self.loss = loss
+            if not self._is_dropped:
+                with contextlib.suppress(OSError):  # the other end may have been quicker
+                    self._socket.shutdown(socket.SHUT_RDWR)
+
+    def drop(self) -> None:
+        """Close the socket; by the attending thread, or when no thread is left."""
+        with self._lock:
+            self._is_dropped = True
+            self._epoll.unregister(self.fd)
+            self._outbox.close()
+
+    def _arm_if_idle(self) -> None:
+        """Have the rest of the outbox attended to, unless somebody is about to arm."""
+        with self._lock:
+            if not self._outbox.is_empty and not self._is_attended and not self._is_dropped:
+                self._arm()
+
+    def _arm(self) -> None:
+        event = select.EPOLLIN | select.EPOLLONESHOT
+        if not self._outbox.is_empty:
+            event |= select.EPOLLOUT
+        self._epoll.modify(self.fd, event)
+
+    def _place(self, preamble: Preamble, header: Header) -> Placed:
+        del preamble
+        return decode_message(self._decoder, header), allocate(header.sizes)
+
+
+@final
+class LinkReply:
+    """The way back of one request over a link."""
+
+    def __init__(self, link: Link, request_id: int) -> None:
+        """Not answered yet."""
+        self._link = link
+        self._request_id = request_id
+        self._is_given = False
+
+    def __call__(self, message: msgspec.Struct, buffers: Sequence[Buffer] = ()) -> None:
+        """See `Reply`."""
+        assert not self._is_given, f"request {self._request_id} is answered twice"
+        link = self._link
+        pieces = encode_frame(Kind.REPLY, self._request_id, message, buffers, link.limits)
+        self._is_given = True
+        link.send(pieces)

@@ -1,0 +1,82 @@
+"""A place where a service can be reached, and what it may spend.
+
+Made by `paceline.transport.opening.listen`; the transports are `unix_listener` and
+`inprocess`.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from paceline.transport.connection import MessageType
+
+RequestType = Callable[[str], MessageType]
+"""Which messages a role may send: role id -> message, or union of messages."""
+
+
+class Bounds(NamedTuple):
+    """What a listener spends.
+
+    Args:
+        num_threads: threads that read and call the service.
+        num_connections: more are turned away.
+        credit_bytes: unsent replies of one connection, not counting the first; a peer that
+            leaves more unread is closed.
+        handshake_s: time to say hello.
+        patience_s: how long a reply waits for a peer that reads along before the rest of
+            it is copied and queued.
+    """
+
+    num_threads: int = 4
+    num_connections: int = 4096
+    credit_bytes: int = 64 << 20
+    handshake_s: float = 5.0
+    patience_s: float = 0.02
+
+
+DEFAULT_BOUNDS = Bounds()
+
+
+class Listener(ABC):
+    """A place where a service can be reached.
+
+    Attributes:
+        address: where.
+    """
+
+    def __init__(self, address: str) -> None:
+        """Listening begins with construction."""
+        self.address = address
+
+    @abstractmethod
+    def counters(self) -> dict[str, int]:
+        """How connections went so far: {what: count}.
+
+        ``accepted``; turned away: ``refused`` (hello), ``crowded``, ``stranger`` (another
+        user), ``mute`` (no hello in time); ended: ``gone``, ``slow`` (does not read),
+        ``malformed``, ``failed`` (the service raised).
+        """
+
+    @abstractmethod
+    def close(self, timeout_s: float = 5.0) -> None:
+        """Stop: the address is free, connections are closed, `disconnected` was called.
+
+        Replies not yet taken by the kernel are lost. May be repeated.
+
+        Raises:
+            DeadlineExceeded: the service is still busy in one of the threads.
+        """
+
+    def __enter__(self) -> Self:
+        """The listener itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close."""
+        self.close()

@@ -1,0 +1,167 @@
+"""Frames out of a non-blocking socket, piece by piece.
+
+A frame may come in a thousand pieces, read by a thousand calls from different threads: what
+has come so far is kept here. The payload goes straight into the memory that `Place` names;
+no byte of it is copied in this process.
+
+Waits for nothing but in `wait_readable`. One thread at a time; the caller sees to that.
+"""
+
+import itertools
+import math
+import select
+import socket
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, final
+
+import msgspec
+import numpy as np
+
+from paceline.errors import PeerLost
+from paceline.transport.frames import (
+    PREAMBLE_BYTES,
+    ByteArray,
+    Header,
+    Kind,
+    Limits,
+    Preamble,
+    parse_header,
+    parse_preamble,
+)
+
+MAX_PIECES = 1024  # IOV_MAX: the most that one scatter or gather call takes
+
+Placed = tuple[msgspec.Struct | None, list[ByteArray]]
+
+Place = Callable[[Preamble, Header], Placed]
+"""Decodes the message of a frame and says where its payload goes; None as message: nobody
+wants it."""
+
+
+class Frame(NamedTuple):
+    """A frame that has come in whole."""
+
+    kind: Kind
+    request_id: int
+    message: msgspec.Struct | None
+    buffers: list[ByteArray]
+
+
+@final
+class FrameReader:
+    """The receiving state of one connection."""
+
+    def __init__(self, limits: Limits, place: Place) -> None:
+        """Begin between two frames."""
+        self._limits = limits
+        self._place = place
+        self._preamble_data = bytearray(PREAMBLE_BYTES)
+        self._missing: deque[memoryview] = deque()  # never an empty view
+        self._begin()
+
+    def receive(self, source: socket.socket) -> Frame | None:
+        """Read until a frame is whole, or until nothing more is there (None).
+
+        Raises:
+            PeerLost: the stream has ended.
+            FrameRefused: a frame broke the format or a limit; read no further.
+        """
+        while self._fill(source):
+            frame = self._next_part()
+            if frame is not None:
+                return frame
+        return None
+
+    def give_up(self, request_id: int) -> None:
+        """From now on write no byte into the memory of this request's landing."""
+        if self._frame is not None and self._frame.request_id == request_id:
+            rest = sum(view.nbytes for view in self._missing)
+            self._missing = deque([np.empty(rest, np.uint8).data])
+
+    def _begin(self) -> None:
+        self._preamble: Preamble | None = None
+        self._header_data = bytearray()
+        self._frame: Frame | None = None
+        self._missing.append(memoryview(self._preamble_data))
+
+    def _fill(self, source: socket.socket) -> bool:
+        """Receive into what is missing; whether nothing is missing any more."""
+        while self._missing:
+            try:
+                pieces = list(itertools.islice(self._missing, MAX_PIECES))
+                count = source.recvmsg_into(pieces)[0]
+            except BlockingIOError:
+                return False
+            except OSError as error:
+                raise PeerLost(f"receiving failed: {error}") from error
+            if count == 0:
+                raise PeerLost("the other end has closed the connection")
+            drop_front(self._missing, count)
+        return True
+
+    def _next_part(self) -> Frame | None:
+        """Look at the part that is whole and expect the next; the frame after the last."""
+        if self._preamble is None:
+            self._preamble = parse_preamble(self._preamble_data, self._limits)
+            self._header_data = bytearray(self._preamble.header_bytes)
+            self._expect([memoryview(self._header_data)])
+            return None
+        if self._frame is None:
+            header = parse_header(self._header_data, self._preamble, self._limits)
+            message, buffers = self._place(self._preamble, header)
+            self._frame = Frame(
+                self._preamble.kind, self._preamble.request_id, message, buffers
+            )
+            self._expect([buffer.data for buffer in buffers])
+        if self._missing:
+            return None
+        frame = self._frame
+        self._begin()
+        return frame
+
+    def _expect(self, views: Sequence[memoryview]) -> None:
+        self._missing.extend(view for view in views if view.nbytes)
+
+
+def transfer(pieces: Sequence[memoryview], limits: Limits, place: Place) -> Frame:
+    """Receive a frame from its encoded pieces instead of a socket: one copy.
+
+    Raises:
+        FrameRefused: as from a socket.
+    """
+    start = pieces[0]
+    preamble = parse_preamble(start[:PREAMBLE_BYTES], limits)
+    header = parse_header(start[PREAMBLE_BYTES:], preamble, limits)
+    message, buffers = place(preamble, header)
+    targets = [buffer.data for buffer in buffers if buffer.nbytes]
+    for target, piece in zip(targets, pieces[1:], strict=True):
+        target[:] = piece
+    return Frame(preamble.kind, preamble.request_id, message, buffers)
+
+
+def drop_front(views: deque[memoryview], count: int) -> None:
+    """Drop the first ``count`` bytes of a row of views, none of which is empty."""
+    while count:
+        first = views[0]
+        if first.nbytes > count:
+            views[0] = first[count:]
+            return
+        count -= first.nbytes
+        views.popleft()
+
+
+def wait_readable(source: socket.socket, timeout_s: float) -> bool:
+    """Wait until there is something to receive, or the end of the stream."""
+    return _wait(source, select.POLLIN, timeout_s)
+
+
+def wait_writable(sink: socket.socket, timeout_s: float) -> bool:
+    """Wait until the kernel takes more."""
+    return _wait(sink, select.POLLOUT, timeout_s)
+
+
+def _wait(sock: socket.socket, event: int, timeout_s: float) -> bool:
+    poll = select.poll()
+    poll.register(sock, event)
+    return bool(poll.poll(math.ceil(timeout_s * 1000)))

@@ -1,0 +1,58 @@
+"""What a listener calls, and what it hands over.
+
+A service decides what a request means; the listener carries. The same service runs behind
+Unix sockets and in process.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from paceline.transport.frames import Buffer, ByteArray
+
+
+class Peer(NamedTuple):
+    """The other end of a connection, as it introduced itself.
+
+    ``connection`` is a number that this listener gives to no other connection.
+    """
+
+    role: str
+    run: str
+    incarnation: int
+    connection: int
+
+
+class Reply(Protocol):
+    """The way back of one request; may be kept and called later, from any thread."""
+
+    def __call__(self, message: msgspec.Struct, buffers: Sequence[Buffer] = ()) -> None:
+        """Answer, once.
+
+        Afterwards the buffers are the caller's again: what the kernel did not take within
+        a few milliseconds has been copied. Nothing happens if the connection has gone.
+
+        Raises:
+            FrameRefused: the answer cannot travel; another one may be given.
+        """
+
+
+class Service(Protocol):
+    """The owner of a listener.
+
+    Calls for one connection come one after the other, in the order of its requests;
+    calls for different connections come at the same time from different threads.
+    """
+
+    def received(
+        self, peer: Peer, message: msgspec.Struct, buffers: list[ByteArray], reply: Reply
+    ) -> None:
+        """Take a request; must not block, since few threads serve all connections.
+
+        The buffers are fresh memory and belong to the service. An exception closes the
+        connection.
+        """
+
+    def disconnected(self, peer: Peer) -> None:
+        """The connection has gone; the last call for it, made once."""

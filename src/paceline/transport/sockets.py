@@ -1,0 +1,294 @@
+"""The client's end of a Unix socket.
+
+The thread that waits for a reply polls the socket itself. While several wait, one of them
+polls; whoever finds bytes reads what is there, files a whole frame under its number and
+lets the others look. Partial frames stay with the connection, so a thread may leave in the
+middle.
+
+Waits: for the listener, with a deadline. Any thread may call; a forked child may not.
+"""
+
+import contextlib
+import os
+import socket
+import struct
+import threading
+from collections import deque
+from collections.abc import Sequence
+from typing import final
+
+import msgspec
+
+from paceline.errors import (
+    DeadlineExceeded,
+    FrameRefused,
+    HandshakeRefused,
+    PeerLost,
+    TransportError,
+)
+from paceline.timing import Clock, Deadline
+from paceline.transport.address import UnixAddress, parse_unix_address
+from paceline.transport.connection import (
+    SEND_TIMEOUT_S,
+    Answer,
+    Connection,
+    Landing,
+    MessageType,
+)
+from paceline.transport.frames import (
+    HANDSHAKE_LIMITS,
+    Buffer,
+    Header,
+    Kind,
+    Limits,
+    Preamble,
+    encode_frame,
+)
+from paceline.transport.handshake import (
+    Farewell,
+    Hello,
+    Welcome,
+    check_welcome,
+    decode_as,
+)
+from paceline.transport.receiving import FrameReader, Placed, wait_readable, wait_writable
+from paceline.transport.requests import OpenRequests
+from paceline.transport.sending import prepare, send_some
+
+_LEAVE_TIMEOUT_S = 5.0
+
+
+def connect_unix(
+    address: str,
+    hello: Hello,
+    reply_type: MessageType,
+    limits: Limits,
+    clock: Clock,
+    timeout_s: float,
+) -> "UnixConnection":
+    """Connect to a `UnixListener` and shake hands.
+
+    Args:
+        address: like ``unix:/path/to.sock``.
+        hello: who comes.
+        reply_type: the message, or union of messages, that replies are.
+        limits: of frames sent and received.
+        clock: for deadlines.
+        timeout_s: for connecting and shaking hands together.
+
+    Raises:
+        PeerLost: nobody listens there (yet, or any more).
+        HandshakeRefused: the listener belongs to another run, version or role.
+        DeadlineExceeded: the listener does not answer.
+    """
+    where = parse_unix_address(address)
+    deadline = Deadline(clock, timeout_s)
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        _reach(sock, where, timeout_s)
+        welcome = _shake_hands(sock, where, hello, deadline)
+    except BaseException:
+        sock.close()
+        raise
+    return UnixConnection(sock, address, welcome, OpenRequests(reply_type), limits, clock)
+
+
+def _reach(sock: socket.socket, where: UnixAddress, timeout_s: float) -> None:
+    """Connect; a full backlog is waited for by the kernel, which a time-out bounds."""
+    whole = int(timeout_s)
+    timeval = struct.pack("@ll", whole, max(1, int((timeout_s - whole) * 1e6)))
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeval)
+    try:
+        sock.connect(where.path)
+    except BlockingIOError as error:
+        raise DeadlineExceeded(
+            f"{where}: the listener accepts nobody within {timeout_s:.3g} s"
+        ) from error
+    except OSError as error:
+        raise PeerLost(
+            f"{where}: nobody listens there ({error.strerror}); its role has not started "
+            "yet, or has gone"
+        ) from error
+    prepare(sock)
+
+
+def _shake_hands(
+    sock: socket.socket, where: UnixAddress, hello: Hello, deadline: Deadline
+) -> Welcome:
+    """Say hello and read the answer.
+
+    Raises:
+        HandshakeRefused: the answer is a no, with the listener's reason.
+    """
+    answers: list[tuple[Kind, msgspec.Raw]] = []
+
+    def keep(preamble: Preamble, header: Header) -> Placed:
+        answers.append((preamble.kind, header.message))
+        return None, []
+
+    reader = FrameReader(HANDSHAKE_LIMITS, keep)
+    with contextlib.suppress(PeerLost):  # turned away at the door: read the reason below
+        # A hello fits into an empty socket, so this goes at once or not at all.
+        send_some(sock, deque(encode_frame(Kind.HELLO, 0, hello, (), HANDSHAKE_LIMITS)))
+    while reader.receive(sock) is None:
+        if not wait_readable(sock, deadline.remaining_s()):
+            raise DeadlineExceeded(f"{where}: no answer to a hello in time")
+    [(kind, message)] = answers
+    if kind is Kind.ERROR:
+        raise HandshakeRefused(f"{where}: {decode_as(Farewell, message).reason}")
+    welcome = decode_as(Welcome, message)
+    check_welcome(hello, welcome)
+    return welcome
+
+
+@final
+class UnixConnection(Connection):
+    """A connection over a Unix socket; made by `connect_unix`."""
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        address: str,
+        welcome: Welcome,
+        requests: OpenRequests,
+        limits: Limits,
+        clock: Clock,
+    ) -> None:
+        """Take over a connected, non-blocking socket after the handshake."""
+        super().__init__(address, welcome, clock)
+        self._socket = sock
+        self._limits = limits
+        self._pid = os.getpid()
+        # Guards the sending side of the socket: frames go out whole.
+        self._send_lock = threading.Lock()
+        self._requests = requests
+        self._reader = FrameReader(limits, self._place)  # by requests.changed
+        self._is_polled = False  # by requests.changed; one thread polls at a time
+
+    def submit(
+        self,
+        message: msgspec.Struct,
+        buffers: Sequence[Buffer] = (),
+        *,
+        landing: Landing | None = None,
+        timeout_s: float = SEND_TIMEOUT_S,
+    ) -> int:
+        """See `Connection.submit`."""
+        if os.getpid() != self._pid:
+            raise PeerLost(f"{self.address}: a forked process must connect for itself")
+        deadline = Deadline(self._clock, timeout_s)
+        with self._requests.changed:
+            request_id = self._requests.open(message, landing)
+        try:
+            pieces = encode_frame(Kind.REQUEST, request_id, message, buffers, self._limits)
+            self._send(deque(pieces), deadline)
+        except BaseException:
+            with self._requests.changed:
+                self._requests.forget(request_id)
+            raise
+        return request_id
+
+    def wait_reply(self, request_id: int, timeout_s: float) -> Answer:
+        """See `Connection.wait_reply`."""
+        deadline = Deadline(self._clock, timeout_s)
+        requests = self._requests
+        while True:
+            with requests.changed:
+                answer = requests.take(request_id)
+                if answer is not None:
+                    return answer
+                if deadline.is_over():
+                    self._reader.give_up(request_id)
+                    name = requests.forget(request_id)
+                    raise DeadlineExceeded(
+                        f"{self.address}: no reply to {name} within {timeout_s:.3g} s"
+                    )
+                if self._is_polled:
+                    requests.changed.wait(deadline.remaining_s())
+                    continue
+                self._is_polled = True
+            self._poll(deadline)
+
+    def close(self) -> None:
+        """See `Connection.close`."""
+        self._lose(PeerLost(f"{self.address}: the connection was closed on this side"))
+        deadline = Deadline(self._clock, _LEAVE_TIMEOUT_S)
+        with self._requests.changed:
+            # The number of a closed descriptor may be another file's a moment later.
+            while self._is_polled and not deadline.is_over():
+                self._requests.changed.wait(deadline.remaining_s())
+        with self._send_lock:
+            self._socket.close()
+
+    def _send(self, pieces: deque[memoryview], deadline: Deadline) -> None:
+        """Send a frame whole, or not at all, or lose the connection."""
+        if not self._send_lock.acquire(timeout=deadline.remaining_s()):
+            raise DeadlineExceeded(f"{self.address}: another request is still being sent")
+        is_begun = False
+        try:
+            self._requests.raise_if_lost()
+            while True:
+                is_begun = send_some(self._socket, pieces) > 0 or is_begun
+                if not pieces:
+                    return
+                if not wait_writable(self._socket, deadline.remaining_s()):
+                    raise DeadlineExceeded(f"{self.address}: the peer takes no request")
+        except PeerLost as error:
+            self._read_last_words()
+            self._lose(PeerLost(f"{self.address}: {error}"))
+            raise
+        except BaseException:
+            if is_begun:  # after half a frame nothing that follows could be understood
+                self._lose(PeerLost(f"{self.address}: a request was sent only in part"))
+            raise
+        finally:
+            self._send_lock.release()
+
+    def _poll(self, deadline: Deadline) -> None:
+        """Wait for bytes in the role of the one who polls; read them, leave the role."""
+        is_readable = False
+        try:
+            is_readable = wait_readable(self._socket, deadline.remaining_s())
+        finally:
+            with self._requests.changed:
+                self._is_polled = False
+                self._requests.changed.notify_all()
+                if is_readable and not self._requests.is_lost:
+                    self._receive()
+
+    def _read_last_words(self) -> None:
+        """File the replies, and the reason, that came before the peer went."""
+        with self._requests.changed:
+            while not self._requests.is_lost and self._receive():
+                pass
+
+    def _receive(self) -> bool:
+        """Read what is there, up to one frame, and file it; whether there was one."""
+        try:
+            frame = self._reader.receive(self._socket)
+            if frame is None:
+                return False
+            if frame.kind is not Kind.REPLY:
+                raise FrameRefused(f"expected a reply, got a frame of kind {frame.kind}")
+        except TransportError as error:
+            self._lose(type(error)(f"{self.address}: {error}"))
+            return False
+        self._requests.file(frame.request_id, frame.message, frame.buffers)
+        return True
+
+    def _place(self, preamble: Preamble, header: Header) -> Placed:
+        if preamble.kind is Kind.ERROR:
+            raise PeerLost(
+                f"the other end closed: {decode_as(Farewell, header.message).reason}"
+            )
+        return self._requests.place(preamble.request_id, header)
+
+    def _lose(self, loss: TransportError) -> None:
+        """Nothing is sent or received any more; the descriptor stays until `close`."""
+        with self._requests.changed:
+            if self._requests.is_lost:
+                return
+            self._requests.lose(loss)
+            if os.getpid() == self._pid:
+                with contextlib.suppress(OSError):  # the other end may have been quicker
+                    self._socket.shutdown(socket.SHUT_RDWR)  # wakes the one who polls

@@ -1,0 +1,221 @@
+"""Rounds, cuts, returns to a cut, and restarts of the coordinator."""
+
+from typing import Any
+
+import pytest
+
+from paceline.config import Async, Sync
+from paceline.coordinator.durable import decode_queue
+from paceline.coordinator.state import TimePassed
+from paceline.ids import Span, Window
+from paceline.messages import (
+    AskLease,
+    CommitRound,
+    Restore,
+    Save,
+    Saved,
+    ShutDown,
+    Snapshot,
+    Tick,
+    Ticked,
+)
+
+
+@pytest.fixture
+def pair(make_job: Any) -> Any:
+    job = make_job(trainers=2)
+    job.open("trainer-0", "trainer-1")
+    return job
+
+
+def start(job: Any) -> tuple[Any, Any]:
+    ticket = job.ask("trainer-0", _ask(job, "trainer-0"))
+    second = job.lease("trainer-1")
+    return job.answers[ticket].lease, second
+
+
+def _ask(job: Any, trainer: str) -> Any:
+    return AskLease(**job.who(trainer), stage=0)
+
+
+def tick_nowait(job: Any, trainer: str, lease: Any, batch: int, number: int) -> int:
+    window = Window(0, lease.key.epoch, (Span(lease.key.task, batch, batch),))
+    return job.ask(
+        trainer,
+        Tick(
+            **job.who(trainer),
+            part=0,
+            number=batch + 1,
+            window=window,
+            records=2,
+            round=number,
+        ),
+    )
+
+
+def test_the_first_leases_go_to_trainers_in_their_order(pair: Any) -> None:
+    first, second = start(pair)
+    assert (first.key.task, second.key.task) == (0, 1)
+    assert first.rounds == {0: 1}
+
+
+def test_a_round_closes_when_every_lease_holder_has_ticked(pair: Any) -> None:
+    first, second = start(pair)
+    ticket = tick_nowait(pair, "trainer-0", first, 0, 1)
+    pair.serve()
+    assert ticket not in pair.answers
+    other = tick_nowait(pair, "trainer-1", second, 0, 1)
+    assert isinstance(pair.answers[ticket], Ticked)
+    assert isinstance(pair.answers[other], Ticked)
+    pair.serve()
+    for server in pair.servers:
+        commits = [o for o in server.seen if isinstance(o, CommitRound)]
+        assert [c.weight for c in commits[0].contributions] == [0.5, 0.5]
+
+
+@pytest.mark.parametrize(("reduce", "weight"), [("mean", 1.0), ("sum", 1.0)])
+def test_a_round_of_one_weighs_one(make_job: Any, reduce: Any, weight: float) -> None:
+    job = make_job(pace=Sync(reduce=reduce))
+    job.open("trainer-0")
+    lease = job.lease("trainer-0")
+    assert isinstance(job.tick("trainer-0", lease, 0, 0, round=1), Ticked)
+    committed = [o for o in job.servers[0].seen if isinstance(o, CommitRound)]
+    assert committed[0].contributions[0].weight == weight
+
+
+def test_a_round_goes_on_without_a_trainer_that_died_in_it(pair: Any) -> None:
+    first, _ = start(pair)
+    ticket = tick_nowait(pair, "trainer-0", first, 0, 1)
+    pair.lose("trainer-1")
+    assert isinstance(pair.answers[ticket], Ticked)
+
+
+def test_a_tick_repeated_after_its_round_is_answered_again(make_job: Any) -> None:
+    job = make_job()
+    job.open("trainer-0")
+    lease = job.lease("trainer-0")
+    assert isinstance(job.tick("trainer-0", lease, 0, 0, round=1), Ticked)
+    job.restart()
+    job.serve()
+    assert isinstance(job.tick("trainer-0", lease, 0, 0, round=1), Ticked)
+    assert job.names().count("RoundCommitted") == 1
+
+
+def test_a_trainer_that_finishes_its_task_gets_the_next_one_with_the_round(
+    make_job: Any,
+) -> None:
+    job = make_job()
+    job.open("trainer-0")
+    lease = job.lease("trainer-0")
+    for batch in range(5):
+        reply = job.tick(
+            "trainer-0", lease, batch, batch, round=batch + 1, next_lease=batch == 4
+        )
+    assert reply.lease.key.task == 1
+    assert reply.lease.rounds == {0: 6}
+
+
+def test_committed_rounds_are_sent_again_to_a_server_that_missed_them(
+    make_job: Any,
+) -> None:
+    job = make_job()
+    job.open("trainer-0")
+    lease = job.lease("trainer-0")
+    job.servers[1].is_deaf = True
+    job.tick("trainer-0", lease, 0, 0, round=1)
+    job.restart()
+    job.servers[1].is_deaf = False
+    job.serve()
+    assert job.servers[1].parts[0].applied_round == 1
+
+
+def test_a_cut_copies_the_queue_before_any_server_is_asked(make_job: Any) -> None:
+    job = make_job(pace=Async())
+    job.open("trainer-0")
+    lease = job.lease("trainer-0")
+    for server in job.servers:
+        server.is_deaf = True
+    ticket = job.ask("trainer-0", Save(**job.who("trainer-0"), number=1))
+    job.finish("trainer-0", lease)
+    for server in job.servers:
+        server.is_deaf = False
+    job.serve()
+    assert isinstance(job.answers[ticket], Saved)
+    queue = job.state.durable.cut.queue
+    assert list(decode_queue(queue).pending) == [0]
+
+
+def test_no_round_closes_while_a_cut_is_taken(make_job: Any) -> None:
+    job = make_job()
+    job.open("trainer-0")
+    lease = job.lease("trainer-0")
+    for server in job.servers:
+        server.is_deaf = True
+    job.ask("trainer-0", Save(**job.who("trainer-0"), number=1))
+    ticket = tick_nowait(job, "trainer-0", lease, 0, 1)
+    assert ticket not in job.answers
+    for server in job.servers:
+        server.is_deaf = False
+    job.serve()
+    assert isinstance(job.answers[ticket], Ticked)
+    orders = [type(o) for o in job.servers[0].seen]
+    assert orders.index(CommitRound) > len(orders) - 1 - orders[::-1].index(Snapshot)
+
+
+def test_a_lost_server_brings_all_back_to_the_cut_on_a_new_timeline(make_job: Any) -> None:
+    job = make_job(pace=Async())
+    job.open("trainer-0")
+    first = job.lease("trainer-0")
+    job.finish("trainer-0", first)
+    second = job.lease("trainer-0")
+    lost, kept = job.servers[1], job.servers[0]
+    lost.is_deaf = True
+    job.now += 11
+    job.serve(1)
+    job.apply(TimePassed())
+    assert job.state.durable.timeline == 1
+    job.serve()
+    assert isinstance(next(o for o in kept.seen if isinstance(o, Restore)), Restore)
+    lost.is_deaf = False
+    job.serve()
+    assert any(isinstance(order, ShutDown) for order in lost.seen)
+    fresh = type(lost)("server-1")
+    job.servers[1] = fresh
+    job.serve()
+    assert not job.state.durable.is_returning
+    assert job.state.status().tasks_done == 0
+    job.join("trainer-0")
+    assert job.lease("trainer-0").key == first.key
+    assert second.key != first.key
+
+
+def test_a_return_honours_the_marks_that_lie_in_the_cut(make_job: Any) -> None:
+    job = make_job(pace=Async())
+    job.open("trainer-0")
+    lease = job.lease("trainer-0")
+    for server in job.servers:
+        server.marks[lease.key] = (4,)
+    lost = job.servers[1]
+    job.servers[1] = type(lost)("server-1")
+    job.servers[1].marks = dict(lost.marks)
+    job.serve()
+    job.join("trainer-0", previous=job.trainers["trainer-0"])
+    assert job.lease("trainer-0").key.task == 1
+    assert job.state.status().tasks_done == 1
+
+
+def test_a_restarted_coordinator_is_the_same_coordinator(pair: Any) -> None:
+    first, second = start(pair)
+    before = pair.state.durable
+    pair.restart()
+    assert pair.state.durable == before
+    pair.serve()
+    assert pair.lease("trainer-0") == first
+    assert pair.lease("trainer-1") == second
+
+
+def test_a_server_joining_twice_is_one_server(make_job: Any) -> None:
+    job = make_job()
+    job.serve()
+    assert len(job.state.durable.servers) == 2
+    assert job.state.durable.timeline == 0

@@ -1,0 +1,297 @@
+"""A cut exists when its manifest does; a damaged one is noticed and an older one taken."""
+
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from paceline import failpoints
+from paceline.errors import CheckpointCorrupt, StoreError
+from paceline.failpoints import InjectedFault
+from paceline.messages import FileEntry, OptimizerSpec
+from paceline.store import manifest as manifest_module
+from paceline.store.blobs import BlobStore, digest
+from paceline.store.manifest import (
+    Manifest,
+    cut_folder,
+    list_cuts,
+    newest_good_cut,
+    read_manifest,
+    sweep,
+    verify_cut,
+    write_manifest,
+)
+
+TakeCut = Callable[..., str]
+DescribeCut = Callable[..., Manifest]
+MUTATIONS = 300
+
+
+@pytest.fixture(autouse=True)
+def disarm() -> Iterator[None]:
+    yield
+    failpoints.arm("")
+
+
+def path_of(store: BlobStore, name: str) -> Path:
+    return Path(store.url) / name
+
+
+def spoil(store: BlobStore, name: str) -> None:
+    path = path_of(store, name)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def forge(store: BlobStore, folder: str, manifest: object) -> None:
+    """Write a manifest whose check is right, whatever it says."""
+    encoded = msgspec.json.encode(manifest)
+    path = path_of(store, f"{folder}/manifest.json")
+    path.write_bytes(b'{"check":"%s",' % digest(encoded).encode() + encoded[1:])
+
+
+def test_manifest_reads_back_as_it_was(store: BlobStore, describe_cut: DescribeCut) -> None:
+    manifest = describe_cut(12, 3)
+    write_manifest(store, manifest)
+    assert read_manifest(store, "cut-000012-t3") == manifest
+    assert verify_cut(store, "cut-000012-t3") == manifest
+    raw = path_of(store, "cut-000012-t3/manifest.json").read_bytes()
+    assert msgspec.json.decode(raw)["run"] == "run-7"
+
+
+def test_every_mutation_of_a_cut_is_noticed(store: BlobStore, take_cut: TakeCut) -> None:
+    folder = take_cut(1)
+    place = path_of(store, folder)
+    pristine = {path: path.read_bytes() for path in sorted(place.iterdir())}
+    assert len(pristine) == 3
+    dice = random.Random(1)
+    for number in range(MUTATIONS):
+        path = list(pristine)[number % 3]
+        data = bytearray(pristine[path])
+        position = dice.randrange(len(data))
+        kind = dice.choice(["flip", "truncate", "grow", "swap case", "remove"])
+        if kind == "truncate":
+            del data[position:]
+        elif kind == "grow":
+            data.insert(position, dice.randrange(256))
+        elif kind == "swap case" and bytes(data[position : position + 1]).isalpha():
+            data[position] ^= 0x20
+        else:
+            data[position] ^= 1 << dice.randrange(8)
+        if kind == "remove":
+            path.unlink()
+        else:
+            path.write_bytes(data)
+        with pytest.raises(CheckpointCorrupt, match=path.name):
+            verify_cut(store, folder)
+        path.write_bytes(pristine[path])
+    verify_cut(store, folder)
+
+
+def test_older_cut_is_taken_and_the_skipped_one_named(
+    store: BlobStore, take_cut: TakeCut
+) -> None:
+    take_cut(1)
+    take_cut(2)
+    spoil(store, f"{take_cut(3)}/server-1.bin")
+    path_of(store, f"{take_cut(4)}/manifest.json").write_bytes(b"")
+    good = newest_good_cut(store)
+    assert good.manifest is not None
+    assert good.manifest.cut == 2
+    assert ["cut-000004-t1" in good.skipped[0], "server-1.bin" in good.skipped[1]] == [
+        True
+    ] * 2
+
+
+def test_no_cut_is_told_from_no_good_cut(store: BlobStore, take_cut: TakeCut) -> None:
+    assert newest_good_cut(store) == (None, ())
+    spoil(store, f"{take_cut(1)}/manifest.json")
+    spoil(store, f"{take_cut(2)}/server-0.bin")
+    with pytest.raises(CheckpointCorrupt, match=r"none of 2 cuts.*server-0\.bin.*manifest"):
+        newest_good_cut(store)
+
+
+def test_crash_between_files_and_manifest_leaves_the_older_cut(
+    store: BlobStore, take_cut: TakeCut
+) -> None:
+    take_cut(1)
+    failpoints.arm("store.before_manifest=error@1")
+    with pytest.raises(InjectedFault):
+        take_cut(2)
+    assert store.folders() == ["cut-000001-t1", "cut-000002-t1"]
+    assert newest_good_cut(store).manifest == read_manifest(store, "cut-000001-t1")
+    with pytest.raises(CheckpointCorrupt, match="never committed"):
+        read_manifest(store, "cut-000002-t1")
+
+
+def test_crash_after_the_manifest_leaves_the_newer_cut(
+    store: BlobStore, take_cut: TakeCut
+) -> None:
+    take_cut(1)
+    failpoints.arm("store.after_manifest=error@1")
+    with pytest.raises(InjectedFault):
+        take_cut(2)
+    assert newest_good_cut(store).manifest == read_manifest(store, "cut-000002-t1")
+
+
+def test_cuts_of_a_newer_timeline_are_newer(store: BlobStore, take_cut: TakeCut) -> None:
+    for cut, timeline in [(9, 1), (10, 1), (9, 2), (1_000_000, 1)]:
+        take_cut(cut, timeline)
+    path_of(store, "cut-7-t1").mkdir()
+    path_of(store, "notes").mkdir()
+    cuts = [(cut, timeline) for cut, timeline, _ in list_cuts(store)]
+    assert cuts == [(9, 1), (10, 1), (1_000_000, 1), (9, 2)]
+    good = newest_good_cut(store)
+    assert good.manifest is not None
+    assert good.manifest.timeline == 2
+
+
+def test_cut_is_committed_once(store: BlobStore, describe_cut: DescribeCut) -> None:
+    manifest = describe_cut(1)
+    write_manifest(store, manifest)
+    with pytest.raises(StoreError, match="the name is taken"):
+        write_manifest(store, msgspec.structs.replace(manifest, run="another"))
+    assert read_manifest(store, cut_folder(1, 1)) == manifest
+
+
+def test_manifest_of_files_that_are_not_there_is_not_written(
+    store: BlobStore, describe_cut: DescribeCut
+) -> None:
+    manifest = describe_cut(1)
+    store.remove("cut-000001-t1/server-1.bin")
+    with pytest.raises(CheckpointCorrupt, match=r"server-1\.bin: the file is missing"):
+        write_manifest(store, manifest)
+    assert list_cuts(store) == []
+
+
+def test_manifest_that_json_cannot_tell_is_not_written(
+    store: BlobStore, describe_cut: DescribeCut
+) -> None:
+    manifest = describe_cut(1)
+    (plan,) = manifest.plans
+    optimizer = OptimizerSpec("Adam", ({"lr": float("inf")},))
+    spec = msgspec.structs.replace(plan.spec, optimizer=optimizer)
+    plans = (msgspec.structs.replace(plan, spec=spec),)
+    with pytest.raises(StoreError, match="hyper-parameter not finite"):
+        write_manifest(store, msgspec.structs.replace(manifest, plans=plans))
+    with pytest.raises(StoreError, match="expected the queue's xxh3"):
+        write_manifest(store, msgspec.structs.replace(manifest, queue=b"other"))
+    assert list_cuts(store) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"files": {"s": (FileEntry("../../key", 1, ""),)}}, "cannot be the name"),
+        ({"files": {"s": (FileEntry("/etc/passwd", 1, ""),)}}, "cannot be the name"),
+        ({"files": {"s": (FileEntry("manifest.json", 1, ""),)}}, "cannot be the name"),
+        ({"files": {"s": (FileEntry("a", 1, ""),) * 2}}, "two servers wrote one file"),
+        ({"cut": 2}, "belongs into cut-000002-t1"),
+        ({"queue_xxh3": "0" * 16}, "expected the queue's xxh3"),
+    ],
+)
+def test_hostile_manifest_is_refused(
+    store: BlobStore, take_cut: TakeCut, change: dict[str, object], message: str
+) -> None:
+    folder = take_cut(1)
+    manifest = read_manifest(store, folder)
+    forge(store, folder, msgspec.structs.replace(manifest, **change))
+    with pytest.raises(CheckpointCorrupt, match=message):
+        verify_cut(store, folder)
+
+
+def test_huge_manifest_is_not_read(
+    store: BlobStore, take_cut: TakeCut, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = take_cut(1)
+    monkeypatch.setattr(manifest_module, "MAX_MANIFEST_BYTES", 100)
+    with pytest.raises(CheckpointCorrupt, match="bytes, allowed 100"):
+        read_manifest(store, folder)
+
+
+def test_unknown_format_is_refused_and_not_skipped(
+    store: BlobStore, take_cut: TakeCut
+) -> None:
+    take_cut(1)
+    folder = take_cut(2)
+    forge(store, folder, {"format": 2, "of": "the future"})
+    with pytest.raises(StoreError, match="format 2, but this paceline reads format 1") as e:
+        newest_good_cut(store)
+    assert not isinstance(e.value, CheckpointCorrupt)
+    forge(store, folder, {"format": 1, "of": "nobody"})
+    with pytest.raises(CheckpointCorrupt, match="not a manifest"):
+        read_manifest(store, folder)
+
+
+def test_sweep_keeps_the_newest_and_is_repeatable(
+    store: BlobStore, take_cut: TakeCut
+) -> None:
+    assert sweep(store, keep=1) == ()
+    folders = [take_cut(cut) for cut in range(1, 6)]
+    assert sweep(store, keep=2) == tuple(folders[:3])
+    assert store.folders() == folders[3:]
+    assert sweep(store, keep=2) == ()
+
+
+def test_sweep_keeps_an_older_cut_while_a_newer_one_is_damaged(
+    store: BlobStore, take_cut: TakeCut
+) -> None:
+    folders = [take_cut(cut) for cut in range(1, 5)]
+    spoil(store, f"{folders[3]}/server-0.bin")
+    assert sweep(store, keep=2) == (folders[0],)
+    spoil(store, f"{folders[2]}/server-0.bin")
+    assert sweep(store, keep=1) == ()
+    assert newest_good_cut(store).manifest == read_manifest(store, folders[1])
+
+
+def test_sweep_clears_uncommitted_folders_but_not_the_one_in_progress(
+    store: BlobStore, take_cut: TakeCut, describe_cut: DescribeCut
+) -> None:
+    describe_cut(1)
+    describe_cut(2)
+    newest = take_cut(3)
+    describe_cut(4)
+    path_of(store, "notes").mkdir()
+    assert sweep(store, keep=2, in_progress="cut-000002-t1") == ("cut-000001-t1",)
+    assert store.folders() == ["cut-000002-t1", newest, "cut-000004-t1", "notes"]
+
+
+def test_interrupted_sweep_leaves_no_cut_without_its_files(
+    store: BlobStore, take_cut: TakeCut, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take_cut(1)
+    newest = take_cut(2)
+
+    def die(_store: BlobStore, _name: str) -> None:
+        raise InjectedFault
+
+    with monkeypatch.context() as crash:
+        crash.setattr(BlobStore, "remove_folder", die)
+        with pytest.raises(InjectedFault):
+            sweep(store, keep=1)
+    assert [cut.folder for cut in list_cuts(store)] == [newest]
+    assert sweep(store, keep=1) == ("cut-000001-t1",)
+
+
+def test_manifests_work_on_an_object_store(tmp_path: Path) -> None:
+    store = BlobStore(f"memory://manifests-{tmp_path.name}")
+    for cut in (1, 2):
+        entry = store.write(f"{cut_folder(cut, 1)}/server-0.bin", [b"rows"])
+        manifest = Manifest(
+            run="r",
+            cut=cut,
+            timeline=1,
+            files={"server-0": (entry,)},
+            plans=(),
+            rounds={},
+            queue=b"",
+            queue_xxh3=digest(b""),
+            created=0.0,
+        )
+        write_manifest(store, manifest)
+    assert newest_good_cut(store) == (manifest, ())
+    assert sweep(store, keep=1) == ("cut-000001-t1",)
+    assert list_cuts(store) == [(2, 1, "cut-000002-t1")]

@@ -1,0 +1,333 @@
+"""A coordinator and servers for one trainer, without threads: answers on the spot.
+
+Servers keep their numbers in real shards, so what a trainer pushes really changes what it
+pulls. Every message is noted; a test can lose some, or leave the timeline.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import final
+
+import msgspec
+import numpy as np
+import torch
+
+from paceline.config import Pace, Sync
+from paceline.errors import PeerLost
+from paceline.ids import COORDINATOR, TaskKey
+from paceline.messages import (
+    AskLease,
+    AskRecords,
+    Beat,
+    Beaten,
+    BeginStage,
+    Claimed,
+    ClaimOnce,
+    Done,
+    FailTask,
+    Granted,
+    HandBack,
+    Joined,
+    JoinTrainer,
+    Lease,
+    Message,
+    PartAnswer,
+    PartPlan,
+    Pull,
+    Pulled,
+    PulledRows,
+    PullRows,
+    Push,
+    Pushed,
+    Records,
+    Refusal,
+    Save,
+    Saved,
+    SharePart,
+    StageOver,
+    StageSpec,
+    Stop,
+    Tick,
+    Ticked,
+    TrainerMessage,
+    Upload,
+)
+from paceline.params.blocks import cut_blocks
+from paceline.params.shard import ParameterShard
+from paceline.timing import ManualClock
+from paceline.trainer.session import Session
+from paceline.transport.connection import Answer, Connection, Landing
+from paceline.transport.frames import Buffer, byte_array
+from paceline.transport.handshake import Welcome
+
+NUM_ROW_SLOTS = 4
+Sent = tuple[str, Message]
+
+
+@final
+class FakeJob:
+    """All other roles of a job with one trainer."""
+
+    def __init__(self, servers: int = 1, pace: Pace | None = None) -> None:
+        self.pace = pace or Sync()
+        self.clock = ManualClock()
+        self.servers = [f"server-{index}" for index in range(servers)]
+        self.shards = {server: ParameterShard() for server in self.servers}
+        self.plans: dict[int, PartPlan] = {}
+        self.sent: list[Sent] = []
+        self.lose: Callable[[str, Message], bool] = lambda _role, _message: False
+        self.timeline = 0
+        self.incarnation = 0
+        self.stage: StageSpec | None = None
+        self.todo: list[tuple[TaskKey, int]] = []
+        self.held: dict[int, Lease] = {}
+        self.edges: tuple[int, ...] = ()
+        self.stopped: str | None = None
+        self.records = 0
+        self.connections = 0
+        self._tokens = 0
+        self._rounds: dict[int, int] = {}
+        self._prepared: dict[tuple[str, int], tuple[Push, list[np.ndarray]]] = {}
+
+    def session(self) -> Session:
+        return Session(
+            "trainer-0",
+            lambda _: FakeConnection(self, COORDINATOR),
+            lambda address, _: FakeConnection(self, address.removeprefix("fake:")),
+            self.clock,
+            timeout_s=5.0,
+        )
+
+    def of(self, kind: type[Message]) -> list[Message]:
+        return [message for _, message in self.sent if isinstance(message, kind)]
+
+    def leave_timeline(self) -> None:
+        """As after the loss of a server: everything open is void, the queue begins anew."""
+        self.timeline += 1
+        self._prepared.clear()
+        self.held.clear()
+        if self.stage is not None:
+            self._fill(self.stage)
+
+    def answer(
+        self, role: str, message: Message, buffers: list[np.ndarray]
+    ) -> tuple[Message, Sequence[Buffer]]:
+        self.sent.append((role, message))
+        if self.lose(role, message):
+            raise PeerLost(f"{role}: lost {type(message).__name__}")
+        is_bound = isinstance(message, TrainerMessage) and not isinstance(message, Beat)
+        if is_bound and message.timeline != self.timeline:
+            text = f"timeline {message.timeline} was left"
+            return Refusal(kind="timeline", text=text, timeline=self.timeline), ()
+        if role == COORDINATOR:
+            return self._coordinate(message), ()
+        return self._serve(role, message, buffers)
+
+    # ------------------------------------------------------------ coordinator
+
+    def _coordinate(self, message: Message) -> Message:  # noqa: C901  (a case each)
+        match message:
+            case JoinTrainer(previous=previous):
+                self.incarnation = previous or self.incarnation + 1
+                return Joined(
+                    incarnation=self.incarnation,
+                    timeline=self.timeline,
+                    generation=1,
+                    pace=self.pace,
+                    seed=0,
+                    servers={server: f"fake:{server}" for server in self.servers},
+                    beat_s=1.0,
+                )
+            case SharePart(spec=spec):
+                is_new = spec.part not in self.plans
+                if is_new:
+                    self._create(message)
+                elif self.plans[spec.part].spec != spec:
+                    return Refusal(kind="mismatch", text="another part", timeline=0)
+                return PartAnswer(plan=self.plans[spec.part], upload=is_new)
+            case BeginStage(spec=spec):
+                if self.stage != spec:
+                    self.stage = spec
+                    self._fill(spec)
+                return Done()
+            case AskLease():
+                return self._lease() or StageOver(stopped=self.stopped)
+            case Tick():
+                return self._tick(message)
+            case HandBack() | FailTask() as gone:
+                tokens = gone.tokens if isinstance(gone, HandBack) else (gone.token,)
+                acked = gone.acked if isinstance(gone, HandBack) else (gone.acked,)
+                for token, last in zip(tokens, acked, strict=True):
+                    lease = self.held.pop(token)
+                    if isinstance(gone, HandBack) and self.stopped is None:
+                        self.todo.insert(0, (lease.key, last + 1))
+                return Done()
+            case Beat():
+                return Beaten(timeline=self.timeline, stopped=self.stopped)
+            case Stop(reason=reason):
+                self.stopped, self.todo = reason, []
+                return Done()
+            case ClaimOnce():
+                return Claimed(mine=len(self.of(ClaimOnce)) == 1)
+            case Save():
+                return Saved(cut=1)
+            case AskRecords():
+                return Records(records=self.records)
+            case _:
+                return Done()
+
+    def _create(self, message: SharePart) -> None:
+        spec = message.spec
+        blocks = cut_blocks(
+            spec.parameters, len(self.servers), first_slot=100 * spec.part, min_block=4
+        )
+        first_row = 100 * spec.part + len(blocks)
+        num_rows = NUM_ROW_SLOTS if spec.tables else 0
+        slots = [*(block.slot for block in blocks), *range(first_row, first_row + num_rows)]
+        placement = {
+            slot: self.servers[index % len(self.servers)]
+            for index, slot in enumerate(slots)
+        }
+        plan = PartPlan(spec, blocks, first_row, num_rows, placement)
+        self.plans[spec.part] = plan
+        for server, shard in self.shards.items():
+            shard.create(plan, server, 0)
+
+    def _fill(self, spec: StageSpec) -> None:
+        self.todo = [
+            (TaskKey(spec.stage, epoch, task), 0)
+            for epoch in range(spec.epochs)
+            for task in range(spec.num_tasks())
+        ]
+
+    def _lease(self) -> Granted | None:
+        if not self.todo:
+            return None
+        (key, first) = self.todo.pop(0)
+        self._tokens += 1
+        rounds = {part: self._rounds.get(part, 0) + 1 for part in self.plans}
+        lease = Lease(self._tokens, key, first, self.edges, rounds)
+        self.held[lease.token] = lease
+        return Granted(lease=lease)
+
+    def _tick(self, tick: Tick) -> Ticked:
+        if tick.round is not None:
+            for server in self.servers:
+                self._apply(server, *self._prepared.pop((server, tick.part)))
+            self._rounds[tick.part] = tick.round
+        if tick.part == max(self.plans):
+            self.records += tick.records
+            for token, lease in list(self.held.items()):
+                assert self.stage is not None
+                for span in tick.window.spans:
+                    is_last = span.last == self.stage.num_batches(span.task) - 1
+                    if span.task == lease.key.task and is_last:
+                        del self.held[token]
+        lease = self._lease() if tick.next_lease else None
+        return Ticked(lease=None if lease is None else lease.lease, stopped=self.stopped)
+
+    # ------------------------------------------------------------ servers
+
+    def _serve(
+        self, server: str, message: Message, buffers: list[np.ndarray]
+    ) -> tuple[Message, Sequence[Buffer]]:
+        shard = self.shards[server]
+        match message:
+            case Upload(slots=slots):
+                for slot, values in zip(slots, buffers, strict=True):
+                    shard.upload(slot, values)
+                return Done(), ()
+            case Pull(part=part):
+                slots = shard.dense_slots(part)
+                values = [shard.dense(slot).values.numpy().copy() for slot in slots]
+                return Pulled(slots=slots, version=0, round=0), values
+            case PullRows(rows=(rows,), create=create):
+                [ids] = buffers
+                gathered = [
+                    shard.table(slot, rows.table).gather(part, create)
+                    for slot, part in _cut(rows.slots, rows.counts, ids.view(np.int64))
+                ]
+                return PulledRows(version=0, round=0), [np.concatenate(gathered)]
+            case Push():
+                if message.round is None:
+                    self._apply(server, message, buffers)
+                    return Pushed(verdict="applied", version=0), ()
+                self._prepared[server, message.part] = (message, buffers)
+                return Pushed(verdict="prepared", version=0), ()
+            case _:
+                raise AssertionError(f"{server} does not know {message}")
+
+    def _apply(self, server: str, push: Push, buffers: list[np.ndarray]) -> None:
+        shard, spec = self.shards[server], self.plans[push.part].spec
+        parameter_of = {b.slot: b.parameter for b in self.plans[push.part].blocks}
+        waiting = iter(buffers)
+        for slot in push.blocks:
+            block = shard.dense(slot)
+            gradient = torch.from_numpy(next(waiting)).view(block.values.dtype)
+            block.apply(gradient, push.hyper[spec.parameters[parameter_of[slot]].group])
+        for rows in push.rows:
+            ids = next(waiting).view(np.int64)
+            gradients = next(waiting).view(np.float32).reshape(len(ids), -1)
+            start = 0
+            for slot, part in _cut(rows.slots, rows.counts, ids):
+                table = shard.table(slot, rows.table)
+                table.apply(part, gradients[start : start + len(part)])
+                start += len(part)
+        assert not list(waiting), "buffers that no field speaks of"
+
+
+def _cut(
+    slots: Sequence[int], counts: Sequence[int], ids: np.ndarray
+) -> list[tuple[int, np.ndarray]]:
+    ends = np.cumsum(counts)
+    return [
+        (slot, ids[end - count : end])
+        for slot, count, end in zip(slots, counts, ends, strict=True)
+    ]
+
+
+def _flat(buffer: Buffer) -> np.ndarray:
+    assert isinstance(buffer, np.ndarray)
+    assert buffer.flags.c_contiguous, "only contiguous memory travels"
+    return buffer.reshape(-1).view(np.uint8)
+
+
+@final
+class FakeConnection(Connection):
+    """Answers when it is asked, so that nobody ever waits."""
+
+    def __init__(self, job: FakeJob, role: str) -> None:
+        super().__init__(f"fake:{role}", Welcome(run="r", role=role), job.clock)
+        self._job, self._role = job, role
+        self._answers: dict[int, Answer] = {}
+        self.is_closed = False
+        job.connections += 1
+
+    def submit(
+        self,
+        message: msgspec.Struct,
+        buffers: Sequence[Buffer] = (),
+        *,
+        landing: Landing | None = None,
+        timeout_s: float = 1.0,
+    ) -> int:
+        assert timeout_s > 0
+        if self.is_closed:
+            raise PeerLost("closed")
+        assert isinstance(message, Message)
+        copies = [_flat(buffer).copy() for buffer in buffers]
+        reply, values = self._job.answer(self._role, message, copies)
+        flat = [_flat(value) for value in values]
+        if landing is not None and flat:
+            places = landing(reply, [value.nbytes for value in flat])
+            for place, value in zip(places, flat, strict=True):
+                byte_array(place)[:] = value
+        number = len(self._job.sent)
+        self._answers[number] = Answer(reply, flat)
+        return number
+
+    def wait_reply(self, request_id: int, timeout_s: float) -> Answer:
+        assert timeout_s >= 0
+        return self._answers.pop(request_id)
+
+    def close(self) -> None:
+        self.is_closed = True

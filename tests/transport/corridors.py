@@ -1,0 +1,178 @@
+"""Small messages, a service that remembers, and the two transports to try them on."""
+
+import itertools
+import shutil
+import tempfile
+import threading
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import final
+
+import msgspec
+
+from paceline.timing import Deadline, SystemClock
+from paceline.transport.connection import Connection
+from paceline.transport.frames import DATA_LIMITS, ByteArray, Limits
+from paceline.transport.handshake import Hello, admit
+from paceline.transport.listener import DEFAULT_BOUNDS, Bounds, Listener
+from paceline.transport.opening import connect, listen
+from paceline.transport.service import Peer, Reply
+
+CLOCK = SystemClock()
+PATIENCE_S = 30.0  # for what must happen; tests that pass never wait so long
+HELLO = Hello(run="run-1", role="trainer-0", incarnation=7)
+
+
+class Say(msgspec.Struct, frozen=True, tag=True):
+    """Answered at once by `Said`, with the same buffers."""
+
+    text: str
+
+
+class Park(msgspec.Struct, frozen=True, tag=True):
+    """Answered when the test says so."""
+
+    name: str
+
+
+class Fail(msgspec.Struct, frozen=True, tag=True):
+    """Makes the service raise."""
+
+
+class Odd(msgspec.Struct, frozen=True, tag=True):
+    """Known to nobody at the other end."""
+
+    thing: object = None
+
+
+class Said(msgspec.Struct, frozen=True, tag=True):
+    text: str
+
+
+@final
+class Memory:
+    """A service that remembers; every method may be called from any thread."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()  # guards all below
+        self.received_messages: list[tuple[Peer, msgspec.Struct]] = []
+        self.received_buffers: list[list[ByteArray]] = []
+        self.parked: dict[str, Reply] = {}
+        self.gone: list[Peer] = []
+
+    def received(
+        self, peer: Peer, message: msgspec.Struct, buffers: list[ByteArray], reply: Reply
+    ) -> None:
+        with self._changed:
+            self.received_messages.append((peer, message))
+            self.received_buffers.append(buffers)
+            if isinstance(message, Park):
+                self.parked[message.name] = reply
+            self._changed.notify_all()
+        if isinstance(message, Say):
+            reply(Said(message.text), buffers)
+        elif isinstance(message, Fail):
+            raise RuntimeError("asked to fail")
+
+    def disconnected(self, peer: Peer) -> None:
+        with self._changed:
+            self.gone.append(peer)
+            self._changed.notify_all()
+
+    def wait_parked(self, *names: str) -> list[Reply]:
+        with self._changed:
+            assert self._changed.wait_for(
+                lambda: set(names) <= set(self.parked), PATIENCE_S
+            )
+            return [self.parked[name] for name in names]
+
+    def wait_gone(self, count: int) -> list[Peer]:
+        with self._changed:
+            assert self._changed.wait_for(lambda: len(self.gone) >= count, PATIENCE_S)
+            return list(self.gone)
+
+
+class Corridor(ABC):
+    """Listens and connects over one transport, and cleans up."""
+
+    def __init__(self) -> None:
+        self.listeners: list[Listener] = []
+        self.connections: list[Connection] = []
+
+    @property
+    @abstractmethod
+    def address(self) -> str: ...
+
+    def listen(
+        self,
+        service: Memory,
+        limits: Limits = DATA_LIMITS,
+        bounds: Bounds = DEFAULT_BOUNDS,
+    ) -> Listener:
+        listener = listen(
+            self.address,
+            service,
+            hello_check=admit("run-1", "server-0", {"trainer"}),
+            request_type=lambda _: Say | Park | Fail,
+            clock=CLOCK,
+            limits=limits,
+            bounds=bounds,
+        )
+        self.listeners.append(listener)
+        return listener
+
+    def connect(self, hello: Hello = HELLO, limits: Limits = DATA_LIMITS) -> Connection:
+        connection = connect(self.address, hello, Said, limits, CLOCK, PATIENCE_S)
+        self.connections.append(connection)
+        return connection
+
+    def close(self) -> None:
+        for connection in self.connections:
+            connection.close()
+        for listener in self.listeners:
+            listener.close(PATIENCE_S)
+        assert not [t for t in threading.enumerate() if t.name.startswith("paceline")]
+
+
+@final
+class UnixCorridor(Corridor):
+    def __init__(self) -> None:
+        super().__init__()
+        # A folder of the test itself could be too long for a socket path.
+        self.folder = Path(tempfile.mkdtemp(prefix="pl-"))
+
+    @property
+    def path(self) -> Path:
+        return self.folder / "x.sock"
+
+    @property
+    def address(self) -> str:
+        return f"unix:{self.path}"
+
+    def close(self) -> None:
+        super().close()
+        assert not self.path.exists()
+        shutil.rmtree(self.folder)
+
+
+@final
+class InProcessCorridor(Corridor):
+    _numbers = itertools.count()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._address = f"inproc:test-{next(self._numbers)}"
+
+    @property
+    def address(self) -> str:
+        return self._address
+
+
+def run_threads(*actions: "threading.Thread") -> None:
+    """Start, and join with a deadline."""
+    deadline = Deadline(CLOCK, PATIENCE_S)
+    for thread in actions:
+        thread.start()
+    for thread in actions:
+        thread.join(deadline.remaining_s())
+        assert not thread.is_alive()

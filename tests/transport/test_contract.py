@@ -1,0 +1,449 @@
+"""What every transport promises, said once and tried on each."""
+
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import msgspec
+import numpy as np
+import pytest
+
+from paceline.errors import (
+    DeadlineExceeded,
+    FrameRefused,
+    HandshakeRefused,
+    PeerLost,
+    UsageError,
+)
+from paceline.timing import Deadline
+from paceline.transport.connection import Answer, Connection
+from paceline.transport.frames import Buffer, Limits
+from paceline.transport.handshake import Hello
+from tests.transport.corridors import (
+    CLOCK,
+    PATIENCE_S,
+    Corridor,
+    Fail,
+    Memory,
+    Odd,
+    Park,
+    Said,
+    Say,
+    run_threads,
+)
+
+
+def say(connection: Connection, text: str) -> msgspec.Struct:
+    return connection.call(Say(text), timeout_s=PATIENCE_S).message
+
+
+def caught(action: Callable[[], object], errors: list[Exception]) -> Callable[[], None]:
+    """The action, with what it raises kept in ``errors``."""
+
+    def run() -> None:
+        try:
+            action()
+        except Exception as error:  # noqa: BLE001  (the test looks at it)
+            errors.append(error)
+
+    return run
+
+
+# ------------------------------------------------------------- requests and replies
+
+
+def test_request_is_answered_by_its_reply(corridor: Corridor, service: Memory) -> None:
+    corridor.listen(service)
+    assert say(corridor.connect(), "hello") == Said("hello")
+
+
+def test_service_learns_who_asks(corridor: Corridor, service: Memory) -> None:
+    corridor.listen(service)
+    first, second = corridor.connect(), corridor.connect()
+    say(first, "a")
+    say(second, "b")
+    [(one, _), (two, _)] = service.received_messages
+    assert (one.role, one.run, one.incarnation) == ("trainer-0", "run-1", 7)
+    assert one.connection != two.connection
+    assert first.welcome.role == "server-0"
+
+
+def test_requests_of_a_connection_reach_the_service_in_order(
+    corridor: Corridor, service: Memory
+) -> None:
+    corridor.listen(service)
+    connection = corridor.connect()
+    sent = [Say(str(number)) for number in range(50)]
+    for request_id in [connection.submit(message) for message in sent]:
+        connection.wait_reply(request_id, PATIENCE_S)
+    assert [message for _, message in service.received_messages] == sent
+
+
+def test_parked_replies_find_their_requests_in_any_order(
+    corridor: Corridor, service: Memory
+) -> None:
+    corridor.listen(service)
+    connection = corridor.connect()
+    numbers = {name: connection.submit(Park(name)) for name in "abc"}
+    for name, reply in zip("cab", service.wait_parked(*"cab"), strict=True):
+        reply(Said(name))
+    for name in "bca":
+        assert connection.wait_reply(numbers[name], PATIENCE_S).message == Said(name)
+
+
+def test_reply_wakes_a_thread_that_waits(corridor: Corridor, service: Memory) -> None:
+    corridor.listen(service)
+    connection = corridor.connect()
+    answers: list[Answer] = []
+    waiting = threading.Thread(
+        target=lambda: answers.append(connection.call(Park("a"), timeout_s=PATIENCE_S))
+    )
+    waiting.start()
+    [reply] = service.wait_parked("a")
+    reply(Said("awake"))
+    waiting.join(PATIENCE_S)
+    assert [answer.message for answer in answers] == [Said("awake")]
+
+
+def test_many_threads_share_one_connection(corridor: Corridor, service: Memory) -> None:
+    corridor.listen(service)
+    connection = corridor.connect()
+    wrong: list[object] = []
+
+    def ask(name: str) -> None:
+        for number in range(20):
+            text = f"{name}-{number}"
+            place = np.zeros(512, np.int64)
+            message, _ = connection.call(
+                Say(text),
+                [np.full(512, number)],
+                timeout_s=PATIENCE_S,
+                landing=lambda *_, place=place: [place],
+            )
+            if message != Said(text) or not (place == number).all():
+                wrong.append((message, place))
+
+    run_threads(*(threading.Thread(target=ask, args=(f"t{n}",)) for n in range(6)))
+    assert not wrong
+    assert len(service.received_messages) == 120
+
+
+def test_two_hundred_connections_are_served(corridor: Corridor, service: Memory) -> None:
+    corridor.listen(service)
+    connections = [corridor.connect() for _ in range(200)]
+    numbers = [
+        connection.submit(Say(str(index))) for index, connection in enumerate(connections)
+    ]
+    for index, connection in enumerate(connections):
+        answer = connection.wait_reply(numbers[index], PATIENCE_S)
+        assert answer.message == Said(str(index))
+
+
+def test_request_is_answered_only_once(corridor: Corridor, service: Memory) -> None:
+    corridor.listen(service)
+    connection = corridor.connect()
+    connection.submit(Park("a"))
+    [reply] = service.wait_parked("a")
+    reply(Said("first"))
+    with pytest.raises(AssertionError, match="answered twice"):
+        reply(Said("second"))
+
+
+def test_reply_is_taken_only_once(corridor: Corridor, service: Memory) -> None:
+    corridor.listen(service)
+    connection = corridor.connect()
+    number = connection.submit(Say("a"))
+    connection.wait_reply(number, PATIENCE_S)
+    with pytest.raises(UsageError, match=f"request {number} is not open"):
+        connection.wait_reply(number, PATIENCE_S)
+
+
+# ------------------------------------------------------------- buffers
+
+
+def test_buffers_arrive_unchanged_and_belong_to_the_receiver(
+    corridor: Corridor, service: Memory
+) -> None:
+    corridor.listen(service)
+    values = np.arange(6, dtype=np.float32).reshape(2, 3)
+    sent: list[Buffer] = [values, b"raw", np.empty((0, 4), np.int64), np.array([True])]
+    _, buffers = corridor.connect().call(Say(""), sent, timeout_s=PATIENCE_S)
+    values[:] = -1
+    [kept] = service.received_buffers
+    for found in (kept, buffers):
+        assert found[0].view(np.float32).tolist() == [0, 1, 2, 3, 4, 5]
+        assert [bytes(buffer) for buffer in found[1:]] == [b"raw", b"", b"\x01"]
+        found[0][:] = 0  # writable
+
+
+def test_large_buffers_arrive_whole(corridor: Corridor, service: Memory) -> None:
+    corridor.listen(service)
+    sent = np.arange(3 << 18, dtype=np.int64)  # 6 MiB: more than the kernel holds
+    place = np.zeros_like(sent)
+    corridor.connect().call(
+        Say(""), [sent], timeout_s=PATIENCE_S, landing=lambda *_: [place]
+    )
+    assert np.array_equal(sent, place)
+
+
+def test_more_buffers_than_one_system_call_takes_arrive_whole(
+    corridor: Corridor, service: Memory
+) -> None:
+    corridor.listen(service)
+    sent = [np.array([number]) for number in range(2500)]
+    _, buffers = corridor.connect().call(Say(""), sent, timeout_s=PATIENCE_S)
+    assert [int(buffer.view(np.int64)[0]) for buffer in buffers] == list(range(2500))
+
+
+def test_reply_lands_in_place(corridor: Corridor, service: Memory) -> None:
+    corridor.listen(service)
+    parameters = np.zeros(8, np.float32)
+    asked: list[tuple[msgspec.Struct, tuple[int, ...]]] = []
+
+    def landing(message: msgspec.Struct, sizes: Sequence[int]) -> list[np.ndarray]:
+        asked.append((message, tuple(sizes)))
+        return [parameters[4:], parameters[:4]]
+
+    sent = [np.full(4, 2, np.float32), np.full(4, 1, np.float32)]
+    _, buffers = corridor.connect().call(
+        Say("x"), sent, timeout_s=PATIENCE_S, landing=landing
+    )
+    assert parameters.tolist() == [1, 1, 1, 1, 2, 2, 2, 2]
+    assert all(np.shares_memory(buffer, parameters) for buffer in buffers)
+    assert asked == [(Said("x"), (16, 16))]
+
+
+def test_landing_is_not_asked_for_a_reply_without_buffers(
+    corridor: Corridor, service: Memory
+) -> None:
+    corridor.listen(service)
+
+    def landing(message: msgspec.Struct, sizes: Sequence[int]) -> list[np.ndarray]:
+        raise AssertionError((message, sizes))
+
+    answer = corridor.connect().call(Say("x"), timeout_s=PATIENCE_S, landing=landing)
+    assert answer == (Said("x"), [])
+
+
+@pytest.mark.parametrize("place", [bytearray(3), memoryview(b"four")])
+def test_wrong_landing_is_told_to_the_one_who_waits(
+    corridor: Corridor, service: Memory, place: bytearray | memoryview
+) -> None:
+    corridor.listen(service)
+    connection = corridor.connect()
+    with pytest.raises(UsageError, match="offers"):
+        connection.call(
+            Say(""), [b"1234"], timeout_s=PATIENCE_S, landing=lambda *_: [place]
+        )
+    assert say(connection, "next") == Said("next")
+
+
+# ------------------------------------------------------------- time-outs and endings
+
+
+def test_late_reply_is_dropped_and_does_not_land(
+    corridor: Corridor, service: Memory
+) -> None:
+    corridor.listen(service)
+    connection = corridor.connect()
+    place = bytearray(b"mine")
+    number = connection.submit(Park("late"), landing=lambda *_: [place])
+    with pytest.raises(DeadlineExceeded, match="no reply to Park"):
+        connection.wait_reply(number, 0.01)
+    [reply] = service.wait_parked("late")
+    reply(Said("late"), [b"late"])
+    assert say(connection, "next") == Said("next")
+    assert place == b"mine"
+
+
+def test_lost_peer_wakes_everyone_who_waits(corridor: Corridor, service: Memory) -> None:
+    listener = corridor.listen(service)
+    connection = corridor.connect()
+    errors: list[Exception] = []
+    threads = [
+        threading.Thread(
+            target=caught(
+                partial(connection.call, Park(name), timeout_s=PATIENCE_S), errors
+            )
+        )
+        for name in "abc"
+    ]
+    for thread in threads:
+        thread.start()
+    service.wait_parked(*"abc")
+    listener.close(PATIENCE_S)
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    assert [type(error) for error in errors] == [PeerLost] * 3
+
+
+def test_own_close_wakes_everyone_who_waits(corridor: Corridor, service: Memory) -> None:
+    corridor.listen(service)
+    connection = corridor.connect()
+    errors: list[Exception] = []
+    waiting = threading.Thread(
+        target=caught(lambda: connection.call(Park("a"), timeout_s=PATIENCE_S), errors)
+    )
+    waiting.start()
+    service.wait_parked("a")
+    connection.close()
+    waiting.join(PATIENCE_S)
+    [error] = errors
+    assert isinstance(error, PeerLost)
+    assert "closed on this side" in str(error)
+    with pytest.raises(PeerLost, match="closed on this side"):
+        connection.submit(Say("after"))
+
+
+def test_service_is_told_once_of_each_end(corridor: Corridor, service: Memory) -> None:
+    listener = corridor.listen(service)
+    first, second = corridor.connect(), corridor.connect()
+    say(first, "1")
+    say(second, "2")
+    first.close()
+    service.wait_gone(1)
+    first.close()
+    listener.close(PATIENCE_S)
+    second.close()
+    assert [peer.connection for peer in service.gone] == [1, 2]
+
+
+def test_reply_to_a_connection_that_has_gone_does_nothing(
+    corridor: Corridor, service: Memory
+) -> None:
+    corridor.listen(service)
+    connection = corridor.connect()
+    connection.submit(Park("a"))
+    [reply] = service.wait_parked("a")
+    connection.close()
+    service.wait_gone(1)
+    reply(Said("to nobody"), [b"nothing"])
+    assert say(corridor.connect(), "others") == Said("others")
+
+
+def test_nobody_listens(corridor: Corridor) -> None:
+    with pytest.raises(PeerLost, match="nobody listens there"):
+        corridor.connect()
+
+
+def test_address_is_taken_by_one_listener_at_a_time(
+    corridor: Corridor, service: Memory
+) -> None:
+    listener = corridor.listen(service)
+    with pytest.raises(UsageError, match="somebody listens there already"):
+        corridor.listen(service)
+    listener.close(PATIENCE_S)
+    corridor.listen(service)
+    assert say(corridor.connect(), "second") == Said("second")
+
+
+# ------------------------------------------------------------- what is refused
+
+
+@pytest.mark.parametrize(
+    ("hello", "reason"),
+    [
+        (Hello(run="run-1", role="trainer-0", version=99), "version 1, .* has 99"),
+        (Hello(run="run-2", role="trainer-0"), "run 'run-1', .* has 'run-2'"),
+        (Hello(run="run-1", role="server-4"), "kind trainer, got 'server-4'"),
+    ],
+)
+def test_wrong_hello_is_refused_with_both_values(
+    corridor: Corridor, service: Memory, hello: Hello, reason: str
+) -> None:
+    listener = corridor.listen(service)
+    with pytest.raises(HandshakeRefused, match=reason):
+        corridor.connect(hello)
+    assert say(corridor.connect(), "others") == Said("others")
+    listener.close(PATIENCE_S)
+    assert listener.counters()["refused"] == 1
+    assert not service.gone
+
+
+def test_what_cannot_travel_is_refused_and_the_connection_goes_on(
+    corridor: Corridor, service: Memory
+) -> None:
+    corridor.listen(service)
+    connection = corridor.connect()
+    with pytest.raises(FrameRefused, match="Odd cannot travel"):
+        connection.submit(Odd(object()))
+    with pytest.raises(FrameRefused, match="only C-contiguous memory travels"):
+        connection.submit(Say(""), [np.zeros((4, 4))[:, 1]])
+    assert say(connection, "next") == Said("next")
+
+
+def test_oversize_request_is_not_sent(corridor: Corridor, service: Memory) -> None:
+    corridor.listen(service)
+    connection = corridor.connect(limits=Limits(frame_bytes=1000))
+    with pytest.raises(FrameRefused, match=r"Say is not sent: .* link is 1000"):
+        connection.submit(Say(""), [bytes(1000)])
+    assert say(connection, "next") == Said("next")
+    assert len(service.received_messages) == 1
+
+
+def test_oversize_request_closes_the_connection(
+    corridor: Corridor, service: Memory
+) -> None:
+    listener = corridor.listen(service, limits=Limits(frame_bytes=1000))
+    connection = corridor.connect()
+    with pytest.raises(PeerLost, match="link is 1000"):
+        connection.call(Say(""), [bytes(1000)], timeout_s=PATIENCE_S)
+    assert len(service.wait_gone(1)) == 1
+    assert listener.counters()["malformed"] == 1
+
+
+def test_oversize_reply_is_told_to_the_service(corridor: Corridor, service: Memory) -> None:
+    corridor.listen(service, limits=Limits(frame_bytes=1000))
+    connection = corridor.connect()
+    number = connection.submit(Park("a"))
+    [reply] = service.wait_parked("a")
+    with pytest.raises(FrameRefused, match="Said is not sent"):
+        reply(Said(""), [bytes(1000)])
+    reply(Said("too large"))
+    assert connection.wait_reply(number, PATIENCE_S).message == Said("too large")
+
+
+def test_unknown_request_closes_only_its_connection(
+    corridor: Corridor, service: Memory
+) -> None:
+    listener = corridor.listen(service)
+    other = corridor.connect()
+    with pytest.raises(PeerLost, match="cannot be decoded: Invalid value 'Odd'"):
+        corridor.connect().call(Odd(), timeout_s=PATIENCE_S)
+    service.wait_gone(1)
+    assert say(other, "others") == Said("others")
+    assert listener.counters()["malformed"] == 1
+
+
+def test_unknown_reply_closes_the_connection(corridor: Corridor, service: Memory) -> None:
+    corridor.listen(service)
+    connection = corridor.connect()
+    number = connection.submit(Park("a"))
+    [reply] = service.wait_parked("a")
+    reply(Odd())
+    with pytest.raises(FrameRefused, match="cannot be decoded"):
+        connection.wait_reply(number, PATIENCE_S)
+    with pytest.raises((PeerLost, FrameRefused)):
+        connection.submit(Say("after"))
+
+
+def test_failing_service_closes_only_that_connection(
+    corridor: Corridor, service: Memory, caplog: pytest.LogCaptureFixture
+) -> None:
+    listener = corridor.listen(service)
+    other = corridor.connect()
+    with pytest.raises(PeerLost, match="the service failed: RuntimeError"):
+        corridor.connect().call(Fail(), timeout_s=PATIENCE_S)
+    service.wait_gone(1)
+    assert say(other, "others") == Said("others")
+    assert listener.counters()["failed"] == 1
+    assert "asked to fail" in caplog.text
+
+
+def test_call_divides_one_time_out(corridor: Corridor, service: Memory) -> None:
+    corridor.listen(service)
+    connection = corridor.connect()
+    deadline = Deadline(CLOCK, 0.02)
+    with pytest.raises(DeadlineExceeded, match="no reply to Park"):
+        connection.call(Park("never"), timeout_s=0.02)
+    assert deadline.is_over()

@@ -31,7 +31,7 @@ NO_TESTS_COLLECTED = 5  # pytest's exit status
 
 LINT_STEPS = {  # {step: commands}
     "format": [["ruff", "format", "--check", "."]],
-    "lint": [["ruff", "check", "."], ["lint-imports", "--no-cache"]],
+    "lint": [["ruff", "check", "."], ["lint-imports", "--no-cache", "--no-logo"]],
     "types": [["mypy"]],
 }
 ROOMS = ["tests", "--ignore=tests/architecture", "--ignore=tests/examples"]

@@ -1,5 +1,6 @@
 """Pushes have their effect exactly once, and malformed ones none."""
 
+import re
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -132,8 +133,7 @@ def test_a_malformed_push_changes_nothing(
     refusal = server.ask(message, arrays)
     assert isinstance(refusal, Refusal)
     assert refusal.kind == "invalid"
-    with pytest.raises(AssertionError, match=text):
-        raise AssertionError(refusal.text)
+    assert re.search(text, refusal.text)
     assert server.version() == 0
     assert verdict(server.push(1, window(0), blocks=ONES)) == "applied"
 

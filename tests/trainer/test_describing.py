@@ -63,7 +63,7 @@ def stepped(model: nn.Module) -> torch.optim.Optimizer:
 @pytest.mark.parametrize(
     ("make", "text"),
     [
-        (lambda m: None, "'weight' is trainable, but there is no optimizer"),
+        (lambda _: None, "'weight' is trainable, but there is no optimizer"),
         (lambda m: torch.optim.LBFGS(m.parameters()), "LBFGS; it may be one of .* SGD"),
         (lambda m: Foreign(m.parameters(), lr=0.1), "no server knows .*Foreign"),
         (lambda m: torch.optim.SGD([m.bias], lr=0.1), "'weight' .* in no parameter group"),
@@ -82,5 +82,5 @@ def test_what_cannot_be_shared_is_refused(make, text: str) -> None:  # noqa: ANN
 
 def test_a_dtype_that_no_optimizer_steps_on_is_refused() -> None:
     model = nn.ParameterList([torch.ones(1, dtype=torch.complex64)])
-    with pytest.raises(UsageError, match="parameter '0': .* got 'complex64'"):
+    with pytest.raises(UsageError, match=r"parameter '0': .* got 'complex64'"):
         describe(model, torch.optim.SGD(model.parameters(), lr=0.1))

@@ -204,6 +204,19 @@ def test_zero_grad_drops_rows_that_no_step_used() -> None:
     assert not any(push.rows for push in job.of(Push))
 
 
+def train(
+    session: Session,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    before_step: Callable[[], None],
+) -> None:
+    for batch in session.batches(torch.arange(8), 4):
+        model(batch).sum().backward()
+        before_step()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
 @pytest.mark.parametrize("where", ["dense", "row"])
 def test_gradients_that_are_not_finite_push_an_empty_window(where: str) -> None:
     job = FakeJob(servers=2)
@@ -212,17 +225,15 @@ def test_gradients_that_are_not_finite_push_an_empty_window(where: str) -> None:
         model = nn.Sequential(rows, dense)
         optimizer = session.share(model, torch.optim.SGD(dense.parameters(), lr=0.1))
         before = [p.clone() for p in dense.parameters()]
+
+        def spoil() -> None:
+            if where == "dense":
+                dense.weight.grad[0, 1] = torch.inf
+            else:
+                rows._table._recorded[0].gradient[0, 0] = torch.nan
+
         with pytest.warns(StepWarning, match="not finite") as warned:
-            for batch in session.batches(torch.arange(8), 4):
-                model(batch).sum().backward()
-                if where == "dense":
-                    dense.weight.grad[0, 1] = torch.inf
-                else:
-                    route, gradient = rows._table._recorded[0]
-                    gradient[0, 0] = torch.nan
-                    assert len(route.ids) == 4
-                optimizer.step()
-                optimizer.zero_grad()
+            train(session, model, optimizer, spoil)
         assert session.refused_nonfinite == 2
     assert len(warned) == 1
     assert all(map(torch.equal, before, dense.parameters()))

@@ -26,7 +26,7 @@ from paceline.messages import Exited, JobStatus, LauncherOrders
 DEATHS_IN_A_ROW = 3
 FIRST_DELAY_S = 0.1
 LONGEST_DELAY_S = 5.0
-COORDINATOR_START_S = 30.0  # a journal is read before the first answer
+COORDINATOR_START_S = 120.0  # a journal is read before the first answer
 SILENT_ASKS = 3  # a launcher that was stopped itself does not blame the coordinator
 
 

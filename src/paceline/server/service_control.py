@@ -102,12 +102,15 @@ class Control:
         self._stopping.set()
         self._news.set()
         with self._lock:
-            connection, threads = self._connection, list(self._threads)
+            connection, control = self._connection, self._threads[0]
         if connection is not None:
             connection.close()
-        for thread in threads:
-            if thread.ident is not None:
-                thread.join(timeout_s)
+        if control.ident is not None:
+            control.join(timeout_s)
+        with self._lock:  # no more are begun, now that the first has ended
+            begun = self._threads[1:]
+        for thread in begun:
+            thread.join(timeout_s)
 
     # ------------------------------------------------------------ reports
 
@@ -208,7 +211,7 @@ class Control:
             case Snapshot():
                 return self._begin_snapshot(order)
             case Restore():
-                self._begin_restore(order)
+                return self._begin_restore(order)
             case ShutDown():
                 logger.info("%s ends: %s", self._myself.server, order.reason)
                 self._standing.over.set()
@@ -250,15 +253,16 @@ class Control:
             return CutReport(cut=order.cut, files=(), error=str(error))
         return CutReport(cut=order.cut, files=(entry,))
 
-    def _begin_restore(self, order: Restore) -> None:
+    def _begin_restore(self, order: Restore) -> bool:
         slots = self._standing.begin_restore(order)
         if slots is None:
-            return
+            return False
         with self._lock:
             self._answers.clear()
         self._cut = None
         self._on_change()
         self._begin(lambda: self._restore(order, slots), f"timeline-{order.timeline}")
+        return True
 
     def _restore(self, order: Restore, slots: Slots) -> None:
         """Load the cut, trying until that works or the timeline is left; own thread."""
@@ -284,14 +288,14 @@ class Control:
     def _begin(self, action: Callable[[], None], name: str) -> None:
         thread = self._thread(action, name)
         with self._lock:
-            self._threads = [t for t in self._threads if t.is_alive()]
-            self._threads.append(thread)
+            control, *begun = self._threads
+            self._threads = [control, *(t for t in begun if t.is_alive()), thread]
         thread.start()
 
     def _is_busy(self) -> bool:
         """Whether a thread of ours will have news."""
         with self._lock:
-            return sum(thread.is_alive() for thread in self._threads) > 1
+            return any(thread.is_alive() for thread in self._threads[1:])
 
     def _thread(self, action: Callable[[], None], name: str) -> threading.Thread:
         def run() -> None:

@@ -93,7 +93,7 @@ class Standing:
         """Numbers could not follow a decision: nothing more may be answered."""
         logger.critical("%s cannot go on: %s", self.server, error, exc_info=error)
         if self.failure is None:
-            self.failure = f"{self.server} cannot go on: {error or repr(error)}"
+            self.failure = f"{self.server} cannot go on: {str(error) or repr(error)}"
         self.over.set()
 
     # ------------------------------------------------------------ orders
@@ -191,12 +191,13 @@ class Standing:
         Raises:
             UsageError: no server knows an optimizer or dtype of the plans.
         """
+        with self.lock:
+            if self.state.timeline == order.timeline:
+                return None
         slots = Slots(self.server, self._seed, self.fail)
         for plan in order.plans:
             slots.create(plan)
         with self.lock:
-            if self.state.timeline == order.timeline:
-                return None
             self.state.begin_restore(order)
             self.prepared.clear()
         return slots

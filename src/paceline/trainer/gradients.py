@@ -12,7 +12,7 @@ Called by the thread of the user's loop; landings write from whichever thread re
 """
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, final
 
 import msgspec
@@ -21,6 +21,7 @@ from torch import nn
 
 from paceline.messages import (
     Block,
+    Hyper,
     Message,
     PartPlan,
     Pull,
@@ -31,20 +32,21 @@ from paceline.messages import (
 )
 from paceline.trainer.client import Payload
 from paceline.trainer.describing import hyper_of
-from paceline.trainer.memory import ParameterMemory, all_finite, byte_array, on_cpu
+from paceline.trainer.memory import ParameterMemory, all_finite, byte_array, cut, on_cpu
 from paceline.trainer.routing import RowGradient, merge
 from paceline.trainer.tables import SharedTable
 from paceline.transport.frames import Buffer, ByteArray
 
 
 class _Load(NamedTuple):
-    """What is being pushed; empty for a window without gradients."""
+    """What is being pushed; without gradients for a window that has none."""
 
-    dense: dict[int, torch.Tensor]  # {parameter index: gradient}
-    rows: tuple[RowGradient, ...]
+    hyper: tuple[Hyper, ...] = ()
+    dense: Mapping[int, ByteArray] = {}  # {parameter index: gradient}
+    rows: tuple[RowGradient, ...] = ()
 
 
-_EMPTY = _Load({}, ())
+_NOTHING = _Load()
 
 
 @final
@@ -72,7 +74,7 @@ class PartNumbers:
         self._memory = [ParameterMemory(parameter) for parameter in parameters]
         self._kept: dict[int, torch.Tensor] = {}  # {parameter index: sum of gradients}
         self._kept_rows: dict[str, list[RowGradient]] = {}  # {table name: waiting}
-        self._load = _EMPTY
+        self._load = _NOTHING
         # {parameter index: (its gradient at the last step, that gradient's version)}
         self._spent: dict[int, tuple[weakref.ref[torch.Tensor], int]] = {}
         self._blocks: dict[int, Block] = {}  # {slot: block}
@@ -118,10 +120,9 @@ class PartNumbers:
         for block in plan.blocks:
             gradient = self._load.dense.get(block.parameter)
             if gradient is not None and plan.placement[block.slot] == server:
-                size = gradient.element_size()
-                array = byte_array(gradient)
+                size = self._parameters[block.parameter].element_size()
                 slots.append(block.slot)
-                buffers.append(array[block.start * size : block.stop * size])
+                buffers.append(cut(gradient, block, size))
         rows: list[RowSlots] = []
         for loaded in self._load.rows:
             for piece in loaded.route.pieces:
@@ -130,7 +131,7 @@ class PartNumbers:
                     buffers.append(loaded.route.ids[piece.start : piece.stop])
                     buffers.append(loaded.gradient[piece.start : piece.stop].numpy())
         message = msgspec.structs.replace(
-            push, hyper=hyper_of(self._groups), blocks=tuple(slots), rows=tuple(rows)
+            push, hyper=self._load.hyper, blocks=tuple(slots), rows=tuple(rows)
         )
         return Payload(message, buffers)
 
@@ -167,13 +168,14 @@ class PartNumbers:
         if not all_finite([*dense.values(), *(row.gradient for row in rows)]):
             self.refused += 1
             dense, rows = {}, ()
-        self._load = _Load(dense, rows)
+        arrays = {index: byte_array(gradient) for index, gradient in dense.items()}
+        self._load = _Load(hyper_of(self._groups), arrays, rows)
 
     def clear(self) -> None:
         """The step is over, whatever became of it: nothing waits any more."""
         self._kept.clear()
         self._kept_rows.clear()
-        self._load = _EMPTY
+        self._load = _NOTHING
         for table in self.tables:
             table.take()
         self._spend()

@@ -7,7 +7,7 @@ Waits: for the coordinator, between batches. The thread of the user's loop calls
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any, final
 
 import numpy as np
@@ -47,7 +47,9 @@ class TaskReader:
         return self._source.batch(self._records[start - first : end - first])
 
 
-def deliver(carrier: Carrier, source: Source, spec: StageSpec) -> Iterator[Any]:
+def deliver(
+    carrier: Carrier, source: Source, spec: StageSpec
+) -> Generator[Any, None, None]:
     """Batches for this trainer until the stage is over for all.
 
     A loop that is left early pushes what was stepped and hands the rest back. A batch

@@ -3,6 +3,7 @@
 Pure; any thread may call.
 """
 
+import math
 from collections.abc import Sequence
 from typing import final
 
@@ -47,7 +48,7 @@ class ParameterMemory:
     def read(self, block: Block) -> ByteArray:
         """The bytes of a block's values now."""
         values = on_cpu(self._parameter)
-        return _cut(byte_array(values), block, values.element_size())
+        return cut(byte_array(values), block, values.element_size())
 
     def place(self, block: Block) -> ByteArray:
         """Where a block's values land; `settle` afterwards."""
@@ -61,7 +62,7 @@ class ParameterMemory:
             self._beside = on_cpu(parameter).clone()
             self._array, self._where = byte_array(self._beside), 0
         assert self._array is not None
-        return _cut(self._array, block, size)
+        return cut(self._array, block, size)
 
     def settle(self) -> None:
         """Values have landed: autograd knows, and a copy beside is brought home."""
@@ -72,7 +73,8 @@ class ParameterMemory:
             torch.autograd.graph.increment_version(self._parameter)
 
 
-def _cut(array: ByteArray, block: Block, size: int) -> ByteArray:
+def cut(array: ByteArray, block: Block, size: int) -> ByteArray:
+    """The bytes of a block within those of its parameter; ``size`` is one element's."""
     return array[block.start * size : block.stop * size]
 
 
@@ -83,7 +85,7 @@ def all_finite(tensors: Sequence[torch.Tensor]) -> bool:
     looked at element by element.
     """
     for tensor in tensors:
-        is_suspect = not bool(torch.isfinite(tensor.sum()))
+        is_suspect = not math.isfinite(tensor.sum().item())
         if is_suspect and not bool(torch.isfinite(tensor).all()):
             return False
     return True

@@ -16,7 +16,7 @@ calls, and never a forked process.
 
 import os
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from types import TracebackType
 from typing import Any, Self, final
 
@@ -92,7 +92,7 @@ class Session:
         self._sharing = Sharing(self._carrier)
         self._num_stages = 0
         self._num_saves = 0
-        self._loop: Iterator[Any] | None = None  # the open one
+        self._loop: Generator[Any, None, None] | None = None  # the open one
         self._is_closed = False
         try:
             self._carrier.run(self._protocol.join())
@@ -229,7 +229,7 @@ class Session:
         self._num_stages += 1
         return self._guarded(deliver(self._carrier, source, spec))
 
-    def _guarded(self, batches: Iterator[Any]) -> Iterator[Any]:
+    def _guarded(self, batches: Generator[Any, None, None]) -> Iterator[Any]:
         self._check_open()
         if self._loop is not None:
             raise UsageError("batches: a loop is open already; end it or close() it first")
@@ -302,10 +302,10 @@ class Session:
             return
         try:
             if self._loop is not None:
-                self._loop.close()  # type: ignore[attr-defined]  # a generator
+                self._loop.close()
             self._send_log()
-        except PacelineError:
-            pass  # the job is gone; there is nothing left to leave
+        except (PacelineError, ValueError):
+            pass  # the job is gone, or another thread is in the loop: it will be lost
         finally:
             self._is_closed = True
             self._heartbeat.stop(self._timeout_s)

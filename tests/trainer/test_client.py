@@ -1,0 +1,130 @@
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from paceline import failpoints
+from paceline.errors import FrameRefused, UsageError
+from paceline.ids import COORDINATOR
+from paceline.messages import AskRecords, Beat, Beaten, Message, Push, Records
+from paceline.trainer.asking import Act, Ask, Lost, Pause
+from paceline.trainer.client import Courier, Driver
+from paceline.trainer.heartbeat import Heartbeat
+from paceline.trainer.protocol import TrainerProtocol
+from tests.trainer.fake_job import FakeConnection, FakeJob
+
+QUESTION = AskRecords(incarnation=1, timeline=0)
+
+
+@pytest.fixture
+def driver(job: FakeJob) -> Iterator[Driver]:
+    protocol = TrainerProtocol("trainer-0", os.getpid(), "here", patience_s=1.0)
+    courier = Courier(
+        lambda _: FakeConnection(job, COORDINATOR),
+        lambda address, _: FakeConnection(job, address.removeprefix("fake:")),
+    )
+    driver = Driver(protocol, courier, job.clock, timeout_s=1.0)
+    driver.run(protocol.join())
+    yield driver
+    driver.close()
+    failpoints.arm("")
+
+
+def ask(message: Message) -> Act[Message | Lost]:
+    replies = yield Ask({COORDINATOR: message})
+    return replies[COORDINATOR]
+
+
+def test_an_act_is_driven_to_its_result(driver: Driver) -> None:
+    assert driver.run(ask(QUESTION)) == Records(records=0)
+
+
+def test_a_lost_connection_is_an_answer_and_the_next_one_is_fresh(
+    job: FakeJob, driver: Driver
+) -> None:
+    connections = job.connections
+    job.lose = lambda _role, _message: True
+    lost = driver.run(ask(QUESTION))
+    assert lost == Lost("coordinator: lost AskRecords")
+    job.lose = lambda _role, _message: False
+    assert driver.run(ask(QUESTION)) == Records(records=0)
+    assert job.connections == connections + 1
+
+
+def test_what_cannot_travel_is_raised(driver: Driver, monkeypatch) -> None:  # noqa: ANN001
+    def refuse(*_arguments: object, **_named: object) -> int:
+        raise FrameRefused("too long")
+
+    monkeypatch.setattr(FakeConnection, "submit", refuse)
+    with pytest.raises(FrameRefused, match="too long"):
+        driver.run(ask(QUESTION))
+
+
+def test_closing_ends_a_pause(driver: Driver) -> None:
+    def pause() -> Act[None]:
+        driver._closing.set()
+        yield Pause(60.0, "the coordinator is away")
+
+    with pytest.raises(UsageError, match="closed while waiting: the coordinator is away"):
+        driver.run(pause())
+
+
+PUSH = Push(incarnation=1, timeline=0, part=0, number=1, window=(0, 0, ()), records=1)  # type: ignore[arg-type]  # nobody looks at the window
+
+
+@pytest.mark.parametrize(
+    ("name", "reached"),
+    [("trainer.before_submit_rest", ["server-0"]), ("trainer.between_acks", None)],
+)
+def test_a_fault_between_servers_leaves_the_connections_closed(
+    job: FakeJob, driver: Driver, name: str, reached: list[str] | None
+) -> None:
+    def push() -> Act[None]:
+        yield Ask(dict.fromkeys(job.servers, PUSH))
+
+    failpoints.arm(f"{name}=error@1")
+    with pytest.raises(failpoints.InjectedFault):
+        driver.run(push())
+    served = [role for role, message in job.sent if isinstance(message, Push)]
+    assert served == (reached or job.servers)
+    left = set(driver._courier._connections)
+    assert left == ({COORDINATOR} if reached else {COORDINATOR, "server-0"})
+
+
+def test_the_heartbeat_beats_only_when_the_loop_is_silent(
+    job: FakeJob, driver: Driver
+) -> None:
+    heartbeat = Heartbeat(driver, job.clock, 1.0)
+    assert not heartbeat.beat_if_due()
+    job.clock.advance(1.0)
+    assert heartbeat.beat_if_due()
+    assert not heartbeat.beat_if_due()
+    job.clock.advance(0.9)
+    driver.run(ask(QUESTION))
+    job.clock.advance(0.9)
+    assert not heartbeat.beat_if_due()
+    [beat] = job.of(Beat)
+    assert (beat.state, beat.incarnation) == ("training", 1)
+
+
+def test_a_beat_that_does_not_arrive_is_no_error_and_reconnects(
+    job: FakeJob, driver: Driver
+) -> None:
+    heartbeat = Heartbeat(driver, job.clock, 1.0)
+    job.clock.advance(1.0)
+    job.lose = lambda _role, _message: True
+    assert not heartbeat.beat_if_due()
+    job.lose = lambda _role, _message: False
+    assert heartbeat.beat_if_due()
+
+
+def test_a_beat_says_what_is_waited_for(job: FakeJob, driver: Driver) -> None:
+    def pause() -> Act[None]:
+        yield Pause(0.0, "servers are not there yet")
+
+    driver._closing.wait = lambda _seconds: driver.beat()  # type: ignore[assignment,func-returns-value]  # beat meanwhile
+    driver.run(pause())
+    assert [(b.state, b.waiting_for) for b in job.of(Beat)] == [
+        ("waiting", "servers are not there yet")
+    ]
+    assert isinstance(driver.run(ask(job.of(Beat)[0])), Beaten)

@@ -1,0 +1,445 @@
+import os
+import threading
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import nn
+
+from paceline.config import Async, Sync
+from paceline.errors import JobFailed, UsageError
+from paceline.ids import COORDINATOR
+from paceline.messages import (
+    AskLease,
+    FailTask,
+    HandBack,
+    JoinTrainer,
+    Leave,
+    Log,
+    Message,
+    Pull,
+    PullRows,
+    Push,
+    Save,
+    Tick,
+)
+from paceline.trainer.carrier import StepWarning
+from paceline.trainer.embedding import Embedding
+from paceline.trainer.optimizer import SharedOptimizer
+from paceline.trainer.session import Session
+from tests.trainer.fake_job import FakeJob
+
+DATA = torch.arange(12.0).reshape(12, 1)
+OneStep = Callable[[torch.Tensor], None]
+
+
+def share_line(session: Session) -> tuple[nn.Linear, SharedOptimizer]:
+    """``y = w x`` whose w is the sum of all x stepped over: SGD with lr -1."""
+    model = nn.Linear(1, 1, bias=False)
+    model.weight.data.zero_()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0, maximize=True)
+    return model, session.share(model, optimizer)
+
+
+def stepper(model: nn.Module, optimizer: SharedOptimizer) -> OneStep:
+    def step(batch: torch.Tensor) -> None:
+        model(batch).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return step
+
+
+def run_loop(session: Session, step: OneStep, batch_size: int = 2) -> list[float]:
+    seen = []
+    for batch in session.batches(DATA, batch_size, shuffle=False, task_size=6):
+        seen += batch.flatten().tolist()
+        step(batch)
+    return seen
+
+
+def test_later_trainers_see_the_first_ones_values(job: FakeJob, session: Session) -> None:
+    torch.manual_seed(1)
+    first = nn.Linear(3, 2)
+    session.share(first, torch.optim.SGD(first.parameters(), lr=0.1))
+    with job.session() as other:
+        second = nn.Linear(3, 2)
+        other.share(second, torch.optim.SGD(second.parameters(), lr=0.1))
+    assert torch.equal(first.weight, second.weight)
+    assert torch.equal(first.bias, second.bias)
+
+
+@pytest.mark.parametrize("pace", [Sync(), Async(push_every=3, pull_every=2)], ids=str)
+def test_every_record_has_its_effect_once(pace: Sync | Async) -> None:
+    job = FakeJob(servers=2, pace=pace)
+    with job.session() as session:
+        model, optimizer = share_line(session)
+        seen = run_loop(session, stepper(model, optimizer))
+        assert session.records == 12
+    assert seen == DATA.flatten().tolist()
+    assert model.weight.item() == DATA.sum().item()
+
+
+def test_shuffled_batches_cover_every_epoch_in_another_order(session: Session) -> None:
+    model, optimizer = share_line(session)
+    step, seen = stepper(model, optimizer), []
+    for batch in session.batches(DATA, 2, epochs=2, seed=4):
+        seen += batch.flatten().tolist()
+        step(batch)
+    assert sorted(seen[:12]) == sorted(seen[12:]) == DATA.flatten().tolist()
+    assert seen[:12] != seen[12:]
+
+
+def test_break_hands_back_what_no_step_has_used(job: FakeJob, session: Session) -> None:
+    model, optimizer = share_line(session)
+    step = stepper(model, optimizer)
+    for number, batch in enumerate(session.batches(DATA, 2, shuffle=False, task_size=6)):
+        if number == 1:
+            model(batch).sum().backward()
+            break
+        step(batch)
+    [back] = job.of(HandBack)
+    assert back.acked == (0,)
+    assert model.weight.grad is None
+    assert job.todo[0] == ((0, 0, 0), 1)
+    rest = run_loop_again(session, step)
+    assert rest == DATA.flatten().tolist()[2:]
+    assert model.weight.item() == DATA.sum().item()
+
+
+def run_loop_again(session: Session, step: OneStep) -> list[float]:
+    session._num_stages = 0  # as a restarted script would: the same stage once more
+    return run_loop(session, step)
+
+
+def test_break_pushes_what_the_pace_has_kept() -> None:
+    job = FakeJob(pace=Async(push_every=3, pull_every=3))
+    with job.session() as session:
+        model, optimizer = share_line(session)
+        step = stepper(model, optimizer)
+        for number, batch in enumerate(session.batches(DATA, 2, shuffle=False)):
+            step(batch)
+            if number == 1:
+                break
+    pushed = [push for push in job.of(Push) if push.blocks]
+    assert [tick.records for tick in job.of(Tick)] == [2, 2]
+    assert len(pushed) == 2
+
+
+def test_an_error_in_the_loop_hands_back_and_passes_through(
+    job: FakeJob, session: Session
+) -> None:
+    share_line(session)
+    with pytest.raises(ZeroDivisionError):
+        run_loop(session, lambda _: 1 / 0)
+    assert len(job.of(HandBack)) == 1
+
+
+def test_a_task_that_cannot_be_read_fails_and_the_loop_goes_on(
+    job: FakeJob, session: Session
+) -> None:
+    class Torn(list[torch.Tensor]):
+        def __getitem__(self, index: int) -> torch.Tensor:  # type: ignore[override]  # no slices
+            if index == 4:
+                raise OSError("bad sector")
+            return super().__getitem__(index)
+
+    model, optimizer = share_line(session)
+    seen = []
+    for number, batch in enumerate(
+        session.batches(Torn(DATA), 2, shuffle=False, task_size=6)
+    ):
+        seen += batch.flatten().tolist()
+        model(batch).sum().backward()
+        if number % 2:
+            optimizer.step()
+            optimizer.zero_grad()
+    [failed] = job.of(FailTask)
+    assert (failed.acked, failed.error) == (1, "OSError: bad sector")
+    assert seen == [0, 1, 2, 3, 6, 7, 8, 9, 10, 11]
+    assert model.weight.item() == sum(seen)
+
+
+def test_what_was_accumulated_is_flushed_before_a_task_fails(
+    job: FakeJob, session: Session
+) -> None:
+    def collate(items: list[torch.Tensor]) -> torch.Tensor:
+        if items[0] == 2:
+            raise ValueError("no such record")
+        return torch.stack(items)
+
+    model, optimizer = share_line(session)
+    batches = session.batches(DATA[:6], 2, shuffle=False, task_size=6, collate_fn=collate)
+    for batch in batches:
+        model(batch).sum().backward()
+    del optimizer
+    kinds = [type(m) for _, m in job.sent if isinstance(m, Tick | FailTask)]
+    assert kinds == [Tick, FailTask]
+    assert model.weight.item() == 1
+
+
+def test_a_lost_reply_is_asked_for_again_on_a_new_connection(
+    job: FakeJob, session: Session
+) -> None:
+    model, optimizer = share_line(session)
+    lost: set[tuple[str, str]] = set()
+    connections = job.connections
+
+    def lose_first(role: str, message: Message) -> bool:
+        key = (role, type(message).__name__)
+        is_first = key not in lost
+        lost.add(key)
+        return is_first
+
+    job.lose = lose_first
+    run_loop(session, stepper(model, optimizer))
+    assert model.weight.item() == DATA.sum().item()
+    assert ("server-1", "Push") in lost
+    assert (COORDINATOR, "Tick") in lost
+    assert job.connections > connections + 5
+
+
+def test_a_coordinator_that_stays_away_fails_the_job(job: FakeJob) -> None:
+    job.lose = lambda role, _: role == COORDINATOR
+    session = None
+    with pytest.raises(JobFailed, match="no coordinator for"):
+        session = quick_session(job)
+    assert session is None
+
+
+def quick_session(job: FakeJob) -> Session:
+    from tests.trainer.fake_job import FakeConnection  # noqa: PLC0415
+
+    return Session(
+        "trainer-0",
+        lambda _: FakeConnection(job, COORDINATOR),
+        lambda address, _: FakeConnection(job, address.removeprefix("fake:")),
+        job.clock,
+        timeout_s=0.005,
+    )
+
+
+def test_a_step_on_a_timeline_that_is_gone_is_dropped(
+    job: FakeJob, session: Session
+) -> None:
+    model, optimizer = share_line(session)
+    seen: list[float] = []
+
+    def step(batch: torch.Tensor) -> None:
+        seen.append(batch[0].item())
+        model(batch).sum().backward()
+        if len(seen) == 2:
+            job.leave_timeline()
+        optimizer.step()
+        if len(seen) != 2:
+            optimizer.zero_grad()
+
+    with pytest.warns(StepWarning, match="step dropped: timeline 0 was left"):
+        run_loop(session, step)
+    assert seen == [0, 2, 0, 2, 4, 6, 8, 10]
+    assert model.weight.item() == DATA.sum().item() + 1  # batch 0 counted before as well
+    assert len(job.of(JoinTrainer)) == 2
+
+
+@pytest.mark.parametrize("ask", [lambda s: s.records, lambda s: s.log(loss=1.0)])
+def test_a_question_between_batch_and_step_may_find_the_timeline_gone(
+    job: FakeJob, session: Session, ask: Callable[[Session], object]
+) -> None:
+    model, optimizer = share_line(session)
+
+    def step(batch: torch.Tensor) -> None:
+        model(batch).sum().backward()
+        if job.timeline == 0:
+            job.leave_timeline()
+            ask(session)
+        optimizer.step()
+        optimizer.zero_grad()
+
+    with pytest.warns(StepWarning, match="timeline 0 was left"):
+        run_loop(session, step, batch_size=6)
+    assert model.weight.item() == DATA.sum().item()
+
+
+def test_rows_are_read_on_whatever_timeline_there_is(
+    job: FakeJob, session: Session
+) -> None:
+    module = session.embedding("user", 2)
+    first = module(torch.arange(5)).detach()
+    job.leave_timeline()
+    assert torch.equal(module(torch.arange(5)), first)
+    assert [m.timeline for m in job.of(PullRows)][-1] == 1
+
+
+def test_rows_of_an_abandoned_batch_are_not_pushed() -> None:
+    job = FakeJob(pace=Async(push_every=2, pull_every=2))
+    with job.session() as session:
+        model = Embedding("user", 1)
+        optimizer = session.share(model)
+        batches = enumerate(session.batches(torch.arange(8), 2, shuffle=False, task_size=4))
+        for number, batch in batches:
+            model(batch).sum().backward()
+            if number == 1:
+                job.leave_timeline()
+                with pytest.warns(StepWarning):
+                    optimizer.step()
+            else:
+                optimizer.step()
+    rows = [sum(m.rows[0].counts) for m in job.of(Push)]
+    assert rows == [4, 4, 4]  # refused, then each task once
+
+
+def test_stop_ends_the_loop_after_what_was_stepped(job: FakeJob, session: Session) -> None:
+    model, optimizer = share_line(session)
+    step, seen = stepper(model, optimizer), []
+    for batch in session.batches(DATA, 2, shuffle=False, task_size=6):
+        seen += batch.flatten().tolist()
+        step(batch)
+        if len(seen) == 4:
+            session.stop("good enough")
+    assert len(seen) <= 6
+    assert model.weight.item() == sum(seen)
+    assert job.stopped == "good enough"
+
+
+def test_logs_are_few_and_the_last_one_arrives(job: FakeJob, session: Session) -> None:
+    model, optimizer = share_line(session)
+    step = stepper(model, optimizer)
+    for number, batch in enumerate(session.batches(DATA, 1)):
+        step(batch)
+        session.log(loss=number, bad=float("nan"))
+        job.clock.advance(0.01)
+    logs = [m.numbers for m in job.of(Log)]
+    assert logs[-1] == {"loss": 11.0, "bad": None}
+    assert len(logs) == 4
+
+
+def test_once_is_true_once(session: Session) -> None:
+    assert session.once("export")
+    assert not session.once("export")
+
+
+def test_every_save_is_a_request_of_its_own(job: FakeJob, session: Session) -> None:
+    session.save()
+    session.save()
+    assert [m.number for m in job.of(Save)] == [1, 2]
+
+
+def test_the_parameters_are_pulled_after_the_loop(job: FakeJob, session: Session) -> None:
+    model, optimizer = share_line(session)
+    run_loop(session, stepper(model, optimizer))
+    assert isinstance([m for _, m in job.sent if isinstance(m, AskLease | Pull)][-1], Pull)
+
+
+def test_parameters_that_are_not_contiguous_are_pulled_as_well(
+    job: FakeJob, session: Session
+) -> None:
+    model = nn.ParameterList([torch.arange(6.0).reshape(2, 3).T])
+    before = model[0].detach().clone()
+    assert not model[0].is_contiguous()
+    session.share(model, torch.optim.SGD(model.parameters(), lr=1.0))
+    assert torch.equal(model[0], before)
+    other = nn.ParameterList([torch.zeros(3, 2)])
+    with job.session() as second:
+        second.share(other, torch.optim.SGD(other.parameters(), lr=1.0))
+    assert torch.equal(other[0], before)
+
+
+def test_bfloat16_is_shared_as_it_is(job: FakeJob, session: Session) -> None:
+    model = nn.Linear(3, 2).bfloat16()
+    session.share(model, torch.optim.SGD(model.parameters(), lr=1.0))
+    with job.session() as second:
+        other = nn.Linear(3, 2).bfloat16()
+        second.share(other, torch.optim.SGD(other.parameters(), lr=1.0))
+    assert torch.equal(model.weight, other.weight)
+
+
+def test_autograd_notices_that_a_pull_changed_parameters(session: Session) -> None:
+    model = nn.Linear(1, 1)
+    optimizer = session.share(model, torch.optim.SGD(model.parameters(), lr=1.0))
+    for batch in session.batches(DATA, 12):
+        out = model(batch.requires_grad_()).sum()
+        out.backward(retain_graph=True)
+        optimizer.step()
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            out.backward()
+
+
+def test_close_leaves_an_open_loop_and_the_job(job: FakeJob) -> None:
+    session = job.session()
+    share_line(session)
+    batches = session.batches(DATA, 2)
+    next(batches)
+    session.close()
+    session.close()
+    kinds = [type(m) for _, m in job.sent if isinstance(m, HandBack | Leave)]
+    assert kinds == [HandBack, Leave]
+    assert "trainer-heartbeat" not in {thread.name for thread in threading.enumerate()}
+    with pytest.raises(UsageError, match="the session is closed"):
+        session.log(loss=1.0)
+
+
+def test_close_does_not_mind_that_the_job_is_gone(job: FakeJob) -> None:
+    session = quick_session(job)
+    share_line(session)
+    next(session.batches(DATA, 2))
+    job.lose = lambda _role, _message: True
+    session.close()
+
+
+def test_a_forked_process_cannot_use_the_session(session: Session) -> None:
+    session._driver._pid = os.getpid() + 1
+    with pytest.raises(UsageError, match="a forked process must not use it"):
+        session.save()
+    session._driver._pid = os.getpid()
+
+
+def test_batches_before_share_are_refused(session: Session) -> None:
+    with pytest.raises(UsageError, match="share a model first"):
+        session.batches(DATA, 2)
+
+
+def test_a_model_of_nothing_is_refused(session: Session) -> None:
+    with pytest.raises(UsageError, match="neither trainable parameters nor embeddings"):
+        session.share(nn.ReLU())
+
+
+def test_a_parameter_is_shared_once(session: Session) -> None:
+    model, _ = share_line(session)
+    with pytest.raises(UsageError, match="'weight' is shared already"):
+        session.share(model, torch.optim.SGD(model.parameters(), lr=1.0))
+
+
+def test_another_part_than_the_jobs_is_refused(job: FakeJob, session: Session) -> None:
+    share_line(session)
+    with job.session() as other:
+        model = nn.Linear(2, 1)
+        with pytest.raises(UsageError, match="another part"):
+            other.share(model, torch.optim.SGD(model.parameters(), lr=1.0))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"workers": 2}, "workers are not available yet"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"task_size": 3}, "multiple of batch_size"),
+        ({"dataset": iter([1])}, "map-style"),
+    ],
+)
+def test_bad_arguments_of_batches_are_refused(
+    session: Session, arguments: dict[str, object], text: str
+) -> None:
+    share_line(session)
+    with pytest.raises(UsageError, match=text):
+        session.batches(**{"dataset": DATA, "batch_size": 2, **arguments})  # type: ignore[arg-type]  # on purpose
+
+
+def test_one_loop_at_a_time(session: Session) -> None:
+    share_line(session)
+    outer = session.batches(DATA, 2)
+    next(outer)
+    with pytest.raises(UsageError, match="a loop is open already"):
+        next(session.batches(DATA, 2))
+    with pytest.raises(UsageError, match="before the loop"):
+        share_line(session)
+    outer.close()  # type: ignore[attr-defined]  # a generator

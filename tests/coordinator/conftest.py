@@ -105,7 +105,10 @@ class Server:
 class Job:
     """Events in, answers out; every event is validated and replayed."""
 
-    def __init__(self, trainers: int = 1, servers: int = 2, pace: Pace = Sync()) -> None:
+    def __init__(
+        self, trainers: int = 1, servers: int = 2, pace: Pace | None = None
+    ) -> None:
+        pace = pace or Sync()
         self.config = JobConfig(run="test", trainers=trainers, servers=servers, pace=pace)
         self.now = 0.0
         self.state = CoordinatorState(self.config, Durable(), 0.0)

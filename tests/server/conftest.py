@@ -337,7 +337,7 @@ def make_server(store: BlobStore) -> Iterator[Callable[..., Server]]:
     before = set(threading.enumerate())
     servers: list[Server] = []
 
-    def make(**arguments: Any) -> Server:  # noqa: ANN401  (those of Server)
+    def make(**arguments: Any) -> Server:
         server = Server(store, **arguments)
         servers.append(server)
         return server

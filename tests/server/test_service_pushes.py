@@ -72,7 +72,7 @@ def test_another_timeline_is_refused(server: Server) -> None:
     assert server.version() == 0
 
 
-def _push(**changes: Any) -> Push:  # noqa: ANN401  (fields of Push)
+def _push(**changes: Any) -> Push:
     push = Push(
         incarnation=11,
         timeline=0,

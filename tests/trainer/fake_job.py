@@ -238,7 +238,10 @@ class FakeJob:
                 return Done(), ()
             case Pull(part=part):
                 slots = shard.dense_slots(part)
-                values = [shard.dense(slot).values.numpy().copy() for slot in slots]
+                values = [
+                    shard.dense(slot).values.view(torch.uint8).numpy().copy()
+                    for slot in slots
+                ]
                 return Pulled(slots=slots, version=0, round=0), values
             case PullRows(rows=(rows,), create=create):
                 [ids] = buffers

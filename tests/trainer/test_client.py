@@ -5,7 +5,7 @@ import pytest
 
 from paceline import failpoints
 from paceline.errors import FrameRefused, UsageError
-from paceline.ids import COORDINATOR
+from paceline.ids import COORDINATOR, Window
 from paceline.messages import AskRecords, Beat, Beaten, Message, Push, Records
 from paceline.trainer.asking import Act, Ask, Lost, Pause
 from paceline.trainer.client import Courier, Driver
@@ -69,7 +69,15 @@ def test_closing_ends_a_pause(driver: Driver) -> None:
         driver.run(pause())
 
 
-PUSH = Push(incarnation=1, timeline=0, part=0, number=1, window=(0, 0, ()), records=1)  # type: ignore[arg-type]  # nobody looks at the window
+PUSH = Push(
+    incarnation=1,
+    timeline=0,
+    part=0,
+    number=1,
+    window=Window(0, 0, ()),
+    records=1,
+    round=1,
+)
 
 
 @pytest.mark.parametrize(

@@ -1,61 +1,25 @@
-import os
 import threading
-from collections.abc import Callable
 
 import pytest
 import torch
 from torch import nn
 
 from paceline.config import Async, Sync
-from paceline.errors import JobFailed, UsageError
-from paceline.ids import COORDINATOR
+from paceline.errors import UsageError
 from paceline.messages import (
     AskLease,
     FailTask,
     HandBack,
-    JoinTrainer,
     Leave,
     Log,
-    Message,
     Pull,
-    PullRows,
     Push,
     Save,
     Tick,
 )
-from paceline.trainer.carrier import StepWarning
-from paceline.trainer.embedding import Embedding
-from paceline.trainer.optimizer import SharedOptimizer
 from paceline.trainer.session import Session
 from tests.trainer.fake_job import FakeJob
-
-DATA = torch.arange(12.0).reshape(12, 1)
-OneStep = Callable[[torch.Tensor], None]
-
-
-def share_line(session: Session) -> tuple[nn.Linear, SharedOptimizer]:
-    """``y = w x`` whose w is the sum of all x stepped over: SGD with lr -1."""
-    model = nn.Linear(1, 1, bias=False)
-    model.weight.data.zero_()
-    optimizer = torch.optim.SGD(model.parameters(), lr=1.0, maximize=True)
-    return model, session.share(model, optimizer)
-
-
-def stepper(model: nn.Module, optimizer: SharedOptimizer) -> OneStep:
-    def step(batch: torch.Tensor) -> None:
-        model(batch).sum().backward()
-        optimizer.step()
-        optimizer.zero_grad()
-
-    return step
-
-
-def run_loop(session: Session, step: OneStep, batch_size: int = 2) -> list[float]:
-    seen = []
-    for batch in session.batches(DATA, batch_size, shuffle=False, task_size=6):
-        seen += batch.flatten().tolist()
-        step(batch)
-    return seen
+from tests.trainer.lines import DATA, OneStep, quick_session, run_loop, share_line, stepper
 
 
 def test_later_trainers_see_the_first_ones_values(job: FakeJob, session: Session) -> None:
@@ -138,17 +102,18 @@ def test_an_error_in_the_loop_hands_back_and_passes_through(
 def test_a_task_that_cannot_be_read_fails_and_the_loop_goes_on(
     job: FakeJob, session: Session
 ) -> None:
-    class Torn(list[torch.Tensor]):
-        def __getitem__(self, index: int) -> torch.Tensor:  # type: ignore[override]  # no slices
+    class Torn:
+        def __len__(self) -> int:
+            return len(DATA)
+
+        def __getitem__(self, index: int) -> torch.Tensor:
             if index == 4:
                 raise OSError("bad sector")
-            return super().__getitem__(index)
+            return DATA[index]
 
     model, optimizer = share_line(session)
     seen = []
-    for number, batch in enumerate(
-        session.batches(Torn(DATA), 2, shuffle=False, task_size=6)
-    ):
+    for number, batch in enumerate(session.batches(Torn(), 2, shuffle=False, task_size=6)):
         seen += batch.flatten().tolist()
         model(batch).sum().backward()
         if number % 2:
@@ -178,116 +143,6 @@ def test_what_was_accumulated_is_flushed_before_a_task_fails(
     assert model.weight.item() == 1
 
 
-def test_a_lost_reply_is_asked_for_again_on_a_new_connection(
-    job: FakeJob, session: Session
-) -> None:
-    model, optimizer = share_line(session)
-    lost: set[tuple[str, str]] = set()
-    connections = job.connections
-
-    def lose_first(role: str, message: Message) -> bool:
-        key = (role, type(message).__name__)
-        is_first = key not in lost
-        lost.add(key)
-        return is_first
-
-    job.lose = lose_first
-    run_loop(session, stepper(model, optimizer))
-    assert model.weight.item() == DATA.sum().item()
-    assert ("server-1", "Push") in lost
-    assert (COORDINATOR, "Tick") in lost
-    assert job.connections > connections + 5
-
-
-def test_a_coordinator_that_stays_away_fails_the_job(job: FakeJob) -> None:
-    job.lose = lambda role, _: role == COORDINATOR
-    session = None
-    with pytest.raises(JobFailed, match="no coordinator for"):
-        session = quick_session(job)
-    assert session is None
-
-
-def quick_session(job: FakeJob) -> Session:
-    from tests.trainer.fake_job import FakeConnection  # noqa: PLC0415
-
-    return Session(
-        "trainer-0",
-        lambda _: FakeConnection(job, COORDINATOR),
-        lambda address, _: FakeConnection(job, address.removeprefix("fake:")),
-        job.clock,
-        timeout_s=0.005,
-    )
-
-
-def test_a_step_on_a_timeline_that_is_gone_is_dropped(
-    job: FakeJob, session: Session
-) -> None:
-    model, optimizer = share_line(session)
-    seen: list[float] = []
-
-    def step(batch: torch.Tensor) -> None:
-        seen.append(batch[0].item())
-        model(batch).sum().backward()
-        if len(seen) == 2:
-            job.leave_timeline()
-        optimizer.step()
-        if len(seen) != 2:
-            optimizer.zero_grad()
-
-    with pytest.warns(StepWarning, match="step dropped: timeline 0 was left"):
-        run_loop(session, step)
-    assert seen == [0, 2, 0, 2, 4, 6, 8, 10]
-    assert model.weight.item() == DATA.sum().item() + 1  # batch 0 counted before as well
-    assert len(job.of(JoinTrainer)) == 2
-
-
-@pytest.mark.parametrize("ask", [lambda s: s.records, lambda s: s.log(loss=1.0)])
-def test_a_question_between_batch_and_step_may_find_the_timeline_gone(
-    job: FakeJob, session: Session, ask: Callable[[Session], object]
-) -> None:
-    model, optimizer = share_line(session)
-
-    def step(batch: torch.Tensor) -> None:
-        model(batch).sum().backward()
-        if job.timeline == 0:
-            job.leave_timeline()
-            ask(session)
-        optimizer.step()
-        optimizer.zero_grad()
-
-    with pytest.warns(StepWarning, match="timeline 0 was left"):
-        run_loop(session, step, batch_size=6)
-    assert model.weight.item() == DATA.sum().item()
-
-
-def test_rows_are_read_on_whatever_timeline_there_is(
-    job: FakeJob, session: Session
-) -> None:
-    module = session.embedding("user", 2)
-    first = module(torch.arange(5)).detach()
-    job.leave_timeline()
-    assert torch.equal(module(torch.arange(5)), first)
-    assert [m.timeline for m in job.of(PullRows)][-1] == 1
-
-
-def test_rows_of_an_abandoned_batch_are_not_pushed() -> None:
-    job = FakeJob(pace=Async(push_every=2, pull_every=2))
-    with job.session() as session:
-        model = Embedding("user", 1)
-        optimizer = session.share(model)
-        batches = enumerate(session.batches(torch.arange(8), 2, shuffle=False, task_size=4))
-        for number, batch in batches:
-            model(batch).sum().backward()
-            if number == 1:
-                job.leave_timeline()
-                with pytest.warns(StepWarning):
-                    optimizer.step()
-            else:
-                optimizer.step()
-    rows = [sum(m.rows[0].counts) for m in job.of(Push)]
-    assert rows == [4, 4, 4]  # refused, then each task once
-
-
 def test_stop_ends_the_loop_after_what_was_stepped(job: FakeJob, session: Session) -> None:
     model, optimizer = share_line(session)
     step, seen = stepper(model, optimizer), []
@@ -307,7 +162,7 @@ def test_logs_are_few_and_the_last_one_arrives(job: FakeJob, session: Session) -
     for number, batch in enumerate(session.batches(DATA, 1)):
         step(batch)
         session.log(loss=number, bad=float("nan"))
-        job.clock.advance(0.01)
+        job.clock.advance(1 / 64)
     logs = [m.numbers for m in job.of(Log)]
     assert logs[-1] == {"loss": 11.0, "bad": None}
     assert len(logs) == 4
@@ -384,62 +239,3 @@ def test_close_does_not_mind_that_the_job_is_gone(job: FakeJob) -> None:
     next(session.batches(DATA, 2))
     job.lose = lambda _role, _message: True
     session.close()
-
-
-def test_a_forked_process_cannot_use_the_session(session: Session) -> None:
-    session._driver._pid = os.getpid() + 1
-    with pytest.raises(UsageError, match="a forked process must not use it"):
-        session.save()
-    session._driver._pid = os.getpid()
-
-
-def test_batches_before_share_are_refused(session: Session) -> None:
-    with pytest.raises(UsageError, match="share a model first"):
-        session.batches(DATA, 2)
-
-
-def test_a_model_of_nothing_is_refused(session: Session) -> None:
-    with pytest.raises(UsageError, match="neither trainable parameters nor embeddings"):
-        session.share(nn.ReLU())
-
-
-def test_a_parameter_is_shared_once(session: Session) -> None:
-    model, _ = share_line(session)
-    with pytest.raises(UsageError, match="'weight' is shared already"):
-        session.share(model, torch.optim.SGD(model.parameters(), lr=1.0))
-
-
-def test_another_part_than_the_jobs_is_refused(job: FakeJob, session: Session) -> None:
-    share_line(session)
-    with job.session() as other:
-        model = nn.Linear(2, 1)
-        with pytest.raises(UsageError, match="another part"):
-            other.share(model, torch.optim.SGD(model.parameters(), lr=1.0))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        ({"workers": 2}, "workers are not available yet"),
-        ({"batch_size": 0}, "batch_size"),
-        ({"task_size": 3}, "multiple of batch_size"),
-        ({"dataset": iter([1])}, "map-style"),
-    ],
-)
-def test_bad_arguments_of_batches_are_refused(
-    session: Session, arguments: dict[str, object], text: str
-) -> None:
-    share_line(session)
-    with pytest.raises(UsageError, match=text):
-        session.batches(**{"dataset": DATA, "batch_size": 2, **arguments})  # type: ignore[arg-type]  # on purpose
-
-
-def test_one_loop_at_a_time(session: Session) -> None:
-    share_line(session)
-    outer = session.batches(DATA, 2)
-    next(outer)
-    with pytest.raises(UsageError, match="a loop is open already"):
-        next(session.batches(DATA, 2))
-    with pytest.raises(UsageError, match="before the loop"):
-        share_line(session)
-    outer.close()  # type: ignore[attr-defined]  # a generator

@@ -96,4 +96,3 @@ def _processes(book: Book) -> tuple[ProcessStatus, ...]:
             )
         )
     return tuple(processes)
-

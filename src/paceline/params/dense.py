@@ -10,7 +10,7 @@ Pure: no lock of its own; one call at a time per block, blocks in parallel.
 """
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, final
 
 import torch
@@ -18,7 +18,7 @@ import torch
 from paceline.errors import UsageError
 from paceline.messages import Hyper
 
-OPTIMIZERS: Final[dict[str, type[torch.optim.Optimizer]]] = {
+OPTIMIZERS: Final[dict[str, Callable[..., torch.optim.Optimizer]]] = {
     "SGD": torch.optim.SGD,
     "Adam": torch.optim.Adam,
     "AdamW": torch.optim.AdamW,
@@ -132,6 +132,12 @@ def _optimizer(values: torch.Tensor, kind: str, hyper: Hyper) -> torch.optim.Opt
         return make([values], **options)
     except (TypeError, ValueError) as error:
         raise UsageError(f"torch.optim.{kind} refuses {hyper}: {error}") from error
+
+
+def warm_up() -> None:
+    """Let torch import what it imports late, so that no first push pays for it."""
+    block = OptimizeBlock(torch.zeros(1), "SGD", {"lr": 0.0})
+    block.apply(torch.zeros(1), {"lr": 0.0})
 
 
 def weighted_sum(

@@ -36,6 +36,7 @@ from paceline.messages import (
     Upload,
     Waiting,
 )
+from paceline.params.dense import warm_up
 from paceline.server.contents import Bytes, read_pull_rows, read_push, read_upload
 from paceline.server.service_control import Control, Myself
 from paceline.server.service_standing import PreparedPush, Standing
@@ -101,6 +102,7 @@ class ServerService:
 
     def start(self) -> None:
         """Join the job; call after the listener is open."""
+        warm_up()
         self._timer.start()
         self._control.start()
 

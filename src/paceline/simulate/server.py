@@ -150,7 +150,7 @@ class SimServer(Process):
 
     def _execute(self, order: Order) -> None:
         execute: dict[type[Message], Callable[..., None]] = {
-            CreatePart: lambda o: self.state.create_part(o.plan),
+            CreatePart: self._create,
             CommitRound: self._commit,
             Fence: self._fence,
             Snapshot: self._snapshot,
@@ -159,6 +159,9 @@ class SimServer(Process):
             Forget: self.state.forget,
         }
         execute[type(order)](order)
+
+    def _create(self, order: CreatePart) -> None:
+        self.state.create_part(order.plan)
 
     def _say(self, answer: ServerAnswer) -> None:
         self._answers = (*self._answers, answer)

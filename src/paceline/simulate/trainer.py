@@ -1,10 +1,11 @@
 """A trainer in the wind tunnel: `TrainerProtocol` with a user who computes nothing."""
 
 from collections.abc import Generator
+from functools import partial
 from typing import TypeVar, final
 
 from paceline.ids import COORDINATOR
-from paceline.messages import Beat, Leave, Message, PartSpec, StageSpec, Waiting
+from paceline.messages import Beat, Leave, Message, PartSpec, StageSpec
 from paceline.simulate.world import Answer, Process, World
 from paceline.trainer.asking import Act, Ask, Lost, Pause, Replies
 from paceline.trainer.protocol import Batch, Flush, TrainerProtocol
@@ -96,9 +97,7 @@ class SimTrainer(Process):
                 self._go_on(replies)
 
         for role, message in wanted.calls.items():
-            self.ask(
-                role, message, lambda reply, role=role: got(role, reply), CALL_TIMEOUT_S
-            )  # type: ignore[misc]  # lambda default binds the loop variable
+            self.ask(role, message, partial(got, role), CALL_TIMEOUT_S)
 
     def _beat(self) -> None:
         protocol = self.protocol
@@ -112,5 +111,3 @@ class SimTrainer(Process):
             self.ask(COORDINATOR, beat, lambda _: None, CALL_TIMEOUT_S)
         self.after(BEAT_S, self._beat)
 
-
-__all__ = ["SimTrainer", "Waiting"]

@@ -200,7 +200,7 @@ def wait_chaos(plan: ChaosPlan, folder: Path) -> ChaosReport:
 
 def _children(launcher: int) -> list[psutil.Process]:
     try:
-        return psutil.Process(launcher).children(recursive=True)
+        return list(psutil.Process(launcher).children(recursive=True))
     except psutil.NoSuchProcess:
         return []
 

@@ -75,14 +75,15 @@ def hyper_of(groups: Sequence[dict[str, Any]]) -> tuple[Hyper, ...]:
 
 def _check_optimizer(optimizer: torch.optim.Optimizer) -> None:
     kind = type(optimizer)
-    if OPTIMIZERS.get(kind.__name__) is not kind:
+    name = kind.__name__
+    if OPTIMIZERS.get(name) is not kind:
         raise UsageError(
             f"share: no server knows the optimizer {kind.__module__}.{kind.__qualname__}; "
             f"it may be one of torch.optim: {', '.join(OPTIMIZERS)}"
         )
     if optimizer.state:
         raise UsageError(
-            f"share: the {kind.__name__} has stepped already, and its state does not "
+            f"share: the {name} has stepped already, and its state does not "
             "travel: share it before its first step"
         )
 

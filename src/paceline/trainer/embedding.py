@@ -59,7 +59,7 @@ class Embedding(nn.Module):
         mode: Mode | None = None,
     ) -> None:
         super().__init__()
-        if not name or not isinstance(name, str):
+        if not name:
             raise UsageError(f"Embedding: name must be a word, got {name!r}")
         if not isinstance(dim, int) or dim < 1:
             raise UsageError(f"Embedding {name!r}: dim must be at least 1, got {dim!r}")

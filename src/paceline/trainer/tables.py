@@ -65,7 +65,7 @@ class SharedTable:
         self._reader.wait_rows(self.part, route, values, create=record)
         if record:
             values.requires_grad_()
-            values.register_post_accumulate_grad_hook(
+            values.register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]  # torch's door
                 lambda leaf: self._record(route, leaf)
             )
         return values, torch.from_numpy(np.ascontiguousarray(inverse))

@@ -84,6 +84,7 @@ def test_reading_an_unseen_id_makes_no_row_and_reads_what_would_be_made(
     assert len(table) == 2
 
 
+@pytest.mark.filterwarnings("ignore:Sparse invariant checks")
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_steps_equal_a_sparse_embedding_of_torch(optimizer: RowOptimizer) -> None:
     table = _table(optimizer)

@@ -40,7 +40,10 @@ _VALUES = types.float32[:, ::1]
 
 
 def _compiled(signature: Any) -> Callable[[Callable[..., Any]], Any]:  # noqa: ANN401  # numba's door: it types what it compiles
-    return numba.njit([signature], cache=True, nogil=True, error_model="numpy")
+    compiled: Callable[[Callable[..., Any]], Any] = numba.njit(
+        [signature], cache=True, nogil=True, error_model="numpy"
+    )
+    return compiled
 
 
 # ------------------------------------------------------------------------- hashing

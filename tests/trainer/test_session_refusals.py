@@ -1,0 +1,69 @@
+import os
+
+import pytest
+import torch
+from torch import nn
+
+from paceline.errors import UsageError
+from paceline.trainer.session import Session
+from tests.trainer.fake_job import FakeJob
+from tests.trainer.lines import DATA, share_line
+
+
+def test_a_forked_process_cannot_use_the_session(session: Session) -> None:
+    session._driver._pid = os.getpid() + 1
+    with pytest.raises(UsageError, match="a forked process must not use it"):
+        session.save()
+    session._driver._pid = os.getpid()
+
+
+def test_batches_before_share_are_refused(session: Session) -> None:
+    with pytest.raises(UsageError, match="share a model first"):
+        session.batches(DATA, 2)
+
+
+def test_a_model_of_nothing_is_refused(session: Session) -> None:
+    with pytest.raises(UsageError, match="neither trainable parameters nor embeddings"):
+        session.share(nn.ReLU())
+
+
+def test_a_parameter_is_shared_once(session: Session) -> None:
+    model, _ = share_line(session)
+    with pytest.raises(UsageError, match="'weight' is shared already"):
+        session.share(model, torch.optim.SGD(model.parameters(), lr=1.0))
+
+
+def test_another_part_than_the_jobs_is_refused(job: FakeJob, session: Session) -> None:
+    share_line(session)
+    with job.session() as other:
+        model = nn.Linear(2, 1)
+        with pytest.raises(UsageError, match="another part"):
+            other.share(model, torch.optim.SGD(model.parameters(), lr=1.0))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"workers": 2}, "workers are not available yet"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"task_size": 3}, "multiple of batch_size"),
+        ({"dataset": iter([1])}, "map-style"),
+    ],
+)
+def test_bad_arguments_of_batches_are_refused(
+    session: Session, arguments: dict[str, object], text: str
+) -> None:
+    share_line(session)
+    with pytest.raises(UsageError, match=text):
+        session.batches(**{"dataset": DATA, "batch_size": 2, **arguments})  # type: ignore[arg-type]  # on purpose
+
+
+def test_one_loop_at_a_time(session: Session) -> None:
+    share_line(session)
+    outer = session.batches(DATA, 2)
+    next(outer)
+    with pytest.raises(UsageError, match="a loop is open already"):
+        next(session.batches(DATA, 2))
+    with pytest.raises(UsageError, match="before the loop"):
+        share_line(session)
+    outer.close()  # type: ignore[attr-defined]  # a generator

@@ -27,7 +27,7 @@ lint: $(DEV)
 	@$(BIN)/python tools/check.py lint
 
 soak: $(DEV)
-	@PACELINE_SIM_SEEDS=20000 $(BIN)/python tools/check.py soak
+	@PACELINE_SIM_SEEDS=20000 PACELINE_SIM_SECONDS=1e9 $(BIN)/python tools/check.py soak
 
 clean:
 	rm -rf .venv build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache

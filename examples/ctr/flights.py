@@ -114,12 +114,12 @@ def is_test_row(rows: Ids) -> NDArray[np.bool_]:
 def auc(labels: NDArray[np.float32], scores: NDArray[np.float32]) -> float:
     """Area under the ROC curve: how often a late flight scores above a punctual one."""
     _, place, count = np.unique(scores, return_inverse=True, return_counts=True)
-    # Equal scores share the mean of their ranks.
-    mean_rank = np.cumsum(count) - (count - 1) / 2
+    # Equal scores share the mean of their places in the order.
+    mean_place = np.cumsum(count) - (count - 1) / 2
     late = labels > 0
     num_late, num_punctual = int(late.sum()), int((~late).sum())
-    rank_sum = float(mean_rank[place[late]].sum())
-    return (rank_sum - num_late * (num_late + 1) / 2) / (num_late * num_punctual)
+    total = float(mean_place[place[late]].sum())
+    return (total - num_late * (num_late + 1) / 2) / (num_late * num_punctual)
 
 
 def _read_flights(files: dict[str, Path]) -> list[dict[str, str]]:

@@ -64,7 +64,7 @@ def test_two_jobs_of_one_second_get_two_folders(tmp_path: Path) -> None:
 
 def test_the_run_file_is_there_only_while_the_job_runs(tmp_path: Path) -> None:
     job = JobDir(tmp_path)
-    run = RunFile("r1", "unix:/tmp/x/coordinator.sock", "/tmp/x", 1)
+    run = RunFile("r1", f"unix:{tmp_path}/coordinator.sock", str(tmp_path), 1)
     assert job.read_run() is None
 
     job.write_run(run)

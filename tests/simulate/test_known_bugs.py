@@ -104,6 +104,7 @@ BUGS = [
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(0)
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.__name__)
 def test_the_wind_tunnel_catches_a_known_bug(
     bug: Callable[[Patch], type[SimCoordinator]], monkeypatch: Patch

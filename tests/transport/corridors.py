@@ -5,6 +5,7 @@ import shutil
 import tempfile
 import threading
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from pathlib import Path
 from typing import final
 
@@ -176,3 +177,19 @@ def run_threads(*actions: "threading.Thread") -> None:
     for thread in actions:
         thread.join(deadline.remaining_s())
         assert not thread.is_alive()
+
+
+def say(connection: Connection, text: str) -> msgspec.Struct:
+    return connection.call(Say(text), timeout_s=PATIENCE_S).message
+
+
+def caught(action: Callable[[], object], errors: list[Exception]) -> Callable[[], None]:
+    """The action, with what it raises kept in ``errors``."""
+
+    def run() -> None:
+        try:
+            action()
+        except Exception as error:  # noqa: BLE001  (the test looks at it)
+            errors.append(error)
+
+    return run

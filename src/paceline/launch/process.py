@@ -19,7 +19,7 @@ from typing import final
 from paceline.errors import JobFailed
 from paceline.timing import Clock, Deadline
 
-GONE_S = 2.0  # how long a killed process may take to disappear
+GONE_S = 10.0  # a killed process that is not gone by then is stuck in the kernel
 LOOK_EVERY_S = 0.2  # at whether somebody is in a hurry
 LAST_BYTES = 16384
 

@@ -110,4 +110,3 @@ class SimTrainer(Process):
             )
             self.ask(COORDINATOR, beat, lambda _: None, CALL_TIMEOUT_S)
         self.after(BEAT_S, self._beat)
-

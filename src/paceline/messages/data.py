@@ -1,0 +1,101 @@
+"""The link ``trainer --DataRequest--> server``: tensors are buffers behind a message."""
+
+from typing import Literal
+
+import msgspec
+
+from paceline.ids import Window
+from paceline.messages.shared import (
+    Done,
+    Hyper,
+    Message,
+    Refusal,
+    Waiting,
+)
+from paceline.messages.trainer import (
+    TrainerMessage,
+)
+
+
+class Upload(TrainerMessage, frozen=True):
+    """Initial values of a part's dense slots. Buffers: one per slot, in order."""
+
+    part: int
+    slots: tuple[int, ...]
+
+
+class RowSlots(msgspec.Struct, frozen=True):
+    """Ids of one table grouped by slot: ``counts[i]`` ids belong to ``slots[i]``."""
+
+    table: str
+    slots: tuple[int, ...]
+    counts: tuple[int, ...]
+
+
+class Push(TrainerMessage, frozen=True):
+    """Gradients computed from a window; goes to every server, empty if need be.
+
+    ``number`` grows by one with every push of this incarnation to this part. Without
+    ``round`` it is applied at once and answered by `Pushed`; with it, it is prepared.
+
+    Buffers: the gradient of each of ``blocks`` (slots whose parameter has one), then per
+    entry of ``rows`` the int64 ids and the float32 gradients ``(ids, dim)``.
+    """
+
+    part: int
+    number: int
+    window: Window
+    records: int
+    round: int | None = None
+    hyper: tuple[Hyper, ...] = ()
+    blocks: tuple[int, ...] = ()
+    rows: tuple[RowSlots, ...] = ()
+
+
+class Pushed(Message, frozen=True):
+    """``applied``, ``prepared``, or ``duplicate``: the window had its effect before."""
+
+    verdict: Literal["applied", "prepared", "duplicate"]
+    version: int
+
+
+class Pull(TrainerMessage, frozen=True):
+    """Fetch the dense slots of a part on this server, in ascending slot order.
+
+    With ``at_round``, parked until that round is applied here.
+    """
+
+    part: int
+    at_round: int = 0
+
+
+class Pulled(Message, frozen=True):
+    """Buffers: one per slot, ascending."""
+
+    slots: tuple[int, ...]
+    version: int
+    round: int
+
+
+class PullRows(TrainerMessage, frozen=True):
+    """Fetch rows. Buffers: per entry of ``rows`` the int64 ids.
+
+    With ``create``, unseen ids get their initial row; otherwise they read as it and
+    nothing is made.
+    """
+
+    part: int
+    rows: tuple[RowSlots, ...]
+    create: bool
+    at_round: int = 0
+
+
+class PulledRows(Message, frozen=True):
+    """Buffers: per entry of the request the float32 values ``(ids, dim)``."""
+
+    version: int
+    round: int
+
+
+DataRequest = Upload | Push | Pull | PullRows
+DataReply = Done | Pushed | Pulled | PulledRows | Waiting | Refusal

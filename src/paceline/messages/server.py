@@ -1,0 +1,161 @@
+"""The link ``server --ServerReport--> coordinator``, and the orders."""
+
+import msgspec
+
+from paceline.ids import TaskKey
+from paceline.messages.shared import (
+    Contribution,
+    Message,
+    PartPlan,
+)
+
+
+class MarkEntry(msgspec.Struct, frozen=True):
+    """The distinct marks that a server's slots hold for a task, ascending."""
+
+    key: TaskKey
+    marks: tuple[int, ...]
+
+
+class FenceReport(Message, frozen=True):
+    """An incarnation is fenced here; an entry for every task that the order named.
+
+    An entry's marks include -1 if some slot has none, and are empty if the server has no
+    slots.
+    """
+
+    incarnation: int
+    marks: tuple[MarkEntry, ...]
+
+
+class MarksReport(Message, frozen=True):
+    """All marks of this server, as restored from the cut."""
+
+    timeline: int
+    has_slots: bool
+    marks: tuple[MarkEntry, ...]
+
+
+class FileEntry(msgspec.Struct, frozen=True):
+    """A file of a cut: name inside its folder, size and xxh3-64 of its bytes (hex)."""
+
+    name: str
+    bytes: int
+    xxh3: str
+
+
+class CutReport(Message, frozen=True):
+    """This server's share of a cut is written and durable; or failed, with the reason."""
+
+    cut: int
+    files: tuple[FileEntry, ...]
+    error: str | None = None
+
+
+ServerAnswer = FenceReport | MarksReport | CutReport
+
+
+class PartReport(msgspec.Struct, frozen=True):
+    """How a part stands on a server: last applied round, and updates applied so far."""
+
+    applied_round: int
+    version: int
+
+
+class ServerReport(Message, frozen=True):
+    """How things stand at a server; ``answers`` are results of the last orders.
+
+    ``incarnation`` 0 asks to join. Answered by `Orders` at once when there are any,
+    otherwise parked for a while; silence of a reporting server means its death.
+    """
+
+    server: str
+    incarnation: int
+    timeline: int
+    address: str
+    pid: int
+    host: str
+    ready: bool
+    parts: dict[int, PartReport] = msgspec.field(default_factory=dict)
+    answers: tuple[ServerAnswer, ...] = ()
+    forgotten_cut: int = 0
+    counters: dict[str, int] = msgspec.field(default_factory=dict)  # by name
+
+
+class CreatePart(Message, frozen=True):
+    """Make the slots of a part that are placed on this server."""
+
+    plan: PartPlan
+
+
+class CommitRound(Message, frozen=True):
+    """Apply exactly these prepared pushes, with these weights, as one update."""
+
+    part: int
+    round: int
+    contributions: tuple[Contribution, ...]
+
+
+class Fence(Message, frozen=True):
+    """Refuse an incarnation from now on and report its tasks' marks.
+
+    Its prepared pushes of rounds beyond ``rounds`` are dropped; the report waits until
+    the rounds up to there are applied.
+    """
+
+    incarnation: int
+    keys: tuple[TaskKey, ...]
+    rounds: dict[int, int]  # {part: last committed round}
+
+
+class Snapshot(Message, frozen=True):
+    """Write this server's share of a cut into ``folder``, at exactly these rounds."""
+
+    cut: int
+    folder: str
+    rounds: dict[int, int]
+
+
+class Restore(Message, frozen=True):
+    """Drop everything, load a cut (with no ``folder``: start empty), enter a timeline."""
+
+    timeline: int
+    cut: int
+    folder: str | None
+    plans: tuple[PartPlan, ...]
+    files: tuple[FileEntry, ...]
+    rounds: dict[int, int]
+
+
+class SendMarks(Message, frozen=True):
+    """Answer with a `MarksReport`."""
+
+
+class Forget(Message, frozen=True):
+    """A committed cut shows these tasks done: their marks may go.
+
+    All epochs before ``(stage, epoch)`` are done, and ``tasks`` of that epoch.
+    """
+
+    cut: int
+    stage: int
+    epoch: int
+    tasks: tuple[int, ...]
+
+
+class ShutDown(Message, frozen=True):
+    """The job is over, or the server's incarnation is: exit."""
+
+    reason: str
+
+
+Order = (
+    CreatePart | CommitRound | Fence | Snapshot | Restore | SendMarks | Forget | ShutDown
+)
+
+
+class Orders(Message, frozen=True):
+    """What a server does next, in this order."""
+
+    incarnation: int
+    orders: tuple[Order, ...] = ()

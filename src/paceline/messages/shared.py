@@ -1,0 +1,165 @@
+"""What several links carry: specs of parts and stages, leases, answers."""
+
+from typing import Literal
+
+import msgspec
+
+from paceline.config import Pace, RowInit, RowOptimizer
+from paceline.ids import TaskKey, Window
+
+HyperValue = float | int | bool | str | None | tuple[float, ...]
+Hyper = dict[str, HyperValue]  # {hyper-parameter: value} of one parameter group
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+    """Base of all messages: frozen, tagged by its own name."""
+
+
+class ParameterSpec(msgspec.Struct, frozen=True):
+    """A dense parameter: its names (tied parameters have several), shape and dtype.
+
+    ``dtype`` is torch's name without the module, e.g. ``"float32"``; ``group`` is the
+    index of its parameter group in the optimizer.
+    """
+
+    names: tuple[str, ...]
+    shape: tuple[int, ...]
+    dtype: str
+    group: int = 0
+
+
+class OptimizerSpec(msgspec.Struct, frozen=True):
+    """A `torch.optim` optimizer by class name, with the values of each group."""
+
+    kind: str
+    groups: tuple[Hyper, ...]
+
+
+class TableSpec(msgspec.Struct, frozen=True):
+    """A sparse parameter: int64 id -> row of ``dim`` float32 values."""
+
+    name: str
+    dim: int
+    optimizer: RowOptimizer
+    init: RowInit
+
+
+class PartSpec(msgspec.Struct, frozen=True):
+    """What one `Session.share` call shares; ``part`` is the number of the call."""
+
+    part: int
+    parameters: tuple[ParameterSpec, ...]
+    optimizer: OptimizerSpec | None
+    tables: tuple[TableSpec, ...]
+    pace: Pace
+
+
+class Block(msgspec.Struct, frozen=True):
+    """Elements ``start..stop`` (half open, flat) of a part's parameter, in one slot."""
+
+    slot: int
+    parameter: int
+    start: int
+    stop: int
+
+
+class PartPlan(msgspec.Struct, frozen=True):
+    """How a part lies in slots, and the slots on servers; journalled, never re-cut.
+
+    Dense blocks have one slot each. Rows of all tables of the part lie in the
+    ``num_row_slots`` slots from ``first_row_slot`` on.
+    """
+
+    spec: PartSpec
+    blocks: tuple[Block, ...]
+    first_row_slot: int
+    num_row_slots: int
+    placement: dict[int, str]  # {slot: server id}
+
+
+class StageSpec(msgspec.Struct, frozen=True):
+    """One `Session.batches` call: its data and how it is cut.
+
+    Task ``i`` holds positions ``i * task_size .. min((i + 1) * task_size, records)``;
+    batches are ``batch_size`` consecutive positions of a task, the last may be short.
+    """
+
+    stage: int
+    records: int
+    batch_size: int
+    task_size: int
+    epochs: int
+    shuffle: bool
+    seed: int
+    fingerprint: str
+
+    def num_tasks(self) -> int:
+        """Tasks of one epoch."""
+        return -(-self.records // self.task_size)
+
+    def task_records(self, task: int) -> int:
+        """Records of a task."""
+        return min(self.task_size, self.records - task * self.task_size)
+
+    def num_batches(self, task: int) -> int:
+        """Batches of a task."""
+        return -(-self.task_records(task) // self.batch_size)
+
+    def batch_records(self, task: int, first: int, last: int) -> int:
+        """Records of batches ``first..last`` (both included) of a task."""
+        stop = min((last + 1) * self.batch_size, self.task_records(task))
+        return stop - first * self.batch_size
+
+
+class Lease(msgspec.Struct, frozen=True):
+    """The right to work on a task from batch ``first`` on.
+
+    ``token`` grows with every grant of the job. ``edges`` are batches that a window must
+    end at. ``rounds`` says at which round of each synchronous part the holder enters.
+    """
+
+    token: int
+    key: TaskKey
+    first: int
+    edges: tuple[int, ...] = ()
+    rounds: dict[int, int] = {}  # {part: round}
+
+
+class Contribution(msgspec.Struct, frozen=True):
+    """One trainer's prepared push in a committed round."""
+
+    trainer: str
+    incarnation: int
+    number: int
+    window: Window
+    records: int
+    weight: float
+
+
+RefusalKind = Literal[
+    "fenced",  # the sender's incarnation is over: join again
+    "timeline",  # the sender's timeline is not the current one: rejoin, pull
+    "stale",  # the lease is no longer the sender's
+    "gap",  # the window neither starts behind the mark nor lies below it
+    "mismatch",  # differs from what was agreed first
+    "invalid",  # malformed; trying again will not help
+    "not_ready",  # try again soon
+]
+
+
+class Refusal(Message, frozen=True):
+    """No, and why; ``timeline`` is the refuser's."""
+
+    kind: RefusalKind
+    text: str
+    timeline: int = 0
+
+
+class Done(Message, frozen=True):
+    """Yes."""
+
+
+class Waiting(Message, frozen=True):
+    """Not yet; ask again. The reason is shown to the user."""
+
+    reason: str

@@ -1,0 +1,236 @@
+"""The link ``trainer --TrainerRequest--> coordinator``, and the replies."""
+
+from paceline.config import Pace
+from paceline.ids import Window
+from paceline.messages.shared import (
+    Done,
+    Lease,
+    Message,
+    PartPlan,
+    PartSpec,
+    Refusal,
+    StageSpec,
+    Waiting,
+)
+
+
+class JoinTrainer(Message, frozen=True):
+    """Become a member, or learn how things stand as the member ``previous``."""
+
+    trainer: str
+    pid: int
+    host: str
+    previous: int = 0
+
+
+class Joined(Message, frozen=True):
+    """``incarnation`` equals ``previous`` if that is still a member."""
+
+    incarnation: int
+    timeline: int
+    generation: int
+    pace: Pace
+    seed: int
+    servers: dict[str, str]  # {server id: address}
+    beat_s: float
+
+
+class TrainerMessage(Message, frozen=True):
+    """What every request of a joined trainer carries."""
+
+    incarnation: int
+    timeline: int
+
+
+class SharePart(TrainerMessage, frozen=True):
+    """Ask for the plan of a part; the first to ask describes it for all.
+
+    Answered by `PartAnswer`, or `Waiting` while servers or the uploader are awaited.
+    """
+
+    spec: PartSpec
+
+
+class PartAnswer(Message, frozen=True):
+    """The plan; with ``upload`` the asker must send the values and say `PartUploaded`."""
+
+    plan: PartPlan
+    upload: bool
+
+
+class PartUploaded(TrainerMessage, frozen=True):
+    """All servers have acknowledged the initial values of a part."""
+
+    part: int
+
+
+class BeginStage(TrainerMessage, frozen=True):
+    """Register the data of a stage; a repeat must say the same."""
+
+    spec: StageSpec
+
+
+class AskLease(TrainerMessage, frozen=True):
+    """Ask for work. ``held`` are the leases that the trainer knows it holds.
+
+    Answered by `Granted`, `Waiting`, `StageOver`. A lease granted to this incarnation
+    and missing from ``held`` is granted again: a lost reply costs nothing. A held one
+    comes with its last batch acknowledged in every part, for a coordinator that has
+    restarted since.
+    """
+
+    stage: int
+    held: tuple[tuple[int, int], ...] = ()  # (token, last acknowledged batch)
+
+
+class Granted(Message, frozen=True):
+    """A lease."""
+
+    lease: Lease
+
+
+class StageOver(Message, frozen=True):
+    """The stage has ended for all; ``stopped`` carries the reason of an early stop."""
+
+    stopped: str | None = None
+
+
+class Tick(TrainerMessage, frozen=True):
+    """One push is acknowledged by all servers: its window has its effect, or is prepared.
+
+    With ``round``, answered by `Ticked` once that round is committed, or `Waiting`.
+    With ``next_lease``, a task finished by this tick is followed by the next one at once.
+    """
+
+    part: int
+    number: int
+    window: Window
+    records: int
+    round: int | None = None
+    next_lease: bool = False
+
+
+class Ticked(Message, frozen=True):
+    """The tick counts. ``stopped``: the script's `Session.stop` was called somewhere."""
+
+    lease: Lease | None = None
+    stopped: str | None = None
+
+
+class HandBack(TrainerMessage, frozen=True):
+    """Give leases back (``break``, leaving); nothing of them is in flight.
+
+    ``acked`` are the last acknowledged batches, in the order of ``tokens``.
+    """
+
+    tokens: tuple[int, ...]
+    acked: tuple[int, ...]
+
+
+class FailTask(TrainerMessage, frozen=True):
+    """A task cannot be worked on (its data cannot be read); nothing of it is in flight."""
+
+    token: int
+    acked: int
+    error: str
+
+
+class Beat(TrainerMessage, frozen=True):
+    """A sign of life between other requests, with what `paceline status` shows."""
+
+    clock: int
+    state: str
+    waiting_for: str = ""
+
+
+class Beaten(Message, frozen=True):
+    """How things stand; a trainer that reads another timeline than its own rejoins."""
+
+    timeline: int
+    stopped: str | None = None
+
+
+class ClaimOnce(TrainerMessage, frozen=True):
+    """Ask to be the one trainer that does ``name``; answered by `Claimed`."""
+
+    name: str
+
+
+class Claimed(Message, frozen=True):
+    """Whether the asker is the one."""
+
+    mine: bool
+
+
+class Stop(TrainerMessage, frozen=True):
+    """Early stop for all trainers."""
+
+    reason: str
+
+
+class Log(TrainerMessage, frozen=True):
+    """Numbers of the user; non-finite ones are None."""
+
+    numbers: dict[str, float | None]
+
+
+class Save(TrainerMessage, frozen=True):
+    """Ask for a cut begun after this request; ``number`` makes a retry the same request.
+
+    Answered by `Saved`, or `Waiting`.
+    """
+
+    number: int
+
+
+class Saved(Message, frozen=True):
+    """The cut is committed."""
+
+    cut: int
+
+
+class Leave(TrainerMessage, frozen=True):
+    """The trainer goes, cleanly: it holds no lease."""
+
+
+class AskRecords(TrainerMessage, frozen=True):
+    """How many records are counted so far; answered by `Records`."""
+
+
+class Records(Message, frozen=True):
+    """Acknowledged records of the job, by the queue's own state."""
+
+    records: int
+
+
+TrainerRequest = (
+    JoinTrainer
+    | SharePart
+    | PartUploaded
+    | BeginStage
+    | AskLease
+    | Tick
+    | HandBack
+    | FailTask
+    | Beat
+    | ClaimOnce
+    | Stop
+    | Log
+    | Save
+    | Leave
+    | AskRecords
+)
+TrainerReply = (
+    Joined
+    | PartAnswer
+    | Granted
+    | StageOver
+    | Ticked
+    | Beaten
+    | Claimed
+    | Saved
+    | Records
+    | Done
+    | Waiting
+    | Refusal
+)

@@ -7,7 +7,7 @@
 
 PYTHON ?= python3
 BIN    := .venv/bin
-PIP    := $(BIN)/python -m pip install -qq --no-input --disable-pip-version-check -c constraints.txt
+PIP    := $(BIN)/python -m pip install -qq --no-input --no-compile --disable-pip-version-check -c constraints.txt
 DEMO   := .venv/.installed-demo
 DEV    := .venv/.installed-dev
 JOB    := runs/demo-$(shell date +%Y%m%d-%H%M%S)

@@ -10,7 +10,7 @@ Pure.
 
 from typing import NamedTuple, final
 
-from paceline.config import JobConfig, Sync
+from paceline.config import JobConfig
 from paceline.coordinator.cuts import ManifestOrder, OpenCut
 from paceline.coordinator.durable import Durable, restore
 from paceline.coordinator.members import Members
@@ -27,6 +27,7 @@ from paceline.messages import (
     SharePart,
     Tick,
 )
+from paceline.pace.policy import updates_in_rounds
 
 PARK_S = 1.0
 
@@ -178,7 +179,7 @@ class Book:
     def sync_parts(self) -> list[int]:
         """Parts that are updated in rounds."""
         parts = self.durable.parts
-        return [p for p, r in sorted(parts.items()) if isinstance(r.plan.spec.pace, Sync)]
+        return [p for p, r in sorted(parts.items()) if updates_in_rounds(r.plan.spec.pace)]
 
     def ready_parts(self) -> tuple[int, ...]:
         """Parts whose values all servers hold."""

@@ -10,7 +10,6 @@ Pure.
 from functools import singledispatch
 from typing import NamedTuple
 
-from paceline.config import Sync
 from paceline.coordinator.book import Book, Happened
 from paceline.coordinator.grants import finish_if_done, grant, is_pending
 from paceline.coordinator.losses import lose
@@ -52,6 +51,7 @@ from paceline.messages import (
     TrainerMessage,
     TrainerRequest,
 )
+from paceline.pace.policy import updates_in_rounds
 
 
 class Asker(NamedTuple):
@@ -198,7 +198,7 @@ def _(message: Tick, book: Book, asker: Asker) -> None:
         ticked(book, message)
         book.start_clock(message.incarnation)
         reply_ticked(book, asker.role, asker.ticket, message)
-    elif message.round == part.round + 1 and isinstance(part.plan.spec.pace, Sync):
+    elif message.round == part.round + 1 and updates_in_rounds(part.plan.spec.pace):
         book.deadlines.progressed(message.incarnation, message.records, book.now)
         book.deadlines.pause(message.incarnation)
         book.rounds.tick(asker.role, message)

@@ -10,11 +10,11 @@ Pure.
 
 from typing import NamedTuple, final
 
-from paceline.config import Sync
 from paceline.coordinator.durable import Durable
 from paceline.coordinator.outcomes import RoundCommitted
 from paceline.ids import Window
 from paceline.messages import Contribution, Tick
+from paceline.pace.policy import weigh
 
 
 class Ticked(NamedTuple):
@@ -63,7 +63,6 @@ class Rounds:
         if not ticks or self.missing(part, state):
             return None
         pace = state.parts[part].plan.spec.pace
-        is_sum = isinstance(pace, Sync) and pace.reduce == "sum"
         total = sum(tick.records for tick in ticks.values())
         contributions = tuple(
             Contribution(
@@ -72,7 +71,7 @@ class Rounds:
                 tick.number,
                 tick.window,
                 tick.records,
-                1.0 if is_sum else tick.records / total,
+                weigh(pace, tick.records, total),
             )
             for trainer, tick in sorted(ticks.items())
         )

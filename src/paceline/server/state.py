@@ -12,7 +12,6 @@ Pure; one at a time: the service holds its lock.
 
 from typing import Literal, NamedTuple, final
 
-from paceline.config import Sync
 from paceline.ids import Window
 from paceline.messages import (
     CommitRound,
@@ -29,6 +28,7 @@ from paceline.messages import (
     TrainerMessage,
     Upload,
 )
+from paceline.pace.policy import updates_in_rounds
 from paceline.server.windows import Marks, SlotMarks
 
 
@@ -70,7 +70,7 @@ class _Part:
     """A part as it stands on this server."""
 
     def __init__(self, plan: PartPlan, server: str) -> None:
-        self.is_sync = isinstance(plan.spec.pace, Sync)
+        self.is_sync = updates_in_rounds(plan.spec.pace)
         mine = [slot for slot, place in plan.placement.items() if place == server]
         self.slots = tuple(sorted(mine))
         self.round = 0

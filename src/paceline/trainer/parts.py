@@ -5,9 +5,9 @@ Pure.
 
 from typing import final
 
-from paceline.config import Async, Sync
 from paceline.ids import TaskKey
 from paceline.messages import PartPlan, PartSpec
+from paceline.pace.policy import pull_due, push_due, updates_in_rounds
 from paceline.trainer.windows import OpenWindow
 
 
@@ -42,7 +42,7 @@ class SharedPart:
     @property
     def is_sync(self) -> bool:
         """Whether the part is updated in rounds."""
-        return isinstance(self.spec.pace, Sync)
+        return updates_in_rounds(self.spec.pace)
 
     def base_round(self) -> int:
         """The round that parameters must stand at for the next push; 0 without rounds."""
@@ -55,18 +55,14 @@ class SharedPart:
             at_end: the last delivered batch must end its window.
             with_delivered: as if the user had stepped just now.
         """
-        pace = self.spec.pace
-        if not isinstance(pace, Async):
-            return True
         is_stepped = with_delivered or not self.window.has_delivered()
         count = self.window.num_batches(with_delivered=with_delivered)
-        return count >= pace.push_every or (at_end and is_stepped)
+        return push_due(self.spec.pace, count, must_close=at_end and is_stepped)
 
     def pull_due(self) -> bool:
         """Whether the pace wants a pull now; rounds have their own."""
-        pace = self.spec.pace
         waiting = self.batches_since_pull + self.window.num_batches(with_delivered=False)
-        return isinstance(pace, Async) and waiting >= pace.pull_every
+        return pull_due(self.spec.pace, waiting)
 
     def pulled(self, at_round: int) -> None:
         """The parameters here are those of ``at_round``."""

@@ -1,0 +1,4 @@
+"""Room 4: how tightly the trainers march together.
+
+``policy`` interprets the specs of `paceline.config`. Pure.
+"""

@@ -1,0 +1,32 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paceline.config import Async, Sync
+from paceline.pace.policy import pull_due, push_due, updates_in_rounds, weigh
+
+
+def test_sync_pushes_every_step_and_lets_rounds_pull() -> None:
+    assert updates_in_rounds(Sync())
+    assert push_due(Sync(), 1, must_close=False)
+    assert not pull_due(Sync(), 1000)
+
+
+@given(st.integers(1, 9), st.integers(1, 9), st.integers(0, 20))
+def test_async_pushes_every_n_and_pulls_every_m(n: int, m: int, batches: int) -> None:
+    pace = Async(push_every=n, pull_every=m)
+    assert not updates_in_rounds(pace)
+    assert push_due(pace, batches, must_close=False) == (batches >= n)
+    assert push_due(pace, batches, must_close=True)
+    assert pull_due(pace, batches) == (batches >= m)
+
+
+@given(st.lists(st.integers(1, 512), min_size=1, max_size=8))
+def test_the_weights_of_a_mean_add_up_to_one(records: list[int]) -> None:
+    weights = [weigh(Sync(), n, sum(records)) for n in records]
+    assert sum(weights) == pytest.approx(1.0)
+    assert all(weigh(Sync(reduce="sum"), n, sum(records)) == 1.0 for n in records)
+
+
+def test_a_round_of_one_weighs_exactly_one() -> None:
+    assert weigh(Sync(), 37, 37) == 1.0

@@ -90,7 +90,7 @@ class TensorSource(Source):
         for tensor in self._tensors:
             step = math.ceil(tensor.nbytes / _HASHED_WHOLE_BYTES) or 1
             sample = tensor[::step].cpu().contiguous().reshape(-1)
-            digest.update(memoryview(sample.view(torch.uint8).numpy()))
+            digest.update(sample.view(torch.uint8).numpy().data)
         first = ", ".join(_describe(tensor[0]) for tensor in self._tensors)
         return f"tensors ({first}) x {len(self)}, xxh3 {digest.hexdigest()}"
 

@@ -81,11 +81,16 @@ def _check_optimizer(optimizer: torch.optim.Optimizer) -> None:
             f"share: no server knows the optimizer {kind.__module__}.{kind.__qualname__}; "
             f"it may be one of torch.optim: {', '.join(OPTIMIZERS)}"
         )
-    if optimizer.state:
+    if _has_stepped(optimizer):
         raise UsageError(
             f"share: the {name} has stepped already, and its state does not "
             "travel: share it before its first step"
         )
+
+
+def _has_stepped(optimizer: torch.optim.Optimizer) -> bool:
+    """Adagrad has state from the start, at step 0; the others when they have stepped."""
+    return any(float(state.get("step", 1)) > 0 for state in optimizer.state.values())
 
 
 def _groups(

@@ -61,7 +61,7 @@ class Embedding(nn.Module):
         super().__init__()
         if not name:
             raise UsageError(f"Embedding: name must be a word, got {name!r}")
-        if not isinstance(dim, int) or dim < 1:
+        if dim < 1:
             raise UsageError(f"Embedding {name!r}: dim must be at least 1, got {dim!r}")
         if mode not in {None, "sum", "mean"}:
             raise UsageError(

@@ -1,0 +1,90 @@
+"""The counting job in real processes: exact, whoever is killed, and where.
+
+`make test` runs one job undisturbed; `make soak` runs the kills. Every kill test asserts
+that its faults really happened, and prints them.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from paceline.testing.chaos import ChaosPlan, ChaosReport, RandomKills, wait_chaos
+
+SCRIPT = Path(__file__).parents[2] / "examples" / "counting" / "train.py"
+JOB = ("--records", "6400", "--ids", "300", "--epochs", "2", "--task-size", "320")
+SLOWED = (*JOB, "--sleep-ms", "40")
+SYNC, ASYNC = "sync:reduce=sum", "async:push=4,pull=8"
+WINDOWS = {  # {window: failpoint, and how it is armed}
+    "between two servers' acknowledgements": "trainer.between_acks=kill@6x3",
+    "acknowledged, not ticked": "trainer.before_tick=kill@9x3",
+    "between journal and reply": "coordinator.before_reply=kill@20x3",
+    "during a cut": "coordinator.before_manifest=kill@2x3",
+    "a zombie after its task's end": "trainer.after_task=stop@2x3",
+}
+PREPARED = {"prepared, not committed": "trainer.prepared=kill@8x3"}
+
+
+def told(report: ChaosReport) -> ChaosReport:
+    print(f"{report.faults} {report.counters} {report.returns} {report.seconds:.0f} s")  # noqa: T201  (the figures of a soak)
+    return report
+
+
+@pytest.mark.system
+@pytest.mark.timeout(0)
+def test_two_trainers_and_two_servers_count_exactly(tmp_path: Path) -> None:
+    arguments = ("--records", "1600", "--ids", "50", "--epochs", "1")
+    plan = ChaosPlan(
+        SCRIPT, SYNC, arguments, trainers=2, servers=2, timeout_s=120.0, limit_s=1500.0
+    )
+    report = told(wait_chaos(plan, tmp_path))
+    assert report.is_exact(), report.verdict
+    assert report.summary["status"] == "finished"
+    assert report.summary["records"] == 1600
+    assert report.summary["restarts"] == {"coordinator": 0, "server": 0, "trainer": 0}
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("pace", [SYNC, ASYNC])
+@pytest.mark.parametrize("window", [*WINDOWS, *PREPARED])
+def test_counts_are_exact_when_killed_in(window: str, pace: str, tmp_path: Path) -> None:
+    if window in PREPARED and pace != SYNC:
+        pytest.skip("only rounds prepare")
+    point = {**WINDOWS, **PREPARED}[window]
+    plan = ChaosPlan(SCRIPT, pace, SLOWED, failpoints=point, cut_every_s=2.0, limit_s=900.0)
+    report = told(wait_chaos(plan, tmp_path))
+    assert report.is_exact(), report.verdict
+    assert report.faults.get(point.partition("=")[0]) == 3, "a fault was not injected"
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("pace", [SYNC, ASYNC])
+def test_counts_are_exact_when_servers_die_too(pace: str, tmp_path: Path) -> None:
+    points = (
+        "server.before_ack=kill@40x2;server.snapshot=kill@3x1;trainer.before_tick=kill@9x2"
+    )
+    plan = ChaosPlan(
+        SCRIPT, pace, SLOWED, failpoints=points, cut_every_s=2.0, limit_s=900.0
+    )
+    report = told(wait_chaos(plan, tmp_path))
+    assert report.is_exact(), report.verdict
+    assert report.returns, "no return to a cut happened"
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("seed", range(10))
+def test_counts_are_exact_under_random_kills(seed: int, tmp_path: Path) -> None:
+    pace = SYNC if seed % 2 else ASYNC
+    plan = ChaosPlan(
+        SCRIPT,
+        pace,
+        SLOWED,
+        kills=RandomKills(seed, number=12, within_s=50.0),
+        limit_s=900.0,
+    )
+    report = told(wait_chaos(plan, tmp_path))
+    assert report.is_exact(), report.verdict
+    kills = sum(n for name, n in report.faults.items() if name.startswith("kill "))
+    assert kills == 12

@@ -15,7 +15,7 @@ from paceline.simulate.faults import QUIET
 from paceline.simulate.job import SimJob, draw_job, run_job
 
 NUM_SEEDS = int(os.environ.get("PACELINE_SIM_SEEDS", "1000"))
-SECONDS = float(os.environ.get("PACELINE_SIM_SECONDS", "300"))
+SECONDS = float(os.environ.get("PACELINE_SIM_SECONDS", "240"))
 NUM_GROUPS = 4
 FEWEST = 10  # of a group, whatever the machine
 

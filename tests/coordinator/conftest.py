@@ -195,7 +195,7 @@ class Job:
             lease.key.stage, lease.key.epoch, (Span(lease.key.task, first, last),)
         )
         records = 2 * (last - first + 1)
-        number = more.pop("number", last + 1)
+        number, acked = more.pop("number", last + 1), more.pop("acked", (last,))
         return self.get(
             trainer,
             Tick(
@@ -204,6 +204,7 @@ class Job:
                 number=number,
                 window=window,
                 records=records,
+                acked=acked,
                 **more,
             ),
         )

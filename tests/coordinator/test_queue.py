@@ -216,3 +216,20 @@ def _begin(job: Any, trainer: str, spec: Any) -> Any:
 
 def _stop(job: Any, trainer: str) -> Any:
     return Stop(**job.who(trainer), reason="enough")
+
+
+def test_one_tick_tells_a_restarted_coordinator_how_far_its_task_is(job: Any) -> None:
+    lease = job.lease("trainer-0")
+    job.tick("trainer-0", lease, 0, 3)
+    job.restart()
+    job.serve()
+    job.tick("trainer-0", lease, 4, 4)
+    assert job.state.status().tasks_done == 1
+
+
+def test_a_task_is_open_until_its_batches_are_acknowledged_in_every_part(job: Any) -> None:
+    lease = job.lease("trainer-0")
+    job.tick("trainer-0", lease, 0, 4, acked=(-1,))  # another part has none of them yet
+    assert job.state.status().tasks_done == 0
+    job.tick("trainer-0", lease, 0, 4, acked=(4,), number=6)
+    assert job.state.status().tasks_done == 1

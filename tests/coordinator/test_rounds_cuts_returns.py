@@ -48,6 +48,7 @@ def tick_nowait(job: Any, trainer: str, lease: Any, batch: int, number: int) -> 
             number=batch + 1,
             window=window,
             records=2,
+            acked=(batch,),
             round=number,
         ),
     )

@@ -98,7 +98,7 @@ class Book:
         self._outcomes: list[AnyOutcome] = []
         self._effects: list[Effect] = []
         for record in durable.queue.pending.values():
-            self.progress.begin(record.lease.key, record.lease.first)
+            self.progress.advance(record.lease.key, record.lease.first - 1)
             self.start_clock(record.incarnation)
 
     # ------------------------------------------------------------ this event
@@ -180,10 +180,6 @@ class Book:
         """Parts that are updated in rounds."""
         parts = self.durable.parts
         return [p for p, r in sorted(parts.items()) if updates_in_rounds(r.plan.spec.pace)]
-
-    def ready_parts(self) -> tuple[int, ...]:
-        """Parts whose values all servers hold."""
-        return tuple(p for p, r in sorted(self.durable.parts.items()) if r.is_ready)
 
     def start_clock(self, incarnation: int) -> None:
         """A lease holder goes on; its time runs from now."""

@@ -40,7 +40,7 @@ def grant(book: Book, trainer: str, incarnation: int) -> Lease | None:
             rounds = {part: state.parts[part].round + 1 for part in book.sync_parts()}
             lease = Lease(state.next_token, key, first, pick.resume.edges, rounds)
             book.commit(LeaseGranted(lease, trainer, incarnation))
-            book.progress.begin(key, first)
+            book.progress.advance(key, first - 1)
             book.start_clock(incarnation)
             return lease
     return None
@@ -58,7 +58,7 @@ def finish_if_done(book: Book, key: TaskKey) -> None:
     """Close a pending task whose batches are all acknowledged in every part."""
     spec = book.durable.stage_spec()
     assert spec is not None
-    last = book.progress.last_acked(key, book.ready_parts())
+    last = book.progress.last_acked(key)
     if is_pending(book, key) and last == spec.num_batches(key.task) - 1:
         book.commit(TaskDone(key, spec.task_records(key.task)))
         book.progress.forget(key)

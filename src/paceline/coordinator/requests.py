@@ -181,8 +181,7 @@ def _(message: AskLease, book: Book, asker: Asker) -> None:
     for record in list(book.durable.queue.pending.values()):
         lease = record.lease
         if record.incarnation == message.incarnation and lease.token in acked_by_token:
-            first = max(acked_by_token[lease.token], lease.first - 1) + 1
-            book.progress.raise_base(lease.key, first)
+            book.progress.advance(lease.key, acked_by_token[lease.token])
             finish_if_done(book, lease.key)
     book.park_lease(asker.ticket, asker.role, message)
 
@@ -225,9 +224,9 @@ def _contributed(book: Book, tick: Tick) -> bool:
 
 def ticked(book: Book, tick: Tick) -> None:
     """A window has its effect: tasks go on, or are done."""
-    for key in tick.window.task_keys():
+    for key, last in zip(tick.window.task_keys(), tick.acked, strict=True):
         if is_pending(book, key):
-            book.progress.advance(tick.part, tick.window, key)
+            book.progress.advance(key, last)
             finish_if_done(book, key)
 
 
@@ -273,7 +272,7 @@ def _give_back(
         if lease.token not in acked_by_token:
             continue
         first = max(acked_by_token[lease.token], lease.first - 1) + 1
-        book.progress.raise_base(lease.key, first)
+        book.progress.advance(lease.key, first - 1)
         finish_if_done(book, lease.key)
         if lease.key.task in book.durable.queue.pending:
             edges = tuple(edge for edge in lease.edges if edge >= first)

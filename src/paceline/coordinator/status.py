@@ -13,9 +13,8 @@ def count_records(book: Book) -> int:
     spec, state = book.durable.stage_spec(), book.durable
     if spec is None:
         return state.queue.records
-    parts = book.ready_parts()
     lasts = {
-        task: book.progress.last_acked(record.lease.key, parts)
+        task: book.progress.last_acked(record.lease.key)
         for task, record in state.queue.pending.items()
     }
     return (

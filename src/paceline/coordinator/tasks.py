@@ -14,12 +14,11 @@ from typing import NamedTuple, final
 
 from paceline.coordinator.durable import Durable
 from paceline.coordinator.outcomes import Resume
-from paceline.ids import NO_BATCH, TaskKey, Window
+from paceline.ids import NO_BATCH, TaskKey
 
 FLOOR_S = 60.0
 CEILING_S = 3600.0
 KEPT_DURATIONS = 256
-NO_PART = -1  # what held in every part when the task was leased
 
 
 class Pick(NamedTuple):
@@ -79,33 +78,19 @@ def is_last_epoch(state: Durable) -> bool:
 
 @final
 class Progress:
-    """How far each open task is, per part: asked of trainers anew after a restart."""
+    """How far each open task is: told anew by its trainer after a restart."""
 
     def __init__(self) -> None:
         """Know nothing."""
-        self._acked: dict[TaskKey, dict[int, int]] = {}  # {task: {part: last batch}}
+        self._acked: dict[TaskKey, int] = {}  # {task: last batch, in every part}
 
-    def begin(self, key: TaskKey, first: int) -> None:
-        """A task is leased from batch ``first`` on."""
-        self._acked[key] = {NO_PART: first - 1}
+    def advance(self, key: TaskKey, last: int) -> None:
+        """All batches up to ``last`` are acknowledged in every part."""
+        self._acked[key] = max(self.last_acked(key), last)
 
-    def raise_base(self, key: TaskKey, first: int) -> None:
-        """All batches before ``first`` are acknowledged in every part."""
-        acked = self._acked.setdefault(key, {})
-        acked[NO_PART] = max(acked.get(NO_PART, NO_BATCH), first - 1)
-
-    def advance(self, part: int, window: Window, key: TaskKey) -> None:
-        """A window of a part is acknowledged; take what it says of one task."""
-        acked = self._acked.setdefault(key, {})
-        for span in window.spans:
-            if span.task == key.task:
-                acked[part] = max(acked.get(part, NO_BATCH), span.last)
-
-    def last_acked(self, key: TaskKey, parts: tuple[int, ...]) -> int:
-        """The last batch acknowledged in every one of ``parts``."""
-        acked = self._acked.get(key, {})
-        base = acked.get(NO_PART, NO_BATCH)
-        return min((max(acked.get(part, base), base) for part in parts), default=base)
+    def last_acked(self, key: TaskKey) -> int:
+        """The last batch known to be acknowledged in every part."""
+        return self._acked.get(key, NO_BATCH)
 
     def forget(self, key: TaskKey) -> None:
         """A task is over, or back in ``todo``."""

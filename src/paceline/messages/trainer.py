@@ -98,6 +98,8 @@ class StageOver(Message, frozen=True):
 class Tick(TrainerMessage, frozen=True):
     """One push is acknowledged by all servers: its window has its effect, or is prepared.
 
+    ``acked`` is, for each span of the window, its task's last batch acknowledged in every
+    part, this push counted: a coordinator that has restarted learns all it must know.
     With ``round``, answered by `Ticked` once that round is committed, or `Waiting`.
     With ``next_lease``, a task finished by this tick is followed by the next one at once.
     """
@@ -106,6 +108,7 @@ class Tick(TrainerMessage, frozen=True):
     number: int
     window: Window
     records: int
+    acked: tuple[int, ...]
     round: int | None = None
     next_lease: bool = False
 

@@ -109,9 +109,9 @@ class World:
     def run(self, until_s: float, is_done: Callable[[], bool]) -> bool:
         """Let time pass; true if it was done before ``until_s``."""
         while self._events and not is_done():
-            moment_s, _, what = heapq.heappop(self._events)
-            if moment_s > until_s:
+            if self._events[0][0] > until_s:
                 return False
+            moment_s, _, what = heapq.heappop(self._events)
             self.now_s = max(self.now_s, moment_s)
             what()
         return is_done()

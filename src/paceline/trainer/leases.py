@@ -65,27 +65,27 @@ class Leases:
                 return work
         return None
 
-    def acked(
-        self, part: int, window: Window, parts: tuple[int, ...], stage: StageSpec
-    ) -> int:
-        """A window of a part is acknowledged; leases complete in every part are gone.
+    def advance(self, part: int, window: Window, parts: tuple[int, ...]) -> tuple[int, ...]:
+        """All servers have acknowledged a window of a part.
 
         Returns:
-            How many have gone.
+            For each span, its task's last batch acknowledged in every one of ``parts``.
         """
-        held = len(self._works)
-        last_by_key = {
-            key: span.last
-            for key, span in zip(window.task_keys(), window.spans, strict=True)
-        }
-        for token, work in list(self._works.items()):
-            last = last_by_key.get(work.lease.key)
-            if last is None:
-                continue
-            work.advance(part, last)
-            if work.acked(parts) == stage.num_batches(work.lease.key.task) - 1:
-                del self._works[token]
-        return held - len(self._works)
+        works = {work.lease.key: work for work in self._works.values()}
+        for key, span in zip(window.task_keys(), window.spans, strict=True):
+            works[key].advance(part, span.last)
+        return tuple(works[key].acked(parts) for key in window.task_keys())
+
+    def drop_complete(self, parts: tuple[int, ...], stage: StageSpec) -> int:
+        """Hold leases no longer that are complete in every part; how many there were."""
+        complete = [
+            token
+            for token, work in self._works.items()
+            if work.acked(parts) == stage.num_batches(work.lease.key.task) - 1
+        ]
+        for token in complete:
+            del self._works[token]
+        return len(complete)
 
     def drop(self, key: TaskKey) -> LeaseWork | None:
         """Hold the lease of a task no longer; None if it was not held."""

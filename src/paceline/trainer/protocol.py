@@ -19,7 +19,7 @@ Pure.
 from typing import Literal, NamedTuple, final
 
 from paceline.errors import UsageError
-from paceline.ids import TaskKey, Window
+from paceline.ids import TaskKey
 from paceline.messages import (
     AskLease,
     BeginStage,
@@ -291,11 +291,17 @@ class TrainerProtocol:
         return self._leases.at_edge or self._leases.current(self.stage) is None
 
     def _push_window(self, part: SharedPart) -> Act[None]:
+        assert self.stage is not None
+        parts = tuple(self.parts)
         done = yield from push_window(
-            self._asking, part, tuple(self.servers), wants_lease=self._wants_lease(part)
+            self._asking,
+            part,
+            tuple(self.servers),
+            lambda window: self._leases.advance(part.spec.part, window, parts),
+            wants_lease=self._wants_lease(part),
         )
         self._asking.clock += 1
-        self._acked(part, done.window)
+        self._tasks_finished += self._leases.drop_complete(parts, self.stage)
         if done.is_prepared:
             part.round += 1
         if done.is_prepared or part.pull_due():
@@ -318,12 +324,6 @@ class TrainerProtocol:
             part.round = lease.rounds.get(number, part.round)
             if not part.is_sync or part.pulled_round < part.base_round():
                 yield from self._pull(part, part.base_round())
-
-    def _acked(self, part: SharedPart, window: Window) -> None:
-        assert self.stage is not None
-        self._tasks_finished += self._leases.acked(
-            part.spec.part, window, tuple(self.parts), self.stage
-        )
 
     def _wants_lease(self, pushing: SharedPart) -> bool:
         assert self.stage is not None

@@ -3,6 +3,7 @@
 Pure.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from paceline.ids import Window
@@ -20,9 +21,18 @@ class Acknowledged(NamedTuple):
 
 
 def push_window(
-    asking: Asking, part: SharedPart, servers: tuple[str, ...], *, wants_lease: bool
+    asking: Asking,
+    part: SharedPart,
+    servers: tuple[str, ...],
+    advance: Callable[[Window], tuple[int, ...]],
+    *,
+    wants_lease: bool,
 ) -> Act[Acknowledged]:
-    """Push a part's open window to all servers, then tick, until both have counted."""
+    """Push a part's open window to all servers, then tick, until both have counted.
+
+    ``advance`` is told once that all servers have acknowledged the window, and says how
+    far its tasks are.
+    """
     window, records = part.window.close()
     part.number += 1
     part.pushed(sum(span.last - span.first + 1 for span in window.spans))
@@ -50,6 +60,7 @@ def push_window(
             number=part.number,
             window=window,
             records=records,
+            acked=advance(window),
             round=part.round if is_prepared else None,
             next_lease=wants_lease,
         )

@@ -303,7 +303,7 @@ def test_the_status_of_a_job_whose_launcher_was_killed_says_so(
 @pytest.mark.system
 def test_the_command_line_does_not_import_torch() -> None:
     program = (
-        "import sys, paceline.cli.main, paceline.launch.role, paceline.launch.child\n"
+        "import sys, paceline.cli.main, paceline.launch.local\n"
         "import paceline.coordinator.service\n"
         "sys.exit('torch' in sys.modules or 'matplotlib' in sys.modules)"
     )

@@ -1,6 +1,5 @@
 """How a process learns which job it belongs to."""
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ SCRIPT = UserScript("train.py", ["--lr", "3"])
 
 
 def place(role: str) -> Place:
-    return Place("r1", role, Path("/job"), "unix:/s/coordinator.sock", Path("/s"), 42)
+    return Place("r1", role, Path("/job"), "unix:/s/coordinator.sock", Path("/s"))
 
 
 def test_a_place_comes_back_from_its_variables() -> None:
@@ -35,13 +34,6 @@ def test_a_job_named_by_halves_is_an_error_that_says_what_is_missing() -> None:
         )
 
 
-def test_a_launcher_that_is_no_process_id_is_refused() -> None:
-    variables = {**place("trainer-0").variables(), "PACELINE_LAUNCHER": "x"}
-
-    with pytest.raises(UsageError, match="PACELINE_LAUNCHER is a process id, got 'x'"):
-        read_place(variables)
-
-
 @pytest.mark.parametrize(
     ("cores", "trainers", "threads"), [(8, 2, 4), (2, 4, 1), (7, 2, 3), (1, 1, 1)]
 )
@@ -52,8 +44,7 @@ def test_trainers_share_the_cores(cores: int, trainers: int, threads: int) -> No
 def test_a_trainer_runs_the_script_with_its_arguments() -> None:
     command = role_command(place("trainer-0"), SCRIPT, {"HOME": "/h"}, threads=4)
 
-    module = [sys.executable, "-P", "-m", "paceline.launch.child"]
-    assert command.arguments == [*module, "train.py", "--lr", "3"]
+    assert command.script == ("train.py", "--lr", "3")
     assert command.environment["OMP_NUM_THREADS"] == "4"
     assert command.environment["HOME"] == "/h"
     assert read_place(command.environment) == place("trainer-0")
@@ -67,7 +58,7 @@ def test_threads_that_the_user_set_are_kept_for_trainers_and_one_for_servers() -
 
     assert trainer.environment["OMP_NUM_THREADS"] == "7"
     assert server.environment["OMP_NUM_THREADS"] == "1"
-    assert server.arguments[1:] == ["-P", "-m", "paceline.launch.role"]
+    assert server.script == ()
 
 
 def test_armed_failpoints_share_one_budget_in_the_job_folder() -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from paceline.launch.commands import Command
 from paceline.launch.folder import JobDir
 from paceline.launch.interrupts import Interrupts
 from paceline.launch.launcher import Ended, Launcher
+from paceline.launch.process import Child, spawn
 from paceline.launch.supervision import Supervision
 from paceline.messages import Exited, JobStatus, LauncherOrders, QueueStatus
 from paceline.timing import SystemClock
@@ -87,20 +87,24 @@ class Run:
         self.link = link
         self.show = Silent()
         self.started: list[str] = []
+        self.asked = self.not_yet = 0
         self.scripts = scripts
         servers = [role for role in scripts if role.startswith("server")]
         trainers = [role for role in scripts if role.startswith("trainer")]
         self.supervision = Supervision(servers, trainers, 10.0)
 
-    def command_of(self, role: str) -> Command:
+    def start(self, role: str) -> Child | None:
+        self.asked += 1
+        if self.asked <= self.not_yet:
+            return None
         self.started.append(role)
         script = self.scripts.get(role, FOREVER)
-        return Command(["sh", "-c", script], dict(os.environ))
+        return spawn(role, ["sh", "-c", script], os.environ, self.job.log(role))
 
     def wait_ended(self, interrupts: Interrupts | None = None) -> Ended:
         launcher = Launcher(
             self.supervision,
-            self.command_of,
+            self.start,
             self.job,
             self.link,
             self.show,
@@ -119,6 +123,18 @@ def test_a_job_whose_trainers_exit_cleanly_is_trained(tmp_path: Path) -> None:
     assert ended.status is not None
     assert {(e.role, e.code) for e in link.exits} == {("trainer-0", 0), ("trainer-1", 0)}
     assert link.is_closed
+
+
+def test_a_start_that_is_not_possible_yet_is_tried_again(tmp_path: Path) -> None:
+    link = StandInLink(lambda n: LauncherOrders(status=status(n)))
+    run = Run(tmp_path, {"trainer-0": "exit 0"}, link)
+    run.not_yet = 5
+
+    ended = run.wait_ended()
+
+    assert ended.verdict.ending is Ending.TRAINED
+    assert sorted(run.started) == ["coordinator", "trainer-0"]
+    assert run.supervision.restarts["trainer"] == 0
 
 
 def test_a_trainer_that_crashes_once_is_restarted_and_its_exit_reported(
@@ -197,12 +213,12 @@ def test_no_process_is_left_when_one_cannot_be_started(tmp_path: Path) -> None:
     run = Run(tmp_path, {"trainer-0": FOREVER}, StandInLink(lambda _: None))
     run.scripts["coordinator"] = f"echo $$ > {tmp_path}/pid; {FOREVER}"
 
-    def command_of(role: str) -> Command:
+    def start(role: str) -> Child | None:
         if role == "coordinator":
-            return Run.command_of(run, role)
+            return Run.start(run, role)
         raise OSError("no more processes")
 
-    run.command_of = command_of
+    run.start = start
 
     with pytest.raises(OSError, match="no more processes"):
         run.wait_ended()

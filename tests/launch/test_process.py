@@ -3,23 +3,19 @@
 import os
 import select
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from paceline.errors import JobFailed
-from paceline.launch.environment import LAUNCHER
-from paceline.launch.process import Child, describe_exit, end_all, wait_any
+from paceline.launch.process import Child, describe_exit, end_all, spawn, wait_any
 from paceline.timing import SystemClock
 
 WAIT_S = 20.0
-CHILD = [sys.executable, "-P", "-m", "paceline.launch.child"]
 
 
 def start(tmp_path: Path, *command: str, role: str = "trainer-0") -> Child:
-    return Child(role, command, os.environ, tmp_path / f"{role}.log")
+    return spawn(role, command, os.environ, tmp_path / f"{role}.log")
 
 
 def wait_end(child: Child) -> int:
@@ -122,78 +118,3 @@ def test_waiting_for_nobody_ends_in_time() -> None:
 )
 def test_an_exit_is_described_in_words(status: int, words: str) -> None:
     assert describe_exit(status) == words
-
-
-LAUNCHER_SCRIPT = """
-import os, sys, time
-from pathlib import Path
-from paceline.launch.process import Child
-environment = {**os.environ, "PACELINE_LAUNCHER": str(os.getpid())}
-command = [sys.executable, "-P", "-m", "paceline.launch.child", *sys.argv[2:]]
-Child("trainer-0", command, environment, Path(sys.argv[1]))
-time.sleep(1000)
-"""
-
-SLEEPER = """
-import os, sys, time
-with open(sys.argv[1], "w") as ready:
-    ready.write(str(os.getpid()))
-time.sleep(1000)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.system
-def test_a_trainer_dies_with_a_killed_launcher(tmp_path: Path) -> None:
-    fifo, script = tmp_path / "ready", tmp_path / "sleeper.py"
-    os.mkfifo(fifo)
-    script.write_text(SLEEPER)
-    log = tmp_path / "log"
-    command = [sys.executable, "-c", LAUNCHER_SCRIPT, log, script, fifo]
-    with subprocess.Popen(command) as launcher:
-        pidfd = os.pidfd_open(int(fifo.read_text()))
-        try:
-            launcher.kill()
-            assert wait_pid_gone(pidfd)
-        finally:
-            os.close(pidfd)
-
-
-@pytest.mark.slow
-@pytest.mark.system
-def test_a_trainer_whose_launcher_died_before_it_could_ask_ends_at_once(
-    tmp_path: Path,
-) -> None:
-    script = tmp_path / "script.py"
-    script.write_text("print('must not run')")
-    environment = {**os.environ, LAUNCHER: "1"}
-
-    done = subprocess.run(
-        [*CHILD, script], env=environment, capture_output=True, timeout=WAIT_S, check=False
-    )
-
-    assert done.returncode == -signal.SIGKILL
-    assert done.stdout == b""
-
-
-@pytest.mark.slow
-@pytest.mark.system
-def test_a_script_runs_as_python_would_run_it(tmp_path: Path) -> None:
-    (tmp_path / "neighbor.py").write_text("NAME = 'neighbor'")
-    script = tmp_path / "script.py"
-    script.write_text(
-        "import sys, neighbor\n"
-        "print(__name__, neighbor.NAME, sys.argv, sys.path[0])\n"
-        "sys.exit(7)\n"
-    )
-
-    done = subprocess.run(
-        [*CHILD, script, "--lr", "3"],
-        capture_output=True,
-        text=True,
-        timeout=WAIT_S,
-        check=False,
-    )
-
-    expected = f"__main__ neighbor {[str(script), '--lr', '3']} {tmp_path}\n"
-    assert (done.returncode, done.stdout) == (7, expected)

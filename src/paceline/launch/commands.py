@@ -1,9 +1,8 @@
-"""What is started for each role of a job on this machine: a command and its environment.
+"""What each role of a job on this machine runs, and in which environment.
 
 Pure: the environment is an argument.
 """
 
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -14,9 +13,9 @@ from paceline.launch.environment import THREADS, Place
 
 
 class Command(NamedTuple):
-    """What a process runs."""
+    """What a process runs: the user's script with its arguments, or else its role."""
 
-    arguments: list[str]
+    script: tuple[str, ...]
     environment: dict[str, str]
 
 
@@ -38,15 +37,12 @@ def role_command(
         base: the launcher's own environment.
         threads: intra-op threads of a trainer, unless ``base`` says it itself.
     """
-    # -P: a file in the working folder must not shadow a module of the house.
-    python = [sys.executable, "-P", "-m"]
-    environment = {**base, "PYTHONUNBUFFERED": "1", **place.variables()}
+    environment = {**base, **place.variables()}
     if role_kind(place.role) != "trainer":
         environment[THREADS] = "1"
-        return Command([*python, "paceline.launch.role"], environment)
+        return Command((), environment)
     environment.setdefault(THREADS, str(threads))
-    module = "paceline.launch.child"
-    return Command([*python, module, script.path, *script.arguments], environment)
+    return Command((script.path, *script.arguments), environment)
 
 
 def with_failpoints(base: Mapping[str, str], folder: Path) -> dict[str, str]:

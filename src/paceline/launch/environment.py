@@ -6,7 +6,6 @@ PACELINE_ROLE         role id of the process, e.g. ``trainer-1``
 PACELINE_JOB_DIR      the job folder
 PACELINE_COORDINATOR  address of the coordinator
 PACELINE_SOCKETS      private folder of the job's Unix sockets
-PACELINE_LAUNCHER     process id of the launcher: its children die with it
 ====================  ==============================================================
 
 A user sets one of them at most: ``PACELINE_JOB_DIR``, where an embedded job goes.
@@ -25,7 +24,6 @@ ROLE = "PACELINE_ROLE"
 JOB_DIR = "PACELINE_JOB_DIR"
 COORDINATOR = "PACELINE_COORDINATOR"
 SOCKETS = "PACELINE_SOCKETS"
-LAUNCHER = "PACELINE_LAUNCHER"
 THREADS = "OMP_NUM_THREADS"  # torch takes its intra-op threads from it
 
 
@@ -37,7 +35,6 @@ class Place(NamedTuple):
     job_dir: Path
     coordinator: str
     sockets: Path
-    launcher: int
 
     def variables(self) -> dict[str, str]:
         """The environment that says so."""
@@ -47,7 +44,6 @@ class Place(NamedTuple):
             JOB_DIR: str(self.job_dir),
             COORDINATOR: self.coordinator,
             SOCKETS: str(self.sockets),
-            LAUNCHER: str(self.launcher),
         }
 
 
@@ -67,16 +63,12 @@ def read_place(environ: Mapping[str, str]) -> Place | None:
             f"{', '.join(missing)} is not set; start it with `paceline run` or unset "
             f"{ROLE}"
         )
-    launcher = environ.get(LAUNCHER, "0")
-    if not launcher.isdigit():
-        raise UsageError(f"{LAUNCHER} is a process id, got {launcher!r}")
     return Place(
         run=environ[RUN],
         role=environ[ROLE],
         job_dir=Path(environ[JOB_DIR]),
         coordinator=environ[COORDINATOR],
         sockets=Path(environ[SOCKETS]),
-        launcher=int(launcher),
     )
 
 

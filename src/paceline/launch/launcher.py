@@ -17,7 +17,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, final
 
-from paceline.launch.commands import Command
 from paceline.launch.folder import JobDir
 from paceline.launch.interrupts import Interrupts
 from paceline.launch.link import Reporter
@@ -57,7 +56,7 @@ class Launcher:
     def __init__(
         self,
         supervision: Supervision,
-        command_of: Callable[[str], Command],
+        start: Callable[[str], Child | None],
         job: JobDir,
         link: Reporter,
         show: Show,
@@ -67,14 +66,15 @@ class Launcher:
 
         Args:
             supervision: decides.
-            command_of: what the process of a role runs.
+            start: starts the process of a role; None: not yet, ask again.
             job: where logs go.
             link: the link to the coordinator; closed at the end.
             show: what the user sees.
             clock: the time.
         """
         self._supervision = supervision
-        self._command_of = command_of
+        self._start_role = start
+        self._held_up: list[Start] = []  # decided, and to be asked again
         self._job = job
         self._link = link
         self._show = show
@@ -113,7 +113,8 @@ class Launcher:
                 return verdict
             if interrupts.count:
                 return Verdict(Ending.INTERRUPTED, "interrupted")
-            decisions = [*self._wait_exits(), *self._report()]
+            held_up, self._held_up = self._held_up, []
+            decisions = [*held_up, *self._wait_exits(), *self._report()]
 
     def _carry_out(self, decisions: Sequence[Decision]) -> Verdict | None:
         """Do what was decided, and what follows from it; a verdict ends the job."""
@@ -134,9 +135,10 @@ class Launcher:
         return None
 
     def _start(self, start: Start) -> list[Decision]:
-        command = self._command_of(start.role)
-        log = self._job.log(start.role)
-        child = Child(start.role, command.arguments, command.environment, log)
+        child = self._start_role(start.role)
+        if child is None:
+            self._held_up.append(start)
+            return []
         self._children[start.role] = child
         started = Started(start.role, child.pid)
         return self._supervision.apply(started, self._clock.now_s())

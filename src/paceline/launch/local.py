@@ -2,7 +2,7 @@
 
 ::
 
-    claim the job folder -> private sockets -> launcher -> everything gone -> summary
+    claim the folder -> private sockets -> fork server, launcher -> all gone -> summary
 
 Waits: for the job to end. The main thread, or one that outlives the job.
 """
@@ -13,12 +13,14 @@ from typing import NamedTuple
 
 from paceline.config import JobConfig
 from paceline.ids import COORDINATOR, LAUNCHER, server_id, trainer_id
-from paceline.launch.commands import Command, UserScript, role_command, with_failpoints
-from paceline.launch.environment import Place, trainer_threads
+from paceline.launch.commands import UserScript, role_command, with_failpoints
+from paceline.launch.environment import THREADS, Place, trainer_threads
 from paceline.launch.folder import JobDir, RunFile, make_sockets, remove_sockets
+from paceline.launch.forkserver import ForkServer
 from paceline.launch.interrupts import Interrupts
 from paceline.launch.launcher import Ended, Launcher
 from paceline.launch.link import CoordinatorLink
+from paceline.launch.process import Child
 from paceline.launch.supervision import Supervision
 from paceline.launch.wiring import Wires
 from paceline.timing import Clock
@@ -57,13 +59,13 @@ def wait_local_run(
     sockets = make_sockets()
     coordinator = f"unix:{sockets / COORDINATOR}.sock"
     threads = trainer_threads(len(os.sched_getaffinity(0)), config.trainers)
-    pid = os.getpid()
-    run = RunFile(config.run, coordinator, str(sockets), pid)
-    job.write_run(run)
+    job.write_run(RunFile(config.run, coordinator, str(sockets), os.getpid()))
+    forks = ForkServer({**base, THREADS: str(threads)}, job.log("forkserver"))
 
-    def command_of(role: str) -> Command:
-        place = Place(config.run, role, job.path, coordinator, sockets, pid)
-        return role_command(place, script, base, threads)
+    def start(role: str) -> Child | None:
+        place = Place(config.run, role, job.path, coordinator, sockets)
+        command = role_command(place, script, base, threads)
+        return forks.start(role, command, job.log(role))
 
     supervision = Supervision(
         [server_id(n) for n in range(config.servers)],
@@ -75,9 +77,10 @@ def wait_local_run(
     started_s = clock.now_s()
     try:
         with Interrupts() as interrupts:
-            launcher = Launcher(supervision, command_of, job, link, show, clock)
+            launcher = Launcher(supervision, start, job, link, show, clock)
             ended = launcher.wait_ended(interrupts)
     finally:
+        forks.close()
         remove_sockets(sockets)
     return _sum_up(ended, supervision, clock.now_s() - started_s, job)
 

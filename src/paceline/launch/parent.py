@@ -2,8 +2,8 @@
 
 The kernel sends the signal when the *thread* that started the process ends, so a
 launcher starts its children in the thread that lives as long as itself. The request
-survives ``exec``, but not ``fork``. A parent that died before the request was made is
-noticed by its id.
+survives ``exec``, but not ``fork``: each process makes its own. A parent that died
+before the request was made is noticed by its id.
 
 Waits: for nothing. Source: prctl(2), PR_SET_PDEATHSIG.
 """
@@ -19,14 +19,12 @@ def die_with_parent(parent: int, death: signal.Signals) -> None:
     """Have the kernel send ``death`` to this process when its parent dies.
 
     Args:
-        parent: process id of the parent that started this process; 0 asks for nothing.
+        parent: process id of the parent that started this process.
         death: the signal. It is sent at once if that parent is gone already.
 
     Raises:
         OSError: the kernel refused.
     """
-    if parent == 0:
-        return
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(PR_SET_PDEATHSIG, int(death), 0, 0, 0) != 0:
         number = ctypes.get_errno()
@@ -36,5 +34,5 @@ def die_with_parent(parent: int, death: signal.Signals) -> None:
 
 
 def has_parent(parent: int) -> bool:
-    """Whether the parent that started this process still lives; 0 always does."""
-    return parent in {0, os.getppid()}
+    """Whether the parent that started this process still lives."""
+    return parent == os.getppid()

@@ -14,7 +14,7 @@ import signal
 import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import final
+from typing import Protocol, final
 
 from paceline.errors import JobFailed
 from paceline.timing import Clock, Deadline
@@ -24,34 +24,69 @@ LOOK_EVERY_S = 0.2  # at whether somebody is in a hurry
 LAST_BYTES = 16384
 
 
+class Process(Protocol):
+    """A process as whoever started it knows it: `subprocess.Popen` is one."""
+
+    @property
+    def pid(self) -> int:
+        """Its number."""
+
+    def wait(self, timeout: float | None) -> int:
+        """Reap it; its exit status, below zero the number of a signal."""
+
+
+def spawn(
+    role: str,
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    log: Path,
+    pass_fds: Sequence[int] = (),
+) -> "Child":
+    """Start a command in a session and group of its own.
+
+    Raises:
+        JobFailed: it could not be started.
+    """
+    log_start = log_size(log)
+    try:
+        with log.open("ab") as output:
+            process = subprocess.Popen(
+                command,
+                env=dict(environment),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                pass_fds=pass_fds,
+            )
+    except OSError as error:
+        raise JobFailed(f"{role} could not be started: {error}") from error
+    return Child(role, process, log, log_start)
+
+
+def log_size(log: Path) -> int:
+    """Where the next line of a log begins, in bytes."""
+    return log.stat().st_size if log.exists() else 0
+
+
 @final
 class Child:
-    """A running command; standard output and error are appended to its log."""
+    """A process; its standard output and error are appended to its log."""
 
-    def __init__(
-        self, role: str, command: Sequence[str], environment: Mapping[str, str], log: Path
-    ) -> None:
-        """Start the command in a session and group of its own.
+    def __init__(self, role: str, process: Process, log: Path, log_start: int) -> None:
+        """Supervise a process that was started just now, and not reaped.
 
-        Raises:
-            JobFailed: it could not be started.
+        Args:
+            role: its role id.
+            process: leader of its own session and group.
+            log: where it writes.
+            log_start: size of the log before it was started, in bytes.
         """
         self.role = role
-        self._log = log
-        try:
-            with log.open("ab") as output:
-                self._log_start = output.tell()
-                self._process = subprocess.Popen(
-                    command,
-                    env=dict(environment),
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                )
-        except OSError as error:
-            raise JobFailed(f"{role} could not be started: {error}") from error
-        self.pid = self._process.pid
+        self.pid = process.pid
+        self._process = process
+        self._log, self._log_start = log, log_start
+        self._status: int | None = None
         self._pidfd = os.pidfd_open(self.pid)
 
     def fileno(self) -> int:
@@ -64,15 +99,15 @@ class Child:
         Returns:
             The exit status; below zero it is the number of the signal.
         """
-        if self._process.returncode is None:
+        if self._status is None:
             self.signal(signal.SIGKILL)
-            self._process.wait(GONE_S)
+            self._status = self._process.wait(GONE_S)
             os.close(self._pidfd)
-        return self._process.returncode
+        return self._status
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the whole group; one that is gone is left alone."""
-        if self._process.returncode is None:
+        if self._status is None:
             try:
                 os.killpg(self.pid, number)
             except ProcessLookupError:

@@ -1,8 +1,7 @@
 """What a coordinator or server process runs; its role comes from the environment.
 
-Started as ``python -P -m paceline.launch.role``. SIGTERM closes it cleanly; it dies with
-the launcher, a server at once, the coordinator by SIGTERM: it then removes the sockets,
-which nobody else would.
+SIGTERM closes it cleanly. When the launcher dies, a server dies at once, the coordinator
+by SIGTERM: it then removes the sockets, which nobody else would.
 
 A room's service is imported when its role is run: a coordinator must not pay for torch.
 
@@ -14,12 +13,11 @@ import faulthandler
 import logging
 import os
 import signal
-import sys
 import threading
 from types import FrameType
 
 from paceline.config import JobConfig
-from paceline.errors import PacelineError, UsageError
+from paceline.errors import UsageError
 from paceline.events import EventLog
 from paceline.ids import role_kind
 from paceline.launch.environment import Place, read_place
@@ -34,23 +32,34 @@ LOOK_EVERY_S = 0.2
 CLOSE_S = 4  # a role that has not closed by then writes its stacks to the log and ends
 
 
-def main() -> int:
-    """Run the role of this process to its end; the exit code is returned."""
+def run_role(parent: int) -> None:
+    """Run the role that the environment names to its end.
+
+    Args:
+        parent: the process that this one dies with.
+
+    Raises:
+        UsageError: the environment names no job.
+        PacelineError: the role could not be filled.
+    """
     place = read_place(os.environ)
     if place is None:
         raise UsageError("a role is started by `paceline run`, which sets its environment")
     is_coordinator = role_kind(place.role) == "coordinator"
     ending = _note_sigterm()
-    die_with_parent(place.launcher, signal.SIGTERM if is_coordinator else signal.SIGKILL)
+    die_with_parent(parent, signal.SIGTERM if is_coordinator else signal.SIGKILL)
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
     job = JobDir(place.job_dir)
     config = job.read_config()
-    run = run_coordinator if is_coordinator else run_server
-    run(place, job, config, ending)
+    with contextlib.ExitStack() as stack:
+        if is_coordinator:
+            stack.callback(_remove_sockets_of_the_dead, place, parent)
+            run_coordinator(place, job, config, ending)
+        else:
+            run_server(place, job, config, ending)
     faulthandler.cancel_dump_traceback_later()
-    return 0
 
 
 def run_coordinator(
@@ -66,7 +75,6 @@ def run_coordinator(
 
     clock = SystemClock()
     with contextlib.ExitStack() as stack:
-        stack.callback(_remove_sockets_of_the_dead, place)
         journal = Journal(job.journal)
         stack.callback(journal.close)
         events = EventLog(job.events)
@@ -117,14 +125,7 @@ def _note_sigterm() -> threading.Event:
     return ending
 
 
-def _remove_sockets_of_the_dead(place: Place) -> None:
+def _remove_sockets_of_the_dead(place: Place, parent: int) -> None:
     """Without a launcher nobody else removes them; its other children are gone too."""
-    if not has_parent(place.launcher):
+    if not has_parent(parent):
         remove_sockets(place.sockets)
-
-
-if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except PacelineError as error:
-        sys.exit(f"{type(error).__name__}: {error}")

@@ -1,0 +1,147 @@
+"""The fork server's process: imports once what is slow to import, then forks on request.
+
+Started by `ForkServer` as ``python -P -m paceline.launch.forked``, with a descriptor, the
+launcher's process id, and the modules to import. Answers `Fork` and `Reap` over that
+descriptor, one message at a time, and ends when the other end is closed. It has one
+thread and does no work of its own: what it forks is as good as freshly started.
+
+A forked process becomes the leader of a session and group of its own, writes to its log,
+has the environment it was asked for, dies with the fork server (which dies with the
+launcher), and then runs its role, or the user's script as ``python script.py`` would.
+
+Waits: for requests, without a bound: it lives as long as the launcher. Source for the
+seeds: forked children share NumPy's global random state unless they are seeded anew.
+"""
+
+import gc
+import importlib
+import os
+import runpy
+import signal
+import socket
+import sys
+from pathlib import Path
+
+import msgspec
+
+from paceline import failpoints
+from paceline.errors import PacelineError
+from paceline.launch.environment import THREADS
+from paceline.launch.parent import die_with_parent
+from paceline.launch.role import run_role
+
+PRELOADED = (
+    "torch",
+    "torch._dynamo",  # torch.optim imports it at the first step
+    "paceline.coordinator.service",
+    "paceline.params.rows.kernels",
+    "paceline.server.service",
+    "paceline.trainer.session",
+)
+LONGEST = 1 << 20  # bytes of a message
+
+
+class Fork(msgspec.Struct, frozen=True, tag=True):
+    """Start a process; answered by `Forked`."""
+
+    script: tuple[str, ...]  # and its arguments; empty: the environment names a role
+    environment: dict[str, str]
+    log: str
+
+
+class Reap(msgspec.Struct, frozen=True, tag=True):
+    """Take leave of a process that has ended; answered by `Reaped`."""
+
+    pid: int
+
+
+class Ready(msgspec.Struct, frozen=True, tag=True):
+    """Everything is imported."""
+
+
+class Forked(msgspec.Struct, frozen=True, tag=True):
+    """The process runs."""
+
+    pid: int
+
+
+class Reaped(msgspec.Struct, frozen=True, tag=True):
+    """The exit status; below zero it is the number of the signal."""
+
+    status: int
+
+
+Request = Fork | Reap
+Answer = Ready | Forked | Reaped
+
+
+def main() -> None:
+    """Serve until the launcher goes; returns in the forked process when that is done."""
+    channel = socket.socket(fileno=int(sys.argv[1]))
+    die_with_parent(int(sys.argv[2]), signal.SIGKILL)
+    for name in sys.argv[3:]:
+        importlib.import_module(name)
+    gc.freeze()  # a collection would write to, and so copy, every shared page
+    _say(channel, Ready())
+    server = os.getpid()
+    while data := channel.recv(LONGEST):
+        request: Request = msgspec.msgpack.decode(data, type=Request)
+        if isinstance(request, Reap):
+            _say(channel, Reaped(_reap(request.pid)))
+            continue
+        pid = os.fork()
+        if pid == 0:
+            channel.close()
+            _become(request)
+            _run(request, server)
+            return
+        _say(channel, Forked(pid))
+
+
+def _reap(pid: int) -> int:
+    try:
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    except ChildProcessError:  # of a fork server that died, and took it with it
+        return -signal.SIGKILL
+
+
+def _say(channel: socket.socket, answer: Answer) -> None:
+    channel.sendall(msgspec.msgpack.encode(answer))
+
+
+def _become(request: Fork) -> None:
+    os.setsid()
+    log = os.open(request.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    os.close(log)
+    os.environ.clear()
+    os.environ.update(request.environment)
+    failpoints.arm(request.environment.get(failpoints.ARM_VARIABLE, ""))
+    threads = request.environment.get(THREADS, "")
+    if "torch" in sys.modules:  # which brings NumPy
+        sys.modules["numpy"].random.seed()
+        if threads.isdigit():
+            sys.modules["torch"].set_num_threads(int(threads))
+
+
+def _run(request: Fork, server: int) -> None:
+    if request.script:
+        die_with_parent(server, signal.SIGKILL)
+        run_script(request.script)
+        return
+    try:
+        run_role(server)
+    except PacelineError as error:
+        sys.exit(f"{type(error).__name__}: {error}")
+
+
+def run_script(arguments: tuple[str, ...]) -> None:
+    """Run a script as ``__main__``, with its arguments and its folder on the path."""
+    sys.argv = list(arguments)
+    sys.path.insert(0, str(Path(arguments[0]).resolve().parent))
+    runpy.run_path(arguments[0], run_name="__main__")
+
+
+if __name__ == "__main__":
+    main()

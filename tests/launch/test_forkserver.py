@@ -1,0 +1,162 @@
+"""Forked processes: as good as freshly started, and gone with their launcher."""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from paceline.errors import JobFailed
+from paceline.launch.commands import Command
+from paceline.launch.forkserver import ForkServer
+from paceline.launch.process import Child, wait_any
+
+pytestmark = [pytest.mark.slow, pytest.mark.system]
+
+WAIT_S = 120.0
+SLEEPER = """
+import os, sys, time
+with open(sys.argv[1], "w") as ready:
+    ready.write(str(os.getpid()))
+time.sleep(1000)
+"""
+
+
+@pytest.fixture(scope="module")
+def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkServer]:
+    server = ForkServer(os.environ, tmp_path_factory.mktemp("forks") / "log", ())
+    yield server
+    server.close()
+
+
+def wait_started(forks: ForkServer, command: Command, log: Path) -> Child:
+    for _ in range(int(WAIT_S / 0.1)):
+        child = forks.start("trainer-0", command, log)
+        if child is not None:
+            return child
+        select.select([], [], [], 0.1)
+    raise AssertionError("the fork server was never ready")
+
+
+def wait_gone(pid: int) -> bool:
+    pidfd = os.pidfd_open(pid)
+    try:
+        return bool(select.select([pidfd], [], [], WAIT_S)[0])
+    finally:
+        os.close(pidfd)
+
+
+def wait_run(
+    forks: ForkServer, tmp_path: Path, script: str, *arguments: str, **variables: str
+) -> tuple[int, list[str]]:
+    """Exit status and output of a script."""
+    path = tmp_path / "script.py"
+    path.write_text(script)
+    command = Command((str(path), *arguments), {**os.environ, **variables})
+    child = wait_started(forks, command, tmp_path / "log")
+    assert wait_any([child], WAIT_S) == [child]
+    return child.reap(), child.last_lines()
+
+
+def test_a_script_runs_as_python_would_run_it(forks: ForkServer, tmp_path: Path) -> None:
+    (tmp_path / "neighbor.py").write_text("NAME = 'neighbor'")
+    script = (
+        "import atexit, sys, neighbor\n"
+        "atexit.register(print, 'bye')\n"
+        "print(__name__, neighbor.NAME, sys.argv, sys.path[0])\n"
+        "sys.exit(7)\n"
+    )
+
+    status, words = wait_run(forks, tmp_path, script, "--lr", "3")
+
+    arguments = [str(tmp_path / "script.py"), "--lr", "3"]
+    assert (status, words) == (7, [f"__main__ neighbor {arguments} {tmp_path}", "bye"])
+
+
+def test_an_error_of_the_script_is_in_its_log(forks: ForkServer, tmp_path: Path) -> None:
+    status, words = wait_run(forks, tmp_path, "raise ValueError('no such column')")
+
+    assert (status, words[-1]) == (1, "ValueError: no such column")
+
+
+def test_a_process_has_its_own_environment_threads_and_random_numbers(
+    tmp_path: Path,
+) -> None:
+    script = (
+        "import os, torch, numpy\n"
+        "print(os.environ['MINE'], 'HOME' in os.environ, torch.get_num_threads())\n"
+        "print(numpy.random.random())\n"
+    )
+
+    forks = ForkServer(os.environ, tmp_path / "log", ("torch",))
+    first = wait_run(forks, tmp_path, script, MINE="a", OMP_NUM_THREADS="3")
+    second = wait_run(forks, tmp_path, script, MINE="b", OMP_NUM_THREADS="1")
+    forks.close()
+
+    assert first[1][0] == f"a {'HOME' in os.environ} 3"
+    assert second[1][0] == f"b {'HOME' in os.environ} 1"
+    assert first[1][1] != second[1][1]
+
+
+def test_a_killed_process_is_told_by_its_status(forks: ForkServer, tmp_path: Path) -> None:
+    status, _ = wait_run(forks, tmp_path, "import os; os.kill(os.getpid(), 9)")
+
+    assert status == -signal.SIGKILL
+
+
+def test_what_was_forked_dies_with_a_fork_server_and_the_next_start_has_a_new_one(
+    forks: ForkServer, tmp_path: Path
+) -> None:
+    fifo = tmp_path / "pid"
+    os.mkfifo(fifo)
+    (tmp_path / "sleeper.py").write_text(SLEEPER)
+    command = Command((str(tmp_path / "sleeper.py"), str(fifo)), dict(os.environ))
+    child = wait_started(forks, command, tmp_path / "log")
+    assert int(fifo.read_text()) == child.pid
+
+    parent = int(Path(f"/proc/{child.pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+    os.kill(parent, signal.SIGKILL)
+
+    assert wait_any([child], WAIT_S) == [child]
+    assert child.reap() == -signal.SIGKILL
+    assert wait_run(forks, tmp_path, "print('again')") == (0, ["again"])
+
+
+LAUNCHER = """
+import os, sys, time
+from pathlib import Path
+from paceline.launch.commands import Command
+from paceline.launch.forkserver import ForkServer
+log, command = Path(sys.argv[1]), Command(tuple(sys.argv[2:]), dict(os.environ))
+forks = ForkServer(os.environ, log, ())
+while forks.start("trainer-0", command, log) is None:
+    time.sleep(0.1)
+time.sleep(1000)
+"""
+
+
+def test_a_trainer_dies_with_a_killed_launcher(tmp_path: Path) -> None:
+    fifo, script = tmp_path / "ready", tmp_path / "sleeper.py"
+    os.mkfifo(fifo)
+    script.write_text(SLEEPER)
+    command = [sys.executable, "-c", LAUNCHER, tmp_path / "log", script, fifo]
+    with subprocess.Popen(command) as launcher:
+        pid = int(fifo.read_text())
+        launcher.kill()
+        assert wait_gone(pid)
+
+
+def test_what_cannot_be_imported_fails_the_job_and_says_why(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("raise ImportError('no torch here')")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    forks = ForkServer(environment, tmp_path / "log")
+    command = Command(("unused.py",), dict(os.environ))
+    try:
+        with pytest.raises(JobFailed, match="no torch here"):
+            wait_started(forks, command, tmp_path / "log")
+    finally:
+        forks.close()

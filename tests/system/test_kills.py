@@ -4,15 +4,18 @@
 that its faults really happened, and prints them.
 """
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from paceline.launch.forkserver import ForkServer
 from paceline.testing.chaos import ChaosPlan, ChaosReport, RandomKills, wait_chaos
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "counting" / "train.py"
-JOB = ("--records", "6400", "--ids", "300", "--epochs", "2", "--task-size", "320")
-SLOWED = (*JOB, "--sleep-ms", "40")
+JOB = ("--records", "3200", "--ids", "300", "--epochs", "2", "--task-size", "160")
+SLOWED = (*JOB, "--sleep-ms", "80")
 SYNC, ASYNC = "sync:reduce=sum", "async:push=4,pull=8"
 WINDOWS = {  # {window: failpoint, and how it is armed}
     "between two servers' acknowledgements": "trainer.between_acks=kill@6x3",
@@ -24,6 +27,14 @@ WINDOWS = {  # {window: failpoint, and how it is armed}
 PREPARED = {"prepared, not committed": "trainer.prepared=kill@8x3"}
 
 
+@pytest.fixture(scope="module")
+def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkServer]:
+    log = tmp_path_factory.mktemp("forks") / "log"
+    server = ForkServer({**os.environ, "OMP_NUM_THREADS": "1"}, log)
+    yield server
+    server.close()
+
+
 def told(report: ChaosReport) -> ChaosReport:
     print(f"{report.faults} {report.counters} {report.returns} {report.seconds:.0f} s")  # noqa: T201  (the figures of a soak)
     return report
@@ -31,12 +42,14 @@ def told(report: ChaosReport) -> ChaosReport:
 
 @pytest.mark.system
 @pytest.mark.timeout(0)
-def test_two_trainers_and_two_servers_count_exactly(tmp_path: Path) -> None:
+def test_two_trainers_and_two_servers_count_exactly(
+    tmp_path: Path, forks: ForkServer
+) -> None:
     arguments = ("--records", "1600", "--ids", "50", "--epochs", "1")
     plan = ChaosPlan(
         SCRIPT, SYNC, arguments, trainers=2, servers=2, timeout_s=120.0, limit_s=1500.0
     )
-    report = told(wait_chaos(plan, tmp_path))
+    report = told(wait_chaos(plan, tmp_path, forks))
     assert report.is_exact(), report.verdict
     assert report.summary["status"] == "finished"
     assert report.summary["records"] == 1600
@@ -47,12 +60,14 @@ def test_two_trainers_and_two_servers_count_exactly(tmp_path: Path) -> None:
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("pace", [SYNC, ASYNC])
 @pytest.mark.parametrize("window", [*WINDOWS, *PREPARED])
-def test_counts_are_exact_when_killed_in(window: str, pace: str, tmp_path: Path) -> None:
+def test_counts_are_exact_when_killed_in(
+    window: str, pace: str, tmp_path: Path, forks: ForkServer
+) -> None:
     if window in PREPARED and pace != SYNC:
         pytest.skip("only rounds prepare")
     point = {**WINDOWS, **PREPARED}[window]
     plan = ChaosPlan(SCRIPT, pace, SLOWED, failpoints=point, cut_every_s=2.0, limit_s=900.0)
-    report = told(wait_chaos(plan, tmp_path))
+    report = told(wait_chaos(plan, tmp_path, forks))
     assert report.is_exact(), report.verdict
     assert report.faults.get(point.partition("=")[0]) == 3, "a fault was not injected"
 
@@ -60,14 +75,16 @@ def test_counts_are_exact_when_killed_in(window: str, pace: str, tmp_path: Path)
 @pytest.mark.soak
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("pace", [SYNC, ASYNC])
-def test_counts_are_exact_when_servers_die_too(pace: str, tmp_path: Path) -> None:
+def test_counts_are_exact_when_servers_die_too(
+    pace: str, tmp_path: Path, forks: ForkServer
+) -> None:
     points = (
         "server.before_ack=kill@40x2;server.snapshot=kill@3x1;trainer.before_tick=kill@9x2"
     )
     plan = ChaosPlan(
         SCRIPT, pace, SLOWED, failpoints=points, cut_every_s=2.0, limit_s=900.0
     )
-    report = told(wait_chaos(plan, tmp_path))
+    report = told(wait_chaos(plan, tmp_path, forks))
     assert report.is_exact(), report.verdict
     assert report.returns, "no return to a cut happened"
 
@@ -75,7 +92,9 @@ def test_counts_are_exact_when_servers_die_too(pace: str, tmp_path: Path) -> Non
 @pytest.mark.soak
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("seed", range(10))
-def test_counts_are_exact_under_random_kills(seed: int, tmp_path: Path) -> None:
+def test_counts_are_exact_under_random_kills(
+    seed: int, tmp_path: Path, forks: ForkServer
+) -> None:
     pace = SYNC if seed % 2 else ASYNC
     plan = ChaosPlan(
         SCRIPT,
@@ -84,7 +103,7 @@ def test_counts_are_exact_under_random_kills(seed: int, tmp_path: Path) -> None:
         kills=RandomKills(seed, number=12, within_s=50.0),
         limit_s=900.0,
     )
-    report = told(wait_chaos(plan, tmp_path))
+    report = told(wait_chaos(plan, tmp_path, forks))
     assert report.is_exact(), report.verdict
     kills = sum(n for name, n in report.faults.items() if name.startswith("kill "))
     assert kills == 12

@@ -26,8 +26,8 @@ import msgspec
 
 from paceline import failpoints
 from paceline.errors import PacelineError
-from paceline.launch.environment import THREADS
-from paceline.launch.parent import die_with_parent
+from paceline.launch.environment import ROLE, THREADS
+from paceline.launch.parent import die_with_parent, name_process
 from paceline.launch.role import run_role
 
 PRELOADED = (
@@ -117,6 +117,7 @@ def _become(request: Fork) -> None:
     os.close(log)
     os.environ.clear()
     os.environ.update(request.environment)
+    name_process(request.environment.get(ROLE, "paceline"))
     failpoints.arm(request.environment.get(failpoints.ARM_VARIABLE, ""))
     threads = request.environment.get(THREADS, "")
     if "torch" in sys.modules:  # which brings NumPy

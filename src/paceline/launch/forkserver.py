@@ -67,6 +67,11 @@ class ForkServer:
         self._preloaded = preloaded
         self._open()
 
+    @property
+    def pid(self) -> int:
+        """The process whose children are what it forked."""
+        return self._child.pid
+
     def start(self, role: str, command: Command, log: Path) -> Child | None:
         """Start a role's process; None while there is nothing to fork from yet.
 

@@ -9,6 +9,7 @@ Waits: for the job to end. The main thread, or one that outlives the job.
 
 import os
 import uuid
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from paceline.config import JobConfig
@@ -41,30 +42,49 @@ def fresh_run_id() -> str:
 
 
 def wait_local_run(
-    config: JobConfig, script: UserScript, job: JobDir, show: Show, clock: Clock
+    config: JobConfig,
+    script: UserScript,
+    job: JobDir,
+    show: Show,
+    clock: Clock,
+    *,
+    environment: Mapping[str, str] = os.environ,
+    forks: ForkServer | None = None,
 ) -> RunResult:
     """Run a script as a job on this machine, to its end.
 
     Afterwards no process and no socket of the job is left, and its folder holds
     ``summary.json``.
 
+    Args:
+        config: the job.
+        script: what trainers run.
+        job: its folder, yet unclaimed.
+        show: what the user sees.
+        clock: the time.
+        environment: of its processes.
+        forks: a fork server that outlives the job; None: the job has its own.
+
     Raises:
         UsageError: the folder belongs to another job.
         JobFailed: a process could not be started, or would not go.
     """
     job.claim(config, script.path)
-    base = with_failpoints(os.environ, job.failpoints)
-    if base != os.environ:
+    base = with_failpoints(environment, job.failpoints)
+    if base != environment:
         job.failpoints.mkdir(exist_ok=True)
     sockets = make_sockets()
     coordinator = f"unix:{sockets / COORDINATOR}.sock"
     threads = trainer_threads(len(os.sched_getaffinity(0)), config.trainers)
     job.write_run(RunFile(config.run, coordinator, str(sockets), os.getpid()))
-    forks = ForkServer({**base, THREADS: str(threads)}, job.log("forkserver"))
+    own_forks = forks is None
+    if forks is None:
+        forks = ForkServer({**base, THREADS: str(threads)}, job.log("forkserver"))
 
     def start(role: str) -> Child | None:
         place = Place(config.run, role, job.path, coordinator, sockets)
         command = role_command(place, script, base, threads)
+        assert forks is not None
         return forks.start(role, command, job.log(role))
 
     supervision = Supervision(
@@ -80,7 +100,8 @@ def wait_local_run(
             launcher = Launcher(supervision, start, job, link, show, clock)
             ended = launcher.wait_ended(interrupts)
     finally:
-        forks.close()
+        if own_forks:
+            forks.close()
         remove_sockets(sockets)
     return _sum_up(ended, supervision, clock.now_s() - started_s, job)
 

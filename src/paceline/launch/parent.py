@@ -1,4 +1,6 @@
-"""Dying with one's parent: no process of a job outlives its launcher.
+"""What the kernel is asked for: a process's name, and its death with its parent.
+
+No process of a job outlives its launcher.
 
 The kernel sends the signal when the *thread* that started the process ends, so a
 launcher starts its children in the thread that lives as long as itself. The request
@@ -13,6 +15,7 @@ import os
 import signal
 
 PR_SET_PDEATHSIG = 1
+PR_SET_NAME = 15
 
 
 def die_with_parent(parent: int, death: signal.Signals) -> None:
@@ -25,10 +28,7 @@ def die_with_parent(parent: int, death: signal.Signals) -> None:
     Raises:
         OSError: the kernel refused.
     """
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(PR_SET_PDEATHSIG, int(death), 0, 0, 0) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"prctl(PR_SET_PDEATHSIG): {os.strerror(number)}")
+    _prctl(PR_SET_PDEATHSIG, int(death))
     if not has_parent(parent):
         os.kill(os.getpid(), death)
 
@@ -36,3 +36,19 @@ def die_with_parent(parent: int, death: signal.Signals) -> None:
 def has_parent(parent: int) -> bool:
     """Whether the parent that started this process still lives."""
     return parent == os.getppid()
+
+
+def name_process(name: str) -> None:
+    """Have ``ps -o comm`` and ``top`` show this process under a name.
+
+    Args:
+        name: at most 15 bytes count.
+    """
+    _prctl(PR_SET_NAME, ctypes.c_char_p(name.encode()))
+
+
+def _prctl(option: int, value: object) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(option, value, 0, 0, 0) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"prctl({option}): {os.strerror(number)}")

@@ -1,6 +1,6 @@
 """A counting job under kills, frozen trainers and armed failpoints: exact, or it says so.
 
-A plan runs ``paceline run`` on a script that counts, in real processes. While it runs,
+A plan runs a script that counts, in real processes as `paceline run` does. While it runs,
 processes are killed at random (seeded) moments, failpoints fire in the services, and a
 trainer that a failpoint froze is woken after it has been given up. The report holds the
 script's verdict, and the faults as they really happened: a run without faults proves
@@ -12,10 +12,9 @@ Waits: for the job, with a deadline. One caller at a time per job folder.
 import json
 import os
 import signal
-import subprocess
-import sys
-import time
+import threading
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import NamedTuple, final
@@ -23,13 +22,17 @@ from typing import NamedTuple, final
 import msgspec
 import psutil
 
+from paceline.config import JobConfig, parse_pace
 from paceline.errors import JobFailed
 from paceline.failpoints import ARM_VARIABLE
+from paceline.launch.commands import UserScript
 from paceline.launch.folder import JobDir
+from paceline.launch.forkserver import ForkServer
+from paceline.launch.local import fresh_run_id, wait_local_run
 from paceline.timing import Deadline, SystemClock
+from paceline.watch.progress import open_show
 
-POLL_S = 0.05
-COMMAND = "from paceline.cli.main import main; main()"
+POLL_S = 0.2
 
 
 class RandomKills(NamedTuple):
@@ -75,55 +78,45 @@ class ChaosReport(NamedTuple):
 
 
 @final
-class _Run:
-    """A plan while it runs."""
+class _Misfortune:
+    """What goes wrong, while it goes wrong: one thread beside the launcher's."""
 
-    def __init__(self, plan: ChaosPlan, job: JobDir) -> None:
-        self._plan, self._job = plan, job
+    def __init__(self, plan: ChaosPlan, job: JobDir, forks: ForkServer) -> None:
+        self._plan, self._job, self._forks = plan, job, forks
         self._clock = SystemClock()
         self._kills: Counter[str] = Counter()
         self._frozen_s: dict[int, float] = {}  # {pid: when it was seen frozen}
         self._due_s: list[float] = []
         self._random = Random(plan.kills.seed if plan.kills else 0)
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="misfortune")
+        self.is_late = False
 
-    def wait(self) -> int:
-        plan = self._plan
-        command = [
-            *(sys.executable, "-c", COMMAND, "run", "--json"),
-            *("--trainers", str(plan.trainers), "--servers", str(plan.servers)),
-            *("--pace", plan.pace, "--job-dir", str(self._job.path)),
-            *("--timeout", f"{plan.timeout_s:g}s"),
-            *("--checkpoint-every", f"{plan.cut_every_s:g}s"),
-            *(str(plan.script), *plan.arguments),
-        ]
-        environment = {**os.environ, ARM_VARIABLE: plan.failpoints}
-        output = self._job.path.with_suffix(".out")
-        with output.open("w") as out:
-            launcher = subprocess.Popen(
-                command, env=environment, stdout=out, stderr=subprocess.STDOUT
-            )
-            deadline = Deadline(self._clock, plan.limit_s)
-            try:
-                while launcher.poll() is None:
-                    if deadline.is_over():
-                        tail = output.read_text()[-2000:]
-                        raise JobFailed(f"not done in {plan.limit_s:g} s: {tail}")
-                    self._look(launcher.pid)
-                    time.sleep(POLL_S)
-            finally:
-                if launcher.poll() is None:
-                    launcher.send_signal(signal.SIGINT)
-                    launcher.wait(20.0)
-        return launcher.returncode
+    def __enter__(self) -> "_Misfortune":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
 
     def faults(self) -> dict[str, int]:
-        folder = self._job.path / "failpoints"
+        folder = self._job.failpoints
         fired = folder.iterdir() if folder.is_dir() else ()
         names = Counter(path.name.rsplit(".", 1)[0] for path in fired)
         return {**names, **{f"kill {kind}": n for kind, n in self._kills.items()}}
 
-    def _look(self, launcher: int) -> None:
-        for process in _children(launcher):
+    def _run(self) -> None:
+        deadline = Deadline(self._clock, self._plan.limit_s)
+        while not self._over.wait(POLL_S):
+            self._look()
+            if deadline.is_over() and not self.is_late:
+                self.is_late = True
+                os.kill(os.getpid(), signal.SIGINT)  # the launcher ends the job
+
+    def _look(self) -> None:
+        children = self._children()
+        for process in children:
             self._thaw(process)
         kills = self._plan.kills
         if kills is None or not _happened(self._job, "LeaseGranted"):
@@ -132,8 +125,14 @@ class _Run:
         if not self._due_s and not self._kills:
             moments = [self._random.random() * kills.within_s for _ in range(kills.number)]
             self._due_s = [now + moment for moment in sorted(moments)]
-        if self._due_s and self._due_s[0] <= now and self._kill_one(launcher, kills.kinds):
+        if self._due_s and self._due_s[0] <= now and self._kill_one(children, kills.kinds):
             self._due_s.pop(0)
+
+    def _children(self) -> list[psutil.Process]:
+        try:
+            return list(psutil.Process(self._forks.pid).children())
+        except psutil.NoSuchProcess:
+            return []
 
     def _thaw(self, process: psutil.Process) -> None:
         """Wake a frozen process, once it must have been given up."""
@@ -148,61 +147,67 @@ class _Run:
             process.send_signal(signal.SIGCONT)
             self._kills["SIGCONT after loss"] += 1
 
-    def _kill_one(self, launcher: int, kinds: tuple[str, ...]) -> bool:
+    def _kill_one(self, children: list[psutil.Process], kinds: tuple[str, ...]) -> bool:
         victims = []
-        for process in _children(launcher):
-            try:
-                role = process.environ().get("PACELINE_ROLE", "")
-            except (psutil.NoSuchProcess, psutil.AccessDenied):
-                continue
-            kind = role.rsplit("-", 1)[0]
-            if kind in kinds:
-                victims.append((role, kind, process))
+        for process in children:
+            with suppress(psutil.NoSuchProcess):
+                role = process.name()  # a role's process is named so
+                if role.partition("-")[0] in kinds and not _is_dead(process):
+                    victims.append((role, process))
         if not victims:
             return False
-        _, kind, victim = self._random.choice(sorted(victims, key=lambda v: v[0]))
+        role, victim = self._random.choice(sorted(victims, key=lambda v: v[0]))
         try:
             victim.kill()
         except psutil.NoSuchProcess:
             return False
-        self._kills[kind] += 1
+        self._kills[role.partition("-")[0]] += 1
         return True
 
 
-def wait_chaos(plan: ChaosPlan, folder: Path) -> ChaosReport:
-    """Run a plan in an empty folder and report.
+def wait_chaos(plan: ChaosPlan, folder: Path, forks: ForkServer) -> ChaosReport:
+    """Run a plan in an empty folder and report; the main thread.
 
     Raises:
         JobFailed: the job failed, or did not end within the plan's limit.
     """
     job = JobDir(folder / "job")
     verdict = folder / "verdict.json"
-    plan = plan._replace(arguments=(*plan.arguments, "--out", str(verdict)))
-    clock = SystemClock()
-    started_s = clock.now_s()
-    run = _Run(plan, job)
-    code = run.wait()
-    seconds = clock.now_s() - started_s
-    if not verdict.is_file():
-        tail = job.path.with_suffix(".out").read_text()[-2000:]
-        raise JobFailed(f"the counting job ended with {code} and no verdict: {tail}")
+    config = JobConfig(
+        run=fresh_run_id(),
+        trainers=plan.trainers,
+        servers=plan.servers,
+        pace=parse_pace(plan.pace),
+        timeout_s=plan.timeout_s,
+        cut_every_s=plan.cut_every_s,
+    )
+    script = UserScript(str(plan.script), (*plan.arguments, "--out", str(verdict)))
+    environment = {**os.environ, ARM_VARIABLE: plan.failpoints}
+    output = job.path.with_suffix(".out")
+    with output.open("w") as out, _Misfortune(plan, job, forks) as misfortune:
+        show, clock = open_show(out), SystemClock()
+        result = wait_local_run(
+            config, script, job, show, clock, environment=environment, forks=forks
+        )
+        show.close()
+    if misfortune.is_late or not verdict.is_file():
+        why = f"not done in {plan.limit_s:g} s" if misfortune.is_late else "no verdict"
+        tail = output.read_text()[-2000:]
+        raise JobFailed(f"{why}: {result.verdict.reason}: {tail}")
     events = _events(job)
     closed = [event for event in events if event["event"] == "closed"]
     return ChaosReport(
         verdict=json.loads(verdict.read_text()),
         summary=json.loads(job.summary.read_text()),
-        faults=run.faults(),
+        faults=misfortune.faults(),
         counters=dict(closed[-1]["counters"]) if closed else {},  # type: ignore[call-overload]  # a JSON object
         returns=[int(str(e["cut"])) for e in events if e["event"] == "Returned"],
-        seconds=seconds,
+        seconds=result.summary.seconds,
     )
 
 
-def _children(launcher: int) -> list[psutil.Process]:
-    try:
-        return list(psutil.Process(launcher).children(recursive=True))
-    except psutil.NoSuchProcess:
-        return []
+def _is_dead(process: psutil.Process) -> bool:
+    return bool(process.status() == psutil.STATUS_ZOMBIE)
 
 
 def _events(job: JobDir) -> list[dict[str, object]]:

@@ -3,11 +3,10 @@
 ::
 
     format, lint, types    stop at the first that fails: no test is run on a broken tree
-    architecture           the rules of the house
-    fast                   every room's own tests, in two processes
-    slow                   those over 0.25 s, in two processes
-    system                 those with real processes, one after the other
-    examples               what users copy
+    rooms                  the rules of the house, then every room's own tests, the fast
+                           ones before those over 0.25 s; in two processes
+    system                 those with real processes, one after the other, and what users
+                           copy: the examples
 
 Waits for each command, without a bound of its own: pytest ends tests that hang. The last
 line says how many tests passed and failed over all steps; the exit status is 0 only when
@@ -34,13 +33,9 @@ LINT_STEPS = {  # {step: commands}
     "lint": [["ruff", "check", "."], ["lint-imports", "--no-cache", "--no-logo"]],
     "types": [["mypy"]],
 }
-ROOMS = ["tests", "--ignore=tests/architecture", "--ignore=tests/examples"]
-TEST_STEPS = {  # {step: arguments of pytest}
-    "architecture": ["tests/architecture"],
-    "fast": [*ROOMS, "--numprocesses=2", "-m", "not slow and not system and not soak"],
-    "slow": [*ROOMS, "--numprocesses=2", "-m", "slow and not system and not soak"],
-    "system": [*ROOMS, "-m", "system and not soak"],
-    "examples": ["tests/examples", "-m", "not soak"],
+TEST_STEPS = {  # {step: arguments of pytest}; few, since each process imports torch
+    "rooms": ["tests", "--numprocesses=2", "-m", "not system and not soak"],
+    "system": ["tests", "-m", "system and not soak"],
 }
 SOAK_STEPS = {
     "seeds": ["tests/simulate", "-m", "slow"],

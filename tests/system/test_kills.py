@@ -4,8 +4,6 @@
 that its faults really happened, and prints them.
 """
 
-import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,14 +23,6 @@ WINDOWS = {  # {window: failpoint, and how it is armed}
     "a zombie after its task's end": "trainer.after_task=stop@2x3",
 }
 PREPARED = {"prepared, not committed": "trainer.prepared=kill@8x3"}
-
-
-@pytest.fixture(scope="module")
-def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkServer]:
-    log = tmp_path_factory.mktemp("forks") / "log"
-    server = ForkServer({**os.environ, "OMP_NUM_THREADS": "1"}, log)
-    yield server
-    server.close()
 
 
 def told(report: ChaosReport) -> ChaosReport:

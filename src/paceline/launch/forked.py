@@ -13,6 +13,7 @@ Waits: for requests, without a bound: it lives as long as the launcher. Source f
 seeds: forked children share NumPy's global random state unless they are seeded anew.
 """
 
+import atexit
 import gc
 import importlib
 import os
@@ -20,7 +21,9 @@ import runpy
 import signal
 import socket
 import sys
+import threading
 from pathlib import Path
+from typing import NoReturn
 
 import msgspec
 
@@ -76,7 +79,7 @@ Answer = Ready | Forked | Reaped
 
 
 def main() -> None:
-    """Serve until the launcher goes; returns in the forked process when that is done."""
+    """Serve until the launcher goes."""
     channel = socket.socket(fileno=int(sys.argv[1]))
     die_with_parent(int(sys.argv[2]), signal.SIGKILL)
     for name in sys.argv[3:]:
@@ -93,8 +96,7 @@ def main() -> None:
         if pid == 0:
             channel.close()
             _become(request)
-            _run(request, server)
-            return
+            _leave(_run_to_status(request, server))
         _say(channel, Forked(pid))
 
 
@@ -135,6 +137,33 @@ def _run(request: Fork, server: int) -> None:
         run_role(server)
     except PacelineError as error:
         sys.exit(f"{type(error).__name__}: {error}")
+
+
+def _run_to_status(request: Fork, server: int) -> int:
+    """The exit status that Python would end with."""
+    try:
+        _run(request, server)
+    except SystemExit as leaving:
+        if leaving.code is None or isinstance(leaving.code, int):
+            return leaving.code or 0
+        print(leaving.code, file=sys.stderr)  # noqa: T201  (what Python does)
+        return 1
+    except BaseException as error:  # noqa: BLE001  (told as Python tells it)
+        # As the interpreter would leave it to who looks for it at exit.
+        sys.last_type, sys.last_value = type(error), error
+        sys.last_traceback = error.__traceback__
+        sys.excepthook(type(error), error, error.__traceback__)
+        return 1
+    return 0
+
+
+def _leave(status: int) -> NoReturn:
+    """End as Python does, but without taking every shared object apart, page by page."""
+    threading._shutdown()  # type: ignore[attr-defined]  # what multiprocessing calls too
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status & 0xFF)
 
 
 def run_script(arguments: tuple[str, ...]) -> None:

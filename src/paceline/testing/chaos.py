@@ -57,7 +57,7 @@ class ChaosPlan(NamedTuple):
     kills: RandomKills | None = None
     trainers: int = 3
     servers: int = 2
-    timeout_s: float = 4.0
+    timeout_s: float = 10.0
     cut_every_s: float = 4.0
     limit_s: float = 300.0
 

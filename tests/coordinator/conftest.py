@@ -106,7 +106,11 @@ class Job:
     """Events in, answers out; every event is validated and replayed."""
 
     def __init__(
-        self, trainers: int = 1, servers: int = 2, pace: Pace | None = None
+        self,
+        trainers: int = 1,
+        servers: int = 2,
+        pace: Pace | None = None,
+        parts: int = 1,
     ) -> None:
         pace = pace or Sync()
         self.config = JobConfig(run="test", trainers=trainers, servers=servers, pace=pace)
@@ -117,6 +121,7 @@ class Job:
         self.servers = [Server(f"server-{i}") for i in range(servers)]
         self.trainers: dict[str, int] = {}
         self.pace = pace
+        self.parts = parts
         self._ticket = 0
 
     def apply(self, event: Event) -> list[AnyOutcome]:
@@ -178,12 +183,14 @@ class Job:
     def open(self, *trainers: str, stage: StageSpec = STAGE) -> None:
         """Bring trainers to the point where they ask for work."""
         self.serve()
-        spec = PartSpec(0, (ParameterSpec(("w",), (8,), "float32"),), None, (), self.pace)
+        parameters = (ParameterSpec(("w",), (8,), "float32"),)
         for trainer in trainers:
             self.join(trainer)
-            answer = self.get(trainer, SharePart(**self.who(trainer), spec=spec))
-            if answer.upload:
-                self.get(trainer, PartUploaded(**self.who(trainer), part=0))
+            for part in range(self.parts):
+                spec = PartSpec(part, parameters, None, (), self.pace)
+                answer = self.get(trainer, SharePart(**self.who(trainer), spec=spec))
+                if answer.upload:
+                    self.get(trainer, PartUploaded(**self.who(trainer), part=part))
             self.get(trainer, BeginStage(**self.who(trainer), spec=stage))
 
     def lease(self, trainer: str, *held: tuple[int, int], stage: int = 0) -> Any:
@@ -195,19 +202,11 @@ class Job:
             lease.key.stage, lease.key.epoch, (Span(lease.key.task, first, last),)
         )
         records = 2 * (last - first + 1)
-        number, acked = more.pop("number", last + 1), more.pop("acked", (last,))
-        return self.get(
-            trainer,
-            Tick(
-                **self.who(trainer),
-                part=0,
-                number=number,
-                window=window,
-                records=records,
-                acked=acked,
-                **more,
-            ),
-        )
+        fields = {"part": 0, "number": last + 1, "acked": (last,)}
+        fields["is_prepared"] = "round" in more
+        who = self.who(trainer)
+        tick = Tick(**who, window=window, records=records, **{**fields, **more})
+        return self.get(trainer, tick)
 
     def finish(self, trainer: str, lease: Lease) -> Any:
         """Tick a whole task at once (asynchronous parts)."""

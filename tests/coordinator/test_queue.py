@@ -13,7 +13,11 @@ from paceline.messages import (
     FailTask,
     Granted,
     HandBack,
+    Leave,
+    ParameterSpec,
+    PartSpec,
     Refusal,
+    SharePart,
     StageOver,
     Stop,
     Waiting,
@@ -233,3 +237,21 @@ def test_a_task_is_open_until_its_batches_are_acknowledged_in_every_part(job: An
     assert job.state.status().tasks_done == 0
     job.tick("trainer-0", lease, 0, 4, acked=(4,), number=6)
     assert job.state.status().tasks_done == 1
+
+
+def test_after_a_stop_every_later_loop_is_over_too(job: Any) -> None:
+    job.finish("trainer-0", job.lease("trainer-0"))
+    job.get("trainer-0", Stop(**job.who("trainer-0"), reason="good enough"))
+    for stage in range(3):
+        assert isinstance(job.lease("trainer-0", stage=stage), StageOver)
+
+
+def test_a_part_whose_uploader_left_is_uploaded_by_another(make_job: Any) -> None:
+    job = make_job(pace=Async())
+    job.serve()
+    spec = PartSpec(0, (ParameterSpec(("w",), (8,), "float32"),), None, (), Async())
+    job.join("trainer-0")
+    assert job.get("trainer-0", SharePart(**job.who("trainer-0"), spec=spec)).upload
+    job.get("trainer-0", Leave(**job.who("trainer-0")))
+    job.join("trainer-1")
+    assert job.get("trainer-1", SharePart(**job.who("trainer-1"), spec=spec)).upload

@@ -6,11 +6,14 @@ import pytest
 
 from paceline.config import Async, Sync
 from paceline.coordinator.durable import decode_queue
-from paceline.coordinator.state import TimePassed
+from paceline.coordinator.outcomes import RoundCommitted
+from paceline.coordinator.state import ManifestWritten, TimePassed
 from paceline.ids import Span, Window
 from paceline.messages import (
     AskLease,
     CommitRound,
+    HandBack,
+    Refusal,
     Restore,
     Save,
     Saved,
@@ -50,6 +53,7 @@ def tick_nowait(job: Any, trainer: str, lease: Any, batch: int, number: int) -> 
             records=2,
             acked=(batch,),
             round=number,
+            is_prepared=True,
         ),
     )
 
@@ -171,9 +175,7 @@ def test_a_lost_server_brings_all_back_to_the_cut_on_a_new_timeline(make_job: An
     second = job.lease("trainer-0")
     lost, kept = job.servers[1], job.servers[0]
     lost.is_deaf = True
-    job.now += 11
-    job.serve(1)
-    job.apply(TimePassed())
+    job.wait(10.5)
     assert job.state.durable.timeline == 1
     job.serve()
     assert isinstance(next(o for o in kept.seen if isinstance(o, Restore)), Restore)
@@ -220,3 +222,105 @@ def test_a_server_joining_twice_is_one_server(make_job: Any) -> None:
     job.serve()
     assert len(job.state.durable.servers) == 2
     assert job.state.durable.timeline == 0
+
+
+def test_a_tick_does_not_outlive_the_lease_that_it_was_for(make_job: Any) -> None:
+    job = make_job(trainers=3)
+    job.open("trainer-0", "trainer-1", "trainer-2")
+    ask = [job.ask(f"trainer-{i}", _ask(job, f"trainer-{i}")) for i in range(2)]
+    third = job.lease("trainer-2")
+    first, second = (job.answers[ticket].lease for ticket in ask)
+    tick_nowait(job, "trainer-0", first, 0, 1)
+    back = HandBack(**job.who("trainer-0"), tokens=(first.token,), acked=(-1,))
+    job.get("trainer-0", back)
+    again = job.lease("trainer-1", (second.token, -1))
+    assert again.key == first.key
+    tick_nowait(job, "trainer-1", again, 0, 1)
+    tick_nowait(job, "trainer-2", third, 0, 1)
+    job.serve()
+    (committed,) = [o for o in job.outcomes if isinstance(o, RoundCommitted)]
+    assert {c.trainer for c in committed.contributions} == {"trainer-1", "trainer-2"}
+
+
+def test_a_tick_for_a_task_that_is_not_the_askers_is_refused(pair: Any) -> None:
+    first, _ = start(pair)
+    refused = pair.tick("trainer-1", first, 0, 0, round=1)
+    assert isinstance(refused, Refusal)
+    assert refused.kind == "stale"
+
+
+def test_who_repeats_an_applied_batch_keeps_the_others_company(pair: Any) -> None:
+    first, second = start(pair)
+    ticket = tick_nowait(pair, "trainer-0", first, 0, 1)
+    reply = pair.tick("trainer-1", second, 0, 0, round=1, is_prepared=False)
+    assert isinstance(reply, Ticked)
+    assert isinstance(pair.answers[ticket], Ticked)
+    (committed,) = [o for o in pair.outcomes if isinstance(o, RoundCommitted)]
+    assert [(c.trainer, c.weight) for c in committed.contributions] == [("trainer-0", 1.0)]
+    again = pair.tick("trainer-1", second, 0, 0, round=1, is_prepared=False)
+    assert isinstance(again, Ticked)
+
+
+def test_nobody_enters_between_two_parts_of_a_step(make_job: Any) -> None:
+    job = make_job(parts=2)
+    job.open("trainer-0", "trainer-1")
+    lease = job.lease("trainer-0")
+    job.tick("trainer-0", lease, 0, 0, round=1, acked=(-1,), ends_step=False)
+    waiting = job.ask("trainer-1", _ask(job, "trainer-1"))
+    job.restart()  # which forgets who is parked, not who is in the middle
+    waiting = job.ask("trainer-1", _ask(job, "trainer-1"))
+    job.serve()
+    assert waiting not in job.answers
+    job.tick("trainer-0", lease, 0, 0, part=1, round=1)
+    assert job.answers[waiting].lease.rounds == {0: 2, 1: 2}
+
+
+def test_a_save_before_the_first_loop_is_a_cut(make_job: Any) -> None:
+    job = make_job()
+    job.open("trainer-0")
+    assert isinstance(job.get("trainer-0", Save(**job.who("trainer-0"), number=1)), Saved)
+
+
+def test_a_save_whose_cut_failed_gets_another(make_job: Any) -> None:
+    job = make_job(pace=Async())
+    job.open("trainer-0")
+    for server in job.servers:
+        server.is_deaf = True
+    save = Save(**job.who("trainer-0"), number=1)
+    job.ask("trainer-0", save)
+    failed = job.state.durable.next_cut - 1
+    job.apply(ManifestWritten(failed, "disk full"))
+    for server in job.servers:
+        server.is_deaf = False
+    job.wait(1.5)
+    assert isinstance(job.get("trainer-0", save), Saved)
+    assert job.state.durable.cut.cut == failed + 1
+
+
+def test_no_lease_is_granted_that_the_end_of_a_stage_would_lose(make_job: Any) -> None:
+    job = make_job(trainers=2, pace=Async())
+    job.open("trainer-0", "trainer-1")
+    ticket = job.ask("trainer-0", _ask(job, "trainer-0"))
+    second = job.lease("trainer-1")
+    first = job.answers[ticket].lease
+    for trainer, lease in (("trainer-0", first), ("trainer-1", second)):
+        back = HandBack(**job.who(trainer), tokens=(lease.token,), acked=(-1,))
+        job.get(trainer, back)
+    for server in job.servers:
+        server.is_deaf = True
+    job.lose("trainer-1")
+    job.ask("trainer-0", AskLease(**job.who("trainer-0"), stage=1))
+    assert job.state.durable.next_cut > 1  # the one that ends the stage is being taken
+    job.join("trainer-1")
+    job.ask("trainer-1", _ask(job, "trainer-1"))
+    assert not job.state.durable.queue.pending
+
+
+def test_what_the_coordinator_could_not_hear_is_nobodys_silence(make_job: Any) -> None:
+    job = make_job(pace=Async())
+    job.open("trainer-0")
+    job.lease("trainer-0")
+    job.now += 3600
+    job.apply(TimePassed())
+    assert set(job.state.durable.servers) == {"server-0", "server-1"}
+    assert set(job.state.durable.trainers) == {"trainer-0"}

@@ -260,3 +260,13 @@ def test_a_trainer_that_still_counts_is_never_lingering() -> None:
 
     assert job.answer(500.0, members=members) == []
     assert job.apply(None, 1000.0) == []
+
+
+def test_a_server_that_the_coordinator_never_counts_is_killed() -> None:
+    job = Job()
+    members = {"server-0": job.pids["server-0"]}
+    killed: list[str] = []
+    for tenth in range(10, 230):
+        counted = members if tenth < 20 else {}
+        killed += roles(job.answer(tenth / 10, members=counted), Kill)
+    assert killed == ["server-0"]

@@ -79,6 +79,7 @@ class Book:
         self.deadlines = Deadlines()
         self.open_cut: OpenCut | None = None
         self.is_writing_manifest = False
+        self.looked_s = now  # for losses, the last time
         self.last_cut_s = now
         self.retry_cut_s = now
         self.reports: dict[str, ServerReport] = {}  # {server id: its last report}
@@ -180,6 +181,12 @@ class Book:
         """Parts that are updated in rounds."""
         parts = self.durable.parts
         return [p for p, r in sorted(parts.items()) if updates_in_rounds(r.plan.spec.pace)]
+
+    def forget_saves_in(self, cut: int) -> None:
+        """A cut will not be: saves that waited for it want another one."""
+        self.save_cuts = {
+            k: number for k, number in self.save_cuts.items() if number != cut
+        }
 
     def start_clock(self, incarnation: int) -> None:
         """A lease holder goes on; its time runs from now."""

@@ -12,7 +12,7 @@ from typing import TypeVar
 from paceline.coordinator.book import Book, Parked, WriteManifest
 from paceline.coordinator.cuts import OpenCut
 from paceline.coordinator.durable import PartRecord
-from paceline.coordinator.grants import grant
+from paceline.coordinator.grants import grant, is_mid_step
 from paceline.coordinator.losses import settle
 from paceline.coordinator.outcomes import (
     CutBegun,
@@ -95,6 +95,8 @@ def _why_no_lease(book: Book) -> str:
         return f"{here} of {wanted} trainers have asked for work"
     if state.settling:
         return "servers fence a lost trainer"
+    if is_mid_step(book):
+        return "others are between two parts of a step"
     holders = sorted({record.trainer for record in state.queue.pending.values()})
     return f"the epoch's last tasks are with {', '.join(holders) or 'nobody'}"
 
@@ -135,8 +137,8 @@ def _look_at_rounds(book: Book) -> None:
             continue
         book.commit(committed)
         waiting = []
-        for contribution in committed.contributions:
-            parked = book.ticks.pop((contribution.incarnation, part), None)
+        for incarnation in committed.ticked:
+            parked = book.ticks.pop((incarnation, part), None)
             if parked is not None:
                 assert isinstance(parked.message, Tick)
                 ticked(book, parked.message)
@@ -204,10 +206,10 @@ def _look_at_cut(book: Book) -> None:
 
 def _wants_cut(book: Book) -> bool:
     state = book.durable
-    if state.cut is None or set(state.cut.parts) != set(state.parts):
-        return bool(book.leases)  # the first lease waits for it
     if any(_save_key(book, inc) not in book.save_cuts for inc in book.saves):
         return True
+    if state.cut is None or set(state.cut.parts) != set(state.parts):
+        return bool(book.leases)  # the first lease waits for it
     every_s = book.config.cut_every_s
     is_due = every_s > 0 and book.now - book.last_cut_s >= every_s
     return is_due and bool(state.queue.pending)
@@ -228,6 +230,7 @@ def commit_cut(book: Book, cut: int, error: str | None) -> None:
     book.open_cut = None
     if error is not None:
         book.retry_cut_s = book.now + 1.0
+        book.forget_saves_in(cut)
         return
     book.last_cut_s = book.now
     order = opened.manifest()
@@ -275,7 +278,7 @@ def _look_at_leases(book: Book) -> None:
 def _is_stopped_before(book: Book, stage: int) -> bool:
     state = book.durable
     is_untouched = state.queue.next_fresh == 0 and state.queue.epoch == 0
-    return state.stopped is not None and stage == state.queue.stage and is_untouched
+    return state.stopped is not None and stage >= state.queue.stage and is_untouched
 
 
 def _look_at_saves(book: Book) -> None:

@@ -142,6 +142,7 @@ class Durable(msgspec.Struct):
     parts: dict[int, PartRecord] = {}
     stages: dict[int, StageSpec] = {}
     queue: Queue = msgspec.field(default_factory=Queue)
+    mid_step: set[int] = set()  # incarnations between two parts of one step
     settling: dict[int, tuple[TaskKey, ...]] = {}  # {lost incarnation: its tasks}
     resumes: dict[TaskKey, o.Resume] = {}
     is_returning: bool = False
@@ -205,6 +206,7 @@ def _(outcome: o.ServerJoined, state: Durable) -> None:
 @restore.register
 def _(outcome: o.TrainerLost, state: Durable) -> None:
     state.trainers.pop(outcome.trainer, None)
+    state.mid_step.discard(outcome.incarnation)
     state.generation += 1
     queue = state.queue
     held = sorted(
@@ -225,6 +227,7 @@ def _(outcome: o.TrainerLost, state: Durable) -> None:
 @restore.register
 def _(outcome: o.TrainerLeft, state: Durable) -> None:
     state.trainers.pop(outcome.trainer, None)
+    state.mid_step.discard(outcome.incarnation)
     state.left.add(outcome.trainer)
     state.generation += 1
 
@@ -256,6 +259,8 @@ def _(outcome: o.LeaseGranted, state: Durable) -> None:
     task = lease.key.task
     state.has_started = True
     state.next_token = lease.token + 1
+    if all(r.incarnation != outcome.incarnation for r in queue.pending.values()):
+        state.mid_step.discard(outcome.incarnation)
     if task in queue.returned:
         queue.returned.remove(task)
     else:
@@ -312,6 +317,8 @@ def _(outcome: o.RoundCommitted, state: Durable) -> None:
     part = state.parts[outcome.part]
     part.round = outcome.round
     part.recent = [*part.recent, outcome][-KEPT_ROUNDS:]
+    state.mid_step -= set(outcome.ticked)
+    state.mid_step |= set(outcome.mid_step)
 
 
 @restore.register
@@ -340,6 +347,7 @@ def _(outcome: o.ServerLost, state: Durable) -> None:
     state.servers.pop(outcome.server, None)
     state.generation += 1
     state.timeline = outcome.timeline
+    state.mid_step = set()
     state.settling = {}
     state.resumes = {}
     state.is_returning = True

@@ -24,7 +24,7 @@ def grant(book: Book, trainer: str, incarnation: int) -> Lease | None:
     if book.asked_stage.get(trainer, state.queue.stage) != state.queue.stage:
         return None
     held = sum(r.incarnation == incarnation for r in state.queue.pending.values())
-    if held >= MAX_LEASES:
+    if held >= MAX_LEASES or (not held and is_mid_step(book)):
         return None
     while (pick := pick_task(state)) is not None:
         key, first = pick.key, pick.resume.first
@@ -51,7 +51,15 @@ def may_grant(book: Book) -> bool:
     state = book.durable
     if state.stopped is not None or book.wait_reason() is not None:
         return False
+    if book.open_cut is not None and book.open_cut.ends_stage:
+        return False  # its copy of the queue holds no lease
     return state.has_started or len(book.leases) >= book.config.trainers
+
+
+def is_mid_step(book: Book) -> bool:
+    """Whether a holder of a lease is between two parts of one step."""
+    holders = {record.incarnation for record in book.durable.queue.pending.values()}
+    return not holders.isdisjoint(book.durable.mid_step)
 
 
 def finish_if_done(book: Book, key: TaskKey) -> None:

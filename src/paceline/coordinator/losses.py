@@ -18,6 +18,8 @@ from paceline.coordinator.outcomes import (
 from paceline.coordinator.recovery import decide_resumes, join_marks
 from paceline.messages import Exited
 
+STALL_S = 1.0  # between two looks; they are a tenth of a second apart
+
 
 def lose(book: Book, loss: Loss) -> None:
     """A member is dead to the job."""
@@ -40,7 +42,15 @@ def exited(book: Book, report: Exited) -> None:
 
 
 def look_for_losses(book: Book) -> None:
-    """Members that closed, fell silent, or hold a lease without progress."""
+    """Members that closed, fell silent, or hold a lease without progress.
+
+    Time in which the coordinator itself stood still (its disk, its machine) is nobody's
+    silence.
+    """
+    stalled_s, book.looked_s = book.now - book.looked_s, book.now
+    if stalled_s >= STALL_S:
+        book.members.excuse(stalled_s)
+        book.deadlines.excuse(stalled_s)
     for loss in book.members.losses(book.durable.incarnations(), book.now):
         lose(book, loss)
     for incarnation in book.deadlines.expired(book.now):
@@ -98,7 +108,9 @@ def _lose_server(book: Book, server: str, loss: Loss) -> None:
     book.progress.clear()
     book.fences.clear()
     book.marks.clear()
-    book.open_cut = None
+    if book.open_cut is not None:
+        book.forget_saves_in(book.open_cut.cut)
+        book.open_cut = None
     book.reports.pop(server, None)
     book.members.forget(loss.incarnation)
     book.idle_servers.pop(server, None)

@@ -60,6 +60,13 @@ class Members:
         if info is not None and info.closed_s is None:
             info.closed_s = now
 
+    def excuse(self, seconds: float) -> None:
+        """Nobody could be heard for so long, through no fault of theirs."""
+        for info in self._infos.values():
+            info.heard_s += seconds
+            if info.closed_s is not None:
+                info.closed_s += seconds
+
     def info(self, incarnation: int) -> MemberInfo | None:
         """What is known of a member, if anything was heard of it."""
         return self._infos.get(incarnation)

@@ -132,11 +132,17 @@ class EpochEnded(Outcome, frozen=True):
 
 
 class RoundCommitted(Outcome, frozen=True):
-    """Exactly these prepared pushes are one update on every server."""
+    """Exactly these prepared pushes are one update on every server.
+
+    ``mid_step`` are the incarnations whose step goes on with another part, of all that
+    ``ticked`` the round.
+    """
 
     part: int
     round: int
     contributions: tuple[Contribution, ...]
+    ticked: tuple[int, ...] = ()
+    mid_step: tuple[int, ...] = ()
 
 
 class CutBegun(Outcome, frozen=True):

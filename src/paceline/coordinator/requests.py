@@ -197,12 +197,12 @@ def _(message: Tick, book: Book, asker: Asker) -> None:
         ticked(book, message)
         book.start_clock(message.incarnation)
         reply_ticked(book, asker.role, asker.ticket, message)
-    elif message.round == part.round + 1 and updates_in_rounds(part.plan.spec.pace):
+    elif message.round == part.round + 1 and _may_tick(book, message):
         book.deadlines.progressed(message.incarnation, message.records, book.now)
         book.deadlines.pause(message.incarnation)
         book.rounds.tick(asker.role, message)
         book.park_tick(asker.ticket, asker.role, message)
-    elif _contributed(book, message):
+    elif _has_ticked(book, message):
         ticked(book, message)
         reply_ticked(book, asker.role, asker.ticket, message)
     else:
@@ -213,10 +213,23 @@ def _(message: Tick, book: Book, asker: Asker) -> None:
         book.reply(asker.ticket, refuse(book, "stale", text))
 
 
-def _contributed(book: Book, tick: Tick) -> bool:
+def _may_tick(book: Book, tick: Tick) -> bool:
+    """Whether the window is the asker's to apply: a lease may be back in the queue."""
+    pending = book.durable.queue.pending
+    return updates_in_rounds(book.durable.parts[tick.part].plan.spec.pace) and all(
+        is_pending(book, key) and pending[key.task].incarnation == tick.incarnation
+        for key in tick.window.task_keys()
+    )
+
+
+def _has_ticked(book: Book, tick: Tick) -> bool:
+    """Whether a committed round has this tick, whose answer was lost."""
+    part = book.durable.parts[tick.part]
+    if not tick.is_prepared:
+        return tick.round is not None and tick.round <= part.round
     return any(
         c.incarnation == tick.incarnation and c.number == tick.number
-        for committed in book.durable.parts[tick.part].recent
+        for committed in part.recent
         if committed.round == tick.round
         for c in committed.contributions
     )
@@ -253,6 +266,7 @@ def reply_ticked(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
 def _(message: HandBack, book: Book, asker: Asker) -> None:
     acked_by_token = dict(zip(message.tokens, message.acked, strict=True))
     _give_back(book, acked_by_token, "handed back", failed=False)
+    book.rounds.drop(asker.role)
     book.start_clock(message.incarnation)
     book.reply(asker.ticket, Done())
 
@@ -260,6 +274,7 @@ def _(message: HandBack, book: Book, asker: Asker) -> None:
 @_answer.register
 def _(message: FailTask, book: Book, asker: Asker) -> None:
     _give_back(book, {message.token: message.acked}, message.error, failed=True)
+    book.rounds.drop(asker.role)
     book.start_clock(message.incarnation)
     book.reply(asker.ticket, Done())
 
@@ -328,8 +343,11 @@ def _(message: Leave, book: Book, asker: Asker) -> None:
         for r in book.durable.queue.pending.values()
         if r.incarnation == message.incarnation
     }
-    if tokens:  # it could not hand them back itself: as if it had died, servers fence it
-        loss = Loss(message.incarnation, "exited", f"{asker.role} left holding leases")
+    uploads = any(
+        record.uploader == message.incarnation for record in book.durable.parts.values()
+    )
+    if tokens or uploads:  # something is left half done: as if it had died, it is fenced
+        loss = Loss(message.incarnation, "exited", f"{asker.role} left in the middle")
         lose(book, loss)
     else:
         book.commit(TrainerLeft(asker.role, message.incarnation))

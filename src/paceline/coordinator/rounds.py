@@ -5,6 +5,11 @@ when every participant has, with one set of contributors and weights for all ser
 participant is a trainer that holds a lease: uneven data cannot hang a round. Weights
 are ``n_i / N`` by records for the mean, 1 for the sum.
 
+A step over several parts is one round of each, in the same order in every trainer. So
+that nobody falls out of line, a trainer that repeats a batch which one part has applied
+and another has not ticks the round of the first without contributing, and a trainer
+without a lease gets one only while nobody is between two parts of a step.
+
 Pure.
 """
 
@@ -24,6 +29,8 @@ class Ticked(NamedTuple):
     number: int
     window: Window
     records: int
+    is_prepared: bool
+    ends_step: bool
 
 
 def participants(state: Durable) -> set[str]:
@@ -40,12 +47,19 @@ class Rounds:
         self._ticks: dict[int, dict[str, Ticked]] = {}  # {part: {trainer: tick}}
 
     def tick(self, trainer: str, tick: Tick) -> None:
-        """A trainer's push to the open round is prepared on all servers."""
-        entry = Ticked(tick.incarnation, tick.number, tick.window, tick.records)
+        """A trainer has come to the open round, with a prepared push or without."""
+        entry = Ticked(
+            tick.incarnation,
+            tick.number,
+            tick.window,
+            tick.records,
+            tick.is_prepared,
+            tick.ends_step,
+        )
         self._ticks.setdefault(tick.part, {})[trainer] = entry
 
     def drop(self, trainer: str) -> None:
-        """A trainer is lost or gone: its ticks count no longer."""
+        """A trainer is lost or gone, or has given its leases back: its ticks are void."""
         for ticks in self._ticks.values():
             ticks.pop(trainer, None)
 
@@ -63,7 +77,8 @@ class Rounds:
         if not ticks or self.missing(part, state):
             return None
         pace = state.parts[part].plan.spec.pace
-        total = sum(tick.records for tick in ticks.values())
+        prepared = {t: tick for t, tick in sorted(ticks.items()) if tick.is_prepared}
+        total = sum(tick.records for tick in prepared.values())
         contributions = tuple(
             Contribution(
                 trainer,
@@ -73,7 +88,13 @@ class Rounds:
                 tick.records,
                 weigh(pace, tick.records, total),
             )
-            for trainer, tick in sorted(ticks.items())
+            for trainer, tick in prepared.items()
         )
         del self._ticks[part]
-        return RoundCommitted(part, state.parts[part].round + 1, contributions)
+        return RoundCommitted(
+            part,
+            state.parts[part].round + 1,
+            contributions,
+            tuple(sorted(tick.incarnation for tick in ticks.values())),
+            tuple(sorted(t.incarnation for t in ticks.values() if not t.ends_step)),
+        )

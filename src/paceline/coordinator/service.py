@@ -14,7 +14,7 @@ import os
 import socket
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import final
 
 import msgspec
@@ -107,6 +107,8 @@ class CoordinatorService:
         self._incarnations: dict[int, int] = {}  # {connection: whose it is}
         self._is_at_work = False
         self._idle = threading.Condition(self._lock)
+        self._sweeping = threading.Lock()
+        self._is_broken = False
         self._last_progress: tuple[float, tuple[int, int]] = (0.0, (-1, -1))
         self._stopping = threading.Event()
         self._threads = [
@@ -123,6 +125,11 @@ class CoordinatorService:
         with self._idle:
             self._idle.wait_for(lambda: not self._is_at_work, timeout=1.0)
             return self._with_self(self._state.status())
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether a decision failed: what is journalled holds, and a restart goes on."""
+        return self._is_broken
 
     def finish(self) -> None:
         """The job is over: servers are told to shut down."""
@@ -181,7 +188,7 @@ class CoordinatorService:
     def _put(self, event: Event) -> None:
         with self._lock:
             self._waiting.append(event)
-            if self._is_at_work:
+            if self._is_at_work or self._is_broken:
                 return
             self._is_at_work = True
         self._work()
@@ -193,14 +200,21 @@ class CoordinatorService:
                 now = self._clock.now_s()
                 self._carry_out([self._state.apply(event, now) for event in events])
         except BaseException:
+            # What was decided and not journalled must not be built upon.
             with self._idle:
+                self._is_broken = True
                 self._is_at_work = False
                 self._idle.notify_all()
             raise
 
     def _next_group(self) -> list[Event]:
+        """What came meanwhile; time passes last, so that signs of life count first."""
         with self._idle:
-            events = list(self._waiting)
+            events: list[Event] = [
+                e for e in self._waiting if not isinstance(e, TimePassed)
+            ]
+            if len(events) < len(self._waiting):
+                events.append(TimePassed())
             self._waiting.clear()
             if not events:
                 self._is_at_work = False
@@ -221,6 +235,7 @@ class CoordinatorService:
             self._events.write(type(outcome).__name__, fields)
         if any(type(outcome).__name__ == "CutCommitted" for outcome in outcomes):
             self._compact()
+            self._run_beside(self._sweep, "coordinator-sweep")
         for decision in decisions:
             for effect in decision.effects:
                 if isinstance(effect, Reply):
@@ -264,9 +279,10 @@ class CoordinatorService:
         answer(message)
 
     def _write_manifest(self, order: ManifestOrder) -> None:
-        thread = threading.Thread(
-            target=self._commit_cut, args=(order,), name="coordinator-cut", daemon=True
-        )
+        self._run_beside(lambda: self._commit_cut(order), "coordinator-cut")
+
+    def _run_beside(self, what: Callable[[], None], name: str) -> None:
+        thread = threading.Thread(target=what, name=name, daemon=True)
         self._threads = [t for t in self._threads if t.is_alive() or t.ident is None]
         self._threads.append(thread)
         thread.start()
@@ -287,12 +303,15 @@ class CoordinatorService:
         try:
             failpoint("coordinator.before_manifest")
             write_manifest(self._store, manifest)
-        except StoreError as failure:
+        except Exception as failure:  # noqa: BLE001  (a cut that never ends ends the job)
             _log.exception("cut %d could not be committed", order.cut)
-            error = str(failure)
+            error = f"{type(failure).__name__}: {failure}"
         failpoint("coordinator.after_manifest")
         self._put(ManifestWritten(order.cut, error))
-        if error is None:
+
+    def _sweep(self) -> None:
+        """Remove old cuts; only a journalled one may replace them."""
+        with self._sweeping:
             try:
                 sweep(self._store, self._config.keep_cuts)
             except StoreError:

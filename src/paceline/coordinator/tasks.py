@@ -134,6 +134,11 @@ class Deadlines:
         self._due_s.pop(incarnation, None)
         self._since_s.pop(incarnation, None)
 
+    def excuse(self, seconds: float) -> None:
+        """Nobody could be heard for so long: everyone has that much longer."""
+        self._due_s = {inc: due_s + seconds for inc, due_s in self._due_s.items()}
+        self._since_s = {inc: since_s + seconds for inc, since_s in self._since_s.items()}
+
     def expired(self, now: float) -> list[int]:
         """Incarnations whose time is over."""
         return sorted(inc for inc, due_s in self._due_s.items() if due_s <= now)

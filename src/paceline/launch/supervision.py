@@ -7,6 +7,7 @@
     again and again       at once, then after 0.1 s, 0.2 s ... 5 s; three deaths in a row
                           of one role while records stand still fail the job
     a server is replaced  this very process is killed; its end is like any other
+    a server is no member for two time-outs, while the coordinator answers: the same
     no answer             a coordinator that answers nothing for one time-out is killed
     a trainer lingers     others have finished, the coordinator counts it no longer, and
                           two time-outs have passed: it is killed and counts as done
@@ -27,6 +28,7 @@ DEATHS_IN_A_ROW = 3
 FIRST_DELAY_S = 0.1
 LONGEST_DELAY_S = 5.0
 COORDINATOR_START_S = 120.0  # a journal is read before the first answer
+LONGEST_STEP_S = 1.0  # between two answers; more was the launcher's own absence
 SILENT_ASKS = 3  # a launcher that was stopped itself does not blame the coordinator
 
 
@@ -85,6 +87,7 @@ class _Post:
         self.pid = 0
         self.since_s = 0.0  # running: since when
         self.is_member = False  # the coordinator counts this very process
+        self.uncounted_s = 0.0  # running: for how long it has not, by the answers
         self.is_killed = False
         self.deaths = 0  # in a row, without progress
         self.lowest = 0  # records: the fewest since the last death
@@ -144,6 +147,7 @@ class Supervision:
         post = self._posts[started.role]
         post.state, post.pid, post.since_s = "running", started.pid, now
         post.is_member = post.is_killed = False
+        post.uncounted_s = 0.0
         if post.kind == "coordinator":
             self._answered_s, self._unanswered = None, 0
 
@@ -169,6 +173,8 @@ class Supervision:
         return []
 
     def _answered(self, orders: LauncherOrders, now: float) -> list[Decision]:
+        since_s = now if self._answered_s is None else self._answered_s
+        passed_s = min(now - since_s, LONGEST_STEP_S)
         self._answered_s, self._unanswered = now, 0
         self._progress(orders.status.records)
         if orders.status.error is not None:
@@ -178,12 +184,17 @@ class Supervision:
         members = {process.id: process.pid for process in orders.status.processes}
         for post in self._posts.values():
             post.is_member = members.get(post.role) == post.pid
+            post.uncounted_s = 0.0 if post.is_member else post.uncounted_s + passed_s
+        replaced = {r for r, pid in orders.replace.items() if self._posts[r].pid == pid}
         return [
             decision
-            for role, pid in orders.replace.items()
-            if self._posts[role].pid == pid
-            for decision in _kill(self._posts[role], "it is dead to the coordinator")
+            for role, post in self._posts.items()
+            if role in replaced or self._is_unheard(post)
+            for decision in _kill(post, "it is dead to the coordinator")
         ]
+
+    def _is_unheard(self, post: _Post) -> bool:
+        return post.kind == "server" and post.uncounted_s >= 2 * self._timeout_s
 
     def _progress(self, records: int) -> None:
         self._records = records

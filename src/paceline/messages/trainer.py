@@ -100,7 +100,10 @@ class Tick(TrainerMessage, frozen=True):
 
     ``acked`` is, for each span of the window, its task's last batch acknowledged in every
     part, this push counted: a coordinator that has restarted learns all it must know.
-    With ``round``, answered by `Ticked` once that round is committed, or `Waiting`.
+    With ``round``, answered by `Ticked` once that round is committed, or `Waiting`; the
+    push contributes to it if it is prepared, else its window was applied before and the
+    trainer only keeps the others company: its steps must not fall out of line with theirs.
+    ``ends_step``: no other part that is updated in rounds awaits its step.
     With ``next_lease``, a task finished by this tick is followed by the next one at once.
     """
 
@@ -110,6 +113,8 @@ class Tick(TrainerMessage, frozen=True):
     records: int
     acked: tuple[int, ...]
     round: int | None = None
+    is_prepared: bool = False
+    ends_step: bool = True
     next_lease: bool = False
 
 

@@ -289,6 +289,9 @@ class ServerState:
 
     def _prepare(self, part: _Part, message: Push, slots: tuple[int, ...]) -> PushDecision:
         assert message.round is not None
+        if message.round <= part.round:
+            text = f"round {message.round} closed without it; {part.round} is applied"
+            return PushDecision("refuse", refusal=self._refuse("stale", text))
         if message.round != part.round + 1:
             text = f"round {message.round} cannot be prepared; {part.round} is applied"
             return PushDecision("refuse", refusal=self._refuse("not_ready", text))

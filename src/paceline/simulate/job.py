@@ -59,6 +59,7 @@ def draw_job(seed: int) -> SimJob:
         (Async(),),
         (Async(push_every=4, pull_every=8),),
         (Sync(), Async(push_every=2)),
+        (Sync(), Sync()),
     ]
     scale = random.choice([0.3, 1.0, 2.0])
     rates = FaultRates()

@@ -171,7 +171,7 @@ class SimServer(Process):
         for incarnation in decision.incarnations:
             push = self._prepared.pop((order.part, incarnation))
             self._count(self.slots(order.part), push.window)
-        if decision.incarnations:
+        if self.slots(order.part):
             windows = frozenset(c.window for c in order.contributions)
             self._rounds.applied(self.state.timeline, order.part, order.round, windows)
         parked, self._parked = self._parked, []

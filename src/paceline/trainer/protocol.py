@@ -298,13 +298,14 @@ class TrainerProtocol:
             part,
             tuple(self.servers),
             lambda window: self._leases.advance(part.spec.part, window, parts),
+            ends_step=not any(other.is_sync for other in self._others_open(part)),
             wants_lease=self._wants_lease(part),
         )
         self._asking.clock += 1
         self._tasks_finished += self._leases.drop_complete(parts, self.stage)
-        if done.is_prepared:
+        if part.is_sync:
             part.round += 1
-        if done.is_prepared or part.pull_due():
+        if part.is_sync or part.pull_due():
             yield from self._pull(part, part.base_round())
         if done.ticked.lease is not None:
             yield from self._take(LeaseWork(done.ticked.lease))
@@ -327,9 +328,10 @@ class TrainerProtocol:
 
     def _wants_lease(self, pushing: SharedPart) -> bool:
         assert self.stage is not None
-        others = [part for part in self.parts.values() if part is not pushing]
-        is_last_part = not any(part.window.is_open() for part in others)
-        return is_last_part and self._leases.current(self.stage) is None
+        return not (self._leases.current(self.stage) or self._others_open(pushing))
+
+    def _others_open(self, pushing: SharedPart) -> list[SharedPart]:
+        return [p for p in self.parts.values() if p is not pushing and p.window.is_open()]
 
     def _ask_lease(self) -> AskLease:
         assert self.stage is not None

@@ -16,7 +16,6 @@ class Acknowledged(NamedTuple):
     """A window that all servers and the coordinator have acknowledged."""
 
     window: Window
-    is_prepared: bool
     ticked: Ticked
 
 
@@ -26,6 +25,7 @@ def push_window(
     servers: tuple[str, ...],
     advance: Callable[[Window], tuple[int, ...]],
     *,
+    ends_step: bool,
     wants_lease: bool,
 ) -> Act[Acknowledged]:
     """Push a part's open window to all servers, then tick, until both have counted.
@@ -61,12 +61,14 @@ def push_window(
             window=window,
             records=records,
             acked=advance(window),
-            round=part.round if is_prepared else None,
+            round=part.round if part.is_sync else None,
+            is_prepared=is_prepared,
+            ends_step=ends_step,
             next_lease=wants_lease,
         )
     )
     assert isinstance(ticked, Ticked)
-    return Acknowledged(window, is_prepared, ticked)
+    return Acknowledged(window, ticked)
 
 
 def pull_part(

@@ -94,6 +94,14 @@ def test_a_subset_and_a_list_are_datasets_too() -> None:
     assert open_source([10, 11, 12, 13]).batch(PICKED).tolist() == [13, 10, 13]
 
 
+def test_a_list_of_tensors_is_a_list_of_records() -> None:
+    records = [torch.tensor([n, 2 * n]) for n in range(4)]
+    opened = open_source(records)
+    assert isinstance(opened, MapSource)
+    assert len(opened) == 4
+    assert opened.batch(PICKED).tolist() == [[3, 6], [0, 0], [3, 6]]
+
+
 def test_a_collate_function_gets_single_items() -> None:
     data = (torch.arange(5), torch.arange(5, 10))
     pairs = open_source(data, collate_fn=list).batch(PICKED)

@@ -12,7 +12,7 @@ SCRIPT = UserScript("train.py", ["--lr", "3"])
 
 
 def place(role: str) -> Place:
-    return Place("r1", role, Path("/job"), "unix:/s/coordinator.sock", Path("/s"))
+    return Place("r1", role, Path("/job"), "unix:/s/coordinator.sock", Path("/s"), 17)
 
 
 def test_a_place_comes_back_from_its_variables() -> None:
@@ -24,7 +24,9 @@ def test_an_environment_without_a_role_names_no_job() -> None:
 
 
 def test_a_job_named_by_halves_is_an_error_that_says_what_is_missing() -> None:
-    with pytest.raises(UsageError, match="PACELINE_RUN, PACELINE_COORDINATOR"):
+    with pytest.raises(
+        UsageError, match="PACELINE_RUN, PACELINE_COORDINATOR, PACELINE_LAUNCHER"
+    ):
         read_place(
             {
                 "PACELINE_ROLE": "trainer-0",
@@ -32,6 +34,13 @@ def test_a_job_named_by_halves_is_an_error_that_says_what_is_missing() -> None:
                 "PACELINE_SOCKETS": "/s",
             }
         )
+
+
+def test_a_launcher_that_is_no_process_id_is_refused() -> None:
+    variables = {**place("trainer-0").variables(), "PACELINE_LAUNCHER": "me"}
+
+    with pytest.raises(UsageError, match="PACELINE_LAUNCHER='me' is no process id"):
+        read_place(variables)
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from paceline.errors import JobFailed
+from paceline.launch import forkserver
 from paceline.launch.commands import Command
-from paceline.launch.forkserver import ForkServer
+from paceline.launch.forkserver import IMPORT_S, ForkServer
 from paceline.launch.process import Child, wait_any
+from paceline.timing import ManualClock, SystemClock
 
 pytestmark = [pytest.mark.slow, pytest.mark.system]
 
@@ -28,7 +30,9 @@ time.sleep(1000)
 
 @pytest.fixture(scope="module")
 def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkServer]:
-    server = ForkServer(os.environ, tmp_path_factory.mktemp("forks") / "log", ())
+    server = ForkServer(
+        os.environ, tmp_path_factory.mktemp("forks") / "log", SystemClock(), ()
+    )
     yield server
     server.close()
 
@@ -92,7 +96,7 @@ def test_a_process_has_its_own_environment_threads_and_random_numbers(
         "print(numpy.random.random())\n"
     )
 
-    forks = ForkServer(os.environ, tmp_path / "log", ("torch",))
+    forks = ForkServer(os.environ, tmp_path / "log", SystemClock(), ("torch",))
     first = wait_run(forks, tmp_path, script, MINE="a", OMP_NUM_THREADS="3")
     second = wait_run(forks, tmp_path, script, MINE="b", OMP_NUM_THREADS="1")
     forks.close()
@@ -122,7 +126,9 @@ def test_what_was_forked_dies_with_a_fork_server_and_the_next_start_has_a_new_on
     os.kill(parent, signal.SIGKILL)
 
     assert wait_any([child], WAIT_S) == [child]
-    assert child.reap() == -signal.SIGKILL
+    assert forks.start("trainer-1", command, tmp_path / "log") is None
+    assert forks.pid != parent
+    assert child.reap() == -signal.SIGKILL  # though the new one is still importing
     assert wait_run(forks, tmp_path, "print('again')") == (0, ["again"])
 
 
@@ -131,8 +137,9 @@ import os, sys, time
 from pathlib import Path
 from paceline.launch.commands import Command
 from paceline.launch.forkserver import ForkServer
+from paceline.timing import SystemClock
 log, command = Path(sys.argv[1]), Command(tuple(sys.argv[2:]), dict(os.environ))
-forks = ForkServer(os.environ, log, ())
+forks = ForkServer(os.environ, log, SystemClock(), ())
 while forks.start("trainer-0", command, log) is None:
     time.sleep(0.1)
 time.sleep(1000)
@@ -153,10 +160,96 @@ def test_a_trainer_dies_with_a_killed_launcher(tmp_path: Path) -> None:
 def test_what_cannot_be_imported_fails_the_job_and_says_why(tmp_path: Path) -> None:
     (tmp_path / "torch.py").write_text("raise ImportError('no torch here')")
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    forks = ForkServer(environment, tmp_path / "log")
+    forks = ForkServer(environment, tmp_path / "log", SystemClock())
     command = Command(("unused.py",), dict(os.environ))
     try:
         with pytest.raises(JobFailed, match="no torch here"):
             wait_started(forks, command, tmp_path / "log")
     finally:
         forks.close()
+
+
+def test_an_import_without_an_end_fails_the_job_and_shows_the_log(tmp_path: Path) -> None:
+    fifo = tmp_path / "ready"
+    os.mkfifo(fifo)
+    (tmp_path / "endless.py").write_text(
+        f"import time\nprint('half way')\nopen({str(fifo)!r}, 'w').close()\n"
+        "time.sleep(1000)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    clock = ManualClock()
+    forks = ForkServer(environment, tmp_path / "log", clock, ("endless",))
+    command = Command(("unused.py",), dict(os.environ))
+    fifo.read_text()
+    try:
+        assert forks.start("trainer-0", command, tmp_path / "log") is None
+        clock.advance(IMPORT_S)
+        with pytest.raises(JobFailed, match=r"not imported within 600 s(.|\n)*half way"):
+            forks.start("trainer-0", command, tmp_path / "log")
+    finally:
+        forks.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(forks.pid, 0)
+
+
+def test_a_fork_that_the_kernel_refuses_fails_the_job_and_spares_the_others(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "refusing.py").write_text(
+        "import errno, os\nfork, left = os.fork, [1]\n"
+        "def refuse():\n"
+        "    if left:\n"
+        "        raise BlockingIOError(errno.EAGAIN, f'no more of {left.pop()}')\n"
+        "    return fork()\n"
+        "os.fork = refuse\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    forks = ForkServer(environment, tmp_path / "log", SystemClock(), ("refusing",))
+    first = forks.pid
+    try:
+        with pytest.raises(JobFailed, match=r"trainer-0 could not be forked.*no more of 1"):
+            wait_run(forks, tmp_path, "print('never')")
+        assert wait_run(forks, tmp_path, "print('then')") == (0, ["then"])
+        assert forks.pid == first
+    finally:
+        forks.close()
+
+
+def test_large_environments_and_what_is_not_utf8_arrive(
+    forks: ForkServer, tmp_path: Path
+) -> None:
+    script = (
+        "import os, sys\n"
+        "print(os.environb[b'MINE'], len(os.environ['LARGE']), os.fsencode(sys.argv[1]))\n"
+    )
+    odd = os.fsdecode(b"caf\xe9")
+
+    ended = wait_run(forks, tmp_path, script, odd, MINE=odd, LARGE="x" * 1_000_000)
+
+    assert ended == (0, [r"b'caf\xe9' 1000000 b'caf\xe9'"])
+
+
+def test_a_process_that_is_gone_before_it_is_known_is_asked_for_again(
+    forks: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(*_: object) -> Child:
+        raise ProcessLookupError("it died with its fork server")
+
+    assert wait_run(forks, tmp_path, "") == (0, [])
+    (tmp_path / "unseen.py").touch()  # run by the one that nobody knows
+    command = Command((str(tmp_path / "unseen.py"),), dict(os.environ))
+    with monkeypatch.context() as patch:
+        patch.setattr(forkserver, "Child", gone)
+        assert forks.start("trainer-0", command, tmp_path / "unseen") is None
+    assert wait_run(forks, tmp_path, "print('again')") == (0, ["again"])
+
+
+def test_a_process_that_cannot_open_its_log_ends_with_1(
+    forks: ForkServer, tmp_path: Path
+) -> None:
+    wait_run(forks, tmp_path, "")
+    command = Command((str(tmp_path / "script.py"),), dict(os.environ))
+    child = wait_started(forks, command, tmp_path / "missing" / "log")
+
+    assert wait_any([child], WAIT_S) == [child]
+    assert (child.reap(), child.last_lines()) == (1, [])

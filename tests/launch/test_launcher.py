@@ -209,6 +209,22 @@ def test_ctrl_c_ends_every_process_and_the_run_is_interrupted(tmp_path: Path) ->
         os.kill(int((tmp_path / "pid").read_text()), 0)
 
 
+def test_a_silent_coordinator_is_not_asked_again_after_ctrl_c(tmp_path: Path) -> None:
+    def answer(n: int) -> None:
+        if n == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    link = StandInLink(answer)
+    run = Run(tmp_path, {"trainer-0": FOREVER}, link)
+
+    with Interrupts() as interrupts:
+        ended = run.wait_ended(interrupts)
+
+    assert ended.verdict.ending is Ending.INTERRUPTED
+    assert ended.status is None
+    assert link.reports == 2
+
+
 def test_no_process_is_left_when_one_cannot_be_started(tmp_path: Path) -> None:
     run = Run(tmp_path, {"trainer-0": FOREVER}, StandInLink(lambda _: None))
     run.scripts["coordinator"] = f"echo $$ > {tmp_path}/pid; {FOREVER}"

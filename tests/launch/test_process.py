@@ -51,6 +51,14 @@ def test_output_and_errors_are_appended_to_the_log_and_the_last_lines_are_its_ow
     assert child.last_lines(1) == ["third"]
 
 
+def test_a_log_that_is_gone_has_no_last_lines(tmp_path: Path) -> None:
+    child = start(tmp_path, "sh", "-c", "echo first")
+    wait_end(child)
+    (tmp_path / "trainer-0.log").unlink()
+
+    assert child.last_lines() == []
+
+
 def test_what_is_left_of_a_group_dies_with_its_leader(tmp_path: Path) -> None:
     fifo = tmp_path / "pid"
     os.mkfifo(fifo)

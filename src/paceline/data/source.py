@@ -2,8 +2,8 @@
 
 ::
 
-    tensors, TensorDataset -----------------> TensorSource   one gather per tensor
-    any other map-style data set, sequence -> MapSource      items, then collate
+    tensor, tuple of them, TensorDataset ---> TensorSource   one gather per tensor
+    any other map-style data set, list -----> MapSource      items, then collate
 
 `open_source` chooses. A source has a fingerprint: every trainer builds its own data set,
 and two that differ must not train one stage.
@@ -138,8 +138,9 @@ class MapSource(Source):
 def open_source(dataset: Any, collate_fn: Collate | None = None) -> Source:  # noqa: ANN401  (see MapSource)
     """The source of what a user gave to `Session.batches`.
 
-    A tensor, a tuple or list of tensors or arrays, and a `TensorDataset` are gathered by
-    index, unless there is a ``collate_fn``, which wants single items.
+    A tensor, a tuple of tensors or arrays (its columns), and a `TensorDataset` are
+    gathered by index, unless there is a ``collate_fn``, which wants single items. A list
+    is a map-style data set: its items are records, tensors or not.
 
     Raises:
         UsageError: not map-style, a mapping, unequal lengths, or empty.
@@ -161,10 +162,11 @@ def _as_tensors(dataset: object) -> tuple[tuple[torch.Tensor, ...], bool]:
     # A subclass may have an item access of its own.
     if type(dataset) is TensorDataset:
         return tuple(dataset.tensors), False
-    if not isinstance(dataset, tuple | list):
+    # A list is records: that its items are tensors does not make them columns.
+    if not isinstance(dataset, tuple):
         return (), False
     columns = [isinstance(item, torch.Tensor | np.ndarray) for item in dataset]
-    if isinstance(dataset, tuple) and any(columns) and not all(columns):
+    if any(columns) and not all(columns):
         kinds = ", ".join(type(item).__name__ for item in dataset)
         raise UsageError(f"batches: expected a tuple of tensors, got one of ({kinds})")
     if not all(columns):

@@ -6,6 +6,7 @@ PACELINE_ROLE         role id of the process, e.g. ``trainer-1``
 PACELINE_JOB_DIR      the job folder
 PACELINE_COORDINATOR  address of the coordinator
 PACELINE_SOCKETS      private folder of the job's Unix sockets
+PACELINE_LAUNCHER     process id of the launcher; without it the job has ended
 ====================  ==============================================================
 
 A user sets one of them at most: ``PACELINE_JOB_DIR``, where an embedded job goes.
@@ -24,6 +25,7 @@ ROLE = "PACELINE_ROLE"
 JOB_DIR = "PACELINE_JOB_DIR"
 COORDINATOR = "PACELINE_COORDINATOR"
 SOCKETS = "PACELINE_SOCKETS"
+LAUNCHER = "PACELINE_LAUNCHER"
 THREADS = "OMP_NUM_THREADS"  # torch takes its intra-op threads from it
 
 
@@ -35,6 +37,7 @@ class Place(NamedTuple):
     job_dir: Path
     coordinator: str
     sockets: Path
+    launcher: int  # its process id
 
     def variables(self) -> dict[str, str]:
         """The environment that says so."""
@@ -44,6 +47,7 @@ class Place(NamedTuple):
             JOB_DIR: str(self.job_dir),
             COORDINATOR: self.coordinator,
             SOCKETS: str(self.sockets),
+            LAUNCHER: str(self.launcher),
         }
 
 
@@ -55,7 +59,7 @@ def read_place(environ: Mapping[str, str]) -> Place | None:
     """
     if ROLE not in environ:
         return None
-    needed = (RUN, JOB_DIR, COORDINATOR, SOCKETS)
+    needed = (RUN, JOB_DIR, COORDINATOR, SOCKETS, LAUNCHER)
     missing = [name for name in needed if not environ.get(name)]
     if missing:
         raise UsageError(
@@ -63,12 +67,18 @@ def read_place(environ: Mapping[str, str]) -> Place | None:
             f"{', '.join(missing)} is not set; start it with `paceline run` or unset "
             f"{ROLE}"
         )
+    if not environ[LAUNCHER].isdecimal():
+        raise UsageError(
+            f"{LAUNCHER}={environ[LAUNCHER]!r} is no process id; start the script with "
+            "`paceline run`, which sets it"
+        )
     return Place(
         run=environ[RUN],
         role=environ[ROLE],
         job_dir=Path(environ[JOB_DIR]),
         coordinator=environ[COORDINATOR],
         sockets=Path(environ[SOCKETS]),
+        launcher=int(environ[LAUNCHER]),
     )
 
 

@@ -2,8 +2,9 @@
 
 Started by `ForkServer` as ``python -P -m paceline.launch.forked``, with a descriptor, the
 launcher's process id, and the modules to import. Answers `Fork` and `Reap` over that
-descriptor, one message at a time, and ends when the other end is closed. It has one
-thread and does no work of its own: what it forks is as good as freshly started.
+descriptor, one message at a time (see `paceline.launch.forkwire`), and ends when the
+other end is closed. It runs one thread of Python and does no work of its own: what it
+forks is as good as freshly started.
 
 A forked process becomes the leader of a session and group of its own, writes to its log,
 has the environment it was asked for, dies with the fork server (which dies with the
@@ -22,14 +23,24 @@ import signal
 import socket
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
-
-import msgspec
 
 from paceline import failpoints
 from paceline.errors import PacelineError
 from paceline.launch.environment import ROLE, THREADS
+from paceline.launch.forkwire import (
+    REQUESTS,
+    Failed,
+    Fork,
+    Forked,
+    Ready,
+    Reap,
+    Reaped,
+    receive,
+    send,
+)
 from paceline.launch.parent import die_with_parent, name_process
 from paceline.launch.role import run_role
 
@@ -41,41 +52,6 @@ PRELOADED = (
     "paceline.server.service",
     "paceline.trainer.session",
 )
-LONGEST = 1 << 20  # bytes of a message
-
-
-class Fork(msgspec.Struct, frozen=True, tag=True):
-    """Start a process; answered by `Forked`."""
-
-    script: tuple[str, ...]  # and its arguments; empty: the environment names a role
-    environment: dict[str, str]
-    log: str
-
-
-class Reap(msgspec.Struct, frozen=True, tag=True):
-    """Take leave of a process that has ended; answered by `Reaped`."""
-
-    pid: int
-
-
-class Ready(msgspec.Struct, frozen=True, tag=True):
-    """Everything is imported."""
-
-
-class Forked(msgspec.Struct, frozen=True, tag=True):
-    """The process runs."""
-
-    pid: int
-
-
-class Reaped(msgspec.Struct, frozen=True, tag=True):
-    """The exit status; below zero it is the number of the signal."""
-
-    status: int
-
-
-Request = Fork | Reap
-Answer = Ready | Forked | Reaped
 
 
 def main() -> None:
@@ -85,30 +61,28 @@ def main() -> None:
     for name in sys.argv[3:]:
         importlib.import_module(name)
     gc.freeze()  # a collection would write to, and so copy, every shared page
-    _say(channel, Ready())
+    send(channel, Ready())
     server = os.getpid()
-    while data := channel.recv(LONGEST):
-        request: Request = msgspec.msgpack.decode(data, type=Request)
+    while (request := receive(channel, REQUESTS)) is not None:
         if isinstance(request, Reap):
-            _say(channel, Reaped(_reap(request.pid)))
+            send(channel, Reaped(_reap(request.pid)))
             continue
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError as error:  # no more processes, or no memory: others live on
+            send(channel, Failed(str(error)))
+            continue
         if pid == 0:
             channel.close()
-            _become(request)
             _leave(_run_to_status(request, server))
-        _say(channel, Forked(pid))
+        send(channel, Forked(pid))
 
 
 def _reap(pid: int) -> int:
     try:
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    except ChildProcessError:  # of a fork server that died, and took it with it
+    except ChildProcessError:  # reaped by somebody else: nobody knows how it ended
         return -signal.SIGKILL
-
-
-def _say(channel: socket.socket, answer: Answer) -> None:
-    channel.sendall(msgspec.msgpack.encode(answer))
 
 
 def _become(request: Fork) -> None:
@@ -118,10 +92,10 @@ def _become(request: Fork) -> None:
     os.dup2(log, 2)
     os.close(log)
     os.environ.clear()
-    os.environ.update(request.environment)
-    name_process(request.environment.get(ROLE, "paceline"))
-    failpoints.arm(request.environment.get(failpoints.ARM_VARIABLE, ""))
-    threads = request.environment.get(THREADS, "")
+    os.environb.update(request.environment)
+    name_process(os.environ.get(ROLE, "paceline"))
+    failpoints.arm(os.environ.get(failpoints.ARM_VARIABLE, ""))
+    threads = os.environ.get(THREADS, "")
     if "torch" in sys.modules:  # which brings NumPy
         sys.modules["numpy"].random.seed()
         if threads.isdigit():
@@ -129,9 +103,10 @@ def _become(request: Fork) -> None:
 
 
 def _run(request: Fork, server: int) -> None:
+    _become(request)
     if request.script:
         die_with_parent(server, signal.SIGKILL)
-        run_script(request.script)
+        run_script([os.fsdecode(argument) for argument in request.script])
         return
     try:
         run_role(server)
@@ -166,7 +141,7 @@ def _leave(status: int) -> NoReturn:
     os._exit(status & 0xFF)
 
 
-def run_script(arguments: tuple[str, ...]) -> None:
+def run_script(arguments: Sequence[str]) -> None:
     """Run a script as ``__main__``, with its arguments and its folder on the path."""
     sys.argv = list(arguments)
     sys.path.insert(0, str(Path(arguments[0]).resolve().parent))

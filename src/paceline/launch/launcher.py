@@ -82,6 +82,12 @@ class Launcher:
         self._children: dict[str, Child] = {}  # {role: its running process}
         self._last_words: dict[str, list[str]] = {}  # {role: end of its last log}
         self._status: JobStatus | None = None
+        self._is_answered = False  # the last report was
+
+    @property
+    def status(self) -> JobStatus | None:
+        """The coordinator's last word; None if it never spoke."""
+        return self._status
 
     def wait_ended(self, interrupts: Interrupts) -> Ended:
         """Run the job to its end; no process is left then.
@@ -158,6 +164,7 @@ class Launcher:
 
     def _report(self) -> list[Decision]:
         orders = self._link.call_report(ANSWER_S)
+        self._is_answered = orders is not None
         now = self._clock.now_s()
         if orders is None:
             return self._supervision.apply(Unanswered(), now)
@@ -166,6 +173,8 @@ class Launcher:
         return self._supervision.apply(orders, now)
 
     def _ask_once_more(self) -> None:
+        if not self._is_answered:
+            return  # whoever interrupts does not want to wait for nothing
         orders = self._link.call_report(ANSWER_S)
         if orders is not None:
             self._status = orders.status

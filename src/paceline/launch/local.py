@@ -7,12 +7,14 @@
 Waits: for the job to end. The main thread, or one that outlives the job.
 """
 
+import contextlib
 import os
 import uuid
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from paceline.config import JobConfig
+from paceline.errors import JobFailed
 from paceline.ids import COORDINATOR, LAUNCHER, server_id, trainer_id
 from paceline.launch.commands import UserScript, role_command, with_failpoints
 from paceline.launch.environment import THREADS, Place, trainer_threads
@@ -26,7 +28,7 @@ from paceline.launch.supervision import Supervision
 from paceline.launch.wiring import Wires
 from paceline.timing import Clock
 from paceline.watch.progress import Show
-from paceline.watch.summary import Restarts, Summary, Verdict, summarize
+from paceline.watch.summary import Ending, Restarts, Summary, Verdict, summarize
 
 
 class RunResult(NamedTuple):
@@ -54,7 +56,8 @@ def wait_local_run(
     """Run a script as a job on this machine, to its end.
 
     Afterwards no process and no socket of the job is left, and its folder holds
-    ``summary.json``.
+    ``summary.json``; also when a process could not be started, or would not go: that is
+    how the job failed.
 
     Args:
         config: the job.
@@ -67,43 +70,45 @@ def wait_local_run(
 
     Raises:
         UsageError: the folder belongs to another job.
-        JobFailed: a process could not be started, or would not go.
+        JobFailed: the job's own fork server was killed and would not go.
     """
-    job.claim(config, script.path)
-    base = with_failpoints(environment, job.failpoints)
-    if base != environment:
-        job.failpoints.mkdir(exist_ok=True)
-    sockets = make_sockets()
-    coordinator = f"unix:{sockets / COORDINATOR}.sock"
-    threads = trainer_threads(len(os.sched_getaffinity(0)), config.trainers)
-    job.write_run(RunFile(config.run, coordinator, str(sockets), os.getpid()))
-    own_forks = forks is None
-    if forks is None:
-        forks = ForkServer({**base, THREADS: str(threads)}, job.log("forkserver"))
+    # Outermost: whoever interrupts, and when, gets an orderly end and a summary.
+    with Interrupts() as interrupts, contextlib.ExitStack() as stack:
+        job.claim(config, script.path)
+        base = with_failpoints(environment, job.failpoints)
+        if base != environment:
+            job.failpoints.mkdir(exist_ok=True)
+        sockets = make_sockets()
+        stack.callback(remove_sockets, sockets)
+        coordinator = f"unix:{sockets / COORDINATOR}.sock"
+        threads = trainer_threads(len(os.sched_getaffinity(0)), config.trainers)
+        launcher_pid = os.getpid()
+        job.write_run(RunFile(config.run, coordinator, str(sockets), launcher_pid))
 
-    def start(role: str) -> Child | None:
-        place = Place(config.run, role, job.path, coordinator, sockets)
-        command = role_command(place, script, base, threads)
-        assert forks is not None
-        return forks.start(role, command, job.log(role))
+        def start(role: str) -> Child | None:
+            place = Place(config.run, role, job.path, coordinator, sockets, launcher_pid)
+            command = role_command(place, script, base, threads)
+            assert forks is not None
+            return forks.start(role, command, job.log(role))
 
-    supervision = Supervision(
-        [server_id(n) for n in range(config.servers)],
-        [trainer_id(n) for n in range(config.trainers)],
-        config.timeout_s,
-    )
-    wires = Wires(config.run, LAUNCHER, clock, connect_s=0.5)
-    link = CoordinatorLink(wires.to_coordinator_as_launcher(coordinator))
-    started_s = clock.now_s()
-    try:
-        with Interrupts() as interrupts:
-            launcher = Launcher(supervision, start, job, link, show, clock)
+        supervision = Supervision(
+            [server_id(n) for n in range(config.servers)],
+            [trainer_id(n) for n in range(config.trainers)],
+            config.timeout_s,
+        )
+        wires = Wires(config.run, LAUNCHER, clock, connect_s=0.5)
+        link = CoordinatorLink(wires.to_coordinator_as_launcher(coordinator))
+        started_s = clock.now_s()
+        launcher = Launcher(supervision, start, job, link, show, clock)
+        try:
+            if forks is None:
+                importing = {**base, THREADS: str(threads)}
+                forks = ForkServer(importing, job.log("forkserver"), clock)
+                stack.callback(forks.close)
             ended = launcher.wait_ended(interrupts)
-    finally:
-        if own_forks:
-            forks.close()
-        remove_sockets(sockets)
-    return _sum_up(ended, supervision, clock.now_s() - started_s, job)
+        except JobFailed as error:
+            ended = Ended(Verdict(Ending.FAILED, str(error)), launcher.status)
+        return _sum_up(ended, supervision, clock.now_s() - started_s, job)
 
 
 def _sum_up(

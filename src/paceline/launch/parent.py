@@ -1,4 +1,4 @@
-"""What the kernel is asked for: a process's name, and its death with its parent.
+"""What the kernel is asked for: a process's name, its end, its death with its parent.
 
 No process of a job outlives its launcher.
 
@@ -12,6 +12,7 @@ Waits: for nothing. Source: prctl(2), PR_SET_PDEATHSIG.
 
 import ctypes
 import os
+import select
 import signal
 
 PR_SET_PDEATHSIG = 1
@@ -36,6 +37,18 @@ def die_with_parent(parent: int, death: signal.Signals) -> None:
 def has_parent(parent: int) -> bool:
     """Whether the parent that started this process still lives."""
     return parent == os.getppid()
+
+
+def is_gone(pid: int) -> bool:
+    """Whether a process has ended; one that its parent has not reaped has."""
+    try:
+        pidfd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([pidfd], [], [], 0.0)[0])
+    finally:
+        os.close(pidfd)
 
 
 def name_process(name: str) -> None:

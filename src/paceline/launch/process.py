@@ -114,11 +114,18 @@ class Child:
                 return
 
     def last_lines(self, count: int = 20) -> list[str]:
-        """The last lines that this process (not an earlier one) wrote to its log."""
-        with self._log.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(self._log_start, size - LAST_BYTES))
-            return file.read().decode(errors="replace").splitlines()[-count:]
+        """The last lines that this process (not an earlier one) wrote to its log.
+
+        None of them if there is no log: a user may remove it, and a process may die
+        before it opens it.
+        """
+        try:
+            with self._log.open("rb") as file:
+                size = file.seek(0, os.SEEK_END)
+                file.seek(max(self._log_start, size - LAST_BYTES))
+                return file.read().decode(errors="replace").splitlines()[-count:]
+        except FileNotFoundError:
+            return []
 
 
 def wait_any(children: Iterable[Child], timeout_s: float) -> list[Child]:

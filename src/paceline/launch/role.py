@@ -1,7 +1,8 @@
 """What a coordinator or server process runs; its role comes from the environment.
 
-SIGTERM closes it cleanly. When the launcher dies, a server dies at once, the coordinator
-by SIGTERM: it then removes the sockets, which nobody else would.
+SIGTERM closes it cleanly. When the fork server dies, a server dies at once, the
+coordinator by SIGTERM. If the launcher is gone too, the coordinator then removes the
+sockets, which nobody else would; a launcher that lives starts all of them again.
 
 A room's service is imported when its role is run: a coordinator must not pay for torch.
 
@@ -17,12 +18,12 @@ import threading
 from types import FrameType
 
 from paceline.config import JobConfig
-from paceline.errors import UsageError
+from paceline.errors import JobFailed, UsageError
 from paceline.events import EventLog
 from paceline.ids import role_kind
 from paceline.launch.environment import Place, read_place
 from paceline.launch.folder import JobDir, remove_sockets
-from paceline.launch.parent import die_with_parent, has_parent
+from paceline.launch.parent import die_with_parent, is_gone
 from paceline.launch.wiring import Wires
 from paceline.store.blobs import BlobStore
 from paceline.store.journal import Journal
@@ -55,7 +56,7 @@ def run_role(parent: int) -> None:
     config = job.read_config()
     with contextlib.ExitStack() as stack:
         if is_coordinator:
-            stack.callback(_remove_sockets_of_the_dead, place, parent)
+            stack.callback(_remove_sockets_of_the_dead, place)
             run_coordinator(place, job, config, ending)
         else:
             run_server(place, job, config, ending)
@@ -68,6 +69,7 @@ def run_coordinator(
     """Coordinate the job until ``ending``.
 
     Raises:
+        JobFailed: a decision failed, so that only a restart can go on.
         StoreError: another coordinator holds the journal, or it is damaged.
         UsageError: the address cannot be taken.
     """
@@ -85,7 +87,9 @@ def run_coordinator(
         wires = Wires(config.run, place.role, clock)
         stack.enter_context(wires.listen_as_coordinator(place.coordinator, service))
         service.start()
-        ending.wait()
+        while not ending.wait(LOOK_EVERY_S):
+            if service.is_broken:
+                raise JobFailed("a decision failed; what is journalled holds: see above")
 
 
 def run_server(
@@ -125,7 +129,7 @@ def _note_sigterm() -> threading.Event:
     return ending
 
 
-def _remove_sockets_of_the_dead(place: Place, parent: int) -> None:
-    """Without a launcher nobody else removes them; its other children are gone too."""
-    if not has_parent(parent):
+def _remove_sockets_of_the_dead(place: Place) -> None:
+    """Without a launcher nobody else removes them; all other processes are gone too."""
+    if is_gone(place.launcher):
         remove_sockets(place.sockets)

@@ -28,6 +28,7 @@ from paceline.failpoints import ARM_VARIABLE
 from paceline.launch.commands import UserScript
 from paceline.launch.folder import JobDir
 from paceline.launch.forkserver import ForkServer
+from paceline.launch.interrupts import Interrupts
 from paceline.launch.local import fresh_run_id, wait_local_run
 from paceline.timing import Deadline, SystemClock
 from paceline.watch.progress import open_show
@@ -90,6 +91,7 @@ class _Misfortune:
         self._random = Random(plan.kills.seed if plan.kills else 0)
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="misfortune")
+        self._error: Exception | None = None  # read when the thread has ended
         self.is_late = False
 
     def __enter__(self) -> "_Misfortune":
@@ -99,6 +101,8 @@ class _Misfortune:
     def __exit__(self, *_: object) -> None:
         self._over.set()
         self._thread.join()
+        if self._error is not None:
+            raise self._error
 
     def faults(self) -> dict[str, int]:
         folder = self._job.failpoints
@@ -107,6 +111,15 @@ class _Misfortune:
         return {**names, **{f"kill {kind}": n for kind, n in self._kills.items()}}
 
     def _run(self) -> None:
+        try:
+            self._run_until_over()
+        except Exception as error:  # noqa: BLE001  (raised again where the thread is joined)
+            self._error = error
+            # Nobody else would end the job in time; it may not even have begun.
+            while not self._over.wait(POLL_S):
+                os.kill(os.getpid(), signal.SIGINT)
+
+    def _run_until_over(self) -> None:
         deadline = Deadline(self._clock, self._plan.limit_s)
         while not self._over.wait(POLL_S):
             self._look()
@@ -144,8 +157,9 @@ class _Misfortune:
         if not is_frozen:
             self._frozen_s.pop(process.pid, None)
         elif now - self._frozen_s.setdefault(process.pid, now) > self._plan.timeout_s + 1.5:
-            process.send_signal(signal.SIGCONT)
-            self._kills["SIGCONT after loss"] += 1
+            with suppress(psutil.NoSuchProcess):
+                process.send_signal(signal.SIGCONT)
+                self._kills["SIGCONT after loss"] += 1
 
     def _kill_one(self, children: list[psutil.Process], kinds: tuple[str, ...]) -> bool:
         victims = []
@@ -170,6 +184,7 @@ def wait_chaos(plan: ChaosPlan, folder: Path, forks: ForkServer) -> ChaosReport:
 
     Raises:
         JobFailed: the job failed, or did not end within the plan's limit.
+        Exception: what went wrong in doing wrong; the job was interrupted.
     """
     job = JobDir(folder / "job")
     verdict = folder / "verdict.json"
@@ -184,7 +199,12 @@ def wait_chaos(plan: ChaosPlan, folder: Path, forks: ForkServer) -> ChaosReport:
     script = UserScript(str(plan.script), (*plan.arguments, "--out", str(verdict)))
     environment = {**os.environ, ARM_VARIABLE: plan.failpoints}
     output = job.path.with_suffix(".out")
-    with output.open("w") as out, _Misfortune(plan, job, forks) as misfortune:
+    # Misfortune interrupts the launcher, and the launcher alone: it may just be leaving.
+    with (
+        output.open("w") as out,
+        Interrupts(),
+        _Misfortune(plan, job, forks) as misfortune,
+    ):
         show, clock = open_show(out), SystemClock()
         result = wait_local_run(
             config, script, job, show, clock, environment=environment, forks=forks

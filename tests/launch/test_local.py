@@ -1,0 +1,122 @@
+"""A run that never gets a process still ends as a run: summary, no sockets, an answer."""
+
+import io
+import json
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from paceline.config import JobConfig
+from paceline.errors import JobFailed
+from paceline.launch import local
+from paceline.launch.commands import Command, UserScript
+from paceline.launch.folder import JobDir
+from paceline.launch.local import RunResult, wait_local_run
+from paceline.launch.process import Child
+from paceline.timing import SystemClock
+from paceline.watch.progress import open_show
+from paceline.watch.summary import Ending
+
+
+class StandInForks:
+    """A fork server that forks nothing."""
+
+    def __init__(self, start: Callable[[], None]) -> None:
+        self.on_start = start
+
+    def start(self, role: str, command: Command, log: Path) -> Child | None:
+        del role, command, log
+        self.on_start()
+        return None
+
+    def close(self) -> None:
+        raise AssertionError("it outlives the job")
+
+
+@pytest.fixture
+def sockets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "sockets"
+
+    def make() -> Path:
+        path.mkdir()
+        return path
+
+    monkeypatch.setattr(local, "make_sockets", make)
+    return path
+
+
+def run(job: JobDir, start: Callable[[], None]) -> RunResult:
+    return wait_local_run(
+        JobConfig(run="r1"),
+        UserScript("train.py", ()),
+        job,
+        open_show(io.StringIO()),
+        SystemClock(),
+        forks=StandInForks(start),  # type: ignore[arg-type]  # a stand-in
+    )
+
+
+def test_a_process_that_cannot_be_started_fails_the_job_with_a_summary(
+    tmp_path: Path, sockets: Path
+) -> None:
+    def refuse() -> None:
+        raise JobFailed("what all processes need cannot be imported")
+
+    job = JobDir(tmp_path / "job")
+    result = run(job, refuse)
+
+    assert result.verdict.ending is Ending.FAILED
+    assert result.verdict.reason == "what all processes need cannot be imported"
+    assert json.loads(job.summary.read_text())["status"] == "failed"
+    assert job.read_run() is None
+    assert not sockets.exists()
+
+
+def test_ctrl_c_before_anything_runs_still_leaves_a_summary(
+    tmp_path: Path, sockets: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = local.make_sockets
+
+    def make_interrupted() -> Path:
+        os.kill(os.getpid(), signal.SIGINT)
+        return make()
+
+    monkeypatch.setattr(local, "make_sockets", make_interrupted)
+    job = JobDir(tmp_path / "job")
+    result = run(job, lambda: None)
+
+    assert result.verdict.ending is Ending.INTERRUPTED
+    assert json.loads(job.summary.read_text())["status"] == "stopped"
+    assert not sockets.exists()
+
+
+def test_the_jobs_own_fork_server_is_closed_and_the_sockets_removed_after_any_error(
+    tmp_path: Path, sockets: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = []
+
+    class Broken(StandInForks):
+        def __init__(self, *_: object) -> None:
+            super().__init__(self.fail)
+
+        def fail(self) -> None:
+            raise RuntimeError("a bug")
+
+        def close(self) -> None:
+            closed.append(sockets.exists())
+
+    monkeypatch.setattr(local, "ForkServer", Broken)
+    with pytest.raises(RuntimeError, match="a bug"):
+        wait_local_run(
+            JobConfig(run="r1"),
+            UserScript("train.py", ()),
+            JobDir(tmp_path / "job"),
+            open_show(io.StringIO()),
+            SystemClock(),
+        )
+
+    assert closed == [True]
+    assert not sockets.exists()

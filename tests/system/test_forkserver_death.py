@@ -21,7 +21,7 @@ TASKS_FIRST = 3  # trained before the fork server is killed
 
 
 @pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.soak
 @pytest.mark.timeout(0)
 def test_a_job_survives_the_death_of_its_fork_server(tmp_path: Path) -> None:
     job, verdict = JobDir(tmp_path / "job"), tmp_path / "verdict.json"

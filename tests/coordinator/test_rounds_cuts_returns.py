@@ -192,6 +192,25 @@ def test_a_lost_server_brings_all_back_to_the_cut_on_a_new_timeline(make_job: An
     assert second.key != first.key
 
 
+def test_who_waits_while_the_job_returns_is_told_so_and_joins_the_new_timeline(
+    make_job: Any,
+) -> None:
+    job = make_job(pace=Async(), trainers=2)
+    job.open("trainer-0", "trainer-1")
+    who = job.who("trainer-0")
+    asked = job.ask("trainer-0", AskLease(**who, stage=0, held=()))
+    save = job.ask("trainer-0", Save(**who, number=1))
+    job.servers[1] = type(job.servers[1])("server-1")
+    job.serve()
+    for ticket in (asked, save):
+        refusal = job.answers[ticket]
+        assert isinstance(refusal, Refusal)
+        assert (refusal.kind, refusal.timeline) == ("timeline", 1)
+    # A lease of the new timeline for whoever asked on the old one would come on top of
+    # those that it holds.
+    assert "LeaseGranted" not in job.names()
+
+
 def test_a_return_honours_the_marks_that_lie_in_the_cut(make_job: Any) -> None:
     job = make_job(pace=Async())
     job.open("trainer-0")

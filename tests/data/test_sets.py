@@ -6,7 +6,9 @@ import subprocess
 import sys
 import tarfile
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from paceline.data import sets
@@ -114,9 +116,22 @@ def test_waiting_for_another_fetcher_ends(cache: Path) -> None:
     ) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
-        with pytest.raises(FetchError, match="another process has been fetching"):
+        with pytest.raises(FetchError, match="another process has been writing"):
             wait_for_files("made-up", timeout_s=0.01, fetch=Fetch())
     assert wait_for_files("made-up", fetch=Fetch())
+
+
+@pytest.mark.usefixtures("cache")
+def test_arrays_are_made_once_and_then_read() -> None:
+    made = []
+
+    def make() -> dict[str, Any]:
+        made.append(1)
+        return {"squares": np.arange(4) ** 2}
+
+    for _ in range(2):
+        assert sets.wait_for_arrays("squares.npz", make)["squares"].tolist() == [0, 1, 4, 9]
+    assert len(made) == 1
 
 
 def test_a_failing_write_leaves_what_was_there(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from paceline.messages import (
     MarkEntry,
     MarksReport,
     Message,
+    Refusal,
     Save,
     ServerReport,
     SharePart,
@@ -160,6 +161,14 @@ class Book:
                 del waiting[key]
         for save in [key for key in self.save_cuts if key[0] == incarnation]:
             del self.save_cuts[save]
+
+    def refuse_parked(self, text: str) -> None:
+        """The timeline is left: an answer would be of another than was asked on."""
+        refusal = Refusal(kind="timeline", text=text, timeline=self.durable.timeline)
+        for waiting in (self.leases, self.ticks, self.shares, self.saves):
+            for parked in waiting.values():
+                self.reply(parked.ticket, refusal)
+        self.leases, self.ticks, self.shares, self.saves = {}, {}, {}, {}
 
     def _parked(self, ticket: int, role: str, message: Message) -> Parked:
         return Parked(ticket, role, message, self.now + PARK_S)

@@ -104,6 +104,7 @@ def _lose_server(book: Book, server: str, loss: Loss) -> None:
     cut = book.durable.cut.cut if book.durable.cut is not None else 0
     fields: dict[str, object] = {"cut": cut, "timeline": timeline, "server": server}
     book.effect(Happened("Returned", fields))
+    book.refuse_parked(f"{server} is lost: all return to cut {cut} on timeline {timeline}")
     book.rounds.clear()
     book.progress.clear()
     book.fences.clear()

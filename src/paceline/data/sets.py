@@ -26,7 +26,10 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from paceline.errors import PacelineError, UsageError
 from paceline.timing import Deadline, SystemClock
@@ -77,6 +80,7 @@ SETS: dict[str, DataSet] = {
     ),
 }
 
+Array = NDArray[Any]
 FetchSdist = Callable[[Sdist, Path, Deadline], Path]
 
 
@@ -122,6 +126,31 @@ def wait_for_files(
                 found = _find(wanted, folder)
     assert found is not None, f"{folder} was just filled with verified files"
     return found
+
+
+def wait_for_arrays(
+    file_name: str, make: Callable[[], dict[str, Array]], timeout_s: float = 600.0
+) -> dict[str, Array]:
+    """Arrays that cost time to make: read from the cache, made by one process if need be.
+
+    Args:
+        file_name: in the cache, ending in ``.npz``; another encoding, another name.
+        make: called while no other process makes the same file.
+        timeout_s: for another process to have made them.
+
+    Raises:
+        FetchError: another process has been making them for ``timeout_s``.
+    """
+    path = cache_folder() / file_name
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        deadline = Deadline(SystemClock(), timeout_s)
+        with _wait_for_lock(path.with_suffix(".lock"), deadline):
+            if not path.exists():  # another process may have been first
+                made = make()
+                write_atomically(path, lambda draft: np.savez(draft, **made))  # type: ignore[arg-type]  # the stub takes a keyword for an option
+    with np.load(path, allow_pickle=False) as arrays:
+        return dict(arrays)
 
 
 def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
@@ -230,7 +259,7 @@ def _pip_download(sdist: Sdist, folder: Path, deadline: Deadline) -> Path:
 
 @contextlib.contextmanager
 def _wait_for_lock(path: Path, deadline: Deadline) -> Iterator[None]:
-    """Hold the file's lock, which guards who fetches; it falls with its process."""
+    """Hold the file's lock, which guards who writes; it falls with its process."""
     with path.open("w") as file:
         while True:
             try:
@@ -238,7 +267,7 @@ def _wait_for_lock(path: Path, deadline: Deadline) -> Iterator[None]:
             except BlockingIOError:
                 if deadline.is_over():
                     raise FetchError(
-                        f"another process has been fetching into {path.parent} for too "
+                        f"another process has been writing into {path.parent} for too "
                         "long; end it, or wait and start again"
                     ) from None
                 time.sleep(_LOCK_POLL_S)

@@ -16,6 +16,7 @@ every step did what it should. Runs from the repository's root, reads nothing fr
     .venv/bin/python tools/check.py lint       the named groups: lint, test, soak
 """
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -23,6 +24,8 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree as ET
+
+from paceline.launch.environment import KEPT_MEMORY
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
@@ -77,7 +80,11 @@ def run_command(command: list[str]) -> int:
     """Run a program of the virtual environment and return its exit status."""
     program = [str(BIN / command[0]), *command[1:]]
     return subprocess.run(
-        program, cwd=ROOT, stdin=subprocess.DEVNULL, check=False
+        program,
+        cwd=ROOT,
+        env={**KEPT_MEMORY, **os.environ},
+        stdin=subprocess.DEVNULL,
+        check=False,
     ).returncode
 
 

@@ -28,6 +28,14 @@ SOCKETS = "PACELINE_SOCKETS"
 LAUNCHER = "PACELINE_LAUNCHER"
 THREADS = "OMP_NUM_THREADS"  # torch takes its intra-op threads from it
 
+# glibc's malloc keeps what is freed, up to this many bytes, and maps only larger pieces by
+# themselves: each step frees what the next one asks for, and the kernel's fresh pages can
+# cost more than the step.
+KEPT_MEMORY = {
+    "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
+    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+}
+
 
 class Place(NamedTuple):
     """Where a process stands in a job."""

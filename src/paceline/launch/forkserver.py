@@ -24,6 +24,7 @@ from typing import NamedTuple, final
 
 from paceline.errors import JobFailed
 from paceline.launch.commands import Command
+from paceline.launch.environment import KEPT_MEMORY
 from paceline.launch.forked import PRELOADED
 from paceline.launch.forkwire import (
     ANSWERS,
@@ -66,7 +67,7 @@ class ForkServer:
         Raises:
             JobFailed: it could not be started.
         """
-        self._environment = {**environment, "PYTHONUNBUFFERED": "1"}
+        self._environment = {**KEPT_MEMORY, **environment, "PYTHONUNBUFFERED": "1"}
         self._log = log
         self._clock = clock
         self._preloaded = preloaded

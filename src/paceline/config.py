@@ -144,6 +144,13 @@ class RowWiseAdagrad(msgspec.Struct, frozen=True, tag="row_wise_adagrad", kw_onl
         )
 
 
+def _are_betas(betas: object) -> bool:
+    # A list would not equal the tuple that the same spec is on another machine.
+    if not isinstance(betas, tuple) or len(betas) != 2:
+        return False
+    return all(0 <= beta < 1 for beta in betas)
+
+
 class Adam(msgspec.Struct, frozen=True, tag="adam", kw_only=True):
     """Row optimizer: lazy Adam, ``w -= lr * m_hat / (sqrt(v_hat) + eps)`` (Kingma 2015).
 
@@ -167,11 +174,8 @@ class Adam(msgspec.Struct, frozen=True, tag="adam", kw_only=True):
 
     def __post_init__(self) -> None:
         _require_not_negative("Adam", lr=self.lr, eps=self.eps)
-        # A list would not equal the tuple that the same spec is on another machine.
         _require(
-            isinstance(self.betas, tuple)
-            and len(self.betas) == 2
-            and all(0 <= beta < 1 for beta in self.betas),
+            _are_betas(self.betas),
             f"Adam: betas must be a tuple of two numbers in [0, 1), got {self.betas!r}",
         )
 

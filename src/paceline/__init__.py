@@ -25,7 +25,18 @@ light.
 import importlib
 from typing import TYPE_CHECKING
 
-from paceline.config import SGD, Adagrad, Async, Normal, Sync, Uniform, Zeros
+from paceline.config import (
+    FTRL,
+    SGD,
+    Adagrad,
+    Adam,
+    Async,
+    Normal,
+    RowWiseAdagrad,
+    Sync,
+    Uniform,
+    Zeros,
+)
 from paceline.errors import JobFailed, PacelineError, UsageError
 
 if TYPE_CHECKING:
@@ -36,13 +47,16 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "FTRL",
     "SGD",
     "Adagrad",
+    "Adam",
     "Async",
     "Embedding",
     "JobFailed",
     "Normal",
     "PacelineError",
+    "RowWiseAdagrad",
     "Session",
     "Sync",
     "Uniform",

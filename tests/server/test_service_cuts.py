@@ -3,10 +3,20 @@
 import threading
 from collections.abc import Callable
 
+import msgspec
 import numpy as np
 import pytest
+import torch
 
-from paceline.config import Adagrad, Uniform
+from paceline.config import (
+    FTRL,
+    SGD,
+    Adagrad,
+    Adam,
+    RowOptimizer,
+    RowWiseAdagrad,
+    Uniform,
+)
 from paceline.errors import CheckpointCorrupt
 from paceline.messages import (
     CutReport,
@@ -149,6 +159,35 @@ def test_a_fresh_server_goes_on_from_the_file_of_its_forerunner(
     assert report.answers == (
         MarksReport(timeline=1, has_slots=True, marks=(MarkEntry(task_key(), (3,)),)),
     )
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [SGD(lr=0.1), SGD(lr=0.1, momentum=0.9), RowWiseAdagrad(), Adam(), FTRL(l1=0.01)],
+)
+def test_rows_go_on_from_a_file_to_the_bit(
+    make_server: MakeServer, store: BlobStore, rows: RowOptimizer
+) -> None:
+    plan = make_plan(rows=rows, init=Uniform(0.1))
+    forerunner = make_server(plan=plan)
+    _train(forerunner, 0, 3)
+    order = msgspec.structs.replace(_restore((_take_cut(forerunner, 1),)), plans=(plan,))
+    server = make_server()
+    server.plan, server.timeline = plan, order.timeline
+    server.coordinator.order(order, until=lambda r: r.ready and r.timeline == 1)
+    for one in (forerunner, server):
+        _train(one, 4, 6)
+    _assert_equal(_values(server), _values(forerunner))
+    shares = [
+        read_share(
+            store, _restore((_take_cut(one, 2 + i),), cut=2 + i), "server-0", (2, 3, 4)
+        )
+        for i, one in enumerate((forerunner, server))
+    ]
+    for slot in (2, 3, 4):
+        first, second = (share.slots[slot] for share in shares)
+        assert first.keys() == second.keys()
+        assert all(torch.equal(first[name], second[name]) for name in first)
 
 
 def test_slots_are_found_in_the_files_of_others(

@@ -26,6 +26,12 @@ WINDOWS = {  # {window: failpoint, and how it is armed}
     "during a cut": "coordinator.before_manifest=kill@2x3",
     "a zombie after its task's end": "trainer.after_task=stop@2x3",
 }
+SERVER_POINTS = {  # servers die, and trainers beside them
+    SYNC: "server.after_prepare=kill@40x1;server.before_commit=kill@30x1;"
+    "server.snapshot=kill@3x1;trainer.before_tick=kill@9x2",
+    ASYNC: "server.before_ack=kill@40x2;server.snapshot=kill@3x1;"
+    "trainer.before_tick=kill@9x2",
+}
 PREPARED = {"prepared, not committed": "trainer.prepared=kill@8x3"}
 
 
@@ -76,14 +82,14 @@ def test_counts_are_exact_when_killed_in(
 def test_counts_are_exact_when_servers_die_too(
     pace: str, tmp_path: Path, forks: ForkServer
 ) -> None:
-    points = (
-        "server.before_ack=kill@40x2;server.snapshot=kill@3x1;trainer.before_tick=kill@9x2"
-    )
+    points = SERVER_POINTS[pace]
     plan = ChaosPlan(
         SCRIPT, pace, SLOWED, failpoints=points, cut_every_s=2.0, limit_s=900.0
     )
     report = told(wait_chaos(plan, tmp_path, forks))
     assert report.is_exact(), report.verdict
+    for name, rule in parse(points).items():
+        assert report.faults.get(name) == rule.budget, f"{name}: a fault was not injected"
     assert report.returns, "no return to a cut happened"
 
 

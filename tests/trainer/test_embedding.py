@@ -176,6 +176,7 @@ def test_what_are_no_ids_is_refused(
         ({"name": ""}, "name must be a word"),
         ({"dim": 0}, "dim must be at least 1"),
         ({"mode": "max"}, "mode is None, 'sum' or 'mean'"),
+        ({"optimizer": torch.optim.Adam}, "a row optimizer, such as paceline.Adam"),
     ],
 )
 def test_bad_arguments_are_refused(arguments: dict[str, object], text: str) -> None:

@@ -4,7 +4,7 @@
 
     slot         holds                     is exported as
     dense slot   one OptimizeBlock         values, state/<name>
-    row slot     {table name: RowTable}    table/<name>/ids, .../values, .../sums
+    row slot     {table name: RowTable}    table/<name>/ids, .../values, .../<state>
 
 Slots are independent: calls for different slots may run in parallel, calls for one slot
 one at a time. `create` alone changes which slots there are: nothing else may run then.

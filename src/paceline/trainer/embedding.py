@@ -40,7 +40,8 @@ class Embedding(nn.Module):
     Args:
         name: of the table, unique in the job.
         dim: values of a row.
-        optimizer: how rows change.
+        optimizer: how rows change. A row that a step does not touch stays as it is, its
+            momentum, moments and step count too.
         init: what a new row is; a pure function of the job's seed, name and id.
         mode: ``None`` for one row per id, ``"sum"`` or ``"mean"`` over the last
             dimension of ids ``(batch, n)``.
@@ -63,6 +64,11 @@ class Embedding(nn.Module):
             raise UsageError(f"Embedding: name must be a word, got {name!r}")
         if dim < 1:
             raise UsageError(f"Embedding {name!r}: dim must be at least 1, got {dim!r}")
+        if not isinstance(optimizer, RowOptimizer):
+            raise UsageError(
+                f"Embedding {name!r}: optimizer must be a row optimizer, such as "
+                f"paceline.Adam(lr=0.001), got {optimizer!r}"
+            )
         if mode not in {None, "sum", "mean"}:
             raise UsageError(
                 f"Embedding {name!r}: mode is None, 'sum' or 'mean', got {mode!r}"

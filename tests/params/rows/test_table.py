@@ -7,7 +7,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from paceline.config import SGD, Adagrad, Normal, RowInit, RowOptimizer, Uniform, Zeros
+from paceline.config import (
+    FTRL,
+    SGD,
+    Adagrad,
+    Adam,
+    Normal,
+    RowInit,
+    RowOptimizer,
+    RowWiseAdagrad,
+    Uniform,
+    Zeros,
+)
 from paceline.errors import UsageError
 from paceline.messages import TableSpec
 from paceline.params.rows.table import RowTable
@@ -16,6 +27,13 @@ OPTIMIZERS: list[RowOptimizer] = [
     SGD(lr=0.1),
     Adagrad(lr=0.1),
     Adagrad(lr=0.1, initial_accumulator=0.5, eps=1e-3),
+]
+ALL_OPTIMIZERS: list[RowOptimizer] = [
+    *OPTIMIZERS,
+    SGD(lr=0.1, momentum=0.9),
+    RowWiseAdagrad(lr=0.1, initial_accumulator=0.5),
+    Adam(lr=0.1),
+    FTRL(lr=0.1, l1=0.1),
 ]
 INITS: list[RowInit] = [Zeros(), Uniform(0.5), Normal(0.5)]
 
@@ -141,7 +159,20 @@ def test_rows_survive_growth() -> None:
     np.testing.assert_array_equal(table.gather(ids, create=False), expected)
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("optimizer", ALL_OPTIMIZERS)
+def test_a_row_does_not_depend_on_when_its_table_grew(optimizer: RowOptimizer) -> None:
+    small, grown = _table(optimizer), _table(optimizer)
+    for turn in range(3):
+        gradients = _gradients(101, seed=turn)
+        small.apply(_ids(5), gradients[:1])
+        grown.apply(_ids(5, *range(turn * 100 + 10, turn * 100 + 110)), gradients)
+    columns, others = small.export(), grown.export()
+    assert others["ids"][0] == 5
+    for name, array in columns.items():
+        np.testing.assert_array_equal(array[0], others[name][0])
+
+
+@pytest.mark.parametrize("optimizer", ALL_OPTIMIZERS)
 def test_a_loaded_table_goes_on_identically(optimizer: RowOptimizer) -> None:
     first, second = _table(optimizer), _table(optimizer)
     first.apply(_ids(5, -7, 9), _gradients(3))
@@ -183,10 +214,21 @@ def test_arrays_of_another_optimizer_or_shape_are_refused_and_change_nothing() -
         table.load(_table(SGD(lr=0.1)).export())
     with pytest.raises(UsageError, match=r"values of shape \(1, 5\), got \(1, 4\)"):
         table.load({**exported, "values": exported["values"][:, :4]})
+    with pytest.raises(UsageError, match=r"sums of shape \(1, 5\), got \(1, 1\)"):
+        table.load({**exported, "sums": exported["sums"][:, :1]})
     twice = {name: np.concatenate([a, a]) for name, a in exported.items()}
     with pytest.raises(UsageError, match=r"1 of 2 ids .* repeated"):
         table.load(twice)
     np.testing.assert_array_equal(table.export()["values"], exported["values"])
+
+
+def test_what_tables_held_before_there_were_other_optimizers_still_loads() -> None:
+    ids, values, sums = _ids(5, -7), _gradients(2), np.square(_gradients(2, seed=1))
+    for optimizer, state in [(SGD(lr=0.1), {}), (Adagrad(), {"sums": sums})]:
+        table = _table(optimizer)
+        table.load({"ids": ids, "values": values, **state})
+        np.testing.assert_array_equal(table.gather(ids, create=False), values)
+        assert table.export().keys() == {"ids", "values", *state}
 
 
 def test_gradients_of_another_width_are_refused_and_make_no_row() -> None:

@@ -5,6 +5,7 @@
     slots        ids -> unique ids -> slots          the trainer's side of a push
     id_map       id -> row index                     open addressing
     initial      a new row's values                  a function of (seed, table, id)
+    optimizers   what a row keeps besides its values, and one step
     table        one table in one slot
     kernels      the loops of all of them, compiled
     reference    the same in plain NumPy: the tests' oracle

@@ -11,7 +11,8 @@ Nothing here checks a shape or an index: callers do.
 Pure: callers keep two calls from writing to the same arrays.
 
 Sources: splitmix64 (Steele, Lea, Flood 2014) as mixer and counter-based generator;
-Box and Muller 1958; Adagrad (Duchi, Hazan, Singer 2011).
+Box and Muller 1958; Adagrad (Duchi, Hazan, Singer 2011), with one sum a row as in FBGEMM;
+Adam (Kingma, Ba 2015, Algorithm 1); FTRL-Proximal (McMahan et al. 2013, Algorithm 1).
 """
 
 import math
@@ -37,6 +38,8 @@ _OUT = types.Array(types.float32, 2, "C", aligned=False)
 _CELLS = types.int64[:, ::1]
 _INDEXES = types.int64[::1]
 _VALUES = types.float32[:, ::1]
+_FOUR_FLOAT32 = types.UniTuple(types.float32, 4)
+_FOUR_FLOAT64 = types.UniTuple(types.float64, 4)
 
 
 def _compiled(signature: Any) -> Callable[[Callable[..., Any]], Any]:  # noqa: ANN401  # numba's door: it types what it compiles
@@ -179,6 +182,9 @@ def sum_duplicates(inverse: Int64s, gradients: Float32s, sums: Float32s) -> None
 
 
 # ------------------------------------------------------------------------- optimizers
+#
+# One step on the given rows: ``rows`` (n,) distinct, gradient i (dim,) is of rows[i].
+# Values and state are (rows made, dim), or (rows made, 1) for one number a row.
 
 
 @_compiled(types.void(_VALUES, _INDEXES, _GRADIENTS, types.float32))
@@ -187,6 +193,23 @@ def sgd(values: Float32s, rows: Int64s, gradients: Float32s, lr: np.float32) -> 
     for i in range(len(rows)):
         for j in range(values.shape[1]):
             values[rows[i], j] -= lr * gradients[i, j]
+
+
+@_compiled(types.void(_VALUES, _VALUES, _INDEXES, _GRADIENTS, types.float32, types.float32))
+def momentum(
+    values: Float32s,
+    buffers: Float32s,
+    rows: Int64s,
+    gradients: Float32s,
+    lr: np.float32,
+    mu: np.float32,
+) -> None:
+    """``m = mu*m + g; w -= lr * m`` on the given rows, m in ``buffers``."""
+    for i in range(len(rows)):
+        for j in range(values.shape[1]):
+            m = mu * buffers[rows[i], j] + gradients[i, j]
+            buffers[rows[i], j] = m
+            values[rows[i], j] -= lr * m
 
 
 @_compiled(types.void(_VALUES, _VALUES, _INDEXES, _GRADIENTS, types.float32, types.float32))
@@ -204,3 +227,96 @@ def adagrad(
             g = gradients[i, j]
             sums[rows[i], j] += g * g
             values[rows[i], j] -= lr * (g / (math.sqrt(sums[rows[i], j]) + eps))
+
+
+@_compiled(types.void(_VALUES, _VALUES, _INDEXES, _GRADIENTS, types.float32, types.float32))
+def row_wise_adagrad(
+    values: Float32s,
+    row_sums: Float32s,
+    rows: Int64s,
+    gradients: Float32s,
+    lr: np.float32,
+    eps: np.float32,
+) -> None:
+    """``G += mean(g*g); w -= lr * (g / (sqrt(G) + eps))``, G one number a row."""
+    dim = values.shape[1]
+    for i in range(len(rows)):
+        squares = np.float32(0)
+        for j in range(dim):
+            squares += gradients[i, j] * gradients[i, j]
+        row_sums[rows[i], 0] += squares / np.float32(dim)
+        scale = math.sqrt(row_sums[rows[i], 0]) + eps
+        for j in range(dim):
+            values[rows[i], j] -= lr * (gradients[i, j] / scale)
+
+
+@_compiled(
+    types.void(_VALUES, _VALUES, _VALUES, _VALUES, _INDEXES, _GRADIENTS, _FOUR_FLOAT64)
+)
+def adam(
+    values: Float32s,
+    exp_avg: Float32s,
+    exp_avg_sq: Float32s,
+    steps: Float32s,
+    rows: Int64s,
+    gradients: Float32s,
+    hyper: tuple[float, float, float, float],
+) -> None:
+    """``w -= lr * m_hat / (sqrt(v_hat) + eps)``, with a step count t for each row.
+
+    ``m += (1 - b1) * (g - m); v += (1 - b2) * (g*g - v)``, m in ``exp_avg``, v in
+    ``exp_avg_sq``; ``m_hat = m / (1 - b1^t); v_hat = v / (1 - b2^t)``.
+
+    ``hyper`` is (lr, b1, b2, eps). t is a float32 in ``steps`` (rows made, 1) and stays at
+    2^24, where nothing is left to correct unless b2 > 1 - 1e-6.
+    """
+    lr, b1, b2, eps = hyper
+    # Rounded once, here: 1 - b2 of a rounded b2 would be off by 1e-5 of itself.
+    new1, new2, eps32 = np.float32(1 - b1), np.float32(1 - b2), np.float32(eps)
+    for i in range(len(rows)):
+        steps[rows[i], 0] += np.float32(1)
+        t = np.float64(steps[rows[i], 0])
+        rate = np.float32(lr / (1 - math.pow(b1, t)))
+        root = np.float32(math.sqrt(1 - math.pow(b2, t)))
+        for j in range(values.shape[1]):
+            g = gradients[i, j]
+            m = exp_avg[rows[i], j]
+            v = exp_avg_sq[rows[i], j]
+            m += new1 * (g - m)
+            v += new2 * (g * g - v)
+            exp_avg[rows[i], j] = m
+            exp_avg_sq[rows[i], j] = v
+            values[rows[i], j] -= rate * (m / (math.sqrt(v) / root + eps32))
+
+
+@_compiled(types.void(_VALUES, _VALUES, _VALUES, _INDEXES, _GRADIENTS, _FOUR_FLOAT32))
+def ftrl(
+    values: Float32s,
+    z: Float32s,
+    n: Float32s,
+    rows: Int64s,
+    gradients: Float32s,
+    hyper: tuple[np.float32, np.float32, np.float32, np.float32],
+) -> None:
+    """FTRL-Proximal; ``hyper`` is (alpha, beta, lambda1, lambda2).
+
+    ``sigma = (sqrt(n + g*g) - sqrt(n)) / alpha; z += g - sigma*w; n += g*g``;
+    ``w = 0`` if ``|z| <= lambda1``,
+    else ``-(z - sign(z)*lambda1) / ((beta + sqrt(n))/alpha + lambda2)``.
+    """
+    alpha, beta, lambda1, lambda2 = hyper
+    for i in range(len(rows)):
+        r = rows[i]
+        for j in range(values.shape[1]):
+            g = gradients[i, j]
+            # As a difference, although g*g / (sum of the roots) would be more exact: the
+            # sigmas must add up to the root of the n that is stored, or w drifts.
+            before = math.sqrt(n[r, j])
+            n[r, j] += g * g
+            after = math.sqrt(n[r, j])
+            z[r, j] += g - (after - before) / alpha * values[r, j]
+            if abs(z[r, j]) <= lambda1:
+                values[r, j] = np.float32(0)
+            else:
+                distance = z[r, j] - math.copysign(lambda1, z[r, j])
+                values[r, j] = -distance / ((beta + after) / alpha + lambda2)

@@ -1,11 +1,13 @@
 """The functions of `kernels` in plain NumPy: what the compiled loops must equal.
 
 The same names and arguments, written to be read, not to be fast. All are equal to the
-kernels bit for bit, but for `draw_normal`, where two mathematical libraries may differ
-in the last bit.
+kernels bit for bit, but for `draw_normal` and the values of `adam`, where two mathematical
+libraries may differ in the last bit of a logarithm, sine or power.
 
 Pure.
 """
+
+import math
 
 import numpy as np
 
@@ -91,6 +93,19 @@ def sgd(values: Float32s, rows: Int64s, gradients: Float32s, lr: np.float32) -> 
     values[rows] -= lr * gradients
 
 
+def momentum(
+    values: Float32s,
+    buffers: Float32s,
+    rows: Int64s,
+    gradients: Float32s,
+    lr: np.float32,
+    mu: np.float32,
+) -> None:
+    """``m = mu*m + g; w -= lr * m`` on unique rows."""
+    buffers[rows] = mu * buffers[rows] + gradients
+    values[rows] -= lr * buffers[rows]
+
+
 def adagrad(
     values: Float32s,
     sums: Float32s,
@@ -102,3 +117,60 @@ def adagrad(
     """``G += g*g; w -= lr * (g / (sqrt(G) + eps))`` on unique rows."""
     sums[rows] += gradients * gradients
     values[rows] -= lr * (gradients / (np.sqrt(sums[rows]) + eps))
+
+
+def row_wise_adagrad(
+    values: Float32s,
+    row_sums: Float32s,
+    rows: Int64s,
+    gradients: Float32s,
+    lr: np.float32,
+    eps: np.float32,
+) -> None:
+    """``G += mean(g*g); w -= lr * (g / (sqrt(G) + eps))`` on unique rows."""
+    squares = np.zeros((len(rows), 1), np.float32)
+    for j in range(values.shape[1]):  # NumPy's own mean adds up in another order
+        squares[:, 0] += gradients[:, j] * gradients[:, j]
+    row_sums[rows] += squares / np.float32(values.shape[1])
+    values[rows] -= lr * (gradients / (np.sqrt(row_sums[rows]) + eps))
+
+
+def adam(
+    values: Float32s,
+    exp_avg: Float32s,
+    exp_avg_sq: Float32s,
+    steps: Float32s,
+    rows: Int64s,
+    gradients: Float32s,
+    hyper: tuple[float, float, float, float],
+) -> None:
+    """``w -= lr * m_hat / (sqrt(v_hat) + eps)`` on unique rows; their t is in ``steps``."""
+    lr, b1, b2, eps = hyper
+    exp_avg[rows] += np.float32(1 - b1) * (gradients - exp_avg[rows])
+    exp_avg_sq[rows] += np.float32(1 - b2) * (gradients * gradients - exp_avg_sq[rows])
+    steps[rows] += np.float32(1)
+    for row in rows:
+        t = float(steps[row, 0])
+        rate = np.float32(lr / (1 - math.pow(b1, t)))
+        root = np.float32(math.sqrt(1 - math.pow(b2, t)))
+        scale = np.sqrt(exp_avg_sq[row]) / root + np.float32(eps)
+        values[row] -= rate * (exp_avg[row] / scale)
+
+
+def ftrl(
+    values: Float32s,
+    z: Float32s,
+    n: Float32s,
+    rows: Int64s,
+    gradients: Float32s,
+    hyper: tuple[np.float32, np.float32, np.float32, np.float32],
+) -> None:
+    """FTRL-Proximal on unique rows; ``hyper`` is (alpha, beta, lambda1, lambda2)."""
+    alpha, beta, lambda1, lambda2 = hyper
+    before = np.sqrt(n[rows])
+    n[rows] += gradients * gradients
+    after = np.sqrt(n[rows])
+    z[rows] += gradients - (after - before) / alpha * values[rows]
+    distance = z[rows] - np.copysign(lambda1, z[rows])
+    moved = -distance / ((beta + after) / alpha + lambda2)
+    values[rows] = np.where(np.abs(z[rows]) <= lambda1, np.float32(0), moved)

@@ -2,8 +2,8 @@
 
 ::
 
-    id --IdMap--> row --> values[row]           dim float32
-                          state["sums"][row]    the same, for Adagrad
+    id --IdMap--> row --> values[row]         dim float32
+                          state[name][row]    what the optimizer keeps, float32
 
 Rows are numbered in the order of their first touch; storage doubles.
 
@@ -15,13 +15,13 @@ from typing import Any, final
 
 import numpy as np
 
-from paceline.config import SGD, Adagrad, RowOptimizer
 from paceline.errors import UsageError
 from paceline.messages import TableSpec
 from paceline.params.rows import kernels
 from paceline.params.rows.id_map import IdMap
 from paceline.params.rows.initial import fill_initial, init_key
 from paceline.params.rows.kernels import Float32s, Int64s
+from paceline.params.rows.optimizers import fill_new_state, state_widths, step
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -44,8 +44,10 @@ class RowTable:
         self._index = IdMap()
         # Of each array, the first len(self._index) rows are valid.
         self._values = np.empty((0, spec.dim), np.float32)
-        self._new_state = _new_row_state(spec.optimizer)
-        self._state = dict.fromkeys(self._new_state, self._values)
+        self._widths = state_widths(spec.optimizer, spec.dim)
+        self._state = {
+            name: np.empty((0, width), np.float32) for name, width in self._widths.items()
+        }
 
     def __len__(self) -> int:
         """How many rows were made."""
@@ -62,7 +64,7 @@ class RowTable:
 
     def gather_into(self, ids: Int64s, create: bool, out: Float32s) -> None:
         """As `gather`, written into ``out``, float32 (n, dim)."""
-        self._require_shape("out", out, len(ids))
+        self._require_shape("out", out, len(ids), self._spec.dim)
         rows = self._make_rows(ids) if create else self._index.find(ids)
         kernels.gather(self._values, rows, out)
         unseen = np.flatnonzero(rows < 0)
@@ -80,23 +82,16 @@ class RowTable:
         Raises:
             UsageError: the gradients have another shape; nothing has been changed.
         """
-        self._require_shape("gradients", gradients, len(ids))
+        self._require_shape("gradients", gradients, len(ids), self._spec.dim)
         rows = self._make_rows(ids)
-        match self._spec.optimizer:
-            case SGD(lr=lr):
-                kernels.sgd(self._values, rows, gradients, np.float32(lr))
-            case Adagrad(lr=lr, eps=eps):
-                sums = self._state["sums"]
-                kernels.adagrad(
-                    self._values, sums, rows, gradients, np.float32(lr), np.float32(eps)
-                )
+        step(self._spec.optimizer, self._values, self._state, rows, gradients)
 
     def export(self) -> dict[str, Array]:
         """A copy of all rows, in the order of their first touch.
 
         Returns:
-            ``ids`` int64 (n,), ``values`` float32 (n, dim), and each optimizer state,
-            float32 (n, dim): ``sums`` for Adagrad, none for SGD.
+            ``ids`` int64 (n,), ``values`` float32 (n, dim), and each optimizer state by
+            its name, float32 (n, width): see `paceline.params.rows.optimizers`.
         """
         count = len(self._index)
         columns = {"values": self._values, **self._state}
@@ -117,8 +112,8 @@ class RowTable:
                 f"{sorted(arrays)}: load it with the row optimizer it was saved with"
             )
         ids = np.ascontiguousarray(arrays["ids"], np.int64)
-        for name in ("values", *self._state):
-            self._require_shape(name, arrays[name], len(ids))
+        for name, width in (("values", self._spec.dim), *self._widths.items()):
+            self._require_shape(name, arrays[name], len(ids), width)
         index = IdMap()
         index.find_or_insert(ids)
         if len(index) != len(ids):
@@ -140,26 +135,19 @@ class RowTable:
         self._values = _with_room(self._values, known, count)
         new_ids = self._index.ids[known:]
         fill_initial(self._spec.init, self._key, new_ids, self._values[known:count])
-        for name, begin in self._new_state.items():
-            self._state[name] = _with_room(self._state[name], known, count)
-            self._state[name][known:count] = begin
+        self._state = {
+            name: _with_room(array, known, count) for name, array in self._state.items()
+        }
+        new_state = {name: array[known:count] for name, array in self._state.items()}
+        fill_new_state(self._spec.optimizer, self._values[known:count], new_state)
         return rows
 
-    def _require_shape(self, name: str, array: Array, count: int) -> None:
-        if array.shape != (count, self._spec.dim):
+    def _require_shape(self, name: str, array: Array, *expected: int) -> None:
+        if array.shape != expected:
             raise UsageError(
-                f"table {self._spec.name!r}: expected {name} of shape "
-                f"({count}, {self._spec.dim}), got {array.shape}"
+                f"table {self._spec.name!r}: expected {name} of shape {expected}, "
+                f"got {array.shape}"
             )
-
-
-def _new_row_state(optimizer: RowOptimizer) -> dict[str, float]:
-    """What every element of a new row's optimizer state begins as, by name."""
-    match optimizer:
-        case SGD():
-            return {}
-        case Adagrad(initial_accumulator=begin):
-            return {"sums": begin}
 
 
 def _with_room(array: Float32s, valid: int, count: int) -> Float32s:

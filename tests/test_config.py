@@ -1,0 +1,69 @@
+"""Specs are checked when they are made, and are the same after a journey."""
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+import paceline
+from paceline.config import FTRL, SGD, Adagrad, Adam, RowOptimizer, RowWiseAdagrad
+from paceline.errors import UsageError
+
+OPTIMIZERS: list[RowOptimizer] = [
+    SGD(lr=0.1),
+    SGD(lr=0.1, momentum=0.9),
+    Adagrad(initial_accumulator=0.1),
+    RowWiseAdagrad(eps=1e-6),
+    Adam(betas=(0.5, 0.99)),
+    FTRL(lr=0.3, beta=0.0, l1=1.0, l2=2.0),
+]
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_a_row_optimizer_is_the_same_after_a_journey(optimizer: RowOptimizer) -> None:
+    for form in (msgspec.json, msgspec.msgpack):
+        assert form.decode(form.encode(optimizer), type=RowOptimizer) == optimizer
+
+
+def test_row_optimizers_of_older_journals_are_still_read() -> None:
+    for text, optimizer in {
+        b'{"type":"sgd","lr":0.1}': SGD(lr=0.1),
+        b'{"type":"adagrad","lr":0.1,"initial_accumulator":0.0,"eps":1e-10}': Adagrad(
+            lr=0.1
+        ),
+    }.items():
+        assert msgspec.json.decode(text, type=RowOptimizer) == optimizer
+
+
+def test_row_optimizers_are_public() -> None:
+    for optimizer in OPTIMIZERS:
+        assert getattr(paceline, type(optimizer).__name__) is type(optimizer)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: SGD(lr=-1), "SGD: lr must be >= 0, got -1"),
+        (lambda: SGD(lr=float("nan")), "SGD: lr must be >= 0, got nan"),
+        (lambda: SGD(lr=1, momentum=1), r"SGD: momentum must be in \[0, 1\), got 1"),
+        (
+            lambda: Adagrad(initial_accumulator=-1),
+            "Adagrad: initial_accumulator must be >= 0, got -1",
+        ),
+        (lambda: Adagrad(eps=-1e-9), "Adagrad: eps must be >= 0, got -1e-09"),
+        (lambda: RowWiseAdagrad(lr=-1), "RowWiseAdagrad: lr must be >= 0, got -1"),
+        (lambda: Adam(eps=-1), "Adam: eps must be >= 0, got -1"),
+        (lambda: Adam(betas=(0.9, 1.0)), r"tuple of two numbers .* got \(0.9, 1.0\)"),
+        (lambda: Adam(betas=(0.9,)), r"tuple of two numbers .* got \(0.9,\)"),
+        (lambda: Adam(betas=[0.9, 0.9]), r"tuple of two numbers .* got \[0.9, 0.9\]"),
+        (lambda: Adam(betas=0.9), "tuple of two numbers .* got 0.9"),
+        (lambda: FTRL(lr=0), "FTRL: lr must be > 0, got 0"),
+        (lambda: FTRL(l1=-0.5), "FTRL: l1 must be >= 0, got -0.5"),
+        (lambda: FTRL(l2=-0.5), "FTRL: l2 must be >= 0, got -0.5"),
+    ],
+)
+def test_a_row_optimizer_out_of_range_is_refused(
+    make: Callable[[], object], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        make()

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from paceline.cli import main as cli
@@ -15,7 +16,7 @@ from paceline.errors import JobFailed, UsageError
 from paceline.ids import COORDINATOR
 from paceline.launch.commands import UserScript
 from paceline.launch.folder import JobDir, RunFile
-from paceline.launch.local import RunResult
+from paceline.launch.local import LocalRun, RunResult
 from paceline.launch.wiring import Wires
 from paceline.messages import AskStatus, JobStatus, ProcessStatus, QueueStatus
 from paceline.timing import SystemClock
@@ -66,12 +67,12 @@ class Runs:
         self.config = JobConfig(run="none")
         self.script = UserScript("", ())
         self.job = JobDir(Path())
+        self.is_resumed = False
 
-    def __call__(
-        self, config: JobConfig, script: UserScript, job: JobDir, *_: object
-    ) -> RunResult:
-        self.config, self.script, self.job = config, script, job
-        summary = summarize(STATUS, self.verdict.ending, Restarts(), 2.0, str(job.path))
+    def __call__(self, run: LocalRun, *_: object) -> RunResult:
+        self.config, self.script, self.job, self.is_resumed = run
+        folder = str(self.job.path)
+        summary = summarize(STATUS, self.verdict.ending, Restarts(), 2.0, folder)
         return RunResult(summary, self.verdict)
 
 
@@ -103,6 +104,48 @@ def test_options_reach_the_job_and_the_rest_belongs_to_the_script(
     assert runs.config == expected
     assert runs.script == UserScript(str(script), tuple(rest))
     assert runs.job.path == tmp_path / "j"
+    assert not runs.is_resumed
+
+
+def test_a_resumed_job_is_as_it_was_where_options_are_silent(
+    monkeypatch: pytest.MonkeyPatch, runs: Runs, script: Path, tmp_path: Path
+) -> None:
+    last = JobConfig(run="last", trainers=2, servers=2, seed=7, cut_every_s=5.0)
+    JobDir(tmp_path).claim(last, "train.py")
+    options = ["--resume", "--job-dir", tmp_path, "--servers", 3]
+
+    assert exit_code(monkeypatch, "run", *options, script) == 0
+
+    assert runs.is_resumed
+    assert runs.config.run != "last"
+    assert runs.config == msgspec.structs.replace(last, run=runs.config.run, servers=3)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["--resume"], "name its folder with --job-dir"),
+        (["--resume", "--job-dir", "nowhere"], "holds no job"),
+        (["--resume", "--job-dir", "job", "--seed", 8], "the job began with seed 7"),
+        (["--resume", "--job-dir", "job", "--pace", "async"], "the job began with sync"),
+    ],
+)
+def test_what_cannot_be_resumed_is_refused_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch,
+    runs: Runs,
+    script: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    options: list[object],
+    reason: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    JobDir(tmp_path / "job").claim(JobConfig(run="last", seed=7), "train.py")
+
+    assert exit_code(monkeypatch, "run", *options, script) == 2
+
+    assert reason in " ".join(capsys.readouterr().err.split())
+    assert not runs.is_resumed
 
 
 def test_json_is_the_last_line_and_has_the_summary(

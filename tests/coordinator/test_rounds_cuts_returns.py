@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from paceline.config import Async, Sync
-from paceline.coordinator.durable import decode_queue
 from paceline.coordinator.outcomes import RoundCommitted
+from paceline.coordinator.queue import decode_queue
 from paceline.coordinator.state import ManifestWritten, TimePassed
 from paceline.ids import Span, Window
 from paceline.messages import (

@@ -14,7 +14,7 @@ from paceline.errors import JobFailed
 from paceline.launch import local
 from paceline.launch.commands import Command, UserScript
 from paceline.launch.folder import JobDir
-from paceline.launch.local import RunResult, wait_local_run
+from paceline.launch.local import LocalRun, RunResult, wait_local_run
 from paceline.launch.process import Child
 from paceline.timing import SystemClock
 from paceline.watch.progress import open_show
@@ -50,9 +50,7 @@ def sockets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def run(job: JobDir, start: Callable[[], None]) -> RunResult:
     return wait_local_run(
-        JobConfig(run="r1"),
-        UserScript("train.py", ()),
-        job,
+        LocalRun(JobConfig(run="r1"), UserScript("train.py", ()), job),
         open_show(io.StringIO()),
         SystemClock(),
         forks=StandInForks(start),  # type: ignore[arg-type]  # a stand-in
@@ -111,9 +109,9 @@ def test_the_jobs_own_fork_server_is_closed_and_the_sockets_removed_after_any_er
     monkeypatch.setattr(local, "ForkServer", Broken)
     with pytest.raises(RuntimeError, match="a bug"):
         wait_local_run(
-            JobConfig(run="r1"),
-            UserScript("train.py", ()),
-            JobDir(tmp_path / "job"),
+            LocalRun(
+                JobConfig(run="r1"), UserScript("train.py", ()), JobDir(tmp_path / "job")
+            ),
             open_show(io.StringIO()),
             SystemClock(),
         )

@@ -8,8 +8,9 @@ import pytest
 from paceline.coordinator import decisions, requests
 from paceline.coordinator.book import Effect
 from paceline.coordinator.cuts import ManifestOrder, OpenCut
-from paceline.coordinator.durable import Durable, encode_queue
+from paceline.coordinator.durable import Durable
 from paceline.coordinator.outcomes import AnyOutcome
+from paceline.coordinator.queue import encode_queue
 from paceline.coordinator.tasks import num_todo
 from paceline.ids import Window
 from paceline.messages import Tick

@@ -12,7 +12,7 @@ from paceline.config import JobConfig, parse_pace
 from paceline.launch.commands import UserScript
 from paceline.launch.folder import JobDir
 from paceline.launch.forkserver import ForkServer
-from paceline.launch.local import fresh_run_id, wait_local_run
+from paceline.launch.local import LocalRun, fresh_run_id, wait_local_run
 from paceline.timing import SystemClock
 from paceline.watch.progress import open_show
 
@@ -53,9 +53,7 @@ def test_a_job_survives_the_death_of_its_fork_server(tmp_path: Path) -> None:
     try:
         with (tmp_path / "out").open("w") as out:
             result = wait_local_run(
-                config,
-                UserScript(str(SCRIPT), slowed),
-                job,
+                LocalRun(config, UserScript(str(SCRIPT), slowed), job),
                 open_show(out),
                 SystemClock(),
                 environment=environment,

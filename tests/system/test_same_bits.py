@@ -10,7 +10,7 @@ from paceline.config import JobConfig
 from paceline.launch.commands import Command, UserScript
 from paceline.launch.folder import JobDir
 from paceline.launch.forkserver import ForkServer
-from paceline.launch.local import fresh_run_id, wait_local_run
+from paceline.launch.local import LocalRun, fresh_run_id, wait_local_run
 from paceline.launch.process import wait_any
 from paceline.timing import SystemClock
 from paceline.watch.progress import open_show
@@ -44,9 +44,7 @@ def wait_processes(forks: ForkServer, folder: Path) -> JobDir:
     job = JobDir(folder)
     with folder.with_suffix(".out").open("w") as out:
         wait_local_run(
-            config,
-            UserScript(str(SCRIPT), ()),
-            job,
+            LocalRun(config, UserScript(str(SCRIPT), ()), job),
             open_show(out),
             SystemClock(),
             environment=ONE_THREAD,

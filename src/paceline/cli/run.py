@@ -3,9 +3,10 @@
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from msgspec import structs
 from rich.console import Console
 from rich.table import Table
 
@@ -14,7 +15,7 @@ from paceline.config import JobConfig, parse_pace
 from paceline.errors import UsageError
 from paceline.launch.commands import UserScript
 from paceline.launch.folder import JobDir, fresh_job_dir
-from paceline.launch.local import fresh_run_id, wait_local_run
+from paceline.launch.local import LocalRun, fresh_run_id, wait_local_run
 from paceline.timing import SystemClock, wall_time_s
 from paceline.watch.progress import open_show
 from paceline.watch.summary import Ending, Summary
@@ -28,17 +29,36 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
         list[str] | None, typer.Argument(help="Its own arguments; options too.")
     ] = None,
     *,
-    trainers: Annotated[int, typer.Option(help="Trainer processes.")] = 1,
-    servers: Annotated[int, typer.Option(help="Server processes.")] = 1,
-    pace: Annotated[str, typer.Option(help="sync, async, async:push=4,pull=8")] = "sync",
+    trainers: Annotated[
+        int | None, typer.Option(help="Trainer processes.", show_default="1")
+    ] = None,
+    servers: Annotated[
+        int | None, typer.Option(help="Server processes.", show_default="1")
+    ] = None,
+    pace: Annotated[
+        str | None,
+        typer.Option(help="sync, async, async:push=4,pull=8", show_default="sync"),
+    ] = None,
     job_dir: Annotated[
         Path | None, typer.Option(help="Job folder; default runs/<time>-<script>.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of row initialization.")] = 0,
-    timeout: Annotated[str, typer.Option(help="Silence that counts as death.")] = "10s",
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume",
+            help="Go on with the job in --job-dir; options left out are as they were.",
+        ),
+    ] = False,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of row initialization.", show_default="0")
+    ] = None,
+    timeout: Annotated[
+        str | None, typer.Option(help="Silence that counts as death.", show_default="10s")
+    ] = None,
     checkpoint_every: Annotated[
-        str, typer.Option(help="Time between checkpoints; 0 for none.")
-    ] = "60s",
+        str | None,
+        typer.Option(help="Time between checkpoints; 0 for none.", show_default="60s"),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the summary as JSON, in the last line.")
     ] = False,
@@ -49,20 +69,25 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
     """
     if not Path(script).is_file():
         raise UsageError(f"there is no script {script!r}")
-    config = JobConfig(
-        run=fresh_run_id(),
-        trainers=trainers,
-        servers=servers,
-        pace=parse_pace(pace),
-        seed=seed,
-        timeout_s=parse_seconds("--timeout", timeout),
-        cut_every_s=parse_seconds("--checkpoint-every", checkpoint_every),
-    )
+    if resume and job_dir is None:
+        raise UsageError("--resume goes on with a job: name its folder with --job-dir")
+    chosen = {
+        "trainers": trainers,
+        "servers": servers,
+        "pace": parse_pace(pace) if pace is not None else None,
+        "seed": seed,
+        "timeout_s": _seconds("--timeout", timeout),
+        "cut_every_s": _seconds("--checkpoint-every", checkpoint_every),
+    }
+    # Checked before a folder is made.
+    config = _config(chosen, JobDir(job_dir).read_config() if resume and job_dir else None)
     job = JobDir(job_dir or fresh_job_dir(RUNS, script, wall_time_s()))
     show = open_show(sys.stderr)
     user_script = UserScript(script, tuple(arguments or ()))
     try:
-        result = wait_local_run(config, user_script, job, show, SystemClock())
+        result = wait_local_run(
+            LocalRun(config, user_script, job, resume), show, SystemClock()
+        )
     finally:
         show.close()
     if result.verdict.ending is not Ending.TRAINED:
@@ -73,6 +98,32 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
     else:
         Console().print(summary_table(result.summary))
     raise typer.Exit(result.verdict.exit_code)
+
+
+def _config(chosen: dict[str, Any], last: JobConfig | None) -> JobConfig:
+    """The job as the options say it; as it was in its last run where they are silent.
+
+    Raises:
+        UsageError: a number is out of range, or cannot change any more.
+    """
+    fields = {name: value for name, value in chosen.items() if value is not None}
+    if last is None:
+        return JobConfig(run=fresh_run_id(), **fields)
+    if fields.get("seed", last.seed) != last.seed:
+        raise UsageError(
+            f"--seed {fields['seed']}: the job began with seed {last.seed}, and rows that "
+            "are made from now on must be as if they had been made then"
+        )
+    if fields.get("pace", last.pace) != last.pace:
+        raise UsageError(
+            f"--pace {fields['pace']}: the job began with {last.pace}; a pace cannot "
+            "change yet"
+        )
+    return JobConfig(**{**structs.asdict(last), **fields, "run": fresh_run_id()})
+
+
+def _seconds(option: str, text: str | None) -> float | None:
+    return None if text is None else parse_seconds(option, text)
 
 
 def summary_table(summary: Summary) -> Table:

@@ -5,7 +5,9 @@ outcomes (what the journal keeps) and effects (what the service carries out)::
 
     outcomes   what can happen to the durable state, one struct per happening
     durable    the state that survives, and `restore`, the only place that changes it
-    tasks      the queue: what may be leased, when an epoch is over
+    queue      the tasks of an epoch
+    tasks      what may be leased, when an epoch is over
+    runs       where a job goes on when everybody was gone
     members    who is alive, judged by the receiver's clock
     rounds     which prepared pushes make one update
     cuts       one checkpoint at a time, the queue copied before the slots

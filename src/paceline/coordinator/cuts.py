@@ -15,7 +15,8 @@ Pure.
 
 from typing import NamedTuple, final
 
-from paceline.coordinator.durable import Durable, decode_queue, encode_queue
+from paceline.coordinator.durable import Durable
+from paceline.coordinator.queue import decode_queue, encode_queue
 from paceline.coordinator.tasks import is_epoch_over, returned_records
 from paceline.ids import cut_folder
 from paceline.messages import CutReport, FileEntry, PartPlan

@@ -3,10 +3,6 @@
 Live code and recovery call the same `restore(state, outcome)`, so that a restarted
 coordinator is the same coordinator; a compacted journal begins with the whole state.
 
-The queue of an epoch is kept small whatever its length: tasks are leased in the order
-of their numbers, so that ``todo`` is a few returned tasks and everything from
-``next_fresh`` on, and ``done`` is everything below ``done_below`` and a few above.
-
 Pure.
 """
 
@@ -16,90 +12,9 @@ from typing import final
 import msgspec
 
 from paceline.coordinator import outcomes as o
+from paceline.coordinator.queue import LeaseRecord, Queue, decode_queue
 from paceline.ids import TaskKey
-from paceline.messages import FileEntry, Lease, PartPlan, StageSpec
-
-
-@final
-class LeaseRecord(msgspec.Struct):
-    """A granted lease and its holder."""
-
-    lease: Lease
-    trainer: str
-    incarnation: int
-
-
-@final
-class Queue(msgspec.Struct):
-    """The tasks of the current epoch. What a cut copies and a return brings back."""
-
-    stage: int = 0
-    epoch: int = 0
-    next_fresh: int = 0
-    returned: list[int] = []
-    pending: dict[int, LeaseRecord] = {}  # {task: its lease}
-    done_below: int = 0
-    done_above: set[int] = set()
-    failed: set[int] = set()
-    failures: dict[int, int] = {}  # {task: explicit failures in this epoch}
-    timeouts: dict[int, int] = {}  # {task: expired leases in this epoch}
-    epochs_done: int = 0
-    tasks_done: int = 0
-    tasks_failed: int = 0
-    records: int = 0
-
-    def is_done(self, task: int) -> bool:
-        """Whether a task of this epoch is done or given up."""
-        return task < self.done_below or task in self.done_above or task in self.failed
-
-    def num_done(self) -> int:
-        """Tasks of this epoch that are done, those given up not counted."""
-        below = sum(1 for task in self.failed if task < self.done_below)
-        return self.done_below - below + len(self.done_above)
-
-    def close(self, task: int) -> None:
-        """Count a task among those that are over in this epoch."""
-        self.pending.pop(task, None)
-        if task in self.returned:
-            self.returned.remove(task)
-        if task not in self.failed:
-            self.done_above.add(task)
-        while self.done_below in self.done_above or self.done_below in self.failed:
-            self.done_above.discard(self.done_below)
-            self.done_below += 1
-
-    def put_back(self, task: int) -> None:
-        """Put a task at the front of ``todo``, in the original order."""
-        self.pending.pop(task, None)
-        if task not in self.returned:
-            self.returned = sorted([*self.returned, task])
-
-    def next_epoch(self) -> None:
-        """Begin the next epoch; given-up tasks come back with fresh counters."""
-        self.epoch += 1
-        self.epochs_done += 1
-        self._clear()
-
-    def next_stage(self) -> None:
-        """Begin the next stage."""
-        self.stage += 1
-        self.epoch = 0
-        self._clear()
-
-    def reopen(self) -> None:
-        """Put every task that was being worked on back to ``todo``."""
-        self.pending = {}
-        open_tasks = range(self.done_below, self.next_fresh)
-        self.returned = [task for task in open_tasks if not self.is_done(task)]
-
-    def _clear(self) -> None:
-        self.next_fresh = self.done_below = 0
-        self.returned = []
-        self.pending = {}
-        self.done_above = set()
-        self.failed = set()
-        self.failures = {}
-        self.timeouts = {}
+from paceline.messages import FileEntry, PartPlan, StageSpec
 
 
 @final
@@ -130,6 +45,7 @@ class CutRecord(msgspec.Struct):
 class Durable(msgspec.Struct):
     """All that a restarted coordinator knows."""
 
+    run: str = ""  # id of the run that it belongs to; a resumed job has a new one
     next_incarnation: int = 1
     next_token: int = 1
     next_cut: int = 0
@@ -166,16 +82,6 @@ class Durable(msgspec.Struct):
 
 
 KEPT_ROUNDS = 2  # a contributor to round r has pulled round r - 1 from every server
-
-
-def encode_queue(queue: Queue) -> bytes:
-    """The copy of the queue that lies in a cut."""
-    return msgspec.msgpack.encode(queue)
-
-
-def decode_queue(data: bytes) -> Queue:
-    """Read what `encode_queue` wrote."""
-    return msgspec.msgpack.decode(data, type=Queue)
 
 
 @singledispatch
@@ -346,7 +252,31 @@ def _(outcome: o.CutCommitted, state: Durable) -> None:
 def _(outcome: o.ServerLost, state: Durable) -> None:
     state.servers.pop(outcome.server, None)
     state.generation += 1
-    state.timeline = outcome.timeline
+    _return_to_cut(state, outcome.timeline)
+
+
+@restore.register
+def _(outcome: o.RunBegun, state: Durable) -> None:
+    state.run = outcome.run
+    if outcome.timeline == 0:
+        return
+    if outcome.cut is not None:
+        restore(outcome.cut, state)
+        state.next_cut = max(state.next_cut, outcome.cut.cut + 1)
+    else:
+        state.cut = None
+    state.trainers, state.servers = {}, {}
+    state.generation += 1
+    state.has_started = False
+    state.stopped = state.broken = None
+    state.once = {name: role for name, role in state.once.items() if role in state.left}
+    state.parts = {plan.spec.part: PartRecord(plan) for plan in outcome.plans}
+    _return_to_cut(state, outcome.timeline)
+
+
+def _return_to_cut(state: Durable, timeline: int) -> None:
+    """The queue and all parts stand where the last cut has them."""
+    state.timeline = timeline
     state.mid_step = set()
     state.settling = {}
     state.resumes = {}

@@ -11,7 +11,8 @@ Pure.
 from collections.abc import Container
 
 from paceline.coordinator.cuts import OpenCut
-from paceline.coordinator.durable import CutRecord, Durable, decode_queue
+from paceline.coordinator.durable import CutRecord, Durable
+from paceline.coordinator.queue import decode_queue
 from paceline.messages import (
     CommitRound,
     CreatePart,

@@ -167,6 +167,19 @@ class CutCommitted(Outcome, frozen=True):
     ends_stage: bool
 
 
+class RunBegun(Outcome, frozen=True):
+    """A launcher runs the job: for the first time, or again after everybody was gone.
+
+    Again: all go back to ``cut`` (the newest whole one), on a new timeline; ``plans`` are
+    its parts, placed on the servers of this run. ``timeline`` 0 is the first time.
+    """
+
+    run: str
+    timeline: int
+    cut: CutCommitted | None
+    plans: tuple[PartPlan, ...]
+
+
 class ServerLost(Outcome, frozen=True):
     """A server is dead to the job: all go back to the last cut, on a new timeline."""
 
@@ -221,6 +234,7 @@ AnyOutcome = (
     | RoundCommitted
     | CutBegun
     | CutCommitted
+    | RunBegun
     | ServerLost
     | MarksRestored
     | OnceClaimed

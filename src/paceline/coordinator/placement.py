@@ -1,9 +1,12 @@
-"""How a new part lies in slots and on servers; decided once and journalled.
+"""How parts lie in slots and on servers; decided once per run and journalled.
 
 Pure.
 """
 
 import math
+from collections.abc import Mapping, Sequence
+
+import msgspec
 
 from paceline.config import JobConfig
 from paceline.coordinator.durable import Durable
@@ -21,24 +24,50 @@ def plan_part(spec: PartSpec, state: Durable, config: JobConfig) -> PartPlan:
         for record in state.parts.values()
     )
     blocks = cut_blocks(spec.parameters, config.servers, first_slot=first_slot)
-    first_row_slot = first_slot + len(blocks)
-    row_slots = num_row_slots(config.servers) if spec.tables else 0
-    sizes = {
-        block.slot: (block.stop - block.start)
-        * dtype_bytes(spec.parameters[block.parameter].dtype)
-        for block in blocks
-    }
-    sizes |= {first_row_slot + i: ROW_SLOT_BYTES for i in range(row_slots)}
+    plan = PartPlan(
+        spec=spec,
+        blocks=blocks,
+        first_row_slot=first_slot + len(blocks),
+        num_row_slots=num_row_slots(config.servers) if spec.tables else 0,
+        placement={},
+    )
     loads = dict.fromkeys(sorted(state.servers), 0)
     for record in state.parts.values():
         for block in record.plan.blocks:
             shape = record.plan.spec.parameters[block.parameter].shape
             assert math.prod(shape) >= block.stop - block.start
             loads[record.plan.placement[block.slot]] += block.stop - block.start
-    return PartPlan(
-        spec=spec,
-        blocks=blocks,
-        first_row_slot=first_row_slot,
-        num_row_slots=row_slots,
-        placement=place_slots(sizes, sorted(state.servers), loads),
-    )
+    return _placed(plan, sorted(state.servers), loads)
+
+
+def place_again(plans: Sequence[PartPlan], servers: Sequence[str]) -> tuple[PartPlan, ...]:
+    """The same slots on other servers; where they lie already if the servers are the same.
+
+    Blocks are never cut anew: cutting elsewhere changes the last bits of an update.
+    """
+    holders = {server for plan in plans for server in plan.placement.values()}
+    if holders == set(servers):
+        return tuple(plans)
+    loads = dict.fromkeys(servers, 0)
+    placed = []
+    for plan in plans:
+        placed.append(_placed(plan, servers, loads))
+        sizes = _slot_bytes(plan)
+        for slot, server in placed[-1].placement.items():
+            loads[server] += sizes[slot]
+    return tuple(placed)
+
+
+def _placed(plan: PartPlan, servers: Sequence[str], loads: Mapping[str, int]) -> PartPlan:
+    placement = place_slots(_slot_bytes(plan), servers, loads)
+    return msgspec.structs.replace(plan, placement=placement)
+
+
+def _slot_bytes(plan: PartPlan) -> dict[int, int]:
+    dense = {
+        block.slot: (block.stop - block.start)
+        * dtype_bytes(plan.spec.parameters[block.parameter].dtype)
+        for block in plan.blocks
+    }
+    rows = range(plan.first_row_slot, plan.first_row_slot + plan.num_row_slots)
+    return dense | dict.fromkeys(rows, ROW_SLOT_BYTES)

@@ -22,8 +22,8 @@ import msgspec
 from paceline.config import JobConfig
 from paceline.coordinator.book import Happened, Reply, WriteManifest
 from paceline.coordinator.cuts import ManifestOrder
-from paceline.coordinator.durable import Durable
-from paceline.coordinator.outcomes import AnyOutcome, Outcome
+from paceline.coordinator.opening import StateSaved, read_journal, read_stored
+from paceline.coordinator.outcomes import Outcome
 from paceline.coordinator.state import (
     Asked,
     CoordinatorState,
@@ -31,8 +31,8 @@ from paceline.coordinator.state import (
     Disconnected,
     Event,
     ManifestWritten,
+    RunOpened,
     TimePassed,
-    restored,
 )
 from paceline.errors import StoreError
 from paceline.events import EventLog
@@ -59,31 +59,6 @@ MAX_UNANSWERED = 100_000  # questions whose asker has put another one in their p
 _log = logging.getLogger("paceline.coordinator")
 
 
-class StateSaved(msgspec.Struct, frozen=True, tag=True):
-    """First record of a compacted journal: the whole state as of a committed cut."""
-
-    durable: Durable
-
-
-_Record = AnyOutcome | StateSaved
-
-
-def read_journal(journal: Journal) -> Durable:
-    """The state that a journal's records add up to.
-
-    Raises:
-        JournalCorrupt: a record does not match its checksum.
-    """
-    durable = Durable()
-    for body in journal.read():
-        record = msgspec.msgpack.decode(body, type=_Record)
-        if isinstance(record, StateSaved):
-            durable = record.durable
-        else:
-            durable = restored([record], durable)
-    return durable
-
-
 @final
 class CoordinatorService:
     """Carries for one coordinator; implements the transport's `Service`."""
@@ -96,7 +71,14 @@ class CoordinatorService:
         clock: Clock,
         events: EventLog,
     ) -> None:
-        """Open on what the journal holds; nothing is handed out before `start`."""
+        """Open on what the journal holds, or for a new run on what storage holds.
+
+        Nothing is handed out before `start`.
+
+        Raises:
+            JournalCorrupt: a record of the journal does not match its check.
+            CheckpointCorrupt: there are cuts to go on from, and none is whole.
+        """
         self._config, self._journal, self._store = config, journal, store
         self._clock, self._events = clock, events
         self._state = CoordinatorState(config, read_journal(journal), clock.now_s())
@@ -114,6 +96,9 @@ class CoordinatorService:
         self._threads = [
             threading.Thread(target=self._tick, name="coordinator-clock", daemon=True)
         ]
+        if self._state.durable.run != config.run:
+            opened = RunOpened(read_stored(store))
+            self._carry_out([self._state.apply(opened, clock.now_s())])
 
     def start(self) -> None:
         """Let time pass."""
@@ -230,7 +215,7 @@ class CoordinatorService:
         for outcome in outcomes:
             fields = msgspec.to_builtins(outcome)
             fields.pop("type")
-            for bulky in ("queue", "files", "plan"):
+            for bulky in ("queue", "files", "plan", "plans"):
                 fields.pop(bulky, None)
             self._events.write(type(outcome).__name__, fields)
         if any(type(outcome).__name__ == "CutCommitted" for outcome in outcomes):

@@ -22,6 +22,7 @@ from paceline.coordinator.reports import (
     server_reported,
 )
 from paceline.coordinator.requests import Asker, trainer_asked
+from paceline.coordinator.runs import Stored, begin_run
 from paceline.coordinator.status import job_status
 from paceline.messages import (
     AskStatus,
@@ -57,7 +58,13 @@ class ManifestWritten(NamedTuple):
     error: str | None
 
 
-Event = Asked | Disconnected | TimePassed | ManifestWritten
+class RunOpened(NamedTuple):
+    """Event, before any other: a coordinator has started, and this is in storage."""
+
+    stored: Stored
+
+
+Event = Asked | Disconnected | TimePassed | ManifestWritten | RunOpened
 
 
 class Decision(NamedTuple):
@@ -82,6 +89,8 @@ class CoordinatorState:
 
     def apply(self, event: Event, now: float) -> Decision:
         """Take note of an event and decide all that follows from it."""
+        if isinstance(event, RunOpened):
+            return self._open_run(event, now)
         book = self._book
         book.now = now
         if isinstance(event, Asked):
@@ -108,6 +117,13 @@ class CoordinatorState:
     def validate(self) -> None:
         """Assert what must hold between any two events."""
         validate(self._book)
+
+    def _open_run(self, event: RunOpened, now: float) -> Decision:
+        begin_run(self._book, event.stored)
+        decision = Decision(*self._book.take())
+        # Nothing that the old one remembers is of this run.
+        self._book = Book(self._book.config, self._book.durable, now)
+        return decision
 
     def _take(self, event: Asked) -> None:
         book, message = self._book, event.message

@@ -33,24 +33,29 @@ LEAVE_S = 5.0  # how long servers may take to shut down when the job is over
 class EmbeddedJob:
     """All roles of a job in this process."""
 
-    def __init__(self, config: JobConfig, job_dir: Path) -> None:
+    def __init__(
+        self, config: JobConfig, job_dir: Path, *, is_resumed: bool = False
+    ) -> None:
         """Start the coordinator and ``config.servers`` servers.
 
         Args:
             config: the job; sessions for ``config.trainers`` trainers are expected.
             job_dir: its folder, made if need be.
+            is_resumed: go on where the folder's last run ended.
 
         Raises:
-            UsageError: the folder belongs to another job.
+            UsageError: the folder belongs to another job, or there is none to go on with.
         """
         self._config = config
         self._job = JobDir(job_dir)
-        self._job.claim(config, sys.argv[0])
         self._clock = SystemClock()
         self._started_s = self._clock.now_s()
         self._sessions: list[Session] = []
         self._summary: dict[str, object] | None = None
         with contextlib.ExitStack() as stack:
+            stack.enter_context(self._job.hold())
+            claim = self._job.claim_again if is_resumed else self._job.claim
+            claim(config, sys.argv[0])
             self._coordinator = self._open_coordinator(stack)
             self._servers = [
                 self._open_server(server_id(n), stack) for n in range(config.servers)

@@ -11,16 +11,20 @@
       run.json         while the job runs: where its coordinator listens
       status.json      after it: the coordinator's last word
       summary.json     after it, written last
+      launcher.lock    held by the launcher that runs the job
 
-A folder belongs to one job for ever: making ``job.json`` anew is refused, so that two
-launchers can never share one. The sockets lie elsewhere, since a path of a Unix socket
-has at most 107 bytes.
+A folder belongs to one job for ever, and to one launcher at a time: making ``job.json``
+anew is refused but for a resumed job, whose last launcher has gone. The sockets lie
+elsewhere, since a path of a Unix socket has at most 107 bytes.
 
 Waits: for the file system only.
 """
 
+import contextlib
+import fcntl
 import os
 import tempfile
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -68,6 +72,31 @@ class JobDir:
         """Where a role's standard output and error go."""
         return self.logs / f"{role}.log"
 
+    @contextlib.contextmanager
+    def hold(self) -> Iterator[None]:
+        """Be the folder's only launcher; the hold falls with its process.
+
+        Raises:
+            UsageError: its job is running, or the folder cannot be made.
+        """
+        path = self.path / "launcher.lock"
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise UsageError(f"cannot make the job folder {self.path}: {error}") from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(
+                f"{self.path}: its job is running; end it first, or name another folder "
+                "with --job-dir"
+            ) from None
+        else:
+            yield
+        finally:
+            os.close(descriptor)
+
     def claim(self, config: JobConfig, script: str) -> None:
         """Make the folder and write ``job.json``: the folder is this job's from now on.
 
@@ -86,6 +115,23 @@ class JobDir:
             raise UsageError(_taken(self.path)) from None
         except OSError as error:
             raise UsageError(f"cannot make the job folder {self.path}: {error}") from error
+
+    def claim_again(self, config: JobConfig, script: str) -> None:
+        """Let a new run go on where the last one ended; by whom the folder is held.
+
+        Sockets of a run that was killed are removed; ``job.json`` says how this one is.
+
+        Raises:
+            UsageError: the folder holds no job.
+        """
+        self.read_config()
+        run = self.read_run()
+        if run is not None:
+            remove_sockets(Path(run.sockets))
+            self.run_file.unlink(missing_ok=True)
+        self.summary.unlink(missing_ok=True)
+        self.status.unlink(missing_ok=True)
+        _write_whole(self.config, {**msgspec.to_builtins(config), "script": script})
 
     def read_config(self) -> JobConfig:
         """The job's description.
@@ -168,8 +214,8 @@ def remove_sockets(folder: Path) -> None:
 
 def _taken(path: Path) -> str:
     return (
-        f"{path} already holds a job (its journal or job.json is there); "
-        "name another folder with --job-dir"
+        f"{path} already holds a job (its journal or job.json is there); go on with it by "
+        "--resume, or name another folder with --job-dir"
     )
 
 

@@ -26,9 +26,29 @@ from paceline.launch.link import CoordinatorLink
 from paceline.launch.process import Child
 from paceline.launch.supervision import Supervision
 from paceline.launch.wiring import Wires
-from paceline.timing import Clock
+from paceline.store.journal import wait_until_free
+from paceline.timing import Clock, Deadline
 from paceline.watch.progress import Show
 from paceline.watch.summary import Ending, Restarts, Summary, Verdict, summarize
+
+LAST_RUN_S = 10.0  # the coordinator of a killed launcher closes within 4 s
+
+
+class LocalRun(NamedTuple):
+    """What to run.
+
+    Args:
+        config: the job.
+        script: what trainers run.
+        job: its folder, yet unclaimed; or that of the job that goes on.
+        is_resumed: go on where the folder's last run ended, with the numbers of trainers
+            and servers of ``config``.
+    """
+
+    config: JobConfig
+    script: UserScript
+    job: JobDir
+    is_resumed: bool = False
 
 
 class RunResult(NamedTuple):
@@ -44,9 +64,7 @@ def fresh_run_id() -> str:
 
 
 def wait_local_run(
-    config: JobConfig,
-    script: UserScript,
-    job: JobDir,
+    run: LocalRun,
     show: Show,
     clock: Clock,
     *,
@@ -60,21 +78,25 @@ def wait_local_run(
     how the job failed.
 
     Args:
-        config: the job.
-        script: what trainers run.
-        job: its folder, yet unclaimed.
+        run: the job.
         show: what the user sees.
         clock: the time.
         environment: of its processes.
         forks: a fork server that outlives the job; None: the job has its own.
 
     Raises:
-        UsageError: the folder belongs to another job.
+        UsageError: the folder belongs to another job, or there is none to go on with.
         JobFailed: the job's own fork server was killed and would not go.
     """
+    config, script, job, is_resumed = run
     # Outermost: whoever interrupts, and when, gets an orderly end and a summary.
     with Interrupts() as interrupts, contextlib.ExitStack() as stack:
-        job.claim(config, script.path)
+        stack.enter_context(job.hold())
+        if is_resumed:
+            job.claim_again(config, script.path)
+            wait_until_free(job.journal, Deadline(clock, LAST_RUN_S))
+        else:
+            job.claim(config, script.path)
         base = with_failpoints(environment, job.failpoints)
         if base != environment:
             job.failpoints.mkdir(exist_ok=True)

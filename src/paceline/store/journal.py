@@ -19,6 +19,7 @@ import contextlib
 import fcntl
 import os
 import sqlite3
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import final
@@ -28,6 +29,7 @@ import xxhash
 from paceline.errors import JournalCorrupt, StoreError
 from paceline.failpoints import failpoint
 from paceline.store.wal import acknowledged_frames
+from paceline.timing import Deadline
 
 FORMAT = 1
 _CHAIN_START = bytes(8)
@@ -41,7 +43,25 @@ _GO_BACK = "move the journal away and the job goes on from its last cut"
 _CORRUPT_CODES = frozenset(
     {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CONSTRAINT}
 )
+_LOCK_POLL_S = 0.05
 _PRIMARY_CODE = 0xFF  # an extended SQLite code carries its primary code in the low byte
+
+
+def wait_until_free(path: Path, deadline: Deadline) -> None:
+    """Wait until nobody holds the journal at ``path``, if there is one.
+
+    Raises:
+        StoreError: somebody still holds it when the deadline is over.
+    """
+    while True:
+        try:
+            os.close(_lock(path))
+        except StoreError:
+            if deadline.is_over():
+                raise
+            time.sleep(_LOCK_POLL_S)
+        else:
+            return
 
 
 @final

@@ -29,7 +29,7 @@ from paceline.launch.commands import UserScript
 from paceline.launch.folder import JobDir
 from paceline.launch.forkserver import ForkServer
 from paceline.launch.interrupts import Interrupts
-from paceline.launch.local import fresh_run_id, wait_local_run
+from paceline.launch.local import LocalRun, fresh_run_id, wait_local_run
 from paceline.timing import Deadline, SystemClock
 from paceline.watch.progress import open_show
 
@@ -206,9 +206,8 @@ def wait_chaos(plan: ChaosPlan, folder: Path, forks: ForkServer) -> ChaosReport:
         _Misfortune(plan, job, forks) as misfortune,
     ):
         show, clock = open_show(out), SystemClock()
-        result = wait_local_run(
-            config, script, job, show, clock, environment=environment, forks=forks
-        )
+        run = LocalRun(config, script, job)
+        result = wait_local_run(run, show, clock, environment=environment, forks=forks)
         show.close()
     if misfortune.is_late or not verdict.is_file():
         why = f"not done in {plan.limit_s:g} s" if misfortune.is_late else "no verdict"

@@ -1,0 +1,106 @@
+"""The tasks of the current epoch: todo, pending, done, failed.
+
+Kept small whatever the epoch's length: tasks are leased in the order of their numbers, so
+that ``todo`` is a few returned tasks and everything from ``next_fresh`` on, and ``done``
+is everything below ``done_below`` and a few above.
+
+Pure.
+"""
+
+from typing import final
+
+import msgspec
+
+from paceline.messages import Lease
+
+
+@final
+class LeaseRecord(msgspec.Struct):
+    """A granted lease and its holder."""
+
+    lease: Lease
+    trainer: str
+    incarnation: int
+
+
+@final
+class Queue(msgspec.Struct):
+    """The tasks of the current epoch. What a cut copies and a return brings back."""
+
+    stage: int = 0
+    epoch: int = 0
+    next_fresh: int = 0
+    returned: list[int] = []
+    pending: dict[int, LeaseRecord] = {}  # {task: its lease}
+    done_below: int = 0
+    done_above: set[int] = set()
+    failed: set[int] = set()
+    failures: dict[int, int] = {}  # {task: explicit failures in this epoch}
+    timeouts: dict[int, int] = {}  # {task: expired leases in this epoch}
+    epochs_done: int = 0
+    tasks_done: int = 0
+    tasks_failed: int = 0
+    records: int = 0
+
+    def is_done(self, task: int) -> bool:
+        """Whether a task of this epoch is done or given up."""
+        return task < self.done_below or task in self.done_above or task in self.failed
+
+    def num_done(self) -> int:
+        """Tasks of this epoch that are done, those given up not counted."""
+        below = sum(1 for task in self.failed if task < self.done_below)
+        return self.done_below - below + len(self.done_above)
+
+    def close(self, task: int) -> None:
+        """Count a task among those that are over in this epoch."""
+        self.pending.pop(task, None)
+        if task in self.returned:
+            self.returned.remove(task)
+        if task not in self.failed:
+            self.done_above.add(task)
+        while self.done_below in self.done_above or self.done_below in self.failed:
+            self.done_above.discard(self.done_below)
+            self.done_below += 1
+
+    def put_back(self, task: int) -> None:
+        """Put a task at the front of ``todo``, in the original order."""
+        self.pending.pop(task, None)
+        if task not in self.returned:
+            self.returned = sorted([*self.returned, task])
+
+    def next_epoch(self) -> None:
+        """Begin the next epoch; given-up tasks come back with fresh counters."""
+        self.epoch += 1
+        self.epochs_done += 1
+        self._clear()
+
+    def next_stage(self) -> None:
+        """Begin the next stage."""
+        self.stage += 1
+        self.epoch = 0
+        self._clear()
+
+    def reopen(self) -> None:
+        """Put every task that was being worked on back to ``todo``."""
+        self.pending = {}
+        open_tasks = range(self.done_below, self.next_fresh)
+        self.returned = [task for task in open_tasks if not self.is_done(task)]
+
+    def _clear(self) -> None:
+        self.next_fresh = self.done_below = 0
+        self.returned = []
+        self.pending = {}
+        self.done_above = set()
+        self.failed = set()
+        self.failures = {}
+        self.timeouts = {}
+
+
+def encode_queue(queue: Queue) -> bytes:
+    """The copy of the queue that lies in a cut."""
+    return msgspec.msgpack.encode(queue)
+
+
+def decode_queue(data: bytes) -> Queue:
+    """Read what `encode_queue` wrote."""
+    return msgspec.msgpack.decode(data, type=Queue)

@@ -1,0 +1,123 @@
+"""A job goes on in a new run: other numbers of roles, the same queue, no dead member."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from paceline.config import Async
+from paceline.coordinator.outcomes import AnyOutcome, CutCommitted, RunBegun
+from paceline.coordinator.runs import Stored
+from paceline.coordinator.state import CoordinatorState, RunOpened, restored
+from paceline.messages import ClaimOnce, Leave, PartPlan, Save
+
+
+@pytest.fixture
+def job(make_job: Any) -> Any:
+    """Two servers, one trainer; a task is done and lies in a committed cut."""
+    job = make_job(pace=Async())
+    job.apply(RunOpened(Stored()))
+    job.open("trainer-0")
+    job.finish("trainer-0", job.lease("trainer-0"))
+    job.get("trainer-0", Save(**job.who("trainer-0"), number=1))
+    return job
+
+
+def stored(job: Any) -> Stored:
+    """What storage holds of a job: its last cut."""
+    cut = next(o for o in reversed(job.outcomes) if isinstance(o, CutCommitted))
+    plans = tuple(record.plan for record in job.state.durable.parts.values())
+    return Stored(cut, plans, cut.timeline)
+
+
+def resume(job: Any, found: Stored, *, servers: int = 2) -> Any:
+    """All processes of a job are gone; another launcher runs it."""
+    config = msgspec.structs.replace(job.config, run="again", servers=servers)
+    fresh = type(job)(servers=servers, pace=Async())
+    fresh.config = config
+    fresh.outcomes = list(job.outcomes)
+    body = msgspec.msgpack.encode(fresh.outcomes)
+    journalled = restored(msgspec.msgpack.decode(body, type=list[AnyOutcome]))
+    fresh.state = CoordinatorState(config, journalled, 0.0)
+    fresh.apply(RunOpened(found))
+    return fresh
+
+
+def test_the_first_run_begins_with_nothing(make_job: Any) -> None:
+    job = make_job()
+    outcomes = job.apply(RunOpened(Stored()))
+    assert outcomes == [RunBegun(job.config.run, 0, None, ())]
+    assert job.apply(RunOpened(Stored())) == [], "a restarted coordinator is in its run"
+
+
+def test_a_resumed_job_goes_on_at_its_last_cut_with_new_members(job: Any) -> None:
+    second = job.lease("trainer-0")
+    job.finish("trainer-0", second)  # done, but in no cut
+    again = resume(job, stored(job))
+    durable = again.state.durable
+    assert (durable.trainers, durable.servers) == ({}, {})
+    assert durable.timeline == 1
+    assert again.state.status().tasks_done == 1
+    again.open("trainer-0")
+    assert again.lease("trainer-0").key == second.key
+
+
+def test_slots_are_placed_on_the_servers_of_the_new_run_and_never_cut_anew(
+    job: Any,
+) -> None:
+    [before] = stored(job).plans
+    again = resume(job, stored(job), servers=3)
+    plan: PartPlan = again.state.durable.parts[0].plan
+    assert plan.blocks == before.blocks
+    assert plan.placement.keys() == before.placement.keys()
+    assert set(plan.placement.values()) <= {"server-0", "server-1", "server-2"}
+    fewer = resume(job, stored(job), servers=1)
+    assert set(fewer.state.durable.parts[0].plan.placement.values()) == {"server-0"}
+
+
+def test_the_same_servers_find_their_own_slots_again(job: Any) -> None:
+    [before] = stored(job).plans
+    again = resume(job, stored(job))
+    assert again.state.durable.parts[0].plan == before
+
+
+def test_a_lost_journal_costs_nothing_that_lies_in_the_cut(job: Any) -> None:
+    found = stored(job)
+    job.outcomes = []
+    again = resume(job, found)
+    assert again.state.durable.timeline == found.timeline + 1
+    assert again.state.status().tasks_done == 1
+    again.open("trainer-0")
+    assert again.lease("trainer-0").key.task == 1
+
+
+def test_a_damaged_newest_cut_is_passed_over_for_an_older_one(job: Any) -> None:
+    older = stored(job)
+    job.finish("trainer-0", job.lease("trainer-0"))
+    job.get("trainer-0", Save(**job.who("trainer-0"), number=2))
+    newest = stored(job)
+    assert newest.cut is not None
+    assert older.cut is not None
+    assert newest.cut.cut > older.cut.cut
+    again = resume(job, older)
+    assert again.state.status().tasks_done == 1
+    assert again.state.durable.next_cut > newest.cut.cut, "its number is never used again"
+
+
+def test_what_a_trainer_that_left_has_claimed_stays_claimed(job: Any) -> None:
+    job.get("trainer-0", ClaimOnce(**job.who("trainer-0"), name="evaluate"))
+    dead = resume(job, stored(job))
+    assert dead.state.durable.once == {}, "the dead did not finish what they claimed"
+    job.get("trainer-0", Leave(**job.who("trainer-0")))
+    left = resume(job, stored(job))
+    assert left.state.durable.once == {"evaluate": "trainer-0"}
+
+
+def test_a_run_that_died_before_its_first_cut_begins_anew(make_job: Any) -> None:
+    job = make_job(pace=Async())
+    job.apply(RunOpened(Stored()))
+    job.serve()
+    again = resume(job, Stored())
+    assert again.state.durable.timeline == 1
+    again.open("trainer-0")
+    assert again.lease("trainer-0").key.task == 0

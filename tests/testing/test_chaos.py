@@ -28,6 +28,19 @@ class Frozen:
         raise psutil.NoSuchProcess(self.pid)
 
 
+class Victim:
+    """A coordinator that is there again after every kill."""
+
+    def name(self) -> str:
+        return "coordinator"
+
+    def status(self) -> str:
+        return psutil.STATUS_SLEEPING
+
+    def kill(self) -> None:
+        pass
+
+
 class NoForks:
     @property
     def pid(self) -> int:
@@ -42,6 +55,16 @@ def test_a_frozen_process_that_is_gone_was_not_woken(tmp_path: Path) -> None:
     misfortune._thaw(Frozen())
 
     assert misfortune.faults() == {}
+
+
+def test_no_role_is_killed_so_often_that_the_job_must_be_given_up(tmp_path: Path) -> None:
+    job = JobDir(tmp_path)
+    misfortune = chaos._Misfortune(PLAN, job, NoForks())  # type: ignore[arg-type]
+    kill = lambda: misfortune._kill_one([Victim()], ("coordinator",))  # type: ignore[list-item]  # noqa: E731
+
+    assert [kill(), kill(), kill()] == [True, True, False]
+    job.events.write_text('{"event":"progress","records":16}\n')
+    assert kill()
 
 
 def test_an_error_in_the_misfortune_interrupts_the_job_and_is_raised(

@@ -30,6 +30,7 @@ from paceline.launch.folder import JobDir
 from paceline.launch.forkserver import ForkServer
 from paceline.launch.interrupts import Interrupts
 from paceline.launch.local import LocalRun, fresh_run_id, wait_local_run
+from paceline.launch.supervision import DEATHS_IN_A_ROW
 from paceline.timing import Deadline, SystemClock
 from paceline.watch.progress import open_show
 
@@ -88,6 +89,8 @@ class _Misfortune:
         self._kills: Counter[str] = Counter()
         self._frozen_s: dict[int, float] = {}  # {pid: when it was seen frozen}
         self._due_s: list[float] = []
+        self._in_a_row: Counter[str] = Counter()  # {role: kills since records advanced}
+        self._records = 0  # as of then
         self._random = Random(plan.kills.seed if plan.kills else 0)
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="misfortune")
@@ -162,12 +165,19 @@ class _Misfortune:
                 self._kills["SIGCONT after loss"] += 1
 
     def _kill_one(self, children: list[psutil.Process], kinds: tuple[str, ...]) -> bool:
+        """Kill at random, but no role so often that the launcher must give the job up."""
+        records = _counted(self._job)
+        if records > self._records:
+            self._in_a_row.clear()
+        self._records = records
         victims = []
         for process in children:
             with suppress(psutil.NoSuchProcess):
                 role = process.name()  # a role's process is named so
-                if role.partition("-")[0] in kinds and not _is_dead(process):
-                    victims.append((role, process))
+                is_spared = self._in_a_row[role] >= DEATHS_IN_A_ROW - 1
+                if role.partition("-")[0] not in kinds or is_spared or _is_dead(process):
+                    continue
+                victims.append((role, process))
         if not victims:
             return False
         role, victim = self._random.choice(sorted(victims, key=lambda v: v[0]))
@@ -176,6 +186,7 @@ class _Misfortune:
         except psutil.NoSuchProcess:
             return False
         self._kills[role.partition("-")[0]] += 1
+        self._in_a_row[role] += 1
         return True
 
 
@@ -234,6 +245,12 @@ def _events(job: JobDir) -> list[dict[str, object]]:
         return []
     lines = job.events.read_bytes().splitlines()
     return [msgspec.json.decode(line) for line in lines if line.endswith(b"}")]
+
+
+def _counted(job: JobDir) -> int:
+    """Records by the job's last progress line; 0 before there is one."""
+    counts = [event["records"] for event in _events(job) if event["event"] == "progress"]
+    return int(str(counts[-1])) if counts else 0
 
 
 def _happened(job: JobDir, event: str) -> bool:

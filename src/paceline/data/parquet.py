@@ -180,7 +180,7 @@ class Parquet(ItemSource):
                 name: _decode(table.column(name), f"{file.url}: column {name!r}")
                 for name in self._columns
             }
-        self._cache.put(index, columns, table.nbytes)
+        self._cache.put(index, columns, sum(column.nbytes for column in columns.values()))
         return columns
 
 

@@ -43,6 +43,14 @@ def test_a_name_with_a_star_in_it_is_taken_as_it_stands(tmp_path: Path) -> None:
     assert names(find_files(tmp_path / "a[1].txt")) == ["a[1].txt"]
 
 
+def test_links_to_files_are_files(tmp_path: Path) -> None:
+    (tmp_path / "blob").write_text("four")
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).symlink_to(tmp_path / "blob")
+    found = find_files(f"{tmp_path}/*.txt")
+    assert [(file.name, file.size) for file in found] == [("a.txt", 4), ("b.txt", 4)]
+
+
 def test_names_are_told_below_the_folder_that_all_share(tmp_path: Path) -> None:
     for day in ("day=1", "day=2"):
         (tmp_path / day).mkdir()

@@ -27,7 +27,7 @@ NO_BREAK = st.text(st.characters(codec="utf-8", exclude_characters="\r\n"), max_
 FIELD = st.text(st.sampled_from('ab1é",; \n\r'), max_size=6)
 PIECE_BYTES = st.integers(1, 40)
 relaxed = settings(
-    max_examples=60,
+    max_examples=40,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

@@ -171,16 +171,22 @@ def _find(url: str, options: Options) -> list[DataFile]:
     try:
         fs, path = fsspec.url_to_fs(url, **options)
         if glob.has_magic(path) and not fs.exists(path):
-            entries = sorted(fs.glob(path, detail=True).items())
-            matched = [about for _, about in entries if about["type"] == "file"]
+            listed = [about for _, about in sorted(fs.glob(path, detail=True).items())]
+            # A listing does not look behind links, as caches of downloads are full of.
+            entries = [
+                about if about["type"] in {"file", "directory"} else fs.info(about["name"])
+                for about in listed
+            ]
+            matched = [about for about in entries if about["type"] == "file"]
             if not matched:
                 raise UsageError(f"{url}: no file matches; expected at least one")
         else:
             matched = [fs.info(path)]
     except FileNotFoundError as error:
         raise UsageError(f"{url}: there is no such file") from error
-    except (ImportError, OSError, TypeError, ValueError) as error:
-        # fsspec says so when a protocol is unknown or the package for it is missing
+    except PacelineError:
+        raise
+    except Exception as error:  # an unknown protocol, a missing package, no right, ...
         raise UsageError(f"{url}: cannot be opened: {error}") from error
     return [_data_file(fs, url, about) for about in matched]
 

@@ -163,8 +163,10 @@ def _is_empty(block: bytes, starts: Offsets) -> NDArray[np.bool_]:
     data = _bytes(block)
     first = data[starts]
     second = data[np.minimum(starts + 1, len(data) - 1)] if len(data) else first
-    empty: NDArray[np.bool_] = first == _NEWLINE
-    return empty | ((first == _RETURN) & (second == _NEWLINE))
+    empty: NDArray[np.bool_] = (first == _NEWLINE) | (
+        (first == _RETURN) & (second == _NEWLINE)
+    )
+    return empty
 
 
 def _bytes(block: bytes) -> Bytes:

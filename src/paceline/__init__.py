@@ -25,6 +25,7 @@ light.
 import importlib
 from typing import TYPE_CHECKING
 
+from paceline import data
 from paceline.config import (
     FTRL,
     SGD,
@@ -64,6 +65,7 @@ __all__ = [
     "Zeros",
     "__version__",
     "connect",
+    "data",
 ]
 
 _LAZY = {  # {public name: the module that defines it}

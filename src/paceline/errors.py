@@ -5,6 +5,7 @@
     PacelineError
       UsageError            the caller asked for something that cannot be (exit code 2)
         DatasetMismatch     two trainers brought different data to one stage
+      DataError             a file of the user's data is not what it should be
       JobFailed             the job as a whole cannot go on (exit code 1)
       Refused               another role said no; carries which kind of no
       TransportError        the corridor between two roles
@@ -31,6 +32,10 @@ class UsageError(PacelineError):
 
 class DatasetMismatch(UsageError):
     """Two trainers brought different data, sizes or seeds to one stage."""
+
+
+class DataError(PacelineError):
+    """A file of the user's data cannot be read as what it should be; the text names it."""
 
 
 class JobFailed(PacelineError):

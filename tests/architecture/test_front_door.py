@@ -9,7 +9,7 @@ import pytest
 import paceline
 from tests.architecture.house import ROOT, modules
 
-HEAVY = ("matplotlib", "numba", "pandas", "ray", "sklearn", "torch")
+HEAVY = ("matplotlib", "numba", "pandas", "pyarrow", "ray", "sklearn", "torch")
 LIGHT = ("paceline", "paceline.coordinator.service", "paceline.cli.main")
 
 

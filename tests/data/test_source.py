@@ -1,6 +1,7 @@
 """Any map-style data becomes batches; different data has different fingerprints."""
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,8 +9,8 @@ import torch
 from torch.utils.data import Dataset, IterableDataset, Subset, TensorDataset
 
 from paceline.data import source
-from paceline.data.source import MapSource, TensorSource, open_source
-from paceline.errors import UsageError
+from paceline.data.source import HuggingFaceSource, MapSource, TensorSource, open_source
+from paceline.errors import DataError, UsageError
 
 PICKED = np.array([3, 0, 3])
 
@@ -37,6 +38,29 @@ class ManySquares(Squares):
 class Stream(IterableDataset):
     def __iter__(self) -> Iterator[int]:
         return iter(range(3))
+
+
+class Columns:
+    """The surface of a Hugging Face ``datasets.Dataset`` that is used, without one."""
+
+    def __init__(self, features: dict[str, str], columns: dict[str, list[object]]) -> None:
+        self.features = {
+            name: SimpleNamespace(dtype=kind) for name, kind in features.items()
+        }
+        self._columns = columns
+
+    def __len__(self) -> int:
+        return len(next(iter(self._columns.values())))
+
+    def __getitem__(self, key: int | list[int]) -> dict[str, object]:
+        if isinstance(key, list):
+            return {
+                name: [column[i] for i in key] for name, column in self._columns.items()
+            }
+        return {name: column[key] for name, column in self._columns.items()}
+
+    def with_format(self, _: str) -> "Columns":
+        return self
 
 
 def test_a_tuple_of_tensors_is_gathered_by_index() -> None:
@@ -176,3 +200,47 @@ def test_a_fingerprint_leaves_the_users_random_numbers_alone() -> None:
     torch.manual_seed(0)
     open_source(Noisy()).fingerprint()
     assert torch.equal(torch.rand(2), expected)
+
+
+def test_a_hugging_face_data_set_is_read_by_columns() -> None:
+    features = {"id": "int64", "x": "float32", "text": "string", "many": "list"}
+    columns = {
+        "id": [0, 1, 2, 3],
+        "x": [0.5, 1.5, 2.5, None],
+        "text": ["a", "b", "c", "d"],
+        "many": [[1], [], [2, 3], [4]],
+    }
+    opened = open_source(Columns(features, columns))
+    assert isinstance(opened, HuggingFaceSource)
+    assert len(opened) == 4
+    batch = opened.batch(PICKED)
+    assert (batch["id"].dtype, batch["id"].tolist()) == (torch.int64, [3, 0, 3])
+    assert batch["x"].dtype == torch.float32
+    assert str(batch["x"].tolist()) == "[nan, 0.5, nan]"
+    assert batch["text"] == ["d", "a", "d"]
+    assert batch["many"] == [[4], [1], [4]]
+    told = "Hugging Face {id: int64, x: float32, text: string, many: list} x 4"
+    assert opened.fingerprint() == told
+
+
+def test_a_formatted_hugging_face_data_set_keeps_its_tensors() -> None:
+    class Formatted(Columns):
+        def __getitem__(self, key: int | list[int]) -> dict[str, object]:
+            return {"t": torch.tensor(key), "a": np.array(key, np.float32)}
+
+    opened = open_source(Formatted({"t": "int64", "a": "list"}, {"t": [0] * 4}))
+    batch = opened.batch(PICKED)
+    assert batch["t"].tolist() == [3, 0, 3]
+    assert (batch["a"].dtype, batch["a"].tolist()) == (torch.float32, [3, 0, 3])
+
+
+def test_a_missing_number_in_a_hugging_face_data_set_is_named() -> None:
+    opened = open_source(Columns({"id": "int64"}, {"id": [0, None, 2, 3]}))
+    text = "column 'id': expected torch.int64, got a missing value"
+    with pytest.raises(DataError, match=text):
+        opened.batch(np.array([0, 1]))
+
+
+def test_a_hugging_face_data_set_with_a_collate_function_gives_items() -> None:
+    opened = open_source(Columns({"id": "int64"}, {"id": [0, 1, 2, 3]}), collate_fn=list)
+    assert opened.batch(PICKED) == [{"id": 3}, {"id": 0}, {"id": 3}]

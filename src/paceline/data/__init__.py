@@ -2,10 +2,53 @@
 
 ::
 
-    split   an epoch's positions -> tasks -> batches        (pure)
-    order   positions -> records, shuffled by (seed, epoch) (pure)
-    source  records -> a batch of the user's data
-    sets    public data sets by name, fetched and checked
+    split    an epoch's positions -> tasks -> batches          (pure)
+    order    positions -> records, shuffled by (seed, epoch)   (pure)
+    source   records -> a batch of the user's data: tensors, data sets, Hugging Face
+    parquet, csv, libsvm, text       the same from files
+    columns  texts -> a tensor of a dtype that is the same in every batch
+    lines    where each record of a line file begins
+    files    paths -> files -> ranges of bytes, over fsspec
+    sets     public data sets by name, fetched and checked
 
-`split` and `order` do not import torch; the coordinator cuts tasks without it.
+The names here load lazily: `split` and `order` do not import torch, and the coordinator
+cuts tasks without it. Only `Parquet`, when it is made, imports pyarrow.
 """
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from paceline.data.csv import Csv
+    from paceline.data.libsvm import Libsvm, LibsvmBatch
+    from paceline.data.parquet import Parquet
+    from paceline.data.text import Text
+
+__all__ = ["Csv", "Libsvm", "LibsvmBatch", "Parquet", "Text"]
+
+_LAZY = {  # {public name: the module that defines it}
+    "Csv": "paceline.data.csv",
+    "Libsvm": "paceline.data.libsvm",
+    "LibsvmBatch": "paceline.data.libsvm",
+    "Parquet": "paceline.data.parquet",
+    "Text": "paceline.data.text",
+}
+
+
+def _load(name: str) -> object:
+    """Import a lazy name on first use (PEP 562) and keep it."""
+    if name not in _LAZY:
+        raise AttributeError(f"module 'paceline.data' has no attribute {name!r}")
+    value: object = getattr(importlib.import_module(_LAZY[name]), name)
+    globals()[name] = value
+    return value
+
+
+# Hidden from type checkers: a visible __getattr__ would make every misspelt name typed.
+if not TYPE_CHECKING:
+    __getattr__ = _load
+
+
+def __dir__() -> list[str]:
+    """All public names, loaded or not."""
+    return sorted(__all__)

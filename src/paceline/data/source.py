@@ -2,8 +2,10 @@
 
 ::
 
-    tensor, tuple of them, TensorDataset ---> TensorSource   one gather per tensor
-    any other map-style data set, list -----> MapSource      items, then collate
+    tensor, tuple of them, TensorDataset ---> TensorSource        one gather per tensor
+    Parquet, Csv, Libsvm, Text -------------> ItemSource, each in a file of its own
+    a Hugging Face data set ----------------> HuggingFaceSource   columns, as it has them
+    any other map-style data set, list -----> MapSource           items, then collate
 
 `open_source` chooses. A source has a fingerprint: every trainer builds its own data set,
 and two that differ must not train one stage.
@@ -22,12 +24,26 @@ import xxhash
 from numpy.typing import NDArray
 from torch.utils.data import IterableDataset, TensorDataset, default_collate
 
-from paceline.errors import UsageError
+from paceline.errors import DataError, UsageError
 
 Records = NDArray[np.int64]
 Collate = Callable[[list[Any]], Any]
 
 _HASHED_WHOLE_BYTES = 64 << 20
+_NUMBERS = {  # {dtype as Arrow has it: as torch has it}
+    "bool": torch.bool,
+    "uint8": torch.uint8,
+    "int8": torch.int8,
+    "int16": torch.int16,
+    "int32": torch.int32,
+    "int64": torch.int64,
+    "uint16": torch.int32,
+    "uint32": torch.int64,
+    "uint64": torch.int64,
+    "float16": torch.float16,
+    "float32": torch.float32,
+    "float64": torch.float64,
+}
 
 
 class Source(ABC):
@@ -44,6 +60,49 @@ class Source(ABC):
     @abstractmethod
     def fingerprint(self) -> str:
         """One line that differs if two trainers' data differ in a way that would matter."""
+
+
+class ItemSource(Source):
+    """A source that a user makes: a map-style data set too, of single records.
+
+    So `torch.utils.data.Subset` and ``collate_fn`` work on it.
+
+    Args:
+        transform: what `read` returns -> the batch that the loop gets; its errors pass
+            through. Single records do not go through it.
+    """
+
+    def __init__(self, transform: Callable[[Any], Any] | None) -> None:
+        self.transform = transform
+
+    @abstractmethod
+    def read(self, records: Records) -> Any:  # noqa: ANN401
+        """A batch, before ``transform``, of the records at these indices (int64, 1-D)."""
+
+    @abstractmethod
+    def items(self, records: Records) -> list[Any]:
+        """The same records one by one."""
+
+    def batch(self, records: Records) -> Any:  # noqa: ANN401
+        """What ``transform`` makes of what `read` returns."""
+        found = self.read(records)
+        return found if self.transform is None else self.transform(found)
+
+    def __getitems__(self, indices: Sequence[int]) -> list[Any]:
+        if self.transform is not None:
+            raise UsageError(
+                f"{type(self).__name__}: a transform takes whole batches, so there are no "
+                "single records; leave it out, and give collate_fn what it did"
+            )
+        records = np.asarray(indices, np.int64)
+        size = len(self)
+        outside = records[(records < -size) | (records >= size)]
+        if outside.size:
+            raise IndexError(f"record {outside[0]} of {size}")
+        return self.items(np.where(records < 0, records + size, records))
+
+    def __getitem__(self, index: int) -> Any:  # noqa: ANN401
+        return self.__getitems__([index])[0]
 
 
 @final
@@ -126,8 +185,11 @@ class MapSource(Source):
     def fingerprint(self) -> str:
         """Type of the data set, number of records, shapes and dtypes of the first.
 
-        Reads the first record, without drawing from torch's random numbers.
+        Reads the first record, without drawing from torch's random numbers. A source of
+        ours says it better than its first record.
         """
+        if isinstance(self._dataset, Source):
+            return self._dataset.fingerprint()
         # A random augmentation must not shift the numbers that the user's loop will draw.
         with torch.random.fork_rng(devices=[]):
             first = _describe(self._dataset[0])
@@ -135,16 +197,84 @@ class MapSource(Source):
         return f"{kind.__module__}.{kind.__qualname__} {first} x {len(self)}"
 
 
+@final
+class HuggingFaceSource(Source):
+    """A Hugging Face ``datasets.Dataset``: columns of many records at one call.
+
+    It is known by what it can do (``features``, ``with_format``, a list as an index);
+    nothing is imported. A column whose feature is a number becomes a tensor of just that
+    dtype, a missing number among them NaN if the dtype has it; arrays become tensors;
+    anything else (text, lists, images) is a list, as the data set gives it.
+
+    Raises:
+        UsageError: no record.
+    """
+
+    def __init__(self, dataset: Any) -> None:  # noqa: ANN401  (duck typed)
+        self._dataset = dataset
+        self._dtypes = {  # {column: name of its dtype}
+            name: str(getattr(feature, "dtype", type(feature).__name__))
+            for name, feature in dataset.features.items()
+        }
+        _require_records(len(dataset))
+
+    def __len__(self) -> int:
+        return len(self._dataset)
+
+    def batch(self, records: Records) -> dict[str, Any]:
+        """``{column: tensor (n, ...) or list}``.
+
+        Raises:
+            DataError: a number is missing where the dtype has no NaN, or does not fit.
+        """
+        columns: Mapping[str, Any] = self._dataset[records.tolist()]
+        return {name: self._column(name, column) for name, column in columns.items()}
+
+    def fingerprint(self) -> str:
+        """Columns with their dtypes, number of records; no record is read."""
+        columns = ", ".join(f"{name}: {dtype}" for name, dtype in self._dtypes.items())
+        return f"Hugging Face {{{columns}}} x {len(self)}"
+
+    def _column(self, name: str, column: Any) -> Any:  # noqa: ANN401
+        if isinstance(column, torch.Tensor):
+            return column
+        if isinstance(column, np.ndarray) and column.dtype.kind in "biuf":
+            return torch.from_numpy(np.array(column))
+        dtype = _NUMBERS.get(self._dtypes.get(name, ""))
+        if dtype is None or not isinstance(column, list):
+            return column
+        if dtype.is_floating_point:
+            column = [math.nan if value is None else value for value in column]
+        try:
+            return torch.tensor(column, dtype=dtype)
+        except (OverflowError, RuntimeError, TypeError, ValueError) as error:
+            raise DataError(
+                f"Hugging Face data set: column {name!r}: expected {dtype}, got "
+                f"{'a missing value' if None in column else error}"
+            ) from error
+
+
 def open_source(dataset: Any, collate_fn: Collate | None = None) -> Source:  # noqa: ANN401  (see MapSource)
     """The source of what a user gave to `Session.batches`.
 
     A tensor, a tuple of tensors or arrays (its columns), and a `TensorDataset` are
     gathered by index, unless there is a ``collate_fn``, which wants single items. A list
-    is a map-style data set: its items are records, tensors or not.
+    is a map-style data set: its items are records, tensors or not. A `paceline.data`
+    source is itself, and with a ``collate_fn`` a data set of its records.
 
     Raises:
-        UsageError: not map-style, a mapping, unequal lengths, or empty.
+        UsageError: not map-style, a mapping, unequal lengths, empty, or both a
+            ``collate_fn`` and a transform.
     """
+    if isinstance(dataset, Source) and collate_fn is None:
+        return dataset
+    if isinstance(dataset, ItemSource) and dataset.transform is not None:
+        raise UsageError(
+            f"batches: {type(dataset).__name__} has a transform, which takes whole "
+            "batches, and collate_fn takes single records: give one of the two"
+        )
+    if collate_fn is None and _is_hugging_face(dataset):
+        return HuggingFaceSource(dataset)
     tensors, bare = _as_tensors(dataset)
     if not tensors:
         _require_map_style(dataset)
@@ -172,6 +302,15 @@ def _as_tensors(dataset: object) -> tuple[tuple[torch.Tensor, ...], bool]:
     if not all(columns):
         return (), False
     return tuple(torch.as_tensor(item) for item in dataset), False
+
+
+def _is_hugging_face(dataset: object) -> bool:
+    return (
+        isinstance(getattr(dataset, "features", None), Mapping)
+        and callable(getattr(dataset, "with_format", None))
+        and hasattr(dataset, "__getitem__")
+        and hasattr(dataset, "__len__")
+    )
 
 
 def _require_map_style(dataset: object) -> None:

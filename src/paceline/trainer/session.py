@@ -194,8 +194,8 @@ class Session:
         that raises fails the task it was read for, not the loop.
 
         Args:
-            dataset: map-style data set, tensor, or tuple of tensors; the same on every
-                trainer.
+            dataset: map-style data set, tensor, tuple of tensors, Hugging Face data set, or
+                a source of `paceline.data`; the same on every trainer.
             batch_size: records of a batch.
             epochs: runs over the data.
             shuffle: in an order of its own in every epoch, the same for all trainers.

@@ -1,0 +1,129 @@
+"""Texts to numbers: which kind a column of a text file is, and a tensor of that kind.
+
+::
+
+    all whole numbers                     int64
+    numbers                               float32
+    whole numbers, and some are missing   float64   (float32 has no whole beyond 2**24)
+    anything else, or nothing             str       (a list of texts)
+
+The kind is decided once, from the first records, never from a batch: a column must not be
+whole numbers in one batch and fractions in the next. A user who knows better says so. A
+missing number, an empty text, is NaN.
+
+Pure.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import torch
+
+from paceline.errors import UsageError
+
+Kind = torch.dtype | type[str]
+Column = torch.Tensor | list[str]
+
+_WHOLE = (torch.int32, torch.int64)
+_FRACTIONS = (torch.float32, torch.float64)
+_MAX_WHOLE = {torch.int32: (1 << 31) - 1, torch.int64: (1 << 63) - 1}
+
+
+def choose_kind(texts: Sequence[str]) -> Kind:
+    """The kind of a column whose first texts these are; see the table above."""
+    present = [text for text in texts if text]
+    if not present:
+        return str
+    if all(_says(text, torch.int64) for text in present):
+        return torch.int64 if len(present) == len(texts) else torch.float64
+    # A whole number that int64 does not hold is an id, and float32 would blur it.
+    is_fraction = all(
+        _says(text, torch.int64) or (_says(text, torch.float32) and not text.isdigit())
+        for text in present
+    )
+    return torch.float32 if is_fraction else str
+
+
+def parse_text(text: str, kind: torch.dtype) -> float | int:
+    """The number that a text says.
+
+    Raises:
+        ValueError: it says none of this kind.
+    """
+    if "_" in text:  # Python reads 1_000 as a number; in a file of data it is a name
+        raise ValueError(f"{text!r} is no number")
+    if kind in _FRACTIONS:
+        return float(text) if text else math.nan
+    value = int(text)
+    most = _MAX_WHOLE[kind]
+    if not -most - 1 <= value <= most:
+        raise ValueError(f"{text} is beyond {kind}")
+    return value
+
+
+def parse_column(texts: list[str], kind: Kind) -> Column:
+    """All texts at once: a tensor ``(n,)`` of the kind, or for `str` the list itself.
+
+    Raises:
+        ValueError: one of them says no number of this kind.
+    """
+    if not isinstance(kind, torch.dtype):
+        return texts
+    return torch.tensor([parse_text(text, kind) for text in texts], dtype=kind)
+
+
+def check_kinds(kinds: Mapping[str, Kind], columns: Sequence[str]) -> None:
+    """Refuse kinds of columns that are not there, and kinds that no text becomes.
+
+    Raises:
+        UsageError: names the column and what may be asked for.
+    """
+    for name, kind in kinds.items():
+        if name not in columns:
+            raise UsageError(
+                f"dtypes: there is no column {name!r} among {', '.join(columns)}"
+            )
+        if kind is not str and kind not in (*_WHOLE, *_FRACTIONS):
+            raise UsageError(
+                f"dtypes: expected int32, int64, float32 or float64 of torch, or str for "
+                f"column {name!r}, got {kind!r}"
+            )
+
+
+def describe_kind(kind: Kind) -> str:
+    """``int64``, ``float32``, ``str``."""
+    return str(kind).removeprefix("torch.") if isinstance(kind, torch.dtype) else "str"
+
+
+def select_columns(
+    there: Sequence[str], wanted: Sequence[str] | None, where: str
+) -> list[str]:
+    """The columns to read, in the order asked for; all if none was named.
+
+    Raises:
+        UsageError: a column is not there, is named twice, or there are two of a name.
+    """
+    if isinstance(wanted, str):
+        raise UsageError(f"columns: expected a list of names, got the text {wanted!r}")
+    for names, origin in ((there, where), (wanted or (), "columns")):
+        twice = sorted({name for name in names if list(names).count(name) > 1})
+        if twice:
+            raise UsageError(f"{origin}: column {', '.join(twice)} is there twice")
+    if wanted is None:
+        return list(there)
+    if not wanted:
+        raise UsageError("columns: expected at least one name, got an empty list")
+    for name in wanted:
+        if name not in there:
+            raise UsageError(
+                f"{where}: there is no column {name!r} among {', '.join(there)}"
+            )
+    return list(wanted)
+
+
+def _says(text: str, kind: torch.dtype) -> bool:
+    try:
+        parse_text(text, kind)
+    except ValueError:
+        return False
+    return True

@@ -16,6 +16,7 @@ Pure.
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 
@@ -119,6 +120,15 @@ def select_columns(
                 f"{where}: there is no column {name!r} among {', '.join(there)}"
             )
     return list(wanted)
+
+
+def take_apart(columns: Mapping[str, torch.Tensor | list[Any]]) -> list[dict[str, Any]]:
+    """Columns of equal length -> records: ``{column: tensor () or (k,), or the value}``."""
+    parts = [
+        column.unbind() if isinstance(column, torch.Tensor) else column
+        for column in columns.values()
+    ]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*parts, strict=True)]
 
 
 def _says(text: str, kind: torch.dtype) -> bool:

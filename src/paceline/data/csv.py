@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
-import torch
 
 from paceline.data.columns import (
     Column,
@@ -22,6 +21,7 @@ from paceline.data.columns import (
     parse_column,
     parse_text,
     select_columns,
+    take_apart,
 )
 from paceline.data.files import (
     DataFile,
@@ -122,12 +122,7 @@ class Csv(ItemSource):
 
     def items(self, records: Records) -> list[dict[str, Any]]:
         """``{column: number as a tensor (), or str}`` of each record."""
-        columns = self.read(records)
-        parts = [
-            column.unbind() if isinstance(column, torch.Tensor) else column
-            for column in columns.values()
-        ]
-        return [dict(zip(columns, row, strict=True)) for row in zip(*parts, strict=True)]
+        return take_apart(self.read(records))
 
     def fingerprint(self) -> str:
         """Names and sizes of the files, columns with their dtypes, number of records."""

@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from paceline.data.columns import select_columns
+from paceline.data.columns import select_columns, take_apart
 from paceline.data.files import DataFile, Options, Paths, describe_files, find_files, named
 from paceline.data.source import ItemSource, Records
 from paceline.errors import DataError, UsageError
@@ -120,12 +120,7 @@ class Parquet(ItemSource):
 
     def items(self, records: Records) -> list[dict[str, Any]]:
         """``{column: tensor () or (k,), or Python value}`` of each record."""
-        columns = self.read(records)
-        parts = [
-            column.unbind() if isinstance(column, torch.Tensor) else column
-            for column in columns.values()
-        ]
-        return [dict(zip(columns, row, strict=True)) for row in zip(*parts, strict=True)]
+        return take_apart(self.read(records))
 
     def fingerprint(self) -> str:
         """Names and sizes of the files, columns with their types, number of records."""

@@ -80,6 +80,7 @@ def test_a_chain_of_runs_with_changing_numbers_counts_every_record_once(
         thread.start()
     for thread in threads:
         thread.join(timeout=120)
+    assert not any(thread.is_alive() for thread in threads), "a trainer hangs"
     model = models[0].eval()
     with torch.no_grad():
         counts = model.count(torch.arange(IDS)).flatten()

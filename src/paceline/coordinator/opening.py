@@ -20,7 +20,9 @@ class StateSaved(msgspec.Struct, frozen=True, tag=True):
     durable: Durable
 
 
-_Record = AnyOutcome | StateSaved
+_record_decoder: msgspec.msgpack.Decoder[AnyOutcome | StateSaved] = msgspec.msgpack.Decoder(
+    AnyOutcome | StateSaved
+)
 
 
 def read_journal(journal: Journal) -> Durable:
@@ -31,7 +33,7 @@ def read_journal(journal: Journal) -> Durable:
     """
     durable = Durable()
     for body in journal.read():
-        record = msgspec.msgpack.decode(body, type=_Record)
+        record = _record_decoder.decode(body)
         if isinstance(record, StateSaved):
             durable = record.durable
         else:

@@ -96,6 +96,9 @@ class Queue(msgspec.Struct):
         self.timeouts = {}
 
 
+_decoder = msgspec.msgpack.Decoder(Queue)
+
+
 def encode_queue(queue: Queue) -> bytes:
     """The copy of the queue that lies in a cut."""
     return msgspec.msgpack.encode(queue)
@@ -103,4 +106,4 @@ def encode_queue(queue: Queue) -> bytes:
 
 def decode_queue(data: bytes) -> Queue:
     """Read what `encode_queue` wrote."""
-    return msgspec.msgpack.decode(data, type=Queue)
+    return _decoder.decode(data)

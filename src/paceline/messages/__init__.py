@@ -18,6 +18,8 @@ Tensors are not in these structs: a frame carries them as raw buffers behind the
 in the order that the message's docstring states.
 """
 
+import msgspec
+
 from paceline.messages.data import (
     DataReply,
     DataRequest,
@@ -106,6 +108,20 @@ from paceline.messages.watching import (
     ProcessStatus,
     QueueStatus,
 )
+
+# The first decoder of a message makes msgspec learn its fields; another thread that makes
+# one meanwhile is handed the half-learned table and dies of SIGSEGV (0.22). So all are
+# learned here, under the import's lock.
+for _link in (
+    TrainerRequest,
+    TrainerReply,
+    DataRequest,
+    DataReply,
+    ServerReport | Orders,
+    LauncherReport | LauncherOrders,
+    AskStatus | JobStatus,
+):
+    msgspec.msgpack.Decoder(_link)
 
 __all__ = [
     "AskLease",

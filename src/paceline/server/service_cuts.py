@@ -41,6 +41,9 @@ class _Standing(msgspec.Struct, frozen=True):
     versions: dict[int, int]
 
 
+_standing_decoder = msgspec.msgpack.Decoder(_Standing)
+
+
 def share_name(server: str) -> str:
     """The name of a server's file inside a cut's folder."""
     return f"{server}.safetensors"
@@ -103,7 +106,7 @@ def _read_file(store: BlobStore, entry: FileEntry) -> Share:
     slots: dict[int, SlotTensors] = {}
     try:
         data = tensors.pop(_STANDING).numpy().tobytes()
-        standing = msgspec.msgpack.decode(data, type=_Standing)
+        standing = _standing_decoder.decode(data)
         for path, tensor in tensors.items():
             slot, _, name = path.removeprefix(_SLOT).partition("/")
             slots.setdefault(int(slot), {})[name] = tensor

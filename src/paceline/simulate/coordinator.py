@@ -97,7 +97,10 @@ class SimCoordinator(Process):
         self.after(0.01, written)
 
 
+_decoder = msgspec.msgpack.Decoder(list[AnyOutcome])
+
+
 def _copied(outcomes: list[AnyOutcome]) -> list[AnyOutcome]:
     """As read back from disk: restoring must not share structs with the dead."""
     data = msgspec.msgpack.encode(outcomes)
-    return msgspec.msgpack.decode(data, type=list[AnyOutcome])
+    return _decoder.decode(data)

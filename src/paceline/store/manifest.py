@@ -80,6 +80,10 @@ class _Version(msgspec.Struct):
     format: int
 
 
+_decoder = msgspec.json.Decoder(Manifest)
+_version_decoder = msgspec.json.Decoder(_Version)
+
+
 def cut_folder(cut: int, timeline: int) -> str:
     """The folder of a cut, like ``cut-000012-t3``."""
     return f"cut-{cut:06d}-t{timeline}"
@@ -98,7 +102,7 @@ def write_manifest(store: BlobStore, manifest: Manifest) -> None:
     folder = cut_folder(manifest.cut, manifest.timeline)
     encoded = msgspec.json.encode(manifest)
     wrong = _wrong(manifest, folder)
-    if wrong is None and msgspec.json.decode(encoded, type=Manifest) != manifest:
+    if wrong is None and _decoder.decode(encoded) != manifest:
         wrong = "it does not read back as it was (is a hyper-parameter not finite?)"
     if wrong is not None:
         raise StoreError(f"{store.url}/{folder}: this manifest cannot be written: {wrong}")
@@ -131,13 +135,13 @@ def read_manifest(store: BlobStore, folder: str) -> Manifest:
             f"{where}: expected it to begin with {_head(encoded)!r}, came {head!r}"
         )
     try:
-        version = msgspec.json.decode(encoded, type=_Version).format
+        version = _version_decoder.decode(encoded).format
         if version != FORMAT:
             raise StoreError(
                 f"{where}: format {version}, but this paceline reads format {FORMAT}; "
                 f"use the version that wrote it"
             )
-        manifest = msgspec.json.decode(encoded, type=Manifest)
+        manifest = _decoder.decode(encoded)
     except msgspec.DecodeError as error:
         raise CheckpointCorrupt(f"{where}: not a manifest: {error}") from error
     wrong = _wrong(manifest, folder)

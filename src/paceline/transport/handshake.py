@@ -14,7 +14,7 @@ Pure.
 """
 
 from collections.abc import Callable, Collection
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import msgspec
 
@@ -47,6 +47,10 @@ class Farewell(msgspec.Struct, frozen=True, tag=True):
 
     reason: str
 
+
+_decoders: dict[type[msgspec.Struct], msgspec.msgpack.Decoder[msgspec.Struct]] = {
+    kind: msgspec.msgpack.Decoder(kind) for kind in (Hello, Welcome, Farewell)
+}  # made before there are threads; paceline.messages says why
 
 HelloCheck = Callable[[Hello], Welcome]
 """Answers a hello, or raises `HandshakeRefused` with the reason."""
@@ -85,13 +89,13 @@ def check_welcome(hello: Hello, welcome: Welcome) -> None:
 
 
 def decode_as(kind: type[StructT], message: msgspec.Raw) -> StructT:
-    """Decode a message of the handshake.
+    """Decode a `Hello`, `Welcome` or `Farewell`.
 
     Raises:
         FrameRefused: it is something else.
     """
     try:
-        return msgspec.msgpack.decode(message, type=kind)
+        return cast(StructT, _decoders[kind].decode(message))
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise FrameRefused(
             f"expected {kind.__name__}, got something else: {error}"

@@ -6,7 +6,16 @@ import msgspec
 import pytest
 
 import paceline
-from paceline.config import FTRL, SGD, Adagrad, Adam, RowOptimizer, RowWiseAdagrad
+from paceline.config import (
+    FTRL,
+    SGD,
+    Adagrad,
+    Adam,
+    JobConfig,
+    RowOptimizer,
+    RowWiseAdagrad,
+    parse_trainers,
+)
 from paceline.errors import UsageError
 
 OPTIMIZERS: list[RowOptimizer] = [
@@ -67,3 +76,21 @@ def test_a_row_optimizer_out_of_range_is_refused(
 ) -> None:
     with pytest.raises(UsageError, match=message):
         make()
+
+
+@pytest.mark.parametrize(("text", "numbers"), [("4", (4, 0)), ("2:6", (2, 6))])
+def test_trainers_are_a_number_or_the_fewest_and_the_most(
+    text: str, numbers: tuple[int, int]
+) -> None:
+    assert parse_trainers(text) == numbers
+
+
+@pytest.mark.parametrize("text", ["", "two", "2:", ":6", "2:x", "-1", "2:0", "2:4:6"])
+def test_any_other_way_to_say_how_many_trainers_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="expected"):
+        parse_trainers(text)
+
+
+def test_the_most_trainers_are_not_fewer_than_the_fewest() -> None:
+    with pytest.raises(UsageError, match="expected the fewest, then the most, got 6:2"):
+        JobConfig(run="r", trainers=6, most_trainers=2)

@@ -241,7 +241,9 @@ class JobConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     Args:
         run: id of the run; a connection of another run is refused.
-        trainers: how many trainers the first lease waits for.
+        trainers: how many trainers the first lease waits for: the fewest of the job.
+        most_trainers: how many there may be at most; 0: as many as ``trainers``, until
+            somebody scales the job.
         servers: number of parameter servers.
         pace: pace of every part that `Session.share` gives none.
         seed: seed of row initialisation.
@@ -254,6 +256,7 @@ class JobConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     run: str
     trainers: int = 1
+    most_trainers: int = 0
     servers: int = 1
     pace: Pace = Sync()
     seed: int = 0
@@ -264,9 +267,35 @@ class JobConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         _require(self.trainers >= 1, f"trainers must be >= 1, got {self.trainers}")
+        _require(
+            self.most_trainers == 0 or self.most_trainers >= self.trainers,
+            f"trainers: expected the fewest, then the most, got "
+            f"{self.trainers}:{self.most_trainers}",
+        )
         _require(self.servers >= 1, f"servers must be >= 1, got {self.servers}")
         _require(self.timeout_s > 0, f"timeout must be > 0 s, got {self.timeout_s}")
         _require(self.keep_cuts >= 1, f"keep_cuts must be >= 1, got {self.keep_cuts}")
+
+    @property
+    def max_trainers(self) -> int:
+        """How many trainers there are at the beginning: as many as there may be."""
+        return self.most_trainers or self.trainers
+
+
+def parse_trainers(text: str) -> tuple[int, int]:
+    """Read how many trainers, as written on the command line: ``4``, or ``2:6``.
+
+    Returns:
+        (the fewest, the most); the most is 0 where one number was given.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    least, colon, most = text.partition(":")
+    if not least.isdecimal() or (colon and not most.isdecimal()):
+        raise UsageError(f"trainers: expected a number, or two like 2:6, got {text!r}")
+    _require(not colon or int(most) >= 1, f"trainers: expected at least 1, got {text!r}")
+    return int(least), int(most) if colon else 0
 
 
 def parse_pace(text: str) -> Pace:

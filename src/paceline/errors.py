@@ -16,10 +16,14 @@
       StoreError            what must survive did not
         JournalCorrupt      a journal record does not match its checksum
         CheckpointCorrupt   a file of a cut does not match its manifest
+    SystemExit
+      Preempted             a trainer was told to leave: no error, the way out
 
 Foreign exceptions are translated at the seam they come in by. A message says what was
 expected, what came, where, and what to do.
 """
+
+from typing import final
 
 
 class PacelineError(Exception):
@@ -85,3 +89,24 @@ class JournalCorrupt(StoreError):
 
 class CheckpointCorrupt(StoreError):
     """A file of a cut is missing or does not match its manifest."""
+
+
+PREEMPTED_EXIT_CODE = 75  # EX_TEMPFAIL: told to leave, worth starting again
+
+
+@final
+class Preempted(SystemExit):
+    """A trainer was told to leave: ends its script, through every ``except Exception``.
+
+    What was stepped counts; the rest of its data goes to others. The process ends with
+    `PREEMPTED_EXIT_CODE`.
+    """
+
+    def __init__(self, reason: str) -> None:
+        """``reason``: who told it."""
+        super().__init__(PREEMPTED_EXIT_CODE)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        """The reason."""
+        return self.reason

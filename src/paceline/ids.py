@@ -16,10 +16,11 @@ Batches of a task are numbered from 0; a mark of -1 means "no batch applied yet"
 
 from typing import Literal, NamedTuple
 
-RoleKind = Literal["coordinator", "server", "trainer", "launcher", "observer"]
+RoleKind = Literal["coordinator", "server", "trainer", "launcher", "operator", "observer"]
 
 COORDINATOR = "coordinator"
 LAUNCHER = "launcher"
+OPERATOR = "operator"  # whoever changes a running job from outside
 NO_BATCH = -1
 
 
@@ -82,6 +83,6 @@ def trainer_id(index: int) -> str:
 def role_kind(role: str) -> RoleKind:
     """The kind of a role id; ``observer`` for anything that only looks."""
     kind = role.rsplit("-", 1)[0]
-    if kind in {"coordinator", "server", "trainer", "launcher"}:
+    if kind in {"coordinator", "server", "trainer", "launcher", "operator"}:
         return kind  # type: ignore[return-value]  # narrowed by the set above
     return "observer"

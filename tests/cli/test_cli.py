@@ -107,6 +107,14 @@ def test_options_reach_the_job_and_the_rest_belongs_to_the_script(
     assert not runs.is_resumed
 
 
+def test_an_elastic_job_has_the_fewest_and_the_most_trainers(
+    monkeypatch: pytest.MonkeyPatch, runs: Runs, script: Path, tmp_path: Path
+) -> None:
+    options = ["--trainers", "2:6", "--job-dir", tmp_path / "j"]
+    assert exit_code(monkeypatch, "run", *options, script) == 0
+    assert (runs.config.trainers, runs.config.max_trainers) == (2, 6)
+
+
 def test_a_resumed_job_is_as_it_was_where_options_are_silent(
     monkeypatch: pytest.MonkeyPatch, runs: Runs, script: Path, tmp_path: Path
 ) -> None:
@@ -208,7 +216,7 @@ def test_the_ending_is_the_exit_code_and_its_reason_goes_to_stderr(
         (["run", "missing.py"], "there is no script 'missing.py'"),
         (["run", "--pace", "warp", "SCRIPT"], "'warp' is not one of sync, async"),
         (["run", "--trainers", "0", "SCRIPT"], "trainers must be >= 1, got 0"),
-        (["run", "--trainers", "many", "SCRIPT"], "valid integer"),
+        (["run", "--trainers", "many", "SCRIPT"], "expected a number, or two like 2:6"),
         (["run", "--timeout", "soon", "SCRIPT"], "expected a duration like 60s"),
         (["run", "--timeout", "0", "SCRIPT"], "timeout must be > 0"),
         (["status", "nowhere"], "holds no job"),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from paceline.errors import JobFailed
-from paceline.launch.process import Child, describe_exit, end_all, spawn, wait_any
+from paceline.launch.process import Child, end_all, spawn, wait_any
 from paceline.timing import SystemClock
 
 WAIT_S = 20.0
@@ -113,16 +113,3 @@ def test_a_command_that_is_missing_is_named(tmp_path: Path) -> None:
 
 def test_waiting_for_nobody_ends_in_time() -> None:
     assert wait_any([], 0.01) == []
-
-
-@pytest.mark.parametrize(
-    ("status", "words"),
-    [
-        (1, "exit code 1"),
-        (-9, "signal SIGKILL"),
-        (-64, "signal SIGRTMAX"),
-        (-99, "signal 99"),
-    ],
-)
-def test_an_exit_is_described_in_words(status: int, words: str) -> None:
-    assert describe_exit(status) == words

@@ -1,98 +1,9 @@
 """What is restarted, what is killed, when a job is given up."""
 
-import itertools
-
 import pytest
 
-from paceline.launch.supervision import (
-    Decision,
-    Finish,
-    GiveUp,
-    Happening,
-    Kill,
-    Start,
-    Started,
-    Supervision,
-    Unanswered,
-)
-from paceline.messages import (
-    Exited,
-    JobStatus,
-    LauncherOrders,
-    ProcessStatus,
-    QueueStatus,
-)
-
-TIMEOUT_S = 10.0
-KILLED = -9
-
-
-def status(
-    records: int = 0, members: dict[str, int] | None = None, error: str | None = None
-) -> JobStatus:
-    processes = tuple(
-        ProcessStatus(role.split("-")[0], role, 1, pid, "host", "", "ready", "", 0, 0)
-        for role, pid in (members or {}).items()
-    )
-    return JobStatus(
-        state="running",
-        queue=QueueStatus(0, 0, 0, 0, 0),
-        pace="sync",
-        processes=processes,
-        epochs=0,
-        records=records,
-        tasks_done=0,
-        tasks_failed=0,
-        steps=0,
-        metrics={},
-        total_records=0,
-        timeline=0,
-        cut=0,
-        counters={},
-        error=error,
-    )
-
-
-class Job:
-    """A job whose started processes get growing pids."""
-
-    def __init__(self, servers: int = 1, trainers: int = 1) -> None:
-        self.supervision = Supervision(
-            [f"server-{n}" for n in range(servers)],
-            [f"trainer-{n}" for n in range(trainers)],
-            TIMEOUT_S,
-        )
-        self.pids: dict[str, int] = {}
-        self._next_pid = itertools.count(100)
-        self.apply(None, 0.0)
-
-    def apply(self, happening: Happening, now: float) -> list[Decision]:
-        decisions = self.supervision.apply(happening, now)
-        for decision in decisions:
-            if isinstance(decision, Start):
-                self.pids[decision.role] = next(self._next_pid)
-                started = Started(decision.role, self.pids[decision.role])
-                assert self.supervision.apply(started, now) == []
-        return decisions
-
-    def die(self, role: str, now: float, code: int = KILLED) -> list[Decision]:
-        return self.apply(Exited(role, self.pids[role], code), now)
-
-    def answer(
-        self,
-        now: float,
-        records: int = 0,
-        *,
-        members: dict[str, int] | None = None,
-        replace: dict[str, int] | None = None,
-        error: str | None = None,
-    ) -> list[Decision]:
-        told = status(records, members, error)
-        return self.apply(LauncherOrders(status=told, replace=replace or {}), now)
-
-
-def roles(decisions: list[Decision], kind: type) -> list[str]:
-    return [decision.role for decision in decisions if isinstance(decision, kind)]
+from paceline.launch.supervision import Finish, GiveUp, Kill, Start, Supervision, Unanswered
+from tests.launch.supervised import TIMEOUT_S, Job, roles
 
 
 def test_everything_is_started_at_the_beginning() -> None:
@@ -134,18 +45,18 @@ def test_the_second_death_in_a_row_waits_before_the_restart() -> None:
     assert roles(job.apply(None, 2.1), Start) == ["server-0"]
 
 
-def test_three_deaths_in_a_row_without_progress_fail_the_job() -> None:
+def test_a_death_after_three_restarts_in_a_row_without_progress_fails_the_job() -> None:
     job = Job()
     job.answer(0.5, records=100)
-    job.die("server-0", 1.0)
-    job.die("server-0", 2.0)
-    job.answer(3.0, records=100)
+    for now in (1.0, 2.0, 4.0):
+        assert roles(job.die("server-0", now), GiveUp) == []
+        job.answer(now + 0.9, records=100)
 
-    (decision,) = job.die("server-0", 4.0)
+    (decision,) = job.die("server-0", 6.0)
 
     assert isinstance(decision, GiveUp)
     assert decision.role == "server-0"
-    assert "3 times in a row" in decision.reason
+    assert "4 times in a row" in decision.reason
 
 
 def test_deaths_while_records_advance_are_forgiven_for_ever() -> None:

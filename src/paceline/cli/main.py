@@ -11,6 +11,7 @@ import typer
 
 from paceline.cli.draw import draw
 from paceline.cli.run import run
+from paceline.cli.scale import scale
 from paceline.cli.status import status
 from paceline.errors import PacelineError, UsageError
 from paceline.watch.summary import EXIT_CODES, USAGE_EXIT_CODE, Ending
@@ -26,6 +27,7 @@ app = typer.Typer(
 # Options behind the script belong to the script.
 app.command(context_settings={"allow_interspersed_args": False})(run)
 app.command()(status)
+app.command()(scale)
 app.command()(draw)
 
 

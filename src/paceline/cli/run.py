@@ -11,16 +11,14 @@ from rich.console import Console
 from rich.table import Table
 
 from paceline.cli.seconds import parse_seconds
-from paceline.config import JobConfig, parse_pace
+from paceline.config import JobConfig, parse_pace, parse_trainers
 from paceline.errors import UsageError
 from paceline.launch.commands import UserScript
-from paceline.launch.folder import JobDir, fresh_job_dir
+from paceline.launch.folder import RUNS, JobDir, fresh_job_dir
 from paceline.launch.local import LocalRun, fresh_run_id, wait_local_run
 from paceline.timing import SystemClock, wall_time_s
 from paceline.watch.progress import open_show
 from paceline.watch.summary import Ending, Summary
-
-RUNS = Path("runs")
 
 
 def run(  # noqa: PLR0913  (the command line has one parameter for each option)
@@ -30,7 +28,10 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
     ] = None,
     *,
     trainers: Annotated[
-        int | None, typer.Option(help="Trainer processes.", show_default="1")
+        str | None,
+        typer.Option(
+            help="Trainer processes: 4, or 2:6 (at least, at most).", show_default="1"
+        ),
     ] = None,
     servers: Annotated[
         int | None, typer.Option(help="Server processes.", show_default="1")
@@ -71,8 +72,10 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
         raise UsageError(f"there is no script {script!r}")
     if resume and job_dir is None:
         raise UsageError("--resume goes on with a job: name its folder with --job-dir")
+    least, most = parse_trainers(trainers) if trainers is not None else (None, None)
     chosen = {
-        "trainers": trainers,
+        "trainers": least,
+        "most_trainers": most,
         "servers": servers,
         "pace": parse_pace(pace) if pace is not None else None,
         "seed": seed,

@@ -17,6 +17,7 @@ from paceline.coordinator.members import Members
 from paceline.coordinator.outcomes import AnyOutcome, Outcome
 from paceline.coordinator.rounds import Rounds
 from paceline.coordinator.tasks import Deadlines, Progress
+from paceline.ids import TaskKey
 from paceline.messages import (
     AskLease,
     MarkEntry,
@@ -97,6 +98,11 @@ class Book:
         self.save_cuts: dict[tuple[int, int], int] = {}  # {(incarnation, number): cut}
         self.idle_servers: dict[str, Parked] = {}  # {server id: ServerReport}
         self.is_finishing = False
+        self.is_saving = False  # the launcher ends the run early
+        self.last_save: int | None = None  # the cut that was begun for it
+        self.lost_tasks: dict[
+            int, tuple[TaskKey, ...]
+        ] = {}  # {pid of a lost trainer: tasks}
         self._outcomes: list[AnyOutcome] = []
         self._effects: list[Effect] = []
         for record in durable.queue.pending.values():
@@ -196,6 +202,23 @@ class Book:
         self.save_cuts = {
             k: number for k, number in self.save_cuts.items() if number != cut
         }
+        if self.last_save == cut:
+            self.last_save = None
+
+    def is_saved(self) -> bool:
+        """Whether the cut that the launcher waits for is there, or there can be none."""
+        state = self.durable
+        if not self.is_saving:
+            return False
+        if not state.parts or not all(record.is_ready for record in state.parts.values()):
+            return True
+        cut = state.cut.cut if state.cut is not None else -1
+        return self.last_save is not None and cut >= self.last_save
+
+    def first_trainers(self) -> int:
+        """How many trainers the first lease waits for."""
+        wanted = self.durable.wanted_trainers
+        return min(self.config.trainers, wanted) if wanted else self.config.trainers
 
     def start_clock(self, incarnation: int) -> None:
         """A lease holder goes on; its time runs from now."""

@@ -91,7 +91,7 @@ def wait_reason(book: Book, parked: Parked) -> str:
 def _why_no_lease(book: Book) -> str:
     state = book.durable
     if not state.has_started:
-        here, wanted = len(book.leases), book.config.trainers
+        here, wanted = len(book.leases), book.first_trainers()
         return f"{here} of {wanted} trainers have asked for work"
     if state.settling:
         return "servers fence a lost trainer"
@@ -202,11 +202,15 @@ def _look_at_cut(book: Book) -> None:
             assert isinstance(parked.message, Save)
             key = (incarnation, parked.message.number)
             book.save_cuts.setdefault(key, state.next_cut - 1)
+        if book.is_saving and book.last_save is None:
+            book.last_save = state.next_cut - 1
 
 
 def _wants_cut(book: Book) -> bool:
     state = book.durable
     if any(_save_key(book, inc) not in book.save_cuts for inc in book.saves):
+        return True
+    if book.is_saving and book.last_save is None:
         return True
     if state.cut is None or set(state.cut.parts) != set(state.parts):
         return bool(book.leases)  # the first lease waits for it

@@ -6,6 +6,7 @@ coordinator is the same coordinator; a compacted journal begins with the whole s
 Pure.
 """
 
+from collections.abc import Iterable
 from functools import singledispatch
 from typing import final
 
@@ -55,6 +56,7 @@ class Durable(msgspec.Struct):
     servers: dict[str, int] = {}  # {server id: live incarnation}
     left: set[str] = set()  # trainers that went cleanly
     has_started: bool = False
+    wanted_trainers: int = 0  # by `paceline scale`; 0: as the job was started
     parts: dict[int, PartRecord] = {}
     stages: dict[int, StageSpec] = {}
     queue: Queue = msgspec.field(default_factory=Queue)
@@ -128,13 +130,33 @@ def _(outcome: o.TrainerLost, state: Durable) -> None:
     if outcome.kind == "expired":
         for task in held:
             queue.timeouts[task] = queue.timeouts.get(task, 0) + 1
+    if outcome.kind == "crashed":
+        _count_crash(queue, held)
+
+
+def _count_crash(queue: Queue, tasks: Iterable[int]) -> None:
+    for task in tasks:
+        queue.crashes[task] = queue.crashes.get(task, 0) + 1
+
+
+@restore.register
+def _(outcome: o.TasksCrashed, state: Durable) -> None:
+    now = (state.queue.stage, state.queue.epoch)
+    tasks = [key.task for key in outcome.keys if (key.stage, key.epoch) == now]
+    _count_crash(state.queue, tasks)
+
+
+@restore.register
+def _(outcome: o.Scaled, state: Durable) -> None:
+    state.wanted_trainers = outcome.trainers
 
 
 @restore.register
 def _(outcome: o.TrainerLeft, state: Durable) -> None:
     state.trainers.pop(outcome.trainer, None)
     state.mid_step.discard(outcome.incarnation)
-    state.left.add(outcome.trainer)
+    if outcome.is_done:
+        state.left.add(outcome.trainer)
     state.generation += 1
 
 
@@ -258,6 +280,7 @@ def _(outcome: o.ServerLost, state: Durable) -> None:
 @restore.register
 def _(outcome: o.RunBegun, state: Durable) -> None:
     state.run = outcome.run
+    state.wanted_trainers = 0
     if outcome.timeline == 0:
         return
     if outcome.cut is not None:

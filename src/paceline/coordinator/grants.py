@@ -8,6 +8,7 @@ Pure.
 """
 
 from paceline.coordinator.book import Book
+from paceline.coordinator.missing import records_missing
 from paceline.coordinator.outcomes import LeaseGranted, TaskDone, TaskFailed
 from paceline.coordinator.tasks import pick_task
 from paceline.ids import TaskKey
@@ -30,12 +31,17 @@ def grant(book: Book, trainer: str, incarnation: int) -> Lease | None:
         key, first = pick.key, pick.resume.first
         failures = state.queue.failures.get(key.task, 0)
         timeouts = state.queue.timeouts.get(key.task, 0)
+        crashes = state.queue.crashes.get(key.task, 0)
         if first >= spec.num_batches(key.task):
             book.commit(TaskDone(key, spec.task_records(key.task)))
-        elif max(failures, timeouts) >= book.config.max_task_failures:
+        elif max(failures, timeouts, crashes) >= book.config.max_task_failures:
             records = spec.batch_records(key.task, 0, first - 1) if first else 0
-            reason = f"{failures} failures and {timeouts} time-outs in this epoch"
+            reason = (
+                f"{failures} failures, {timeouts} time-outs and {crashes} crashes of its "
+                "trainer in this epoch"
+            )
             book.commit(TaskFailed(key, records, reason))
+            book.effect(records_missing(spec, key, first, reason))
         else:
             rounds = {part: state.parts[part].round + 1 for part in book.sync_parts()}
             lease = Lease(state.next_token, key, first, pick.resume.edges, rounds)
@@ -53,7 +59,7 @@ def may_grant(book: Book) -> bool:
         return False
     if book.open_cut is not None and book.open_cut.ends_stage:
         return False  # its copy of the queue holds no lease
-    return state.has_started or len(book.leases) >= book.config.trainers
+    return state.has_started or len(book.leases) >= book.first_trainers()
 
 
 def is_mid_step(book: Book) -> bool:

@@ -9,15 +9,18 @@ Pure.
 from paceline.coordinator.book import Book, Happened
 from paceline.coordinator.members import Loss
 from paceline.coordinator.outcomes import (
+    LossKind,
     MarksRestored,
     MarksSettled,
     Resume,
     ServerLost,
+    TasksCrashed,
     TrainerLost,
 )
 from paceline.coordinator.recovery import decide_resumes, join_marks
 from paceline.messages import Exited
 
+KEPT_LOST = 1024  # lost trainers whose end the launcher may still report
 STALL_S = 1.0  # between two looks; they are a tenth of a second apart
 
 
@@ -34,11 +37,16 @@ def lose(book: Book, loss: Loss) -> None:
 
 
 def exited(book: Book, report: Exited) -> None:
-    """The launcher saw a process end."""
+    """The launcher saw a process end; that it crashed counts whoever saw it first."""
     for incarnation in book.members.with_pid(report.pid):
         if book.durable.incarnations().get(incarnation) == report.role:
             how = f"signal {-report.code}" if report.code < 0 else f"code {report.code}"
-            lose(book, Loss(incarnation, "exited", f"{report.role} ended with {how}"))
+            kind: LossKind = "crashed" if report.is_crash else "exited"
+            lose(book, Loss(incarnation, kind, f"{report.role} ended with {how}"))
+            book.lost_tasks.pop(report.pid, None)
+    keys = book.lost_tasks.pop(report.pid, ())
+    if keys and report.is_crash:
+        book.commit(TasksCrashed(keys))
 
 
 def look_for_losses(book: Book) -> None:
@@ -82,9 +90,16 @@ def _restored_resumes(book: Book) -> tuple[Resume, ...]:
 
 
 def _lose_trainer(book: Book, trainer: str, loss: Loss) -> None:
+    held = []
     for record in book.durable.queue.pending.values():
         if record.incarnation == loss.incarnation:
             book.progress.forget(record.lease.key)
+            held.append(record.lease.key)
+    info = book.members.info(loss.incarnation)
+    if info is not None and info.pid and held:
+        book.lost_tasks[info.pid] = tuple(held)
+        if len(book.lost_tasks) > KEPT_LOST:
+            book.lost_tasks.pop(next(iter(book.lost_tasks)))
     book.commit(TrainerLost(trainer, loss.incarnation, loss.kind, loss.reason))
     book.rounds.drop(trainer)
     book.deadlines.pause(loss.incarnation)

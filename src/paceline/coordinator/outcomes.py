@@ -32,7 +32,7 @@ class ServerJoined(Outcome, frozen=True):
     incarnation: int
 
 
-LossKind = Literal["exited", "disconnected", "silent", "expired", "replaced"]
+LossKind = Literal["exited", "crashed", "disconnected", "silent", "expired", "replaced"]
 
 
 class TrainerLost(Outcome, frozen=True):
@@ -45,10 +45,14 @@ class TrainerLost(Outcome, frozen=True):
 
 
 class TrainerLeft(Outcome, frozen=True):
-    """A trainer went cleanly; it held no lease."""
+    """A trainer went cleanly; it held no lease.
+
+    ``is_done``: its script has come to its end; otherwise it was told to leave.
+    """
 
     trainer: str
     incarnation: int
+    is_done: bool = True
 
 
 class PartPlanned(Outcome, frozen=True):
@@ -197,6 +201,18 @@ class MarksRestored(Outcome, frozen=True):
     resumes: tuple[Resume, ...]
 
 
+class TasksCrashed(Outcome, frozen=True):
+    """A trainer that was lost with these tasks had crashed: they may be the reason."""
+
+    keys: tuple[TaskKey, ...]
+
+
+class Scaled(Outcome, frozen=True):
+    """The job is to have so many trainers."""
+
+    trainers: int
+
+
 class OnceClaimed(Outcome, frozen=True):
     """One trainer is the one that does ``name``."""
 
@@ -237,6 +253,8 @@ AnyOutcome = (
     | RunBegun
     | ServerLost
     | MarksRestored
+    | TasksCrashed
+    | Scaled
     | OnceClaimed
     | StopRequested
     | JobBroken

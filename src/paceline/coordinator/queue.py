@@ -37,6 +37,7 @@ class Queue(msgspec.Struct):
     failed: set[int] = set()
     failures: dict[int, int] = {}  # {task: explicit failures in this epoch}
     timeouts: dict[int, int] = {}  # {task: expired leases in this epoch}
+    crashes: dict[int, int] = {}  # {task: crashes of its holders in this epoch}
     epochs_done: int = 0
     tasks_done: int = 0
     tasks_failed: int = 0
@@ -94,6 +95,7 @@ class Queue(msgspec.Struct):
         self.failed = set()
         self.failures = {}
         self.timeouts = {}
+        self.crashes = {}
 
 
 _decoder = msgspec.msgpack.Decoder(Queue)

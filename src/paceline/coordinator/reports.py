@@ -8,16 +8,19 @@ from paceline.coordinator.cuts import RETRY_S
 from paceline.coordinator.losses import exited, lose
 from paceline.coordinator.members import Loss
 from paceline.coordinator.orders import plan_orders
-from paceline.coordinator.outcomes import ServerJoined
+from paceline.coordinator.outcomes import Scaled, ServerJoined
 from paceline.coordinator.status import job_status
 from paceline.messages import (
     AskStatus,
     CutReport,
+    Done,
     FenceReport,
     LauncherOrders,
     LauncherReport,
     MarksReport,
     Orders,
+    Refusal,
+    Scale,
     ServerReport,
     ShutDown,
 )
@@ -82,10 +85,28 @@ def launcher_reported(book: Book, ticket: int, report: LauncherReport) -> None:
     for end in report.exits:
         exited(book, end)
     book.is_finishing = book.is_finishing or report.finishing
-    book.reply(
-        ticket,
-        LauncherOrders(status=job_status(book), replace=dict(book.to_replace)),
+    book.is_saving = book.is_saving or report.saving
+    orders = LauncherOrders(
+        status=job_status(book),
+        replace=dict(book.to_replace),
+        trainers=book.durable.wanted_trainers,
+        is_saved=book.is_saved(),
     )
+    book.reply(ticket, orders)
+
+
+def operator_asked(book: Book, ticket: int, message: Scale) -> None:
+    """Change how many trainers there are to be; the launcher makes it so."""
+    least, most = book.config.trainers, book.config.most_trainers
+    allowed = f"{least} to {most}" if most else "at least 1"
+    if message.trainers < 1 or (most and not least <= message.trainers <= most):
+        text = f"expected {allowed} trainers, got {message.trainers}"
+        timeline = book.durable.timeline
+        book.reply(ticket, Refusal(kind="invalid", text=text, timeline=timeline))
+        return
+    if book.durable.wanted_trainers != message.trainers:
+        book.commit(Scaled(message.trainers))
+    book.reply(ticket, Done())
 
 
 def observer_asked(book: Book, ticket: int, message: AskStatus) -> None:
@@ -117,6 +138,7 @@ def _take_cut_report(book: Book, server: str, report: CutReport) -> None:
         return
     if report.error is not None:
         book.open_cut = None
+        book.forget_saves_in(cut.cut)
         book.retry_cut_s = book.now + RETRY_S
         fields: dict[str, object] = {"cut": cut.cut, "server": server}
         book.effect(Happened("CutFailed", {**fields, "reason": report.error}))

@@ -346,7 +346,7 @@ def _(message: Leave, book: Book, asker: Asker) -> None:
         loss = Loss(message.incarnation, "exited", f"{asker.role} left in the middle")
         lose(book, loss)
     else:
-        book.commit(TrainerLeft(asker.role, message.incarnation))
+        book.commit(TrainerLeft(asker.role, message.incarnation, message.is_done))
         book.rounds.drop(asker.role)
         book.asked_stage.pop(asker.role, None)
         book.unpark(message.incarnation)

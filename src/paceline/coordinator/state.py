@@ -19,6 +19,7 @@ from paceline.coordinator.outcomes import AnyOutcome
 from paceline.coordinator.reports import (
     launcher_reported,
     observer_asked,
+    operator_asked,
     server_reported,
 )
 from paceline.coordinator.requests import Asker, trainer_asked
@@ -29,6 +30,7 @@ from paceline.messages import (
     JobStatus,
     LauncherReport,
     Message,
+    Scale,
     ServerReport,
 )
 
@@ -131,6 +133,8 @@ class CoordinatorState:
             server_reported(book, event.ticket, message)
         elif isinstance(message, LauncherReport):
             launcher_reported(book, event.ticket, message)
+        elif isinstance(message, Scale):
+            operator_asked(book, event.ticket, message)
         elif isinstance(message, AskStatus):
             observer_asked(book, event.ticket, message)
         else:

@@ -22,14 +22,13 @@ from paceline.errors import UsageError
 from paceline.ids import role_kind
 from paceline.launch.embedded import EmbeddedJob
 from paceline.launch.environment import JOB_DIR, Place, read_place
-from paceline.launch.folder import JobDir, fresh_job_dir
+from paceline.launch.folder import RUNS, JobDir, fresh_job_dir
 from paceline.launch.local import fresh_run_id
+from paceline.launch.notice import LeaveNotice
 from paceline.launch.wiring import Wires
 from paceline.timing import SystemClock, wall_time_s
 from paceline.trainer.session import Session
 from paceline.watch.summary import Ending, Verdict
-
-RUNS = Path("runs")
 
 _lock = threading.Lock()  # guards _sessions
 _sessions: list[Session] = []  # the one of this process, once it is connected
@@ -68,6 +67,8 @@ def _join(place: Place) -> Session:
         timeout_s=config.timeout_s,
     )
     atexit.register(_leave, session)
+    if threading.current_thread() is threading.main_thread():  # where signals arrive
+        LeaveNotice(session)
     return session
 
 

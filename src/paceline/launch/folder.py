@@ -38,6 +38,8 @@ from paceline.messages import JobStatus
 
 _T = TypeVar("_T")
 
+RUNS = Path("runs")  # where job folders go, unless a user names one
+
 LONGEST_SOCKETS = 80  # bytes of the folder's path; leaves 27 for a socket's name
 
 

@@ -1,8 +1,8 @@
 """Being asked to stop: Ctrl-C, SIGTERM, a closed terminal.
 
-The launcher looks at `Interrupts.count` in its loop instead of being thrown out of it:
-so it always ends its children itself. Once asks for an orderly end, twice for an end
-at once.
+The launcher looks at `Interrupts.count` in its loop instead of being thrown out of it: so
+it always ends its children itself. Once asks for an orderly end, twice for an end at
+once.
 
 Waits: for nothing. Signals reach the main thread only; elsewhere nothing is caught.
 """

@@ -17,15 +17,20 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, final
 
+from paceline.ids import role_kind
+from paceline.launch.exits import explain_exit, is_crash
 from paceline.launch.folder import JobDir
 from paceline.launch.interrupts import Interrupts
 from paceline.launch.link import Reporter
-from paceline.launch.process import Child, describe_exit, end_all, wait_any
+from paceline.launch.process import Child, end_all, wait_any
 from paceline.launch.supervision import (
     Decision,
+    EndEarly,
     Finish,
     GiveUp,
+    Interrupted,
     Kill,
+    Retire,
     Start,
     Started,
     Supervision,
@@ -83,6 +88,7 @@ class Launcher:
         self._last_words: dict[str, list[str]] = {}  # {role: end of its last log}
         self._status: JobStatus | None = None
         self._is_answered = False  # the last report was
+        self._is_ending = False  # the user has asked for it
 
     @property
     def status(self) -> JobStatus | None:
@@ -117,10 +123,22 @@ class Launcher:
             verdict = self._carry_out(decisions)
             if verdict is not None:
                 return verdict
-            if interrupts.count:
+            if interrupts.count > 1:
                 return Verdict(Ending.INTERRUPTED, "interrupted")
+            decisions = self._interrupted(interrupts)
             held_up, self._held_up = self._held_up, []
-            decisions = [*held_up, *self._wait_exits(), *self._report()]
+            decisions += [*held_up, *self._wait_exits(), *self._report()]
+
+    def _interrupted(self, interrupts: Interrupts) -> list[Decision]:
+        if not interrupts.count or self._is_ending:
+            return []
+        self._is_ending = True
+        self._held_up = [s for s in self._held_up if role_kind(s.role) != "trainer"]
+        self._show.say(
+            "interrupted: trainers leave, then a checkpoint is taken; once more, and all "
+            "ends at once"
+        )
+        return self._supervision.apply(Interrupted(), self._clock.now_s())
 
     def _carry_out(self, decisions: Sequence[Decision]) -> Verdict | None:
         """Do what was decided, and what follows from it; a verdict ends the job."""
@@ -133,6 +151,12 @@ class Launcher:
                 self._show.say(f"killing {decision.role}: {decision.reason}")
                 if decision.role in self._children:
                     self._children[decision.role].signal(signal.SIGKILL)
+            elif isinstance(decision, Retire):
+                self._show.say(f"{decision.role} is told to leave: {decision.reason}")
+                if decision.role in self._children:
+                    self._children[decision.role].tell_to_leave()
+            elif isinstance(decision, EndEarly):
+                return Verdict(Ending.INTERRUPTED, decision.reason)
             elif isinstance(decision, GiveUp):
                 return Verdict(Ending.FAILED, self._last_cause(decision))
             else:
@@ -154,16 +178,16 @@ class Launcher:
         for child in wait_any(self._children.values(), REPORT_EVERY_S):
             status = child.reap()
             del self._children[child.role]
-            self._last_words[child.role] = child.last_lines()
+            words = self._last_words[child.role] = child.last_lines()
             if status != 0:
-                self._show.say(f"{child.role} ended with {describe_exit(status)}")
-            exited = Exited(child.role, child.pid, status)
+                self._show.say(f"{child.role} ended with {explain_exit(status, words)}")
+            exited = Exited(child.role, child.pid, status, is_crash(status))
             self._link.note_exit(exited)
             decisions += self._supervision.apply(exited, self._clock.now_s())
         return decisions
 
     def _report(self) -> list[Decision]:
-        orders = self._link.call_report(ANSWER_S)
+        orders = self._link.call_report(ANSWER_S, saving=self._supervision.is_saving)
         self._is_answered = orders is not None
         now = self._clock.now_s()
         if orders is None:

@@ -22,7 +22,7 @@ class Reporter(Protocol):
         """Put an exit into the queue."""
 
     def call_report(
-        self, timeout_s: float, *, finishing: bool = False
+        self, timeout_s: float, *, finishing: bool = False, saving: bool = False
     ) -> LauncherOrders | None:
         """Report all exits; None without an answer."""
 
@@ -49,7 +49,7 @@ class CoordinatorLink:
         self._exits.append(exited)
 
     def call_report(
-        self, timeout_s: float, *, finishing: bool = False
+        self, timeout_s: float, *, finishing: bool = False, saving: bool = False
     ) -> LauncherOrders | None:
         """Report all exits and learn how the job stands.
 
@@ -58,7 +58,7 @@ class CoordinatorLink:
             the exits are kept for the next report.
         """
         sent = tuple(self._exits)
-        report = LauncherReport(exits=sent, finishing=finishing)
+        report = LauncherReport(exits=sent, finishing=finishing, saving=saving)
         try:
             if self._connection is None:
                 self._connection = self._connect()

@@ -103,7 +103,7 @@ def wait_local_run(
         sockets = make_sockets()
         stack.callback(remove_sockets, sockets)
         coordinator = f"unix:{sockets / COORDINATOR}.sock"
-        threads = trainer_threads(len(os.sched_getaffinity(0)), config.trainers)
+        threads = trainer_threads(len(os.sched_getaffinity(0)), config.max_trainers)
         launcher_pid = os.getpid()
         job.write_run(RunFile(config.run, coordinator, str(sockets), launcher_pid))
 
@@ -115,7 +115,7 @@ def wait_local_run(
 
         supervision = Supervision(
             [server_id(n) for n in range(config.servers)],
-            [trainer_id(n) for n in range(config.trainers)],
+            [trainer_id(n) for n in range(config.max_trainers)],
             config.timeout_s,
         )
         wires = Wires(config.run, LAUNCHER, clock, connect_s=0.5)

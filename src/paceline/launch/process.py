@@ -8,6 +8,7 @@ Waits: `wait_any`, `end_all`. Start and end processes from one thread, which liv
 as they do (see `paceline.launch.parent`).
 """
 
+import contextlib
 import os
 import select
 import signal
@@ -113,6 +114,12 @@ class Child:
             except ProcessLookupError:
                 return
 
+    def tell_to_leave(self) -> None:
+        """SIGTERM to the process itself; what it has started is its own to end."""
+        if self._status is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGTERM)
+
     def last_lines(self, count: int = 20) -> list[str]:
         """The last lines that this process (not an earlier one) wrote to its log.
 
@@ -173,13 +180,3 @@ def end_all(
         pids = ", ".join(f"{child.role} (pid {child.pid})" for child in left)
         raise JobFailed(f"killed, but not gone after {GONE_S:.0f} s: {pids}")
     return ended
-
-
-def describe_exit(status: int) -> str:
-    """An exit status in words: ``exit code 1``, ``signal SIGKILL``."""
-    if status >= 0:
-        return f"exit code {status}"
-    try:
-        return f"signal {signal.Signals(-status).name}"
-    except ValueError:
-        return f"signal {-status}"

@@ -4,8 +4,11 @@
 
     a process ends        coordinator, server: start it again
                           trainer: exit 0 is done; anything else, start it again
-    again and again       at once, then after 0.1 s, 0.2 s ... 5 s; three deaths in a row
-                          of one role while records stand still fail the job
+    again and again       at once, then after 0.1 s, 0.2 s ... 5 s; a death after three
+                          restarts in a row while records stand still fails the job
+    a trainer exits 75    it was preempted: start it again after a second, without a limit
+    the job is scaled     more: start trainers; fewer: the last ones are told to leave
+    interrupted           all trainers are told to leave, then a cut is taken, then the end
     a server is replaced  this very process is killed; its end is like any other
     a server is no member for two time-outs, while the coordinator answers: the same
     no answer             a coordinator that answers nothing for one time-out is killed
@@ -18,13 +21,18 @@ Records that fall (a return to a cut) and rise again are progress.
 Pure: time is an argument.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple, final
 
-from paceline.ids import COORDINATOR, role_kind
+from paceline.errors import PREEMPTED_EXIT_CODE
+from paceline.ids import COORDINATOR, role_kind, trainer_id
 from paceline.messages import Exited, JobStatus, LauncherOrders
 
-DEATHS_IN_A_ROW = 3
+RESTARTS_IN_A_ROW = 3
+PREEMPTED_S = 1.0  # before a preempted trainer is started again
+LEAVE_S = 15.0  # interrupted: how long a trainer may take to leave
+RETIRE_S = 600.0  # scaled down: the same, for one that may be past its loop, evaluating
+SAVE_S = 60.0  # how long the last cut may take
 FIRST_DELAY_S = 0.1
 LONGEST_DELAY_S = 5.0
 COORDINATOR_START_S = 120.0  # a journal is read before the first answer
@@ -43,6 +51,10 @@ class Unanswered(NamedTuple):
     """The coordinator was asked and did not answer."""
 
 
+class Interrupted(NamedTuple):
+    """The user wants the run to end, in good order."""
+
+
 class Start(NamedTuple):
     """Start a process of this role; none of it is left."""
 
@@ -52,6 +64,13 @@ class Start(NamedTuple):
 
 class Kill(NamedTuple):
     """Kill this role's process; its end is reported like any other."""
+
+    role: str
+    reason: str
+
+
+class Retire(NamedTuple):
+    """Tell a trainer to leave; its end is reported like any other."""
 
     role: str
     reason: str
@@ -70,8 +89,14 @@ class Finish(NamedTuple):
     status: JobStatus
 
 
-Happening = Started | Exited | LauncherOrders | Unanswered | None
-Decision = Start | Kill | GiveUp | Finish
+class EndEarly(NamedTuple):
+    """An interrupted run may end now."""
+
+    reason: str
+
+
+Happening = Started | Exited | LauncherOrders | Unanswered | Interrupted | None
+Decision = Start | Kill | Retire | GiveUp | Finish | EndEarly
 
 
 @final
@@ -89,6 +114,7 @@ class _Post:
         self.is_member = False  # the coordinator counts this very process
         self.uncounted_s = 0.0  # running: for how long it has not, by the answers
         self.is_killed = False
+        self.told_s: float | None = None  # when it was told to leave
         self.deaths = 0  # in a row, without progress
         self.lowest = 0  # records: the fewest since the last death
 
@@ -113,6 +139,8 @@ class Supervision:
         self._answered_s: float | None = None
         self._unanswered = 0
         self._finished_s: float | None = None  # the last clean exit of a trainer
+        self._is_interrupted = False
+        self._drained_s: float | None = None  # interrupted: when the last trainer had left
         self.restarts = {"coordinator": 0, "server": 0, "trainer": 0}
 
     def apply(self, happening: Happening, now: float) -> list[Decision]:
@@ -131,7 +159,15 @@ class Supervision:
             decisions += self._answered(happening, now)
         elif isinstance(happening, Unanswered):
             decisions += self._unanswered_ask(now)
+        elif isinstance(happening, Interrupted):
+            self._is_interrupted = True
+        decisions += self._draining(now)
         return [*decisions, *self._lingering(now), *self._due(now)]
+
+    @property
+    def is_saving(self) -> bool:
+        """Whether the coordinator is to take the last cut of an interrupted run."""
+        return self._drained_s is not None
 
     def num_alive(self) -> int:
         """Trainers that run."""
@@ -141,7 +177,8 @@ class Supervision:
         return [post for post in self._posts.values() if post.kind == "trainer"]
 
     def _is_over(self) -> bool:
-        return all(post.state == "done" for post in self._trainers())
+        trainers = self._trainers()
+        return bool(trainers) and all(post.state == "done" for post in trainers)
 
     def _started(self, started: Started, now: float) -> None:
         post = self._posts[started.role]
@@ -160,9 +197,16 @@ class Supervision:
         if post.kind == "server" and self._is_over():
             post.state = "done"
             return []
+        if post.told_s is not None:
+            del self._posts[post.role]
+            return []
+        if post.kind == "trainer" and exited.code == PREEMPTED_EXIT_CODE:
+            post.state, post.due_s = "waiting", now + PREEMPTED_S
+            post.reason = "it was preempted"
+            return []
         post.deaths += 1
         post.lowest = self._records
-        if post.deaths >= DEATHS_IN_A_ROW:
+        if post.deaths > RESTARTS_IN_A_ROW:
             reason = (
                 f"{post.role} died {post.deaths} times in a row while records stood still"
             )
@@ -181,17 +225,63 @@ class Supervision:
             return [GiveUp(None, orders.status.error)]
         if self._is_over():
             return [Finish(orders.status)]
+        if self.is_saving and orders.is_saved:
+            return [EndEarly(f"interrupted; saved as cut {orders.status.cut}")]
         members = {process.id: process.pid for process in orders.status.processes}
         for post in self._posts.values():
             post.is_member = members.get(post.role) == post.pid
             post.uncounted_s = 0.0 if post.is_member else post.uncounted_s + passed_s
         replaced = {r for r, pid in orders.replace.items() if self._posts[r].pid == pid}
-        return [
+        kills = [
             decision
             for role, post in self._posts.items()
             if role in replaced or self._is_unheard(post)
             for decision in _kill(post, "it is dead to the coordinator")
         ]
+        return [*kills, *self._scaled(orders.trainers, now)]
+
+    def _scaled(self, wanted: int, now: float) -> list[Decision]:
+        """Have as many trainers as are wanted; 0: as many as there are."""
+        staying = [post for post in self._trainers() if post.told_s is None]
+        if not wanted or self._is_interrupted:
+            return []
+        if wanted > len(staying) and not any(post.state == "done" for post in staying):
+            numbers = (n for n in range(2 * wanted) if trainer_id(n) not in self._posts)
+            for _, number in zip(range(wanted - len(staying)), numbers, strict=False):
+                post = self._posts[trainer_id(number)] = _Post(trainer_id(number))
+                post.reason = f"the job is scaled to {wanted} trainers"
+        at_work = [post for post in staying if post.state in {"waiting", "running"}]
+        surplus = at_work[::-1][: max(0, len(staying) - wanted)]
+        return self._retire(surplus, f"the job is scaled to {wanted} trainers", now)
+
+    def _retire(self, posts: Iterable[_Post], reason: str, now: float) -> list[Decision]:
+        decisions: list[Decision] = []
+        for post in posts:
+            if post.state in {"waiting", "starting"}:
+                del self._posts[post.role]
+            elif post.state == "running" and post.told_s is None:
+                post.told_s = now
+                decisions.append(Retire(post.role, reason))
+        return decisions
+
+    def _draining(self, now: float) -> list[Decision]:
+        """Let an interrupted run come to its end; kill those who do not leave in time."""
+        trainers = self._trainers()
+        decisions = (
+            self._retire(trainers, "interrupted", now) if self._is_interrupted else []
+        )
+        allowed_s = LEAVE_S if self._is_interrupted else RETIRE_S
+        for post in trainers:
+            if post.told_s is not None and now - post.told_s >= allowed_s:
+                decisions += _kill(post, f"it has not left within {allowed_s:g} s")
+        has_left = all(post.state == "done" for post in self._trainers())
+        if self._is_interrupted and has_left and self._drained_s is None:
+            self._drained_s = now
+        if self._drained_s is not None and now - self._drained_s >= SAVE_S:
+            decisions.append(
+                EndEarly(f"interrupted; no cut could be taken in {SAVE_S:g} s")
+            )
+        return decisions
 
     def _is_unheard(self, post: _Post) -> bool:
         return post.kind == "server" and post.uncounted_s >= 2 * self._timeout_s
@@ -206,6 +296,8 @@ class Supervision:
     def _unanswered_ask(self, now: float) -> list[Decision]:
         self._unanswered += 1
         post = self._posts[COORDINATOR]
+        if self.is_saving and self._answered_s is None and self._unanswered >= SILENT_ASKS:
+            return [EndEarly("interrupted; the coordinator does not answer")]
         if self._answered_s is not None:
             silent_s, limit_s = now - self._answered_s, self._timeout_s
         else:

@@ -6,6 +6,7 @@ listener      roles and their requests                   replies
 coordinator   trainer: `TrainerRequest`                  `TrainerReply`
               server: `ServerReport`                     `Orders`
               launcher: `LauncherReport`, `AskStatus`    `LauncherOrders`, `JobStatus`
+              operator: `Scale`                          `Done`
               observer: `AskStatus`                      `JobStatus`
 server        trainer: `DataRequest`                     `DataReply`
 ============  =========================================  ==========================
@@ -18,16 +19,18 @@ Waits: to connect, `CONNECT_S` at most. Any thread.
 from collections.abc import Callable
 from typing import NamedTuple
 
-from paceline.ids import COORDINATOR, LAUNCHER, RoleKind, role_kind
+from paceline.ids import COORDINATOR, LAUNCHER, OPERATOR, RoleKind, role_kind
 from paceline.messages import (
     AskStatus,
     DataReply,
     DataRequest,
+    Done,
     JobStatus,
     LauncherOrders,
     LauncherReport,
     Orders,
     Refusal,
+    Scale,
     ServerReport,
     TrainerReply,
     TrainerRequest,
@@ -47,11 +50,13 @@ _REQUESTS: dict[RoleKind, MessageType] = {
     "trainer": TrainerRequest,
     "server": ServerReport,
     "launcher": LauncherReport | AskStatus,
+    "operator": Scale,
     "observer": AskStatus,
 }
 _ORDERS: MessageType = Orders | Refusal
 _LAUNCHER_ORDERS: MessageType = LauncherOrders | JobStatus | Refusal
 _STATUS: MessageType = JobStatus | Refusal
+_DONE: MessageType = Done | Refusal
 
 
 class Wires(NamedTuple):
@@ -111,6 +116,11 @@ class Wires(NamedTuple):
     def observe(self, address: str) -> Connection:
         """A connection that asks for the status only."""
         return self._connect(address, 0, _STATUS)
+
+    def operate(self, address: str) -> Connection:
+        """A connection that changes a running job from outside."""
+        assert self.role == OPERATOR
+        return self._connect(address, 0, _DONE)
 
     def _connect(
         self,

@@ -5,6 +5,7 @@
     trainer  --TrainerRequest-->  coordinator  --TrainerReply-->   trainer
     server   --ServerReport--->   coordinator  --Orders-->         server
     launcher --LauncherReport-->  coordinator  --LauncherOrders--> launcher
+    operator --Scale----------->  coordinator  --Done-------->     operator
     observer --AskStatus------->  coordinator  --JobStatus-->      observer
     trainer  --DataRequest----->  server       --DataReply-->      trainer
 
@@ -107,6 +108,7 @@ from paceline.messages.watching import (
     LauncherReport,
     ProcessStatus,
     QueueStatus,
+    Scale,
 )
 
 # The first decoder of a message makes msgspec learn its fields; another thread that makes
@@ -120,6 +122,7 @@ for _link in (
     ServerReport | Orders,
     LauncherReport | LauncherOrders,
     AskStatus | JobStatus,
+    Scale,
 ):
     msgspec.msgpack.Decoder(_link)
 
@@ -185,6 +188,7 @@ __all__ = [
     "RowSlots",
     "Save",
     "Saved",
+    "Scale",
     "SendMarks",
     "ServerAnswer",
     "ServerReport",

@@ -198,7 +198,12 @@ class Saved(Message, frozen=True):
 
 
 class Leave(TrainerMessage, frozen=True):
-    """The trainer goes, cleanly: it holds no lease."""
+    """The trainer goes.
+
+    ``is_done``: its script has come to its end; otherwise it was told to leave.
+    """
+
+    is_done: bool = True
 
 
 class AskRecords(TrainerMessage, frozen=True):

@@ -8,29 +8,49 @@ from paceline.messages.shared import (
 
 
 class Exited(msgspec.Struct, frozen=True):
-    """A process of the job has ended, whatever it was doing; ``code`` < 0 is a signal."""
+    """A process of the job has ended, whatever it was doing; ``code`` < 0 is a signal.
+
+    ``is_crash``: of its own doing (an exception, a segmentation fault), so that what it
+    worked on may be the reason; not killed from outside, nor told to leave.
+    """
 
     role: str
     pid: int
     code: int
+    is_crash: bool = False
 
 
 class LauncherReport(Message, frozen=True):
-    """Ended processes since the last answered report; answered by `LauncherOrders`."""
+    """Ended processes since the last answered report; answered by `LauncherOrders`.
+
+    ``finishing``: the job is over, servers may leave. ``saving``: the run ends early, and
+    a cut is wanted that began after the first report that says so.
+    """
 
     exits: tuple[Exited, ...] = ()
     finishing: bool = False
+    saving: bool = False
 
 
 class LauncherOrders(Message, frozen=True):
     """``replace``: servers that are dead to the job, with the pid of their process.
 
     That very process must be gone before a new one is started; a server that runs
-    under another pid has been replaced already.
+    under another pid has been replaced already. ``trainers``: how many there are to be;
+    0 if nobody has changed it. ``is_saved``: the cut that ``saving`` asked for is
+    committed, or there is nothing that could be saved.
     """
 
     status: "JobStatus"
     replace: dict[str, int] = msgspec.field(default_factory=dict)  # {server id: pid}
+    trainers: int = 0
+    is_saved: bool = False
+
+
+class Scale(Message, frozen=True):
+    """Let the job have so many trainers; answered by `Done`, or refused."""
+
+    trainers: int
 
 
 class AskStatus(Message, frozen=True):

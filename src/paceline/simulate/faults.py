@@ -11,7 +11,7 @@ class FaultRates(NamedTuple):
     """Probabilities per message or per act, while the fault phase lasts.
 
     ``crash`` is per act of a role (a message handled, a step between two writes);
-    ``freeze`` per act of a trainer; the delays are seconds.
+    ``leave`` and ``freeze`` per act of a trainer; the delays are seconds.
     """
 
     loss: float = 0.03
@@ -22,11 +22,12 @@ class FaultRates(NamedTuple):
     crash_trainer: float = 0.012
     crash_server: float = 0.002
     crash_coordinator: float = 0.005
+    leave: float = 0.002
     freeze: float = 0.003
     freeze_s: float = 4.0
 
 
-QUIET = FaultRates(0, 0, 0, 0.001, 0, 0, 0, 0, 0, 0)
+QUIET = FaultRates(0, 0, 0, 0.001, 0, 0, 0, 0, 0, 0, 0)
 
 
 @final

@@ -98,6 +98,7 @@ def run_job(job: SimJob, coordinator: type[SimCoordinator] = SimCoordinator) -> 
         servers=job.servers,
         timeout_s=2.0,
         cut_every_s=job.cut_every_s,
+        max_task_failures=10**6,  # crashes are counted, but no task is given up
     )
     journal, disk, rounds = Journal(), Disk(), RoundHistory()
     parts = tuple(_part(number, pace) for number, pace in enumerate(job.paces))

@@ -1,5 +1,6 @@
 """A launcher in the wind tunnel: exit reports, restarts, replacements."""
 
+import signal
 from collections.abc import Callable
 from typing import final
 
@@ -38,7 +39,8 @@ class SimLauncher(Process):
 
     def _saw_end(self, process: Process, code: int) -> None:
         role = process.role
-        self._exits = (*self._exits, Exited(role, process.pid, code))
+        is_crash = code == -signal.SIGSEGV
+        self._exits = (*self._exits, Exited(role, process.pid, code, is_crash))
         if code == 0 and role.startswith("trainer"):
             self.finished.add(role)
         else:

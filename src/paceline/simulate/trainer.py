@@ -4,16 +4,19 @@ from collections.abc import Generator
 from functools import partial
 from typing import TypeVar, final
 
+from paceline.errors import PREEMPTED_EXIT_CODE
 from paceline.ids import COORDINATOR
 from paceline.messages import Beat, Leave, Message, PartSpec, StageSpec
 from paceline.simulate.world import Answer, Process, World
 from paceline.trainer.asking import Act, Ask, Lost, Pause, Replies
-from paceline.trainer.protocol import Batch, Flush, TrainerProtocol
+from paceline.trainer.protocol import TrainerProtocol
+from paceline.trainer.verdicts import Batch, Flush, Leaving
 
 FAULT = "crash_trainer"
 CALL_TIMEOUT_S = 2.0
 BEAT_S = 0.4
 PATIENCE_S = 1e6
+LONGEST_LEAVE_S = 2.0
 T = TypeVar("T")
 
 
@@ -63,7 +66,10 @@ class SimTrainer(Process):
                 yield from self._compute()
             else:
                 break
-        leave = Leave(incarnation=self.protocol.incarnation, timeline=0)
+        is_done = not isinstance(found, Leaving)
+        if not is_done:
+            yield from self.protocol.leave_loop()
+        leave = Leave(incarnation=self.protocol.incarnation, timeline=0, is_done=is_done)
         yield from self.protocol.ask(leave)
 
     def _compute(self) -> Act[None]:
@@ -78,15 +84,31 @@ class SimTrainer(Process):
         self.may_crash(FAULT)
         if self.world.faults.happens("freeze"):
             self.frozen_until_s = self.world.now_s + self.world.faults.freeze_s()
+        if self.world.faults.happens("leave"):
+            self._be_told_to_leave()
         try:
             wanted = self._script.send(replies) if replies else next(self._script)
         except StopIteration:
-            self.world.end(self, 0)
+            was_told = self.protocol.leaving is not None
+            self.world.end(self, PREEMPTED_EXIT_CODE if was_told else 0)
             return
         if isinstance(wanted, Pause):
             self.after(wanted.seconds, lambda: self._go_on({}))
         else:
             self._ask_all(wanted)
+
+    def _be_told_to_leave(self) -> None:
+        self.protocol.leaving = "SIGTERM"
+        self.after(self.world.random.random() * LONGEST_LEAVE_S, self._abandon)
+
+    def _abandon(self) -> None:
+        """Give everything up in the middle of an act, and end."""
+        protocol = self.protocol
+        leave = Leave(
+            incarnation=protocol.incarnation, timeline=protocol.timeline, is_done=False
+        )
+        self.ask(COORDINATOR, leave, lambda _: None, CALL_TIMEOUT_S)
+        self.after(0.1, lambda: self.world.end(self, PREEMPTED_EXIT_CODE))
 
     def _ask_all(self, wanted: Ask) -> None:
         replies: Replies = {}

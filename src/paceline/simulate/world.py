@@ -6,6 +6,7 @@ answered, or times out: requests and replies are lost, repeated and delayed on t
 
 import heapq
 import itertools
+import signal
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from random import Random
@@ -95,8 +96,8 @@ class World:
         self.processes[process.role] = process
 
     def kill(self, process: Process) -> None:
-        """End a process with SIGKILL."""
-        self.end(process, -9)
+        """End a process by a signal: of somebody else's, or of its own doing."""
+        self.end(process, self.random.choice([-signal.SIGKILL, -signal.SIGSEGV]))
 
     def end(self, process: Process, code: int) -> None:
         """End a process; messages and timers of it are void from here on."""

@@ -1,8 +1,9 @@
 """A counting job under kills, frozen trainers and armed failpoints: exact, or it says so.
 
 A plan runs a script that counts, in real processes as `paceline run` does. While it runs,
-processes are killed at random (seeded) moments, failpoints fire in the services, and a
-trainer that a failpoint froze is woken after it has been given up. The report holds the
+processes are killed at random (seeded) moments, failpoints fire in the services, a
+trainer that a failpoint froze is woken after it has been given up, and the job is scaled
+and its trainers are told to leave every few seconds. The report holds the
 script's verdict, and the faults as they really happened: a run without faults proves
 nothing.
 
@@ -23,14 +24,15 @@ import msgspec
 import psutil
 
 from paceline.config import JobConfig, parse_pace
-from paceline.errors import JobFailed
+from paceline.errors import JobFailed, TransportError, UsageError
 from paceline.failpoints import ARM_VARIABLE
 from paceline.launch.commands import UserScript
 from paceline.launch.folder import JobDir
 from paceline.launch.forkserver import ForkServer
 from paceline.launch.interrupts import Interrupts
 from paceline.launch.local import LocalRun, fresh_run_id, wait_local_run
-from paceline.launch.supervision import DEATHS_IN_A_ROW
+from paceline.launch.operating import call_scale
+from paceline.launch.supervision import RESTARTS_IN_A_ROW
 from paceline.timing import Deadline, SystemClock
 from paceline.watch.progress import open_show
 
@@ -50,6 +52,8 @@ class ChaosPlan(NamedTuple):
     """One run: the job, and what goes wrong in it.
 
     ``failpoints`` is the text of ``PACELINE_FAILPOINTS``; ``arguments`` go to the script.
+    Every ``scale_every_s`` (0: never) the job is scaled to between ``trainers`` and
+    ``most_trainers``, or one trainer is told to leave and comes back.
     """
 
     script: Path
@@ -58,6 +62,8 @@ class ChaosPlan(NamedTuple):
     failpoints: str = ""
     kills: RandomKills | None = None
     trainers: int = 3
+    most_trainers: int = 0
+    scale_every_s: float = 0.0
     servers: int = 2
     timeout_s: float = 10.0
     cut_every_s: float = 4.0
@@ -69,7 +75,7 @@ class ChaosReport(NamedTuple):
 
     verdict: dict[str, object]
     summary: dict[str, object]
-    faults: dict[str, int]  # {failpoint or "kill <kind>": times}
+    faults: dict[str, int]  # {failpoint, "kill <kind>", "scaled", ...: times}
     counters: dict[str, int]  # of servers and coordinator at the end
     returns: list[int]  # cuts returned to
     seconds: float
@@ -86,8 +92,10 @@ class _Misfortune:
     def __init__(self, plan: ChaosPlan, job: JobDir, forks: ForkServer) -> None:
         self._plan, self._job, self._forks = plan, job, forks
         self._clock = SystemClock()
-        self._kills: Counter[str] = Counter()
+        self._faults: Counter[str] = Counter()
+        self._next_scale_s = 0.0
         self._frozen_s: dict[int, float] = {}  # {pid: when it was seen frozen}
+        self._has_begun = False
         self._due_s: list[float] = []
         self._in_a_row: Counter[str] = Counter()  # {role: kills since records advanced}
         self._records = 0  # as of then
@@ -111,7 +119,7 @@ class _Misfortune:
         folder = self._job.failpoints
         fired = folder.iterdir() if folder.is_dir() else ()
         names = Counter(path.name.rsplit(".", 1)[0] for path in fired)
-        return {**names, **{f"kill {kind}": n for kind, n in self._kills.items()}}
+        return {**names, **self._faults}
 
     def _run(self) -> None:
         try:
@@ -126,19 +134,27 @@ class _Misfortune:
         deadline = Deadline(self._clock, self._plan.limit_s)
         while not self._over.wait(POLL_S):
             self._look()
-            if deadline.is_over() and not self.is_late:
+            if deadline.is_over():
                 self.is_late = True
-                os.kill(os.getpid(), signal.SIGINT)  # the launcher ends the job
+                os.kill(
+                    os.getpid(), signal.SIGINT
+                )  # once, twice: the launcher ends the job
 
     def _look(self) -> None:
         children = self._children()
         for process in children:
             self._thaw(process)
-        kills = self._plan.kills
-        if kills is None or not _happened(self._job, "LeaseGranted"):
+        if not _happened(self._job, "LeaseGranted"):
             return
         now = self._clock.now_s()
-        if not self._due_s and not self._kills:
+        if self._plan.scale_every_s and now >= self._next_scale_s:
+            self._next_scale_s = now + self._plan.scale_every_s
+            self._scale(children)
+        kills = self._plan.kills
+        if kills is None:
+            return
+        if not self._has_begun:
+            self._has_begun = True
             moments = [self._random.random() * kills.within_s for _ in range(kills.number)]
             self._due_s = [now + moment for moment in sorted(moments)]
         if self._due_s and self._due_s[0] <= now and self._kill_one(children, kills.kinds):
@@ -162,7 +178,20 @@ class _Misfortune:
         elif now - self._frozen_s.setdefault(process.pid, now) > self._plan.timeout_s + 1.5:
             with suppress(psutil.NoSuchProcess):
                 process.send_signal(signal.SIGCONT)
-                self._kills["SIGCONT after loss"] += 1
+                self._faults["awakened"] += 1
+
+    def _scale(self, children: list[psutil.Process]) -> None:
+        """Scale the job, or let one of its trainers be preempted."""
+        if self._random.random() < 0.5:
+            wanted = self._random.randint(self._plan.trainers, self._plan.most_trainers)
+            with suppress(UsageError, TransportError):  # it is over, or being restarted
+                call_scale(self._job, wanted, self._clock)
+                self._faults["scaled"] += 1
+            return
+        with suppress(psutil.NoSuchProcess, IndexError):
+            trainers = [p for p in children if p.name().startswith("trainer")]
+            self._random.choice(trainers).terminate()
+            self._faults["preempted"] += 1
 
     def _kill_one(self, children: list[psutil.Process], kinds: tuple[str, ...]) -> bool:
         """Kill at random, but no role so often that the launcher must give the job up."""
@@ -174,7 +203,7 @@ class _Misfortune:
         for process in children:
             with suppress(psutil.NoSuchProcess):
                 role = process.name()  # a role's process is named so
-                is_spared = self._in_a_row[role] >= DEATHS_IN_A_ROW - 1
+                is_spared = self._in_a_row[role] >= RESTARTS_IN_A_ROW - 1
                 if role.partition("-")[0] not in kinds or is_spared or _is_dead(process):
                     continue
                 victims.append((role, process))
@@ -185,7 +214,7 @@ class _Misfortune:
             victim.kill()
         except psutil.NoSuchProcess:
             return False
-        self._kills[role.partition("-")[0]] += 1
+        self._faults[f"kill {role.partition('-')[0]}"] += 1
         self._in_a_row[role] += 1
         return True
 
@@ -202,6 +231,7 @@ def wait_chaos(plan: ChaosPlan, folder: Path, forks: ForkServer) -> ChaosReport:
     config = JobConfig(
         run=fresh_run_id(),
         trainers=plan.trainers,
+        most_trainers=plan.most_trainers,
         servers=plan.servers,
         pace=parse_pace(plan.pace),
         timeout_s=plan.timeout_s,

@@ -31,8 +31,9 @@ from paceline.messages import (
 from paceline.trainer.asking import Act
 from paceline.trainer.client import Driver, Payload
 from paceline.trainer.gradients import PartNumbers
-from paceline.trainer.protocol import Batch, Stepped, TrainerProtocol
+from paceline.trainer.protocol import TrainerProtocol
 from paceline.trainer.routing import Route
+from paceline.trainer.verdicts import Batch, Stepped
 
 T = TypeVar("T")
 

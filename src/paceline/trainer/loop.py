@@ -15,11 +15,11 @@ import numpy as np
 from paceline.data.order import Positions, records_at
 from paceline.data.source import Source
 from paceline.data.split import batch_positions, task_positions
-from paceline.errors import PacelineError
+from paceline.errors import PacelineError, Preempted
 from paceline.ids import TaskKey
 from paceline.messages import StageSpec
 from paceline.trainer.carrier import Carrier
-from paceline.trainer.protocol import Flush, Over
+from paceline.trainer.verdicts import Flush, Leaving, Over
 
 _log = logging.getLogger("paceline.trainer")
 
@@ -54,6 +54,9 @@ def deliver(
 
     A loop that is left early pushes what was stepped and hands the rest back. A batch
     that cannot be read gives its task up; the coordinator counts the failure.
+
+    Raises:
+        Preempted: the trainer was told to leave.
     """
     protocol, reader = carrier.protocol, TaskReader(source, spec)
     is_over = False
@@ -64,6 +67,8 @@ def deliver(
             if isinstance(found, Over):
                 is_over = True
                 return
+            if isinstance(found, Leaving):
+                raise Preempted(found.reason)
             if isinstance(found, Flush):
                 carrier.flush()
                 continue

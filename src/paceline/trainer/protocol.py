@@ -16,10 +16,9 @@ When the timeline or the incarnation is gone, everything open is dropped; the ne
 Pure.
 """
 
-from typing import Literal, NamedTuple, final
+from typing import final
 
 from paceline.errors import UsageError
-from paceline.ids import TaskKey
 from paceline.messages import (
     AskLease,
     BeginStage,
@@ -38,35 +37,8 @@ from paceline.trainer.joining import establish, join_job
 from paceline.trainer.leases import Leases, LeaseWork
 from paceline.trainer.parts import SharedPart
 from paceline.trainer.pushing import pull_part, push_window
+from paceline.trainer.verdicts import Batch, Flush, Leaving, Over, Stepped
 from paceline.trainer.windows import OpenWindow
-
-
-class Batch(NamedTuple):
-    """Work on this batch of a task next."""
-
-    key: TaskKey
-    batch: int
-
-
-class Flush(NamedTuple):
-    """Close the open window of every part (`TrainerProtocol.step`), then ask again."""
-
-
-class Over(NamedTuple):
-    """The loop is over for all; ``stopped`` carries the reason of an early stop."""
-
-    stopped: str | None
-
-
-class Stepped(NamedTuple):
-    """What became of a step.
-
-    ``pushed``: it has its effect; ``kept``: it waits in the open window; ``dropped``:
-    the timeline or incarnation is gone, nothing was applied; ``reason`` says why.
-    """
-
-    verdict: Literal["pushed", "kept", "dropped"]
-    reason: str = ""
 
 
 @final
@@ -87,6 +59,7 @@ class TrainerProtocol:
         self.joined: Joined | None = None
         self.parts: dict[int, SharedPart] = {}
         self.stage: StageSpec | None = None
+        self.leaving: str | None = None  # why the trainer must go; any thread may say so
         self._leases = Leases()
         self._must_join = True
         self._why_join = "it has not joined yet"
@@ -167,9 +140,11 @@ class TrainerProtocol:
                 continue
             return
 
-    def next_batch(self) -> Act[Batch | Flush | Over]:
+    def next_batch(self) -> Act[Batch | Flush | Over | Leaving]:
         """What to do next; parameters are pulled where the pace wants it."""
         while True:
+            if self.leaving is not None:
+                return Leaving(self.leaving)
             try:
                 if self._must_join:
                     yield from self.join()

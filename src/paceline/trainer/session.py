@@ -309,10 +309,27 @@ class Session:
         finally:
             self._is_closed = True
             self._heartbeat.stop(self._timeout_s)
-            protocol = self._protocol
-            who = (protocol.incarnation, protocol.timeline)
-            self._driver.tell(Leave(incarnation=who[0], timeline=who[1]))
+            self._tell_leave(is_done=self._protocol.leaving is None)
             self._driver.close()
+
+    def leave_soon(self, reason: str) -> None:
+        """End the loop at its next batch, by `Preempted`; any thread may call.
+
+        What was stepped counts; what was not goes to other trainers.
+        """
+        self._protocol.leaving = reason
+
+    def abandon(self) -> None:
+        """Give up membership in the middle of whatever the loop does; any thread may call.
+
+        Its leases go to other trainers; a step that is under way either has its effect
+        before the servers hear of it, or none.
+        """
+        self._tell_leave(is_done=False)
+
+    def is_idle(self) -> bool:
+        """Whether nothing of the job is held here: no loop is open, nothing is asked."""
+        return self._loop is None and not self._driver.waiting_for
 
     def __enter__(self) -> Self:
         """The session itself."""
@@ -328,6 +345,11 @@ class Session:
         self.close()
 
     # ------------------------------------------------------------ within
+
+    def _tell_leave(self, *, is_done: bool) -> None:
+        protocol = self._protocol
+        who = (protocol.incarnation, protocol.timeline)
+        self._driver.tell(Leave(incarnation=who[0], timeline=who[1], is_done=is_done))
 
     def _send_log(self) -> None:
         numbers = self._logbook.take(self._clock.now_s())

@@ -1,0 +1,22 @@
+"""``paceline scale N [DIR]``: more or fewer trainers for a running job."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from paceline.launch.folder import RUNS, JobDir
+from paceline.launch.operating import call_scale, find_running
+from paceline.timing import SystemClock
+
+
+def scale(
+    trainers: Annotated[int, typer.Argument(help="How many trainers there are to be.")],
+    job_dir: Annotated[
+        Path | None, typer.Argument(help="The job folder; default: the one that runs.")
+    ] = None,
+) -> None:
+    """Grow or shrink a running job; trainers that go finish their step first."""
+    job = JobDir(job_dir) if job_dir is not None else find_running(RUNS)
+    call_scale(job, trainers, SystemClock())
+    print(f"{job.path}: scaled to {trainers} trainers")

@@ -1,0 +1,72 @@
+"""Why a process ended, in words that say what to do.
+
+Pure.
+"""
+
+import signal
+from collections.abc import Sequence
+
+from paceline.errors import PREEMPTED_EXIT_CODE
+
+_CRASHES = {
+    signal.SIGABRT,
+    signal.SIGBUS,
+    signal.SIGFPE,
+    signal.SIGILL,
+    signal.SIGSEGV,
+    signal.SIGSYS,
+}
+_MEMORY = (
+    "MemoryError",
+    "DefaultCPUAllocator: can't allocate memory",
+    "CUDA out of memory",
+)
+_SAVE_MEMORY = "start fewer trainers, take smaller batches, or a machine with more memory"
+
+
+def is_crash(status: int) -> bool:
+    """Whether a process ended of its own doing, and badly.
+
+    Being killed from outside is none: the kernel does so when memory runs out, an operator
+    or a cloud when the machine is wanted back.
+
+    Args:
+        status: exit code; below zero the number of a signal.
+    """
+    if status >= 0:
+        return status not in {0, PREEMPTED_EXIT_CODE}
+    return -status in _CRASHES
+
+
+def describe_exit(status: int) -> str:
+    """An exit status in words: ``exit code 1``, ``signal SIGKILL``."""
+    if status >= 0:
+        return f"exit code {status}"
+    try:
+        return f"signal {signal.Signals(-status).name}"
+    except ValueError:
+        return f"signal {-status}"
+
+
+def explain_exit(status: int, last_lines: Sequence[str]) -> str:
+    """How a process ended, and what that means.
+
+    Args:
+        status: exit code; below zero the number of a signal.
+        last_lines: what it wrote last.
+    """
+    said = describe_exit(status)
+    if status == PREEMPTED_EXIT_CODE:
+        return f"{said}: it was told to leave"
+    if any(sign in line for line in last_lines for sign in _MEMORY):
+        return f"{said}: memory ran out; {_SAVE_MEMORY}"
+    if status == -signal.SIGKILL:
+        return f"{said}: killed from outside; if memory ran out, {_SAVE_MEMORY}"
+    if status < 0 and is_crash(status):
+        return f"{said}: it crashed in native code; its log has the stacks"
+    errors = [
+        line for line in last_lines if line and not line.startswith((" ", "Traceback"))
+    ]
+    if status > 0 and errors and any(line.startswith("Traceback") for line in last_lines):
+        return f"{said}: {errors[-1]}"
+    return said

@@ -1,0 +1,42 @@
+"""What the protocol tells its driver: what to do next, and what became of a step.
+
+Pure.
+"""
+
+from typing import Literal, NamedTuple
+
+from paceline.ids import TaskKey
+
+
+class Batch(NamedTuple):
+    """Work on this batch of a task next."""
+
+    key: TaskKey
+    batch: int
+
+
+class Flush(NamedTuple):
+    """Close the open window of every part (`TrainerProtocol.step`), then ask again."""
+
+
+class Over(NamedTuple):
+    """The loop is over for all; ``stopped`` carries the reason of an early stop."""
+
+    stopped: str | None
+
+
+class Leaving(NamedTuple):
+    """The trainer was told to leave: end the loop; ``reason`` says by whom."""
+
+    reason: str
+
+
+class Stepped(NamedTuple):
+    """What became of a step.
+
+    ``pushed``: it has its effect; ``kept``: it waits in the open window; ``dropped``:
+    the timeline or incarnation is gone, nothing was applied; ``reason`` says why.
+    """
+
+    verdict: Literal["pushed", "kept", "dropped"]
+    reason: str = ""

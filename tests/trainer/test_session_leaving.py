@@ -1,0 +1,98 @@
+"""A trainer that is told to leave: what was stepped counts, the rest goes to others."""
+
+import pytest
+import torch
+
+from paceline.config import Async
+from paceline.errors import Preempted
+from paceline.messages import HandBack, Leave, Push
+from paceline.trainer.session import Session
+from tests.trainer.fake_job import FakeJob
+from tests.trainer.lines import quick_session, run_loop, share_line, stepper
+
+
+def leave_after(session: Session, batches: int, step: object) -> None:
+    """Loop; after so many batches, somebody tells the trainer to leave."""
+    seen: list[object] = []
+
+    def step_and_leave(batch: torch.Tensor) -> None:
+        seen.append(batch)
+        if len(seen) == batches:
+            session.leave_soon("SIGTERM")
+        step(batch)  # type: ignore[operator]  # a function of a batch
+
+    run_loop(session, step_and_leave)
+
+
+def test_the_loop_ends_at_its_next_batch_through_every_except_exception(
+    session: Session,
+) -> None:
+    model, optimizer = share_line(session)
+    with pytest.raises(SystemExit) as left:
+        leave_after(session, 2, stepper(model, optimizer))
+    assert left.value.code == 75
+    assert isinstance(left.value, Preempted)
+    assert str(left.value) == "SIGTERM"
+    assert model.weight.item() == 0 + 1 + 2 + 3
+
+
+def test_the_rest_of_its_data_is_handed_back_behind_the_last_step(
+    job: FakeJob, session: Session
+) -> None:
+    model, optimizer = share_line(session)
+    with pytest.raises(Preempted):
+        leave_after(session, 2, stepper(model, optimizer))
+    (handed_back,) = job.of(HandBack)
+    assert handed_back.acked == (1,)  # type: ignore[attr-defined]  # a HandBack
+
+
+def test_what_the_pace_has_kept_back_is_pushed_before_it_goes(job: FakeJob) -> None:
+    job.pace = Async(push_every=4, pull_every=4)
+    with quick_session(job) as session:
+        model, optimizer = share_line(session)
+        with pytest.raises(Preempted):
+            leave_after(session, 2, stepper(model, optimizer))
+    assert len(job.of(Push)) == len(job.servers)
+    assert not job.held
+
+
+def test_a_trainer_that_was_told_to_leave_says_that_it_is_not_done(
+    job: FakeJob,
+) -> None:
+    with quick_session(job) as session:
+        share_line(session)
+        session.leave_soon("SIGTERM")
+    with quick_session(job) as session:
+        share_line(session)
+    assert [leave.is_done for leave in job.of(Leave)] == [False, True]  # type: ignore[attr-defined]  # a Leave
+
+
+def test_a_session_is_idle_before_and_behind_its_loop_only(session: Session) -> None:
+    model, optimizer = share_line(session)
+    assert session.is_idle()
+    idle_inside: list[bool] = []
+    step = stepper(model, optimizer)
+
+    def note(batch: torch.Tensor) -> None:
+        idle_inside.append(session.is_idle())
+        step(batch)
+
+    run_loop(session, note)
+    assert set(idle_inside) == {False}
+    assert session.is_idle()
+
+
+def test_what_it_holds_can_be_given_up_in_the_middle_of_a_step(
+    job: FakeJob, session: Session
+) -> None:
+    model, optimizer = share_line(session)
+    step = stepper(model, optimizer)
+
+    def abandon(batch: torch.Tensor) -> None:
+        session.abandon()
+        session.leave_soon("SIGTERM")
+        step(batch)
+
+    with pytest.raises(Preempted):
+        run_loop(session, abandon)
+    assert [leave.is_done for leave in job.of(Leave)] == [False]  # type: ignore[attr-defined]  # a Leave

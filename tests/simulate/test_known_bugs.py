@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from paceline.coordinator import decisions, requests
+from paceline.coordinator import decisions, grants, requests, tracking
 from paceline.coordinator.book import Effect
 from paceline.coordinator.cuts import ManifestOrder, OpenCut
 from paceline.coordinator.durable import Durable
@@ -94,6 +94,25 @@ def slots_before_queue(patch: Patch) -> type[SimCoordinator]:
     return SimCoordinator
 
 
+def cut_without_tracked_state(patch: Patch) -> type[SimCoordinator]:
+    """A cut holds whatever state of the user's objects lies there."""
+    patch.setattr(decisions, "may_cut", lambda _book: True)
+    return SimCoordinator
+
+
+def newcomers_keep_their_own_state(patch: Patch) -> type[SimCoordinator]:
+    """Who enters a round has the scheduler of who has never stepped."""
+    patch.setattr(grants, "may_enter", lambda _book, _incarnation: True)
+    patch.setattr(grants, "to_load", lambda _book, _incarnation: None)
+    return SimCoordinator
+
+
+def the_last_who_knows_may_go(patch: Patch) -> type[SimCoordinator]:
+    """The loss of the only current state brings nobody back to the cut."""
+    patch.setattr(tracking, "must_return", lambda _book, _incarnation: False)
+    return SimCoordinator
+
+
 BUGS = [
     no_token_check,
     acknowledge_before_journal,
@@ -101,6 +120,9 @@ BUGS = [
     late_finish_accepted,
     epoch_over_with_pending_tasks,
     slots_before_queue,
+    cut_without_tracked_state,
+    newcomers_keep_their_own_state,
+    the_last_who_knows_may_go,
 ]
 
 
@@ -111,9 +133,9 @@ def test_the_wind_tunnel_catches_a_known_bug(
     bug: Callable[[Patch], type[SimCoordinator]], monkeypatch: Patch
 ) -> None:
     coordinator = bug(monkeypatch)
-    for seed in range(300):
+    for seed in range(600):
         try:
             run_job(draw_job(seed), coordinator)
         except Violation:
             return
-    pytest.fail(f"{bug.__name__} went unnoticed for 300 seeds")
+    pytest.fail(f"{bug.__name__} went unnoticed for 600 seeds")

@@ -17,6 +17,7 @@ from paceline.ids import COORDINATOR, TaskKey
 from paceline.messages import (
     AskLease,
     AskRecords,
+    AskTracked,
     Beat,
     Beaten,
     BeginStage,
@@ -28,6 +29,7 @@ from paceline.messages import (
     HandBack,
     Joined,
     JoinTrainer,
+    KeepTracked,
     Lease,
     Message,
     PartAnswer,
@@ -48,6 +50,7 @@ from paceline.messages import (
     Stop,
     Tick,
     Ticked,
+    Tracked,
     TrainerMessage,
     Upload,
 )
@@ -84,6 +87,9 @@ class FakeJob:
         self.stopped: str | None = None
         self.records = 0
         self.connections = 0
+        self.wants_track = False  # with the next answer to a tick
+        self.tracked: int | None = None  # what the next lease says
+        self.states: dict[int, bytes] = {}  # {number: a kept state}
         self._tokens = 0
         self._rounds: dict[int, int] = {}
         self._prepared: dict[tuple[str, int], tuple[Push, list[np.ndarray]]] = {}
@@ -205,7 +211,7 @@ class FakeJob:
         (key, first) = self.todo.pop(0)
         self._tokens += 1
         rounds = {part: self._rounds.get(part, 0) + 1 for part in self.plans}
-        lease = Lease(self._tokens, key, first, self.edges, rounds)
+        lease = Lease(self._tokens, key, first, self.edges, rounds, self.tracked)
         self.held[lease.token] = lease
         return Granted(lease=lease)
 
@@ -223,7 +229,9 @@ class FakeJob:
                     if span.task == lease.key.task and is_last:
                         del self.held[token]
         lease = self._lease() if tick.next_lease else None
-        return Ticked(lease=None if lease is None else lease.lease, stopped=self.stopped)
+        wants_track, self.wants_track = self.wants_track, False
+        granted = None if lease is None else lease.lease
+        return Ticked(lease=granted, stopped=self.stopped, track=wants_track)
 
     # ------------------------------------------------------------ servers
 
@@ -243,6 +251,11 @@ class FakeJob:
                     for slot in slots
                 ]
                 return Pulled(slots=slots, version=0, round=0), values
+            case KeepTracked(number=number):
+                self.states[number] = buffers[0].tobytes()
+                return Done(), ()
+            case AskTracked(number=number):
+                return Tracked(), [np.frombuffer(self.states[number], np.uint8)]
             case PullRows(rows=(rows,), create=create):
                 [ids] = buffers
                 gathered = [
@@ -289,6 +302,8 @@ def _cut(
 
 
 def _flat(buffer: Buffer) -> np.ndarray:
+    if isinstance(buffer, bytes):
+        return np.frombuffer(buffer, np.uint8)
     assert isinstance(buffer, np.ndarray)
     assert buffer.flags.c_contiguous, "only contiguous memory travels"
     return buffer.reshape(-1).view(np.uint8)

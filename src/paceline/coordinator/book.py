@@ -100,6 +100,10 @@ class Book:
         self.is_finishing = False
         self.is_saving = False  # the launcher ends the run early
         self.last_save: int | None = None  # the cut that was begun for it
+        self.entered: set[int] = set()  # incarnations that have held a lease
+        self.is_fresh = not durable.has_started  # nothing applied since state was kept
+        self.track_from: int | None = None  # incarnation that is to keep its state
+        self.tracking_s: float | None = None  # since when a cut waits for that
         self.lost_tasks: dict[
             int, tuple[TaskKey, ...]
         ] = {}  # {pid of a lost trainer: tasks}
@@ -108,6 +112,7 @@ class Book:
         for record in durable.queue.pending.values():
             self.progress.advance(record.lease.key, record.lease.first - 1)
             self.start_clock(record.incarnation)
+            self.entered.add(record.incarnation)
 
     # ------------------------------------------------------------ this event
 

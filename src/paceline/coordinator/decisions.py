@@ -26,6 +26,7 @@ from paceline.coordinator.placement import plan_part
 from paceline.coordinator.reports import answer_servers
 from paceline.coordinator.requests import reply_ticked, ticked
 from paceline.coordinator.tasks import is_epoch_over, is_last_epoch
+from paceline.coordinator.tracking import may_cut
 from paceline.messages import (
     AskLease,
     Granted,
@@ -195,7 +196,7 @@ def _look_at_cut(book: Book) -> None:
     if not state.parts or not all(record.is_ready for record in state.parts.values()):
         return
     ends_stage = _is_stage_over(book)
-    if ends_stage or _wants_cut(book):
+    if (ends_stage or _wants_cut(book)) and may_cut(book):
         book.commit(CutBegun(state.next_cut))
         book.open_cut = OpenCut(state.next_cut - 1, state, ends_stage=ends_stage)
         for incarnation, parked in book.saves.items():
@@ -259,6 +260,8 @@ def _look_at_leases(book: Book) -> None:
     for incarnation, parked in sorted(book.leases.items(), key=lambda item: item[1].role):
         message = parked.message
         assert isinstance(message, AskLease)
+        if incarnation not in book.leases:
+            continue  # it was told to keep its tracked state first
         if message.stage < state.queue.stage or _is_stopped_before(book, message.stage):
             book.leases.pop(incarnation)
             book.reply(parked.ticket, StageOver(stopped=state.stopped))

@@ -65,6 +65,7 @@ class Durable(msgspec.Struct):
     resumes: dict[TaskKey, o.Resume] = {}
     is_returning: bool = False
     cut: CutRecord | None = None
+    tracked: int = 0  # number of the tracked state that counts; 0: that of the cut
     once: dict[str, str] = {}  # {name: trainer id}
     stopped: str | None = None
     broken: str | None = None
@@ -137,6 +138,11 @@ def _(outcome: o.TrainerLost, state: Durable) -> None:
 def _count_crash(queue: Queue, tasks: Iterable[int]) -> None:
     for task in tasks:
         queue.crashes[task] = queue.crashes.get(task, 0) + 1
+
+
+@restore.register
+def _(outcome: o.StateKept, state: Durable) -> None:
+    state.tracked = outcome.number
 
 
 @restore.register
@@ -278,6 +284,11 @@ def _(outcome: o.ServerLost, state: Durable) -> None:
 
 
 @restore.register
+def _(outcome: o.TimelineLeft, state: Durable) -> None:
+    _return_to_cut(state, outcome.timeline)
+
+
+@restore.register
 def _(outcome: o.RunBegun, state: Durable) -> None:
     state.run = outcome.run
     state.wanted_trainers = 0
@@ -300,6 +311,7 @@ def _(outcome: o.RunBegun, state: Durable) -> None:
 def _return_to_cut(state: Durable, timeline: int) -> None:
     """The queue and all parts stand where the last cut has them."""
     state.timeline = timeline
+    state.tracked = 0
     state.mid_step = set()
     state.settling = {}
     state.resumes = {}

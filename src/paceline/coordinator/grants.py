@@ -11,6 +11,7 @@ from paceline.coordinator.book import Book
 from paceline.coordinator.missing import records_missing
 from paceline.coordinator.outcomes import LeaseGranted, TaskDone, TaskFailed
 from paceline.coordinator.tasks import pick_task
+from paceline.coordinator.tracking import may_enter, to_load
 from paceline.ids import TaskKey
 from paceline.messages import Lease
 
@@ -26,6 +27,8 @@ def grant(book: Book, trainer: str, incarnation: int) -> Lease | None:
         return None
     held = sum(r.incarnation == incarnation for r in state.queue.pending.values())
     if held >= MAX_LEASES or (not held and is_mid_step(book)):
+        return None
+    if not held and not may_enter(book, incarnation):
         return None
     while (pick := pick_task(state)) is not None:
         key, first = pick.key, pick.resume.first
@@ -44,8 +47,11 @@ def grant(book: Book, trainer: str, incarnation: int) -> Lease | None:
             book.effect(records_missing(spec, key, first, reason))
         else:
             rounds = {part: state.parts[part].round + 1 for part in book.sync_parts()}
-            lease = Lease(state.next_token, key, first, pick.resume.edges, rounds)
+            tracked = None if held else to_load(book, incarnation)
+            edges = pick.resume.edges
+            lease = Lease(state.next_token, key, first, edges, rounds, tracked)
             book.commit(LeaseGranted(lease, trainer, incarnation))
+            book.entered.add(incarnation)
             book.progress.advance(key, first - 1)
             book.start_clock(incarnation)
             return lease

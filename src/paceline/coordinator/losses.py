@@ -6,6 +6,7 @@ servers and the queue back to the last cut, on a new timeline.
 Pure.
 """
 
+from paceline.coordinator import tracking
 from paceline.coordinator.book import Book, Happened
 from paceline.coordinator.members import Loss
 from paceline.coordinator.outcomes import (
@@ -15,6 +16,7 @@ from paceline.coordinator.outcomes import (
     Resume,
     ServerLost,
     TasksCrashed,
+    TimelineLeft,
     TrainerLost,
 )
 from paceline.coordinator.recovery import decide_resumes, join_marks
@@ -100,26 +102,39 @@ def _lose_trainer(book: Book, trainer: str, loss: Loss) -> None:
         book.lost_tasks[info.pid] = tuple(held)
         if len(book.lost_tasks) > KEPT_LOST:
             book.lost_tasks.pop(next(iter(book.lost_tasks)))
+    must_return = tracking.must_return(book, loss.incarnation)
     book.commit(TrainerLost(trainer, loss.incarnation, loss.kind, loss.reason))
     book.rounds.drop(trainer)
     book.deadlines.pause(loss.incarnation)
     book.asked_stage.pop(trainer, None)
     book.unpark(loss.incarnation)
     book.members.forget(loss.incarnation)
+    if must_return:
+        reason = f"{trainer} is lost, and with it what its tracked objects had come to"
+        _leave_timeline(book, TimelineLeft(book.durable.timeline + 1, reason), reason)
 
 
 def _lose_server(book: Book, server: str, loss: Loss) -> None:
     info = book.members.info(loss.incarnation)
     if info is not None and loss.kind != "replaced":
         book.to_replace[server] = info.pid
+    timeline = book.durable.timeline + 1
+    lost = ServerLost(server, loss.incarnation, loss.kind, loss.reason, timeline)
+    _leave_timeline(book, lost, f"{server} is lost")
+    book.reports.pop(server, None)
+    book.members.forget(loss.incarnation)
+    book.idle_servers.pop(server, None)
+
+
+def _leave_timeline(book: Book, left: ServerLost | TimelineLeft, reason: str) -> None:
+    """All go back to the last cut."""
     for incarnation in book.durable.trainers.values():
         book.deadlines.pause(incarnation)
-    timeline = book.durable.timeline + 1
-    book.commit(ServerLost(server, loss.incarnation, loss.kind, loss.reason, timeline))
+    book.commit(left)
     cut = book.durable.cut.cut if book.durable.cut is not None else 0
-    fields: dict[str, object] = {"cut": cut, "timeline": timeline, "server": server}
+    fields: dict[str, object] = {"cut": cut, "timeline": left.timeline, "reason": reason}
     book.effect(Happened("Returned", fields))
-    book.refuse_parked(f"{server} is lost: all return to cut {cut} on timeline {timeline}")
+    book.refuse_parked(f"{reason}: all return to cut {cut} on timeline {left.timeline}")
     book.rounds.clear()
     book.progress.clear()
     book.fences.clear()
@@ -127,6 +142,6 @@ def _lose_server(book: Book, server: str, loss: Loss) -> None:
     if book.open_cut is not None:
         book.forget_saves_in(book.open_cut.cut)
         book.open_cut = None
-    book.reports.pop(server, None)
-    book.members.forget(loss.incarnation)
-    book.idle_servers.pop(server, None)
+    book.entered.clear()
+    book.track_from = book.tracking_s = None
+    book.is_fresh = True

@@ -15,6 +15,7 @@ from paceline.coordinator.durable import CutRecord, Durable
 from paceline.coordinator.queue import decode_queue
 from paceline.messages import (
     CommitRound,
+    ConfirmTracked,
     CreatePart,
     Fence,
     Forget,
@@ -82,6 +83,9 @@ def plan_orders(
         for incarnation, keys in sorted(state.settling.items())
         if incarnation not in fenced
     )
+    is_keeper = report.server == min(state.servers, default="")
+    if is_keeper and state.tracked not in {0, report.tracked}:
+        orders.append(ConfirmTracked(number=state.tracked))
     if open_cut is not None and open_cut.awaits(report.server):
         orders.append(
             Snapshot(cut=open_cut.cut, folder=open_cut.folder, rounds=open_cut.rounds)

@@ -194,11 +194,24 @@ class ServerLost(Outcome, frozen=True):
     timeline: int
 
 
+class TimelineLeft(Outcome, frozen=True):
+    """All go back to the last cut, on a new timeline, though every server is there."""
+
+    timeline: int
+    reason: str
+
+
 class MarksRestored(Outcome, frozen=True):
     """All servers are back at the cut: leases may be granted on this timeline."""
 
     timeline: int
     resumes: tuple[Resume, ...]
+
+
+class StateKept(Outcome, frozen=True):
+    """This state of tracked objects is that of the moment; a server keeps it."""
+
+    number: int
 
 
 class TasksCrashed(Outcome, frozen=True):
@@ -252,7 +265,9 @@ AnyOutcome = (
     | CutCommitted
     | RunBegun
     | ServerLost
+    | TimelineLeft
     | MarksRestored
+    | StateKept
     | TasksCrashed
     | Scaled
     | OnceClaimed

@@ -10,6 +10,7 @@ Pure.
 from functools import singledispatch
 from typing import NamedTuple
 
+from paceline.coordinator import tracking
 from paceline.coordinator.book import Book, Happened
 from paceline.coordinator.grants import finish_if_done, grant, is_pending
 from paceline.coordinator.losses import lose
@@ -47,6 +48,7 @@ from paceline.messages import (
     Stop,
     Tick,
     Ticked,
+    TrackedKept,
     TrainerMessage,
     TrainerRequest,
 )
@@ -236,6 +238,7 @@ def _has_ticked(book: Book, tick: Tick) -> bool:
 
 def ticked(book: Book, tick: Tick) -> None:
     """A window has its effect: tasks go on, or are done."""
+    book.is_fresh = False
     for key, last in zip(tick.window.task_keys(), tick.acked, strict=True):
         if is_pending(book, key):
             book.progress.advance(key, last)
@@ -258,7 +261,14 @@ def reply_ticked(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
     done = book.trainer_records.get(trainer, 0)
     book.trainer_records[trainer] = done + tick.records
     book.start_clock(tick.incarnation)
-    book.reply(ticket, Ticked(lease=lease, stopped=book.durable.stopped))
+    track = tick.ends_step and book.track_from == tick.incarnation
+    book.reply(ticket, Ticked(lease=lease, stopped=book.durable.stopped, track=track))
+
+
+@_answer.register
+def _(message: TrackedKept, book: Book, asker: Asker) -> None:
+    tracking.kept(book, message.incarnation, message.number, message.rounds)
+    book.reply(asker.ticket, Done())
 
 
 @_answer.register
@@ -342,7 +352,8 @@ def _(message: Leave, book: Book, asker: Asker) -> None:
     uploads = any(
         record.uploader == message.incarnation for record in book.durable.parts.values()
     )
-    if holds or uploads:  # something is left half done: as if it had died, it is fenced
+    takes_along = tracking.must_return(book, message.incarnation)
+    if holds or uploads or takes_along:  # half done: it is fenced, as if it had died
         loss = Loss(message.incarnation, "exited", f"{asker.role} left in the middle")
         lose(book, loss)
     else:

@@ -97,5 +97,24 @@ class PulledRows(Message, frozen=True):
     round: int
 
 
-DataRequest = Upload | Push | Pull | PullRows
-DataReply = Done | Pushed | Pulled | PulledRows | Waiting | Refusal
+class KeepTracked(TrainerMessage, frozen=True):
+    """Keep the state of tracked objects, until the coordinator says whether it counts.
+
+    Buffers: its bytes.
+    """
+
+    number: int
+
+
+class AskTracked(TrainerMessage, frozen=True):
+    """Fetch the state of this number; answered by `Tracked`."""
+
+    number: int
+
+
+class Tracked(Message, frozen=True):
+    """Buffers: the bytes of the state."""
+
+
+DataRequest = Upload | Push | Pull | PullRows | KeepTracked | AskTracked
+DataReply = Done | Pushed | Pulled | PulledRows | Tracked | Waiting | Refusal

@@ -79,6 +79,7 @@ class ServerReport(Message, frozen=True):
     parts: dict[int, PartReport] = msgspec.field(default_factory=dict)
     answers: tuple[ServerAnswer, ...] = ()
     forgotten_cut: int = 0
+    tracked: int = 0  # number of the tracked state that counts here
     counters: dict[str, int] = msgspec.field(default_factory=dict)  # by name
 
 
@@ -143,6 +144,12 @@ class Forget(Message, frozen=True):
     tasks: tuple[int, ...]
 
 
+class ConfirmTracked(Message, frozen=True):
+    """Of the states of tracked objects that are kept, this one counts from now on."""
+
+    number: int
+
+
 class ShutDown(Message, frozen=True):
     """The job is over, or the server's incarnation is: exit."""
 
@@ -150,7 +157,15 @@ class ShutDown(Message, frozen=True):
 
 
 Order = (
-    CreatePart | CommitRound | Fence | Snapshot | Restore | SendMarks | Forget | ShutDown
+    CreatePart
+    | CommitRound
+    | Fence
+    | ConfirmTracked
+    | Snapshot
+    | Restore
+    | SendMarks
+    | Forget
+    | ShutDown
 )
 
 

@@ -82,6 +82,7 @@ class StageSpec(msgspec.Struct, frozen=True):
 
     Task ``i`` holds positions ``i * task_size .. min((i + 1) * task_size, records)``;
     batches are ``batch_size`` consecutive positions of a task, the last may be short.
+    ``tracked`` are the names of the user's own objects whose state goes into cuts.
     """
 
     stage: int
@@ -92,6 +93,7 @@ class StageSpec(msgspec.Struct, frozen=True):
     shuffle: bool
     seed: int
     fingerprint: str
+    tracked: tuple[str, ...] = ()
 
     def num_tasks(self) -> int:
         """Tasks of one epoch."""
@@ -116,6 +118,8 @@ class Lease(msgspec.Struct, frozen=True):
 
     ``token`` grows with every grant of the job. ``edges`` are batches that a window must
     end at. ``rounds`` says at which round of each synchronous part the holder enters.
+    ``tracked`` is the number of the tracked state that it loads before; 0: as at the
+    beginning; None: it keeps its own.
     """
 
     token: int
@@ -123,6 +127,7 @@ class Lease(msgspec.Struct, frozen=True):
     first: int
     edges: tuple[int, ...] = ()
     rounds: dict[int, int] = {}  # {part: round}
+    tracked: int | None = None
 
 
 class Contribution(msgspec.Struct, frozen=True):
@@ -160,6 +165,10 @@ class Done(Message, frozen=True):
 
 
 class Waiting(Message, frozen=True):
-    """Not yet; ask again. The reason is shown to the user."""
+    """Not yet; ask again. The reason is shown to the user.
+
+    ``track``: first keep the state of tracked objects, and say `TrackedKept`.
+    """
 
     reason: str
+    track: bool = False

@@ -76,11 +76,13 @@ class AskLease(TrainerMessage, frozen=True):
     Answered by `Granted`, `Waiting`, `StageOver`. A lease granted to this incarnation
     and missing from ``held`` is granted again: a lost reply costs nothing. A held one
     comes with its last batch acknowledged in every part, for a coordinator that has
-    restarted since.
+    restarted since. ``is_open``: batches wait for their step, and would be pushed without
+    it if the asker had to wait.
     """
 
     stage: int
     held: tuple[tuple[int, int], ...] = ()  # (token, last acknowledged batch)
+    is_open: bool = False
 
 
 class Granted(Message, frozen=True):
@@ -119,10 +121,24 @@ class Tick(TrainerMessage, frozen=True):
 
 
 class Ticked(Message, frozen=True):
-    """The tick counts. ``stopped``: the script's `Session.stop` was called somewhere."""
+    """The tick counts. ``stopped``: the script's `Session.stop` was called somewhere.
+
+    ``track``: before the next batch, keep the state of tracked objects.
+    """
 
     lease: Lease | None = None
     stopped: str | None = None
+    track: bool = False
+
+
+class TrackedKept(TrainerMessage, frozen=True):
+    """The state of the asker's tracked objects lies at a server, under ``number``.
+
+    ``rounds`` is where the asker stood in each synchronous part.
+    """
+
+    number: int
+    rounds: dict[int, int]
 
 
 class HandBack(TrainerMessage, frozen=True):
@@ -223,6 +239,7 @@ TrainerRequest = (
     | BeginStage
     | AskLease
     | Tick
+    | TrackedKept
     | HandBack
     | FailTask
     | Beat

@@ -23,7 +23,9 @@ from paceline.config import JobConfig
 from paceline.errors import FrameRefused, UsageError
 from paceline.failpoints import failpoint
 from paceline.messages import (
+    AskTracked,
     Done,
+    KeepTracked,
     Message,
     Pull,
     Pulled,
@@ -32,6 +34,7 @@ from paceline.messages import (
     Push,
     Pushed,
     Refusal,
+    Tracked,
     TrainerMessage,
     Upload,
     Waiting,
@@ -40,6 +43,7 @@ from paceline.params.dense import warm_up
 from paceline.server.contents import Bytes, read_pull_rows, read_push, read_upload
 from paceline.server.service_control import Control, Myself
 from paceline.server.service_standing import PreparedPush, Standing
+from paceline.server.tracked import TrackedState
 from paceline.store.blobs import BlobStore
 from paceline.timing import Clock
 from paceline.transport.connection import Connection
@@ -141,6 +145,10 @@ class ServerService:
         elif isinstance(message, Pull | PullRows):
             until_s = self._clock.now_s() + PARK_S
             self._read(_Request(peer, message, buffers, reply, until_s))
+        elif isinstance(message, KeepTracked):
+            _answer(reply, self._keep_tracked(message, buffers))
+        elif isinstance(message, AskTracked):
+            self._read_tracked(message, reply)
         else:
             assert isinstance(message, Upload), f"{message} is no request to a server"
             with self._standing.lock:
@@ -217,6 +225,32 @@ class ServerService:
         if not state.is_untouched(message.part):
             return Done()  # a late repeat: it was taken, and trained on since
         return slots.line_up(slots.uploading(values), lambda: _answer(reply, Done()))
+
+    # ------------------------------------------------------------ tracked objects
+
+    def _keep_tracked(self, message: KeepTracked, buffers: list[Bytes]) -> Message:
+        with self._standing.lock:
+            refusal = self._standing.state.may_keep(message)
+            if refusal is not None:
+                return refusal
+            if len(buffers) != 1 or message.number < 1:
+                text = f"expected one buffer and a number, got {len(buffers)} of {message}"
+                return _invalid(message, UsageError(text))
+            state = TrackedState(message.number, buffers[0].tobytes())
+            self._standing.tracked.keep(state)
+        return Done()
+
+    def _read_tracked(self, message: AskTracked, reply: Reply) -> None:
+        with self._standing.lock:
+            refusal = self._standing.state.refusal_of(message)
+            found = self._standing.tracked.find(message.number)
+        if refusal is not None:
+            _answer(reply, refusal)
+        elif found is None:
+            text = f"no state {message.number} of tracked objects is here"
+            _answer(reply, Refusal(kind="stale", text=text, timeline=message.timeline))
+        else:
+            _answer(reply, Tracked(), [found.data])
 
     # ------------------------------------------------------------ reads
 

@@ -30,6 +30,7 @@ from paceline.errors import (
 from paceline.failpoints import failpoint
 from paceline.messages import (
     CommitRound,
+    ConfirmTracked,
     CreatePart,
     CutReport,
     Fence,
@@ -178,6 +179,7 @@ class Control:
             answers=answers,
             forgotten_cut=at.forgotten_cut,
             counters=at.counters,
+            tracked=at.tracked,
         )
 
     def _acknowledged(self, report: ServerReport) -> None:
@@ -206,8 +208,8 @@ class Control:
                 self._keep_answer(f"fence {order.incarnation}", report)
             case SendMarks():
                 self._keep_answer("marks", self._standing.marks())
-            case Forget():
-                self._standing.forget(order)
+            case Forget() | ConfirmTracked():
+                self._standing.note(order)
             case Snapshot():
                 return self._begin_snapshot(order)
             case Restore():

@@ -5,6 +5,8 @@
     cut-000012-t0/server-1.safetensors
         slot/<slot>/<name>     what the shard exports, e.g. slot/3/values
         standing               uint8: msgpack of the slots' marks and the parts' versions
+        tracked                uint8: the state of tracked objects, on the server that
+                               keeps it
 
 Waits: for storage. Any thread.
 """
@@ -20,12 +22,14 @@ from paceline.errors import CheckpointCorrupt
 from paceline.ids import TaskKey
 from paceline.messages import FileEntry, Restore
 from paceline.server.service_slots import SlotTensors
+from paceline.server.tracked import TrackedState
 from paceline.server.windows import SlotMarks
 from paceline.store.blobs import BlobStore
 from paceline.store.tensors import read_tensors, write_tensors
 
 _STANDING = "standing"
 _SLOT = "slot/"
+_TRACKED = "tracked"
 
 
 class Share(NamedTuple):
@@ -34,11 +38,13 @@ class Share(NamedTuple):
     slots: dict[int, SlotTensors]  # {slot: all that it holds}
     marks: dict[int, SlotMarks]  # {slot: marks}
     versions: dict[int, int]  # {part: updates applied by the writing server}
+    tracked: TrackedState = TrackedState()
 
 
 class _Standing(msgspec.Struct, frozen=True):
     marks: dict[int, tuple[tuple[TaskKey, int], ...]]
     versions: dict[int, int]
+    tracked: int = 0
 
 
 _standing_decoder = msgspec.msgpack.Decoder(_Standing)
@@ -56,12 +62,17 @@ def write_share(store: BlobStore, folder: str, server: str, share: Share) -> Fil
         StoreError: it is there already, or the storage is full or fails.
     """
     marks = {slot: tuple(found.items()) for slot, found in share.marks.items()}
-    standing = msgspec.msgpack.encode(_Standing(marks, share.versions))
+    standing = msgspec.msgpack.encode(
+        _Standing(marks, share.versions, share.tracked.number)
+    )
     tensors = {
         f"{_SLOT}{slot}/{name}": tensor
         for slot, held in share.slots.items()
         for name, tensor in held.items()
     }
+    if share.tracked.number:
+        data = np.frombuffer(share.tracked.data, np.uint8)
+        tensors[_TRACKED] = torch.from_numpy(data.copy())
     tensors[_STANDING] = torch.from_numpy(np.frombuffer(standing, np.uint8).copy())
     return write_tensors(store.folder(folder), share_name(server), tensors, {})
 
@@ -80,6 +91,7 @@ def read_share(
     found = Share({}, {}, {})
     if order.folder is None:
         return found
+    tracked = TrackedState()
     own = share_name(server)
     for entry in sorted(order.files, key=lambda entry: (entry.name != own, entry.name)):
         missing = set(wanted) - found.slots.keys()
@@ -91,6 +103,7 @@ def read_share(
             found.marks[slot] = file.marks.get(slot, {})
         for part, version in file.versions.items():
             found.versions.setdefault(part, version)
+        tracked = max(tracked, file.tracked)
     missing = set(wanted) - found.slots.keys()
     if missing:
         names = [entry.name for entry in order.files]
@@ -98,7 +111,7 @@ def read_share(
             f"{store.url}/{order.folder}: expected the slots {sorted(missing)} in one of "
             f"the files {names}, found them in none"
         )
-    return found
+    return found._replace(tracked=tracked)
 
 
 def _read_file(store: BlobStore, entry: FileEntry) -> Share:
@@ -107,6 +120,8 @@ def _read_file(store: BlobStore, entry: FileEntry) -> Share:
     try:
         data = tensors.pop(_STANDING).numpy().tobytes()
         standing = _standing_decoder.decode(data)
+        kept = tensors.pop(_TRACKED, None)
+        tracked = b"" if kept is None else kept.numpy().tobytes()
         for path, tensor in tensors.items():
             slot, _, name = path.removeprefix(_SLOT).partition("/")
             slots.setdefault(int(slot), {})[name] = tensor
@@ -115,4 +130,5 @@ def _read_file(store: BlobStore, entry: FileEntry) -> Share:
             f"{store.url}/{entry.name}: not a server's share of a cut: {error!r}"
         ) from error
     marks = {slot: dict(pairs) for slot, pairs in standing.marks.items()}
-    return Share(slots, marks, standing.versions)
+    state = TrackedState(standing.tracked, tracked)
+    return Share(slots, marks, standing.versions, state)

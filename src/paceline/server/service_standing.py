@@ -16,6 +16,7 @@ from paceline.errors import JobFailed
 from paceline.failpoints import failpoint
 from paceline.messages import (
     CommitRound,
+    ConfirmTracked,
     CreatePart,
     Fence,
     FenceReport,
@@ -30,6 +31,7 @@ from paceline.server.rounds import Contributed, agreed_hyper
 from paceline.server.service_cuts import Share
 from paceline.server.service_slots import Slots
 from paceline.server.state import ServerState
+from paceline.server.tracked import TrackedStates
 from paceline.transport.serial import Action
 
 logger = logging.getLogger("paceline.server")
@@ -50,6 +52,7 @@ class Report(NamedTuple):
     parts: dict[int, PartReport]
     forgotten_cut: int
     counters: dict[str, int]
+    tracked: int
 
 
 class Copy(NamedTuple):
@@ -70,10 +73,11 @@ class Standing:
 
     Attributes:
         server: its role id.
-        lock: guards the four attributes below, and the order of actions at the slots.
+        lock: guards the five attributes below, and the order of actions at the slots.
         state: the decisions.
         slots: the numbers; replaced at every return to a cut.
         prepared: what prepared pushes hold, ``{(part, incarnation): numbers}``.
+        tracked: the states of the user's tracked objects.
         failure: why the server cannot go on, if so.
         over: set when the server is to end.
     """
@@ -85,6 +89,7 @@ class Standing:
         self.state = ServerState(server)
         self.slots = Slots(server, seed, self.fail)
         self.prepared: dict[tuple[int, int], PreparedPush] = {}
+        self.tracked = TrackedStates()
         self.failure: str | None = None
         self.over = threading.Event()
         self._seed = seed
@@ -145,10 +150,13 @@ class Standing:
                     del self.prepared[key]
             return report
 
-    def forget(self, order: Forget) -> None:
-        """Let marks go that a committed cut makes superfluous."""
+    def note(self, order: Forget | ConfirmTracked) -> None:
+        """Let marks go that a committed cut makes superfluous, or states but one."""
         with self.lock:
-            self.state.forget(order)
+            if isinstance(order, Forget):
+                self.state.forget(order)
+            else:
+                self.tracked.confirm(order.number)
 
     def marks(self) -> MarksReport:
         """All marks."""
@@ -165,6 +173,7 @@ class Standing:
                 state.parts(),
                 state.forgotten_cut,
                 dict(state.counters),
+                self.tracked.confirmed.number,
             )
 
     # ------------------------------------------------------------ cuts
@@ -181,7 +190,9 @@ class Standing:
                 return None
             versions = {part: at.version for part, at in self.state.parts().items()}
             actions, tensors = self.slots.copying()
-            share = Share(tensors, self.state.export_marks(), versions)
+            share = Share(
+                tensors, self.state.export_marks(), versions, self.tracked.confirmed
+            )
             run = self.slots.line_up(actions, done.set)
             return Copy(self.state.timeline, share, run, done)
 
@@ -200,6 +211,7 @@ class Standing:
         with self.lock:
             self.state.begin_restore(order)
             self.prepared.clear()
+            self.tracked = TrackedStates()
         return slots
 
     def end_restore(self, order: Restore, slots: Slots, share: Share) -> None:
@@ -208,6 +220,7 @@ class Standing:
             if self.state.timeline != order.timeline:
                 return
             self.state.end_restore(order, share.marks, share.versions)
+            self.tracked = TrackedStates(share.tracked)
             self.slots = slots
 
     def is_returning(self, order: Restore) -> bool:

@@ -18,6 +18,7 @@ from paceline.messages import (
     Fence,
     FenceReport,
     Forget,
+    KeepTracked,
     MarksReport,
     PartPlan,
     PartReport,
@@ -205,6 +206,10 @@ class ServerState:
         """Why initial values are refused; None if they are taken."""
         if message.part not in self._parts:
             return self._refuse("not_ready", f"part {message.part} is not here yet")
+        return self.refusal_of(message) or self._fence_of(message)
+
+    def may_keep(self, message: KeepTracked) -> Refusal | None:
+        """Why the state of tracked objects is refused; None if it is taken."""
         return self.refusal_of(message) or self._fence_of(message)
 
     def has_part(self, part: int) -> bool:

@@ -11,7 +11,7 @@ from collections import Counter
 from typing import final
 
 from paceline.ids import TaskKey, Window
-from paceline.messages import StageSpec
+from paceline.messages import Push, StageSpec
 
 
 class Violation(AssertionError):  # noqa: N818  (what is found, not what went wrong)
@@ -44,6 +44,20 @@ class RoundHistory:
     def num_rounds(self) -> int:
         """Rounds that were applied anywhere."""
         return len(self._rounds)
+
+
+def check_steps(push: Push, number: int) -> None:
+    """What the user tracks (here, its own count of steps) is in line with the rounds.
+
+    Raises:
+        Violation: a trainer contributes to a round with objects of another moment.
+    """
+    for tracked in push.hyper:
+        if tracked["steps"] != number - 1:
+            raise Violation(
+                f"incarnation {push.incarnation} comes to round {number} of part "
+                f"{push.part} having stepped {tracked['steps']} times"
+            )
 
 
 def check_exactly_once(

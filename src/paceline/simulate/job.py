@@ -15,7 +15,7 @@ from paceline.simulate.coordinator import Journal, SimCoordinator
 from paceline.simulate.faults import FaultRates
 from paceline.simulate.launcher import SimLauncher
 from paceline.simulate.server import Disk, SimServer
-from paceline.simulate.trainer import SimTrainer
+from paceline.simulate.trainer import SimTrainer, States
 from paceline.simulate.world import Process, World
 
 
@@ -35,6 +35,7 @@ class SimJob(NamedTuple):
     heal_s: float = 120.0
     cut_every_s: float = 2.0
     rates: FaultRates = FaultRates()
+    is_tracked: bool = False  # the user tracks objects of its own
 
 
 class SimReport(NamedTuple):
@@ -78,6 +79,7 @@ def draw_job(seed: int) -> SimJob:
             crash_server=rates.crash_server * scale * random.choice([0, 1, 1]),
             crash_coordinator=rates.crash_coordinator * scale,
         ),
+        is_tracked=random.random() < 0.5,
     )
 
 
@@ -103,8 +105,17 @@ def run_job(job: SimJob, coordinator: type[SimCoordinator] = SimCoordinator) -> 
     journal, disk, rounds = Journal(), Disk(), RoundHistory()
     parts = tuple(_part(number, pace) for number, pace in enumerate(job.paces))
     stage = StageSpec(
-        0, job.records, job.batch_size, job.task_size, job.epochs, True, 0, "counting"
+        0,
+        job.records,
+        job.batch_size,
+        job.task_size,
+        job.epochs,
+        True,
+        0,
+        "counting",
+        tracked=("steps",) if job.is_tracked else (),
     )
+    states: States = {}
     starts = {COORDINATOR: lambda: coordinator(world, config, journal)}
     all_starts: dict[str, object] = dict(starts)
     for index in range(job.servers):
@@ -113,7 +124,7 @@ def run_job(job: SimJob, coordinator: type[SimCoordinator] = SimCoordinator) -> 
     for index in range(job.trainers):
         role = trainer_id(index)
         all_starts[role] = lambda role=role: SimTrainer(
-            world, role, parts, stage, job.step_s
+            world, role, parts, stage, job.step_s, states
         )
     launcher = SimLauncher(world, all_starts)  # type: ignore[arg-type]  # all of them start a Process
     try:

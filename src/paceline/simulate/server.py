@@ -6,13 +6,16 @@ from typing import NamedTuple, final
 
 from paceline.ids import COORDINATOR, TaskKey, Window, cut_folder
 from paceline.messages import (
+    AskTracked,
     CommitRound,
+    ConfirmTracked,
     CreatePart,
     CutReport,
     Done,
     Fence,
     FileEntry,
     Forget,
+    KeepTracked,
     Message,
     Order,
     Orders,
@@ -27,12 +30,14 @@ from paceline.messages import (
     ServerReport,
     ShutDown,
     Snapshot,
+    Tracked,
     Upload,
     Waiting,
 )
 from paceline.server.state import ServerState
+from paceline.server.tracked import TrackedState, TrackedStates
 from paceline.server.windows import SlotMarks
-from paceline.simulate.checks import RoundHistory
+from paceline.simulate.checks import RoundHistory, check_steps
 from paceline.simulate.world import Answer, Process, World
 
 FAULT = "crash_server"
@@ -46,6 +51,7 @@ class Share(NamedTuple):
     applied: Applied
     marks: dict[int, SlotMarks]
     versions: dict[int, int]
+    tracked: TrackedState
 
 
 Disk = dict[tuple[str, str], Share]  # {(folder, server): its share}
@@ -65,6 +71,7 @@ class SimServer(Process):
         self._prepared: dict[tuple[int, int], Push] = {}  # {(part, incarnation): push}
         self._parked: list[tuple[Pull, Answer]] = []
         self._answers: tuple[ServerAnswer, ...] = ()
+        self._tracked = TrackedStates()  # what a state says is a function of its number
         self.act(self._report)
 
     # ------------------------------------------------------------ data side
@@ -78,6 +85,15 @@ class SimServer(Process):
             self.may_crash(FAULT)
         elif isinstance(message, Upload):
             answer(self.state.may_upload(message) or Done())
+        elif isinstance(message, KeepTracked):
+            refusal = self.state.may_keep(message)
+            if refusal is None:
+                self._tracked.keep(TrackedState(message.number))
+            answer(refusal or Done())
+        elif isinstance(message, AskTracked):
+            found = self._tracked.find(message.number)
+            gone = Refusal(kind="stale", text="no such state", timeline=message.timeline)
+            answer(self.state.refusal_of(message) or (Tracked() if found else gone))
         elif isinstance(message, Pull):
             self._pull(message, answer)
 
@@ -133,6 +149,7 @@ class SimServer(Process):
             answers=self._answers,
             forgotten_cut=self.state.forgotten_cut,
             counters=dict(self.state.counters),
+            tracked=self._tracked.confirmed.number,
         )
         self.ask(COORDINATOR, report, self._got_orders, REPORT_TIMEOUT_S)
 
@@ -153,6 +170,7 @@ class SimServer(Process):
             CreatePart: self._create,
             CommitRound: self._commit,
             Fence: self._fence,
+            ConfirmTracked: lambda order: self._tracked.confirm(order.number),
             Snapshot: self._snapshot,
             Restore: self._restore,
             SendMarks: lambda _: self._say(self.state.marks_report()),
@@ -170,6 +188,7 @@ class SimServer(Process):
         decision = self.state.commit_round(order)
         for incarnation in decision.incarnations:
             push = self._prepared.pop((order.part, incarnation))
+            check_steps(push, order.round)
             self._count(self.slots(order.part), push.window)
         if self.slots(order.part):
             windows = frozenset(c.window for c in order.contributions)
@@ -196,6 +215,7 @@ class SimServer(Process):
             {slot: Counter(applied) for slot, applied in self.applied.items()},
             self.state.export_marks(),
             {part: report.version for part, report in self.state.parts().items()},
+            self._tracked.confirmed,
         )
         self.may_crash(FAULT)
         self._disk[order.folder, self.role] = share
@@ -209,9 +229,11 @@ class SimServer(Process):
         self.may_crash(FAULT)
         marks: dict[int, SlotMarks] = {}
         versions: dict[int, int] = {}
+        self._tracked = TrackedStates()
         if order.folder is not None:
             share = self._disk[order.folder, self.role]
             assert order.folder.startswith(cut_folder(order.cut, 0).split("-t")[0])
             self.applied = {slot: Counter(seen) for slot, seen in share.applied.items()}
             marks, versions = share.marks, share.versions
+            self._tracked = TrackedStates(share.tracked)
         self.state.end_restore(order, marks, versions)

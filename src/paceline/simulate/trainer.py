@@ -4,9 +4,19 @@ from collections.abc import Generator
 from functools import partial
 from typing import TypeVar, final
 
+import msgspec
+
 from paceline.errors import PREEMPTED_EXIT_CODE
 from paceline.ids import COORDINATOR
-from paceline.messages import Beat, Leave, Message, PartSpec, StageSpec
+from paceline.messages import (
+    Beat,
+    KeepTracked,
+    Leave,
+    Message,
+    PartSpec,
+    Push,
+    StageSpec,
+)
 from paceline.simulate.world import Answer, Process, World
 from paceline.trainer.asking import Act, Ask, Lost, Pause, Replies
 from paceline.trainer.protocol import TrainerProtocol
@@ -18,6 +28,8 @@ BEAT_S = 0.4
 PATIENCE_S = 1e6
 LONGEST_LEAVE_S = 2.0
 T = TypeVar("T")
+
+States = dict[int, dict[int, int]]  # {number of a kept state: {part: steps}}
 
 
 @final
@@ -31,6 +43,7 @@ class SimTrainer(Process):
         parts: tuple[PartSpec, ...],
         stage: StageSpec,
         step_s: float,
+        states: States,
     ) -> None:
         """Run the script: share every part, loop over the stage, leave.
 
@@ -40,10 +53,13 @@ class SimTrainer(Process):
             parts: what the script shares.
             stage: what it loops over.
             step_s: how long a step takes, on average.
+            states: what trainers have kept of their tracked objects.
         """
         super().__init__(world, role)
         self.protocol = TrainerProtocol(role, self.pid, "world", patience_s=PATIENCE_S)
         self._parts, self._stage, self._step_s = parts, stage, step_s
+        self._steps = dict.fromkeys((part.part for part in parts), 0)  # what is tracked
+        self._states, self._loads = states, 0
         self._acts: list[Generator[Ask | Pause, Replies, object]] = []
         self._script = self._run()
         self.after(BEAT_S, self._beat)
@@ -59,9 +75,10 @@ class SimTrainer(Process):
         yield from self.protocol.begin_stage(self._stage)
         while True:
             found = yield from self.protocol.next_batch()
+            self._load()
             if isinstance(found, Flush):
                 for part in self._parts:
-                    yield from self.protocol.step(part.part, flush=True)
+                    yield from self._step(part.part, flush=True)
             elif isinstance(found, Batch):
                 yield from self._compute()
             else:
@@ -78,7 +95,31 @@ class SimTrainer(Process):
         if random.random() < 0.1:
             return  # the user accumulates: the next batch belongs to the same step
         for part in self._parts:
-            yield from self.protocol.step(part.part)
+            yield from self._step(part.part)
+
+    def _step(self, part: int, *, flush: bool = False) -> Act[None]:
+        was_open = self.protocol.parts[part].window.is_open()
+        stepped = yield from self.protocol.step(part, flush=flush)
+        if stepped.verdict == "dropped" or (stepped.verdict == "pushed" and was_open):
+            self._steps[part] += 1  # the user's loop does not look what became of it
+        self._load()
+
+    def _load(self) -> None:
+        """What was loaded is what the tracked objects are."""
+        tracked = self.protocol.tracked
+        if tracked.loads > self._loads:
+            self._loads = tracked.loads
+            kept = self._states[tracked.number] if tracked.number else {}
+            self._steps = {part: kept.get(part, 0) for part in self._steps}
+
+    def _with_numbers(self, message: Message) -> Message:
+        """What the carrier attaches."""
+        if isinstance(message, KeepTracked):
+            self._states[message.number] = dict(self._steps)
+        if isinstance(message, Push) and self._stage.tracked:
+            steps = self._steps[message.part]
+            return msgspec.structs.replace(message, hyper=({"steps": steps},))
+        return message
 
     def _go_on(self, replies: Replies) -> None:
         self.may_crash(FAULT)
@@ -119,7 +160,8 @@ class SimTrainer(Process):
                 self._go_on(replies)
 
         for role, message in wanted.calls.items():
-            self.ask(role, message, partial(got, role), CALL_TIMEOUT_S)
+            numbered = self._with_numbers(message)
+            self.ask(role, numbered, partial(got, role), CALL_TIMEOUT_S)
 
     def _beat(self) -> None:
         protocol = self.protocol

@@ -11,14 +11,18 @@ Waits: for coordinator and servers, as the acts say. The thread of the user's lo
 """
 
 import warnings
+from collections.abc import Sequence
 from typing import TypeVar, final
 
+import msgspec
 import torch
 
 from paceline.errors import PacelineError
 from paceline.failpoints import failpoint
 from paceline.ids import COORDINATOR
 from paceline.messages import (
+    AskTracked,
+    KeepTracked,
     Message,
     PartPlan,
     PartSpec,
@@ -33,6 +37,7 @@ from paceline.trainer.client import Driver, Payload
 from paceline.trainer.gradients import PartNumbers
 from paceline.trainer.protocol import TrainerProtocol
 from paceline.trainer.routing import Route
+from paceline.trainer.tracker import Tracker
 from paceline.trainer.verdicts import Batch, Stepped
 
 T = TypeVar("T")
@@ -49,12 +54,16 @@ class Carrier:
     Attributes:
         protocol: what it decides.
         numbers: what it moves, by part.
+        tracker: the user's own objects.
     """
 
     def __init__(self, protocol: TrainerProtocol, driver: Driver) -> None:
         """Carry for a trainer that has no part yet."""
         self.protocol = protocol
         self.numbers: dict[int, PartNumbers] = {}
+        self.tracker = Tracker()
+        self._landing: list[bytearray] = []  # where their state has landed
+        self._loads = 0
         self._driver = driver
         self._joined: object = None
         self._tasks_finished = 0
@@ -68,6 +77,7 @@ class Carrier:
             for numbers in self.numbers.values():
                 numbers.settle()
             self._drop_if_joined_again()
+            self._load_tracked()
 
     def share(self, spec: PartSpec, numbers: PartNumbers) -> None:
         """Share a part; afterwards its parameters hold the servers' values.
@@ -172,10 +182,32 @@ class Carrier:
     # ------------------------------------------------------------ within
 
     def _attach(self, role: str, message: Message) -> Payload:
+        if isinstance(message, KeepTracked):
+            return Payload(message, [self.tracker.encode()])
+        if isinstance(message, AskTracked):
+            return Payload(message, landing=self._land_tracked)
         if role == COORDINATOR or not isinstance(message, Upload | Pull | Push):
             return Payload(message)
         plan = self.plan(message.part)
         return self.numbers[message.part].attach(role, message, plan)
+
+    def _land_tracked(
+        self, _message: msgspec.Struct, sizes: Sequence[int]
+    ) -> list[bytearray]:
+        places = [bytearray(size) for size in sizes]
+        self._landing = places
+        return places
+
+    def _load_tracked(self) -> None:
+        """What has come is what tracked objects are, from the next batch on."""
+        state = self.protocol.tracked
+        if state.loads == self._loads:
+            return
+        self._loads = state.loads
+        if state.number == 0:
+            self.tracker.begin_again()
+        else:
+            self.tracker.load(bytes(self._landing[0]))
 
     def _drop_if_joined_again(self) -> None:
         """What was computed before a rejoin belongs to batches that run again."""

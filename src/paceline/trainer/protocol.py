@@ -5,10 +5,9 @@ several roles at once) or how long to wait (`Pause`), and is sent the replies. W
 it carries the messages and attaches the numbers; the session does so over connections,
 the simulator in virtual time. The same decisions run in both.
 
-A window is what a push was computed from: the batches delivered since the last push.
-It closes when the pace wants a push, at an edge of a lease, at the end of a task, and
-before any wait. One window is in flight per part; a push is asked of all servers until
-all have acknowledged it, then ticked, then the clock goes on.
+A window is what a push was computed from: the batches delivered since the last push. It
+closes when the pace wants a push, at an edge of a lease, at the end of a task, before any
+wait. A push is asked of all servers until all have acknowledged it, then it is ticked.
 
 When the timeline or the incarnation is gone, everything open is dropped; the next
 `next_batch` joins again.
@@ -37,6 +36,7 @@ from paceline.trainer.joining import establish, join_job
 from paceline.trainer.leases import Leases, LeaseWork
 from paceline.trainer.parts import SharedPart
 from paceline.trainer.pushing import pull_part, push_window
+from paceline.trainer.tracking import TrackedState
 from paceline.trainer.verdicts import Batch, Flush, Leaving, Over, Stepped
 from paceline.trainer.windows import OpenWindow
 
@@ -59,6 +59,7 @@ class TrainerProtocol:
         self.joined: Joined | None = None
         self.parts: dict[int, SharedPart] = {}
         self.stage: StageSpec | None = None
+        self.tracked = TrackedState()
         self.leaving: str | None = None  # why the trainer must go; any thread may say so
         self._leases = Leases()
         self._must_join = True
@@ -96,6 +97,8 @@ class TrainerProtocol:
 
     def join(self) -> Act[None]:
         """Become a member, again if need be; values and leases are as if new."""
+        if self.joined is not None:
+            self.tracked.forget()
         joined = yield from join_job(self._asking, self.trainer, self._pid, self._host)
         self.joined = joined
         self.servers = joined.servers
@@ -148,6 +151,8 @@ class TrainerProtocol:
             try:
                 if self._must_join:
                     yield from self.join()
+                if self.tracked.is_wanted and not self._is_open():
+                    yield from self._keep_tracked()
                 found = yield from self._next_batch()
             except Abandoned as gone:
                 self._abandon(str(gone))
@@ -173,6 +178,7 @@ class TrainerProtocol:
                 part.deliver(work.lease.key, batch, records)
             return Batch(work.lease.key, batch)
         reply = yield from self._asking.ask_once(self._ask_lease())
+        self.tracked.note(reply)
         if isinstance(reply, Granted):
             yield from self._take(LeaseWork(reply.lease))
             return None
@@ -194,6 +200,7 @@ class TrainerProtocol:
                 part.window.drop_delivered()
                 if part.window.is_open():
                     yield from self._push_window(part)
+            yield from self._keep_tracked()
             yield from self._hand_back()
         except Abandoned as gone:
             self._abandon(str(gone))
@@ -285,6 +292,7 @@ class TrainerProtocol:
         if done.ticked.lease is not None:
             yield from self._take(LeaseWork(done.ticked.lease))
         self._asking.stopped = self._asking.stopped or done.ticked.stopped
+        self.tracked.note(done.ticked)
 
     def _pull(self, part: SharedPart, at_round: int) -> Act[None]:
         yield from pull_part(self._asking, part, tuple(self.servers), at_round)
@@ -300,6 +308,7 @@ class TrainerProtocol:
             part.round = lease.rounds.get(number, part.round)
             if not part.is_sync or part.pulled_round < part.base_round():
                 yield from self._pull(part, part.base_round())
+        yield from self.tracked.load(self._asking, min(self.servers), lease.tracked)
 
     def _wants_lease(self, pushing: SharedPart) -> bool:
         assert self.stage is not None
@@ -311,7 +320,12 @@ class TrainerProtocol:
     def _ask_lease(self) -> AskLease:
         assert self.stage is not None
         held = self._leases.held(tuple(self.parts))
-        return AskLease(**self._asking.who(), stage=self.stage.stage, held=held)
+        return AskLease(
+            **self._asking.who(),
+            stage=self.stage.stage,
+            held=held,
+            is_open=self._is_open(),
+        )
 
     def _hand_back(self) -> Act[None]:
         held = self._leases.held(tuple(self.parts))
@@ -326,6 +340,21 @@ class TrainerProtocol:
 
     def _is_open(self) -> bool:
         return any(part.window.is_open() for part in self.parts.values())
+
+    # ------------------------------------------------------------ tracked objects
+
+    def keep_tracked(self) -> Act[None]:
+        """Keep the state of tracked objects at a server, between two batches."""
+        try:
+            if not self._must_join:
+                yield from self._keep_tracked()
+        except Abandoned as gone:
+            self._abandon(str(gone))
+
+    def _keep_tracked(self) -> Act[None]:
+        if self.stage is not None and self.stage.tracked:
+            rounds = {n: part.round - 1 for n, part in self.parts.items() if part.is_sync}
+            yield from self.tracked.keep(self._asking, min(self.servers), rounds)
 
     # ------------------------------------------------------------ anything else
 

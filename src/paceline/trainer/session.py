@@ -49,6 +49,7 @@ from paceline.trainer.loop import deliver
 from paceline.trainer.optimizer import SharedOptimizer
 from paceline.trainer.protocol import TrainerProtocol
 from paceline.trainer.sharing import Sharing
+from paceline.trainer.tracker import Buffers, Settings
 
 PATIENCE = 6  # time-outs for which the coordinator may be away
 _DEFAULT_OPTIMIZER = Adagrad(lr=0.05)
@@ -136,6 +137,12 @@ class Session:
         if self._loop is not None:
             raise UsageError("share: share the whole model before the loop")
         parts = self._sharing.share(model, optimizer, pace or self._pace)
+        buffers = Buffers(model)
+        if buffers:
+            self._carrier.tracker.add(f"buffers of part {parts[0]}", buffers)
+        if optimizer is not None:
+            settings = Settings(optimizer.param_groups)
+            self._carrier.tracker.imply(f"settings of part {parts[0]}", settings)
 
         def step() -> None:
             self._check_open()
@@ -169,6 +176,30 @@ class Session:
         module = Embedding(name, dim, optimizer=optimizer, init=init, mode=mode)
         self.share(module)
         return module
+
+    def track(self, **objects: object) -> None:
+        """Let the state of the user's own objects survive: scheduler, GradScaler, EMA.
+
+        One trainer's state goes into every checkpoint. A trainer that joins, and everyone
+        after a return to a checkpoint, loads it before its next batch. Buffers of a shared
+        model (BatchNorm) are tracked without being named.
+
+        If the last trainer that knows their state is lost, all go back to the last
+        checkpoint together.
+
+        Args:
+            objects: anything with ``state_dict`` and ``load_state_dict``, by names that
+                are the same on every trainer.
+
+        Raises:
+            UsageError: inside a loop; a name is taken; or an object's state holds more
+                than numbers, text, containers, tensors and arrays.
+        """
+        self._check_open()
+        if self._loop is not None:
+            raise UsageError("track: track objects before the loop")
+        for name, tracked in objects.items():
+            self._carrier.tracker.add(name, tracked)
 
     # ------------------------------------------------------------ the loop
 
@@ -224,8 +255,10 @@ class Session:
             shuffle=shuffle,
             seed=seed,
             fingerprint=source.fingerprint(),
+            tracked=self._carrier.tracker.names,
         )
         check_stage(spec)
+        self._carrier.tracker.begin()
         self._num_stages += 1
         return self._guarded(deliver(self._carrier, source, spec))
 
@@ -275,6 +308,9 @@ class Session:
 
     def save(self) -> None:
         """Take a checkpoint; when this returns, a cut begun after the call is committed."""
+        self._check_open()
+        if self._loop is not None:
+            self._carrier.run(self._protocol.keep_tracked())
         self._num_saves += 1
         self._ask(Save(incarnation=0, timeline=0, number=self._num_saves))
 

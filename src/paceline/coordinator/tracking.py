@@ -1,0 +1,108 @@
+"""The user's own objects (`Session.track`): whose state counts, and when it is asked for.
+
+Every trainer has its own scheduler, EMA, running averages. Their state is *current* in a
+trainer that has taken part in all that has been applied. It is *fresh* at the servers
+while nothing has been applied since a current trainer kept it there.
+
+* a cut is begun only while it is fresh: one current trainer is asked, and keeps it before
+  its next batch; in rounds, none can close before, so that it is of the cut's very moment;
+* who enters rounds loads it fresh, since contributors of a round must agree;
+* when the last current trainer is lost, nobody knows it any more: all go back to the cut.
+
+Without rounds trainers count for themselves: the state in a cut is one trainer's, and who
+enters loads the one that was kept last.
+
+Pure.
+"""
+
+from paceline.coordinator.book import Book
+from paceline.coordinator.outcomes import StateKept
+from paceline.messages import Waiting
+
+ASKED_AGAIN_S = 30.0  # without rounds: then a cut is taken with what was kept before
+
+
+def is_tracked(book: Book) -> bool:
+    """Whether the current stage has tracked objects."""
+    spec = book.durable.stage_spec()
+    return spec is not None and bool(spec.tracked)
+
+
+def current(book: Book) -> list[int]:
+    """Incarnations whose objects are current, those that come to a batch soonest first."""
+    state = book.durable
+    found = set(state.trainers.values())
+    if book.sync_parts():
+        rounds = [state.parts[part].recent for part in book.sync_parts()]
+        ticked = [set(recent[-1].ticked) for recent in rounds if recent]
+        found = found.intersection(*ticked) if ticked else set()
+    else:
+        found &= book.entered
+    holders = {record.incarnation for record in state.queue.pending.values()}
+    # Who waits for a cut does not come to its next batch before it.
+    return sorted(found, key=lambda one: (one in book.saves, one not in holders, one))
+
+
+def may_cut(book: Book) -> bool:
+    """Whether a cut would hold tracked state of its own moment; if not, it is asked for."""
+    if _is_settled(book):
+        return not (is_tracked(book) and book.durable.mid_step)
+    if book.tracking_s is None:
+        book.tracking_s = book.now
+    waited_s = book.now - book.tracking_s
+    if not book.sync_parts() and waited_s >= ASKED_AGAIN_S:
+        return True
+    _ask(book)
+    return False
+
+
+def may_enter(book: Book, incarnation: int) -> bool:
+    """Whether a trainer without a lease may get one now; if not, state is asked for."""
+    if not book.sync_parts() or _is_settled(book) or incarnation in current(book):
+        return True
+    _ask(book)
+    return False
+
+
+def to_load(book: Book, incarnation: int) -> int | None:
+    """Which tracked state a trainer loads that is granted a lease now."""
+    if not is_tracked(book) or incarnation in current(book):
+        return None
+    in_cut = max((report.tracked for report in book.reports.values()), default=0)
+    return book.durable.tracked or in_cut
+
+
+def kept(book: Book, incarnation: int, number: int, rounds: dict[int, int]) -> None:
+    """A trainer has kept its state at a server, as of ``rounds``; it may not count."""
+    committed = {part: book.durable.parts[part].round for part in book.sync_parts()}
+    if incarnation in current(book) and rounds == committed:
+        book.commit(StateKept(number))
+        book.is_fresh = True
+    if book.track_from == incarnation:
+        book.track_from = None
+
+
+def must_return(book: Book, incarnation: int) -> bool:
+    """Whether the loss of a trainer takes the only current state with it."""
+    if not is_tracked(book) or book.is_fresh or book.durable.is_returning:
+        return False
+    return current(book) == [incarnation]
+
+
+def _is_settled(book: Book) -> bool:
+    if not is_tracked(book) or book.is_fresh or not current(book):
+        book.track_from = book.tracking_s = None
+        return True
+    return False
+
+
+def _ask(book: Book) -> None:
+    """Let one current trainer know; one that waits for work is told at once."""
+    candidates = current(book)
+    if book.track_from not in candidates:
+        book.track_from = candidates[0]
+    assert book.track_from is not None
+    parked = book.leases.get(book.track_from)
+    if parked is not None and not getattr(parked.message, "is_open", False):
+        del book.leases[book.track_from]
+        book.reply(parked.ticket, Waiting(reason="tracked state is kept", track=True))

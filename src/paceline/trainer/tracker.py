@@ -1,0 +1,136 @@
+"""The user's own objects beside model and optimizer: schedulers, EMA, buffers of a model.
+
+They live in every trainer and are not shared. One trainer's state goes into each cut; who
+enters the job, or returns to a cut, loads it.
+
+Waits for nothing. The thread of the user's loop calls.
+"""
+
+from typing import Any, Protocol, final, runtime_checkable
+
+from torch import Tensor, nn
+
+from paceline.errors import UsageError
+from paceline.trainer.state_codec import decode_state, encode_state
+
+
+@runtime_checkable
+class Trackable(Protocol):
+    """Anything with a state."""
+
+    def state_dict(self) -> Any:  # noqa: ANN401  (the object's own)
+        """Its state."""
+
+    def load_state_dict(self, state: Any) -> Any:  # noqa: ANN401  (the object's own)
+        """Take a state over."""
+
+
+@final
+class Buffers:
+    """Persistent buffers of a model, such as BatchNorm's running averages."""
+
+    def __init__(self, model: nn.Module) -> None:
+        """Hold the model's buffers by name."""
+        saved = model.state_dict(keep_vars=True)
+        self._buffers: dict[str, Tensor] = {
+            name: buffer for name, buffer in model.named_buffers() if name in saved
+        }
+
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        return bool(self._buffers)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """{name: value}."""
+        return dict(self._buffers)
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Copy values into the buffers, in place."""
+        for name, value in state.items():
+            self._buffers[name].copy_(value)
+
+
+@final
+class Settings:
+    """What an optimizer's groups say beside their parameters: the rate, above all.
+
+    A scheduler changes it there and does not keep it in its own state.
+    """
+
+    def __init__(self, groups: list[dict[str, Any]]) -> None:
+        """Hold an optimizer's own groups."""
+        self._groups = groups
+
+    def state_dict(self) -> list[dict[str, Any]]:
+        """One dictionary a group."""
+        return [{k: v for k, v in g.items() if k != "params"} for g in self._groups]
+
+    def load_state_dict(self, state: list[dict[str, Any]]) -> None:
+        """Change the groups, in place."""
+        for group, values in zip(self._groups, state, strict=True):
+            group.update(values)
+
+
+@final
+class Tracker:
+    """Tracked objects of one trainer, by name."""
+
+    def __init__(self) -> None:
+        """Track nothing."""
+        self._objects: dict[str, Trackable] = {}
+        self._implied: dict[str, Trackable] = {}
+        self._beginning: bytes | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What is tracked, sorted: the same in every trainer."""
+        return tuple(sorted(self._all()))
+
+    def add(self, name: str, tracked: object) -> None:
+        """Track an object.
+
+        Raises:
+            UsageError: the name is taken, or the object has no state that can be saved.
+        """
+        if name in self._objects:
+            raise UsageError(f"track: {name!r} is tracked already; take another name")
+        if not isinstance(tracked, Trackable):
+            raise UsageError(
+                f"track: expected {name} to have state_dict and load_state_dict, got "
+                f"{type(tracked).__name__}"
+            )
+        encode_state(tracked.state_dict(), name)
+        self._objects[name] = tracked
+
+    def imply(self, name: str, tracked: Trackable) -> None:
+        """Track an object as well, if any other is tracked."""
+        self._implied[name] = tracked
+
+    def begin(self) -> None:
+        """The first loop begins: as objects are now is their beginning."""
+        if self._beginning is None:
+            self._beginning = self.encode()
+
+    def encode(self) -> bytes:
+        """The state of all objects now."""
+        tracked = self._all()
+        return encode_state({n: tracked[n].state_dict() for n in self.names}, "state")
+
+    def load(self, data: bytes) -> None:
+        """Let all objects have a state that was kept.
+
+        Raises:
+            CheckpointCorrupt: these are no bytes of `encode`.
+        """
+        states = decode_state(data)
+        for name, tracked in self._all().items():
+            if name in states:
+                tracked.load_state_dict(states[name])
+
+    def begin_again(self) -> None:
+        """Let all objects be as when the first loop began."""
+        if self._beginning is not None:
+            self.load(self._beginning)
+
+    def _all(self) -> dict[str, Trackable]:
+        return {**self._implied, **self._objects} if self._objects else {}

@@ -1,0 +1,80 @@
+"""A script with a side of its own: scheduler, EMA, BatchNorm, accumulation, `break`.
+
+With ``--plain`` the same loop without paceline: what everything else must equal.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim.swa_utils import AveragedModel
+
+BATCH, RECORDS, ACCUMULATE, STOP_AT = 4, 96, 2, 7
+
+
+def batches_of(data: tuple[torch.Tensor, ...], epochs: int) -> Iterator[Any]:
+    for _ in range(epochs):
+        yield from zip(*(column.split(BATCH) for column in data), strict=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--plain", action="store_true")
+    parser.add_argument("--slow", action="store_true", help="so that there are cuts")
+    parser.add_argument("--out", type=Path, required=True)
+    flags = parser.parse_args()
+    torch.manual_seed(0)
+    data = (torch.randn(RECORDS, 6), torch.randn(RECORDS, 1))
+    model = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 1))
+    average = AveragedModel(model)
+    optimizer: Any = torch.optim.Adam(model.parameters(), lr=0.01, fused=True)
+    session: Any = None
+    if not flags.plain:
+        import paceline  # noqa: PLC0415  (the plain loop runs without it)
+
+        session = paceline.connect()
+        optimizer = session.share(model, optimizer)
+    scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.97)
+    if session is not None:
+        session.track(scheduler=scheduler, average=average)
+
+    def loop(epochs: int) -> Iterator[Any]:
+        if session is None:
+            return batches_of(data, epochs)
+        return session.batches(data, batch_size=BATCH, epochs=epochs, shuffle=False)
+
+    def train(epochs: int, stop_at: int | None) -> None:
+        for index, (features, wanted) in enumerate(loop(epochs), start=1):
+            time.sleep(0.02 * flags.slow)
+            loss = nn.functional.mse_loss(model(features), wanted)
+            (loss / ACCUMULATE).backward()
+            if index % ACCUMULATE:
+                continue
+            optimizer.step()
+            optimizer.zero_grad()
+            scheduler.step()
+            average.update_parameters(model)
+            if stop_at is not None and scheduler.last_epoch >= stop_at:
+                break
+
+    train(1, STOP_AT)
+    train(2, None)
+    states = {"model": model, "average": average}
+    values = {
+        f"{name}/{key}": value.tolist()
+        for name, module in states.items()
+        for key, value in module.state_dict().items()
+    }
+    values["steps"] = scheduler.last_epoch
+    values["lr"] = scheduler.get_last_lr()
+    if session is None or session.once("report"):
+        flags.out.write_text(json.dumps(values))
+
+
+if __name__ == "__main__":
+    main()

@@ -206,7 +206,9 @@ class Session:
             seed: of that order.
             task_size: records of a task, a multiple of ``batch_size``.
             collate_fn: list of items -> batch; torch's default if None.
-            workers: not available yet; 0.
+            workers: processes, forked from this one, that read ahead within a task; the
+                order of batches is the same. Random numbers that the data set draws are
+                then a function of ``seed`` and batch. With 0 the loop itself reads.
 
         Raises:
             UsageError: an argument is out of range, nothing is shared yet, or another loop
@@ -216,8 +218,8 @@ class Session:
         self._check_open()
         if not self._carrier.numbers:
             raise UsageError("batches: share a model first (session.share)")
-        if workers:
-            raise UsageError("batches: workers are not available yet; leave them at 0")
+        if workers < 0:
+            raise UsageError(f"batches: workers must be >= 0, got {workers}")
         source = open_source(dataset, collate_fn)
         spec = StageSpec(
             stage=self._num_stages,
@@ -231,7 +233,7 @@ class Session:
         )
         check_stage(spec)
         self._num_stages += 1
-        return self._guarded(deliver(self._carrier, source, spec))
+        return self._guarded(deliver(self._carrier, source, spec, workers))
 
     def _guarded(self, batches: Generator[Any, None, None]) -> Iterator[Any]:
         self._check_open()

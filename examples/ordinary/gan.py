@@ -1,9 +1,7 @@
 """A GAN: two models with an optimizer each, shared as two parts, pushed twice a batch.
 
-Learns points on a circle.
+Learns where points lie: around (2, -1), and most of all along one line.
 """
-
-import math
 
 import torch
 from torch import nn
@@ -11,18 +9,18 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 import paceline
 
-RECORDS, BATCH, NOISE = 1536, 64, 4
+RECORDS, BATCH, NOISE = 4096, 64, 4
 
 
 def main() -> None:
     """Train for one epoch."""
     torch.manual_seed(0)
-    angles = 2 * math.pi * torch.rand(RECORDS)
-    points = torch.stack([angles.cos(), angles.sin()], dim=1)
+    middle = torch.tensor([2.0, -1.0])
+    points = middle + torch.randn(RECORDS, 2) @ torch.tensor([[0.5, 0.5], [0.0, 0.1]])
     maker = nn.Sequential(nn.Linear(NOISE, 32), nn.ReLU(), nn.Linear(32, 2))
     judge = nn.Sequential(nn.Linear(2, 32), nn.LeakyReLU(0.2), nn.Linear(32, 1))
-    makes = torch.optim.Adam(maker.parameters(), lr=2e-3, betas=(0.5, 0.999))
-    judges = torch.optim.Adam(judge.parameters(), lr=2e-3, betas=(0.5, 0.999))
+    makes = torch.optim.Adam(maker.parameters(), lr=3e-2, betas=(0.5, 0.9))
+    judges = torch.optim.Adam(judge.parameters(), lr=3e-2, betas=(0.5, 0.9))
     session = paceline.connect()
     makes, judges = session.share(maker, makes), session.share(judge, judges)
     for real in session.batches(points, batch_size=BATCH):
@@ -39,7 +37,8 @@ def main() -> None:
         loss = binary_cross_entropy_with_logits(judge(made), yes)
         loss.backward()
         makes.step()
-        session.log(judge=doubt.item(), maker=loss.item())
+        off = (made.detach().mean(dim=0) - middle).norm()
+        session.log(judge=doubt.item(), maker=loss.item(), off=off.item())
 
 
 if __name__ == "__main__":

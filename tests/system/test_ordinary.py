@@ -9,6 +9,7 @@ import json
 import os
 import runpy
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -37,9 +38,18 @@ SCRIPTS = (
     "notebook.ipynb",
 )
 NEAR = {"recommender.py": 1e-5}  # relative; the others are equal to the bit
-FALLS = {"gan.py": "judge"}  # what must fall; the loss by default
+FALLS = {"gan.py": "off"}  # what must fall; the loss by default
 AT_LAST = 8  # logged values that an end is judged by
 WARNED_OF = "ignore:Sparse invariant checks:UserWarning"  # torch, of its own sparse Adagrad
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """torch cuts its kernels by the number of threads; more only wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 def run_script(script: str) -> None:
@@ -97,19 +107,14 @@ def test_an_ordinary_script_learns_what_the_plain_loop_learns(
     for name, curve in expected.items():
         assert found[name] == pytest.approx(curve, rel=NEAR.get(script, 0), abs=0)
     curve = expected[FALLS.get(script, "loss")]
-    assert sum(curve[-AT_LAST:]) < 0.8 * sum(curve[:AT_LAST]), "nothing was learnt"
+    assert sum(curve[-AT_LAST:]) / AT_LAST < 0.8 * curve[0], "nothing was learnt"
     assert summary["status"] == "finished"
 
 
 def test_a_script_is_the_same_in_processes(
     forks: ForkServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        expected = run_plain("accumulate.py", monkeypatch)
-    finally:
-        torch.set_num_threads(threads)
+    expected = run_plain("accumulate.py", monkeypatch)
     config = JobConfig(run=fresh_run_id(), timeout_s=120.0)
     with (tmp_path / "out").open("w") as out:
         result = wait_local_run(

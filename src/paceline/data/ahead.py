@@ -72,14 +72,14 @@ class ReadingPool:
             source: of the batches.
             num_workers: processes, at least one.
         """
-        self._source, self._num_workers = source, num_workers
+        self._source, self._num_processes = source, num_workers
         self._pool: concurrent.futures.ProcessPoolExecutor | None = None
         self._asked: deque[_Asked] = deque()
 
     @property
     def num_ahead(self) -> int:
         """How many batches are read ahead of the one that is waited for."""
-        return BATCHES_AHEAD * self._num_workers
+        return BATCHES_AHEAD * self._num_processes
 
     def wait_batch(self, wanted: Sequence[Wanted]) -> Any:  # noqa: ANN401  (the user's data)
         """The first batch that is wanted; the others are likely to be wanted next.
@@ -122,7 +122,7 @@ class ReadingPool:
             self._asked.popleft().answer.cancel()
         if self._pool is None:
             self._pool = concurrent.futures.ProcessPoolExecutor(
-                self._num_workers,
+                self._num_processes,
                 # Only a fork has the data set without having been sent it.
                 multiprocessing.get_context("fork"),
                 initializer=_begin,

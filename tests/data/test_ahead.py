@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import random
+import select
 import signal
 import threading
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from paceline.errors import BatchUnreadable
 
 pytestmark = pytest.mark.slow
 SIZE = 12
+PATIENCE_S = 30.0
 
 
 class Squares:
@@ -119,3 +121,19 @@ def test_no_thread_is_left_behind() -> None:
     before = set(threading.enumerate())
     read_all(Squares())
     assert set(threading.enumerate()) == before
+
+
+def test_processes_that_read_die_with_their_trainer() -> None:
+    telling, told = os.pipe()
+    trainer = os.fork()
+    if trainer == 0:
+        batch = ReadingPool(open_source(Squares()), 1).wait_batch(wanted_from(0))
+        os.write(told, b"%d" % batch["process"][0])
+        signal.pause()
+    reader = os.pidfd_open(int(os.read(telling, 20)))
+    assert not select.select([reader], [], [], 0.0)[0], "it does not read yet"
+    os.kill(trainer, signal.SIGKILL)
+    os.waitpid(trainer, 0)
+    assert select.select([reader], [], [], PATIENCE_S)[0], "it outlives its trainer"
+    for number in (reader, telling, told):
+        os.close(number)

@@ -31,7 +31,7 @@ _log = logging.getLogger("paceline.trainer")
 class TaskReader:
     """Reads batches; the records of the current task are found once."""
 
-    def __init__(self, source: Source, spec: StageSpec, num_workers: int) -> None:
+    def __init__(self, source: Source, spec: StageSpec, num_workers: int = 0) -> None:
         """Read nothing yet; here, or with ``num_workers`` in other processes."""
         self._source, self._spec = source, spec
         self._pool = ReadingPool(source, num_workers) if num_workers else None

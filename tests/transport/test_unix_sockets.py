@@ -334,3 +334,29 @@ def test_close_leaves_no_thread_descriptor_or_file(
     assert set(os.listdir("/proc/self/fd")) == before
     assert list(Path(unix.folder).iterdir()) == []
     assert not [t for t in threading.enumerate() if t.name.startswith("paceline")]
+
+
+def test_a_forked_process_does_not_keep_a_dead_parents_connections_alive(
+    unix: UnixCorridor,
+) -> None:
+    gone = threading.Event()
+
+    def script(bare: BareSocket) -> None:
+        bare.socket.settimeout(None)  # a time-out would look like the end
+        bare.read_to_end()
+        gone.set()
+
+    with BareListener(unix, script), unix.connect() as connection:
+        reading, writing = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.close(writing)
+            os.read(reading, 1)  # lives until it is told to go
+            os._exit(0)
+        try:
+            connection._socket.close()  # as the kernel does when its owner is killed
+            assert gone.wait(PATIENCE_S), "the forked process still holds the socket"
+        finally:
+            os.close(writing)
+            os.waitpid(pid, 0)
+            os.close(reading)

@@ -13,6 +13,7 @@ import os
 import socket
 import struct
 import threading
+import weakref
 from collections import deque
 from collections.abc import Sequence
 from typing import final
@@ -56,6 +57,19 @@ from paceline.transport.requests import OpenRequests
 from paceline.transport.sending import prepare, send_some
 
 _LEAVE_TIMEOUT_S = 5.0
+
+# Sockets of this process's connections, for `_leave_to_parent`. Changed by the threads that
+# connect; each change is one step for the others.
+_connected: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+
+
+def _leave_to_parent() -> None:
+    """In a forked process: as long as it held them, its parent would not look dead."""
+    for sock in list(_connected):
+        sock.close()
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)
 
 
 def connect_unix(
@@ -157,6 +171,7 @@ class UnixConnection(Connection):
         """Take over a connected, non-blocking socket after the handshake."""
         super().__init__(address, welcome, clock)
         self._socket = sock
+        _connected.add(sock)
         self._limits = limits
         self._pid = os.getpid()
         # Guards the sending side of the socket: frames go out whole.

@@ -1,5 +1,6 @@
-"""Small messages, a service that remembers, and the two transports to try them on."""
+"""Small messages, a service that remembers, and the transports to try them on."""
 
+import contextlib
 import itertools
 import shutil
 import tempfile
@@ -17,11 +18,14 @@ from paceline.transport.frames import DATA_LIMITS, ByteArray, Limits
 from paceline.transport.handshake import Hello, admit
 from paceline.transport.listener import DEFAULT_BOUNDS, Bounds, Listener
 from paceline.transport.opening import connect, listen
-from paceline.transport.service import Peer, Reply
+from paceline.transport.secret import Secret
+from paceline.transport.service import Peer, Reply, Service
+from paceline.transport.tcp_socket import hold_port
 
 CLOCK = SystemClock()
 PATIENCE_S = 30.0  # for what must happen; tests that pass never wait so long
 HELLO = Hello(run="run-1", role="trainer-0", incarnation=7)
+SECRET = Secret(bytes(range(32)))
 
 
 class Say(msgspec.Struct, frozen=True, tag=True):
@@ -104,16 +108,20 @@ class Corridor(ABC):
     @abstractmethod
     def address(self) -> str: ...
 
+    @property
+    def secret(self) -> Secret | None:
+        return None
+
     def listen(
         self,
-        service: Memory,
+        service: Service,
         limits: Limits = DATA_LIMITS,
         bounds: Bounds = DEFAULT_BOUNDS,
     ) -> Listener:
         listener = listen(
             self.address,
             service,
-            hello_check=admit("run-1", "server-0", {"trainer"}),
+            hello_check=admit("run-1", "server-0", {"trainer"}, self.secret),
             request_type=lambda _: Say | Park | Fail,
             clock=CLOCK,
             limits=limits,
@@ -123,7 +131,9 @@ class Corridor(ABC):
         return listener
 
     def connect(self, hello: Hello = HELLO, limits: Limits = DATA_LIMITS) -> Connection:
-        connection = connect(self.address, hello, Said, limits, CLOCK, PATIENCE_S)
+        connection = connect(
+            self.address, hello, Said, limits, CLOCK, PATIENCE_S, self.secret
+        )
         self.connections.append(connection)
         return connection
 
@@ -154,6 +164,26 @@ class UnixCorridor(Corridor):
         super().close()
         assert not self.path.exists()
         shutil.rmtree(self.folder)
+
+
+@final
+class TcpCorridor(Corridor):
+    def __init__(self, host: str = "127.0.0.1") -> None:
+        super().__init__()
+        self._held = contextlib.ExitStack()
+        self.where = self._held.enter_context(hold_port(host))
+
+    @property
+    def address(self) -> str:
+        return str(self.where)
+
+    @property
+    def secret(self) -> Secret | None:
+        return SECRET
+
+    def close(self) -> None:
+        super().close()
+        self._held.close()
 
 
 @final

@@ -66,7 +66,8 @@ class Limits(NamedTuple):
 
 DATA_LIMITS = Limits()
 CONTROL_LIMITS = Limits(header_bytes=16 << 20, frame_bytes=16 << 20, num_buffers=0)
-HANDSHAKE_LIMITS = Limits(header_bytes=64 << 10, frame_bytes=64 << 10, num_buffers=0)
+# Before it is known who comes: what a thousand strangers may cost is this a thousand times.
+HANDSHAKE_LIMITS = Limits(header_bytes=16 << 10, frame_bytes=16 << 10, num_buffers=0)
 
 
 class Preamble(NamedTuple):

@@ -181,9 +181,13 @@ class TcpCorridor(Corridor):
     def secret(self) -> Secret | None:
         return SECRET
 
+    def release(self) -> None:
+        """Let go of the port; nobody has listened at it."""
+        self._held.close()
+
     def close(self) -> None:
         super().close()
-        self._held.close()
+        self.release()
 
 
 @final

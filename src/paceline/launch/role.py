@@ -21,6 +21,7 @@ from paceline.config import JobConfig
 from paceline.errors import JobFailed, UsageError
 from paceline.events import EventLog
 from paceline.ids import role_kind
+from paceline.launch.addresses import server_address
 from paceline.launch.environment import Place, read_place
 from paceline.launch.folder import JobDir, remove_sockets
 from paceline.launch.parent import die_with_parent, is_gone
@@ -84,7 +85,7 @@ def run_coordinator(
         store = BlobStore(str(job.checkpoints))
         service = CoordinatorService(config, journal, store, clock, events)
         stack.callback(service.close)
-        wires = Wires(config.run, place.role, clock)
+        wires = Wires(config.run, place.role, clock, secret=place.secret)
         stack.enter_context(wires.listen_as_coordinator(place.coordinator, service))
         service.start()
         while not ending.wait(LOOK_EVERY_S):
@@ -103,11 +104,11 @@ def run_server(
     from paceline.server.service import ServerService  # noqa: PLC0415  (imports torch)
 
     clock = SystemClock()
-    wires = Wires(config.run, place.role, clock)
-    address = f"unix:{place.sockets / place.role}.sock"
+    wires = Wires(config.run, place.role, clock, secret=place.secret)
     store = BlobStore(str(job.checkpoints))
     to_coordinator = wires.to_coordinator(place.coordinator)
     with contextlib.ExitStack() as stack:
+        address = stack.enter_context(server_address(place))
         service = ServerService(place.role, config, address, to_coordinator, store, clock)
         stack.callback(service.close)
         stack.enter_context(wires.listen_as_server(address, service))

@@ -51,8 +51,8 @@ def connect(
 
     Raises:
         PeerLost: nobody listens there (yet, or any more).
-        HandshakeRefused: the listener belongs to another run, version, role or secret.
-        FrameRefused: what answers is no listener of ours.
+        HandshakeRefused: the listener belongs to another run, version, role or secret, or
+            is none of ours at all.
         DeadlineExceeded: the listener does not answer.
         UsageError: the address is none, or needs a secret.
 

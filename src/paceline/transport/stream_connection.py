@@ -80,13 +80,21 @@ def connect_stream(
 
     Raises:
         PeerLost: the listener hung up.
-        HandshakeRefused: the listener belongs to another run, version, role or secret.
-        FrameRefused: what answers is no listener of ours.
+        HandshakeRefused: the listener belongs to another run, version, role or secret, or
+            is none of ours at all.
         DeadlineExceeded: the listener does not answer.
     """
     try:
-        deadline = Deadline(clock, timeout_s)
-        welcome = _shake_hands(sock, address, introduction, deadline)
+        welcome = _shake_hands(sock, introduction, Deadline(clock, timeout_s))
+    except FrameRefused as error:
+        # An address of a role that has gone may be another program's by now.
+        sock.close()
+        raise HandshakeRefused(
+            f"{address}: what answers there is no listener of this job: {error}"
+        ) from error
+    except TransportError as error:
+        sock.close()
+        raise type(error)(f"{address}: {error}") from error
     except BaseException:
         sock.close()
         raise
@@ -94,7 +102,7 @@ def connect_stream(
 
 
 def _shake_hands(
-    sock: socket.socket, address: str, introduction: Introduction, deadline: Deadline
+    sock: socket.socket, introduction: Introduction, deadline: Deadline
 ) -> Welcome:
     """Say hello, and answer until one is welcome."""
     answers: list[tuple[Kind, msgspec.Raw]] = []
@@ -112,27 +120,16 @@ def _shake_hands(
             # Small enough for an empty socket: this goes at once or not at all.
             pieces = encode_frame(Kind.HELLO, 0, message, (), HANDSHAKE_LIMITS)
             send_some(sock, deque(pieces))
-        while _receive_frame(reader, sock, address) is None:
+        while reader.receive(sock) is None:
             if not wait_readable(sock, deadline.remaining_s()):
-                raise DeadlineExceeded(f"{address}: no answer to a hello in time")
+                raise DeadlineExceeded("no answer to a hello in time")
         kind, raw = answers.pop()
         if kind is Kind.ERROR:
-            reason = decode_as(Farewell, raw).reason
-            raise HandshakeRefused(f"{address}: {printable(reason)}")
-        try:
-            answer = introduction.answer(decode_answer(raw))
-        except TransportError as error:
-            raise type(error)(f"{address}: {error}") from error
+            raise HandshakeRefused(printable(decode_as(Farewell, raw).reason))
+        answer = introduction.answer(decode_answer(raw))
         if isinstance(answer, Welcome):
             return answer
         message = answer
-
-
-def _receive_frame(reader: FrameReader, sock: socket.socket, address: str) -> object:
-    try:
-        return reader.receive(sock)
-    except TransportError as error:
-        raise type(error)(f"{address}: {error}") from error
 
 
 @final

@@ -12,6 +12,7 @@ from typing import final
 
 import msgspec
 
+from paceline.errors import UsageError
 from paceline.timing import Deadline, SystemClock
 from paceline.transport.connection import Connection
 from paceline.transport.frames import DATA_LIMITS, ByteArray, Limits
@@ -38,6 +39,22 @@ class Park(msgspec.Struct, frozen=True, tag=True):
     """Answered when the test says so."""
 
     name: str
+
+
+class Choosy(msgspec.Struct, frozen=True, tag=True):
+    """Checks itself when it is made, as specs do; answered by nothing."""
+
+    number: int
+
+    def __post_init__(self) -> None:
+        if self.number < 0:
+            raise UsageError(f"number must be >= 0, got {self.number}")
+
+
+class Unchecked(msgspec.Struct, frozen=True, tag="Choosy"):
+    """A `Choosy` of somebody who does not check."""
+
+    number: int
 
 
 class Fail(msgspec.Struct, frozen=True, tag=True):
@@ -122,7 +139,7 @@ class Corridor(ABC):
             self.address,
             service,
             hello_check=admit("run-1", "server-0", {"trainer"}, self.secret),
-            request_type=lambda _: Say | Park | Fail,
+            request_type=lambda _: Say | Park | Fail | Choosy,
             clock=CLOCK,
             limits=limits,
             bounds=bounds,
@@ -132,7 +149,7 @@ class Corridor(ABC):
 
     def connect(self, hello: Hello = HELLO, limits: Limits = DATA_LIMITS) -> Connection:
         connection = connect(
-            self.address, hello, Said, limits, CLOCK, PATIENCE_S, self.secret
+            self.address, hello, Said | Choosy, limits, CLOCK, PATIENCE_S, self.secret
         )
         self.connections.append(connection)
         return connection

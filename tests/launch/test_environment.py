@@ -49,6 +49,13 @@ def test_a_place_over_tcp_without_a_secret_says_what_is_missing() -> None:
         read_place(place("trainer-1", TCP).variables())
 
 
+def test_a_server_is_told_where_to_listen() -> None:
+    where = place("server-0")._replace(address="unix:/s/server-0.sock")
+    assert read_place(where.variables()) == where
+    with pytest.raises(UsageError, match="but PACELINE_ADDRESS is not set"):
+        read_place(place("server-0").variables())
+
+
 def test_a_damaged_secret_is_refused_and_not_repeated() -> None:
     variables = {**place("trainer-1", TCP).variables(), "PACELINE_SECRET": "tell-nobody"}
 

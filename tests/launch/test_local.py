@@ -102,6 +102,9 @@ def test_over_tcp_processes_get_address_and_secret_by_environment_and_the_folder
     assert result.verdict.reason == "seen enough"
     places = [read_place(command.environment) for command in commands]
     assert len({place.coordinator for place in places if place}) == 1
+    assert [place.address[:14] for place in places if place] == [
+        *("tcp:127.0.0.1:", "tcp:127.0.0.1:", "")  # a trainer listens nowhere
+    ]
     [secret] = {place.secret for place in places if place}
     assert secret is not None
     assert set(modes) == {0o600}

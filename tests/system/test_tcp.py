@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from paceline.launch.forkserver import ForkServer
-from paceline.testing.chaos import ChaosPlan, wait_chaos
+from paceline.testing.chaos import ChaosPlan, RandomKills, wait_chaos
 
 SCRIPT = Path(__file__).parent / "witness_job.py"
+COUNTING = Path(__file__).parents[2] / "examples" / "counting" / "train.py"
 
 
 @pytest.mark.system
@@ -65,3 +66,28 @@ def test_a_job_over_tcp_counts_exactly_and_keeps_its_secret(
         data = path.read_bytes()
         assert secret.encode() not in data, path
         assert bytes.fromhex(secret) not in data, path
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(0)
+def test_counts_over_tcp_are_exact_when_everybody_is_killed(
+    tmp_path: Path, forks: ForkServer
+) -> None:
+    """Coordinators and servers come back at the same ports."""
+    arguments = ("--records", "3200", "--ids", "300", "--epochs", "2")
+    kills = RandomKills(1, 6, within_s=20.0, kinds=("trainer", "coordinator", "server"))
+    plan = ChaosPlan(
+        COUNTING,
+        "sync:reduce=sum",
+        (*arguments, "--task-size", "160", "--sleep-ms", "80"),
+        kills=kills,
+        cut_every_s=2.0,
+        limit_s=600.0,
+        transport="tcp",
+    )
+    report = wait_chaos(plan, tmp_path, forks)
+    print(f"{report.faults} {report.counters} {report.returns} {report.seconds:.0f} s")  # noqa: T201  (the figures of a soak)
+    assert report.is_exact(), report.verdict
+    killed = {name.removeprefix("kill ") for name in report.faults if "kill" in name}
+    assert {"coordinator", "server"} <= killed
+    assert report.returns, "no server was really lost"

@@ -30,6 +30,7 @@ def test_any_bytes_are_read_or_refused(name: str, data: bytes) -> None:
 
 
 @pytest.mark.parametrize("link", LINKS)
+@pytest.mark.slow
 @few
 @given(data=st.data())
 def test_any_message_whole_or_damaged_is_read_or_refused(
@@ -38,6 +39,7 @@ def test_any_message_whole_or_damaged_is_read_or_refused(
     read_messages(data.draw(damaged(message_bytes(LINKS[link]))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["listener", "client"])
 @unhurried
 @given(data=damaged(handshakes))
@@ -45,6 +47,7 @@ def test_any_handshake_is_read_or_refused(name: str, data: bytes) -> None:
     PARSERS[name](data)
 
 
+@pytest.mark.slow
 @unhurried
 @given(st.lists(st.binary(max_size=40), max_size=3), st.integers(0, 500), st.binary())
 def test_frames_with_anything_behind_them_are_read_or_refused(

@@ -98,7 +98,8 @@ def test_foreign_process_is_refused_logged_and_does_no_harm(
     who: str, stream: Corridor, service: Memory, caplog: pytest.LogCaptureFixture
 ) -> None:
     act, loss, reason = FOREIGN[who]
-    listener = stream.listen(service, bounds=Bounds(handshake_s=0.1))
+    handshake_s = 0.04 if loss == "mute" else PATIENCE_S
+    listener = stream.listen(service, bounds=Bounds(handshake_s=handshake_s))
     foreign = bare_client(stream)
     with foreign.socket:
         act(foreign, stream)
@@ -173,9 +174,10 @@ def test_silent_crowd_keeps_no_member_out(stream: Corridor, service: Memory) -> 
     for stranger in crowd[:30]:  # pushed out, without a word
         assert stranger.read_to_end() == []
         stranger.socket.close()
-    assert listener.counters()["displaced"] >= 30
     for stranger in crowd[30:]:
         stranger.socket.close()
+    listener.close(PATIENCE_S)
+    assert listener.counters()["displaced"] >= 30
 
 
 def test_crowd_of_members_is_turned_away_by_name(stream: Corridor, service: Memory) -> None:
@@ -193,6 +195,7 @@ def test_crowd_of_members_is_turned_away_by_name(stream: Corridor, service: Memo
     members[0].close()
     service.wait_gone(1)
     assert say(stream.connect(), "in its place") == Said("in its place")
+    listener.close(PATIENCE_S)
     assert listener.counters()["crowded"] == 1
 
 

@@ -5,6 +5,7 @@ PACELINE_RUN          id of the run; a connection of another run is refused
 PACELINE_ROLE         role id of the process, e.g. ``trainer-1``
 PACELINE_JOB_DIR      the job folder
 PACELINE_COORDINATOR  address of the coordinator
+PACELINE_ADDRESS      where the process listens; a trainer does not
 PACELINE_SECRET       secret of the run, where roles listen at TCP ports
 PACELINE_SOCKETS      private folder of the job's Unix sockets
 PACELINE_LAUNCHER     process id of the launcher; without it the job has ended
@@ -20,12 +21,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from paceline.errors import UsageError
+from paceline.ids import role_kind
 from paceline.transport.secret import Secret
 
 RUN = "PACELINE_RUN"
 ROLE = "PACELINE_ROLE"
 JOB_DIR = "PACELINE_JOB_DIR"
 COORDINATOR = "PACELINE_COORDINATOR"
+ADDRESS = "PACELINE_ADDRESS"
 SECRET = "PACELINE_SECRET"
 SOCKETS = "PACELINE_SOCKETS"
 LAUNCHER = "PACELINE_LAUNCHER"
@@ -50,6 +53,7 @@ class Place(NamedTuple):
     sockets: Path
     launcher: int  # its process id
     secret: Secret | None = None  # with TCP only; does not print
+    address: str = ""  # where it listens itself
 
     def variables(self) -> dict[str, str]:
         """The environment that says so."""
@@ -63,6 +67,8 @@ class Place(NamedTuple):
         }
         if self.secret is not None:
             variables[SECRET] = self.secret.text()
+        if self.address:
+            variables[ADDRESS] = self.address
         return variables
 
 
@@ -75,7 +81,9 @@ def read_place(environ: Mapping[str, str]) -> Place | None:
     if ROLE not in environ:
         return None
     is_tcp = environ.get(COORDINATOR, "").startswith("tcp:")
-    needed = (RUN, JOB_DIR, COORDINATOR, SOCKETS, LAUNCHER, *([SECRET] if is_tcp else []))
+    needed = [RUN, JOB_DIR, COORDINATOR, SOCKETS, LAUNCHER]
+    needed += [SECRET] if is_tcp else []
+    needed += [ADDRESS] if role_kind(environ[ROLE]) == "server" else []
     missing = [name for name in needed if not environ.get(name)]
     if missing:
         raise UsageError(
@@ -96,6 +104,7 @@ def read_place(environ: Mapping[str, str]) -> Place | None:
         sockets=Path(environ[SOCKETS]),
         launcher=int(environ[LAUNCHER]),
         secret=Secret.parse(environ[SECRET], SECRET) if is_tcp else None,
+        address=environ.get(ADDRESS, ""),
     )
 
 

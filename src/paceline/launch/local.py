@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from paceline.config import JobConfig
 from paceline.errors import JobFailed
-from paceline.ids import LAUNCHER, server_id, trainer_id
-from paceline.launch.addresses import Transport, coordinator_address
+from paceline.ids import COORDINATOR, LAUNCHER, server_id, trainer_id
+from paceline.launch.addresses import Transport, hold_addresses
 from paceline.launch.commands import UserScript, role_command, with_failpoints
 from paceline.launch.environment import THREADS, Place, trainer_threads
 from paceline.launch.folder import JobDir, RunFile, make_sockets, remove_sockets
@@ -108,7 +108,11 @@ def wait_local_run(
             job.failpoints.mkdir(exist_ok=True)
         sockets = make_sockets()
         stack.callback(remove_sockets, sockets)
-        coordinator = stack.enter_context(coordinator_address(transport, sockets))
+        servers = [server_id(n) for n in range(config.servers)]
+        addresses = stack.enter_context(
+            hold_addresses(transport, sockets, [COORDINATOR, *servers])
+        )
+        coordinator = addresses[COORDINATOR]
         secret = _open_secret(stack, job) if transport == "tcp" else None
         threads = trainer_threads(len(os.sched_getaffinity(0)), config.trainers)
         launcher_pid = os.getpid()
@@ -116,14 +120,21 @@ def wait_local_run(
 
         def start(role: str) -> Child | None:
             place = Place(
-                config.run, role, job.path, coordinator, sockets, launcher_pid, secret
+                config.run,
+                role,
+                job.path,
+                coordinator,
+                sockets,
+                launcher_pid,
+                secret,
+                addresses.get(role, ""),
             )
             command = role_command(place, script, base, threads)
             assert forks is not None
             return forks.start(role, command, job.log(role))
 
         supervision = Supervision(
-            [server_id(n) for n in range(config.servers)],
+            servers,
             [trainer_id(n) for n in range(config.trainers)],
             config.timeout_s,
         )

@@ -21,7 +21,6 @@ from paceline.config import JobConfig
 from paceline.errors import JobFailed, UsageError
 from paceline.events import EventLog
 from paceline.ids import role_kind
-from paceline.launch.addresses import server_address
 from paceline.launch.environment import Place, read_place
 from paceline.launch.folder import JobDir, remove_sockets
 from paceline.launch.parent import die_with_parent, is_gone
@@ -108,10 +107,11 @@ def run_server(
     store = BlobStore(str(job.checkpoints))
     to_coordinator = wires.to_coordinator(place.coordinator)
     with contextlib.ExitStack() as stack:
-        address = stack.enter_context(server_address(place))
-        service = ServerService(place.role, config, address, to_coordinator, store, clock)
+        service = ServerService(
+            place.role, config, place.address, to_coordinator, store, clock
+        )
         stack.callback(service.close)
-        stack.enter_context(wires.listen_as_server(address, service))
+        stack.enter_context(wires.listen_as_server(place.address, service))
         service.start()
         while not ending.is_set() and not service.wait_over(LOOK_EVERY_S):
             pass

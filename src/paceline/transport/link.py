@@ -78,7 +78,7 @@ class Link:
         self._lock = threading.Lock()
         self._is_attended = False
         self._is_dropped = False
-        self._is_parting = False
+        self._parting: str | None = None  # why a farewell is being said
         self.loss: str | None = None  # set once: a counter of `StreamListener`
 
     def begin(self) -> bool:
@@ -134,9 +134,9 @@ class Link:
     def say_farewell(self, reason: str, loss: str) -> None:
         """Tell the other end why, once and as far as it listens, and lose the link."""
         with self._lock:
-            if self._is_parting or self.loss is not None:
+            if self._parting is not None or self.loss is not None:
                 return
-            self._is_parting = True
+            self._parting = loss
         self.send(
             encode_frame(
                 Kind.ERROR, 0, Farewell(reason[:_REASON_CHARACTERS]), (), HANDSHAKE_LIMITS
@@ -148,7 +148,7 @@ class Link:
         """Nothing is sent or received any more; an attending thread will drop the link."""
         with self._lock:
             if self.loss is None:
-                self.loss = loss
+                self.loss = self._parting or loss  # who hears a farewell may be quicker
             if not self._is_dropped:
                 with contextlib.suppress(OSError):  # the other end may have been quicker
                     self._socket.shutdown(socket.SHUT_RDWR)

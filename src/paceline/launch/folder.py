@@ -11,6 +11,7 @@
       run.json         while the job runs: where its coordinator listens
       status.json      after it: the coordinator's last word
       summary.json     after it, written last
+      secret           while the job runs over TCP: what its roles prove to each other
       launcher.lock    held by the launcher that runs the job
 
 A folder belongs to one job for ever, and to one launcher at a time: making ``job.json``
@@ -34,6 +35,7 @@ import msgspec
 
 from paceline.config import JobConfig
 from paceline.errors import StoreError, UsageError
+from paceline.launch.secret_file import remove_secret
 from paceline.messages import JobStatus
 
 _T = TypeVar("_T")
@@ -65,6 +67,7 @@ class JobDir:
         self.logs = self.path / "logs"
         self.events = self.path / "events.jsonl"
         self.run_file = self.path / "run.json"
+        self.secret = self.path / "secret"
         self.status = self.path / "status.json"
         self.summary = self.path / "summary.json"
         self.failpoints = self.path / "failpoints"
@@ -121,7 +124,8 @@ class JobDir:
     def claim_again(self, config: JobConfig, script: str) -> None:
         """Let a new run go on where the last one ended; by whom the folder is held.
 
-        Sockets of a run that was killed are removed; ``job.json`` says how this one is.
+        Sockets and secret of a run that was killed are removed; ``job.json`` says how this
+        one is.
 
         Raises:
             UsageError: the folder holds no job.
@@ -131,6 +135,7 @@ class JobDir:
         if run is not None:
             remove_sockets(Path(run.sockets))
             self.run_file.unlink(missing_ok=True)
+        remove_secret(self.secret)
         self.summary.unlink(missing_ok=True)
         self.status.unlink(missing_ok=True)
         _write_whole(self.config, {**msgspec.to_builtins(config), "script": script})

@@ -19,7 +19,7 @@ from paceline.coordinator.state import (
     TimePassed,
     restored,
 )
-from paceline.ids import NO_BATCH, Span, Window
+from paceline.ids import NO_BATCH, Span, Window, cut_folder
 from paceline.messages import (
     AskLease,
     BeginStage,
@@ -133,7 +133,13 @@ class Job:
             if isinstance(effect, Reply):
                 self.answers[effect.ticket] = effect.message
             elif isinstance(effect, WriteManifest):
-                self.apply(ManifestWritten(effect.order.cut, None))
+                self.apply(
+                    ManifestWritten(
+                        effect.order.cut,
+                        cut_folder(effect.order.cut, effect.order.timeline),
+                        None,
+                    )
+                )
         return decision.outcomes
 
     def ask(self, role: str, message: Message) -> int:

@@ -9,6 +9,7 @@ import sys
 
 import typer
 
+from paceline.cli.checkpoint import checkpoint
 from paceline.cli.draw import draw
 from paceline.cli.run import run
 from paceline.cli.status import status
@@ -27,6 +28,7 @@ app = typer.Typer(
 app.command(context_settings={"allow_interspersed_args": False})(run)
 app.command()(status)
 app.command()(draw)
+app.add_typer(checkpoint)
 
 
 def main() -> None:

@@ -81,7 +81,7 @@ def run_coordinator(
         stack.callback(journal.close)
         events = EventLog(job.events)
         stack.callback(events.close)
-        store = BlobStore(str(job.checkpoints))
+        store = BlobStore(job.cuts_of(config))
         service = CoordinatorService(config, journal, store, clock, events)
         stack.callback(service.close)
         wires = Wires(config.run, place.role, clock)
@@ -105,7 +105,7 @@ def run_server(
     clock = SystemClock()
     wires = Wires(config.run, place.role, clock)
     address = f"unix:{place.sockets / place.role}.sock"
-    store = BlobStore(str(job.checkpoints))
+    store = BlobStore(job.cuts_of(config))
     to_coordinator = wires.to_coordinator(place.coordinator)
     with contextlib.ExitStack() as stack:
         service = ServerService(place.role, config, address, to_coordinator, store, clock)

@@ -26,13 +26,12 @@ class SlotSnapshot:
         self._rows = dict(rows)
 
     def copy_some(self, max_pages: int) -> bool:
-        """Copy the next pages of rows, so many at most; whether nothing is left."""
-        for rows in self._rows.values():
-            before = rows.num_left
-            if not rows.copy_some(max_pages):
-                return False
-            max_pages -= before
-        return True
+        """Copy the next pages of rows, so many at most of each table.
+
+        Returns:
+            Whether nothing is left.
+        """
+        return all(rows.copy_some(max_pages) for rows in self._rows.values())
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """What `ParameterShard.export` would have said at the moment; all is copied."""

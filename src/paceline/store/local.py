@@ -29,7 +29,7 @@ def write_file(path: Path, buffers: Sequence[Buffer]) -> None:
         _write_durably(temporary, buffers)
         os.link(temporary, path)  # a rename would replace an existing file silently
     finally:
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):  # what stays is seen by nobody
             os.unlink(temporary)
     try:
         sync_folder(path.parent)

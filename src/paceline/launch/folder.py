@@ -5,7 +5,7 @@
     runs/20260301-101500-train/
       job.json         `JobConfig` and the script: written first, by whom the job is
       journal.sqlite   the coordinator's journal
-      checkpoints/     cuts
+      checkpoints/     cuts, unless the job keeps them elsewhere
       logs/            <role>.log: standard output and error of each process
       events.jsonl     one line per happening
       run.json         while the job runs: where its coordinator listens
@@ -73,6 +73,10 @@ class JobDir:
         self.failpoints = self.path / "failpoints"
         self.picture = self.path / "run.png"
 
+    def cuts_of(self, config: JobConfig) -> str:
+        """Where a job's cuts lie: a folder, or any URL of fsspec."""
+        return config.checkpoints or str(self.checkpoints)
+
     def log(self, role: str) -> Path:
         """Where a role's standard output and error go."""
         return self.logs / f"{role}.log"
@@ -113,7 +117,8 @@ class JobDir:
         fields = {**msgspec.to_builtins(config), "script": script}
         try:
             self.logs.mkdir(parents=True, exist_ok=True)
-            self.checkpoints.mkdir(exist_ok=True)
+            if not config.checkpoints:
+                self.checkpoints.mkdir(exist_ok=True)
             with self.config.open("xb") as file:
                 file.write(_pretty(fields))
         except FileExistsError:

@@ -81,7 +81,7 @@ def run_coordinator(
         stack.callback(journal.close)
         events = EventLog(job.events)
         stack.callback(events.close)
-        store = BlobStore(str(job.checkpoints))
+        store = BlobStore(job.cuts_of(config))
         service = CoordinatorService(config, journal, store, clock, events)
         stack.callback(service.close)
         wires = Wires(config.run, place.role, clock, secret=place.secret)
@@ -104,7 +104,7 @@ def run_server(
 
     clock = SystemClock()
     wires = Wires(config.run, place.role, clock, secret=place.secret)
-    store = BlobStore(str(job.checkpoints))
+    store = BlobStore(job.cuts_of(config))
     to_coordinator = wires.to_coordinator(place.coordinator)
     with contextlib.ExitStack() as stack:
         service = ServerService(

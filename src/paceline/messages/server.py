@@ -65,8 +65,10 @@ class PartReport(msgspec.Struct, frozen=True):
 class ServerReport(Message, frozen=True):
     """How things stand at a server; ``answers`` are results of the last orders.
 
-    ``incarnation`` 0 asks to join. Answered by `Orders` at once when there are any,
-    otherwise parked for a while; silence of a reporting server means its death.
+    ``pinned_cut`` is the cut whose snapshot the server holds: what it applies from then on
+    is not in that cut. ``incarnation`` 0 asks to join. Answered by `Orders` at once when
+    there are any, otherwise parked for a while; silence of a reporting server means its
+    death.
     """
 
     server: str
@@ -79,6 +81,7 @@ class ServerReport(Message, frozen=True):
     parts: dict[int, PartReport] = msgspec.field(default_factory=dict)
     answers: tuple[ServerAnswer, ...] = ()
     forgotten_cut: int = 0
+    pinned_cut: int = -1
     counters: dict[str, int] = msgspec.field(default_factory=dict)  # by name
 
 

@@ -1,10 +1,7 @@
 """A server's share of a cut: one file with all its slots.
 
-::
-
-    cut-000012-t0/server-1.safetensors
-        slot/<slot>/<name>     what the shard exports, e.g. slot/3/values
-        standing               uint8: msgpack of the slots' marks and the parts' versions
+What lies in it under which name: `paceline.store.shares`. ``standing`` is uint8: msgpack
+of the slots' marks and the parts' versions.
 
 Waits: for storage. Any thread.
 """
@@ -22,10 +19,8 @@ from paceline.messages import FileEntry, Restore
 from paceline.server.service_slots import SlotTensors
 from paceline.server.windows import SlotMarks
 from paceline.store.blobs import BlobStore
+from paceline.store.shares import STANDING, slot_and_name, tensor_name
 from paceline.store.tensors import read_tensors, write_tensors
-
-_STANDING = "standing"
-_SLOT = "slot/"
 
 
 class Share(NamedTuple):
@@ -58,11 +53,11 @@ def write_share(store: BlobStore, folder: str, server: str, share: Share) -> Fil
     marks = {slot: tuple(found.items()) for slot, found in share.marks.items()}
     standing = msgspec.msgpack.encode(_Standing(marks, share.versions))
     tensors = {
-        f"{_SLOT}{slot}/{name}": tensor
+        tensor_name(slot, name): tensor
         for slot, held in share.slots.items()
         for name, tensor in held.items()
     }
-    tensors[_STANDING] = torch.from_numpy(np.frombuffer(standing, np.uint8).copy())
+    tensors[STANDING] = torch.from_numpy(np.frombuffer(standing, np.uint8).copy())
     return write_tensors(store.folder(folder), share_name(server), tensors, {})
 
 
@@ -105,11 +100,11 @@ def _read_file(store: BlobStore, entry: FileEntry) -> Share:
     tensors, _ = read_tensors(store, entry)
     slots: dict[int, SlotTensors] = {}
     try:
-        data = tensors.pop(_STANDING).numpy().tobytes()
+        data = tensors.pop(STANDING).numpy().tobytes()
         standing = _standing_decoder.decode(data)
         for path, tensor in tensors.items():
-            slot, _, name = path.removeprefix(_SLOT).partition("/")
-            slots.setdefault(int(slot), {})[name] = tensor
+            slot, name = slot_and_name(path)
+            slots.setdefault(slot, {})[name] = tensor
     except (KeyError, ValueError, msgspec.DecodeError) as error:
         raise CheckpointCorrupt(
             f"{store.url}/{entry.name}: not a server's share of a cut: {error!r}"

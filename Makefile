@@ -3,6 +3,7 @@
 # make test    format, lint, types, tests from fast to slow, examples; then one line of counts
 # make lint    format, lint, types
 # make soak    20,000 simulated jobs with faults; real processes killed for minutes
+# make fuzz    made-up bytes for everything that reads them from strangers, FUZZ_SECONDS each
 # make clean   remove what was made, except runs/
 
 PYTHON ?= python3
@@ -12,7 +13,10 @@ DEMO   := .venv/.installed-demo
 DEV    := .venv/.installed-dev
 JOB    := runs/demo-$(shell date +%Y%m%d-%H%M%S)
 
-.PHONY: setup demo test lint soak clean
+FUZZ   := .venv/.installed-fuzz
+FUZZ_SECONDS ?= 60
+
+.PHONY: setup demo test lint soak fuzz clean
 
 setup: $(DEV)
 
@@ -28,6 +32,9 @@ lint: $(DEV)
 
 soak: $(DEV)
 	@PACELINE_SIM_SEEDS=20000 PACELINE_SIM_SECONDS=1e9 $(BIN)/python tools/check.py soak
+
+fuzz: $(FUZZ)
+	@$(BIN)/python tools/fuzz.py $(FUZZ_SECONDS)
 
 clean:
 	rm -rf .venv build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache
@@ -50,6 +57,10 @@ $(DEV): pyproject.toml constraints.txt | $(BIN)/python
 	@$(PIP) -e '.[dev,examples]'
 	@$(MAKE) -s kernels
 	@touch $(DEMO) $@
+
+$(FUZZ): $(DEV)
+	@$(PIP) -e '.[fuzz]'
+	@touch $@
 
 .PHONY: kernels
 kernels:

@@ -249,7 +249,10 @@ class JobConfig(msgspec.Struct, frozen=True, kw_only=True):
         seed: seed of row initialisation.
         timeout_s: silence after which a role counts as dead.
         cut_every_s: seconds between two periodic cuts; 0 switches them off.
-        keep_cuts: committed cuts that are kept.
+        cut_every_steps: steps between two periodic cuts; 0 switches them off.
+        keep_cuts: whole cuts that are kept.
+        checkpoints: where cuts lie, an absolute path or an fsspec URL; empty: in the job
+            folder.
         max_task_failures: failures or time-outs after which a task is given up for the
             epoch.
     """
@@ -262,7 +265,9 @@ class JobConfig(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 0
     timeout_s: float = 10.0
     cut_every_s: float = 60.0
+    cut_every_steps: int = 0
     keep_cuts: int = 2
+    checkpoints: str = ""
     max_task_failures: int = 3
 
     def __post_init__(self) -> None:
@@ -274,6 +279,11 @@ class JobConfig(msgspec.Struct, frozen=True, kw_only=True):
         )
         _require(self.servers >= 1, f"servers must be >= 1, got {self.servers}")
         _require(self.timeout_s > 0, f"timeout must be > 0 s, got {self.timeout_s}")
+        for name, value in (
+            ("seconds", self.cut_every_s),
+            ("steps", self.cut_every_steps),
+        ):
+            _require(value >= 0, f"{name} between cuts must be >= 0, got {value}")
         _require(self.keep_cuts >= 1, f"keep_cuts must be >= 1, got {self.keep_cuts}")
 
     @property

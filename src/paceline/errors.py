@@ -6,6 +6,7 @@
       UsageError            the caller asked for something that cannot be (exit code 2)
         DatasetMismatch     two trainers brought different data to one stage
       DataError             a file of the user's data is not what it should be
+        BatchUnreadable     another process could not read a batch; the text says why
       JobFailed             the job as a whole cannot go on (exit code 1)
       Refused               another role said no; carries which kind of no
       TransportError        the corridor between two roles
@@ -40,6 +41,10 @@ class DatasetMismatch(UsageError):
 
 class DataError(PacelineError):
     """A file of the user's data cannot be read as what it should be; the text names it."""
+
+
+class BatchUnreadable(DataError):
+    """A process that reads batches could not read one; the text is what it said."""
 
 
 class JobFailed(PacelineError):
@@ -110,3 +115,13 @@ class Preempted(SystemExit):
     def __str__(self) -> str:
         """The reason."""
         return self.reason
+
+
+def describe_error(error: BaseException) -> str:
+    """An error in one line: its type, its text and its notes."""
+    text = str(error) if isinstance(error, BatchUnreadable) else _named(error)
+    return "; ".join([text, *getattr(error, "__notes__", ())])
+
+
+def _named(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"

@@ -136,6 +136,7 @@ def test_a_resumed_job_is_as_it_was_where_options_are_silent(
         (["--resume", "--job-dir", "nowhere"], "holds no job"),
         (["--resume", "--job-dir", "job", "--seed", 8], "the job began with seed 7"),
         (["--resume", "--job-dir", "job", "--pace", "async"], "the job began with sync"),
+        (["--resume", "--job-dir", "job", "--checkpoints", "a"], "lie in its folder"),
     ],
 )
 def test_what_cannot_be_resumed_is_refused_with_the_reason(

@@ -19,7 +19,7 @@ from paceline.coordinator.state import (
     TimePassed,
     restored,
 )
-from paceline.ids import NO_BATCH, Span, Window
+from paceline.ids import NO_BATCH, Span, Window, cut_folder
 from paceline.messages import (
     AskLease,
     BeginStage,
@@ -64,6 +64,9 @@ class Server:
         self.marks: dict[Any, tuple[int, ...]] = {}
         self.seen: list[Message] = []
         self.is_deaf = False
+        self.pinned_cut = -1
+        self.is_writing = False  # a snapshot is held, its file takes long
+        self.trouble: str | None = None  # why files cannot be written
 
     def report(self) -> ServerReport:
         return ServerReport(
@@ -76,6 +79,7 @@ class Server:
             ready=True,
             parts=dict(self.parts),
             answers=self.answers,
+            pinned_cut=self.pinned_cut,
         )
 
     def obey(self, orders: Orders) -> None:
@@ -92,14 +96,17 @@ class Server:
                 )
                 self.answers += (FenceReport(incarnation=order.incarnation, marks=marks),)
             elif isinstance(order, Snapshot):
-                self.answers += (CutReport(cut=order.cut, files=()),)
+                self.pinned_cut = order.cut
+                if not self.is_writing:
+                    report = CutReport(cut=order.cut, files=(), error=self.trouble)
+                    self.answers += (report,)
             elif isinstance(order, Restore):
                 self.timeline = order.timeline
                 self.parts = {p.spec.part: PartReport(0, 0) for p in order.plans}
             elif isinstance(order, SendMarks):
                 entries = tuple(MarkEntry(k, m) for k, m in sorted(self.marks.items()))
-                report = MarksReport(timeline=self.timeline, has_slots=True, marks=entries)
-                self.answers += (report,)
+                found = MarksReport(timeline=self.timeline, has_slots=True, marks=entries)
+                self.answers += (found,)
 
 
 class Job:
@@ -111,12 +118,16 @@ class Job:
         servers: int = 2,
         pace: Pace | None = None,
         parts: int = 1,
+        **options: Any,
     ) -> None:
         pace = pace or Sync()
-        self.config = JobConfig(run="test", trainers=trainers, servers=servers, pace=pace)
+        self.config = JobConfig(
+            run="test", trainers=trainers, servers=servers, pace=pace, **options
+        )
         self.now = 0.0
         self.state = CoordinatorState(self.config, Durable(), 0.0)
         self.outcomes: list[AnyOutcome] = []
+        self.effects: list[Any] = []
         self.answers: dict[int, Message] = {}
         self.servers = [Server(f"server-{i}") for i in range(servers)]
         self.trainers: dict[str, int] = {}
@@ -128,12 +139,19 @@ class Job:
         decision = self.state.apply(event, self.now)
         self.state.validate()
         self.outcomes += decision.outcomes
+        self.effects += decision.effects
         assert restored(copied(self.outcomes)) == self.state.durable
         for effect in decision.effects:
             if isinstance(effect, Reply):
                 self.answers[effect.ticket] = effect.message
             elif isinstance(effect, WriteManifest):
-                self.apply(ManifestWritten(effect.order.cut, None))
+                self.apply(
+                    ManifestWritten(
+                        effect.order.cut,
+                        cut_folder(effect.order.cut, effect.order.timeline),
+                        None,
+                    )
+                )
         return decision.outcomes
 
     def ask(self, role: str, message: Message) -> int:

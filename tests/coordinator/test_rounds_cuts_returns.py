@@ -8,7 +8,7 @@ from paceline.config import Async, Sync
 from paceline.coordinator.outcomes import RoundCommitted
 from paceline.coordinator.queue import decode_queue
 from paceline.coordinator.state import ManifestWritten, TimePassed
-from paceline.ids import Span, Window
+from paceline.ids import Span, Window, cut_folder
 from paceline.messages import (
     AskLease,
     CommitRound,
@@ -308,10 +308,10 @@ def test_a_save_whose_cut_failed_gets_another(make_job: Any) -> None:
     save = Save(**job.who("trainer-0"), number=1)
     job.ask("trainer-0", save)
     failed = job.state.durable.next_cut - 1
-    job.apply(ManifestWritten(failed, "disk full"))
+    job.apply(ManifestWritten(failed, cut_folder(failed, 0), "disk full"))
     for server in job.servers:
         server.is_deaf = False
-    job.wait(1.5)
+    job.wait(5.5)
     assert isinstance(job.get("trainer-0", save), Saved)
     assert job.state.durable.cut.cut == failed + 1
 

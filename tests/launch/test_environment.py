@@ -7,16 +7,61 @@ import pytest
 from paceline.errors import UsageError
 from paceline.launch.commands import UserScript, role_command, with_failpoints
 from paceline.launch.environment import Place, read_place, trainer_threads
+from paceline.transport.secret import Secret
 
 SCRIPT = UserScript("train.py", ["--lr", "3"])
 
 
-def place(role: str) -> Place:
-    return Place("r1", role, Path("/job"), "unix:/s/coordinator.sock", Path("/s"), 17)
+SECRET = Secret(bytes(range(32)))
+TCP = "tcp:127.0.0.1:4711"
+
+
+def place(
+    role: str,
+    coordinator: str = "unix:/s/coordinator.sock",
+    secret: Secret | None = None,
+) -> Place:
+    return Place("r1", role, Path("/job"), coordinator, Path("/s"), 17, secret)
 
 
 def test_a_place_comes_back_from_its_variables() -> None:
     assert read_place(place("trainer-1").variables()) == place("trainer-1")
+
+
+def test_the_secret_travels_by_environment_and_by_nothing_else() -> None:
+    over_tcp = place("trainer-1", TCP, SECRET)
+    command = role_command(over_tcp, SCRIPT, {}, threads=1)
+
+    assert command.environment["PACELINE_SECRET"] == SECRET.text()
+    assert read_place(command.environment) == over_tcp
+    assert SECRET.text() not in " ".join(command.script)
+    assert SECRET.text() not in repr(over_tcp)
+
+
+def test_over_unix_sockets_no_secret_is_handed_on_or_read() -> None:
+    assert "PACELINE_SECRET" not in place("trainer-1").variables()
+    strays = {**place("trainer-1").variables(), "PACELINE_SECRET": "of another job"}
+    assert read_place(strays) == place("trainer-1")
+
+
+def test_a_place_over_tcp_without_a_secret_says_what_is_missing() -> None:
+    with pytest.raises(UsageError, match="but PACELINE_SECRET is not set"):
+        read_place(place("trainer-1", TCP).variables())
+
+
+def test_a_server_is_told_where_to_listen() -> None:
+    where = place("server-0")._replace(address="unix:/s/server-0.sock")
+    assert read_place(where.variables()) == where
+    with pytest.raises(UsageError, match="but PACELINE_ADDRESS is not set"):
+        read_place(place("server-0").variables())
+
+
+def test_a_damaged_secret_is_refused_and_not_repeated() -> None:
+    variables = {**place("trainer-1", TCP).variables(), "PACELINE_SECRET": "tell-nobody"}
+
+    with pytest.raises(UsageError, match="PACELINE_SECRET: expected") as refused:
+        read_place(variables)
+    assert "tell-nobody" not in str(refused.value)
 
 
 def test_an_environment_without_a_role_names_no_job() -> None:

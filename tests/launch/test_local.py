@@ -12,10 +12,13 @@ import pytest
 from paceline.config import JobConfig
 from paceline.errors import JobFailed
 from paceline.launch import local
+from paceline.launch.addresses import Transport
 from paceline.launch.commands import Command, UserScript
+from paceline.launch.environment import read_place
 from paceline.launch.folder import JobDir
 from paceline.launch.local import LocalRun, RunResult, wait_local_run
 from paceline.launch.process import Child
+from paceline.launch.secret_file import read_secret
 from paceline.timing import SystemClock
 from paceline.watch.progress import open_show
 from paceline.watch.summary import Ending
@@ -48,12 +51,18 @@ def sockets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def run(job: JobDir, start: Callable[[], None]) -> RunResult:
+def run(
+    job: JobDir,
+    start: Callable[[], None],
+    forks: type[StandInForks] = StandInForks,
+    transport: Transport = "unix",
+) -> RunResult:
     return wait_local_run(
         LocalRun(JobConfig(run="r1"), UserScript("train.py", ()), job),
         open_show(io.StringIO()),
         SystemClock(),
-        forks=StandInForks(start),  # type: ignore[arg-type]  # a stand-in
+        forks=forks(start),  # type: ignore[arg-type]  # a stand-in
+        transport=transport,
     )
 
 
@@ -71,6 +80,56 @@ def test_a_process_that_cannot_be_started_fails_the_job_with_a_summary(
     assert json.loads(job.summary.read_text())["status"] == "failed"
     assert job.read_run() is None
     assert not sockets.exists()
+
+
+def test_over_tcp_processes_get_address_and_secret_by_environment_and_the_folder_keeps_none(
+    tmp_path: Path, sockets: Path
+) -> None:
+    commands: list[Command] = []
+    modes: list[int] = []
+    job = JobDir(tmp_path / "job")
+
+    class Recording(StandInForks):
+        def start(self, role: str, command: Command, log: Path) -> Child | None:
+            commands.append(command)
+            modes.append(job.secret.stat().st_mode & 0o777)
+            if role.startswith("trainer"):
+                raise JobFailed("seen enough")
+            return super().start(role, command, log)
+
+    result = run(job, lambda: None, Recording, transport="tcp")
+
+    assert result.verdict.reason == "seen enough"
+    places = [read_place(command.environment) for command in commands]
+    assert len({place.coordinator for place in places if place}) == 1
+    assert [place.address[:14] for place in places if place] == [
+        *("tcp:127.0.0.1:", "tcp:127.0.0.1:", "")  # a trainer listens nowhere
+    ]
+    [secret] = {place.secret for place in places if place}
+    assert secret is not None
+    assert set(modes) == {0o600}
+    for command in commands:
+        assert command.environment["PACELINE_COORDINATOR"].startswith("tcp:127.0.0.1:")
+        assert not {"tcp:", secret.text()} & set(command.script)
+    assert not job.secret.exists()
+    assert not sockets.exists()
+    for path in job.path.rglob("*"):
+        assert not path.is_file() or secret.text().encode() not in path.read_bytes()
+
+
+def test_two_runs_have_two_secrets(tmp_path: Path, sockets: Path) -> None:
+    secrets = []
+    for name in ("one", "two"):
+        job = JobDir(tmp_path / name)
+
+        def look(job: JobDir = job) -> None:
+            secrets.append(read_secret(job.secret))
+            raise JobFailed("seen enough")
+
+        run(job, look, transport="tcp")
+    assert not sockets.exists()
+    assert None not in secrets
+    assert len(set(secrets)) == 2
 
 
 def test_ctrl_c_before_anything_runs_still_leaves_a_summary(

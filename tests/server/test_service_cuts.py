@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -29,6 +30,7 @@ from paceline.messages import (
     SendMarks,
     Snapshot,
 )
+from paceline.server import service_control
 from paceline.server.service_cuts import read_share
 from paceline.store.blobs import BlobStore
 from tests.server.conftest import Array, Rows, Server, make_plan, task_key, verdict, window
@@ -128,6 +130,41 @@ def test_a_cut_taken_while_pushes_arrive_is_what_its_marks_say(
             rows = share.slots[slot]["table/user/values"].flatten().tolist()
             assert set(rows) <= {-float(count)}
         assert share.versions == {0: count}
+
+
+def test_pushes_go_on_while_a_cut_is_written_and_are_not_in_it(
+    make_server: MakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = make_server(plan=PLAN)
+    _train(server, 0, 3)
+    at_cut = _values(server)
+    write, may_write = service_control.write_share, threading.Event()
+
+    def write_late(*arguments: Any) -> FileEntry:
+        assert may_write.wait(60)
+        return write(*arguments)
+
+    monkeypatch.setattr(service_control, "write_share", write_late)
+    order = Snapshot(cut=1, folder="cut-1", rounds={})
+    report = server.coordinator.order(order, until=lambda r: r.pinned_cut == 1)
+    assert not report.answers, "nothing is written yet"
+    _train(server, 4, 6)
+    beyond = _values(server)
+    second = Snapshot(cut=2, folder="cut-2", rounds={})
+    report = server.coordinator.order(second, until=lambda r: bool(r.answers))
+    refused = _cut_report(report.answers)
+    assert refused is not None
+    assert "still writing its share of cut 1" in str(refused.error)
+    may_write.set()
+    wanted = server.coordinator.order(
+        until=lambda r: any(a.files for a in r.answers if isinstance(a, CutReport))
+    )
+    (entry,) = next(a.files for a in wanted.answers if isinstance(a, CutReport) and a.files)
+    server.coordinator.order(until=lambda report: not report.answers)
+    _return_to(server, _restore((entry,)))
+    _assert_equal(_values(server), at_cut)
+    _train(server, 4, 6)
+    _assert_equal(_values(server), beyond)
 
 
 def test_returning_to_a_cut_brings_everything_back(make_server: MakeServer) -> None:

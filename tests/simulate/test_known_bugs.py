@@ -7,7 +7,7 @@ import pytest
 
 from paceline.coordinator import decisions, grants, requests, tracking
 from paceline.coordinator.book import Effect
-from paceline.coordinator.cuts import ManifestOrder, OpenCut
+from paceline.coordinator.cuts import Counted, ManifestOrder, OpenCut
 from paceline.coordinator.durable import Durable
 from paceline.coordinator.outcomes import AnyOutcome
 from paceline.coordinator.queue import encode_queue
@@ -79,8 +79,16 @@ def slots_before_queue(patch: Patch) -> type[SimCoordinator]:
     """A cut copies the queue after the slots."""
     begin, end = OpenCut.__init__, OpenCut.manifest
 
-    def init(self: OpenCut, cut: int, state: Durable, *, ends_stage: bool) -> None:
-        begin(self, cut, state, ends_stage=ends_stage)
+    def init(
+        self: OpenCut,
+        cut: int,
+        state: Durable,
+        counted: Counted,
+        now: float,
+        *,
+        ends_stage: bool,
+    ) -> None:
+        begin(self, cut, state, counted, now, ends_stage=ends_stage)
         self.live = state  # type: ignore[attr-defined]  # the bug looks at it too late
 
     def manifest(self: OpenCut) -> ManifestOrder:

@@ -17,6 +17,7 @@ from paceline.messages import (
 )
 from paceline.store.blobs import BlobStore, digest
 from paceline.store.manifest import Manifest, cut_folder, write_manifest
+from paceline.store.patience import Patience
 
 PLAN = PartPlan(
     spec=PartSpec(
@@ -31,7 +32,7 @@ PLAN = PartPlan(
     blocks=(Block(0, 0, 0, 6), Block(1, 0, 6, 12)),
     first_row_slot=2,
     num_row_slots=16,
-    placement={0: "server-0", 1: "server-1"},
+    placement={slot: f"server-{slot % 2}" for slot in range(18)},
 )
 QUEUE = b"\x82\xa5epoch\x01\xa4todo\x93\x01\x02\x03"
 
@@ -47,7 +48,7 @@ def disk_without_plug(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def store(tmp_path: Path) -> BlobStore:
-    return BlobStore(str(tmp_path / "checkpoints"))
+    return BlobStore(str(tmp_path / "checkpoints"), Patience(wait=lambda _seconds: None))
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from paceline import failpoints
 from paceline.errors import CheckpointCorrupt, StoreError
 from paceline.failpoints import InjectedFault
-from paceline.messages import FileEntry, OptimizerSpec
+from paceline.messages import Block, FileEntry, OptimizerSpec, PartPlan
 from paceline.store import manifest as manifest_module
 from paceline.store.blobs import BlobStore, digest
 from paceline.store.manifest import (
@@ -19,10 +19,11 @@ from paceline.store.manifest import (
     list_cuts,
     newest_good_cut,
     read_manifest,
-    sweep,
     verify_cut,
     write_manifest,
 )
+from paceline.store.retention import sweep
+from tests.store.conftest import PLAN
 
 TakeCut = Callable[..., str]
 DescribeCut = Callable[..., Manifest]
@@ -51,6 +52,23 @@ def forge(store: BlobStore, folder: str, manifest: object) -> None:
     encoded = msgspec.json.encode(manifest)
     path = path_of(store, f"{folder}/manifest.json")
     path.write_bytes(b'{"check":"%s",' % digest(encoded).encode() + encoded[1:])
+
+
+def changed_plan(**changes: object) -> tuple[PartPlan, ...]:
+    """The plan of the small cut, by somebody who means harm."""
+    plan = {"placement": dict.fromkeys(range(18), "server-0"), **changes}
+    return (msgspec.structs.replace(PLAN, **plan),)
+
+
+def changed_spec(**changes: object) -> tuple[PartPlan, ...]:
+    (parameter,) = PLAN.spec.parameters
+    parameters = (msgspec.structs.replace(parameter, **changes),)
+    spec = msgspec.structs.replace(PLAN.spec, parameters=parameters)
+    blocks = PLAN.blocks
+    if "shape" in changes:
+        stop = 2**50 if changes["shape"] == (2**50, 3) else 6
+        blocks = (Block(0, 0, 0, stop), Block(1, 0, stop, stop + 6))
+    return changed_plan(spec=spec, blocks=blocks)
 
 
 def test_manifest_reads_back_as_it_was(store: BlobStore, describe_cut: DescribeCut) -> None:
@@ -185,6 +203,22 @@ def test_manifest_that_json_cannot_tell_is_not_written(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        ({"files": {"../s": (FileEntry("a", 1, ""),)}}, "cannot be the name"),
+        ({"files": {"s": (FileEntry("a", -1, ""),)}}, "a cannot have -1 bytes"),
+        ({"cut": -1}, "cut -1 of timeline 1 cannot be"),
+        ({"plans": (PLAN, PLAN)}, r"the parts \[0, 0\] cannot be"),
+        ({"plans": changed_plan(num_row_slots=2**60)}, "slots are planned, 18 placed"),
+        ({"plans": changed_plan(num_row_slots=-1)}, "slots are planned"),
+        ({"plans": changed_plan(blocks=PLAN.blocks[:1])}, "17 slots are planned"),
+        ({"plans": changed_plan(blocks=(Block(0, 1, 0, 6), PLAN.blocks[1]))}, "is none"),
+        (
+            {"plans": changed_plan(blocks=(Block(0, 0, 0, 2**50), PLAN.blocks[1]))},
+            "is not in",
+        ),
+        ({"plans": changed_spec(shape=(2**50, 3))}, r"part 0: .*its blocks|its files only"),
+        ({"plans": changed_spec(dtype="object")}, "cannot be a parameter"),
+        ({"plans": changed_spec(shape=(-4, -3))}, "cannot be a parameter"),
+        ({"plans": changed_plan(placement=dict.fromkeys(range(18), "../x"))}, "a server"),
         ({"files": {"s": (FileEntry("../../key", 1, ""),)}}, "cannot be the name"),
         ({"files": {"s": (FileEntry("/etc/passwd", 1, ""),)}}, "cannot be the name"),
         ({"files": {"s": (FileEntry("manifest.json", 1, ""),)}}, "cannot be the name"),
@@ -226,56 +260,6 @@ def test_unknown_format_is_refused_and_not_skipped(
         read_manifest(store, folder)
 
 
-def test_sweep_keeps_the_newest_and_is_repeatable(
-    store: BlobStore, take_cut: TakeCut
-) -> None:
-    assert sweep(store, keep=1) == ()
-    folders = [take_cut(cut) for cut in range(1, 6)]
-    assert sweep(store, keep=2) == tuple(folders[:3])
-    assert store.folders() == folders[3:]
-    assert sweep(store, keep=2) == ()
-
-
-def test_sweep_keeps_an_older_cut_while_a_newer_one_is_damaged(
-    store: BlobStore, take_cut: TakeCut
-) -> None:
-    folders = [take_cut(cut) for cut in range(1, 5)]
-    spoil(store, f"{folders[3]}/server-0.bin")
-    assert sweep(store, keep=2) == (folders[0],)
-    spoil(store, f"{folders[2]}/server-0.bin")
-    assert sweep(store, keep=1) == ()
-    assert newest_good_cut(store).manifest == read_manifest(store, folders[1])
-
-
-def test_sweep_clears_uncommitted_folders_but_not_the_one_in_progress(
-    store: BlobStore, take_cut: TakeCut, describe_cut: DescribeCut
-) -> None:
-    describe_cut(1)
-    describe_cut(2)
-    newest = take_cut(3)
-    describe_cut(4)
-    path_of(store, "notes").mkdir()
-    assert sweep(store, keep=2, in_progress="cut-000002-t1") == ("cut-000001-t1",)
-    assert store.folders() == ["cut-000002-t1", newest, "cut-000004-t1", "notes"]
-
-
-def test_interrupted_sweep_leaves_no_cut_without_its_files(
-    store: BlobStore, take_cut: TakeCut, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    take_cut(1)
-    newest = take_cut(2)
-
-    def die(_store: BlobStore, _name: str) -> None:
-        raise InjectedFault
-
-    with monkeypatch.context() as crash:
-        crash.setattr(BlobStore, "remove_folder", die)
-        with pytest.raises(InjectedFault):
-            sweep(store, keep=1)
-    assert [cut.folder for cut in list_cuts(store)] == [newest]
-    assert sweep(store, keep=1) == ("cut-000001-t1",)
-
-
 def test_manifests_work_on_an_object_store(tmp_path: Path) -> None:
     store = BlobStore(f"memory://manifests-{tmp_path.name}")
     for cut in (1, 2):
@@ -293,5 +277,5 @@ def test_manifests_work_on_an_object_store(tmp_path: Path) -> None:
         )
         write_manifest(store, manifest)
     assert newest_good_cut(store) == (manifest, ())
-    assert sweep(store, keep=1) == ("cut-000001-t1",)
+    assert sweep(store, 1, "cut-000002-t1") == ("cut-000001-t1",)
     assert list_cuts(store) == [(2, 1, "cut-000002-t1")]

@@ -64,7 +64,7 @@ def stepped(model: nn.Module) -> torch.optim.Optimizer:
     ("make", "text"),
     [
         (lambda _: None, "'weight' is trainable, but there is no optimizer"),
-        (lambda m: torch.optim.LBFGS(m.parameters()), "LBFGS; it may be one of .* SGD"),
+        (lambda m: torch.optim.LBFGS(m.parameters()), "LBFGS: .* it may be one of .* SGD"),
         (lambda m: Foreign(m.parameters(), lr=0.1), "no server knows .*Foreign"),
         (lambda m: torch.optim.SGD([m.bias], lr=0.1), "'weight' .* in no parameter group"),
         (

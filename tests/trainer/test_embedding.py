@@ -1,4 +1,5 @@
 import copy
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -124,6 +125,73 @@ def test_no_ids_give_no_rows_and_a_gradient(
     assert gradient_by_id(module, session) == {}
 
 
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int32])
+def test_ids_of_any_whole_dtype_are_the_same_ids(
+    session: Session, dtype: torch.dtype
+) -> None:
+    module = session.embedding("user", 2)
+    ids = torch.tensor([[7, 3], [3, 0]])
+    assert torch.equal(module(ids.to(dtype)), module(ids))
+
+
+@pytest.mark.parametrize("ids", [[-1, -(2**63), 2**63 - 1], [-1, -1, -1], []])
+@pytest.mark.parametrize("mode", [None, "sum", "mean"])
+@pytest.mark.parametrize("padding", [-1, 7])
+def test_a_padding_id_is_that_of_torch(
+    session: Session, ids: list[int], mode: Mode | None, padding: int
+) -> None:
+    module = session.embedding("user", 4, mode=mode, padding_idx=padding)
+    batch = torch.tensor([[*ids, 7], [7, *ids]])
+    plain, index = as_plain(module, batch)
+    place = torch.unique(batch).tolist().index(padding) if padding in batch else None
+    arguments = {} if mode is None else {"mode": mode}
+    function = nn.functional.embedding if mode is None else nn.functional.embedding_bag
+    expected = function(index, plain.weight, padding_idx=place, **arguments)
+    out = module(batch)
+    torch.testing.assert_close(out, expected, rtol=0, atol=1e-7)
+    out.square().sum().backward()
+    expected.square().sum().backward()
+    found = gradient_by_id(module, session)
+    assert padding not in found
+    for row, number in enumerate(torch.unique(batch).tolist()):
+        if number != padding:
+            torch.testing.assert_close(found[number], plain.weight.grad[row])
+
+
+def test_a_padding_id_makes_no_row(job: FakeJob, session: Session) -> None:
+    module = session.embedding("user", 4, padding_idx=0)
+    assert not module(torch.zeros(3, dtype=torch.int64)).any()
+    assert not job.of(PullRows)
+
+
+class Scored(nn.Module):
+    def __init__(self, rows: Embedding) -> None:
+        super().__init__()
+        self.rows, self.score = rows, nn.Linear(3, 1)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        found = self.rows(ids)
+        return torch.tanh(self.score(found))
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")  # torch's own look
+def test_a_compiled_model_breaks_its_graph_at_the_embedding(session: Session) -> None:
+    model, graphs = Scored(session.embedding("user", 3)), []
+
+    def backend(graph: torch.fx.GraphModule, _: object) -> Callable[..., object]:
+        graphs.append(graph)
+        return graph.forward
+
+    compiled = torch.compile(model, backend=backend)
+    out = compiled(IDS)
+    assert torch.equal(out, model(IDS))
+    out.sum().backward()
+    assert set(gradient_by_id(model.rows, session)) == set(IDS.flatten().tolist())
+    code = "".join(graph.code for graph in graphs)
+    assert "linear" in code
+    assert "tanh" in code, "what surrounds the embedding is compiled"
+
+
 def test_one_name_is_one_table(session: Session) -> None:
     model = nn.ModuleList([Embedding("user", 2), Embedding("user", 2)])
     session.share(model)
@@ -156,8 +224,9 @@ def test_unshared_use_says_what_to_do() -> None:
 @pytest.mark.parametrize(
     ("ids", "mode", "text"),
     [
-        (torch.ones(2), None, r"expected int64 ids, got torch.float32: call .long\(\)"),
-        (torch.ones(2, dtype=torch.int32), None, "got torch.int32"),
+        (torch.ones(2), None, r"whole numbers, got torch.float32: call .long\(\)"),
+        (torch.ones(2, dtype=torch.bool), None, "got torch.bool"),
+        (torch.ones(2, dtype=torch.uint64), None, r"call .view\(torch.int64\)"),
         ([1, 2], None, "expected a tensor of ids"),
         (torch.tensor([1]), "sum", r"ids of shape \(batch, n\)"),
     ],

@@ -44,7 +44,7 @@ def test_another_part_than_the_jobs_is_refused(job: FakeJob, session: Session) -
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ({"workers": 2}, "workers are not available yet"),
+        ({"workers": -1}, "workers must be >= 0, got -1"),
         ({"batch_size": 0}, "batch_size"),
         ({"task_size": 3}, "multiple of batch_size"),
         ({"dataset": iter([1])}, "map-style"),

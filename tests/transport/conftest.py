@@ -1,13 +1,40 @@
-from collections.abc import Iterator
+import socket
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.transport.corridors import Corridor, InProcessCorridor, Memory, UnixCorridor
+from tests.transport.corridors import (
+    Corridor,
+    InProcessCorridor,
+    Memory,
+    TcpCorridor,
+    UnixCorridor,
+)
 
 
-@pytest.fixture(params=["unix", "inproc"])
+def has_ipv6() -> bool:
+    """Whether this machine has the loopback of IPv6; containers often have none."""
+    try:
+        with socket.socket(socket.AF_INET6) as sock:
+            sock.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
+
+
+OPENERS: dict[str, Callable[[], Corridor]] = {
+    "unix": UnixCorridor,
+    "tcp": TcpCorridor,
+    "tcp6": lambda: TcpCorridor("::1"),
+    "inproc": InProcessCorridor,
+}
+
+
+@pytest.fixture(params=OPENERS)
 def corridor(request: pytest.FixtureRequest) -> Iterator[Corridor]:
-    opened: Corridor = UnixCorridor() if request.param == "unix" else InProcessCorridor()
+    if request.param == "tcp6" and not has_ipv6():
+        pytest.skip("this machine has no IPv6")
+    opened = OPENERS[request.param]()
     yield opened
     opened.close()
 
@@ -15,6 +42,13 @@ def corridor(request: pytest.FixtureRequest) -> Iterator[Corridor]:
 @pytest.fixture
 def unix() -> Iterator[UnixCorridor]:
     opened = UnixCorridor()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def tcp() -> Iterator[TcpCorridor]:
+    opened = TcpCorridor()
     yield opened
     opened.close()
 

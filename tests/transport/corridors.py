@@ -1,5 +1,6 @@
-"""Small messages, a service that remembers, and the two transports to try them on."""
+"""Small messages, a service that remembers, and the transports to try them on."""
 
+import contextlib
 import itertools
 import shutil
 import tempfile
@@ -11,17 +12,21 @@ from typing import final
 
 import msgspec
 
+from paceline.errors import UsageError
 from paceline.timing import Deadline, SystemClock
 from paceline.transport.connection import Connection
 from paceline.transport.frames import DATA_LIMITS, ByteArray, Limits
 from paceline.transport.handshake import Hello, admit
 from paceline.transport.listener import DEFAULT_BOUNDS, Bounds, Listener
 from paceline.transport.opening import connect, listen
-from paceline.transport.service import Peer, Reply
+from paceline.transport.secret import Secret
+from paceline.transport.service import Peer, Reply, Service
+from paceline.transport.tcp_socket import hold_port
 
 CLOCK = SystemClock()
 PATIENCE_S = 30.0  # for what must happen; tests that pass never wait so long
 HELLO = Hello(run="run-1", role="trainer-0", incarnation=7)
+SECRET = Secret(bytes(range(32)))
 
 
 class Say(msgspec.Struct, frozen=True, tag=True):
@@ -34,6 +39,22 @@ class Park(msgspec.Struct, frozen=True, tag=True):
     """Answered when the test says so."""
 
     name: str
+
+
+class Choosy(msgspec.Struct, frozen=True, tag=True):
+    """Checks itself when it is made, as specs do; answered by nothing."""
+
+    number: int
+
+    def __post_init__(self) -> None:
+        if self.number < 0:
+            raise UsageError(f"number must be >= 0, got {self.number}")
+
+
+class Unchecked(msgspec.Struct, frozen=True, tag="Choosy"):
+    """A `Choosy` of somebody who does not check."""
+
+    number: int
 
 
 class Fail(msgspec.Struct, frozen=True, tag=True):
@@ -104,17 +125,21 @@ class Corridor(ABC):
     @abstractmethod
     def address(self) -> str: ...
 
+    @property
+    def secret(self) -> Secret | None:
+        return None
+
     def listen(
         self,
-        service: Memory,
+        service: Service,
         limits: Limits = DATA_LIMITS,
         bounds: Bounds = DEFAULT_BOUNDS,
     ) -> Listener:
         listener = listen(
             self.address,
             service,
-            hello_check=admit("run-1", "server-0", {"trainer"}),
-            request_type=lambda _: Say | Park | Fail,
+            hello_check=admit("run-1", "server-0", {"trainer"}, self.secret),
+            request_type=lambda _: Say | Park | Fail | Choosy,
             clock=CLOCK,
             limits=limits,
             bounds=bounds,
@@ -123,7 +148,9 @@ class Corridor(ABC):
         return listener
 
     def connect(self, hello: Hello = HELLO, limits: Limits = DATA_LIMITS) -> Connection:
-        connection = connect(self.address, hello, Said, limits, CLOCK, PATIENCE_S)
+        connection = connect(
+            self.address, hello, Said | Choosy, limits, CLOCK, PATIENCE_S, self.secret
+        )
         self.connections.append(connection)
         return connection
 
@@ -154,6 +181,30 @@ class UnixCorridor(Corridor):
         super().close()
         assert not self.path.exists()
         shutil.rmtree(self.folder)
+
+
+@final
+class TcpCorridor(Corridor):
+    def __init__(self, host: str = "127.0.0.1") -> None:
+        super().__init__()
+        self._held = contextlib.ExitStack()
+        self.where = self._held.enter_context(hold_port(host))
+
+    @property
+    def address(self) -> str:
+        return str(self.where)
+
+    @property
+    def secret(self) -> Secret | None:
+        return SECRET
+
+    def release(self) -> None:
+        """Let go of the port; nobody has listened at it."""
+        self._held.close()
+
+    def close(self) -> None:
+        super().close()
+        self.release()
 
 
 @final

@@ -23,6 +23,7 @@ from tests.transport.corridors import (
     Park,
     Said,
     Say,
+    Unchecked,
     say,
 )
 
@@ -130,6 +131,30 @@ def test_unknown_reply_closes_the_connection(corridor: Corridor, service: Memory
     [reply] = service.wait_parked("a")
     reply(Odd())
     with pytest.raises(FrameRefused, match="cannot be decoded"):
+        connection.wait_reply(number, PATIENCE_S)
+    with pytest.raises((PeerLost, FrameRefused)):
+        connection.submit(Say("after"))
+
+
+def test_request_with_a_value_out_of_range_closes_its_connection(
+    corridor: Corridor, service: Memory
+) -> None:
+    listener = corridor.listen(service)
+    with pytest.raises(PeerLost, match="cannot be decoded: number must be >= 0, got -1"):
+        corridor.connect().call(Unchecked(-1), timeout_s=PATIENCE_S)
+    service.wait_gone(1)
+    assert listener.counters()["malformed"] == 1
+
+
+def test_reply_with_a_value_out_of_range_closes_the_connection(
+    corridor: Corridor, service: Memory
+) -> None:
+    corridor.listen(service)
+    connection = corridor.connect()
+    number = connection.submit(Park("a"))
+    [reply] = service.wait_parked("a")
+    reply(Unchecked(-1))
+    with pytest.raises(FrameRefused, match="number must be >= 0, got -1"):
         connection.wait_reply(number, PATIENCE_S)
     with pytest.raises((PeerLost, FrameRefused)):
         connection.submit(Say("after"))

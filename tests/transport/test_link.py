@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import cast
 
 from paceline.timing import Deadline, SystemClock
-from paceline.transport.link import Link
+from paceline.transport.greeting import Reception
+from paceline.transport.handshake import admit
+from paceline.transport.link import Guest, Link
 from paceline.transport.sending import Outbox
 
 
@@ -34,10 +36,33 @@ def test_a_farewell_is_said_once_by_however_many_who_look() -> None:
     mine, theirs = socket.socketpair()
     outbox = Interrupted()
     with mine, theirs, select.epoll() as epoll:
-        greeting = Deadline(SystemClock(), 1.0)
-        link = outbox.link = Link(mine, epoll, cast(Outbox, outbox), greeting)
+        reception = Reception(admit("run-1", "server-0", {"trainer"}), None, b"", b"")
+        guest = Guest(mine, "a test", reception, Deadline(SystemClock(), 1.0))
+        link = outbox.link = Link(guest, epoll, cast(Outbox, outbox))
         epoll.register(link.fd, select.EPOLLONESHOT)
         link.say_farewell("no hello in time", "mute")
         assert outbox.sent == 1
         link.drop()
     assert link.loss == "mute"
+
+
+class Quick(Interrupted):
+    """An outbox whose other end hangs up before the sender can look."""
+
+    def send(self, pieces: Sequence[memoryview]) -> bool:
+        assert self.link is not None
+        self.link.lose("gone")
+        return bool(pieces)
+
+
+def test_a_link_is_counted_by_its_farewell_however_quick_the_other_end_leaves() -> None:
+    mine, theirs = socket.socketpair()
+    outbox = Quick()
+    with mine, theirs, select.epoll() as epoll:
+        reception = Reception(admit("run-1", "server-0", {"trainer"}), None, b"", b"")
+        guest = Guest(mine, "a test", reception, Deadline(SystemClock(), 1.0))
+        link = outbox.link = Link(guest, epoll, cast(Outbox, outbox))
+        epoll.register(link.fd, select.EPOLLONESHOT)
+        link.say_farewell("another run", "refused")
+        link.drop()
+    assert link.loss == "refused"

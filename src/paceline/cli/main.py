@@ -9,6 +9,7 @@ import sys
 
 import typer
 
+from paceline.cli.checkpoint import checkpoint
 from paceline.cli.draw import draw
 from paceline.cli.run import run
 from paceline.cli.scale import scale
@@ -29,6 +30,7 @@ app.command(context_settings={"allow_interspersed_args": False})(run)
 app.command()(status)
 app.command()(scale)
 app.command()(draw)
+app.add_typer(checkpoint)
 
 
 def main() -> None:

@@ -10,12 +10,14 @@ from msgspec import structs
 from rich.console import Console
 from rich.table import Table
 
+from paceline.cli.every import parse_every
 from paceline.cli.seconds import parse_seconds
 from paceline.config import JobConfig, parse_pace, parse_trainers
 from paceline.errors import UsageError
 from paceline.launch.commands import UserScript
 from paceline.launch.folder import RUNS, JobDir, fresh_job_dir
 from paceline.launch.local import LocalRun, fresh_run_id, wait_local_run
+from paceline.store.blobs import BlobStore
 from paceline.timing import SystemClock, wall_time_s
 from paceline.watch.progress import open_show
 from paceline.watch.summary import Ending, Summary
@@ -58,7 +60,16 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
     ] = None,
     checkpoint_every: Annotated[
         str | None,
-        typer.Option(help="Time between checkpoints; 0 for none.", show_default="60s"),
+        typer.Option(help="Between checkpoints: 60s, 1000steps, off.", show_default="60s"),
+    ] = None,
+    keep: Annotated[
+        int | None, typer.Option(help="Checkpoints that are kept.", show_default="2")
+    ] = None,
+    checkpoints: Annotated[
+        str | None,
+        typer.Option(
+            help="Folder or URL of checkpoints.", show_default="JOB_DIR/checkpoints"
+        ),
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the summary as JSON, in the last line.")
@@ -80,7 +91,9 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
         "pace": parse_pace(pace) if pace is not None else None,
         "seed": seed,
         "timeout_s": _seconds("--timeout", timeout),
-        "cut_every_s": _seconds("--checkpoint-every", checkpoint_every),
+        "keep_cuts": keep,
+        "checkpoints": _place(checkpoints),
+        **_every(checkpoint_every),
     }
     # Checked before a folder is made.
     config = _config(chosen, JobDir(job_dir).read_config() if resume and job_dir else None)
@@ -122,11 +135,31 @@ def _config(chosen: dict[str, Any], last: JobConfig | None) -> JobConfig:
             f"--pace {fields['pace']}: the job began with {last.pace}; a pace cannot "
             "change yet"
         )
+    if fields.get("checkpoints", last.checkpoints) != last.checkpoints:
+        raise UsageError(
+            f"--checkpoints {fields['checkpoints']}: the job's checkpoints lie in "
+            f"{last.checkpoints or 'its folder'}; leave the option out"
+        )
     return JobConfig(**{**structs.asdict(last), **fields, "run": fresh_run_id()})
 
 
 def _seconds(option: str, text: str | None) -> float | None:
     return None if text is None else parse_seconds(option, text)
+
+
+def _every(text: str | None) -> dict[str, float]:
+    if text is None:
+        return {}
+    every = parse_every("--checkpoint-every", text)
+    return {"cut_every_s": every.seconds, "cut_every_steps": every.steps}
+
+
+def _place(text: str | None) -> str | None:
+    """Where cuts lie, for every process of the job; looked at before anything is made."""
+    if text is None:
+        return None
+    place = text if "://" in text else str(Path(text).absolute())
+    return BlobStore(place).url
 
 
 def summary_table(summary: Summary) -> Table:

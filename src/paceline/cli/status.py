@@ -11,6 +11,7 @@ from rich.table import Table
 
 from paceline.errors import PeerLost, TransportError, UsageError
 from paceline.launch.folder import JobDir, RunFile
+from paceline.launch.secret_file import read_secret
 from paceline.launch.wiring import OBSERVER, Wires
 from paceline.messages import AskStatus, JobStatus, QueueStatus
 from paceline.timing import Clock, Deadline, SystemClock
@@ -78,7 +79,7 @@ def running_view(job: JobDir, clock: Clock) -> StatusView:
     deadline = Deadline(clock, ANSWER_S)
     while True:
         try:
-            answer = _call_once(run, clock, deadline)
+            answer = _call_once(job, run, clock, deadline)
         except PeerLost as error:
             if not Path(run.sockets).is_dir():
                 raise UsageError(
@@ -91,8 +92,9 @@ def running_view(job: JobDir, clock: Clock) -> StatusView:
             return as_view(answer, answer.state)
 
 
-def _call_once(run: RunFile, clock: Clock, deadline: Deadline) -> JobStatus:
-    wires = Wires(run.run, OBSERVER, clock, connect_s=max(0.1, deadline.remaining_s()))
+def _call_once(job: JobDir, run: RunFile, clock: Clock, deadline: Deadline) -> JobStatus:
+    connect_s = max(0.1, deadline.remaining_s())
+    wires = Wires(run.run, OBSERVER, clock, connect_s, read_secret(job.secret))
     with wires.observe(run.coordinator) as connection:
         answer = connection.call(AskStatus(), timeout_s=deadline.remaining_s()).message
     if not isinstance(answer, JobStatus):

@@ -47,6 +47,12 @@ class WriteManifest(NamedTuple):
     order: ManifestOrder
 
 
+class DropCut(NamedTuple):
+    """Effect: remove what a cut that was given up has written."""
+
+    folder: str
+
+
 class Happened(NamedTuple):
     """Effect: one line for the event log, beside those of the outcomes."""
 
@@ -54,7 +60,7 @@ class Happened(NamedTuple):
     fields: dict[str, object]
 
 
-Effect = Reply | WriteManifest | Happened
+Effect = Reply | WriteManifest | DropCut | Happened
 
 
 class Parked(NamedTuple):
@@ -84,6 +90,8 @@ class Book:
         self.looked_s = now  # for losses, the last time
         self.last_cut_s = now
         self.retry_cut_s = now
+        self.failed_cuts = 0  # in a row
+        self.cut_trouble: str | None = None  # why the last cut failed
         self.reports: dict[str, ServerReport] = {}  # {server id: its last report}
         self.fences: dict[int, dict[str, tuple[MarkEntry, ...]]] = {}
         self.marks: dict[str, MarksReport] = {}  # {server id: after a return}

@@ -3,7 +3,8 @@
 ::
 
     begun      the queue is copied; no round closes from here on
-    snapshot   every server writes its slots, at exactly the rounds of the copy
+    pinned     every server holds a snapshot at exactly the rounds of the copy; rounds go on
+    written    every server has written its snapshot
     manifest   the service writes the manifest: the commit point
     committed  journalled; servers forget marks of tasks that the copy shows done
 
@@ -22,6 +23,9 @@ from paceline.ids import cut_folder
 from paceline.messages import CutReport, FileEntry, PartPlan
 
 RETRY_S = 5.0
+LONGEST_RETRY_S = 60.0
+# Storage that hangs is given up: a cut that never ends would be the last one.
+LIMIT_S = 1800.0
 
 
 class ManifestOrder(NamedTuple):
@@ -34,15 +38,34 @@ class ManifestOrder(NamedTuple):
     plans: tuple[PartPlan, ...]
     files: dict[str, tuple[FileEntry, ...]]
     ends_stage: bool
+    records: int
+    steps: int
+
+
+class Counted(NamedTuple):
+    """What a job has done up to a moment: acknowledged records, and steps."""
+
+    records: int
+    steps: int
+
+
+def pause_after(failures: int) -> float:
+    """Seconds until the next cut is tried, after so many failures in a row."""
+    return min(RETRY_S * 2.0 ** min(failures - 1, 10), LONGEST_RETRY_S)
 
 
 @final
 class OpenCut:
     """A cut that is being taken."""
 
-    def __init__(self, cut: int, state: Durable, *, ends_stage: bool) -> None:
+    def __init__(
+        self, cut: int, state: Durable, counted: Counted, now: float, *, ends_stage: bool
+    ) -> None:
         """Copy the queue, before any slot is copied."""
         self.cut = cut
+        self.limit_s = LIMIT_S
+        self.until_s = now + LIMIT_S
+        self.counted = counted
         self.timeline = state.timeline
         self.ends_stage = ends_stage
         self.rounds = state.committed_rounds()
@@ -56,7 +79,16 @@ class OpenCut:
             queue.records += returned_records(state)  # of tasks left when it was stopped
             queue.next_stage()
             self.queue = encode_queue(queue)
+        self._pinned: set[str] = set()
         self._files: dict[str, tuple[FileEntry, ...]] = {}
+
+    def pin(self, server: str) -> None:
+        """A server holds its snapshot: whatever is applied there now is not in the cut."""
+        self._pinned.add(server)
+
+    def is_pinned(self) -> bool:
+        """Whether all servers hold their snapshots, so that rounds may close."""
+        return self.servers <= self._pinned | self._files.keys()
 
     def reported(self, server: str, report: CutReport) -> None:
         """A server has written its share."""
@@ -81,4 +113,5 @@ class OpenCut:
             self.plans,
             dict(self._files),
             self.ends_stage,
+            *self.counted,
         )

@@ -9,14 +9,17 @@ Pure.
 
 from typing import TypeVar
 
-from paceline.coordinator.book import Book, Parked, WriteManifest
-from paceline.coordinator.cuts import OpenCut
+from paceline.coordinator.book import Book, Parked
+from paceline.coordinator.cut_decisions import (
+    cut_reason,
+    look_at_cut,
+    look_at_saves,
+    waits_for_cut,
+)
 from paceline.coordinator.durable import PartRecord
 from paceline.coordinator.grants import grant, is_mid_step
 from paceline.coordinator.losses import settle
 from paceline.coordinator.outcomes import (
-    CutBegun,
-    CutCommitted,
     EpochEnded,
     JobBroken,
     PartPlanned,
@@ -26,13 +29,11 @@ from paceline.coordinator.placement import plan_part
 from paceline.coordinator.reports import answer_servers
 from paceline.coordinator.requests import reply_ticked, ticked
 from paceline.coordinator.tasks import is_epoch_over, is_last_epoch
-from paceline.coordinator.tracking import may_cut
 from paceline.messages import (
     AskLease,
     Granted,
     PartAnswer,
     Save,
-    Saved,
     SharePart,
     StageOver,
     Tick,
@@ -49,12 +50,12 @@ def look_again(book: Book) -> None:
         before = book.num_outcomes()
         settle(book)
         _look_at_parts(book)
-        _look_at_cut(book)
-        if book.open_cut is None:
+        look_at_cut(book)
+        if book.open_cut is None or book.open_cut.is_pinned():
             _look_at_rounds(book)
         _look_at_epoch(book)
         _look_at_leases(book)
-        _look_at_saves(book)
+        look_at_saves(book)
     answer_servers(book)
 
 
@@ -77,13 +78,14 @@ def wait_reason(book: Book, parked: Parked) -> str:
     """What a parked question waits for."""
     message = parked.message
     if isinstance(message, Tick):
-        if book.open_cut is not None:
+        if book.open_cut is not None and not book.open_cut.is_pinned():
             return f"cut {book.open_cut.cut} is being taken"
         missing = book.rounds.missing(message.part, book.durable)
         return f"round {message.round} waits for {', '.join(missing)}"
-    if isinstance(message, Save) or (isinstance(message, AskLease) and book.open_cut):
-        servers = book.open_cut.missing() if book.open_cut else []
-        return f"a cut is being taken by {', '.join(servers) or 'the coordinator'}"
+    if isinstance(message, Save):
+        return cut_reason(book)
+    if isinstance(message, AskLease) and (book.open_cut or waits_for_cut(book)):
+        return cut_reason(book)
     if isinstance(message, SharePart):
         return book.wait_reason() or f"part {message.spec.part} has no values yet"
     return book.wait_reason() or _why_no_lease(book)
@@ -166,95 +168,6 @@ def _num_tasks(book: Book) -> int:
     return spec.num_tasks() if spec is not None else 0
 
 
-def _is_stage_over(book: Book) -> bool:
-    """Whether the stage has nothing more to do, or nobody is left to do it."""
-    state = book.durable
-    if state.stage_spec() is None or state.queue.pending or state.settling:
-        return False
-    if state.is_returning:
-        return False
-    if is_epoch_over(state) and is_last_epoch(state):
-        return True
-    if not state.has_started:
-        return False
-    if state.stopped is not None:
-        return state.queue.next_fresh > 0 or state.queue.epoch > 0
-    stages = [book.asked_stage.get(trainer, -1) for trainer in state.trainers]
-    return bool(stages) and min(stages) > state.queue.stage
-
-
-def _look_at_cut(book: Book) -> None:
-    cut = book.open_cut
-    if cut is not None:
-        if not cut.missing() and not book.is_writing_manifest:
-            book.is_writing_manifest = True
-            book.effect(WriteManifest(cut.manifest()))
-        return
-    state = book.durable
-    if not book.servers_ready() or state.is_returning or book.now < book.retry_cut_s:
-        return
-    if not state.parts or not all(record.is_ready for record in state.parts.values()):
-        return
-    ends_stage = _is_stage_over(book)
-    if (ends_stage or _wants_cut(book)) and may_cut(book):
-        book.commit(CutBegun(state.next_cut))
-        book.open_cut = OpenCut(state.next_cut - 1, state, ends_stage=ends_stage)
-        for incarnation, parked in book.saves.items():
-            assert isinstance(parked.message, Save)
-            key = (incarnation, parked.message.number)
-            book.save_cuts.setdefault(key, state.next_cut - 1)
-        if book.is_saving and book.last_save is None:
-            book.last_save = state.next_cut - 1
-
-
-def _wants_cut(book: Book) -> bool:
-    state = book.durable
-    if any(_save_key(book, inc) not in book.save_cuts for inc in book.saves):
-        return True
-    if book.is_saving and book.last_save is None:
-        return True
-    if state.cut is None or set(state.cut.parts) != set(state.parts):
-        return bool(book.leases)  # the first lease waits for it
-    every_s = book.config.cut_every_s
-    is_due = every_s > 0 and book.now - book.last_cut_s >= every_s
-    return is_due and bool(state.queue.pending)
-
-
-def _save_key(book: Book, incarnation: int) -> tuple[int, int]:
-    message = book.saves[incarnation].message
-    assert isinstance(message, Save)
-    return incarnation, message.number
-
-
-def commit_cut(book: Book, cut: int, error: str | None) -> None:
-    """The manifest of a cut is written, or could not be."""
-    book.is_writing_manifest = False
-    opened = book.open_cut
-    if opened is None or opened.cut != cut:
-        return
-    book.open_cut = None
-    if error is not None:
-        book.retry_cut_s = book.now + 1.0
-        book.forget_saves_in(cut)
-        return
-    book.last_cut_s = book.now
-    order = opened.manifest()
-    book.commit(
-        CutCommitted(
-            cut,
-            opened.timeline,
-            opened.folder,
-            order.queue,
-            order.rounds,
-            order.files,
-            tuple(plan.spec.part for plan in order.plans),
-            opened.ends_stage,
-        )
-    )
-    if opened.ends_stage:
-        book.progress.clear()
-
-
 def _look_at_leases(book: Book) -> None:
     state = book.durable
     for incarnation, parked in sorted(book.leases.items(), key=lambda item: item[1].role):
@@ -286,12 +199,3 @@ def _is_stopped_before(book: Book, stage: int) -> bool:
     state = book.durable
     is_untouched = state.queue.next_fresh == 0 and state.queue.epoch == 0
     return state.stopped is not None and stage >= state.queue.stage and is_untouched
-
-
-def _look_at_saves(book: Book) -> None:
-    state = book.durable
-    for incarnation, parked in list(book.saves.items()):
-        cut = book.save_cuts.get(_save_key(book, incarnation))
-        if cut is not None and state.cut is not None and state.cut.cut >= cut:
-            del book.saves[incarnation]
-            book.reply(parked.ticket, Saved(cut=state.cut.cut))

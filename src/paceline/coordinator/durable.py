@@ -40,6 +40,7 @@ class CutRecord(msgspec.Struct):
     rounds: dict[int, int]
     files: dict[str, tuple[FileEntry, ...]]  # {server id: its files}
     parts: tuple[int, ...]
+    steps: int = 0  # rounds or direct pushes applied by then
 
 
 @final
@@ -270,6 +271,7 @@ def _(outcome: o.CutCommitted, state: Durable) -> None:
         outcome.rounds,
         outcome.files,
         outcome.parts,
+        outcome.steps,
     )
     if outcome.ends_stage:
         state.queue = decode_queue(outcome.queue)

@@ -61,5 +61,6 @@ def read_stored(store: BlobStore) -> Stored:
         manifest.files,
         tuple(plan.spec.part for plan in manifest.plans),
         ends_stage=False,
+        steps=manifest.steps,
     )
     return Stored(cut, manifest.plans, timeline, skipped)

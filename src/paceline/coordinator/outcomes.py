@@ -169,6 +169,7 @@ class CutCommitted(Outcome, frozen=True):
     files: dict[str, tuple[FileEntry, ...]]
     parts: tuple[int, ...]
     ends_stage: bool
+    steps: int = 0
 
 
 class RunBegun(Outcome, frozen=True):

@@ -3,8 +3,8 @@
 Pure.
 """
 
-from paceline.coordinator.book import Book, Happened
-from paceline.coordinator.cuts import RETRY_S
+from paceline.coordinator.book import Book
+from paceline.coordinator.cut_decisions import fail_cut
 from paceline.coordinator.losses import exited, lose
 from paceline.coordinator.members import Loss
 from paceline.coordinator.orders import plan_orders
@@ -53,6 +53,8 @@ def server_reported(book: Book, ticket: int, report: ServerReport) -> None:
     book.reports[server] = report
     if report.timeline == state.timeline:
         _take_answers(book, report)
+        if book.open_cut is not None and report.pinned_cut == book.open_cut.cut:
+            book.open_cut.pin(server)
     book.park_report(ticket, report)
 
 
@@ -137,10 +139,6 @@ def _take_cut_report(book: Book, server: str, report: CutReport) -> None:
     if cut is None or cut.cut != report.cut:
         return
     if report.error is not None:
-        book.open_cut = None
-        book.forget_saves_in(cut.cut)
-        book.retry_cut_s = book.now + RETRY_S
-        fields: dict[str, object] = {"cut": cut.cut, "server": server}
-        book.effect(Happened("CutFailed", {**fields, "reason": report.error}))
+        fail_cut(book, report.error, server)
     else:
         cut.reported(server, report)

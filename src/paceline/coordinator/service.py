@@ -20,7 +20,7 @@ from typing import final
 import msgspec
 
 from paceline.config import JobConfig
-from paceline.coordinator.book import Happened, Reply, WriteManifest
+from paceline.coordinator.book import DropCut, Happened, Reply, WriteManifest
 from paceline.coordinator.cuts import ManifestOrder
 from paceline.coordinator.opening import StateSaved, read_journal, read_stored
 from paceline.coordinator.outcomes import Outcome
@@ -37,7 +37,7 @@ from paceline.coordinator.state import (
 from paceline.errors import StoreError
 from paceline.events import EventLog
 from paceline.failpoints import failpoint
-from paceline.ids import COORDINATOR
+from paceline.ids import COORDINATOR, cut_folder
 from paceline.messages import (
     JobStatus,
     Message,
@@ -47,7 +47,8 @@ from paceline.messages import (
 )
 from paceline.store.blobs import BlobStore, digest
 from paceline.store.journal import Journal
-from paceline.store.manifest import Manifest, sweep, write_manifest
+from paceline.store.manifest import Manifest, write_manifest
+from paceline.store.retention import drop_cut, sweep
 from paceline.timing import Clock, wall_time_s
 from paceline.transport import service as link
 
@@ -227,6 +228,8 @@ class CoordinatorService:
                     self._answer(effect)
                 elif isinstance(effect, WriteManifest):
                     self._write_manifest(effect.order)
+                elif isinstance(effect, DropCut):
+                    self._drop_cut(effect.folder)
                 else:
                     assert isinstance(effect, Happened)
                     self._events.write(effect.event, effect.fields)
@@ -284,6 +287,8 @@ class CoordinatorService:
             queue=order.queue,
             queue_xxh3=digest(order.queue),
             created=wall_time_s(),
+            records=order.records,
+            steps=order.steps,
         )
         try:
             failpoint("coordinator.before_manifest")
@@ -292,13 +297,25 @@ class CoordinatorService:
             _log.exception("cut %d could not be committed", order.cut)
             error = f"{type(failure).__name__}: {failure}"
         failpoint("coordinator.after_manifest")
-        self._put(ManifestWritten(order.cut, error))
+        folder = cut_folder(order.cut, order.timeline)
+        self._put(ManifestWritten(order.cut, folder, error))
+
+    def _drop_cut(self, folder: str) -> None:
+        def drop() -> None:
+            try:
+                drop_cut(self._store, folder)
+            except StoreError:
+                _log.exception("%s could not be removed; a later sweep will", folder)
+
+        self._run_beside(drop, "coordinator-drop")
 
     def _sweep(self) -> None:
         """Remove old cuts; only a journalled one may replace them."""
+        cut = self._state.durable.cut
+        assert cut is not None
         with self._sweeping:
             try:
-                sweep(self._store, self._config.keep_cuts)
+                sweep(self._store, self._config.keep_cuts, cut.folder)
             except StoreError:
                 _log.exception("old cuts could not be removed")
 

@@ -12,7 +12,8 @@ from typing import NamedTuple, final
 
 from paceline.config import JobConfig
 from paceline.coordinator.book import Book, Effect
-from paceline.coordinator.decisions import commit_cut, end_waits, look_again
+from paceline.coordinator.cut_decisions import commit_cut
+from paceline.coordinator.decisions import end_waits, look_again
 from paceline.coordinator.durable import Durable, restore
 from paceline.coordinator.losses import look_for_losses
 from paceline.coordinator.outcomes import AnyOutcome
@@ -57,6 +58,7 @@ class ManifestWritten(NamedTuple):
     """Event: a `WriteManifest` effect is carried out, or failed with an error."""
 
     cut: int
+    folder: str
     error: str | None
 
 
@@ -100,7 +102,7 @@ class CoordinatorState:
         elif isinstance(event, Disconnected):
             book.members.closed(event.incarnation, now)
         elif isinstance(event, ManifestWritten):
-            commit_cut(book, event.cut, event.error)
+            commit_cut(book, event.cut, event.folder, event.error)
         else:
             look_for_losses(book)
         look_again(book)

@@ -26,13 +26,18 @@ def count_records(book: Book) -> int:
     )
 
 
-def job_status(book: Book) -> JobStatus:
-    """Everything that an observer may know."""
-    state, queue = book.durable, book.durable.queue
+def count_steps(book: Book) -> int:
+    """Rounds or direct pushes applied, as far as the servers have reported."""
     versions = [
         max((part.version for part in report.parts.values()), default=0)
         for report in book.reports.values()
     ]
+    return max([*versions, *book.durable.committed_rounds().values()], default=0)
+
+
+def job_status(book: Book) -> JobStatus:
+    """Everything that an observer may know."""
+    state, queue = book.durable, book.durable.queue
     counters: dict[str, int] = {}
     for report in book.reports.values():
         for name, count in report.counters.items():
@@ -52,7 +57,7 @@ def job_status(book: Book) -> JobStatus:
         records=count_records(book),
         tasks_done=queue.tasks_done,
         tasks_failed=queue.tasks_failed,
-        steps=max(versions, default=0),
+        steps=count_steps(book),
         metrics=dict(book.metrics),
         total_records=sum(s.records * s.epochs for s in state.stages.values()),
         timeline=state.timeline,

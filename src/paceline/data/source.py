@@ -176,11 +176,8 @@ class MapSource(Source):
         return len(self._dataset)
 
     def batch(self, records: Records) -> Any:  # noqa: ANN401
-        """What ``collate_fn`` makes of the items."""
-        indices = records.tolist()
-        if self._read_many is None:
-            return self._collate([self._dataset[index] for index in indices])
-        return self._collate(self._read_many(indices))
+        """What ``collate_fn`` makes of the items; an error of an item says which it was."""
+        return self._collate(self._items(records.tolist()))
 
     def fingerprint(self) -> str:
         """Type of the data set, number of records, shapes and dtypes of the first.
@@ -195,6 +192,20 @@ class MapSource(Source):
             first = _describe(self._dataset[0])
         kind = type(self._dataset)
         return f"{kind.__module__}.{kind.__qualname__} {first} x {len(self)}"
+
+    def _items(self, indices: list[int]) -> list[Any]:
+        index: object = indices
+        try:
+            if self._read_many is not None:
+                found: list[Any] = self._read_many(indices)
+                return found
+            items = []
+            for index in indices:
+                items.append(self._dataset[index])
+        except Exception as error:
+            error.add_note(f"reading record {index} of {type(self._dataset).__name__}")
+            raise
+        return items
 
 
 @final

@@ -58,7 +58,7 @@ def _join(place: Place) -> Session:
     if role_kind(place.role) != "trainer":
         raise UsageError(f"this process is {place.role}; only a trainer connects")
     config = JobDir(place.job_dir).read_config()
-    wires = Wires(place.run, place.role, SystemClock())
+    wires = Wires(place.run, place.role, SystemClock(), secret=place.secret)
     session = Session(
         place.role,
         wires.to_coordinator(place.coordinator),

@@ -110,7 +110,7 @@ class EmbeddedJob:
         stack.callback(journal.close)
         events = EventLog(self._job.events)
         stack.callback(events.close)
-        store = BlobStore(str(self._job.checkpoints))
+        store = BlobStore(self._job.cuts_of(self._config))
         service = CoordinatorService(self._config, journal, store, self._clock, events)
         stack.callback(service.close)
         wires = self._wires(COORDINATOR)
@@ -127,7 +127,7 @@ class EmbeddedJob:
             self._config,
             address,
             wires.to_coordinator(self._address(COORDINATOR)),
-            BlobStore(str(self._job.checkpoints)),
+            BlobStore(self._job.cuts_of(self._config)),
             self._clock,
         )
         stack.callback(service.close)

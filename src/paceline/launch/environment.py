@@ -5,6 +5,8 @@ PACELINE_RUN          id of the run; a connection of another run is refused
 PACELINE_ROLE         role id of the process, e.g. ``trainer-1``
 PACELINE_JOB_DIR      the job folder
 PACELINE_COORDINATOR  address of the coordinator
+PACELINE_ADDRESS      where the process listens; a trainer does not
+PACELINE_SECRET       secret of the run, where roles listen at TCP ports
 PACELINE_SOCKETS      private folder of the job's Unix sockets
 PACELINE_LAUNCHER     process id of the launcher; without it the job has ended
 ====================  ==============================================================
@@ -19,11 +21,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from paceline.errors import UsageError
+from paceline.ids import role_kind
+from paceline.transport.secret import Secret
 
 RUN = "PACELINE_RUN"
 ROLE = "PACELINE_ROLE"
 JOB_DIR = "PACELINE_JOB_DIR"
 COORDINATOR = "PACELINE_COORDINATOR"
+ADDRESS = "PACELINE_ADDRESS"
+SECRET = "PACELINE_SECRET"
 SOCKETS = "PACELINE_SOCKETS"
 LAUNCHER = "PACELINE_LAUNCHER"
 THREADS = "OMP_NUM_THREADS"  # torch takes its intra-op threads from it
@@ -46,10 +52,12 @@ class Place(NamedTuple):
     coordinator: str
     sockets: Path
     launcher: int  # its process id
+    secret: Secret | None = None  # with TCP only; does not print
+    address: str = ""  # where it listens itself
 
     def variables(self) -> dict[str, str]:
         """The environment that says so."""
-        return {
+        variables = {
             RUN: self.run,
             ROLE: self.role,
             JOB_DIR: str(self.job_dir),
@@ -57,17 +65,25 @@ class Place(NamedTuple):
             SOCKETS: str(self.sockets),
             LAUNCHER: str(self.launcher),
         }
+        if self.secret is not None:
+            variables[SECRET] = self.secret.text()
+        if self.address:
+            variables[ADDRESS] = self.address
+        return variables
 
 
 def read_place(environ: Mapping[str, str]) -> Place | None:
     """The place that an environment names; None when it names no job.
 
     Raises:
-        UsageError: the environment names a job by halves.
+        UsageError: the environment names a job by halves, or what it says is none.
     """
     if ROLE not in environ:
         return None
-    needed = (RUN, JOB_DIR, COORDINATOR, SOCKETS, LAUNCHER)
+    is_tcp = environ.get(COORDINATOR, "").startswith("tcp:")
+    needed = [RUN, JOB_DIR, COORDINATOR, SOCKETS, LAUNCHER]
+    needed += [SECRET] if is_tcp else []
+    needed += [ADDRESS] if role_kind(environ[ROLE]) == "server" else []
     missing = [name for name in needed if not environ.get(name)]
     if missing:
         raise UsageError(
@@ -87,6 +103,8 @@ def read_place(environ: Mapping[str, str]) -> Place | None:
         coordinator=environ[COORDINATOR],
         sockets=Path(environ[SOCKETS]),
         launcher=int(environ[LAUNCHER]),
+        secret=Secret.parse(environ[SECRET], SECRET) if is_tcp else None,
+        address=environ.get(ADDRESS, ""),
     )
 
 

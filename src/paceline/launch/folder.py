@@ -5,12 +5,13 @@
     runs/20260301-101500-train/
       job.json         `JobConfig` and the script: written first, by whom the job is
       journal.sqlite   the coordinator's journal
-      checkpoints/     cuts
+      checkpoints/     cuts, unless the job keeps them elsewhere
       logs/            <role>.log: standard output and error of each process
       events.jsonl     one line per happening
       run.json         while the job runs: where its coordinator listens
       status.json      after it: the coordinator's last word
       summary.json     after it, written last
+      secret           while the job runs over TCP: what its roles prove to each other
       launcher.lock    held by the launcher that runs the job
 
 A folder belongs to one job for ever, and to one launcher at a time: making ``job.json``
@@ -34,6 +35,7 @@ import msgspec
 
 from paceline.config import JobConfig
 from paceline.errors import StoreError, UsageError
+from paceline.launch.secret_file import remove_secret
 from paceline.messages import JobStatus
 
 _T = TypeVar("_T")
@@ -65,10 +67,15 @@ class JobDir:
         self.logs = self.path / "logs"
         self.events = self.path / "events.jsonl"
         self.run_file = self.path / "run.json"
+        self.secret = self.path / "secret"
         self.status = self.path / "status.json"
         self.summary = self.path / "summary.json"
         self.failpoints = self.path / "failpoints"
         self.picture = self.path / "run.png"
+
+    def cuts_of(self, config: JobConfig) -> str:
+        """Where a job's cuts lie: a folder, or any URL of fsspec."""
+        return config.checkpoints or str(self.checkpoints)
 
     def log(self, role: str) -> Path:
         """Where a role's standard output and error go."""
@@ -110,7 +117,8 @@ class JobDir:
         fields = {**msgspec.to_builtins(config), "script": script}
         try:
             self.logs.mkdir(parents=True, exist_ok=True)
-            self.checkpoints.mkdir(exist_ok=True)
+            if not config.checkpoints:
+                self.checkpoints.mkdir(exist_ok=True)
             with self.config.open("xb") as file:
                 file.write(_pretty(fields))
         except FileExistsError:
@@ -121,7 +129,8 @@ class JobDir:
     def claim_again(self, config: JobConfig, script: str) -> None:
         """Let a new run go on where the last one ended; by whom the folder is held.
 
-        Sockets of a run that was killed are removed; ``job.json`` says how this one is.
+        Sockets and secret of a run that was killed are removed; ``job.json`` says how this
+        one is.
 
         Raises:
             UsageError: the folder holds no job.
@@ -131,6 +140,7 @@ class JobDir:
         if run is not None:
             remove_sockets(Path(run.sockets))
             self.run_file.unlink(missing_ok=True)
+        remove_secret(self.secret)
         self.summary.unlink(missing_ok=True)
         self.status.unlink(missing_ok=True)
         _write_whole(self.config, {**msgspec.to_builtins(config), "script": script})

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from paceline.config import JobConfig
 from paceline.errors import JobFailed
 from paceline.ids import COORDINATOR, LAUNCHER, server_id, trainer_id
+from paceline.launch.addresses import Transport, hold_addresses
 from paceline.launch.commands import UserScript, role_command, with_failpoints
 from paceline.launch.environment import THREADS, Place, trainer_threads
 from paceline.launch.folder import JobDir, RunFile, make_sockets, remove_sockets
@@ -24,10 +25,12 @@ from paceline.launch.interrupts import Interrupts
 from paceline.launch.launcher import Ended, Launcher
 from paceline.launch.link import CoordinatorLink
 from paceline.launch.process import Child
+from paceline.launch.secret_file import remove_secret, write_secret
 from paceline.launch.supervision import Supervision
 from paceline.launch.wiring import Wires
 from paceline.store.journal import wait_until_free
 from paceline.timing import Clock, Deadline
+from paceline.transport.secret import Secret
 from paceline.watch.progress import Show
 from paceline.watch.summary import Ending, Restarts, Summary, Verdict, summarize
 
@@ -70,6 +73,7 @@ def wait_local_run(
     *,
     environment: Mapping[str, str] = os.environ,
     forks: ForkServer | None = None,
+    transport: Transport = "unix",
 ) -> RunResult:
     """Run a script as a job on this machine, to its end.
 
@@ -83,6 +87,8 @@ def wait_local_run(
         clock: the time.
         environment: of its processes.
         forks: a fork server that outlives the job; None: the job has its own.
+        transport: how its processes talk. Over TCP they listen at ports of 127.0.0.1, and
+            prove the run's secret to each other, which they get by environment.
 
     Raises:
         UsageError: the folder belongs to another job, or there is none to go on with.
@@ -102,23 +108,37 @@ def wait_local_run(
             job.failpoints.mkdir(exist_ok=True)
         sockets = make_sockets()
         stack.callback(remove_sockets, sockets)
-        coordinator = f"unix:{sockets / COORDINATOR}.sock"
+        servers = [server_id(n) for n in range(config.servers)]
+        addresses = stack.enter_context(
+            hold_addresses(transport, sockets, [COORDINATOR, *servers])
+        )
+        coordinator = addresses[COORDINATOR]
+        secret = _open_secret(stack, job) if transport == "tcp" else None
         threads = trainer_threads(len(os.sched_getaffinity(0)), config.max_trainers)
         launcher_pid = os.getpid()
         job.write_run(RunFile(config.run, coordinator, str(sockets), launcher_pid))
 
         def start(role: str) -> Child | None:
-            place = Place(config.run, role, job.path, coordinator, sockets, launcher_pid)
+            place = Place(
+                config.run,
+                role,
+                job.path,
+                coordinator,
+                sockets,
+                launcher_pid,
+                secret,
+                addresses.get(role, ""),
+            )
             command = role_command(place, script, base, threads)
             assert forks is not None
             return forks.start(role, command, job.log(role))
 
         supervision = Supervision(
-            [server_id(n) for n in range(config.servers)],
+            servers,
             [trainer_id(n) for n in range(config.max_trainers)],
             config.timeout_s,
         )
-        wires = Wires(config.run, LAUNCHER, clock, connect_s=0.5)
+        wires = Wires(config.run, LAUNCHER, clock, connect_s=0.5, secret=secret)
         link = CoordinatorLink(wires.to_coordinator_as_launcher(coordinator))
         started_s = clock.now_s()
         launcher = Launcher(supervision, start, job, link, show, clock)
@@ -131,6 +151,14 @@ def wait_local_run(
         except JobFailed as error:
             ended = Ended(Verdict(Ending.FAILED, str(error)), launcher.status)
         return _sum_up(ended, supervision, clock.now_s() - started_s, job)
+
+
+def _open_secret(stack: contextlib.ExitStack, job: JobDir) -> Secret:
+    """A secret for this run, also in the folder for as long as it runs."""
+    secret = Secret.fresh()
+    write_secret(job.secret, secret)
+    stack.callback(remove_secret, job.secret)
+    return secret
 
 
 def _sum_up(

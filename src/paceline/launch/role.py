@@ -81,10 +81,10 @@ def run_coordinator(
         stack.callback(journal.close)
         events = EventLog(job.events)
         stack.callback(events.close)
-        store = BlobStore(str(job.checkpoints))
+        store = BlobStore(job.cuts_of(config))
         service = CoordinatorService(config, journal, store, clock, events)
         stack.callback(service.close)
-        wires = Wires(config.run, place.role, clock)
+        wires = Wires(config.run, place.role, clock, secret=place.secret)
         stack.enter_context(wires.listen_as_coordinator(place.coordinator, service))
         service.start()
         while not ending.wait(LOOK_EVERY_S):
@@ -103,14 +103,15 @@ def run_server(
     from paceline.server.service import ServerService  # noqa: PLC0415  (imports torch)
 
     clock = SystemClock()
-    wires = Wires(config.run, place.role, clock)
-    address = f"unix:{place.sockets / place.role}.sock"
-    store = BlobStore(str(job.checkpoints))
+    wires = Wires(config.run, place.role, clock, secret=place.secret)
+    store = BlobStore(job.cuts_of(config))
     to_coordinator = wires.to_coordinator(place.coordinator)
     with contextlib.ExitStack() as stack:
-        service = ServerService(place.role, config, address, to_coordinator, store, clock)
+        service = ServerService(
+            place.role, config, place.address, to_coordinator, store, clock
+        )
         stack.callback(service.close)
-        stack.enter_context(wires.listen_as_server(address, service))
+        stack.enter_context(wires.listen_as_server(place.address, service))
         service.start()
         while not ending.is_set() and not service.wait_over(LOOK_EVERY_S):
             pass

@@ -11,7 +11,8 @@ coordinator   trainer: `TrainerRequest`                  `TrainerReply`
 server        trainer: `DataRequest`                     `DataReply`
 ============  =========================================  ==========================
 
-The same for sockets and in process: the address chooses.
+The same for Unix sockets, TCP and in process: the address chooses. Over TCP both ends prove
+the run's secret.
 
 Waits: to connect, `CONNECT_S` at most. Any thread.
 """
@@ -41,6 +42,7 @@ from paceline.transport.frames import CONTROL_LIMITS, DATA_LIMITS, Limits
 from paceline.transport.handshake import Hello, admit
 from paceline.transport.listener import Listener
 from paceline.transport.opening import connect, listen
+from paceline.transport.secret import Secret
 from paceline.transport.service import Service
 
 CONNECT_S = 5.0
@@ -66,6 +68,7 @@ class Wires(NamedTuple):
     role: str
     clock: Clock
     connect_s: float = CONNECT_S
+    secret: Secret | None = None  # of the run; does not print
 
     def listen_as_coordinator(self, address: str, service: Service) -> Listener:
         """Let everyone of the run in.
@@ -76,7 +79,7 @@ class Wires(NamedTuple):
         return listen(
             address,
             service,
-            hello_check=admit(self.run, COORDINATOR, set(_REQUESTS)),
+            hello_check=admit(self.run, COORDINATOR, set(_REQUESTS), self.secret),
             request_type=lambda role: _REQUESTS[role_kind(role)],
             clock=self.clock,
             limits=CONTROL_LIMITS,
@@ -91,7 +94,7 @@ class Wires(NamedTuple):
         return listen(
             address,
             service,
-            hello_check=admit(self.run, self.role, {"trainer"}),
+            hello_check=admit(self.run, self.role, {"trainer"}, self.secret),
             request_type=lambda _: DataRequest,
             clock=self.clock,
             limits=DATA_LIMITS,
@@ -130,4 +133,6 @@ class Wires(NamedTuple):
         limits: Limits = CONTROL_LIMITS,
     ) -> Connection:
         hello = Hello(run=self.run, role=self.role, incarnation=incarnation)
-        return connect(address, hello, reply_type, limits, self.clock, self.connect_s)
+        return connect(
+            address, hello, reply_type, limits, self.clock, self.connect_s, self.secret
+        )

@@ -65,8 +65,10 @@ class PartReport(msgspec.Struct, frozen=True):
 class ServerReport(Message, frozen=True):
     """How things stand at a server; ``answers`` are results of the last orders.
 
-    ``incarnation`` 0 asks to join. Answered by `Orders` at once when there are any,
-    otherwise parked for a while; silence of a reporting server means its death.
+    ``pinned_cut`` is the cut whose snapshot the server holds: what it applies from then on
+    is not in that cut. ``incarnation`` 0 asks to join. Answered by `Orders` at once when
+    there are any, otherwise parked for a while; silence of a reporting server means its
+    death.
     """
 
     server: str
@@ -80,6 +82,7 @@ class ServerReport(Message, frozen=True):
     answers: tuple[ServerAnswer, ...] = ()
     forgotten_cut: int = 0
     tracked: int = 0  # number of the tracked state that counts here
+    pinned_cut: int = -1
     counters: dict[str, int] = msgspec.field(default_factory=dict)  # by name
 
 

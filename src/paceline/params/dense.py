@@ -32,6 +32,15 @@ OPTIMIZERS: Final[dict[str, Callable[..., torch.optim.Optimizer]]] = {
     "Rprop": torch.optim.Rprop,
 }
 
+# What torch has beside them, and why it does not step on a block of its own.
+NOT_SHARED: Final = {
+    "Adafactor": "it scales by whole rows and columns, and servers hold parts of them",
+    "LBFGS": "it evaluates the model again within a step (step(closure))",
+    "Muon": "it makes whole matrices orthogonal, and servers hold parts of them",
+    "SparseAdam": "it steps on rows alone; use paceline.Embedding(..., "
+    "optimizer=paceline.Adam(lr=...)), whose rows are lazy in the same way",
+}
+
 # What has a fused CPU kernel; the others step tensor by tensor.
 _FUSED: Final = frozenset({"SGD", "Adam", "AdamW", "Adagrad"})
 

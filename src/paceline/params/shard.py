@@ -23,6 +23,7 @@ from paceline.messages import Block, PartPlan, PartSpec
 from paceline.params.blocks import dtype_bytes
 from paceline.params.dense import OptimizeBlock
 from paceline.params.rows.table import Array, RowTable
+from paceline.params.snapshot import SlotSnapshot
 
 Bytes = bytes | bytearray | memoryview | np.ndarray[Any, np.dtype[Any]]
 
@@ -146,6 +147,27 @@ class ParameterShard:
                 for column, array in table.export().items()
             }
         raise self._unknown(slot)
+
+    def pin(self, slot: int) -> SlotSnapshot:
+        """Hold this moment of a slot: dense tensors are copied, rows not yet.
+
+        One at a time; `unpin` must follow.
+
+        Raises:
+            UsageError: this server has no such slot.
+        """
+        if slot in self._dense:
+            return SlotSnapshot(self.export(slot), {})
+        if slot in self._rows:
+            tables = sorted(self._rows[slot].items())
+            rows = {f"{_TABLE}{name}": table.snapshot() for name, table in tables}
+            return SlotSnapshot({}, rows)
+        raise self._unknown(slot)
+
+    def unpin(self, slot: int) -> None:
+        """Let the slot's snapshot go."""
+        for table in self._rows.get(slot, {}).values():
+            table.release()
 
     def load(self, slot: int, tensors: Mapping[str, torch.Tensor]) -> None:
         """Replace all that a slot holds by what `export` returned; it goes on identically.

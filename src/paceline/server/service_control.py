@@ -45,8 +45,9 @@ from paceline.messages import (
     Snapshot,
 )
 from paceline.server.service_cuts import read_share, write_share
+from paceline.server.service_pages import copied_share
 from paceline.server.service_slots import Slots
-from paceline.server.service_standing import Copy, Standing
+from paceline.server.service_standing import Pinned, Standing
 from paceline.store.blobs import BlobStore
 from paceline.transport.connection import Connection
 
@@ -86,6 +87,7 @@ class Control:
         self._on_change = on_change
         self._incarnation = 0
         self._cut: int | None = None  # the cut whose share is or was written last
+        self._writing: int | None = None  # the cut whose share is being written; by _lock
         self._stopping = threading.Event()
         self._news = threading.Event()  # a thread of ours has something to report
         # Guards the three fields below.
@@ -180,6 +182,7 @@ class Control:
             forgotten_cut=at.forgotten_cut,
             counters=at.counters,
             tracked=at.tracked,
+            pinned_cut=at.pinned_cut,
         )
 
     def _acknowledged(self, report: ServerReport) -> None:
@@ -226,33 +229,44 @@ class Control:
     def _begin_snapshot(self, order: Snapshot) -> bool:
         if self._cut == order.cut:
             return False
-        copy = self._standing.copy(order)
-        if copy is None:
+        with self._lock:
+            writing = self._writing
+        if writing is not None:
+            self._cut = order.cut
+            error = f"{self._myself.server} is still writing its share of cut {writing}"
+            report = CutReport(cut=order.cut, files=(), error=error)
+            self._keep_answer(f"cut {order.cut}", report)
+            return True
+        pinned = self._standing.pin(order)
+        if pinned is None:
             return False
-        self._cut = order.cut
-        self._begin(lambda: self._write(order, copy), f"cut-{order.cut}")
+        self._cut = self._writing = order.cut
+        pinned.run()  # here, so that the next report says so and rounds go on
+        self._begin(lambda: self._write(order, pinned), f"cut-{order.cut}")
         return True
 
-    def _write(self, order: Snapshot, copy: Copy) -> None:
+    def _write(self, order: Snapshot, pinned: Pinned) -> None:
         """Write this server's share of a cut; in a thread of its own."""
-        copy.run()
-        if not copy.done.wait(self._myself.timeout_s):
-            report = CutReport(cut=order.cut, files=(), error="the slots were not copied")
-        else:
-            failpoint("server.snapshot")
-            report = self._written(order, copy)
-            failpoint("server.after_snapshot")
+        try:
+            report = self._written(order, pinned)
+        finally:
+            self._standing.unpin(pinned)
+            with self._lock:
+                self._writing = None
         with self._lock:
-            if self._standing.report().timeline == copy.timeline:
+            if self._standing.report().timeline == pinned.timeline:
                 self._answers[f"cut {order.cut}"] = report
         self._news.set()
 
-    def _written(self, order: Snapshot, copy: Copy) -> CutReport:
+    def _written(self, order: Snapshot, pinned: Pinned) -> CutReport:
         try:
-            entry = write_share(self._store, order.folder, self._myself.server, copy.share)
+            share = copied_share(self._standing, pinned, self._myself.timeout_s)
+            failpoint("server.snapshot")
+            entry = write_share(self._store, order.folder, self._myself.server, share)
         except StoreError as error:
             logger.exception("%s could not write its share", self._myself.server)
             return CutReport(cut=order.cut, files=(), error=str(error))
+        failpoint("server.after_snapshot")
         return CutReport(cut=order.cut, files=(entry,))
 
     def _begin_restore(self, order: Restore) -> bool:

@@ -1,12 +1,8 @@
 """A server's share of a cut: one file with all its slots.
 
-::
-
-    cut-000012-t0/server-1.safetensors
-        slot/<slot>/<name>     what the shard exports, e.g. slot/3/values
-        standing               uint8: msgpack of the slots' marks and the parts' versions
-        tracked                uint8: the state of tracked objects, on the server that
-                               keeps it
+What lies in it under which name: `paceline.store.shares`. ``standing`` is uint8: msgpack
+of the slots' marks and the parts' versions; ``tracked`` is uint8: the state of tracked
+objects, on the server that keeps it.
 
 Waits: for storage. Any thread.
 """
@@ -25,11 +21,8 @@ from paceline.server.service_slots import SlotTensors
 from paceline.server.tracked import TrackedState
 from paceline.server.windows import SlotMarks
 from paceline.store.blobs import BlobStore
+from paceline.store.shares import STANDING, TRACKED, slot_and_name, tensor_name
 from paceline.store.tensors import read_tensors, write_tensors
-
-_STANDING = "standing"
-_SLOT = "slot/"
-_TRACKED = "tracked"
 
 
 class Share(NamedTuple):
@@ -66,14 +59,14 @@ def write_share(store: BlobStore, folder: str, server: str, share: Share) -> Fil
         _Standing(marks, share.versions, share.tracked.number)
     )
     tensors = {
-        f"{_SLOT}{slot}/{name}": tensor
+        tensor_name(slot, name): tensor
         for slot, held in share.slots.items()
         for name, tensor in held.items()
     }
     if share.tracked.number:
         data = np.frombuffer(share.tracked.data, np.uint8)
-        tensors[_TRACKED] = torch.from_numpy(data.copy())
-    tensors[_STANDING] = torch.from_numpy(np.frombuffer(standing, np.uint8).copy())
+        tensors[TRACKED] = torch.from_numpy(data.copy())
+    tensors[STANDING] = torch.from_numpy(np.frombuffer(standing, np.uint8).copy())
     return write_tensors(store.folder(folder), share_name(server), tensors, {})
 
 
@@ -118,13 +111,13 @@ def _read_file(store: BlobStore, entry: FileEntry) -> Share:
     tensors, _ = read_tensors(store, entry)
     slots: dict[int, SlotTensors] = {}
     try:
-        data = tensors.pop(_STANDING).numpy().tobytes()
+        data = tensors.pop(STANDING).numpy().tobytes()
         standing = _standing_decoder.decode(data)
-        kept = tensors.pop(_TRACKED, None)
+        kept = tensors.pop(TRACKED, None)
         tracked = b"" if kept is None else kept.numpy().tobytes()
         for path, tensor in tensors.items():
-            slot, _, name = path.removeprefix(_SLOT).partition("/")
-            slots.setdefault(int(slot), {})[name] = tensor
+            slot, name = slot_and_name(path)
+            slots.setdefault(slot, {})[name] = tensor
     except (KeyError, ValueError, msgspec.DecodeError) as error:
         raise CheckpointCorrupt(
             f"{store.url}/{entry.name}: not a server's share of a cut: {error!r}"

@@ -26,6 +26,7 @@ from paceline.messages import Hyper, PartPlan
 from paceline.params.dense import OptimizeBlock
 from paceline.params.rows.table import RowTable
 from paceline.params.shard import ParameterShard
+from paceline.params.snapshot import SlotSnapshot
 from paceline.server.contents import (
     Bytes,
     Float32s,
@@ -208,14 +209,18 @@ class Slots:
         }
         return actions, copies
 
-    def copying(self) -> tuple[Actions, dict[int, SlotTensors]]:
-        """Copy all that all slots hold into the dict returned: ``{slot: tensors}``."""
-        copies: dict[int, SlotTensors] = {}
+    def pinning(self) -> tuple[Actions, dict[int, SlotSnapshot]]:
+        """Hold the moment of all slots in the dict returned: ``{slot: snapshot}``."""
+        pinned: dict[int, SlotSnapshot] = {}
 
-        def copy(slot: int) -> None:
-            copies[slot] = self._shard.export(slot)
+        def pin(slot: int) -> None:
+            pinned[slot] = self._shard.pin(slot)
 
-        return {slot: functools.partial(copy, slot) for slot in self.all_slots()}, copies
+        return {slot: functools.partial(pin, slot) for slot in self.all_slots()}, pinned
+
+    def unpinning(self) -> Actions:
+        """Let the snapshots of all slots go."""
+        return {s: functools.partial(self._shard.unpin, s) for s in self.all_slots()}
 
     def _block(
         self, part: int, slot: int, hyper: tuple[Hyper, ...]

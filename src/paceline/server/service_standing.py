@@ -10,7 +10,8 @@ may call; orders come from one thread.
 
 import logging
 import threading
-from typing import NamedTuple, final
+from collections.abc import Callable
+from typing import Final, NamedTuple, final
 
 from paceline.errors import JobFailed
 from paceline.failpoints import failpoint
@@ -26,13 +27,17 @@ from paceline.messages import (
     Restore,
     Snapshot,
 )
+from paceline.params.snapshot import SlotSnapshot
 from paceline.server.contents import PushContents
 from paceline.server.rounds import Contributed, agreed_hyper
 from paceline.server.service_cuts import Share
 from paceline.server.service_slots import Slots
 from paceline.server.state import ServerState
-from paceline.server.tracked import TrackedStates
+from paceline.server.tracked import TrackedState, TrackedStates
+from paceline.server.windows import SlotMarks
 from paceline.transport.serial import Action
+
+PAGES_AT_ONCE: Final = 8  # what a push may have to wait for at a slot, about a millisecond
 
 logger = logging.getLogger("paceline.server")
 
@@ -53,16 +58,21 @@ class Report(NamedTuple):
     forgotten_cut: int
     counters: dict[str, int]
     tracked: int
+    pinned_cut: int
 
 
-class Copy(NamedTuple):
-    """A copy for a cut that is being taken: complete when ``done`` is set.
+class Pinned(NamedTuple):
+    """A moment that is held for a cut: by every slot when ``done`` is set.
 
     ``run`` must be called once, by anybody.
     """
 
     timeline: int
-    share: Share
+    slots: Slots
+    snapshots: dict[int, SlotSnapshot]  # {slot: snapshot}
+    marks: dict[int, SlotMarks]  # {slot: marks}
+    versions: dict[int, int]  # {part: updates applied}
+    tracked: TrackedState
     run: Action
     done: threading.Event
 
@@ -80,6 +90,7 @@ class Standing:
         tracked: the states of the user's tracked objects.
         failure: why the server cannot go on, if so.
         over: set when the server is to end.
+        pinned_cut: the last cut whose moment all slots held.
     """
 
     def __init__(self, server: str, seed: int) -> None:
@@ -92,6 +103,7 @@ class Standing:
         self.tracked = TrackedStates()
         self.failure: str | None = None
         self.over = threading.Event()
+        self.pinned_cut = -1
         self._seed = seed
 
     def fail(self, error: Exception) -> None:
@@ -174,27 +186,62 @@ class Standing:
                 state.forgotten_cut,
                 dict(state.counters),
                 self.tracked.confirmed.number,
+                self.pinned_cut,
             )
 
     # ------------------------------------------------------------ cuts
 
-    def copy(self, order: Snapshot) -> Copy | None:
-        """Begin to copy everything as of now; None while the rounds are not those.
+    def pin(self, order: Snapshot) -> Pinned | None:
+        """Begin to hold everything as of now; None while the rounds are not those.
 
-        Pushes go on: those decided before are in the copy, with their marks, and those
-        decided later stand behind the copy at every slot.
+        Pushes go on: those decided before are in it, with their marks, and those decided
+        later stand behind it at every slot. `unpin` must follow.
         """
         done = threading.Event()
+
+        def pinned() -> None:
+            self.pinned_cut = order.cut
+            done.set()
+
         with self.lock:
             if not self.state.may_snapshot(order.rounds):
                 return None
             versions = {part: at.version for part, at in self.state.parts().items()}
-            actions, tensors = self.slots.copying()
-            share = Share(
-                tensors, self.state.export_marks(), versions, self.tracked.confirmed
+            actions, snapshots = self.slots.pinning()
+            run = self.slots.line_up(actions, pinned)
+            return Pinned(
+                self.state.timeline,
+                self.slots,
+                snapshots,
+                self.state.export_marks(),
+                versions,
+                self.tracked.confirmed,
+                run,
+                done,
             )
-            run = self.slots.line_up(actions, done.set)
-            return Copy(self.state.timeline, share, run, done)
+
+    def copy_some(self, pinned: Pinned, slot: int) -> Callable[[float], bool | None]:
+        """Copy a few pages of a slot between two of its updates.
+
+        Returns:
+            Waits so many seconds: whether all of the slot is copied, None if not in time.
+        """
+        done = threading.Event()
+        answers: list[bool] = []
+
+        def copy() -> None:
+            answers.append(pinned.snapshots[slot].copy_some(PAGES_AT_ONCE))
+
+        with self.lock:
+            run = pinned.slots.line_up({slot: copy}, done.set)
+        run()
+        return lambda timeout_s: answers[0] if done.wait(timeout_s) and answers else None
+
+    def unpin(self, pinned: Pinned) -> None:
+        """Hold the moment no longer."""
+        with self.lock:
+            run = pinned.slots.line_up(pinned.slots.unpinning(), _nothing)
+        run()
 
     def begin_restore(self, order: Restore) -> Slots | None:
         """Leave the timeline; the slots to load, as planned. None: it was left before.

@@ -6,7 +6,7 @@ from typing import final
 import msgspec
 
 from paceline.config import JobConfig
-from paceline.coordinator.book import Effect, Happened, Reply
+from paceline.coordinator.book import DropCut, Effect, Happened, Reply
 from paceline.coordinator.cuts import ManifestOrder
 from paceline.coordinator.durable import Durable
 from paceline.coordinator.outcomes import AnyOutcome
@@ -18,7 +18,7 @@ from paceline.coordinator.state import (
     TimePassed,
     restored,
 )
-from paceline.ids import COORDINATOR
+from paceline.ids import COORDINATOR, cut_folder
 from paceline.messages import Message
 from paceline.simulate.world import Answer, Process, World
 
@@ -79,7 +79,7 @@ class SimCoordinator(Process):
 
     def send(self, effect: Effect) -> None:
         """Let one effect go out."""
-        if isinstance(effect, Happened):
+        if isinstance(effect, Happened | DropCut):
             return
         self.may_crash(FAULT)
         if isinstance(effect, Reply):
@@ -92,7 +92,9 @@ class SimCoordinator(Process):
     def _write_manifest(self, order: ManifestOrder) -> None:
         def written() -> None:
             self.may_crash(FAULT)
-            self._apply(ManifestWritten(order.cut, None))
+            self._apply(
+                ManifestWritten(order.cut, cut_folder(order.cut, order.timeline), None)
+            )
 
         self.after(0.01, written)
 

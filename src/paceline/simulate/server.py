@@ -41,6 +41,7 @@ from paceline.simulate.checks import RoundHistory, check_steps
 from paceline.simulate.world import Answer, Process, World
 
 FAULT = "crash_server"
+WRITE_S = 0.3  # a share is written while pushes and rounds go on
 REPORT_TIMEOUT_S = 1.5
 Applied = dict[int, Counter[tuple[TaskKey, int]]]  # {slot: {(task, batch): times}}
 
@@ -72,6 +73,8 @@ class SimServer(Process):
         self._parked: list[tuple[Pull, Answer]] = []
         self._answers: tuple[ServerAnswer, ...] = ()
         self._tracked = TrackedStates()  # what a state says is a function of its number
+        self._num_sent = 0  # of the answers, with the last report
+        self._pinned_cut = -1
         self.act(self._report)
 
     # ------------------------------------------------------------ data side
@@ -148,15 +151,17 @@ class SimServer(Process):
             parts=self.state.parts(),
             answers=self._answers,
             forgotten_cut=self.state.forgotten_cut,
+            pinned_cut=self._pinned_cut,
             counters=dict(self.state.counters),
             tracked=self._tracked.confirmed.number,
         )
+        self._num_sent = len(self._answers)
         self.ask(COORDINATOR, report, self._got_orders, REPORT_TIMEOUT_S)
 
     def _got_orders(self, reply: Message | None) -> None:
         if isinstance(reply, Orders):
             self._incarnation = reply.incarnation
-            self._answers = ()
+            self._answers = self._answers[self._num_sent :]
             for order in reply.orders:
                 if isinstance(order, ShutDown):
                     self.world.end(self, 0)
@@ -209,7 +214,7 @@ class SimServer(Process):
             self._say(report)
 
     def _snapshot(self, order: Snapshot) -> None:
-        if not self.state.may_snapshot(order.rounds):
+        if self._pinned_cut == order.cut or not self.state.may_snapshot(order.rounds):
             return
         share = Share(
             {slot: Counter(applied) for slot, applied in self.applied.items()},
@@ -217,13 +222,21 @@ class SimServer(Process):
             {part: report.version for part, report in self.state.parts().items()},
             self._tracked.confirmed,
         )
-        self.may_crash(FAULT)
-        self._disk[order.folder, self.role] = share
-        self.may_crash(FAULT)
-        entry = FileEntry(f"{self.role}.safetensors", 0, "")
-        self._say(CutReport(cut=order.cut, files=(entry,)))
+        self._pinned_cut = order.cut
+        timeline = self.state.timeline
+
+        def written() -> None:
+            self.may_crash(FAULT)
+            self._disk[order.folder, self.role] = share
+            self.may_crash(FAULT)
+            if self.state.timeline == timeline:
+                entry = FileEntry(f"{self.role}.safetensors", 0, "")
+                self._say(CutReport(cut=order.cut, files=(entry,)))
+
+        self.after(WRITE_S, written)
 
     def _restore(self, order: Restore) -> None:
+        self._pinned_cut = -1
         self.state.begin_restore(order)
         self.applied, self._prepared, self._parked = {}, {}, []
         self.may_crash(FAULT)

@@ -8,7 +8,8 @@
         server-1.safetensors
         manifest.json                  written last: a cut exists if and only if this does
 
-`journal` and `blobs` know bytes, `manifest` knows cuts, `tensors` knows torch and is the
-only module here that imports it: the coordinator starts without. All waits are for
+`journal` and `blobs` know bytes, `manifest` and `retention` know cuts, `shares` what lies
+in a server's file, `export` how a model is taken out of it. `tensors` knows torch and is
+the only module here that imports it: the coordinator starts without. All waits are for
 storage; nothing here takes a lock on behalf of another module, and nothing is decided.
 """

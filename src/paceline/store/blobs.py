@@ -13,30 +13,35 @@ other URLs    one PUT through fsspec that refuses an existing name
 Names are made by us and checked all the same: plain words separated by ``/``; none starts
 with a dot (those are temporaries), and symbolic links below the root are refused.
 
+Trouble that may pass is waited out for a moment (`paceline.store.patience`), each time
+with a line in the log that says why.
+
 Waits: for storage, in every method. Any thread; a store has no state of its own.
 """
 
 import contextlib
 import errno
-import os
+import logging
 import re
-import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import final
+from typing import TypeVar, final
 
 import fsspec
 import xxhash
 from fsspec.implementations.local import LocalFileSystem
 
-from paceline.errors import CheckpointCorrupt, StoreError
+from paceline.errors import CheckpointCorrupt, PacelineError, StoreError, UsageError
 from paceline.messages import FileEntry
+from paceline.store.local import Buffer, sync_folder, write_file
+from paceline.store.patience import Patience, may_pass
 
 _WORD = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 _PIECE_BYTES = 1 << 20
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
-Buffer = bytes | bytearray | memoryview
+_T = TypeVar("_T")
+_log = logging.getLogger("paceline.store")
 
 
 def digest(*buffers: Buffer) -> str:
@@ -56,16 +61,30 @@ def is_bare_name(name: str) -> bool:
 class BlobStore:
     """Write-once files below one root."""
 
-    def __init__(self, url: str) -> None:
-        """Look at a local folder, made when first written to, or any fsspec URL."""
+    def __init__(self, url: str, patience: Patience = Patience()) -> None:  # noqa: B008  (immutable)
+        """Look at a local folder, made when first written to, or any fsspec URL.
+
+        Raises:
+            UsageError: nothing that is installed knows this kind of URL.
+        """
         self.url = url.rstrip("/")
-        self._fs, self._root = fsspec.url_to_fs(self.url)
+        self._patience = patience
+        try:
+            # Without a cache of listings: other processes write here too.
+            self._fs, self._root = fsspec.url_to_fs(self.url, use_listings_cache=False)
+        except (ImportError, ValueError) as error:
+            raise UsageError(
+                f"{self.url}: {error}; name a local folder, or install what fsspec needs "
+                f"for it (for s3:// pip install 'paceline[s3]')"
+            ) from error
         self._is_local = isinstance(self._fs, LocalFileSystem)
+        # Libraries of object stores have errors of their own beside those of the system.
+        self._foreign = OSError if self._is_local else Exception
 
     def folder(self, name: str) -> "BlobStore":
         """The store whose root is the folder ``name`` of this one; nothing is made."""
         self._place(name)
-        return BlobStore(f"{self.url}/{name}")
+        return BlobStore(f"{self.url}/{name}", self._patience)
 
     def write(self, name: str, buffers: Sequence[Buffer]) -> FileEntry:
         """Make the file ``name`` of the joined buffers, durable when it returns.
@@ -77,22 +96,35 @@ class BlobStore:
             StoreError: the name is taken or not allowed, or the storage is full or fails.
         """
         place = self._place(name)
-        with self._translated(f"write {name}"):
-            if self._is_local:
-                _write_file(Path(place), buffers)
-            else:
-                self._fs.pipe_file(place, b"".join(buffers), mode="create")
         size = sum(memoryview(buffer).nbytes for buffer in buffers)
-        return FileEntry(name.rsplit("/", 1)[-1], size, digest(*buffers))
+        entry = FileEntry(name.rsplit("/", 1)[-1], size, digest(*buffers))
+        tries = 0
+
+        def put() -> None:
+            nonlocal tries
+            tries += 1
+            try:
+                if self._is_local:
+                    write_file(Path(place), buffers)
+                else:
+                    self._fs.pipe_file(place, b"".join(buffers), mode="create")
+            except FileExistsError:
+                # A try that seemed to fail may have come through after all.
+                if tries == 1 or digest(self._fs.cat_file(place)) != entry.xxh3:
+                    raise
+
+        self._tried(f"write {name}", put)
+        return entry
 
     def size(self, name: str) -> int | None:
         """Bytes of a file; None if there is none of this name."""
         place = self._place(name)
-        with self._translated(f"look at {name}"):
-            try:
-                about = self._fs.info(place)
-            except FileNotFoundError:
+        try:
+            about = self._tried(f"look at {name}", lambda: self._fs.info(place))
+        except StoreError as error:
+            if isinstance(error.__cause__, FileNotFoundError):
                 return None
+            raise
         if about["type"] != "file":
             raise StoreError(f"{self.url}/{name}: expected a file, got a {about['type']}")
         return int(about["size"])
@@ -109,9 +141,9 @@ class BlobStore:
         """
         if self.size(name) is None:
             raise StoreError(f"{self.url}/{name}: there is no such file")
-        with self._translated(f"read {name}"):
-            data: bytes = self._fs.cat_file(self._place(name))
-            return data
+        place = self._place(name)
+        data: bytes = self._tried(f"read {name}", lambda: self._fs.cat_file(place))
+        return data
 
     def read_entry(self, entry: FileEntry) -> bytes:
         """All bytes of a file that a manifest describes, checked.
@@ -132,14 +164,16 @@ class BlobStore:
             CheckpointCorrupt: it is missing, or its size or hash differ.
         """
         self.verify_size(entry)
-        hasher = xxhash.xxh3_64()
-        with (
-            self._translated(f"read {entry.name}"),
-            self._fs.open(self._place(entry.name), "rb") as file,
-        ):
-            while piece := file.read(_PIECE_BYTES):
-                hasher.update(piece)
-        self._verify_hash(entry, hasher.hexdigest())
+        place = self._place(entry.name)
+
+        def hashed() -> str:
+            hasher = xxhash.xxh3_64()
+            with self._fs.open(place, "rb") as file:
+                while piece := file.read(_PIECE_BYTES):
+                    hasher.update(piece)
+            return hasher.hexdigest()
+
+        self._verify_hash(entry, self._tried(f"read {entry.name}", hashed))
 
     def verify_size(self, entry: FileEntry) -> None:
         """Check that a file is there in the described size; its bytes are not read.
@@ -166,24 +200,35 @@ class BlobStore:
     def remove(self, name: str) -> None:
         """Delete a file, durably; it is no error if there is none."""
         place = self._place(name)
-        with self._translated(f"remove {name}"), contextlib.suppress(FileNotFoundError):
-            self._fs.rm_file(place)
-            if self._is_local:
-                _sync_folder(Path(place).parent)
+
+        def remove() -> None:
+            with contextlib.suppress(FileNotFoundError):
+                self._fs.rm_file(place)
+            if self._is_local and Path(place).parent.is_dir():
+                sync_folder(Path(place).parent)
+
+        self._tried(f"remove {name}", remove)
 
     def remove_folder(self, name: str) -> None:
         """Delete a folder and all in it; it is no error if there is none."""
         place = self._place(name)
-        with self._translated(f"remove {name}"), contextlib.suppress(FileNotFoundError):
-            self._fs.rm(place, recursive=True)
+
+        def remove() -> None:
+            with contextlib.suppress(FileNotFoundError):
+                self._fs.rm(place, recursive=True)
+
+        self._tried(f"remove {name}", remove)
 
     def _list(self, kind: str) -> list[str]:
-        self._fs.invalidate_cache()
-        with self._translated("list"):
+        def listed() -> list[dict[str, str]]:
+            self._fs.invalidate_cache()
             try:
-                entries = self._fs.ls(self._root, detail=True)
+                found: list[dict[str, str]] = self._fs.ls(self._root, detail=True)
             except FileNotFoundError:
                 return []
+            return found
+
+        entries = self._tried("list", listed)
         names = (
             about["name"].rstrip("/").rsplit("/", 1)[-1]
             for about in entries
@@ -216,53 +261,30 @@ class BlobStore:
                 f"{self.url}/{entry.name}: expected xxh3 {entry.xxh3}, came {came}"
             )
 
-    @contextlib.contextmanager
-    def _translated(self, action: str) -> Iterator[None]:
-        """Turn errors of the storage into errors of the house."""
+    def _tried(self, action: str, do: Callable[[], _T]) -> _T:
+        """Do it, again while the storage's trouble may pass; in errors of the house."""
+        for pause_s in (*self._patience.pauses_s, None):
+            try:
+                return do()
+            except PacelineError:
+                raise
+            except self._foreign as error:
+                if pause_s is None or not may_pass(error):
+                    raise self._translated(action, error) from error
+                _log.warning(
+                    "%s: cannot %s: %r; trying again in %g s",
+                    *(self.url, action, error, pause_s),
+                )
+                self._patience.wait(pause_s)
+        raise AssertionError("the last try returns or raises")
+
+    def _translated(self, action: str, error: Exception) -> StoreError:
         where = f"{self.url}: cannot {action}"
-        try:
-            yield
-        except FileExistsError as error:
-            raise StoreError(
-                f"{where}: the name is taken, and names are written once"
-            ) from error
-        except OSError as error:
-            if error.errno in _FULL:
-                raise StoreError(
-                    f"{where}: the disk is full; nothing older is lost, free space there "
-                    f"and try again"
-                ) from error
-            raise StoreError(f"{where}: {error}") from error
-
-
-def _write_file(path: Path, buffers: Sequence[Buffer]) -> None:
-    """Make a local file atomically and durably; FileExistsError if the name is taken."""
-    _make_folder(path.parent)
-    temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
-    try:
-        with temporary.open("xb") as file:
-            for buffer in buffers:
-                file.write(buffer)
-            file.flush()
-            os.fsync(file.fileno())
-        path.hardlink_to(temporary)  # a rename would replace an existing file silently
-    finally:
-        temporary.unlink(missing_ok=True)
-    _sync_folder(path.parent)
-
-
-def _make_folder(folder: Path) -> None:
-    """Make a local folder with all above it, each durable in its parent."""
-    if not folder.is_dir():
-        _make_folder(folder.parent)
-        folder.mkdir(exist_ok=True)
-        _sync_folder(folder.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the names in a local folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        if isinstance(error, FileExistsError):
+            return StoreError(f"{where}: the name is taken, and names are written once")
+        if isinstance(error, OSError) and error.errno in _FULL:
+            return StoreError(
+                f"{where}: the disk is full; nothing older is lost, free space there and "
+                f"try again"
+            )
+        return StoreError(f"{where}: {str(error) or repr(error)}")

@@ -9,8 +9,8 @@ go. The check covers every byte behind it and nothing stands before it but its o
 so any flipped byte is noticed. Cuts are ordered by (timeline, cut): what was taken after
 a return is newer than anything of the abandoned future.
 
-Waits: for storage; `verify_cut`, `newest_good_cut` and `sweep` read whole cuts. Any
-thread, but one at a time may commit or sweep.
+Waits: for storage; `verify_cut` and `newest_good_cut` read whole cuts. Any thread, but
+one at a time may commit.
 """
 
 import re
@@ -21,7 +21,8 @@ import msgspec
 from paceline.errors import CheckpointCorrupt, StoreError
 from paceline.failpoints import failpoint
 from paceline.messages import FileEntry, PartPlan
-from paceline.store.blobs import BlobStore, digest, is_bare_name
+from paceline.store.blobs import BlobStore, digest
+from paceline.store.plausible import wrong_files, wrong_plans
 
 FORMAT = 1
 MANIFEST_NAME = "manifest.json"
@@ -44,6 +45,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         queue: the coordinator's durable state, opaque here.
         queue_xxh3: `paceline.store.blobs.digest` of ``queue``.
         created: seconds since 1970, for display only.
+        records: acknowledged records of the job when the queue was copied.
+        steps: rounds or direct pushes applied by then.
     """
 
     format: int = FORMAT
@@ -56,6 +59,12 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     queue: bytes
     queue_xxh3: str
     created: float
+    records: int = 0
+    steps: int = 0
+
+    def entries(self) -> list[FileEntry]:
+        """The files of all servers."""
+        return [entry for entries in self.files.values() for entry in entries]
 
 
 class Cut(NamedTuple):
@@ -107,7 +116,7 @@ def write_manifest(store: BlobStore, manifest: Manifest) -> None:
     if wrong is not None:
         raise StoreError(f"{store.url}/{folder}: this manifest cannot be written: {wrong}")
     place = store.folder(folder)
-    for entry in _entries(manifest):
+    for entry in manifest.entries():
         place.verify_size(entry)
     failpoint("store.before_manifest")
     place.write(MANIFEST_NAME, [_head(encoded), encoded[1:]])
@@ -152,7 +161,9 @@ def read_manifest(store: BlobStore, folder: str) -> Manifest:
 
 def list_cuts(store: BlobStore) -> list[Cut]:
     """Committed cuts, oldest first; what they hold is not verified."""
-    return [cut for cut in _folders(store) if store.exists(f"{cut.folder}/{MANIFEST_NAME}")]
+    return [
+        cut for cut in cut_folders(store) if store.exists(f"{cut.folder}/{MANIFEST_NAME}")
+    ]
 
 
 def verify_cut(store: BlobStore, folder: str) -> Manifest:
@@ -164,7 +175,7 @@ def verify_cut(store: BlobStore, folder: str) -> Manifest:
     """
     manifest = read_manifest(store, folder)
     place = store.folder(folder)
-    for entry in _entries(manifest):
+    for entry in manifest.entries():
         place.verify(entry)
     return manifest
 
@@ -191,57 +202,21 @@ def newest_good_cut(store: BlobStore) -> GoodCut:
     return GoodCut(None, ())
 
 
-def sweep(store: BlobStore, keep: int, in_progress: str | None = None) -> tuple[str, ...]:
-    """Remove what is superseded; the removed folders, oldest first.
-
-    A committed cut goes when ``keep`` newer ones verify. A folder without a manifest goes
-    when a newer cut is committed; never the folder ``in_progress``, and never anything
-    that is not named like a cut. If the process dies meanwhile, sweeping again goes on.
+def cut_folders(store: BlobStore) -> list[Cut]:
+    """Folders that are named like cuts, oldest first, committed or not.
 
     Raises:
-        StoreError: the storage fails, or a newer cut is of an unknown format.
+        StoreError: the storage fails.
     """
-    assert keep >= 1
-    committed = list_cuts(store)
-    if not committed:
-        return ()
-    older = committed[: _first_kept(store, committed, keep)]
-    newest = committed[-1]
-    loose = [
-        cut
-        for cut in _folders(store)
-        if _age(cut) < _age(newest) and cut not in committed and cut.folder != in_progress
-    ]
-    removed = sorted([*older, *loose], key=_age)
-    for cut in removed:
-        store.remove(f"{cut.folder}/{MANIFEST_NAME}")  # first: half a cut is no cut
-        store.remove_folder(cut.folder)
-    return tuple(cut.folder for cut in removed)
-
-
-def _first_kept(store: BlobStore, committed: list[Cut], keep: int) -> int:
-    """The index of the ``keep``-th newest cut that verifies; 0 if there are fewer."""
-    good = 0
-    for index in range(len(committed) - 1, 0, -1):
-        try:
-            verify_cut(store, committed[index].folder)
-        except CheckpointCorrupt:
-            continue
-        good += 1
-        if good == keep:
-            return index
-    return 0
-
-
-def _folders(store: BlobStore) -> list[Cut]:
-    """Folders that are named like cuts, oldest first, committed or not."""
     matches = filter(None, map(_FOLDER.fullmatch, store.folders()))
     cuts = (Cut(int(match[1]), int(match[2]), match[0]) for match in matches)
-    return sorted((c for c in cuts if c.folder == cut_folder(c.cut, c.timeline)), key=_age)
+    return sorted(
+        (c for c in cuts if c.folder == cut_folder(c.cut, c.timeline)), key=cut_age
+    )
 
 
-def _age(cut: Cut) -> tuple[int, int]:
-    """What cuts are ordered by."""
+def cut_age(cut: Cut) -> tuple[int, int]:
+    """What cuts are ordered by: (timeline, cut)."""
     return cut.timeline, cut.cut
 
 
@@ -250,22 +225,17 @@ def _head(encoded: bytes) -> bytes:
     return b'{"check":"%s",' % digest(encoded).encode()
 
 
-def _entries(manifest: Manifest) -> list[FileEntry]:
-    return [entry for entries in manifest.files.values() for entry in entries]
-
-
 def _wrong(manifest: Manifest, folder: str) -> str | None:
     """What a manifest says that cannot be so, if anything."""
-    names = [entry.name for entry in _entries(manifest)]
+    if manifest.cut < 0 or manifest.timeline < 0:
+        return f"cut {manifest.cut} of timeline {manifest.timeline} cannot be"
     own_folder = cut_folder(manifest.cut, manifest.timeline)
-    for name in names:
-        if not is_bare_name(name) or name == MANIFEST_NAME:
-            return f"{name!r} cannot be the name of a file of a cut"
-    if len(set(names)) != len(names):
-        return f"two servers wrote one file: {sorted(names)}"
     if own_folder != folder:
         return f"it belongs into {own_folder}"
     came = digest(manifest.queue)
     if came != manifest.queue_xxh3:
         return f"expected the queue's xxh3 to be {manifest.queue_xxh3}, came {came}"
-    return None
+    num_bytes = sum(entry.bytes for entry in manifest.entries())
+    return wrong_files(manifest.files, MANIFEST_NAME) or wrong_plans(
+        manifest.plans, num_bytes
+    )

@@ -3,4 +3,5 @@
 ::
 
     chaos    a counting job under kills, frozen trainers and armed failpoints
+    parsers  everything that reads bytes from strangers, for fuzzers
 """

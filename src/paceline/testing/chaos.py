@@ -26,6 +26,7 @@ import psutil
 from paceline.config import JobConfig, parse_pace
 from paceline.errors import JobFailed, TransportError, UsageError
 from paceline.failpoints import ARM_VARIABLE
+from paceline.launch.addresses import Transport
 from paceline.launch.commands import UserScript
 from paceline.launch.folder import JobDir
 from paceline.launch.forkserver import ForkServer
@@ -68,6 +69,7 @@ class ChaosPlan(NamedTuple):
     timeout_s: float = 10.0
     cut_every_s: float = 4.0
     limit_s: float = 300.0
+    transport: Transport = "unix"
 
 
 class ChaosReport(NamedTuple):
@@ -247,8 +249,14 @@ def wait_chaos(plan: ChaosPlan, folder: Path, forks: ForkServer) -> ChaosReport:
         _Misfortune(plan, job, forks) as misfortune,
     ):
         show, clock = open_show(out), SystemClock()
-        run = LocalRun(config, script, job)
-        result = wait_local_run(run, show, clock, environment=environment, forks=forks)
+        result = wait_local_run(
+            LocalRun(config, script, job),
+            show,
+            clock,
+            environment=environment,
+            forks=forks,
+            transport=plan.transport,
+        )
         show.close()
     if misfortune.is_late or not verdict.is_file():
         why = f"not done in {plan.limit_s:g} s" if misfortune.is_late else "no verdict"

@@ -12,7 +12,7 @@ Waits: for coordinator and servers, as the acts say. The thread of the user's lo
 
 import warnings
 from collections.abc import Sequence
-from typing import TypeVar, final
+from typing import Literal, TypeVar, final
 
 import msgspec
 import torch
@@ -41,6 +41,17 @@ from paceline.trainer.tracker import Tracker
 from paceline.trainer.verdicts import Batch, Stepped
 
 T = TypeVar("T")
+
+# What a `GradScaler` says of a step: it is not there; the gradients are unscaled; or some
+# are not finite, which is its way to find a better scale, and no reason to warn.
+Scaled = Literal["never", "unscaled", "not finite"]
+
+_NOT_FINITE = "gradients are not finite: a push without them was sent"
+_SCALED = (
+    "gradients were accumulated and not stepped when their batches had to be pushed (at "
+    "the end of an epoch, or where another trainer had stopped), and only the GradScaler "
+    "knows their scale: the batches count without them; step over the last batches, too"
+)
 
 
 class StepWarning(UserWarning):
@@ -93,6 +104,30 @@ class Carrier:
             self.protocol.parts.pop(spec.part, None)
             raise
 
+    def step_all(self, parts: Sequence[int], *, scaled: Scaled) -> None:
+        """A step of several parts over the same batches; one verdict on its gradients.
+
+        Args:
+            parts: their numbers.
+            scaled: what a `GradScaler` found.
+
+        Raises:
+            UsageError: no batch was delivered since the last step.
+        """
+        found = [self.numbers[part] for part in parts]
+        is_refused = scaled == "not finite"
+        # One part alone is looked at when it is pushed.
+        if not is_refused and len(found) > 1:
+            is_refused = not all(numbers.is_finite() for numbers in found)
+            if is_refused:
+                self._warn_once(_NOT_FINITE)
+        for numbers in found:
+            numbers.is_scaled = scaled != "never"
+            if is_refused:
+                numbers.refuse()
+        for part in parts:
+            self.step(part)
+
     def step(self, part: int, *, flush: bool = False) -> Stepped:
         """A step of one part over the batches delivered since the last one.
 
@@ -106,10 +141,11 @@ class Carrier:
         protocol, numbers = self.protocol, self.numbers[part]
         has_batch = protocol.parts[part].window.has_delivered()
         if (flush or protocol.must_push(part)) and not protocol.must_join:
-            refused = numbers.refused
-            numbers.load(self.plan(part), with_step=has_batch, only_fresh=flush)
-            if numbers.refused > refused:
-                self._warn_once("gradients are not finite: a push without them was sent")
+            if flush and has_batch and numbers.is_scaled and numbers.has_fresh():
+                numbers.refuse()
+                self._warn_once(_SCALED)
+            if not numbers.load(self.plan(part), with_step=has_batch, only_fresh=flush):
+                self._warn_once(_NOT_FINITE)
         stepped = self.run(protocol.step(part, flush=flush))
         if stepped.verdict == "kept":
             numbers.keep()

@@ -13,7 +13,9 @@ from torch import nn
 from paceline.errors import UsageError
 from paceline.messages import Hyper, HyperValue, OptimizerSpec, ParameterSpec
 from paceline.params.blocks import dtype_bytes
-from paceline.params.dense import OPTIMIZERS
+from paceline.params.dense import NOT_SHARED, OPTIMIZERS
+
+_ROW_OPTIMIZERS = ("SGD", "Adagrad")  # those that a row without a gradient does not feel
 
 
 class Described(NamedTuple):
@@ -53,6 +55,7 @@ def describe(model: nn.Module, optimizer: torch.optim.Optimizer | None) -> Descr
                 f"share: {own[0]!r} is trainable, but in no parameter group of the "
                 "optimizer: add it, or freeze it (requires_grad=False)"
             )
+    _check_sparse(model, optimizer, names, group_of)
     specs = tuple(
         ParameterSpec(tuple(own), tuple(p.shape), _dtype(own[0], p), group_of[p])
         for p, own in names.items()
@@ -77,8 +80,10 @@ def _check_optimizer(optimizer: torch.optim.Optimizer) -> None:
     kind = type(optimizer)
     name = kind.__name__
     if OPTIMIZERS.get(name) is not kind:
+        reason = NOT_SHARED.get(name, "it is not torch's own")
         raise UsageError(
-            f"share: no server knows the optimizer {kind.__module__}.{kind.__qualname__}; "
+            f"share: no server knows the optimizer {kind.__module__}.{kind.__qualname__}: "
+            f"{reason}; "
             f"it may be one of torch.optim: {', '.join(OPTIMIZERS)}"
         )
     if _has_stepped(optimizer):
@@ -106,6 +111,35 @@ def _groups(
                 )
             group_of[parameter] = index
     return group_of
+
+
+def _check_sparse(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    names: dict[nn.Parameter, list[str]],
+    group_of: dict[nn.Parameter, int],
+) -> None:
+    """Where a gradient has rows only, the optimizer must leave all others as they are."""
+    kind = type(optimizer).__name__
+    for module in model.modules():
+        if not isinstance(module, nn.Embedding | nn.EmbeddingBag) or not module.sparse:
+            continue
+        weight = module.weight
+        if not isinstance(weight, nn.Parameter) or weight not in names:
+            continue
+        name, group = names[weight][0], optimizer.param_groups[group_of[weight]]
+        if kind not in _ROW_OPTIMIZERS:
+            reason = f"{kind} moves rows without a gradient, too"
+        elif group["weight_decay"]:
+            reason = f"weight_decay of {kind} changes rows without a gradient, too"
+        else:
+            continue
+        raise UsageError(
+            f"share: {name!r} is of an {type(module).__name__}(sparse=True), whose "
+            f"gradient has rows only, but {reason}, and torch refuses it as well: use SGD "
+            "or Adagrad without weight_decay (an optimizer of its own: share the model in "
+            "parts), sparse=False, or paceline.Embedding, whose optimizers are lazy"
+        )
 
 
 def _dtype(name: str, parameter: nn.Parameter) -> str:

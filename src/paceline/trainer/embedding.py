@@ -7,8 +7,10 @@ for the next step of the shared optimizer.
 Waits: for servers, in `Embedding.forward`. The thread of the user's loop calls.
 """
 
-from typing import Literal, final
+from collections.abc import Callable
+from typing import Literal, NamedTuple, final
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional
@@ -22,6 +24,18 @@ Mode = Literal["sum", "mean"]
 
 _DEFAULT_OPTIMIZER = Adagrad(lr=0.05)
 _DEFAULT_INIT = Uniform(0.05)
+_DTYPES = {  # of ids: what an int64 can hold
+    getattr(torch, name)
+    for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
+}
+
+
+class _Found(NamedTuple):
+    rows: torch.Tensor  # (distinct ids, dim); with padding one more, of zeros
+    places: torch.Tensor  # of the ids' shape: rows[places] are theirs
+
+
+Read = Callable[[SharedTable, torch.Tensor, int | None, bool], _Found]
 
 
 @final
@@ -45,6 +59,8 @@ class Embedding(nn.Module):
         init: what a new row is; a pure function of the job's seed, name and id.
         mode: ``None`` for one row per id, ``"sum"`` or ``"mean"`` over the last
             dimension of ids ``(batch, n)``.
+        padding_idx: an id, of any sign, that stands for nothing: it reads zeros, has no
+            row and no gradient, and a ``mode`` leaves it out.
 
     Raises:
         UsageError: an argument is out of range.
@@ -58,6 +74,7 @@ class Embedding(nn.Module):
         optimizer: RowOptimizer = _DEFAULT_OPTIMIZER,
         init: RowInit = _DEFAULT_INIT,
         mode: Mode | None = None,
+        padding_idx: int | None = None,
     ) -> None:
         super().__init__()
         if not name:
@@ -75,18 +92,23 @@ class Embedding(nn.Module):
             )
         self.spec = TableSpec(name, dim, optimizer, init)
         self.mode = mode
+        self.padding_idx = padding_idx
         self._table: SharedTable | None = None
+        self._read: Read = _read
 
     def bind(self, table: SharedTable) -> None:
         """Read and write this table from now on; `Session.share` calls this."""
         assert table.spec == self.spec
         self._table = table
+        # What asks servers cannot be compiled: a declared break in the graph.
+        self._read = torch.compiler.disable(_read, reason="rows come from servers")  # type: ignore[no-untyped-call]  # torch's door
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
         """Look rows up.
 
         Args:
-            ids: int64, any shape; with a mode ``(batch, n)``. May lie on any device.
+            ids: whole numbers of any sign, any shape; with a mode ``(batch, n)``. May lie
+                on any device.
 
         Returns:
             float32 ``(*ids.shape, dim)``, or ``(batch, dim)`` with a mode, on the device
@@ -103,30 +125,52 @@ class Embedding(nn.Module):
                 "holds it to session.share, or make it by session.embedding"
             )
         record = self.training and torch.is_grad_enabled()
-        flat = ids.detach().to("cpu").reshape(-1).contiguous().numpy()
-        values, inverse = self._table.lookup(flat, record=record)
-        rows, index = values.to(ids.device), inverse.to(ids.device).view(ids.shape)
+        rows, index = self._read(self._table, ids, self.padding_idx, record)
+        padding = None if self.padding_idx is None else len(rows) - 1
         if self.mode is None:
-            return functional.embedding(index, rows)
+            return functional.embedding(index, rows, padding_idx=padding)
         if ids.shape[1] == 0:  # a bag of nothing is zero, and still has a gradient
             return rows.sum(0).expand(len(ids), -1)
-        return functional.embedding_bag(index, rows, mode=self.mode)
+        return functional.embedding_bag(index, rows, mode=self.mode, padding_idx=padding)
 
     def extra_repr(self) -> str:
         """Name, dim and mode, for printing."""
         mode = "" if self.mode is None else f", mode={self.mode!r}"
-        return f"{self.spec.name!r}, {self.spec.dim}{mode}"
+        padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
+        return f"{self.spec.name!r}, {self.spec.dim}{mode}{padding}"
 
     def _check(self, ids: object) -> None:
         name = self.spec.name
         if not isinstance(ids, torch.Tensor):
             raise UsageError(f"Embedding {name!r}: expected a tensor of ids, got {ids!r}")
-        if ids.dtype != torch.int64:
+        if ids.dtype is torch.uint64:
             raise UsageError(
-                f"Embedding {name!r}: expected int64 ids, got {ids.dtype}: call .long()"
+                f"Embedding {name!r}: ids are int64, and uint64 has others: call "
+                ".view(torch.int64), which keeps them apart"
+            )
+        if ids.dtype not in _DTYPES:
+            raise UsageError(
+                f"Embedding {name!r}: expected ids that are whole numbers, got "
+                f"{ids.dtype}: call .long()"
             )
         if self.mode is not None and ids.ndim != 2:
             raise UsageError(
                 f"Embedding {name!r}: mode {self.mode!r} takes ids of shape (batch, n), "
                 f"got {tuple(ids.shape)}"
             )
+
+
+def _read(
+    table: SharedTable, ids: torch.Tensor, padding: int | None, record: bool
+) -> _Found:
+    """Ask the servers for the rows of ids; back on the device of the ids."""
+    flat = ids.detach().to("cpu", torch.int64).reshape(-1).contiguous().numpy()
+    if padding is None:
+        rows, index = table.lookup(flat, record=record)
+    else:
+        wanted = np.flatnonzero(flat != padding)
+        values, inverse = table.lookup(flat[wanted], record=record)
+        index = torch.full((len(flat),), len(values))
+        index[torch.from_numpy(wanted)] = inverse
+        rows = torch.cat([values, values.new_zeros(1, values.shape[1])])
+    return _Found(rows.to(ids.device), index.to(ids.device).view(ids.shape))

@@ -56,6 +56,7 @@ class PartNumbers:
     Attributes:
         tables: the part's tables.
         refused: pushes whose gradients were not finite, so that nothing of them was sent.
+        is_scaled: a `GradScaler` steps; what no step has unscaled is no gradient yet.
     """
 
     def __init__(
@@ -69,6 +70,8 @@ class PartNumbers:
         """
         self.tables: list[SharedTable] = []
         self.refused = 0
+        self.is_scaled = False
+        self._is_refused = False  # the gradients of this step are not to be used
         self._parameters = tuple(parameters)
         self._groups = groups
         self._memory = [ParameterMemory(parameter) for parameter in parameters]
@@ -137,8 +140,28 @@ class PartNumbers:
 
     # ------------------------------------------------------------ gradients
 
+    def is_finite(self) -> bool:
+        """Whether all gradients of this step are finite."""
+        rows = [gradient for table in self.tables for gradient in table.waiting()]
+        return all_finite([*self._gradients(only_fresh=False).values(), *rows])
+
+    def has_fresh(self) -> bool:
+        """Whether a backward has left gradients here since the last step."""
+        has_rows = any(table.waiting() for table in self.tables)
+        return has_rows or bool(self._gradients(only_fresh=True))
+
+    def refuse(self) -> None:
+        """Use no gradient of this step, as `load` does when one is not finite."""
+        self._is_refused = True
+
     def keep(self) -> None:
         """Add the gradients of this step to those that wait for the next push."""
+        if self._is_refused:
+            self._is_refused = False
+            self.refused += 1
+            self._drop_rows()
+            self._spend()
+            return
         for index, gradient in self._gradients(only_fresh=False).items():
             kept = self._kept.get(index)
             if kept is None:
@@ -148,16 +171,22 @@ class PartNumbers:
         self._keep_rows()
         self._spend()
 
-    def load(self, plan: PartPlan, *, with_step: bool, only_fresh: bool = False) -> None:
+    def load(self, plan: PartPlan, *, with_step: bool, only_fresh: bool = False) -> bool:
         """Hold ready for a push what was kept, with the gradients of this step.
 
         Args:
             plan: of the part.
             with_step: the push is for a batch whose gradients were not kept yet.
             only_fresh: of those, only what a backward has touched since the last step.
+
+        Returns:
+            Whether all were finite; if not, nothing is pushed.
         """
         dense = dict(self._kept)
-        if with_step:
+        is_refused, self._is_refused = self._is_refused, False
+        if with_step and is_refused:
+            self._drop_rows()
+        elif with_step:
             for index, gradient in self._gradients(only_fresh=only_fresh).items():
                 kept = dense.get(index)
                 dense[index] = gradient if kept is None else kept + gradient
@@ -165,19 +194,21 @@ class PartNumbers:
         rows = tuple(
             merge(table, plan, recorded) for table, recorded in self._kept_rows.items()
         )
-        if not all_finite([*dense.values(), *(row.gradient for row in rows)]):
-            self.refused += 1
+        is_finite = all_finite([*dense.values(), *(row.gradient for row in rows)])
+        if not is_finite:
             dense, rows = {}, ()
+        self.refused += is_refused or not is_finite
         arrays = {index: byte_array(gradient) for index, gradient in dense.items()}
         self._load = _Load(hyper_of(self._groups), arrays, rows)
+        return is_finite
 
     def clear(self) -> None:
         """The step is over, whatever became of it: nothing waits any more."""
         self._kept.clear()
         self._kept_rows.clear()
         self._load = _NOTHING
-        for table in self.tables:
-            table.take()
+        self._is_refused = False
+        self._drop_rows()
         self._spend()
 
     def zero_grad(self) -> None:
@@ -203,6 +234,10 @@ class PartNumbers:
         for table in self.tables:
             if recorded := table.take():
                 self._kept_rows.setdefault(table.spec.name, []).extend(recorded)
+
+    def _drop_rows(self) -> None:
+        for table in self.tables:
+            table.take()
 
     def _is_spent(self, index: int, gradient: torch.Tensor) -> bool:
         spent = self._spent.get(index)

@@ -3,7 +3,8 @@
 Which records a batch has follows from the stage alone, so it is the same batch whoever
 computes it, and however often.
 
-Waits: for the coordinator, between batches. The thread of the user's loop calls.
+Waits: for the coordinator and the data set, between batches. The thread of the user's
+loop calls.
 """
 
 import logging
@@ -11,11 +12,13 @@ from collections.abc import Generator
 from typing import Any, final
 
 import numpy as np
+import xxhash
 
+from paceline.data.ahead import ReadingPool, Wanted
 from paceline.data.order import Positions, records_at
 from paceline.data.source import Source
 from paceline.data.split import batch_positions, task_positions
-from paceline.errors import PacelineError, Preempted
+from paceline.errors import PacelineError, Preempted, describe_error
 from paceline.ids import TaskKey
 from paceline.messages import StageSpec
 from paceline.trainer.carrier import Carrier
@@ -28,14 +31,35 @@ _log = logging.getLogger("paceline.trainer")
 class TaskReader:
     """Reads batches; the records of the current task are found once."""
 
-    def __init__(self, source: Source, spec: StageSpec) -> None:
-        """Read nothing yet."""
+    def __init__(self, source: Source, spec: StageSpec, num_workers: int = 0) -> None:
+        """Read nothing yet; here, or with ``num_workers`` in other processes."""
         self._source, self._spec = source, spec
+        self._pool = ReadingPool(source, num_workers) if num_workers else None
         self._key: TaskKey | None = None
         self._records: Positions = np.empty(0, np.int64)
 
     def read(self, key: TaskKey, batch: int) -> Any:  # noqa: ANN401  (the user's data)
-        """One batch of a task, as the source makes it; its errors pass through."""
+        """One batch of a task, as the source makes it; its errors pass through.
+
+        Other processes go on to the batches that follow in the task.
+        """
+        if self._pool is None:
+            return self._source.batch(self._records_of(key, batch))
+        stop = min(batch + 1 + self._pool.num_ahead, self._spec.num_batches(key.task))
+        wanted = [self._wanted(key, number) for number in range(batch, stop)]
+        return self._pool.wait_batch(wanted)
+
+    def close(self) -> None:
+        """End the processes that read."""
+        if self._pool is not None:
+            self._pool.close()
+
+    def _wanted(self, key: TaskKey, batch: int) -> Wanted:
+        name = f"batch {batch} of {key}"
+        seed = xxhash.xxh3_64_intdigest(f"{self._spec.seed}: {name}".encode())
+        return Wanted(name, self._records_of(key, batch), seed)
+
+    def _records_of(self, key: TaskKey, batch: int) -> Positions:
         spec = self._spec
         first, stop = task_positions(spec, key.task)
         if key != self._key:
@@ -44,11 +68,11 @@ class TaskReader:
             )
             self._key = key
         start, end = batch_positions(spec, key.task, batch)
-        return self._source.batch(self._records[start - first : end - first])
+        return self._records[start - first : end - first]
 
 
 def deliver(
-    carrier: Carrier, source: Source, spec: StageSpec
+    carrier: Carrier, source: Source, spec: StageSpec, num_workers: int = 0
 ) -> Generator[Any, None, None]:
     """Batches for this trainer until the stage is over for all.
 
@@ -58,7 +82,7 @@ def deliver(
     Raises:
         Preempted: the trainer was told to leave.
     """
-    protocol, reader = carrier.protocol, TaskReader(source, spec)
+    protocol, reader = carrier.protocol, TaskReader(source, spec, num_workers)
     is_over = False
     carrier.run(protocol.begin_stage(spec))
     try:
@@ -76,10 +100,11 @@ def deliver(
                 data = reader.read(found.key, found.batch)
             except Exception as error:  # noqa: BLE001  (a user's data set may raise any)
                 _log.exception("task %s cannot be read", found.key)
-                carrier.fail_task(found, f"{type(error).__name__}: {error}")
+                carrier.fail_task(found, describe_error(error))
                 continue
             yield data
     finally:
+        reader.close()
         if not is_over:
             _leave(carrier)
 

@@ -1,7 +1,12 @@
 """The optimizer that `Session.share` returns: the user's, with its step on the servers.
 
 It has the parameter groups of the user's own optimizer, so that schedulers, clipping and
-`GradScaler` work on it as before; their values travel with every push.
+`GradScaler` work on it as before; their values travel with every push. Gradients of rows
+that wait for a step are shown in the last group.
+
+Of `GradScaler` it is one of the optimizers that see to scaled gradients themselves (as
+torch's fused ones do): so a step that finds infinities is a step, too, and its batches
+count; only no gradient of it is used.
 
 Waits: for servers and coordinator, in `step`. The thread of the user's loop calls.
 """
@@ -10,24 +15,32 @@ from collections.abc import Callable
 from typing import Any, final
 
 import torch
+from torch import nn
 
 from paceline.errors import UsageError
+from paceline.trainer.carrier import Scaled
 
-Step = Callable[[], None]
+Step = Callable[[Scaled], None]
 
 
 @final
 class SharedOptimizer(torch.optim.Optimizer):
     """A `torch.optim` optimizer whose state and update live on the servers."""
 
+    # `GradScaler.step` then sets `grad_scale` and `found_inf` for the time of a step.
+    _step_supports_amp_scaling = True
+
     def __init__(
-        self, optimizer: torch.optim.Optimizer | None, step: Step, drop_rows: Step
+        self,
+        optimizer: torch.optim.Optimizer | None,
+        step: Step,
+        drop_rows: Callable[[], None],
     ) -> None:
         """Wrap the user's optimizer; `Session.share` does this.
 
         Args:
             optimizer: the user's, or None for a model of embeddings only.
-            step: pushes everything that was shared.
+            step: pushes everything that was shared; is told what a `GradScaler` found.
             drop_rows: forgets the gradients of rows.
         """
         self._is_shared = False
@@ -58,7 +71,7 @@ class SharedOptimizer(torch.optim.Optimizer):
                 "step(closure): an optimizer that evaluates the model again cannot be "
                 "shared; call backward() yourself, then step()"
             )
-        self._step()
+        self._step(self._unscale())
         if self._wrapped is not None:
             # A scheduler made before sharing looks here for a step before its own.
             vars(self._wrapped)["_opt_called"] = True
@@ -67,6 +80,15 @@ class SharedOptimizer(torch.optim.Optimizer):
         """As torch's; gradients of rows that no step has used are dropped as well."""
         super().zero_grad(set_to_none)
         self._drop_rows()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Hyper-parameters of the groups, as torch's; the state is on the servers."""
+        found = super().state_dict()
+        # Rows that are shown come last, and are gone with the next step.
+        last = self.param_groups[-1]["params"]
+        own = sum(isinstance(parameter, nn.Parameter) for parameter in last)
+        found["param_groups"][-1]["params"][own:] = []
+        return found
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Refused once the model is shared: a part never changes.
@@ -100,3 +122,19 @@ class SharedOptimizer(torch.optim.Optimizer):
             )
         for group, values in zip(self.param_groups, saved, strict=True):
             group.update({k: v for k, v in values.items() if k != "params"})
+
+    def _unscale(self) -> Scaled:
+        """Do to the gradients what `GradScaler.unscale_` does, unless it has."""
+        found_inf: torch.Tensor | None = getattr(self, "found_inf", None)
+        if found_inf is None:
+            return "never"
+        if found_inf.item():
+            return "not finite"
+        scale: torch.Tensor | None = getattr(self, "grad_scale", None)
+        if scale is not None:
+            inverse = scale.double().reciprocal().float().item()
+            for group in self.param_groups:
+                for parameter in group["params"]:
+                    if parameter.grad is not None:
+                        parameter.grad.mul_(inverse)
+        return "unscaled"

@@ -17,7 +17,7 @@ Pure.
 
 from typing import final
 
-from paceline.errors import UsageError
+from paceline.errors import Preempted, UsageError
 from paceline.messages import (
     AskLease,
     BeginStage,
@@ -28,6 +28,7 @@ from paceline.messages import (
     Message,
     PartPlan,
     PartSpec,
+    Save,
     StageOver,
     StageSpec,
 )
@@ -36,6 +37,7 @@ from paceline.trainer.joining import establish, join_job
 from paceline.trainer.leases import Leases, LeaseWork
 from paceline.trainer.parts import SharedPart
 from paceline.trainer.pushing import pull_part, push_window
+from paceline.trainer.reading import read_values
 from paceline.trainer.tracking import TrackedState
 from paceline.trainer.verdicts import Batch, Flush, Leaving, Over, Stepped
 from paceline.trainer.windows import OpenWindow
@@ -192,18 +194,30 @@ class TrainerProtocol:
         return None
 
     def leave_loop(self) -> Act[None]:
-        """Leave the loop early: flush what was stepped, hand the rest back."""
+        """Leave the loop early: flush what was stepped, hand the rest back, wait for a cut.
+
+        No return goes behind that cut, so what came before is never to be done again.
+
+        Raises:
+            Preempted: there was a return meanwhile, and the script is past its loop.
+        """
         try:
             if self._must_join:
-                return
+                raise Abandoned(self._why_join)
             for part in self.parts.values():
                 part.window.drop_delivered()
                 if part.window.is_open():
                     yield from self._push_window(part)
             yield from self._keep_tracked()
             yield from self._hand_back()
+            if self.leaving is None and self.stage is not None:
+                save = Save(**self._asking.who(), number=-1 - self.stage.stage)
+                yield from self._asking.ask(save)
         except Abandoned as gone:
             self._abandon(str(gone))
+            if self.leaving is None:
+                text = f"the script begins again, since its last steps are lost: {gone}"
+                raise Preempted(text) from None
 
     def take_back(self, found: Batch) -> None:
         """A batch could not be delivered after all; it belongs to no window."""
@@ -372,27 +386,8 @@ class TrainerProtocol:
                 self._abandon(str(gone))
 
     def read(self, messages: dict[str, Message]) -> Act[dict[str, Message]]:
-        """Ask servers for values, on whatever timeline they are.
-
-        What is read on a new timeline serves only a step that will be dropped: the
-        next `next_batch` joins again.
-        """
-        replies: dict[str, Message] = {}
-        while True:
-            try:
-                found = yield from self._asking.ask_servers(
-                    {
-                        server: self._asking.current(message)
-                        for server, message in messages.items()
-                        if server not in replies
-                    }
-                )
-            except Abandoned as gone:
-                self._abandon(str(gone))
-                yield from self._asking.follow_timeline()
-                replies = {}
-                continue
-            return {**replies, **found}
+        """Ask servers for values, on whatever timeline they are; see `read_values`."""
+        return (yield from read_values(self._asking, messages, self._abandon))
 
     def _abandon(self, reason: str) -> None:
         self._must_join = True

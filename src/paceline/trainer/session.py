@@ -40,7 +40,7 @@ from paceline.messages import (
     Stop,
 )
 from paceline.timing import Clock
-from paceline.trainer.carrier import Carrier
+from paceline.trainer.carrier import Carrier, Scaled
 from paceline.trainer.client import ConnectCoordinator, ConnectServer, Courier, Driver
 from paceline.trainer.embedding import Embedding, Mode
 from paceline.trainer.heartbeat import Heartbeat
@@ -49,7 +49,6 @@ from paceline.trainer.loop import deliver
 from paceline.trainer.optimizer import SharedOptimizer
 from paceline.trainer.protocol import TrainerProtocol
 from paceline.trainer.sharing import Sharing
-from paceline.trainer.tracker import Buffers, Settings
 
 PATIENCE = 6  # time-outs for which the coordinator may be away
 _DEFAULT_OPTIMIZER = Adagrad(lr=0.05)
@@ -137,24 +136,20 @@ class Session:
         if self._loop is not None:
             raise UsageError("share: share the whole model before the loop")
         parts = self._sharing.share(model, optimizer, pace or self._pace)
-        buffers = Buffers(model)
-        if buffers:
-            self._carrier.tracker.add(f"buffers of part {parts[0]}", buffers)
-        if optimizer is not None:
-            settings = Settings(optimizer.param_groups)
-            self._carrier.tracker.imply(f"settings of part {parts[0]}", settings)
+        self._carrier.tracker.add_model(parts[0], model, optimizer)
 
-        def step() -> None:
+        def step(scaled: Scaled) -> None:
             self._check_open()
             if self._loop is None:
                 raise UsageError(
                     "step() without a batch: a step belongs to the batches of a loop over "
                     "session.batches, and none is open"
                 )
-            for part in parts:
-                self._carrier.step(part)
+            self._carrier.step_all(parts, scaled=scaled)
 
-        return SharedOptimizer(optimizer, step, lambda: self._sharing.drop_rows(parts))
+        shared = SharedOptimizer(optimizer, step, lambda: self._sharing.drop_rows(parts))
+        self._sharing.show_rows(model, shared.param_groups[-1]["params"])
+        return shared
 
     def embedding(
         self,
@@ -164,6 +159,7 @@ class Session:
         optimizer: RowOptimizer = _DEFAULT_OPTIMIZER,
         init: RowInit = _DEFAULT_INIT,
         mode: Mode | None = None,
+        padding_idx: int | None = None,
     ) -> Embedding:
         """An `Embedding`, shared at once as a part of its own.
 
@@ -173,7 +169,9 @@ class Session:
             UsageError: an argument is out of range, or the name is another table's.
             JobFailed: the job as a whole cannot go on.
         """
-        module = Embedding(name, dim, optimizer=optimizer, init=init, mode=mode)
+        module = Embedding(
+            name, dim, optimizer=optimizer, init=init, mode=mode, padding_idx=padding_idx
+        )
         self.share(module)
         return module
 
@@ -233,7 +231,9 @@ class Session:
             seed: of that order.
             task_size: records of a task, a multiple of ``batch_size``.
             collate_fn: list of items -> batch; torch's default if None.
-            workers: not available yet; 0.
+            workers: processes, forked from this one, that read ahead within a task; the
+                order of batches is the same. Random numbers that the data set draws are
+                then a function of ``seed`` and batch. With 0 the loop itself reads.
 
         Raises:
             UsageError: an argument is out of range, nothing is shared yet, or another loop
@@ -243,8 +243,8 @@ class Session:
         self._check_open()
         if not self._carrier.numbers:
             raise UsageError("batches: share a model first (session.share)")
-        if workers:
-            raise UsageError("batches: workers are not available yet; leave them at 0")
+        if workers < 0:
+            raise UsageError(f"batches: workers must be >= 0, got {workers}")
         source = open_source(dataset, collate_fn)
         spec = StageSpec(
             stage=self._num_stages,
@@ -260,7 +260,7 @@ class Session:
         check_stage(spec)
         self._carrier.tracker.begin()
         self._num_stages += 1
-        return self._guarded(deliver(self._carrier, source, spec))
+        return self._guarded(deliver(self._carrier, source, spec, workers))
 
     def _guarded(self, batches: Generator[Any, None, None]) -> Iterator[Any]:
         self._check_open()
@@ -308,7 +308,6 @@ class Session:
 
     def save(self) -> None:
         """Take a checkpoint; when this returns, a cut begun after the call is committed."""
-        self._check_open()
         if self._loop is not None:
             self._carrier.run(self._protocol.keep_tracked())
         self._num_saves += 1
@@ -349,10 +348,7 @@ class Session:
             self._driver.close()
 
     def leave_soon(self, reason: str) -> None:
-        """End the loop at its next batch, by `Preempted`; any thread may call.
-
-        What was stepped counts; what was not goes to other trainers.
-        """
+        """End the loop at its next batch, by `Preempted`; any thread may call."""
         self._protocol.leaving = reason
 
     def abandon(self) -> None:

@@ -67,6 +67,12 @@ class Sharing:
         parts = {self._tables[module.spec.name].part for module in modules}
         return tuple(sorted(parts | ({part} if described.specs else set())))
 
+    def show_rows(self, model: nn.Module, params: list[torch.Tensor]) -> None:
+        """Let gradients of a model's rows appear in a parameter group's ``params``."""
+        for module in model.modules():
+            if isinstance(module, Embedding):
+                self._tables[module.spec.name].show_in(params)
+
     def drop_rows(self, parts: tuple[int, ...]) -> None:
         """Forget the gradients of rows that no step has used."""
         for part in parts:

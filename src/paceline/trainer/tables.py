@@ -1,10 +1,14 @@
 """A shared table as one trainer uses it: rows in, gradients kept until the next step.
 
+A gradient that waits for its step is shown: as the ``grad`` of a tensor in a parameter
+group, so that whoever goes through an optimizer's gradients (`GradScaler.unscale_`, above
+all) finds those of rows as well, and changes or drops what the step will push.
+
 Called by the user's thread; gradients come from autograd's.
 """
 
 from collections.abc import Sequence
-from typing import Protocol, final
+from typing import NamedTuple, Protocol, final
 
 import numpy as np
 import torch
@@ -26,6 +30,11 @@ class RowReader(Protocol):
         """Fill ``values``, float32 ``(ids, dim)``, with the rows of a route."""
 
 
+class _Recorded(NamedTuple):
+    route: Route
+    shown: torch.Tensor  # its `grad` is the gradient, None if somebody dropped it
+
+
 @final
 class SharedTable:
     """A table that is bound to a session.
@@ -40,11 +49,17 @@ class SharedTable:
         self.spec = spec
         self.part = part
         self._reader = reader
-        self._recorded: list[RowGradient] = []
+        self._recorded: list[_Recorded] = []
+        self._shows: list[list[torch.Tensor]] = []  # where gradients that wait appear
 
     def __deepcopy__(self, memo: object) -> "SharedTable":
         """A copied module (an average of the model, say) reads the same table."""
         return self
+
+    def show_in(self, params: list[torch.Tensor]) -> None:
+        """Let gradients that wait for a step appear in a parameter group's ``params``."""
+        if not any(params is shown for shown in self._shows):
+            self._shows.append(params)
 
     def lookup(self, ids: Int64s, *, record: bool) -> tuple[torch.Tensor, torch.Tensor]:
         """The rows of ids, as a leaf of autograd's graph.
@@ -71,11 +86,29 @@ class SharedTable:
         return values, torch.from_numpy(np.ascontiguousarray(inverse))
 
     def take(self) -> Sequence[RowGradient]:
-        """The gradients recorded since the last call."""
+        """The gradients recorded since the last call; they are not shown any more."""
         recorded, self._recorded = self._recorded, []
-        return recorded
+        if recorded:
+            gone = {id(entry.shown) for entry in recorded}
+            for params in self._shows:
+                params[:] = [tensor for tensor in params if id(tensor) not in gone]
+        return [
+            RowGradient(route, shown.grad)
+            for route, shown in recorded
+            if shown.grad is not None
+        ]
+
+    def waiting(self) -> Sequence[torch.Tensor]:
+        """The gradients that `take` would return."""
+        return [
+            entry.shown.grad for entry in self._recorded if entry.shown.grad is not None
+        ]
 
     def _record(self, route: Route, leaf: torch.Tensor) -> None:
         gradient, leaf.grad = leaf.grad, None  # a second backward brings only its own
         if gradient is not None and len(route.ids):
-            self._recorded.append(RowGradient(route, gradient.contiguous()))
+            shown = gradient.detach().contiguous()
+            shown.grad = shown.view_as(shown)  # the same memory
+            self._recorded.append(_Recorded(route, shown))
+            for params in self._shows:
+                params.append(shown)

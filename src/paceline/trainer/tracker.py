@@ -8,6 +8,7 @@ Waits for nothing. The thread of the user's loop calls.
 
 from typing import Any, Protocol, final, runtime_checkable
 
+import torch
 from torch import Tensor, nn
 
 from paceline.errors import UsageError
@@ -101,6 +102,16 @@ class Tracker:
             )
         encode_state(tracked.state_dict(), name)
         self._objects[name] = tracked
+
+    def add_model(
+        self, part: int, model: nn.Module, optimizer: torch.optim.Optimizer | None
+    ) -> None:
+        """Track what a shared model has beside its parameters, if it has anything."""
+        buffers = Buffers(model)
+        if buffers:
+            self.add(f"buffers of part {part}", buffers)
+        if optimizer is not None:
+            self.imply(f"settings of part {part}", Settings(optimizer.param_groups))
 
     def imply(self, name: str, tracked: Trackable) -> None:
         """Track an object as well, if any other is tracked."""

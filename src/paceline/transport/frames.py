@@ -66,7 +66,8 @@ class Limits(NamedTuple):
 
 DATA_LIMITS = Limits()
 CONTROL_LIMITS = Limits(header_bytes=16 << 20, frame_bytes=16 << 20, num_buffers=0)
-HANDSHAKE_LIMITS = Limits(header_bytes=64 << 10, frame_bytes=64 << 10, num_buffers=0)
+# Before it is known who comes: what a thousand strangers may cost is this a thousand times.
+HANDSHAKE_LIMITS = Limits(header_bytes=16 << 10, frame_bytes=16 << 10, num_buffers=0)
 
 
 class Preamble(NamedTuple):
@@ -139,11 +140,21 @@ def encode_frame(
     preamble = Preamble(kind, request_id, len(header), sum(sizes))
     _check_limits(preamble, limits, f"{type(message).__name__} is not sent")
     _check_count(len(sizes), limits)
-    fields = _FIELDS.pack(
-        MAGIC, PROTOCOL_VERSION, kind, len(header), preamble.payload_bytes, request_id
-    )
-    start = fields + _CHECKSUM.pack(xxhash.xxh32_intdigest(fields)) + header
+    start = encode_preamble(preamble) + header
     return [memoryview(start), *(view for view in views if view.nbytes)]
+
+
+def encode_preamble(preamble: Preamble) -> bytes:
+    """The first `PREAMBLE_BYTES` of a frame."""
+    fields = _FIELDS.pack(
+        MAGIC,
+        PROTOCOL_VERSION,
+        preamble.kind,
+        preamble.header_bytes,
+        preamble.payload_bytes,
+        preamble.request_id,
+    )
+    return fields + _CHECKSUM.pack(xxhash.xxh32_intdigest(fields))
 
 
 def parse_preamble(data: bytes | bytearray | memoryview, limits: Limits) -> Preamble:

@@ -1,45 +1,75 @@
-"""Who may come in: the first two frames of every connection.
+"""Who may come in: the first frames of every connection.
 
 ::
 
-    client                                       listener
-      Hello(version, run, role, incarnation) ->    hello check
-                                             <-    Welcome(version, run, role)
-                                             or    Farewell(reason), then the end
+    client                                          listener
+      Hello(version, run, role, incarnation)    ->    hello check
+                                                <-    Welcome(version, run, role)
 
-Nothing else is read or sent before. A proof of the run's secret belongs here once links
-leave the host; on one host the socket's folder and the peer's user id are the proof.
+    where the run's secret must be known (TCP):
+
+      Hello(..., nonce)                         ->
+                                                <-    Challenge(nonce)
+      Proof(of the client)                      ->    compare, then hello check
+                                                <-    Welcome(..., proof of the listener)
+      compare
+
+    instead of any answer: Farewell(reason), then the end
+
+Nothing else is read or sent before. On one host the Unix socket's folder and the peer's
+user id are proof enough; `greeting` has the order of the frames, `proof` what is proved.
 
 Pure.
 """
 
-from collections.abc import Callable, Collection
-from typing import TypeVar, cast
+from collections.abc import Collection
+from typing import Annotated, TypeVar, cast, final
 
 import msgspec
 
 from paceline.errors import FrameRefused, HandshakeRefused
 from paceline.ids import RoleKind, role_kind
 from paceline.transport.frames import PROTOCOL_VERSION
+from paceline.transport.secret import Secret
 
 StructT = TypeVar("StructT", bound=msgspec.Struct)
 
+Name = Annotated[str, msgspec.Meta(max_length=256)]
+Bits = Annotated[bytes, msgspec.Meta(max_length=64)]
+
 
 class Hello(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Who comes; ``incarnation`` is 0 for one that has none yet."""
+    """Who comes; ``incarnation`` is 0 for one that has none yet.
 
-    run: str
-    role: str
+    A listener that must prove the secret does so with ``nonce``.
+    """
+
+    run: Name
+    role: Name
     incarnation: int = 0
     version: int = PROTOCOL_VERSION
+    nonce: Bits = b""
+
+
+class Challenge(msgspec.Struct, frozen=True, tag=True):
+    """Prove, with this nonce, that you know the secret."""
+
+    nonce: Bits
+
+
+class Proof(msgspec.Struct, frozen=True, tag=True):
+    """The answer to a `Challenge`."""
+
+    proof: Bits
 
 
 class Welcome(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Who has been reached."""
+    """Who has been reached; ``proof`` answers the nonce of the `Hello`."""
 
-    run: str
-    role: str
+    run: Name
+    role: Name
     version: int = PROTOCOL_VERSION
+    proof: Bits = b""
 
 
 class Farewell(msgspec.Struct, frozen=True, tag=True):
@@ -48,34 +78,60 @@ class Farewell(msgspec.Struct, frozen=True, tag=True):
     reason: str
 
 
+FromClient = Hello | Proof
+FromListener = Challenge | Welcome
+
+# Made before there are threads; paceline.messages says why.
+FROM_CLIENT: msgspec.msgpack.Decoder[msgspec.Struct] = msgspec.msgpack.Decoder(FromClient)
+_FROM_LISTENER: msgspec.msgpack.Decoder[FromListener] = msgspec.msgpack.Decoder(
+    FromListener
+)
 _decoders: dict[type[msgspec.Struct], msgspec.msgpack.Decoder[msgspec.Struct]] = {
-    kind: msgspec.msgpack.Decoder(kind) for kind in (Hello, Welcome, Farewell)
-}  # made before there are threads; paceline.messages says why
-
-HelloCheck = Callable[[Hello], Welcome]
-"""Answers a hello, or raises `HandshakeRefused` with the reason."""
+    kind: msgspec.msgpack.Decoder(kind) for kind in (Hello, Farewell)
+}
 
 
-def admit(run: str, role: str, kinds: Collection[RoleKind]) -> HelloCheck:
+@final
+class HelloCheck:
+    """What a listener asks of those who come."""
+
+    def __init__(
+        self, run: str, role: str, kinds: Collection[RoleKind], secret: Secret | None
+    ) -> None:
+        """Made by `admit`."""
+        self.role = role
+        self.secret = secret
+        self._run = run
+        self._kinds = kinds
+
+    def __call__(self, hello: Hello) -> Welcome:
+        """Answer a hello, once the secret has been proved where there is one.
+
+        Raises:
+            HandshakeRefused: with the reason.
+        """
+        _expect(self.role, "version", PROTOCOL_VERSION, hello.version)
+        _expect(self.role, "run", self._run, hello.run)
+        if role_kind(hello.role) not in self._kinds:
+            raise HandshakeRefused(
+                f"{self.role} expects a role of kind {', '.join(sorted(self._kinds))}, got "
+                f"{hello.role!r}: this is another role's address"
+            )
+        return Welcome(run=self._run, role=self.role)
+
+
+def admit(
+    run: str, role: str, kinds: Collection[RoleKind], secret: Secret | None = None
+) -> HelloCheck:
     """A check that lets in roles of these kinds, of this run and version.
 
     Args:
         run: id of the run.
         role: role id of the listener's owner.
         kinds: the kinds of role that have business here.
+        secret: the run's, to be proved over TCP.
     """
-
-    def check(hello: Hello) -> Welcome:
-        _expect(role, "version", PROTOCOL_VERSION, hello.version)
-        _expect(role, "run", run, hello.run)
-        if role_kind(hello.role) not in kinds:
-            raise HandshakeRefused(
-                f"{role} expects a role of kind {', '.join(sorted(kinds))}, got "
-                f"{hello.role!r}: this is another role's address"
-            )
-        return Welcome(run=run, role=role)
-
-    return check
+    return HelloCheck(run, role, kinds, secret)
 
 
 def check_welcome(hello: Hello, welcome: Welcome) -> None:
@@ -89,7 +145,7 @@ def check_welcome(hello: Hello, welcome: Welcome) -> None:
 
 
 def decode_as(kind: type[StructT], message: msgspec.Raw) -> StructT:
-    """Decode a `Hello`, `Welcome` or `Farewell`.
+    """Decode a `Hello` or `Farewell`.
 
     Raises:
         FrameRefused: it is something else.
@@ -99,6 +155,20 @@ def decode_as(kind: type[StructT], message: msgspec.Raw) -> StructT:
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise FrameRefused(
             f"expected {kind.__name__}, got something else: {error}"
+        ) from error
+
+
+def decode_answer(message: msgspec.Raw) -> FromListener:
+    """Decode what a listener answers.
+
+    Raises:
+        FrameRefused: it is something else.
+    """
+    try:
+        return _FROM_LISTENER.decode(message)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise FrameRefused(
+            f"expected Challenge or Welcome, got something else: {error}"
         ) from error
 
 

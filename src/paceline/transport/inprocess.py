@@ -236,7 +236,7 @@ def connect_inprocess(
     clock: Clock,
     timeout_s: float,
 ) -> "InProcessConnection":
-    """Connect to an `InProcessListener`; arguments and errors as of `connect_unix`."""
+    """Connect to an `InProcessListener`; arguments and errors as of `connect`."""
     del timeout_s  # nothing to wait for
     name = parse_inprocess_address(address).name
     with _registry_lock:

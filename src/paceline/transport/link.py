@@ -13,7 +13,7 @@ import select
 import socket
 import threading
 from collections.abc import Sequence
-from typing import final
+from typing import NamedTuple, final
 
 import msgspec
 
@@ -28,7 +28,8 @@ from paceline.transport.frames import (
     Preamble,
     encode_frame,
 )
-from paceline.transport.handshake import Farewell, Hello
+from paceline.transport.greeting import Reception
+from paceline.transport.handshake import FROM_CLIENT, Farewell
 from paceline.transport.receiving import Frame, FrameReader, Placed
 from paceline.transport.requests import allocate, decode_message
 from paceline.transport.sending import Outbox
@@ -36,33 +37,49 @@ from paceline.transport.service import Peer
 
 _REASON_CHARACTERS = 2000
 
-_HELLO_DECODER: msgspec.msgpack.Decoder[msgspec.Struct] = msgspec.msgpack.Decoder(Hello)
+
+class Guest(NamedTuple):
+    """Who has been let in at the door, and what is expected of it.
+
+    Args:
+        sock: accepted, non-blocking.
+        origin: where it comes from, for the log.
+        reception: its handshake.
+        greeting: by when the handshake must be over.
+    """
+
+    sock: socket.socket
+    origin: str
+    reception: Reception
+    greeting: Deadline
 
 
 @final
 class Link:
     """A socket with its partial frames, its unsent replies, and who is at the other end."""
 
-    def __init__(
-        self, sock: socket.socket, epoll: select.epoll, outbox: Outbox, greeting: Deadline
-    ) -> None:
-        """Take over an accepted, non-blocking socket that must say hello in time."""
-        self.fd = sock.fileno()
-        self.greeting = greeting
-        self.peer: Peer | None = None  # by the attending thread; None before the hello
+    def __init__(self, guest: Guest, epoll: select.epoll, outbox: Outbox) -> None:
+        """Take over an accepted socket that must shake hands in time."""
+        self.fd = guest.sock.fileno()
+        self.origin = guest.origin
+        self.reception = (
+            guest.reception
+        )  # by the attending thread, before the peer is known
+        self.greeting = guest.greeting
+        self.peer: Peer | None = None  # by the attending thread; None until it is welcome
         self.limits = HANDSHAKE_LIMITS
-        self._socket = sock
+        self._socket = guest.sock
         self._epoll = epoll
         self._outbox = outbox
-        self._decoder = _HELLO_DECODER
+        self._decoder = FROM_CLIENT
         self._reader = FrameReader(HANDSHAKE_LIMITS, self._place)  # by the attending thread
         # Guards the three fields below, and arming: a socket is armed only while nobody
         # attends it and before it is closed.
         self._lock = threading.Lock()
         self._is_attended = False
         self._is_dropped = False
-        self._is_parting = False
-        self.loss: str | None = None  # set once: a counter of `UnixListener`
+        self._parting: str | None = None  # why a farewell is being said
+        self.loss: str | None = None  # set once: a counter of `StreamListener`
 
     def begin(self) -> bool:
         """Attend the link; false if somebody does already (who will arm it again)."""
@@ -117,9 +134,9 @@ class Link:
     def say_farewell(self, reason: str, loss: str) -> None:
         """Tell the other end why, once and as far as it listens, and lose the link."""
         with self._lock:
-            if self._is_parting or self.loss is not None:
+            if self._parting is not None or self.loss is not None:
                 return
-            self._is_parting = True
+            self._parting = loss
         self.send(
             encode_frame(
                 Kind.ERROR, 0, Farewell(reason[:_REASON_CHARACTERS]), (), HANDSHAKE_LIMITS
@@ -131,7 +148,7 @@ class Link:
         """Nothing is sent or received any more; an attending thread will drop the link."""
         with self._lock:
             if self.loss is None:
-                self.loss = loss
+                self.loss = self._parting or loss  # who hears a farewell may be quicker
             if not self._is_dropped:
                 with contextlib.suppress(OSError):  # the other end may have been quicker
                     self._socket.shutdown(socket.SHUT_RDWR)

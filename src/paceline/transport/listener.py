@@ -1,7 +1,7 @@
 """A place where a service can be reached, and what it may spend.
 
-Made by `paceline.transport.opening.listen`; the transports are `unix_listener` and
-`inprocess`.
+Made by `paceline.transport.opening.listen`; the transports are `stream_listener`
+and `inprocess`.
 """
 
 from abc import ABC, abstractmethod
@@ -20,16 +20,19 @@ class Bounds(NamedTuple):
 
     Args:
         num_threads: threads that read and call the service.
-        num_connections: more are turned away.
+        num_connections: more are turned away, once it is known who they are.
+        num_strangers: connections of which that is not known yet. One more pushes out the
+            oldest, so a crowd that says nothing keeps nobody else from saying something.
         credit_bytes: unsent replies of one connection, not counting the first; a peer that
             leaves more unread is closed.
-        handshake_s: time to say hello.
+        handshake_s: time to say hello, and to prove the secret.
         patience_s: how long a reply waits for a peer that reads along before the rest of
             it is copied and queued.
     """
 
     num_threads: int = 4
     num_connections: int = 4096
+    num_strangers: int = 256
     credit_bytes: int = 64 << 20
     handshake_s: float = 5.0
     patience_s: float = 0.02
@@ -53,9 +56,10 @@ class Listener(ABC):
     def counters(self) -> dict[str, int]:
         """How connections went so far: {what: count}.
 
-        ``accepted``; turned away: ``refused`` (hello), ``crowded``, ``stranger`` (another
-        user), ``mute`` (no hello in time); ended: ``gone``, ``slow`` (does not read),
-        ``malformed``, ``failed`` (the service raised).
+        ``accepted``; turned away: ``refused`` (hello or proof), ``crowded``, ``stranger``
+        (another user), ``mute`` (no hello or proof in time), ``displaced`` (by younger
+        strangers); ended: ``gone``, ``slow`` (does not read), ``malformed``, ``failed``
+        (the service raised).
         """
 
     @abstractmethod

@@ -1,15 +1,32 @@
 """The address chooses the transport."""
 
-from paceline.timing import Clock
-from paceline.transport.address import InProcessAddress, parse_address
+import secrets
+import socket
+from typing import assert_never
+
+from paceline.errors import UsageError
+from paceline.timing import Clock, Deadline
+from paceline.transport.address import (
+    InProcessAddress,
+    TcpAddress,
+    UnixAddress,
+    parse_address,
+)
 from paceline.transport.connection import Connection, MessageType
+from paceline.transport.door import Door
 from paceline.transport.frames import DATA_LIMITS, Limits
+from paceline.transport.greeting import Introduction
 from paceline.transport.handshake import Hello, HelloCheck
 from paceline.transport.inprocess import InProcessListener, connect_inprocess
 from paceline.transport.listener import DEFAULT_BOUNDS, Bounds, Listener, RequestType
+from paceline.transport.proof import NONCE_BYTES
+from paceline.transport.requests import OpenRequests
+from paceline.transport.secret import Secret
 from paceline.transport.service import Service
-from paceline.transport.sockets import connect_unix
-from paceline.transport.unix_listener import UnixListener
+from paceline.transport.stream_connection import connect_stream
+from paceline.transport.stream_listener import StreamListener
+from paceline.transport.tcp_socket import TcpDoor, place_reached, reach_tcp
+from paceline.transport.unix_socket import UnixDoor, reach_unix
 
 
 def connect(
@@ -19,14 +36,38 @@ def connect(
     limits: Limits,
     clock: Clock,
     timeout_s: float,
+    secret: Secret | None = None,
 ) -> Connection:
-    """Connect to a listener and shake hands; see `connect_unix` for what it raises.
+    """Connect to a listener and shake hands.
+
+    Args:
+        address: of the listener.
+        hello: who comes.
+        reply_type: the message, or union of messages, that replies are.
+        limits: of frames sent and received.
+        clock: for deadlines.
+        timeout_s: for connecting and shaking hands together.
+        secret: the run's; proved over TCP, and not used elsewhere.
+
+    Raises:
+        PeerLost: nobody listens there (yet, or any more).
+        HandshakeRefused: the listener belongs to another run, version, role or secret, or
+            is none of ours at all.
+        DeadlineExceeded: the listener does not answer.
+        UsageError: the address is none, or needs a secret.
 
     Waits: for the listener to answer, at most ``timeout_s``.
     """
-    if isinstance(parse_address(address), InProcessAddress):
+    where = parse_address(address)
+    if isinstance(where, InProcessAddress):
         return connect_inprocess(address, hello, reply_type, limits, clock, timeout_s)
-    return connect_unix(address, hello, reply_type, limits, clock, timeout_s)
+    requests = OpenRequests(reply_type)
+    proved = _needed_secret(where, secret)
+    deadline = Deadline(clock, timeout_s)
+    sock, place = _reach(where, timeout_s)
+    introduction = Introduction(hello, proved, place, secrets.token_bytes(NONCE_BYTES))
+    left_s = deadline.remaining_s()
+    return connect_stream(sock, address, introduction, requests, limits, clock, left_s)
 
 
 def listen(
@@ -44,9 +85,11 @@ def listen(
     In process there is nothing to bound but the frames: ``bounds`` is not looked at.
 
     Raises:
-        UsageError: the address cannot be taken.
+        UsageError: the address cannot be taken, or needs a secret that ``hello_check``
+            does not have.
     """
-    if isinstance(parse_address(address), InProcessAddress):
+    where = parse_address(address)
+    if isinstance(where, InProcessAddress):
         return InProcessListener(
             address,
             service,
@@ -54,8 +97,8 @@ def listen(
             request_type=request_type,
             limits=limits,
         )
-    return UnixListener(
-        address,
+    return StreamListener(
+        _open_door(where, hello_check.secret),
         service,
         hello_check=hello_check,
         request_type=request_type,
@@ -63,3 +106,39 @@ def listen(
         limits=limits,
         bounds=bounds,
     )
+
+
+def _reach(
+    where: UnixAddress | TcpAddress, timeout_s: float
+) -> tuple[socket.socket, bytes]:
+    """A connected socket, and the place that a proof names."""
+    if isinstance(where, UnixAddress):
+        return reach_unix(where, timeout_s), b""
+    sock = reach_tcp(where, timeout_s)
+    return sock, place_reached(sock)
+
+
+def _open_door(where: UnixAddress | TcpAddress, secret: Secret | None) -> Door:
+    needed = _needed_secret(where, secret)
+    if isinstance(where, UnixAddress):
+        return UnixDoor(where)
+    if isinstance(where, TcpAddress):
+        assert needed is not None
+        return TcpDoor(where, needed)
+    assert_never(where)
+
+
+def _needed_secret(where: UnixAddress | TcpAddress, secret: Secret | None) -> Secret | None:
+    """What is to be proved there.
+
+    Raises:
+        UsageError: something is, but there is no secret.
+    """
+    if isinstance(where, UnixAddress):
+        return None
+    if secret is None:
+        raise UsageError(
+            f"address {str(where)!r}: TCP needs the run's secret, since everybody could "
+            "connect: set PACELINE_SECRET, or use a Unix socket"
+        )
+    return secret

@@ -13,7 +13,13 @@ from typing import final
 import msgspec
 import numpy as np
 
-from paceline.errors import FrameRefused, PeerLost, TransportError, UsageError
+from paceline.errors import (
+    FrameRefused,
+    PacelineError,
+    PeerLost,
+    TransportError,
+    UsageError,
+)
 from paceline.transport.connection import Answer, Landing, MessageType
 from paceline.transport.frames import ByteArray, Header, byte_array
 
@@ -135,11 +141,17 @@ def decode_message(
     """The message of a frame.
 
     Raises:
-        FrameRefused: it is none that the decoder knows.
+        FrameRefused: it is none that the decoder knows, or a value in it is out of range.
     """
     try:
         return decoder.decode(header.message)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    # Specs (`paceline.config`) check themselves when they are made, also from the wire.
+    except (
+        msgspec.MsgspecError,
+        UnicodeDecodeError,
+        RecursionError,
+        PacelineError,
+    ) as error:
         raise FrameRefused(f"a message cannot be decoded: {error}") from error
 
 

@@ -1,7 +1,7 @@
 """What a listener calls, and what it hands over.
 
 A service decides what a request means; the listener carries. The same service runs behind
-Unix sockets and in process.
+sockets and in process.
 """
 
 from collections.abc import Sequence

@@ -22,6 +22,7 @@ from paceline.params.rows.id_map import IdMap
 from paceline.params.rows.initial import fill_initial, init_key
 from paceline.params.rows.kernels import Float32s, Int64s
 from paceline.params.rows.optimizers import fill_new_state, state_widths, step
+from paceline.params.rows.snapshot import RowSnapshot
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -48,6 +49,7 @@ class RowTable:
         self._state = {
             name: np.empty((0, width), np.float32) for name, width in self._widths.items()
         }
+        self._snapshot: RowSnapshot | None = None  # told of rows before they change
 
     def __len__(self) -> int:
         """How many rows were made."""
@@ -84,6 +86,8 @@ class RowTable:
         """
         self._require_shape("gradients", gradients, len(ids), self._spec.dim)
         rows = self._make_rows(ids)
+        if self._snapshot is not None:
+            self._snapshot.keep(rows)
         step(self._spec.optimizer, self._values, self._state, rows, gradients)
 
     def export(self) -> dict[str, Array]:
@@ -97,6 +101,22 @@ class RowTable:
         columns = {"values": self._values, **self._state}
         copies: dict[str, Array] = {name: a[:count].copy() for name, a in columns.items()}
         return {"ids": self._index.ids.copy(), **copies}
+
+    def snapshot(self) -> RowSnapshot:
+        """The rows of this moment; nothing is copied yet. One at a time is live.
+
+        `release` must follow when it is no longer needed.
+        """
+        assert self._snapshot is None, f"table {self._spec.name!r} has a live snapshot"
+        count = len(self._index)
+        columns = {"values": self._values, **self._state}
+        live = {name: array[:count] for name, array in columns.items()}
+        self._snapshot = RowSnapshot(self._index.ids, live)
+        return self._snapshot
+
+    def release(self) -> None:
+        """Copy nothing more for the live snapshot, if there is one."""
+        self._snapshot = None
 
     def load(self, arrays: Mapping[str, Array]) -> None:
         """Replace all rows by what `export` returned; the table goes on identically.
@@ -121,6 +141,7 @@ class RowTable:
                 f"table {self._spec.name!r}: {len(ids) - len(index)} of {len(ids)} ids "
                 f"to load are repeated; expected each once"
             )
+        self._snapshot = None  # the arrays that it looks at do not change any more
         self._index = index
         self._values = _own(arrays["values"])
         self._state = {name: _own(arrays[name]) for name in self._state}

@@ -1,4 +1,4 @@
-"""The client's end of a Unix socket.
+"""The client's end of a stream socket.
 
 The thread that waits for a reply polls the socket itself. While several wait, one of them
 polls; whoever finds bytes reads what is there, files a whole frame under its number and
@@ -11,8 +11,8 @@ Waits: for the listener, with a deadline. Any thread may call; a forked child ma
 import contextlib
 import os
 import socket
-import struct
 import threading
+import weakref
 from collections import deque
 from collections.abc import Sequence
 from typing import final
@@ -27,13 +27,12 @@ from paceline.errors import (
     TransportError,
 )
 from paceline.timing import Clock, Deadline
-from paceline.transport.address import UnixAddress, parse_unix_address
+from paceline.transport.complaints import printable
 from paceline.transport.connection import (
     SEND_TIMEOUT_S,
     Answer,
     Connection,
     Landing,
-    MessageType,
 )
 from paceline.transport.frames import (
     HANDSHAKE_LIMITS,
@@ -44,82 +43,82 @@ from paceline.transport.frames import (
     Preamble,
     encode_frame,
 )
+from paceline.transport.greeting import Introduction
 from paceline.transport.handshake import (
     Farewell,
     Hello,
+    Proof,
     Welcome,
-    check_welcome,
+    decode_answer,
     decode_as,
 )
 from paceline.transport.receiving import FrameReader, Placed, wait_readable, wait_writable
 from paceline.transport.requests import OpenRequests
-from paceline.transport.sending import prepare, send_some
+from paceline.transport.sending import send_some
 
 _LEAVE_TIMEOUT_S = 5.0
 
+# Sockets of this process's connections, for `_leave_to_parent`. Changed by the threads that
+# connect; each change is one step for the others.
+_connected: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 
-def connect_unix(
+
+def _leave_to_parent() -> None:
+    """In a forked process: as long as it held them, its parent would not look dead."""
+    for sock in list(_connected):
+        sock.close()
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)
+
+
+def connect_stream(
+    sock: socket.socket,
     address: str,
-    hello: Hello,
-    reply_type: MessageType,
+    introduction: Introduction,
+    requests: OpenRequests,
     limits: Limits,
     clock: Clock,
     timeout_s: float,
-) -> "UnixConnection":
-    """Connect to a `UnixListener` and shake hands.
+) -> "StreamConnection":
+    """Shake hands over a connected, non-blocking socket, which is closed if it fails.
 
     Args:
-        address: like ``unix:/path/to.sock``.
-        hello: who comes.
-        reply_type: the message, or union of messages, that replies are.
+        sock: to a `StreamListener`.
+        address: of it.
+        introduction: who comes, and with which secret.
+        requests: knows the replies to expect.
         limits: of frames sent and received.
         clock: for deadlines.
-        timeout_s: for connecting and shaking hands together.
+        timeout_s: for the handshake.
 
     Raises:
-        PeerLost: nobody listens there (yet, or any more).
-        HandshakeRefused: the listener belongs to another run, version or role.
+        PeerLost: the listener hung up.
+        HandshakeRefused: the listener belongs to another run, version, role or secret, or
+            is none of ours at all.
         DeadlineExceeded: the listener does not answer.
     """
-    where = parse_unix_address(address)
-    deadline = Deadline(clock, timeout_s)
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        _reach(sock, where, timeout_s)
-        welcome = _shake_hands(sock, where, hello, deadline)
+        welcome = _shake_hands(sock, introduction, Deadline(clock, timeout_s))
+    except FrameRefused as error:
+        # An address of a role that has gone may be another program's by now.
+        sock.close()
+        raise HandshakeRefused(
+            f"{address}: what answers there is no listener of this job: {error}"
+        ) from error
+    except TransportError as error:
+        sock.close()
+        raise type(error)(f"{address}: {error}") from error
     except BaseException:
         sock.close()
         raise
-    return UnixConnection(sock, address, welcome, OpenRequests(reply_type), limits, clock)
-
-
-def _reach(sock: socket.socket, where: UnixAddress, timeout_s: float) -> None:
-    """Connect; a full backlog is waited for by the kernel, which a time-out bounds."""
-    whole = int(timeout_s)
-    timeval = struct.pack("@ll", whole, max(1, int((timeout_s - whole) * 1e6)))
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeval)
-    try:
-        sock.connect(where.path)
-    except BlockingIOError as error:
-        raise DeadlineExceeded(
-            f"{where}: the listener accepts nobody within {timeout_s:.3g} s"
-        ) from error
-    except OSError as error:
-        raise PeerLost(
-            f"{where}: nobody listens there ({error.strerror}); its role has not started "
-            "yet, or has gone"
-        ) from error
-    prepare(sock)
+    return StreamConnection(sock, address, welcome, requests, limits, clock)
 
 
 def _shake_hands(
-    sock: socket.socket, where: UnixAddress, hello: Hello, deadline: Deadline
+    sock: socket.socket, introduction: Introduction, deadline: Deadline
 ) -> Welcome:
-    """Say hello and read the answer.
-
-    Raises:
-        HandshakeRefused: the answer is a no, with the listener's reason.
-    """
+    """Say hello, and answer until one is welcome."""
     answers: list[tuple[Kind, msgspec.Raw]] = []
 
     def keep(preamble: Preamble, header: Header) -> Placed:
@@ -127,23 +126,29 @@ def _shake_hands(
         return None, []
 
     reader = FrameReader(HANDSHAKE_LIMITS, keep)
-    with contextlib.suppress(PeerLost):  # turned away at the door: read the reason below
-        # A hello fits into an empty socket, so this goes at once or not at all.
-        send_some(sock, deque(encode_frame(Kind.HELLO, 0, hello, (), HANDSHAKE_LIMITS)))
-    while reader.receive(sock) is None:
-        if not wait_readable(sock, deadline.remaining_s()):
-            raise DeadlineExceeded(f"{where}: no answer to a hello in time")
-    [(kind, message)] = answers
-    if kind is Kind.ERROR:
-        raise HandshakeRefused(f"{where}: {decode_as(Farewell, message).reason}")
-    welcome = decode_as(Welcome, message)
-    check_welcome(hello, welcome)
-    return welcome
+    message: Hello | Proof = introduction.hello
+    while True:
+        with contextlib.suppress(
+            PeerLost
+        ):  # turned away at the door: read the reason below
+            # Small enough for an empty socket: this goes at once or not at all.
+            pieces = encode_frame(Kind.HELLO, 0, message, (), HANDSHAKE_LIMITS)
+            send_some(sock, deque(pieces))
+        while reader.receive(sock) is None:
+            if not wait_readable(sock, deadline.remaining_s()):
+                raise DeadlineExceeded("no answer to a hello in time")
+        kind, raw = answers.pop()
+        if kind is Kind.ERROR:
+            raise HandshakeRefused(printable(decode_as(Farewell, raw).reason))
+        answer = introduction.answer(decode_answer(raw))
+        if isinstance(answer, Welcome):
+            return answer
+        message = answer
 
 
 @final
-class UnixConnection(Connection):
-    """A connection over a Unix socket; made by `connect_unix`."""
+class StreamConnection(Connection):
+    """A connection over a stream socket; made by `connect_stream`."""
 
     def __init__(
         self,
@@ -157,6 +162,7 @@ class UnixConnection(Connection):
         """Take over a connected, non-blocking socket after the handshake."""
         super().__init__(address, welcome, clock)
         self._socket = sock
+        _connected.add(sock)
         self._limits = limits
         self._pid = os.getpid()
         # Guards the sending side of the socket: frames go out whole.
@@ -278,9 +284,8 @@ class UnixConnection(Connection):
 
     def _place(self, preamble: Preamble, header: Header) -> Placed:
         if preamble.kind is Kind.ERROR:
-            raise PeerLost(
-                f"the other end closed: {decode_as(Farewell, header.message).reason}"
-            )
+            reason = decode_as(Farewell, header.message).reason
+            raise PeerLost(f"the other end closed: {printable(reason)}")
         return self._requests.place(preamble.request_id, header)
 
     def _lose(self, loss: TransportError) -> None:

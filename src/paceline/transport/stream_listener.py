@@ -12,13 +12,17 @@ thousand connections need no more threads than one, and a small request is answe
 thread that read it. Half a frame keeps no thread: its state stays with the link. Requests
 of one connection are served one after the other, in order.
 
-Waits: for events. `UnixListener.close` waits for its threads, so the service must not call
-it.
+Who has not yet shaken hands is a stranger: it has small frames, little time, and a place
+only until `Bounds.num_strangers` younger ones stand at the door.
+
+Waits: for events. `StreamListener.close` waits for its threads, so the service must not
+call it.
 """
 
 import collections
 import logging
 import os
+import secrets
 import select
 import socket
 import threading
@@ -34,8 +38,8 @@ from paceline.errors import (
     TransportError,
 )
 from paceline.timing import Clock, Deadline
-from paceline.transport.address import parse_unix_address
-from paceline.transport.binding import bind_unix, file_identity, is_same_user
+from paceline.transport.complaints import Complaints
+from paceline.transport.door import Door
 from paceline.transport.frames import (
     DATA_LIMITS,
     HANDSHAKE_LIMITS,
@@ -43,23 +47,25 @@ from paceline.transport.frames import (
     Limits,
     encode_frame,
 )
-from paceline.transport.handshake import Hello, HelloCheck
-from paceline.transport.link import Link, LinkReply
+from paceline.transport.greeting import Reception
+from paceline.transport.handshake import HelloCheck, Welcome
+from paceline.transport.link import Guest, Link, LinkReply
 from paceline.transport.listener import DEFAULT_BOUNDS, Bounds, Listener, RequestType
+from paceline.transport.proof import NONCE_BYTES
 from paceline.transport.receiving import Frame
-from paceline.transport.sending import Outbox, prepare
+from paceline.transport.sending import Outbox
 from paceline.transport.service import Peer, Service
 
 logger = logging.getLogger("paceline.transport")
 
 
 @final
-class UnixListener(Listener):
-    """Listens at a Unix socket, in a folder that is only ours."""
+class StreamListener(Listener):
+    """Listens at a door, whatever kind of stream socket it is of."""
 
     def __init__(
         self,
-        address: str,
+        door: Door,
         service: Service,
         *,
         hello_check: HelloCheck,
@@ -68,29 +74,25 @@ class UnixListener(Listener):
         limits: Limits = DATA_LIMITS,
         bounds: Bounds = DEFAULT_BOUNDS,
     ) -> None:
-        """Bind and start the threads.
-
-        Raises:
-            UsageError: as `bind_unix`.
-        """
-        super().__init__(address)
+        """Start the threads; the door is closed with the listener."""
+        super().__init__(door.address)
         self._service = service
         self._hello_check = hello_check
         self._request_type = request_type
         self._clock = clock
         self._limits = limits
         self._bounds = bounds
-        where = parse_unix_address(address)
-        self._path = where.path
-        self._door = bind_unix(where)
-        self._file = file_identity(where.path)
+        self._door = door
+        self._complaints = Complaints(door.address, clock)
         self._wake = os.eventfd(0, os.EFD_NONBLOCK)
         self._epoll = select.epoll()
         self._epoll.register(self._wake, select.EPOLLIN)
-        self._epoll.register(self._door, select.EPOLLIN | select.EPOLLONESHOT)
-        # Guards changes of the five fields below; single reads need no lock.
+        self._epoll.register(door.socket, select.EPOLLIN | select.EPOLLONESHOT)
+        # Guards changes of the seven fields below; single reads need no lock.
         self._lock = threading.Lock()
         self._links: dict[int, Link] = {}  # {descriptor: link}
+        self._strangers: dict[int, Link] = {}  # {descriptor: link}, the oldest first
+        self._num_peers = 0  # links whose peer is known
         self._counts: collections.Counter[str] = collections.Counter()
         self._last_connection = 0
         self._look_around_at = Deadline(clock, self._look_around_s)
@@ -120,8 +122,7 @@ class UnixListener(Listener):
         os.eventfd_write(self._wake, 1)  # never read: it wakes every thread, one by one
         for link in links:
             link.lose("gone")
-        if file_identity(self._path) == self._file:
-            os.unlink(self._path)
+        self._door.vacate()
         deadline = Deadline(self._clock, timeout_s)
         for thread in self._threads:
             thread.join(deadline.remaining_s())
@@ -143,7 +144,7 @@ class UnixListener(Listener):
 
     def _serve(self) -> None:
         """One thread: take an event, attend to it, take the next."""
-        door = self._door.fileno()
+        door = self._door.socket.fileno()
         while True:
             for fd, events in self._epoll.poll(self._look_around_s, 1):
                 if fd == door:
@@ -179,29 +180,47 @@ class UnixListener(Listener):
         except PeerLost:
             link.lose("gone")
         except HandshakeRefused as error:
-            logger.warning("%s: turned away: %s", self.address, error)
-            link.say_farewell(str(error), "refused")
+            self._turn_away(link, str(error), "refused")
         except FrameRefused as error:
-            logger.warning("%s: closing %s: %s", self.address, link.peer, error)
-            link.say_farewell(str(error), "malformed")
+            self._turn_away(link, str(error), "malformed")
         except Exception as error:  # a bad request must not stop the service for others
             logger.exception("%s: the service failed on %s", self.address, link.peer)
             link.say_farewell(f"the service failed: {error!r}", "failed")
 
     def _greet(self, link: Link, frame: Frame) -> None:
-        hello = frame.message
-        if frame.kind is not Kind.HELLO or not isinstance(hello, Hello):
+        """See to one frame of a handshake."""
+        if frame.kind is not Kind.HELLO:
             raise FrameRefused(f"expected a hello, got a frame of kind {frame.kind!r}")
-        welcome = self._hello_check(hello)
+        answer = link.reception.answer(frame.message)
+        if isinstance(answer, Welcome) and not self._welcome(link):
+            reason = f"{self._bounds.num_connections} connections are enough"
+            self._turn_away(link, reason, "crowded")
+            return
+        link.send(encode_frame(Kind.HELLO, 0, answer, (), HANDSHAKE_LIMITS))
+
+    def _welcome(self, link: Link) -> bool:
+        """Make a stranger a peer; false if there are enough."""
+        hello = link.reception.hello
+        assert hello is not None
         decoder: msgspec.msgpack.Decoder[msgspec.Struct] = msgspec.msgpack.Decoder(
             self._request_type(hello.role)
         )
         with self._lock:
+            if self._num_peers >= self._bounds.num_connections:
+                return False
+            self._num_peers += 1
+            self._strangers.pop(link.fd, None)
             self._last_connection += 1
             number = self._last_connection
         peer = Peer(hello.role, hello.run, hello.incarnation, number)
         link.greeted(peer, decoder, self._limits)
-        link.send(encode_frame(Kind.HELLO, 0, welcome, (), HANDSHAKE_LIMITS))
+        return True
+
+    def _turn_away(self, link: Link, reason: str, loss: str) -> None:
+        """Close a link and say why: in the log, and to the other end if it listens."""
+        who = f"{link.origin}, {link.peer}" if link.peer else link.origin
+        self._complaints.say("turning away", who, reason)
+        link.say_farewell(reason, loss)
 
     def _deliver(self, link: Link, peer: Peer, frame: Frame) -> None:
         if frame.kind is not Kind.REQUEST or frame.message is None:
@@ -216,6 +235,10 @@ class UnixListener(Listener):
         """Close a lost link; by the thread that attends it, or by `close`."""
         with self._lock:
             del self._links[link.fd]
+            if link.peer is not None:
+                self._num_peers -= 1
+            elif self._strangers.get(link.fd) is link:
+                del self._strangers[link.fd]
             self._counts[link.loss or "gone"] += 1
         link.drop()
         if link.peer is not None:
@@ -227,38 +250,69 @@ class UnixListener(Listener):
     def _accept(self) -> None:
         """Let one in and arm the door again."""
         try:
-            sock, _ = self._door.accept()
-        except BlockingIOError:
+            sock, _ = self._door.socket.accept()
+        except (BlockingIOError, ConnectionAbortedError):
             pass
-        except OSError:
-            # Out of descriptors, most likely: the door stays shut until the next look.
-            logger.exception("%s: cannot accept", self.address)
-            return
+        except OSError as error:
+            if self._is_closing:
+                return
+            # Out of descriptors, most likely. Without a stranger to push out, the door
+            # stays shut until the next look.
+            self._complaints.say("cannot accept", "anybody", str(error))
+            if not self._displace():
+                return
         else:
             self._let_in(sock)
         self._arm_door()
 
     def _let_in(self, sock: socket.socket) -> None:
-        prepare(sock)
         bounds = self._bounds
+        try:
+            self._door.prepare(sock)
+            guest = self._guest(sock)
+        except OSError:  # it came and went
+            sock.close()
+            return
         outbox = Outbox(sock, bounds.credit_bytes, bounds.patience_s, self._clock)
-        link = Link(sock, self._epoll, outbox, Deadline(self._clock, bounds.handshake_s))
+        link = Link(guest, self._epoll, outbox)
+        if len(self._strangers) >= bounds.num_strangers:
+            self._displace()
         with self._lock:
-            is_crowded = len(self._links) >= bounds.num_connections
             self._links[link.fd] = link
+            self._strangers[link.fd] = link
             self._counts["accepted"] += 1
         link.begin()
         self._epoll.register(link.fd, select.EPOLLONESHOT)  # for nothing yet
-        if is_crowded:
-            link.say_farewell(f"{bounds.num_connections} connections are enough", "crowded")
-        elif not is_same_user(sock):
-            link.say_farewell("only the user who runs the job may connect", "stranger")
+        objection = self._door.objection(sock)
+        if objection is not None:
+            self._turn_away(link, objection, "stranger")
         if not link.end():
             self._drop(link)
 
+    def _guest(self, sock: socket.socket) -> Guest:
+        reception = Reception(
+            self._hello_check,
+            self._door.secret,
+            self._door.place(sock),
+            secrets.token_bytes(NONCE_BYTES),
+        )
+        greeting = Deadline(self._clock, self._bounds.handshake_s)
+        return Guest(sock, self._door.origin(sock), reception, greeting)
+
+    def _displace(self) -> bool:
+        """Push out the oldest stranger; whoever attends it closes it. False: none there."""
+        with self._lock:
+            fd = next(iter(self._strangers), None)
+            link = self._strangers.pop(fd) if fd is not None else None
+        if link is None:
+            return False
+        self._complaints.say("turning away", link.origin, "others wait behind it")
+        link.lose("displaced")
+        return True
+
     def _arm_door(self) -> None:
         if not self._is_closing:
-            self._epoll.modify(self._door, select.EPOLLIN | select.EPOLLONESHOT)
+            self._epoll.modify(self._door.socket, select.EPOLLIN | select.EPOLLONESHOT)
 
     def _look_around(self) -> None:
         """Now and then: part from the mute, and try the door again."""
@@ -266,8 +320,8 @@ class UnixListener(Listener):
             if not self._look_around_at.is_over():
                 return
             self._look_around_at = Deadline(self._clock, self._look_around_s)
-            links = list(self._links.values())
-        for link in links:
-            if link.peer is None and link.greeting.is_over():
-                link.say_farewell("no hello in time", "mute")
+            strangers = list(self._strangers.values())
+        for link in strangers:
+            if link.peer is None and link.loss is None and link.greeting.is_over():
+                self._turn_away(link, "no hello in time", "mute")
         self._arm_door()

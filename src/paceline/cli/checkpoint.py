@@ -1,0 +1,184 @@
+"""``paceline checkpoint list|verify|export DIR``: what a job has saved.
+
+DIR is a job folder, or the folder or URL where cuts lie. Nothing is changed there, and
+torch is not needed: numbers stay bytes.
+"""
+
+import json
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from paceline.errors import UsageError
+from paceline.launch.folder import JobDir
+from paceline.store.blobs import BlobStore
+from paceline.store.export import export_cut, rows_name
+from paceline.store.export_plan import plan_export
+from paceline.store.listing import CutView, view_cut
+from paceline.store.manifest import Cut, Manifest, list_cuts, newest_good_cut, verify_cut
+from paceline.watch.summary import EXIT_CODES, Ending
+
+checkpoint = typer.Typer(
+    name="checkpoint",
+    help="List, verify and export what a job has saved.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+_Place = Annotated[str, typer.Argument(help="Job folder, or folder or URL of checkpoints.")]
+_AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+@checkpoint.command("list")
+def list_command(
+    place: _Place,
+    *,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Look at names and sizes only.")
+    ] = False,
+    as_json: _AsJson = False,
+) -> None:
+    """Show all cuts, oldest first, and which of them are whole."""
+    store = open_cuts(place)
+    views = [view_cut(store, cut, read_all=not quick) for cut in list_cuts(store)]
+    _show(views, _WHOLE if not quick else "not read", as_json=as_json)
+
+
+@checkpoint.command()
+def verify(
+    place: _Place,
+    *,
+    cut: Annotated[int | None, typer.Option(help="One cut; default all.")] = None,
+    as_json: _AsJson = False,
+) -> None:
+    """Read every byte of all cuts, or of one; exit code 1 if anything is damaged."""
+    store = open_cuts(place)
+    views = [view_cut(store, one, read_all=True) for one in _chosen(store, cut)]
+    _show(views, _WHOLE, as_json=as_json)
+    if any(view.problem is not None for view in views):
+        raise typer.Exit(EXIT_CODES[Ending.FAILED])
+
+
+@checkpoint.command()
+def export(
+    place: _Place,
+    *,
+    out: Annotated[str, typer.Option(help="The file to make, NAME.safetensors.")],
+    cut: Annotated[
+        int | None, typer.Option(help="Its number; default the newest whole cut.")
+    ] = None,
+    part: Annotated[
+        int | None, typer.Option(help="One part (session.share call); default all.")
+    ] = None,
+    as_json: _AsJson = False,
+) -> None:
+    """Write a plain state_dict in safetensors; rows of embeddings in a second file."""
+    store = open_cuts(place)
+    manifest = _manifest(store, cut)
+    folder, _, name = out.rpartition("/")
+    to = BlobStore(folder if "://" in folder else str(Path(folder or ".").absolute()))
+    plan = plan_export(manifest.plans, part)
+    taken = [one for one in (name, rows_name(name)) if to.exists(one)]
+    if taken:
+        raise UsageError(f"--out: {to.url}/{taken[0]} is there already; name another file")
+    made = export_cut(store, manifest, plan, to, name)
+    view = {
+        "cut": manifest.cut,
+        "timeline": manifest.timeline,
+        "records": manifest.records,
+        "file": f"{to.url}/{made.dense.name}",
+        "tensors": made.num_tensors,
+        "rows_file": f"{to.url}/{made.rows.name}" if made.rows is not None else None,
+        "rows": made.num_rows,
+    }
+    if as_json:
+        print(json.dumps(view))
+        return
+    print(f"cut {manifest.cut}: {made.num_tensors} tensors in {view['file']}")
+    for table, count in made.num_rows.items():
+        print(f"  {count:,} rows of {table!r} in {view['rows_file']}")
+
+
+def open_cuts(place: str) -> BlobStore:
+    """Where the cuts of a job lie, from its folder or told itself.
+
+    Raises:
+        UsageError: there is no such folder, or no such kind of URL.
+    """
+    if "://" in place:
+        return BlobStore(place)
+    folder = Path(place).absolute()
+    job = JobDir(folder)
+    if job.config.exists():
+        return BlobStore(job.cuts_of(job.read_config()))
+    if not folder.is_dir():
+        raise UsageError(f"there is no folder {place}")
+    store = BlobStore(str(folder))
+    if not list_cuts(store):
+        raise UsageError(
+            f"{place} is no job folder (it has no {job.config.name}), and no cut lies in it"
+        )
+    return store
+
+
+_WHOLE = "whole"
+
+
+def _chosen(store: BlobStore, number: int | None) -> list[Cut]:
+    cuts = list_cuts(store)
+    chosen = [cut for cut in cuts if number is None or cut.cut == number]
+    if not chosen:
+        known = ", ".join(str(cut.cut) for cut in cuts) or "none at all"
+        raise UsageError(
+            f"{store.url} has the cuts {known}, got --cut {number}"
+            if number is not None
+            else f"{store.url} holds no cut yet"
+        )
+    return chosen
+
+
+def _manifest(store: BlobStore, number: int | None) -> Manifest:
+    """The newest cut of this number, or the newest whole one; says what is passed over."""
+    if number is not None:
+        return verify_cut(store, _chosen(store, number)[-1].folder)
+    good = newest_good_cut(store)
+    for problem in good.skipped:
+        print(f"paceline: passed over: {problem}", file=sys.stderr)
+    if good.manifest is None:
+        raise UsageError(f"{store.url} holds no cut yet")
+    return good.manifest
+
+
+def _show(views: list[CutView], unharmed: str, *, as_json: bool) -> None:
+    states = ["damaged" if view.problem is not None else unharmed for view in views]
+    if as_json:
+        cuts = [
+            {**view._asdict(), "state": state}
+            for view, state in zip(views, states, strict=True)
+        ]
+        print(json.dumps({"cuts": cuts}))
+        return
+    table = Table(box=None, pad_edge=False)
+    for name in ("cut", "timeline", "records", "steps", "taken", "bytes", "state"):
+        table.add_column(name, justify="left" if name in {"taken", "state"} else "right")
+    for view, state in zip(views, states, strict=True):
+        numbers = (view.records, view.steps)
+        records, steps = ("?" if n is None else f"{n:,}" for n in numbers)
+        size = "?" if view.bytes is None else f"{view.bytes:,}"
+        row = (str(view.cut), str(view.timeline), records, steps, _moment(view.created))
+        table.add_row(*row, size, state)
+    Console().print(table)
+    for view in views:
+        if view.problem is not None:
+            print(f"damaged: {view.problem}")
+
+
+def _moment(created: float | None) -> str:
+    if created is None:
+        return "?"
+    return f"{datetime.fromtimestamp(created, tz=UTC).astimezone():%Y-%m-%d %H:%M:%S}"

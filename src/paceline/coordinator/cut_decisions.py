@@ -1,0 +1,164 @@
+"""When a cut is begun, given up, and committed.
+
+A cut is due after a time or a number of steps, when a trainer asks for one, before the
+first lease, and at the end of a stage. One that fails is given up with its reason and its
+files are removed; the next is tried after a pause that doubles, so that a full disk
+neither ends the job nor is filled further, and cuts go on when there is space again.
+
+Pure.
+"""
+
+from paceline.coordinator.book import Book, DropCut, Happened, WriteManifest
+from paceline.coordinator.cuts import Counted, OpenCut, pause_after
+from paceline.coordinator.outcomes import CutBegun, CutCommitted
+from paceline.coordinator.status import count_records, count_steps
+from paceline.coordinator.tasks import is_epoch_over, is_last_epoch
+from paceline.coordinator.tracking import may_cut
+from paceline.messages import Save, Saved
+
+
+def look_at_cut(book: Book) -> None:
+    """Begin a cut that is due, go on with the open one, or give it up."""
+    cut = book.open_cut
+    if cut is not None:
+        if book.now >= cut.until_s:
+            who = ", ".join(cut.missing()) or "the coordinator"
+            fail_cut(book, f"{who} did not end writing in {cut.limit_s:.0f} s")
+        elif not cut.missing() and not book.is_writing_manifest:
+            book.is_writing_manifest = True
+            book.effect(WriteManifest(cut.manifest()))
+        return
+    state = book.durable
+    if not book.servers_ready() or state.is_returning or book.now < book.retry_cut_s:
+        return
+    if not state.parts or not all(record.is_ready for record in state.parts.values()):
+        return
+    ends_stage = _is_stage_over(book)
+    if (ends_stage or _wants_cut(book)) and may_cut(book):
+        book.commit(CutBegun(state.next_cut))
+        counted = Counted(count_records(book), count_steps(book))
+        number = state.next_cut - 1
+        book.open_cut = OpenCut(number, state, counted, book.now, ends_stage=ends_stage)
+        for incarnation, parked in book.saves.items():
+            assert isinstance(parked.message, Save)
+            key = (incarnation, parked.message.number)
+            book.save_cuts.setdefault(key, number)
+        if book.is_saving and book.last_save is None:
+            book.last_save = number
+
+
+def fail_cut(book: Book, reason: str, server: str | None = None) -> None:
+    """Give the open cut up: what it wrote goes, and another is tried after a pause."""
+    cut = book.open_cut
+    assert cut is not None
+    book.open_cut = None
+    book.failed_cuts += 1
+    pause_s = pause_after(book.failed_cuts)
+    book.retry_cut_s = book.now + pause_s
+    book.cut_trouble = f"cut {cut.cut} failed: {reason}"
+    book.forget_saves_in(cut.cut)
+    fields: dict[str, object] = {"cut": cut.cut, "server": server, "reason": reason}
+    book.effect(Happened("CutFailed", {**fields, "retry_s": pause_s}))
+    book.effect(DropCut(cut.folder))
+
+
+def commit_cut(book: Book, cut: int, folder: str, error: str | None) -> None:
+    """The manifest of a cut is written, or could not be."""
+    book.is_writing_manifest = False
+    opened = book.open_cut
+    if opened is None or opened.folder != folder:
+        book.effect(DropCut(folder))  # given up meanwhile, its files are gone
+        return
+    if error is not None:
+        fail_cut(book, error)
+        return
+    book.open_cut = None
+    book.last_cut_s = book.now
+    book.failed_cuts, book.cut_trouble = 0, None
+    order = opened.manifest()
+    book.commit(
+        CutCommitted(
+            cut,
+            opened.timeline,
+            opened.folder,
+            order.queue,
+            order.rounds,
+            order.files,
+            tuple(plan.spec.part for plan in order.plans),
+            opened.ends_stage,
+            order.steps,
+        )
+    )
+    if opened.ends_stage:
+        book.progress.clear()
+
+
+def look_at_saves(book: Book) -> None:
+    """Answer whoever waited for a cut that is committed now."""
+    state = book.durable
+    for incarnation, parked in list(book.saves.items()):
+        cut = book.save_cuts.get(_save_key(book, incarnation))
+        if cut is not None and state.cut is not None and state.cut.cut >= cut:
+            del book.saves[incarnation]
+            book.reply(parked.ticket, Saved(cut=state.cut.cut))
+
+
+def waits_for_cut(book: Book) -> bool:
+    """Whether work goes on only when a cut that failed has been taken after all."""
+    if book.cut_trouble is None:
+        return False
+    return _is_first_missing(book) or _is_stage_over(book)
+
+
+def cut_reason(book: Book) -> str:
+    """What somebody who waits for a cut waits for."""
+    if book.open_cut is None and book.cut_trouble is not None:
+        pause_s = max(0.0, book.retry_cut_s - book.now)
+        return f"{book.cut_trouble}; the next is tried in {pause_s:.0f} s"
+    servers = book.open_cut.missing() if book.open_cut is not None else []
+    return f"a cut is being taken by {', '.join(servers) or 'the coordinator'}"
+
+
+def _is_stage_over(book: Book) -> bool:
+    """Whether the stage has nothing more to do, or nobody is left to do it."""
+    state = book.durable
+    if state.stage_spec() is None or state.queue.pending or state.settling:
+        return False
+    if state.is_returning:
+        return False
+    if is_epoch_over(state) and is_last_epoch(state):
+        return True
+    if not state.has_started:
+        return False
+    if state.stopped is not None:
+        return state.queue.next_fresh > 0 or state.queue.epoch > 0
+    stages = [book.asked_stage.get(trainer, -1) for trainer in state.trainers]
+    return bool(stages) and min(stages) > state.queue.stage
+
+
+def _is_first_missing(book: Book) -> bool:
+    state = book.durable
+    return state.cut is None or set(state.cut.parts) != set(state.parts)
+
+
+def _wants_cut(book: Book) -> bool:
+    state, config = book.durable, book.config
+    if any(_save_key(book, inc) not in book.save_cuts for inc in book.saves):
+        return True
+    if book.is_saving and book.last_save is None:
+        return True
+    if _is_first_missing(book):
+        return bool(book.leases)  # the first lease waits for it
+    assert state.cut is not None
+    every_s, every_steps = config.cut_every_s, config.cut_every_steps
+    steps = count_steps(book) - state.cut.steps
+    is_due = (every_s > 0 and book.now - book.last_cut_s >= every_s) or (
+        every_steps > 0 and steps >= every_steps
+    )
+    return is_due and bool(state.queue.pending)
+
+
+def _save_key(book: Book, incarnation: int) -> tuple[int, int]:
+    message = book.saves[incarnation].message
+    assert isinstance(message, Save)
+    return incarnation, message.number

@@ -1,0 +1,74 @@
+"""Files of a local folder, durable or not there: what `BlobStore` does on this machine.
+
+::
+
+    temporary file -> written -> fsync -> link (refuses an existing name) -> fsync of folder
+
+Waits: for the disk. Any thread.
+"""
+
+import contextlib
+import os
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+
+Buffer = bytes | bytearray | memoryview
+
+
+def write_file(path: Path, buffers: Sequence[Buffer]) -> None:
+    """Make a file atomically and durably, with its folder if need be.
+
+    Raises:
+        FileExistsError: the name is taken.
+        OSError: the disk refuses; nothing is left of the file.
+    """
+    make_folder(path.parent)
+    temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
+    try:
+        _write_durably(temporary, buffers)
+        os.link(temporary, path)  # a rename would replace an existing file silently
+    finally:
+        with contextlib.suppress(OSError):  # what stays is seen by nobody
+            os.unlink(temporary)
+    try:
+        sync_folder(path.parent)
+    except OSError:
+        os.unlink(path)  # a name that a power loss takes back was never given
+        raise
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder with all above it, each durable in its parent."""
+    if not folder.is_dir():
+        make_folder(folder.parent)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder)
+        sync_folder(folder.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _write_durably(path: Path, buffers: Sequence[Buffer]) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    descriptor = os.open(path, flags, 0o666)
+    try:
+        for buffer in buffers:
+            rest = memoryview(buffer)
+            if rest.nbytes == 0:
+                continue
+            rest = rest.cast("B")
+            while rest:
+                rest = rest[os.write(descriptor, rest) :]
+        # Once only: after an error the pages count as written, and a second fsync of the
+        # same file would say yes to what is lost. Whoever tries again writes a new file.
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,208 @@
+"""Everything that reads bytes from strangers, each as one function of bytes.
+
+::
+
+    preamble    the fixed start of a frame
+    header      sizes and message, as they lie behind a preamble
+    stream      frames, one behind the other, as a socket would bring them
+    frame       one frame whose preamble is right and whose header is anything
+    listener    the handshake at a listener's end: frames of a client
+    client      the handshake at a client's end: frames of a listener
+    messages    the union of every link, one after the other
+
+A function returns, whatever the bytes: they are read, or refused in the way that the
+caller of the parser expects. Anything else that is raised is a bug, and so is an end of the
+process or more memory than the limits allow. For fuzzers, and for tests that make bytes up.
+
+Pure.
+"""
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import final
+
+import msgspec
+
+from paceline.errors import FrameRefused, HandshakeRefused, PeerLost
+from paceline.messages import (
+    AskStatus,
+    DataReply,
+    DataRequest,
+    JobStatus,
+    LauncherOrders,
+    LauncherReport,
+    Orders,
+    Refusal,
+    ServerReport,
+    TrainerReply,
+    TrainerRequest,
+)
+from paceline.transport.connection import MessageType
+from paceline.transport.frames import (
+    PREAMBLE_BYTES,
+    Header,
+    Kind,
+    Limits,
+    Preamble,
+    encode_preamble,
+    parse_header,
+    parse_preamble,
+)
+from paceline.transport.greeting import Introduction, Reception
+from paceline.transport.handshake import (
+    FROM_CLIENT,
+    Farewell,
+    Hello,
+    admit,
+    decode_answer,
+    decode_as,
+)
+from paceline.transport.proof import NONCE_BYTES
+from paceline.transport.receiving import FrameReader, Placed
+from paceline.transport.requests import allocate, decode_message
+from paceline.transport.secret import Secret
+
+Parser = Callable[[bytes], None]
+
+LIMITS = Limits(header_bytes=1 << 12, frame_bytes=1 << 14, num_buffers=64)
+LINKS: dict[str, MessageType] = {
+    "trainer to coordinator": TrainerRequest,
+    "coordinator to trainer": TrainerReply,
+    "trainer to server": DataRequest,
+    "server to trainer": DataReply,
+    "server to coordinator": ServerReport,
+    "coordinator to server": Orders | Refusal,
+    "launcher to coordinator": LauncherReport | AskStatus,
+    "coordinator to launcher": LauncherOrders | JobStatus | Refusal,
+}
+_DECODERS: dict[str, msgspec.msgpack.Decoder[msgspec.Struct]] = {
+    link: msgspec.msgpack.Decoder(kind) for link, kind in LINKS.items()
+}
+_SECRET = Secret(bytes(32))
+_NONCE = bytes(NONCE_BYTES)
+
+
+@final
+class BytesSource:
+    """Bytes that can be received as from a socket, and then the end of the stream."""
+
+    def __init__(self, data: bytes) -> None:
+        """Nothing is received yet."""
+        self._rest = memoryview(data)
+
+    def recvmsg_into(self, buffers: Sequence[memoryview]) -> tuple[int, list[object]]:
+        """Fill buffers; 0 bytes at the end, as `socket.socket.recvmsg_into`."""
+        count = 0
+        for buffer in buffers:
+            part = self._rest[: buffer.nbytes]
+            buffer[: part.nbytes] = part
+            self._rest = self._rest[part.nbytes :]
+            count += part.nbytes
+        return count, []
+
+
+def read_preamble(data: bytes) -> None:
+    """The first bytes as a preamble."""
+    try:
+        preamble = parse_preamble(
+            data[:PREAMBLE_BYTES].ljust(PREAMBLE_BYTES, b"\0"), LIMITS
+        )
+    except FrameRefused:
+        return
+    assert preamble.header_bytes <= LIMITS.header_bytes
+    assert preamble.header_bytes + preamble.payload_bytes <= LIMITS.frame_bytes
+
+
+def read_header(data: bytes) -> None:
+    """All bytes but the first two as a header; those are the size of the payload."""
+    payload_bytes = int.from_bytes(data[:2], "big")
+    preamble = Preamble(Kind.REQUEST, 1, len(data), payload_bytes)
+    try:
+        header = parse_header(data[2:], preamble, LIMITS)
+    except FrameRefused:
+        return
+    assert sum(header.sizes) == payload_bytes
+    assert min(header.sizes, default=0) >= 0
+
+
+def read_stream(data: bytes) -> None:
+    """All bytes as frames, until one is refused or the stream ends."""
+    num_allocated = 0
+
+    def place(preamble: Preamble, header: Header) -> Placed:
+        nonlocal num_allocated
+        assert preamble.payload_bytes == sum(header.sizes)
+        num_allocated += preamble.payload_bytes
+        return None, allocate(header.sizes)
+
+    reader = FrameReader(LIMITS, place)
+    source = BytesSource(data)
+    try:
+        while reader.receive(source) is not None:  # type: ignore[arg-type]  # see there
+            pass
+    except (FrameRefused, PeerLost):
+        assert num_allocated <= len(data) + LIMITS.frame_bytes
+
+
+def read_frame(data: bytes) -> None:
+    """All bytes as the header of a frame whose preamble announces it, with no payload."""
+    read_stream(encode_preamble(Preamble(Kind.REQUEST, 1, len(data), 0)) + data)
+
+
+def read_as_listener(data: bytes) -> None:
+    """All bytes as a client's messages: the first, and the one after a challenge."""
+    for has_secret, is_challenged in itertools.product((False, True), repeat=2):
+        secret = _SECRET if has_secret else None
+        check = admit("r", "server-0", {"trainer"}, secret)
+        reception = Reception(check, secret, b"", _NONCE)
+        if is_challenged and has_secret:
+            reception.answer(Hello(run="r", role="trainer-0", nonce=_NONCE))
+        try:
+            message = decode_message(FROM_CLIENT, _header(data))
+            msgspec.msgpack.encode(reception.answer(message))
+        except (FrameRefused, HandshakeRefused):
+            continue
+
+
+def read_as_client(data: bytes) -> None:
+    """All bytes as a listener's message: a farewell, or an answer at any stage."""
+    for secret in (None, _SECRET):
+        hello = Hello(run="r", role="trainer-0")
+        introduction = Introduction(hello, secret, b"", _NONCE)
+        for _ in range(2):
+            try:
+                answer = introduction.answer(decode_answer(msgspec.Raw(data)))
+                msgspec.msgpack.encode(answer)
+            except (FrameRefused, HandshakeRefused):
+                break
+    try:
+        decode_as(Farewell, msgspec.Raw(data))
+    except FrameRefused:
+        return
+
+
+def read_messages(data: bytes) -> None:
+    """All bytes as a message of every link; what was read can be sent on."""
+    for decoder in _DECODERS.values():
+        try:
+            message = decode_message(decoder, _header(data))
+        except FrameRefused:
+            continue
+        again = msgspec.msgpack.encode(message)
+        same = msgspec.msgpack.encode(decode_message(decoder, _header(again)))
+        assert same == again  # not the messages: a NaN in them equals nothing
+
+
+PARSERS: dict[str, Parser] = {
+    "preamble": read_preamble,
+    "header": read_header,
+    "stream": read_stream,
+    "frame": read_frame,
+    "listener": read_as_listener,
+    "client": read_as_client,
+    "messages": read_messages,
+}
+
+
+def _header(data: bytes) -> Header:
+    return Header((), msgspec.Raw(data))

@@ -1,0 +1,52 @@
+"""A job whose cuts lie elsewhere: taken by steps, resumed, and exported."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from paceline.config import JobConfig, Sync
+from paceline.launch.embedded import EmbeddedJob
+from paceline.store.blobs import BlobStore
+from paceline.store.export import export_cut
+from paceline.store.export_plan import plan_export
+from paceline.store.manifest import list_cuts, newest_good_cut
+from paceline.store.tensors import read_tensors
+
+
+@pytest.mark.slow
+def test_cuts_by_steps_lie_where_the_job_says_and_hold_its_model(tmp_path: Path) -> None:
+    url = f"memory://{tmp_path.name}/cuts"
+    config = JobConfig(
+        run="r",
+        servers=2,
+        pace=Sync(),
+        cut_every_s=0.0,
+        cut_every_steps=4,
+        keep_cuts=100,
+        checkpoints=url,
+    )
+    job = EmbeddedJob(config, tmp_path / "job")
+    session = job.session("trainer-0")
+    torch.manual_seed(0)
+    model = nn.Linear(3, 2)
+    optimizer = session.share(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    data = torch.arange(120, dtype=torch.float32).view(40, 3) / 100
+    for batch in session.batches(data, batch_size=2, task_size=10):
+        model(batch).square().sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    job.close()
+    assert not (tmp_path / "job" / "checkpoints").exists()
+    store = BlobStore(url)
+    good = newest_good_cut(store)
+    assert good.manifest is not None
+    assert (good.manifest.steps, good.manifest.records) == (20, 40)
+    assert len(list_cuts(store)) >= 4, "more than the first and the last"
+    plan = plan_export(good.manifest.plans)
+    to = BlobStore(str(tmp_path))
+    made = export_cut(store, good.manifest, plan, to, "m.safetensors")
+    state, _ = read_tensors(to, made.dense)
+    for name, parameter in model.named_parameters():
+        assert torch.equal(state[name], parameter.detach())

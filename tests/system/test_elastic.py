@@ -20,6 +20,7 @@ from paceline.launch.operating import call_scale
 from paceline.timing import SystemClock
 from paceline.watch.progress import open_show
 from paceline.watch.summary import Ending
+from tests.system.events import events_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.system, pytest.mark.timeout(900)]
 
@@ -55,11 +56,7 @@ class Conductor:
                 self.left.pop(0)[1]()
 
     def events(self, name: str) -> list[dict[str, object]]:
-        if not self.job.events.is_file():
-            return []
-        lines = self.job.events.read_text().splitlines(keepends=True)
-        found = [json.loads(line) for line in lines if line.endswith("\n")]
-        return [event for event in found if event["event"] == name]
+        return events_of(self.job.path, name)
 
     def leased(self, times: int) -> Callable[[], bool]:
         """That many leases more have been granted than when it is first looked."""

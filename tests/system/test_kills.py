@@ -4,8 +4,10 @@
 that its faults really happened, and prints them.
 """
 
+import tempfile
 from pathlib import Path
 
+import psutil
 import pytest
 
 from paceline.failpoints import parse
@@ -112,3 +114,30 @@ def test_counts_are_exact_under_random_kills(
     assert report.is_exact(), report.verdict
     kills = sum(n for name, n in report.faults.items() if name.startswith("kill "))
     assert kills == 12
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("seed", range(20))
+def test_counts_are_exact_while_trainers_come_and_go_and_anybody_dies(
+    seed: int, tmp_path: Path, forks: ForkServer
+) -> None:
+    plan = ChaosPlan(
+        SCRIPT,
+        SYNC if seed % 2 else ASYNC,
+        (*LONG, "--sleep-ms", "80"),
+        kills=RandomKills(100 + seed, 10, 30.0, ("trainer", "coordinator", "server")),
+        trainers=2,
+        most_trainers=5,
+        scale_every_s=3.0,
+        cut_every_s=2.0,
+        limit_s=1800.0,
+    )
+    before = set(Path(tempfile.gettempdir()).glob("paceline-*"))
+    report = told(wait_chaos(plan, tmp_path, forks))
+    assert report.is_exact(), report.verdict
+    kills = sum(n for name, n in report.faults.items() if name.startswith("kill "))
+    assert kills == 10
+    assert report.faults["scaled"] + report.faults["preempted"] >= 5
+    assert psutil.Process(forks.pid).children() == []
+    assert set(Path(tempfile.gettempdir()).glob("paceline-*")) == before, "sockets are left"

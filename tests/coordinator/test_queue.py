@@ -17,6 +17,8 @@ from paceline.messages import (
     ParameterSpec,
     PartSpec,
     Refusal,
+    Save,
+    Saved,
     SharePart,
     StageOver,
     Stop,
@@ -237,6 +239,17 @@ def test_a_task_is_open_until_its_batches_are_acknowledged_in_every_part(job: An
     assert job.state.status().tasks_done == 0
     job.tick("trainer-0", lease, 0, 4, acked=(4,), number=6)
     assert job.state.status().tasks_done == 1
+
+
+def test_a_stage_that_all_have_left_early_ends_with_the_cut_they_wait_for(
+    job: Any,
+) -> None:
+    lease = job.lease("trainer-0")
+    who = job.who("trainer-0")
+    job.get("trainer-0", HandBack(**who, tokens=(lease.token,), acked=(-1,)))
+    saved = job.get("trainer-0", Save(**who, number=-1, left=0))
+    assert isinstance(saved, Saved)
+    assert job.state.durable.queue.stage == 1
 
 
 def test_after_a_stop_every_later_loop_is_over_too(job: Any) -> None:

@@ -342,6 +342,8 @@ def _(message: Log, book: Book, asker: Asker) -> None:
 
 @_answer.register
 def _(message: Save, book: Book, asker: Asker) -> None:
+    if message.left is not None:
+        book.asked_stage[asker.role] = message.left + 1
     book.park_save(asker.ticket, asker.role, message)
 
 

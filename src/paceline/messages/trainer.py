@@ -201,10 +201,12 @@ class Log(TrainerMessage, frozen=True):
 class Save(TrainerMessage, frozen=True):
     """Ask for a cut begun after this request; ``number`` makes a retry the same request.
 
-    Answered by `Saved`, or `Waiting`.
+    Answered by `Saved`, or `Waiting`. ``left``: the stage whose loop the asker has left
+    early; if all have, the cut ends that stage, and nobody comes back to it.
     """
 
     number: int
+    left: int | None = None
 
 
 class Saved(Message, frozen=True):

@@ -211,7 +211,8 @@ class TrainerProtocol:
             yield from self._keep_tracked()
             yield from self._hand_back()
             if self.leaving is None and self.stage is not None:
-                save = Save(**self._asking.who(), number=-1 - self.stage.stage)
+                left = self.stage.stage
+                save = Save(**self._asking.who(), number=-1 - left, left=left)
                 yield from self._asking.ask(save)
         except Abandoned as gone:
             self._abandon(str(gone))

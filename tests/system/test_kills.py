@@ -120,7 +120,7 @@ def test_counts_are_exact_under_random_kills(
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("seed", range(20))
 def test_counts_are_exact_while_trainers_come_and_go_and_anybody_dies(
-    seed: int, tmp_path: Path, forks: ForkServer
+    seed: int, tmp_path: Path, forks: ForkServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = ChaosPlan(
         SCRIPT,
@@ -133,11 +133,12 @@ def test_counts_are_exact_while_trainers_come_and_go_and_anybody_dies(
         cut_every_s=2.0,
         limit_s=1800.0,
     )
-    before = set(Path(tempfile.gettempdir()).glob("paceline-*"))
+    sockets = tempfile.mkdtemp(prefix="pl")
+    monkeypatch.setattr(tempfile, "tempdir", sockets)
     report = told(wait_chaos(plan, tmp_path, forks))
     assert report.is_exact(), report.verdict
     kills = sum(n for name, n in report.faults.items() if name.startswith("kill "))
     assert kills == 10
     assert report.faults["scaled"] + report.faults["preempted"] >= 5
     assert psutil.Process(forks.pid).children() == []
-    assert set(Path(tempfile.gettempdir()).glob("paceline-*")) == before, "sockets are left"
+    assert list(Path(sockets).iterdir()) == [], "sockets are left"

@@ -5,10 +5,10 @@ import torch
 
 from paceline.config import Async
 from paceline.errors import Preempted
-from paceline.messages import HandBack, Leave, Push
+from paceline.messages import HandBack, Leave, Push, Save
 from paceline.trainer.session import Session
 from tests.trainer.fake_job import FakeJob
-from tests.trainer.lines import quick_session, run_loop, share_line, stepper
+from tests.trainer.lines import DATA, quick_session, run_loop, share_line, stepper
 
 
 def leave_after(session: Session, batches: int, step: object) -> None:
@@ -96,3 +96,28 @@ def test_what_it_holds_can_be_given_up_in_the_middle_of_a_step(
     with pytest.raises(Preempted):
         run_loop(session, abandon)
     assert [leave.is_done for leave in job.of(Leave)] == [False]  # type: ignore[attr-defined]  # a Leave
+
+
+def test_a_break_waits_for_a_cut_that_says_which_loop_was_left(
+    job: FakeJob, session: Session
+) -> None:
+    model, optimizer = share_line(session)
+    for batch in session.batches(DATA, 2, shuffle=False, task_size=6):
+        stepper(model, optimizer)(batch)
+        break
+    (save,) = job.of(Save)
+    assert save.left == 0  # type: ignore[attr-defined]  # a Save
+    assert session.must_begin_again is None
+
+
+def test_a_script_whose_break_was_undone_begins_again(
+    job: FakeJob, session: Session
+) -> None:
+    model, optimizer = share_line(session)
+    for batch in session.batches(DATA, 2, shuffle=False, task_size=6):
+        stepper(model, optimizer)(batch)
+        job.leave_timeline()
+        break
+    with pytest.raises(Preempted, match="steps before a break are lost"):
+        session.batches(DATA, 2)
+    assert session.must_begin_again is not None

@@ -143,5 +143,6 @@ def _leave_timeline(book: Book, left: ServerLost | TimelineLeft, reason: str) ->
         book.forget_saves_in(book.open_cut.cut)
         book.open_cut = None
     book.entered.clear()
+    book.asked_stage.clear()
     book.track_from = book.tracking_s = None
     book.is_fresh = True

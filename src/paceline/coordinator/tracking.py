@@ -97,7 +97,7 @@ def _is_settled(book: Book) -> bool:
 
 
 def _ask(book: Book) -> None:
-    """Let one current trainer know; one that waits for work is told at once."""
+    """Let one current trainer know; one that waits, for work or a cut, is told at once."""
     candidates = current(book)
     if book.track_from not in candidates:
         book.track_from = candidates[0]
@@ -106,3 +106,6 @@ def _ask(book: Book) -> None:
     if parked is not None and not getattr(parked.message, "is_open", False):
         del book.leases[book.track_from]
         book.reply(parked.ticket, Waiting(reason="tracked state is kept", track=True))
+    saving = book.saves.pop(book.track_from, None)
+    if saving is not None:
+        book.reply(saving.ticket, Waiting(reason="tracked state is kept", track=True))

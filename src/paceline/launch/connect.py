@@ -18,7 +18,7 @@ import threading
 from pathlib import Path
 
 from paceline.config import JobConfig
-from paceline.errors import UsageError
+from paceline.errors import PREEMPTED_EXIT_CODE, UsageError
 from paceline.ids import role_kind
 from paceline.launch.embedded import EmbeddedJob
 from paceline.launch.environment import JOB_DIR, Place, read_place
@@ -83,6 +83,9 @@ def _embed() -> Session:
 def _leave(session: Session) -> None:
     if _failure() is None:
         session.close()
+    if session.must_begin_again is not None:  # too late for an exception to say so
+        sys.stdout.flush()
+        os._exit(PREEMPTED_EXIT_CODE)
 
 
 def _end(job: EmbeddedJob) -> None:

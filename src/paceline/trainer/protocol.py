@@ -1,9 +1,8 @@
 """A trainer's way through the job: leases, windows, pushes, ticks, pulls, and rejoining.
 
-Every act is a generator: it yields what it wants asked (`Ask`: one message to each of
-several roles at once) or how long to wait (`Pause`), and is sent the replies. Who drives
-it carries the messages and attaches the numbers; the session does so over connections,
-the simulator in virtual time. The same decisions run in both.
+Every act is a generator: it yields what it wants asked (`Ask`) or how long to wait
+(`Pause`), and is sent the replies. Who drives it carries them: the session over
+connections, the simulator in virtual time. The same decisions run in both.
 
 A window is what a push was computed from: the batches delivered since the last push. It
 closes when the pace wants a push, at an edge of a lease, at the end of a task, before any
@@ -17,7 +16,7 @@ Pure.
 
 from typing import final
 
-from paceline.errors import Preempted, UsageError
+from paceline.errors import UsageError
 from paceline.messages import (
     AskLease,
     BeginStage,
@@ -28,7 +27,6 @@ from paceline.messages import (
     Message,
     PartPlan,
     PartSpec,
-    Save,
     StageOver,
     StageSpec,
 )
@@ -38,6 +36,7 @@ from paceline.trainer.leases import Leases, LeaseWork
 from paceline.trainer.parts import SharedPart
 from paceline.trainer.pushing import pull_part, push_window
 from paceline.trainer.reading import read_values
+from paceline.trainer.saving import wait_saved
 from paceline.trainer.tracking import TrackedState
 from paceline.trainer.verdicts import Batch, Flush, Leaving, Over, Stepped
 from paceline.trainer.windows import OpenWindow
@@ -63,6 +62,7 @@ class TrainerProtocol:
         self.stage: StageSpec | None = None
         self.tracked = TrackedState()
         self.leaving: str | None = None  # why the trainer must go; any thread may say so
+        self.must_begin_again: str | None = None  # why the script must, from its top
         self._leases = Leases()
         self._must_join = True
         self._why_join = "it has not joined yet"
@@ -194,13 +194,7 @@ class TrainerProtocol:
         return None
 
     def leave_loop(self) -> Act[None]:
-        """Leave the loop early: flush what was stepped, hand the rest back, wait for a cut.
-
-        No return goes behind that cut, so what came before is never to be done again.
-
-        Raises:
-            Preempted: there was a return meanwhile, and the script is past its loop.
-        """
+        """Leave early: flush what was stepped, hand the rest back, wait for a cut."""
         try:
             if self._must_join:
                 raise Abandoned(self._why_join)
@@ -211,14 +205,11 @@ class TrainerProtocol:
             yield from self._keep_tracked()
             yield from self._hand_back()
             if self.leaving is None and self.stage is not None:
-                left = self.stage.stage
-                save = Save(**self._asking.who(), number=-1 - left, left=left)
-                yield from self._asking.ask(save)
+                yield from self._wait_saved(-1 - self.stage.stage, self.stage.stage)
         except Abandoned as gone:
             self._abandon(str(gone))
             if self.leaving is None:
-                text = f"the script begins again, since its last steps are lost: {gone}"
-                raise Preempted(text) from None
+                self.must_begin_again = f"steps before a break are lost: {gone}"
 
     def take_back(self, found: Batch) -> None:
         """A batch could not be delivered after all; it belongs to no window."""
@@ -356,17 +347,23 @@ class TrainerProtocol:
     def _is_open(self) -> bool:
         return any(part.window.is_open() for part in self.parts.values())
 
-    # ------------------------------------------------------------ tracked objects
+    def save(self, number: int) -> Act[None]:
+        """Wait for a cut that begins from now on; ``number`` tells saves apart."""
+        self.tracked.is_wanted = True
+        while True:
+            try:
+                if self._must_join:
+                    yield from self.join()
+                return (yield from self._wait_saved(number))
+            except Abandoned as gone:
+                self._abandon(str(gone))
 
-    def keep_tracked(self) -> Act[None]:
-        """Keep the state of tracked objects at a server, between two batches."""
-        try:
-            if not self._must_join:
-                yield from self._keep_tracked()
-        except Abandoned as gone:
-            self._abandon(str(gone))
+    def _wait_saved(self, number: int, left: int | None = None) -> Act[None]:
+        keep = self._keep_tracked
+        yield from wait_saved(self._asking, self.tracked, keep, number, left)
 
     def _keep_tracked(self) -> Act[None]:
+        self.tracked.is_wanted = False
         if self.stage is not None and self.stage.tracked:
             rounds = {n: part.round - 1 for n, part in self.parts.items() if part.is_sync}
             yield from self.tracked.keep(self._asking, min(self.servers), rounds)

@@ -26,7 +26,7 @@ from torch import nn
 from paceline.config import Adagrad, Pace, RowInit, RowOptimizer, Uniform
 from paceline.data.source import open_source
 from paceline.data.split import check_stage, default_task_size
-from paceline.errors import PacelineError, UsageError
+from paceline.errors import PacelineError, Preempted, UsageError
 from paceline.messages import (
     AskRecords,
     Claimed,
@@ -35,7 +35,6 @@ from paceline.messages import (
     Log,
     Message,
     Records,
-    Save,
     StageSpec,
     Stop,
 )
@@ -308,10 +307,9 @@ class Session:
 
     def save(self) -> None:
         """Take a checkpoint; when this returns, a cut begun after the call is committed."""
-        if self._loop is not None:
-            self._carrier.run(self._protocol.keep_tracked())
+        self._check_open()
         self._num_saves += 1
-        self._ask(Save(incarnation=0, timeline=0, number=self._num_saves))
+        self._carrier.run(self._protocol.save(self._num_saves))
 
     @property
     def records(self) -> int:
@@ -344,7 +342,9 @@ class Session:
         finally:
             self._is_closed = True
             self._heartbeat.stop(self._timeout_s)
-            self._tell_leave(is_done=self._protocol.leaving is None)
+            protocol = self._protocol
+            is_told = protocol.leaving is not None
+            self._tell_leave(is_done=not is_told and protocol.must_begin_again is None)
             self._driver.close()
 
     def leave_soon(self, reason: str) -> None:
@@ -352,12 +352,13 @@ class Session:
         self._protocol.leaving = reason
 
     def abandon(self) -> None:
-        """Give up membership in the middle of whatever the loop does; any thread may call.
-
-        Its leases go to other trainers; a step that is under way either has its effect
-        before the servers hear of it, or none.
-        """
+        """Give up membership in the middle of whatever the loop does; any thread may call."""
         self._tell_leave(is_done=False)
+
+    @property
+    def must_begin_again(self) -> str | None:
+        """Why the script must be started again: it has left a loop whose end was undone."""
+        return self._protocol.must_begin_again
 
     def is_idle(self) -> bool:
         """Whether nothing of the job is held here: no loop is open, nothing is asked."""
@@ -395,3 +396,5 @@ class Session:
     def _check_open(self) -> None:
         if self._is_closed:
             raise UsageError("the session is closed; connect again")
+        if self.must_begin_again is not None:
+            raise Preempted(self.must_begin_again)

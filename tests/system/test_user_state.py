@@ -109,4 +109,4 @@ def test_killed_at_any_point_it_equals_the_plain_loop(
     values, result = wait_run(forks, tmp_path, failpoints)
     assert values == plain
     restarts = result.summary.restarts
-    assert restarts.trainer + restarts.coordinator + restarts.server == 1, restarts
+    assert restarts.trainer + restarts.coordinator + restarts.server >= 1, restarts

@@ -352,7 +352,7 @@ class Session:
         self._protocol.leaving = reason
 
     def abandon(self) -> None:
-        """Give up membership in the middle of whatever the loop does; any thread may call."""
+        """Give up membership, whatever the loop does; any thread may call."""
         self._tell_leave(is_done=False)
 
     @property

@@ -2,6 +2,7 @@
 # make demo    train the flights example with 2 servers and 2 trainers, and draw the run
 # make test    format, lint, types, tests from fast to slow, examples; then one line of counts
 # make lint    format, lint, types
+# make docs    the documentation as a site in build/site
 # make soak    20,000 simulated jobs with faults; real processes killed for minutes
 # make clean   remove what was made, except runs/
 
@@ -12,7 +13,7 @@ DEMO   := .venv/.installed-demo
 DEV    := .venv/.installed-dev
 JOB    := runs/demo-$(shell date +%Y%m%d-%H%M%S)
 
-.PHONY: setup demo test lint soak clean
+.PHONY: setup demo test lint docs soak clean
 
 setup: $(DEV)
 
@@ -25,6 +26,10 @@ test: $(DEV)
 
 lint: $(DEV)
 	@$(BIN)/python tools/check.py lint
+
+docs: $(DEV)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "build/site/index.html"
 
 soak: $(DEV)
 	@PACELINE_SIM_SEEDS=20000 PACELINE_SIM_SECONDS=1e9 $(BIN)/python tools/check.py soak

@@ -3,6 +3,7 @@
 # make test    format, lint, types, tests from fast to slow, examples; then one line of counts
 # make lint    format, lint, types
 # make docs    the documentation as a site in build/site
+# make bench   against the best plain loop, and recovery times; minutes, on an idle machine
 # make soak    20,000 simulated jobs with faults; real processes killed for minutes
 # make clean   remove what was made, except runs/
 
@@ -13,7 +14,7 @@ DEMO   := .venv/.installed-demo
 DEV    := .venv/.installed-dev
 JOB    := runs/demo-$(shell date +%Y%m%d-%H%M%S)
 
-.PHONY: setup demo test lint docs soak clean
+.PHONY: setup demo test lint docs bench soak clean
 
 setup: $(DEV)
 
@@ -30,6 +31,10 @@ lint: $(DEV)
 docs: $(DEV)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "build/site/index.html"
+
+bench: $(DEV)
+	$(BIN)/python -m benchmarks.ctr
+	$(BIN)/python -m benchmarks.recovery
 
 soak: $(DEV)
 	@PACELINE_SIM_SEEDS=20000 PACELINE_SIM_SECONDS=1e9 $(BIN)/python tools/check.py soak

@@ -8,6 +8,7 @@ Waits: for processes, with a bound each.
 
 import contextlib
 import os
+import signal
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -17,6 +18,7 @@ from paceline.launch.forkserver import ForkServer
 from paceline.launch.process import Child, wait_any
 from paceline.timing import Deadline, SystemClock
 
+ROOT = Path(__file__).resolve().parents[1]
 POLL_S = 0.05
 IMPORT_S = 600.0  # as the fork server itself allows
 
@@ -24,7 +26,9 @@ IMPORT_S = 600.0  # as the fork server itself allows
 @contextlib.contextmanager
 def fork_server(log: Path, threads: int) -> Iterator[ForkServer]:
     """A fork server for a whole benchmark."""
-    environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+    # Scripts of a benchmark import each other; a script's own folder is all they would see.
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "PYTHONPATH": path}
     forks = ForkServer(environment, log, SystemClock())
     try:
         yield forks
@@ -70,7 +74,7 @@ def wait_script(
     command = Command((str(script), *arguments), {**os.environ, **changes})
     child = wait_started(forks, "trainer-0", command, log)
     if not wait_any([child], limit_s):
-        child.signal(9)
+        child.signal(signal.SIGKILL)
         wait_any([child], limit_s)
     status = child.reap()
     if status:

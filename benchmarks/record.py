@@ -48,7 +48,7 @@ def circumstances(arguments: Sequence[str]) -> dict[str, object]:
         "commit": _git("rev-parse", "HEAD"),
         "is_changed": bool(_git("status", "--porcelain", "--untracked-files=no")),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": f"{_processor()}, {len(os.sched_getaffinity(0))} cores",
+        "machine": f"{_cpu_model()}, {len(os.sched_getaffinity(0))} cores",
         "load_1m": round(os.getloadavg()[0], 1),
         "python": platform.python_version(),
         "versions": {name: version(name) for name in LIBRARIES},
@@ -80,7 +80,7 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def _processor() -> str:
+def _cpu_model() -> str:
     for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
         if line.startswith("model name"):
             return line.partition(":")[2].strip()

@@ -17,20 +17,13 @@ LOADED = re.compile(r"<(?:script|link|img|iframe|source)\b[^>]*?(?:src|href)=\"(
 FROM_ELSEWHERE = re.compile(r"(?:https?:)?//")
 STYLE_FROM_ELSEWHERE = re.compile(r"(?:url\(\s*['\"]?|@import\s+['\"])(?:https?:)?//")
 
-needs_mkdocs = pytest.mark.skipif(
-    importlib.util.find_spec("material") is None,
-    reason="mkdocs-material is not installed: pip install -c constraints.txt '.[docs]'",
-)
-
 
 def loaded_from_elsewhere(page: str) -> list[str]:
     """What a page would fetch from another host as it is shown."""
     return [place for place in LOADED.findall(page) if FROM_ELSEWHERE.match(place)]
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("site")
+def build(folder: Path) -> None:
     command = ["-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
     built = subprocess.run(
         [sys.executable, *command],
@@ -42,33 +35,26 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         check=False,
     )
     assert built.returncode == 0, built.stdout + built.stderr
-    return folder
 
 
-@needs_mkdocs
 @pytest.mark.slow
-def test_every_page_and_design_note_is_on_the_site_and_found_by_its_navigation(
-    site: Path,
-) -> None:
-    front = (site / "index.html").read_text()
-    notes = sorted((ROOT / "docs" / "design").glob("*.md"))
+@pytest.mark.skipif(
+    importlib.util.find_spec("material") is None,
+    reason="mkdocs-material is not installed: pip install -c constraints.txt -e '.[docs]'",
+)
+def test_the_site_is_whole_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
+    build(tmp_path)
+    front = (tmp_path / "index.html").read_text()
+    notes = [f"design/{path.stem}.html" for path in (ROOT / "docs" / "design").glob("*.md")]
     assert notes
-    for path in (site / "quickstart.html", *(site / "design" / n.name for n in notes)):
-        page = path.with_suffix(".html")
-        assert page.is_file()
-        assert f'href="{page.relative_to(site).as_posix()}"' in front, page
-
-
-@needs_mkdocs
-@pytest.mark.slow
-def test_the_site_loads_nothing_from_elsewhere(site: Path) -> None:
-    pages = list(site.rglob("*.html"))
-    assert len(pages) > 10
-    for page in pages:
+    for name in ("quickstart.html", "command-line.html", *notes):
+        assert (tmp_path / name).is_file()
+        assert f'href="{name}"' in front, f"{name} is not in the navigation"
+    for page in tmp_path.rglob("*.html"):
         text = page.read_text()
         assert not loaded_from_elsewhere(text), page
         assert 'class="mermaid"' not in text, f"{page}: mermaid comes from a CDN; draw SVG"
-    for style in site.rglob("*.css"):
+    for style in tmp_path.rglob("*.css"):
         assert not STYLE_FROM_ELSEWHERE.search(style.read_text()), style
 
 

@@ -112,13 +112,14 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--times", type=int, default=20, help="kills for each figure")
     parser.add_argument("--tasks", type=int, default=TASKS, help="in the journal")
     flags = parser.parse_args(arguments[1:])
+    where = circumstances(arguments)  # before the load is our own
     with (
         tempfile.TemporaryDirectory(prefix="paceline-bench-") as name,
         fork_server(Path(name) / "forks", 1) as forks,
     ):
         figures = wait_figures(flags.times, flags.tasks, Path(name), forks)
     print(report(figures))
-    kept = {**circumstances(arguments), "figures": [f._asdict() for f in figures]}
+    kept = {**where, "figures": [f._asdict() for f in figures]}
     print(f"\n{write('recovery', kept)}")
     return 0 if all(figure.seconds for figure in figures) else 1
 

@@ -2,6 +2,8 @@
 # make demo    train the flights example with 2 servers and 2 trainers, and draw the run
 # make test    format, lint, types, tests from fast to slow, examples; then one line of counts
 # make lint    format, lint, types
+# make docs    the documentation as a site in build/site
+# make bench   against the best plain loop, and recovery times; minutes, on an idle machine
 # make soak    20,000 simulated jobs with faults; real processes killed for minutes
 # make fuzz    made-up bytes for everything that reads them from strangers, FUZZ_SECONDS each
 # make clean   remove what was made, except runs/
@@ -16,7 +18,7 @@ JOB    := runs/demo-$(shell date +%Y%m%d-%H%M%S)
 FUZZ   := .venv/.installed-fuzz
 FUZZ_SECONDS ?= 60
 
-.PHONY: setup demo test lint soak fuzz clean
+.PHONY: setup demo test lint docs bench soak fuzz clean
 
 setup: $(DEV)
 
@@ -29,6 +31,14 @@ test: $(DEV)
 
 lint: $(DEV)
 	@$(BIN)/python tools/check.py lint
+
+docs: $(DEV)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "build/site/index.html"
+
+bench: $(DEV)
+	$(BIN)/python -m benchmarks.ctr
+	$(BIN)/python -m benchmarks.recovery
 
 soak: $(DEV)
 	@PACELINE_SIM_SEEDS=20000 PACELINE_SIM_SECONDS=1e9 $(BIN)/python tools/check.py soak

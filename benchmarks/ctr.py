@@ -1,0 +1,264 @@
+"""The CTR job of one trainer and one server against the best plain PyTorch loop.
+
+::
+
+    python -m benchmarks.ctr [--times 5] [--rows adam|adagrad]
+
+26 id fields of 1,000,000 Zipf ids, 16 dim, network 416-128-64-1 under Adam, batches of
+512, `async`. The plain loop has `nn.Embedding(sparse=True)` or a dense one, one thread or
+two; the best of at most so many threads is the peer. All see the same batches. First the
+held-out losses are compared: beyond 1 % nothing else counts. Runs are interleaved, each a
+process of its own; medians are compared, and all that was measured goes to ``build/bench``.
+
+Goals: 1.6 times the best loop of one thread, 1.2 times that of two.
+
+Exit status: 0; 1 if the losses differ. A goal that is missed is told, and is no failure.
+"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.ctr_loops import Plan
+from benchmarks.processes import fork_server, wait_script
+from benchmarks.record import circumstances, say, spread, table, write
+from paceline.config import JobConfig, parse_pace
+from paceline.launch.commands import UserScript
+from paceline.launch.folder import JobDir
+from paceline.launch.forkserver import ForkServer
+from paceline.launch.local import LocalRun, fresh_run_id, wait_local_run
+from paceline.timing import SystemClock
+from paceline.watch.progress import open_show
+
+SCRIPT = Path(__file__).with_name("ctr_loops.py")
+FIELDS = 26
+IDS = 1_000_000
+ZIPF = 1.2
+BATCH = 512
+HELD_OUT = 20_480
+GOALS = {1: 1.6, 2: 1.2}  # {threads of the peer: times as fast}
+LOSS_WITHIN = 0.01
+HOPELESS = 1.5  # a plain loop so many times slower than the best runs once only
+LIMIT_S = 900.0  # of one run
+BUSY = 0.3  # load average for each core
+
+
+class Candidate(NamedTuple):
+    """What is measured."""
+
+    kind: str  # of `ctr_loops`
+    threads: int
+
+    def __str__(self) -> str:
+        """For the table."""
+        if self.kind == "paceline":
+            return "paceline, 1 trainer + 1 server of 1 thread each"
+        name = "forward + backward alone" if self.kind == "floor" else f"plain, {self.kind}"
+        return f"{name}, {self.threads} thread{'s' * (self.threads > 1)}"
+
+
+PLAIN = tuple(Candidate(kind, n) for n in GOALS for kind in ("sparse", "dense"))
+FLOOR = Candidate("floor", 1)
+OURS = Candidate("paceline", 1)
+
+
+class Run(NamedTuple):
+    """One process of one candidate."""
+
+    rate: float  # records per second
+    loss: float  # held out
+    cpu_ms: dict[str, float]  # {process: processor time per step}
+    phases: dict[str, float]  # {phase: seconds}
+
+
+def draw_records(records: int, seed: int, ids: int = IDS) -> dict[str, NDArray[Any]]:
+    """Records whose label follows from hidden weights of their ids.
+
+    Every field draws from all ids by Zipf's law, with frequent ids of its own.
+
+    Returns:
+        ids int64 ``(records, 26)`` and labels float32 ``(records,)``, 0 or 1.
+    """
+    draw = np.random.default_rng(seed)
+    share = np.cumsum(np.arange(1, ids + 1, dtype=np.float64) ** -ZIPF)
+    places = np.searchsorted(share, draw.random((records, FIELDS)) * share[-1])
+    chosen = (places * 7919 + np.arange(FIELDS) * (ids // FIELDS)) % ids
+    weights = draw.normal(0.0, 0.5, ids)
+    chance = 1 / (1 + np.exp(-weights[chosen].sum(axis=1)))
+    labels = draw.random(records) < chance
+    return {"ids": chosen.astype(np.int64), "labels": labels.astype(np.float32)}
+
+
+def run_once(
+    candidate: Candidate, plan: Plan, data: Path, folder: Path, forks: ForkServer
+) -> Run:
+    """One run in processes of its own, in a fresh folder."""
+    out = folder / "result.json"
+    flags = {"data": data, "out": out, "threads": candidate.threads}
+    named = [word for name, value in flags.items() for word in (f"--{name}", str(value))]
+    arguments = (candidate.kind, *named, "--plan", json.dumps(plan._asdict()))
+    threads = {"OMP_NUM_THREADS": str(candidate.threads)}
+    if candidate.kind == "paceline":
+        _run_job(arguments, folder, threads, forks)
+    else:
+        wait_script(forks, SCRIPT, arguments, threads, folder / "log", LIMIT_S)
+    result = json.loads(out.read_text())
+    rate = plan.timed * plan.batch / result.pop("seconds")
+    return Run(rate=rate, **result)
+
+
+def _run_job(
+    arguments: tuple[str, ...], folder: Path, threads: dict[str, str], forks: ForkServer
+) -> None:
+    config = JobConfig(run=fresh_run_id(), pace=parse_pace("async"), cut_every_s=0.0)
+    job = JobDir(folder / "job")
+    with (folder / "show").open("w") as output:
+        show = open_show(output)
+        run = LocalRun(config, UserScript(str(SCRIPT), arguments), job)
+        environment = {**os.environ, **threads}
+        result = wait_local_run(
+            run, show, SystemClock(), environment=environment, forks=forks
+        )
+    if result.verdict.exit_code:
+        raise RuntimeError(f"the job failed: {result.verdict}")
+
+
+def rates(runs: dict[Candidate, list[Run]], candidate: Candidate) -> float:
+    """The median rate of a candidate."""
+    return spread([run.rate for run in runs[candidate]]).median
+
+
+def best_plain(runs: dict[Candidate, list[Run]], threads: int) -> Candidate:
+    """The fastest plain loop of at most so many threads.
+
+    Who has two cores may still use one thread: on a machine that others use as well, two
+    threads that wait for each other can be many times slower.
+    """
+    return max((c for c in PLAIN if c.threads <= threads), key=lambda c: rates(runs, c))
+
+
+def measure(
+    times: int, plan: Plan, data: Path, folder: Path, forks: ForkServer
+) -> dict[Candidate, list[Run]]:
+    """Interleaved runs; a hopeless plain loop is not run again."""
+    candidates = [*PLAIN, FLOOR, OURS]
+    runs: dict[Candidate, list[Run]] = {candidate: [] for candidate in candidates}
+    for number in range(times):
+        for candidate in candidates:
+            place = folder / f"{candidate.kind}-{candidate.threads}-{number}"
+            place.mkdir()
+            run = run_once(candidate, plan, data, place, forks)
+            runs[candidate].append(run)
+            say(f"{number + 1}/{times}  {candidate}: {run.rate:,.0f} records/s")
+        if number == 0:
+            hopeless = {
+                c
+                for c in PLAIN
+                if rates(runs, c) * HOPELESS < rates(runs, best_plain(runs, c.threads))
+            }
+            candidates = [c for c in candidates if c not in hopeless]
+    return runs
+
+
+def compare_losses(runs: dict[Candidate, list[Run]]) -> tuple[bool, dict[str, float]]:
+    """Whether our held-out loss is that of the best plain loops, and {candidate: loss}."""
+    peers = [best_plain(runs, threads) for threads in GOALS]
+    losses = {c: spread([run.loss for run in runs[c]]).median for c in (*peers, OURS)}
+    is_equal = all(abs(losses[OURS] / losses[c] - 1) <= LOSS_WITHIN for c in peers)
+    return is_equal, {str(c): loss for c, loss in losses.items()}
+
+
+def busy(load: float, cores: int) -> str:
+    """What to say about a machine that others used when a benchmark began; may be empty."""
+    if load < BUSY * cores:
+        return ""
+    return (
+        f"the machine was busy before this began (load {load:g} on {cores} cores): take "
+        "the ratios for no more than a hint, and measure again on an idle one"
+    )
+
+
+def report(runs: dict[Candidate, list[Run]], profile: Run, steps: int) -> str:
+    """The tables for people."""
+    rows = [["", "records/s", "least", "most", "runs"]]
+    for candidate, found in runs.items():
+        s = spread([run.rate for run in found])
+        rates_ = [f"{value:,.0f}" for value in s[:3]]
+        rows.append([str(candidate), *rates_, str(s.times)])
+    lines = [table(rows), ""]
+    for threads, goal in GOALS.items():
+        peer = best_plain(runs, threads)
+        ratio = rates(runs, OURS) / rates(runs, peer)
+        verdict = "reached" if ratio >= goal else "missed"
+        told = f"at most {threads} thread{'s' * (threads > 1)}"
+        lines.append(f"{ratio:.2f} x the best of {told}: {peer} (goal {goal}: {verdict})")
+    total = sum(profile.phases.values())
+    phases = [["where a step of the trainer goes", "ms", "share"]]
+    for name, seconds in profile.phases.items():
+        share = f"{100 * seconds / total:.0f} %"
+        phases.append([name, f"{1000 * seconds / steps:.2f}", share])
+    phases.append(["together", f"{1000 * total / steps:.2f}", ""])
+    spent = [["processor time", "ms/step"]]
+    spent += [[name, f"{ms:.2f}"] for name, ms in sorted(profile.cpu_ms.items())]
+    return "\n".join([*lines, "", table(phases), "", table(spent)])
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Measure, print, keep; see the module."""
+    parser = argparse.ArgumentParser(prog="benchmarks.ctr", description=__doc__)
+    parser.add_argument("--times", type=int, default=5, help="runs of each candidate")
+    parser.add_argument("--rows", choices=["adam", "adagrad"], default="adam")
+    parser.add_argument("--warm", type=int, default=40, help="steps before the clock")
+    parser.add_argument("--steps", type=int, default=200, help="steps that are timed")
+    parser.add_argument("--ids", type=int, default=IDS)
+    parser.add_argument("--seed", type=int, default=0)
+    flags = parser.parse_args(arguments[1:])
+    where = circumstances(arguments)  # before the load is our own
+    plan = Plan(flags.ids, BATCH, flags.warm, flags.steps, flags.rows)
+    with (
+        tempfile.TemporaryDirectory(prefix="paceline-bench-") as name,
+        fork_server(Path(name) / "forks", 1) as forks,
+    ):
+        folder, data = Path(name), Path(name) / "data.npz"
+        trained = (plan.warm + plan.timed) * plan.batch
+        records = draw_records(trained + HELD_OUT, flags.seed, flags.ids)
+        np.savez(data, ids=records["ids"], labels=records["labels"])
+        runs = measure(flags.times, plan, data, folder, forks)
+        profiled = plan._replace(is_profiled=True)
+        (folder / "profile").mkdir()
+        profile = run_once(OURS, profiled, data, folder / "profile", forks)
+    is_equal, losses = compare_losses(runs)
+    share = float(records["labels"].mean())
+    chance = -share * np.log(share) - (1 - share) * np.log(1 - share)
+    print(f"rows under {flags.rows}; held-out loss (by chance {chance:.4f}):")
+    print(table([[name, f"{loss:.4f}"] for name, loss in losses.items()]))
+    print("equal within 1 %\n" if is_equal else "NOT EQUAL: the rates below mean nothing\n")
+    print(report(runs, profile, plan.timed))
+    if loaded := busy(float(str(where["load_1m"])), len(os.sched_getaffinity(0))):
+        print(f"\n{loaded}")
+    kept = {
+        **where,
+        "plan": plan._asdict(),
+        "losses": losses,
+        "is_equal": is_equal,
+        "runs": {str(c): [run._asdict() for run in found] for c, found in runs.items()},
+        "ratios": {
+            str(n): rates(runs, OURS) / rates(runs, best_plain(runs, n)) for n in GOALS
+        },
+        "goals": GOALS,
+        "profile": profile._asdict(),
+    }
+    print(f"\n{write('ctr', kept)}")
+    return 0 if is_equal else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))

@@ -1,0 +1,120 @@
+"""Where a paceline step's time goes, phase by phase, as the trainer's thread sees it.
+
+A phase's time is its own: what runs inside another phase counts there. The phases are the
+seams of the trainer: the benchmark wraps them in one run that is not timed otherwise, since
+looking costs a few microseconds a call.
+"""
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, final
+
+import msgspec
+
+from paceline.trainer import tables
+from paceline.trainer.carrier import Carrier
+from paceline.trainer.client import Driver
+from paceline.trainer.gradients import PartNumbers
+from paceline.trainer.loop import TaskReader
+
+MESSAGES = {  # {last message that is asked: what the asking is for}
+    "PullRows": "rows",
+    "Push": "push",
+    "Tick": "tick",
+    "Pull": "pull",
+}
+
+
+@final
+class PhaseClock:
+    """Adds up the time of phases, each without what runs inside it. One thread counts."""
+
+    def __init__(self, now_s: Callable[[], float] = time.perf_counter) -> None:
+        """Count nothing yet."""
+        self._now_s = now_s
+        self._thread = threading.get_ident()
+        self._open: list[str] = []
+        self._since_s = now_s()
+        self._seconds: defaultdict[str, float] = defaultdict(float)
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """What runs inside is of this phase."""
+        if threading.get_ident() != self._thread:
+            yield
+            return
+        self._turn()
+        self._open.append(name)
+        try:
+            yield
+        finally:
+            self._turn()
+            self._open.pop()
+
+    def now(self) -> str:
+        """The innermost open phase; empty if none is."""
+        return self._open[-1] if self._open else ""
+
+    def restart(self) -> None:
+        """Forget what was counted; open phases stay open."""
+        self._turn()
+        self._seconds.clear()
+
+    def seconds(self) -> dict[str, float]:
+        """{phase: seconds}, the longest first."""
+        self._turn()
+        return dict(sorted(self._seconds.items(), key=lambda item: -item[1]))
+
+    @contextmanager
+    def wrapped(
+        self,
+        owner: Any,  # noqa: ANN401  (a class or a module)
+        name: str,
+        phase: str | Callable[..., str],
+    ) -> Iterator[None]:
+        """Count a function's calls as a phase; a callable names it from the arguments."""
+        function = getattr(owner, name)
+
+        def counted(*arguments: object, **named: object) -> object:
+            with self.phase(phase if isinstance(phase, str) else phase(*arguments)):
+                return function(*arguments, **named)
+
+        setattr(owner, name, counted)
+        try:
+            yield
+        finally:
+            setattr(owner, name, function)
+
+    def _turn(self) -> None:
+        now = self._now_s()
+        self._seconds[self.now() or "the rest"] += now - self._since_s
+        self._since_s = now
+
+
+@contextmanager
+def watched_trainer(clock: PhaseClock) -> Iterator[None]:
+    """Count the trainer's seams meanwhile."""
+
+    def asked(driver: Driver, calls: dict[str, msgspec.Struct], *_: object) -> str:
+        del driver
+        kind = type(list(calls.values())[-1]).__name__
+        return f"{MESSAGES.get(kind, 'other questions')}: send"
+
+    def waited(*_: object) -> str:
+        return clock.now().replace(": send", ": wait for the reply")
+
+    seams: tuple[tuple[Any, str, str | Callable[..., str]], ...] = (
+        (Driver, "_ask", asked),
+        (Driver, "_wait_reply", waited),
+        (TaskReader, "read", "data: read"),
+        (tables, "route_ids", "rows: distinct ids, by server and slot"),
+        (PartNumbers, "load", "step: gradients made ready"),
+        (Carrier, "step", "step: bookkeeping"),
+    )
+    with ExitStack() as stack:
+        for owner, name, phase in seams:
+            stack.enter_context(clock.wrapped(owner, name, phase))
+        yield

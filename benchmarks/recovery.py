@@ -1,0 +1,128 @@
+"""How long a job stands still when one of its processes is killed.
+
+::
+
+    python -m benchmarks.recovery [--times 20]      --times 3 to try it out
+
+========================================  ===========================================
+figure                                    from kill -9 to
+========================================  ===========================================
+others' longest stall (async, sync)       the longest gap between two steps of any
+                                          other trainer, in the seconds after
+work leased again                         the killed trainer's task is somebody's
+coordinator with 100,000 tasks            a new process has read a journal of so many
+                                          leases and answers
+server with 100 MB                        a step is over on the new timeline; in MB, what
+                                          the cut holds
+========================================  ===========================================
+
+Real processes, forked and started again as `paceline run` does. Medians and worst cases
+stand beside what is wanted; all goes to ``build/bench``.
+
+Exit status: 0, also where a figure is worse than wanted; 1 if one could not be measured.
+"""
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks.processes import fork_server
+from benchmarks.record import circumstances, say, spread, table, write
+from benchmarks.recovery_coordinator import wait_coordinator_times
+from benchmarks.recovery_kills import Killed, KillPlan, wait_killed
+from benchmarks.recovery_times import leased_again, stall, trains_again
+from paceline.launch.forkserver import ForkServer
+
+WATCHED_S = 3.0  # after a kill
+QUIET_S = 1.0  # before it, to compare
+TASKS = 100_000
+ROWS, DIM = 400_000, 32  # 51 MB of values, and as much of Adagrad's state
+
+
+class Figure(NamedTuple):
+    """What was measured, and what is wanted of the median; None: it is there to compare."""
+
+    name: str
+    wanted_s: float | None
+    seconds: list[float]
+
+
+def trainer_figures(pace: str, killed: Killed) -> list[Figure]:
+    """What the deaths of trainers cost the others."""
+    quiet = [stall(killed.steps, k.role, k.moment - QUIET_S, QUIET_S) for k in killed.kills]
+    stalls = [stall(killed.steps, k.role, k.moment, WATCHED_S) for k in killed.kills]
+    leases = [leased_again(killed.events, k.role, k.moment) for k in killed.kills]
+    wanted_s = 0.2 if pace == "async" else 2.0
+    return [
+        Figure(f"{pace}: longest gap before a kill", None, known(quiet)),
+        Figure(f"{pace}: others' longest stall", wanted_s, known(stalls)),
+        Figure(f"{pace}: work leased again", 1.0, known(leases)),
+    ]
+
+
+def known(values: Sequence[float | None]) -> list[float]:
+    """Without those that could not be measured."""
+    return [value for value in values if value is not None]
+
+
+def wait_figures(times: int, tasks: int, folder: Path, forks: ForkServer) -> list[Figure]:
+    """Measure everything, one job after the other."""
+    figures: list[Figure] = []
+    for pace in ("async", "sync"):
+        say(f"{pace}: {times} trainers are killed")
+        victims = ("trainer-0", "trainer-1", "trainer-2")
+        plan = KillPlan(pace, victims, times, trainers=3)
+        figures += trainer_figures(pace, wait_killed(plan, folder / pace, forks))
+    say(f"a coordinator with {tasks:,} tasks is killed {times} times")
+    seconds = wait_coordinator_times(times, tasks, folder / "coordinator", forks)
+    figures.append(Figure(f"coordinator with {tasks:,} tasks answers again", 3.0, seconds))
+    say(f"a server with 100 MB is killed {times} times")
+    arguments = ("--rows", str(ROWS), "--dim", str(DIM))
+    plan = KillPlan("async", ("server-0",), times, trainers=1, arguments=arguments)
+    killed = wait_killed(plan, folder / "server", forks)
+    moments = [moment for steps in killed.steps.values() for moment in steps]
+    again = [trains_again(killed.events, moments, k.moment) for k in killed.kills]
+    name = f"server with {killed.cut_bytes / 1e6:.0f} MB: a step at the cut"
+    figures.append(Figure(name, 5.0, known(again)))
+    return figures
+
+
+def report(figures: Sequence[Figure]) -> str:
+    """The table for people; seconds."""
+    rows = [["seconds", "median", "least", "most", "times", "wanted", ""]]
+    for figure in figures:
+        if not figure.seconds:
+            rows.append([figure.name, "", "", "", "0", "", "not measured"])
+            continue
+        s, wanted, verdict = spread(figure.seconds), "", ""
+        if figure.wanted_s is not None:
+            wanted = f"{figure.wanted_s:g}"
+            verdict = "ok" if s.median <= figure.wanted_s else "missed"
+        cells = [f"{value:.3f}" for value in s[:3]]
+        rows.append([figure.name, *cells, str(s.times), wanted, verdict])
+    return table(rows)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Measure, print, keep; see the module."""
+    parser = argparse.ArgumentParser(prog="benchmarks.recovery", description=__doc__)
+    parser.add_argument("--times", type=int, default=20, help="kills for each figure")
+    parser.add_argument("--tasks", type=int, default=TASKS, help="in the journal")
+    flags = parser.parse_args(arguments[1:])
+    where = circumstances(arguments)  # before the load is our own
+    with (
+        tempfile.TemporaryDirectory(prefix="paceline-bench-") as name,
+        fork_server(Path(name) / "forks", 1) as forks,
+    ):
+        figures = wait_figures(flags.times, flags.tasks, Path(name), forks)
+    print(report(figures))
+    kept = {**where, "figures": [f._asdict() for f in figures]}
+    print(f"\n{write('recovery', kept)}")
+    return 0 if all(figure.seconds for figure in figures) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))

@@ -1,0 +1,80 @@
+"""The page about the command line names what the program takes: no more, no less."""
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+import typer
+
+from paceline.cli.main import app
+from paceline.watch.summary import EXIT_CODES, USAGE_EXIT_CODE
+
+PAGE = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text()
+COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]  # a group has them
+SECTION = re.compile(r"^## paceline (\w+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+OPTION = re.compile(r"^\| `(--[\w-]+)` \|([^|]*)\|", re.MULTILINE)
+USAGE = re.compile(r"^paceline \w+ ((?:\[options\] |\[?[A-Z_]+\]? ?)+)$", re.MULTILINE)
+
+
+def sections(page: str) -> dict[str, str]:
+    """{command: what the page says about it}."""
+    return dict(SECTION.findall(page))
+
+
+def options(section: str) -> dict[str, str]:
+    """{option: its default as the page says it}."""
+    return {name: default.strip() for name, default in OPTION.findall(section)}
+
+
+def taken(command: str) -> dict[str, str]:
+    """{option: its default as the program shows it}."""
+    return {
+        name: shown if isinstance(shown := option.show_default, str) else ""
+        for option in COMMANDS[command].params
+        if option.param_type_name == "option"
+        for name in option.opts
+    }
+
+
+def usage(arguments: Iterable[tuple[str, bool]]) -> list[str]:
+    """Arguments as a usage line writes them."""
+    return [name.upper() if needed else f"[{name.upper()}]" for name, needed in arguments]
+
+
+def test_the_page_names_every_command_and_no_other() -> None:
+    assert set(sections(PAGE)) == set(COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_page_names_every_option_with_its_default(command: str) -> None:
+    assert options(sections(PAGE)[command]) == taken(command)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_page_names_every_argument(command: str) -> None:
+    written = USAGE.search(sections(PAGE)[command])
+    assert written, f"no usage line of paceline {command}"
+    words = [word for word in written[1].split() if word != "[options]"]
+    assert words == usage(
+        (argument.name, argument.required)
+        for argument in COMMANDS[command].params
+        if argument.param_type_name == "argument"
+    )
+
+
+def test_the_page_names_every_exit_code() -> None:
+    codes = {int(code) for code in re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE)}
+    assert codes == {*EXIT_CODES.values(), USAGE_EXIT_CODE}
+
+
+def test_an_option_that_is_missing_or_has_another_default_is_caught() -> None:
+    page = PAGE.replace("| `--servers` | 1 |", "| `--servers` | 2 |")
+    page = page.replace("| `--seed` | 0 |", "| seed | 0 |")
+    written = options(sections(page)["run"])
+    assert {
+        name for name, default in taken("run").items() if written.get(name) != default
+    } == {
+        "--servers",
+        "--seed",
+    }

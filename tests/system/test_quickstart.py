@@ -1,0 +1,41 @@
+"""The script of the quickstart runs as it stands, and learns."""
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from benchmarks.processes import wait_started
+from paceline.launch.commands import Command
+from paceline.launch.folder import JobDir
+from paceline.launch.forkserver import ForkServer
+from paceline.launch.process import wait_any
+
+pytestmark = [pytest.mark.slow, pytest.mark.system, pytest.mark.timeout(0)]
+
+PAGE = Path(__file__).parents[2] / "docs" / "quickstart.md"
+SCRIPT = re.compile(r"^```python\n(import torch\n.*?)^```", re.MULTILINE | re.DOTALL)
+WAIT_S = 600.0
+
+
+def test_the_script_of_the_quickstart_trains_every_record(
+    forks: ForkServer, tmp_path: Path
+) -> None:
+    found = SCRIPT.search(PAGE.read_text())
+    assert found
+    assert "200_000" in found[1]
+    script = tmp_path / "train.py"
+    script.write_text(found[1].replace("200_000", "20_000"))
+    job = JobDir(tmp_path / "job")
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PACELINE_JOB_DIR": str(job.path)}
+
+    command = Command((str(script),), environment)
+    child = wait_started(forks, "trainer-0", command, tmp_path / "log")
+
+    assert wait_any([child], WAIT_S) == [child]
+    assert child.reap() == 0, child.last_lines()
+    summary = json.loads(job.summary.read_text())
+    assert summary["records"] == 3 * 20_000
+    assert summary["metrics"]["loss"] < 0.69, "it has learned nothing"

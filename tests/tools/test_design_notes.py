@@ -1,0 +1,42 @@
+"""Design notes come into the navigation by themselves, or the build says why not."""
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("mkdocs", reason="mkdocs-material is not installed (extra docs)")
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import ConfigurationError
+
+from tools.design_notes import on_config
+
+
+def config(docs: Path, nav: list[object]) -> MkDocsConfig:
+    found = MkDocsConfig()
+    found.load_dict({"docs_dir": str(docs), "nav": nav})
+    return found
+
+
+def test_notes_fill_their_section_newest_first(tmp_path: Path) -> None:
+    folder = tmp_path / "design"
+    folder.mkdir()
+    for name in ("2026-01-02-old.md", "2026-11-22-new.md", "picture.svg"):
+        (folder / name).touch()
+    nav: list[object] = [{"Front": "index.md"}, {"Inside": [{"Design notes": []}]}]
+    filled = on_config(config(tmp_path, nav)).nav
+    assert filled == [
+        {"Front": "index.md"},
+        {
+            "Inside": [
+                {"Design notes": ["design/2026-11-22-new.md", "design/2026-01-02-old.md"]}
+            ]
+        },
+    ]
+
+
+def test_a_navigation_without_the_section_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(
+        ConfigurationError, match="one section 'Design notes' in nav, got 0"
+    ):
+        on_config(config(tmp_path, [{"Front": "index.md"}]))

@@ -66,10 +66,10 @@ def end_waits(book: Book) -> None:
 
 
 def _end_waits(book: Book, parked_by_key: dict[_Key, Parked]) -> None:
-    for key, parked in list(parked_by_key.items()):
-        if parked.until_s <= book.now:
-            book.reply(parked.ticket, Waiting(reason=wait_reason(book, parked)))
-            del parked_by_key[key]
+    due = [key for key, parked in parked_by_key.items() if parked.until_s <= book.now]
+    for key in due:
+        parked = parked_by_key.pop(key)
+        book.reply(parked.ticket, Waiting(reason=wait_reason(book, parked)))
 
 
 def wait_reason(book: Book, parked: Parked) -> str:
@@ -131,7 +131,7 @@ def _is_created(book: Book, part: int) -> bool:
 
 
 def _look_at_rounds(book: Book) -> None:
-    for part in book.sync_parts():
+    for part in book.rounds.ticked_parts():
         committed = book.rounds.decide_round(part, book.durable)
         if committed is None:
             continue
@@ -168,9 +168,9 @@ def _num_tasks(book: Book) -> int:
 def _is_stage_over(book: Book) -> bool:
     """Whether the stage has nothing more to do, or nobody is left to do it."""
     state = book.durable
-    if state.stage_spec() is None or state.queue.pending or state.settling:
+    if state.queue.pending or state.settling or state.is_returning:
         return False
-    if state.is_returning:
+    if state.stage_spec() is None:
         return False
     if is_epoch_over(state) and is_last_epoch(state):
         return True

@@ -66,22 +66,25 @@ def plan_orders(
         return ()
     orders: list[Order] = []
     for part, record in sorted(state.parts.items()):
-        if part not in report.parts:
+        stands = report.parts.get(part)
+        if stands is None:
             orders.append(CreatePart(plan=record.plan))
-        applied = report.parts[part].applied_round if part in report.parts else 0
-        orders.extend(
-            CommitRound(part=part, round=r.round, contributions=r.contributions)
-            for r in record.recent
-            if r.round > applied
-        )
+        applied = stands.applied_round if stands is not None else 0
+        if record.round > applied:
+            orders += [
+                CommitRound(part=part, round=r.round, contributions=r.contributions)
+                for r in record.recent
+                if r.round > applied
+            ]
     if state.is_returning and not has_marks:
         orders.append(SendMarks())
-    rounds = state.committed_rounds()
-    orders.extend(
-        Fence(incarnation=incarnation, keys=keys, rounds=rounds)
-        for incarnation, keys in sorted(state.settling.items())
-        if incarnation not in fenced
-    )
+    if state.settling:
+        rounds = state.committed_rounds()
+        orders += [
+            Fence(incarnation=incarnation, keys=keys, rounds=rounds)
+            for incarnation, keys in sorted(state.settling.items())
+            if incarnation not in fenced
+        ]
     if open_cut is not None and open_cut.awaits(report.server):
         orders.append(
             Snapshot(cut=open_cut.cut, folder=open_cut.folder, rounds=open_cut.rounds)

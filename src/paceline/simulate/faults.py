@@ -38,17 +38,16 @@ class Faults:
         """Draw from ``random`` at these rates until `heal`."""
         self._random = random
         self._rates = rates
-        self._is_healed = False
+        self._chances = rates._asdict()  # {fault: probability}; empty once healed
         self.counts: dict[str, int] = {}  # {fault: times injected}
 
     def heal(self) -> None:
         """Nothing goes wrong any more."""
-        self._is_healed = True
+        self._chances = {}
 
     def happens(self, fault: str) -> bool:
         """Whether a fault, named like its rate, happens now."""
-        rate = getattr(self._rates, fault)
-        if self._is_healed or self._random.random() >= rate:
+        if not self._chances or self._random.random() >= self._chances[fault]:
             return False
         self.counts[fault] = self.counts.get(fault, 0) + 1
         return True

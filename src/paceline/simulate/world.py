@@ -109,10 +109,9 @@ class World:
 
     def run(self, until_s: float, is_done: Callable[[], bool]) -> bool:
         """Let time pass; true if it was done before ``until_s``."""
-        while self._events and not is_done():
-            if self._events[0][0] > until_s:
-                return False
-            moment_s, _, what = heapq.heappop(self._events)
+        events = self._events
+        while events and events[0][0] <= until_s and not is_done():
+            moment_s, _, what = heapq.heappop(events)
             self.now_s = max(self.now_s, moment_s)
             what()
         return is_done()

@@ -68,8 +68,9 @@ def end_waits(book: Book) -> None:
 def _end_waits(book: Book, parked_by_key: dict[_Key, Parked]) -> None:
     due = [key for key, parked in parked_by_key.items() if parked.until_s <= book.now]
     for key in due:
-        parked = parked_by_key.pop(key)
+        parked = parked_by_key[key]
         book.reply(parked.ticket, Waiting(reason=wait_reason(book, parked)))
+        del parked_by_key[key]  # it was counted among those who wait
 
 
 def wait_reason(book: Book, parked: Parked) -> str:

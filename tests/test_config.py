@@ -1,6 +1,7 @@
 """Specs are checked when they are made, and are the same after a journey."""
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import pytest
@@ -11,9 +12,12 @@ from paceline.config import (
     SGD,
     Adagrad,
     Adam,
+    Async,
     JobConfig,
     RowOptimizer,
     RowWiseAdagrad,
+    Sync,
+    parse_pace,
     parse_trainers,
 )
 from paceline.errors import UsageError
@@ -94,3 +98,54 @@ def test_any_other_way_to_say_how_many_trainers_is_refused(text: str) -> None:
 def test_the_most_trainers_are_not_fewer_than_the_fewest() -> None:
     with pytest.raises(UsageError, match="expected the fewest, then the most, got 6:2"):
         JobConfig(run="r", trainers=6, most_trainers=2)
+
+
+@pytest.mark.parametrize(
+    "pace", [Sync(), Sync(reduce="sum"), Async(), Async(push_every=4, pull_every=8)]
+)
+def test_a_pace_is_read_as_it_is_written(pace: Sync | Async) -> None:
+    assert parse_pace(str(pace)) == pace
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "'' is not one of sync, async"),
+        ("warp:speed=9", "'warp' is not one of sync, async"),
+        ("sync:reduce=max", "reduce is 'mean' or 'sum', got 'max'"),
+        ("sync:push=4", "sync has no option push"),
+        ("async:pull=2,twist=1", "async has no option twist"),
+        ("async:push", "expected option=value, got 'push'"),
+        ("async:push=0", "push is a number of batches >= 1, got 0"),
+        ("async:pull=soon", "expected a whole number, got 'soon'"),
+        ("async:pull=1.5", "expected a whole number, got '1.5'"),
+    ],
+)
+def test_any_other_pace_is_refused(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        parse_pace(text)
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.5, True, "4"])
+def test_a_pace_counts_whole_batches(value: Any) -> None:
+    with pytest.raises(UsageError, match="pull is a number of batches >= 1, got"):
+        Async(pull_every=value)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"trainers": 0}, "trainers must be >= 1, got 0"),
+        ({"trainers": "4"}, "trainers must be a whole number, got '4'"),
+        ({"servers": 1.5}, "servers must be a whole number, got 1.5"),
+        ({"seed": 2**63}, "seed must be within 64 bits, got 9223372036854775808"),
+        ({"timeout_s": 0.0}, "timeout must be > 0 s, got 0.0"),
+        ({"timeout_s": float("nan")}, "timeout must be > 0 s, got nan"),
+        ({"cut_every_s": -1.0}, "between checkpoints must be >= 0 s, got -1.0"),
+        ({"keep_cuts": 0}, "keep_cuts must be >= 1, got 0"),
+        ({"max_task_failures": 0}, "max_task_failures must be >= 1, got 0"),
+    ],
+)
+def test_a_job_out_of_range_is_refused(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        JobConfig(run="r", **fields)

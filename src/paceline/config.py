@@ -25,6 +25,10 @@ def _require(condition: bool, text: str) -> None:
         raise UsageError(text)
 
 
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 def _require_not_negative(optimizer: str, **values: float) -> None:
     for name, value in values.items():
         _require(value >= 0, f"{optimizer}: {name} must be >= 0, got {value}")
@@ -64,7 +68,10 @@ class Async(msgspec.Struct, frozen=True, tag="async", kw_only=True):
 
     def __post_init__(self) -> None:
         for name, value in (("push", self.push_every), ("pull", self.pull_every)):
-            _require(value >= 1, f"async: {name} is a number of batches >= 1, got {value}")
+            _require(
+                _is_whole(value) and value >= 1,
+                f"async: {name} is a number of batches >= 1, got {value!r}",
+            )
 
     def __str__(self) -> str:
         """As it is written on the command line."""
@@ -236,6 +243,16 @@ class Normal(msgspec.Struct, frozen=True, tag="normal"):
 RowInit = Zeros | Uniform | Normal
 
 
+_WHOLE = (
+    "trainers",
+    "most_trainers",
+    "servers",
+    "seed",
+    "keep_cuts",
+    "max_task_failures",
+)
+
+
 class JobConfig(msgspec.Struct, frozen=True, kw_only=True):
     """What a launcher decides for a whole job; written to ``job.json`` in the job folder.
 
@@ -271,6 +288,9 @@ class JobConfig(msgspec.Struct, frozen=True, kw_only=True):
     max_task_failures: int = 3
 
     def __post_init__(self) -> None:
+        for name in _WHOLE:
+            value = getattr(self, name)
+            _require(_is_whole(value), f"{name} must be a whole number, got {value!r}")
         _require(self.trainers >= 1, f"trainers must be >= 1, got {self.trainers}")
         _require(
             self.most_trainers == 0 or self.most_trainers >= self.trainers,
@@ -278,6 +298,7 @@ class JobConfig(msgspec.Struct, frozen=True, kw_only=True):
             f"{self.trainers}:{self.most_trainers}",
         )
         _require(self.servers >= 1, f"servers must be >= 1, got {self.servers}")
+        _require(abs(self.seed) < 2**63, f"seed must be within 64 bits, got {self.seed}")
         _require(self.timeout_s > 0, f"timeout must be > 0 s, got {self.timeout_s}")
         for name, value in (
             ("seconds", self.cut_every_s),
@@ -285,6 +306,10 @@ class JobConfig(msgspec.Struct, frozen=True, kw_only=True):
         ):
             _require(value >= 0, f"{name} between cuts must be >= 0, got {value}")
         _require(self.keep_cuts >= 1, f"keep_cuts must be >= 1, got {self.keep_cuts}")
+        _require(
+            self.max_task_failures >= 1,
+            f"max_task_failures must be >= 1, got {self.max_task_failures}",
+        )
 
     @property
     def max_trainers(self) -> int:

@@ -4,7 +4,6 @@
 
     PacelineError
       UsageError            the caller asked for something that cannot be (exit code 2)
-        DatasetMismatch     two trainers brought different data to one stage
       DataError             a file of the user's data is not what it should be
         BatchUnreadable     another process could not read a batch; the text says why
       JobFailed             the job as a whole cannot go on (exit code 1)
@@ -33,10 +32,6 @@ class PacelineError(Exception):
 
 class UsageError(PacelineError):
     """The caller asked for something that cannot be; nothing has been changed."""
-
-
-class DatasetMismatch(UsageError):
-    """Two trainers brought different data, sizes or seeds to one stage."""
 
 
 class DataError(PacelineError):

@@ -43,6 +43,15 @@ def test_a_folder_with_a_journal_is_refused_and_left_alone(tmp_path: Path) -> No
     assert [path.name for path in tmp_path.iterdir()] == ["journal.sqlite"]
 
 
+def test_a_second_launcher_of_a_running_job_is_refused(tmp_path: Path) -> None:
+    first, second = JobDir(tmp_path), JobDir(tmp_path)
+    running = pytest.raises(UsageError, match=r"its job is running; end it .*--job-dir")
+    with first.hold(), running, second.hold():
+        pass
+    with second.hold():
+        pass  # the first hold went with its holder
+
+
 def test_a_folder_that_cannot_be_made_is_a_usage_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 

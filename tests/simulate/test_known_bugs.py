@@ -5,20 +5,45 @@ from typing import Any
 
 import pytest
 
-from paceline.coordinator import decisions, grants, requests, tracking
-from paceline.coordinator.book import Effect
+from paceline.coordinator import (
+    cut_decisions,
+    decisions,
+    durable,
+    grants,
+    losses,
+    orders,
+    reports,
+    requests,
+    tracking,
+)
+from paceline.coordinator.book import Book, Effect
 from paceline.coordinator.cuts import Counted, ManifestOrder, OpenCut
 from paceline.coordinator.durable import Durable
-from paceline.coordinator.outcomes import AnyOutcome
+from paceline.coordinator.outcomes import AnyOutcome, LeaseGranted, MarksSettled, Resume
 from paceline.coordinator.queue import encode_queue
+from paceline.coordinator.rounds import Rounds
 from paceline.coordinator.tasks import num_todo
-from paceline.ids import Window
-from paceline.messages import Tick
-from paceline.server.state import ServerState
+from paceline.ids import TaskKey, Window
+from paceline.messages import (
+    CommitRound,
+    CutReport,
+    FileEntry,
+    Forget,
+    Message,
+    Order,
+    Push,
+    Pushed,
+    Snapshot,
+    Tick,
+)
+from paceline.server.state import RoundDecision, ServerState
 from paceline.server.windows import Marks, WindowDecision
 from paceline.simulate.checks import Violation
 from paceline.simulate.coordinator import FAULT, SimCoordinator
 from paceline.simulate.job import draw_job, run_job
+from paceline.simulate.server import SimServer
+from paceline.trainer.asking import Act, Ask, Asking
+from paceline.trainer.leases import Leases
 
 Patch = pytest.MonkeyPatch
 
@@ -104,7 +129,7 @@ def slots_before_queue(patch: Patch) -> type[SimCoordinator]:
 
 def cut_without_tracked_state(patch: Patch) -> type[SimCoordinator]:
     """A cut holds whatever state of the user's objects lies there."""
-    patch.setattr(decisions, "may_cut", lambda _book: True)
+    patch.setattr(cut_decisions, "may_cut", lambda _book: True)
     return SimCoordinator
 
 
@@ -121,6 +146,170 @@ def the_last_who_knows_may_go(patch: Patch) -> type[SimCoordinator]:
     return SimCoordinator
 
 
+def lease_before_fence(patch: Patch) -> type[SimCoordinator]:
+    """A lost trainer's task is leased again before the servers refuse its pushes."""
+
+    def settle(book: Book) -> None:
+        for incarnation in sorted(book.durable.settling):
+            book.commit(MarksSettled(incarnation, ()))
+        settle_returns(book)
+
+    settle_returns = losses.settle
+    patch.setattr(decisions, "settle", settle)
+    return SimCoordinator
+
+
+def edges_forgotten(patch: Patch) -> type[SimCoordinator]:
+    """A replayed window may end anywhere, also amid what some slots have applied."""
+    decide = losses.decide_resumes
+
+    def decide_resumes(*args: Any) -> tuple[Resume, ...]:
+        return tuple(resume._replace(edges=()) for resume in decide(*args))
+
+    patch.setattr(losses, "decide_resumes", decide_resumes)
+    return SimCoordinator
+
+
+def any_server_acknowledges(patch: Patch) -> type[SimCoordinator]:
+    """A push counts when one server has taken it, whatever the others say."""
+    ask_all = Asking.ask_servers
+
+    def ask_servers(self: Asking, messages: dict[str, Message]) -> Act[dict[str, Message]]:
+        if all(isinstance(message, Push) for message in messages.values()):
+            replies = yield Ask(messages)
+            taken = {s: reply for s, reply in replies.items() if isinstance(reply, Pushed)}
+            if taken:
+                return taken
+        return (yield from ask_all(self, messages))
+
+    patch.setattr(Asking, "ask_servers", ask_servers)
+    return SimCoordinator
+
+
+def done_when_read(patch: Patch) -> type[SimCoordinator]:
+    """A task is over when its last batch was read, not when it was acknowledged."""
+
+    def held(self: Leases, _parts: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+        works = self._works.items()
+        return tuple((token, work.next_batch - 1) for token, work in works)
+
+    patch.setattr(Leases, "held", held)
+    return SimCoordinator
+
+
+def epoch_looked_at_after_reports_only(patch: Patch) -> type[SimCoordinator]:
+    """An epoch ends by a trainer's report; a task that the marks complete is no report."""
+    finished: list[TaskKey] = []
+    look, finish = decisions._look_at_epoch, requests.finish_if_done
+
+    def finish_if_done(book: Book, key: TaskKey) -> None:
+        finished.append(key)
+        finish(book, key)
+
+    def look_at_epoch(book: Book) -> None:
+        if finished:
+            finished.clear()
+            look(book)
+
+    patch.setattr(requests, "finish_if_done", finish_if_done)
+    patch.setattr(decisions, "_look_at_epoch", look_at_epoch)
+    return SimCoordinator
+
+
+def servers_close_rounds(patch: Patch) -> type[SimCoordinator]:
+    """A server applies what is prepared on it, not what the coordinator has committed."""
+
+    def commit_round(self: ServerState, order: CommitRound) -> RoundDecision:
+        part = self._parts[order.part]
+        if order.round <= part.round:
+            return RoundDecision(())
+        prepared, part.prepared = part.prepared, {}
+        for push in prepared.values():
+            self._marks.advance(push.window, push.slots)
+        part.round, part.version = order.round, part.version + 1
+        return RoundDecision(tuple(prepared))
+
+    patch.setattr(ServerState, "commit_round", commit_round)
+    return SimCoordinator
+
+
+def round_with_the_dead(patch: Patch) -> type[SimCoordinator]:
+    """The tick of a trainer that died while it waited still counts."""
+    patch.setattr(Rounds, "drop", lambda _self, _trainer: None)
+    return SimCoordinator
+
+
+def leases_in_memory(patch: Patch) -> type[SimCoordinator]:
+    """Who works on what is not journalled: a restarted coordinator cannot know."""
+    commit = Book.commit
+
+    def commit_all_but_leases(self: Book, outcome: AnyOutcome) -> None:
+        commit(self, outcome)
+        if isinstance(outcome, LeaseGranted):
+            self._outcomes.pop()
+
+    patch.setattr(Book, "commit", commit_all_but_leases)
+    return SimCoordinator
+
+
+def report_before_write(patch: Patch) -> type[SimCoordinator]:
+    """A server reports its share of a cut, and writes it a moment later."""
+    write = SimServer._snapshot
+
+    def snapshot(self: SimServer, order: Snapshot) -> None:
+        def write_quietly() -> None:
+            answers = self._answers
+            write(self, order)
+            self._answers = answers
+
+        if self.state.may_snapshot(order.rounds):
+            files = (FileEntry(f"{self.role}.safetensors", 0, ""),)
+            self._say(CutReport(cut=order.cut, files=files))
+            self.after(0.05, write_quietly)
+
+    patch.setattr(SimServer, "_snapshot", snapshot)
+    return SimCoordinator
+
+
+def marks_not_in_the_cut(patch: Patch) -> type[SimCoordinator]:
+    """A cut holds parameters, not what they have absorbed."""
+    patch.setattr(ServerState, "export_marks", lambda _self: {})
+    return SimCoordinator
+
+
+def forgotten_when_done(patch: Patch) -> type[SimCoordinator]:
+    """Slots forget a task when it is done, not when a committed cut shows it done."""
+    plan = orders.plan_orders
+
+    def plan_orders(state: Durable, report: Any, **more: Any) -> tuple[Order, ...]:
+        found = plan(state, report, **more)
+        if not any(isinstance(order, Snapshot) for order in found):
+            return found
+        queue = state.queue
+        done = tuple({*range(queue.done_below), *queue.done_above} - queue.failed)
+        cut = report.forgotten_cut
+        forget = Forget(cut=cut, stage=queue.stage, epoch=queue.epoch, tasks=done)
+        return (forget, *found)
+
+    patch.setattr(reports, "plan_orders", plan_orders)
+    return SimCoordinator
+
+
+def queue_not_rewound(patch: Patch) -> type[SimCoordinator]:
+    """Servers return to a cut, the queue stays where it was."""
+    return_all = durable._return_to_cut
+
+    def return_servers(state: Durable, timeline: int) -> None:
+        queue = state.queue
+        return_all(state, timeline)
+        if state.cut is not None:
+            state.queue = queue
+            queue.reopen()
+
+    patch.setattr(durable, "_return_to_cut", return_servers)
+    return SimCoordinator
+
+
 BUGS = [
     no_token_check,
     acknowledge_before_journal,
@@ -131,6 +320,18 @@ BUGS = [
     cut_without_tracked_state,
     newcomers_keep_their_own_state,
     the_last_who_knows_may_go,
+    lease_before_fence,
+    edges_forgotten,
+    any_server_acknowledges,
+    done_when_read,
+    epoch_looked_at_after_reports_only,
+    servers_close_rounds,
+    round_with_the_dead,
+    leases_in_memory,
+    report_before_write,
+    marks_not_in_the_cut,
+    forgotten_when_done,
+    queue_not_rewound,
 ]
 
 

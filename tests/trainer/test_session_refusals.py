@@ -47,6 +47,7 @@ def test_another_part_than_the_jobs_is_refused(job: FakeJob, session: Session) -
         ({"workers": -1}, "workers must be >= 0, got -1"),
         ({"batch_size": 0}, "batch_size"),
         ({"task_size": 3}, "multiple of batch_size"),
+        ({"task_size": 0}, "task_size must be a whole number >= 1, got 0"),
         ({"dataset": iter([1])}, "map-style"),
     ],
 )

@@ -68,10 +68,11 @@ def end_waits(book: Book) -> None:
 
 
 def _end_waits(book: Book, parked_by_key: dict[_Key, Parked]) -> None:
-    for key, parked in list(parked_by_key.items()):
-        if parked.until_s <= book.now:
-            book.reply(parked.ticket, Waiting(reason=wait_reason(book, parked)))
-            del parked_by_key[key]
+    due = [key for key, parked in parked_by_key.items() if parked.until_s <= book.now]
+    for key in due:
+        parked = parked_by_key[key]
+        book.reply(parked.ticket, Waiting(reason=wait_reason(book, parked)))
+        del parked_by_key[key]  # it was counted among those who wait
 
 
 def wait_reason(book: Book, parked: Parked) -> str:
@@ -134,7 +135,7 @@ def _is_created(book: Book, part: int) -> bool:
 
 
 def _look_at_rounds(book: Book) -> None:
-    for part in book.sync_parts():
+    for part in book.rounds.ticked_parts():
         committed = book.rounds.decide_round(part, book.durable)
         if committed is None:
             continue

@@ -67,22 +67,19 @@ def plan_orders(
         return ()
     orders: list[Order] = []
     for part, record in sorted(state.parts.items()):
-        if part not in report.parts:
+        stands = report.parts.get(part)
+        if stands is None:
             orders.append(CreatePart(plan=record.plan))
-        applied = report.parts[part].applied_round if part in report.parts else 0
-        orders.extend(
-            CommitRound(part=part, round=r.round, contributions=r.contributions)
-            for r in record.recent
-            if r.round > applied
-        )
+        applied = stands.applied_round if stands is not None else 0
+        if record.round > applied:
+            orders += [
+                CommitRound(part=part, round=r.round, contributions=r.contributions)
+                for r in record.recent
+                if r.round > applied
+            ]
     if state.is_returning and not has_marks:
         orders.append(SendMarks())
-    rounds = state.committed_rounds()
-    orders.extend(
-        Fence(incarnation=incarnation, keys=keys, rounds=rounds)
-        for incarnation, keys in sorted(state.settling.items())
-        if incarnation not in fenced
-    )
+    orders += _plan_fences(state, fenced)
     is_keeper = report.server == min(state.servers, default="")
     if is_keeper and state.tracked not in {0, report.tracked}:
         orders.append(ConfirmTracked(number=state.tracked))
@@ -93,6 +90,17 @@ def plan_orders(
     if state.cut is not None and report.forgotten_cut < state.cut.cut:
         orders.append(plan_forget(state.cut))
     return tuple(orders)
+
+
+def _plan_fences(state: Durable, fenced: Container[int]) -> list[Fence]:
+    if not state.settling:
+        return []
+    rounds = state.committed_rounds()
+    return [
+        Fence(incarnation=incarnation, keys=keys, rounds=rounds)
+        for incarnation, keys in sorted(state.settling.items())
+        if incarnation not in fenced
+    ]
 
 
 def plan_forget(cut: CutRecord) -> Forget:

@@ -71,6 +71,10 @@ class Rounds:
         """Participants whose tick the open round of a part waits for."""
         return sorted(participants(state) - self._ticks.get(part, {}).keys())
 
+    def ticked_parts(self) -> list[int]:
+        """Parts whose open round has a tick, in the order of a step."""
+        return sorted(self._ticks)
+
     def decide_round(self, part: int, state: Durable) -> RoundCommitted | None:
         """The open round of a part, closed, if nobody is missing."""
         ticks = self._ticks.get(part)

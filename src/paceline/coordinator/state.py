@@ -165,6 +165,7 @@ def validate(book: Book) -> None:
         assert not queue.is_done(task), f"task {task} is done and open"
         assert task < queue.next_fresh or task in queue.returned
     if spec is not None:
-        done = sum(queue.is_done(task) for task in range(queue.next_fresh))
+        above = range(queue.done_below, queue.next_fresh)
+        done = queue.done_below + sum(queue.is_done(task) for task in above)
         total = done + len(places)
         assert total == queue.next_fresh, f"{queue.next_fresh - total} tasks are lost"

@@ -66,8 +66,9 @@ def returned_records(state: Durable) -> int:
 
 def is_epoch_over(state: Durable) -> bool:
     """Whether every task of the epoch is done or given up."""
-    has_data = state.stage_spec() is not None
-    return has_data and not state.queue.pending and num_todo(state) == 0
+    if state.queue.pending or state.stage_spec() is None:
+        return False
+    return num_todo(state) == 0
 
 
 def is_last_epoch(state: Durable) -> bool:

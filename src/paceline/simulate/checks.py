@@ -3,6 +3,7 @@
 * exactly once: at the end every slot of every part has applied every batch of every
   epoch once;
 * round atomicity: a round of a timeline has the same contributions on all servers;
+* no gap: a window is, on every slot, either new or a duplicate, whoever replays it;
 * queue conservation: no task lost, none in two places (`CoordinatorState.validate`);
 * replay equals live: the journal restores the very state of the coordinator that died.
 """

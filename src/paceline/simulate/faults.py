@@ -11,7 +11,8 @@ class FaultRates(NamedTuple):
     """Probabilities per message or per act, while the fault phase lasts.
 
     ``crash`` is per act of a role (a message handled, a step between two writes);
-    ``leave`` and ``freeze`` per act of a trainer; the delays are seconds.
+    ``leave`` and ``freeze`` per act of a trainer; ``clog`` per message: what one role
+    sends another is held up for a while, with all that follows. The delays are seconds.
     """
 
     loss: float = 0.03
@@ -25,9 +26,11 @@ class FaultRates(NamedTuple):
     leave: float = 0.002
     freeze: float = 0.003
     freeze_s: float = 4.0
+    clog: float = 0.002
+    clog_s: float = 3.0
 
 
-QUIET = FaultRates(0, 0, 0, 0.001, 0, 0, 0, 0, 0, 0, 0)
+QUIET = FaultRates(0, 0, 0, 0.001, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 
 
 @final
@@ -38,17 +41,16 @@ class Faults:
         """Draw from ``random`` at these rates until `heal`."""
         self._random = random
         self._rates = rates
-        self._is_healed = False
+        self._chances = rates._asdict()  # {fault: probability}; empty once healed
         self.counts: dict[str, int] = {}  # {fault: times injected}
 
     def heal(self) -> None:
         """Nothing goes wrong any more."""
-        self._is_healed = True
+        self._chances = {}
 
     def happens(self, fault: str) -> bool:
         """Whether a fault, named like its rate, happens now."""
-        rate = getattr(self._rates, fault)
-        if self._is_healed or self._random.random() >= rate:
+        if not self._chances or self._random.random() >= self._chances[fault]:
             return False
         self.counts[fault] = self.counts.get(fault, 0) + 1
         return True
@@ -62,3 +64,7 @@ class Faults:
     def freeze_s(self) -> float:
         """How long a frozen trainer stays so."""
         return self._rates.freeze_s * (0.5 + self._random.random())
+
+    def clog_s(self) -> float:
+        """How long a clogged link holds up what it carries."""
+        return self._rates.clog_s * self._random.random()

@@ -78,6 +78,7 @@ def draw_job(seed: int) -> SimJob:
             crash_trainer=rates.crash_trainer * scale,
             crash_server=rates.crash_server * scale * random.choice([0, 1, 1]),
             crash_coordinator=rates.crash_coordinator * scale,
+            clog=rates.clog * scale,
         ),
         is_tracked=random.random() < 0.5,
     )

@@ -21,7 +21,7 @@ class SimLauncher(Process):
         super().__init__(world, LAUNCHER)
         self._starts = starts
         self._exits: tuple[Exited, ...] = ()
-        self.finished: set[str] = set()
+        self._working = {role for role in starts if role.startswith("trainer")}
         world.ended = self._saw_end
         for start in starts.values():
             world.start(start())
@@ -33,16 +33,14 @@ class SimLauncher(Process):
 
     def is_done(self) -> bool:
         """Whether every trainer has ended well."""
-        return self.finished == {
-            role for role in self._starts if role.startswith("trainer")
-        }
+        return not self._working
 
     def _saw_end(self, process: Process, code: int) -> None:
         role = process.role
         is_crash = code == -signal.SIGSEGV
         self._exits = (*self._exits, Exited(role, process.pid, code, is_crash))
         if code == 0 and role.startswith("trainer"):
-            self.finished.add(role)
+            self._working.remove(role)
         else:
             self.after(RESTART_S, lambda: self.world.start(self._starts[role]()))
 

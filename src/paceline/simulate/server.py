@@ -37,7 +37,7 @@ from paceline.messages import (
 from paceline.server.state import ServerState
 from paceline.server.tracked import TrackedState, TrackedStates
 from paceline.server.windows import SlotMarks
-from paceline.simulate.checks import RoundHistory, check_steps
+from paceline.simulate.checks import RoundHistory, Violation, check_steps
 from paceline.simulate.world import Answer, Process, World
 
 FAULT = "crash_server"
@@ -104,6 +104,8 @@ class SimServer(Process):
         decision = self.state.push(push)
         if decision.verdict == "refuse":
             assert decision.refusal is not None
+            if decision.refusal.kind == "gap":
+                raise Violation(f"{self.role}: {decision.refusal.text}")
             return decision.refusal
         if decision.verdict == "repeat":
             return Waiting(reason="being applied")
@@ -190,13 +192,14 @@ class SimServer(Process):
         self._answers = (*self._answers, answer)
 
     def _commit(self, order: CommitRound) -> None:
+        is_applied = self.state.stands_at(order.part).applied_round >= order.round
         decision = self.state.commit_round(order)
-        for incarnation in decision.incarnations:
-            push = self._prepared.pop((order.part, incarnation))
+        pushes = [self._prepared.pop((order.part, i)) for i in decision.incarnations]
+        for push in pushes:
             check_steps(push, order.round)
             self._count(self.slots(order.part), push.window)
-        if self.slots(order.part):
-            windows = frozenset(c.window for c in order.contributions)
+        if self.slots(order.part) and not is_applied:
+            windows = frozenset(push.window for push in pushes)
             self._rounds.applied(self.state.timeline, order.part, order.round, windows)
         parked, self._parked = self._parked, []
         for pull, answer in parked:
@@ -244,7 +247,9 @@ class SimServer(Process):
         versions: dict[int, int] = {}
         self._tracked = TrackedStates()
         if order.folder is not None:
-            share = self._disk[order.folder, self.role]
+            share = self._disk.get((order.folder, self.role))
+            if share is None:
+                raise Violation(f"{order.folder} has no share of {self.role}, yet counts")
             assert order.folder.startswith(cut_folder(order.cut, 0).split("-t")[0])
             self.applied = {slot: Counter(seen) for slot, seen in share.applied.items()}
             marks, versions = share.marks, share.versions

@@ -164,6 +164,7 @@ class SimTrainer(Process):
             self.ask(role, numbered, partial(got, role), CALL_TIMEOUT_S)
 
     def _beat(self) -> None:
+        self.may_crash(FAULT)  # here it dies while it waits for an answer
         protocol = self.protocol
         if protocol.incarnation:
             beat = Beat(

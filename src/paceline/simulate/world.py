@@ -79,6 +79,7 @@ class World:
         self.now_s = 0.0
         self.processes: dict[str, Process] = {}  # {role: its running process}
         self.ended: Callable[[Process, int], None] = lambda _process, _code: None
+        self._opens_s: dict[tuple[str, str], float] = {}  # {(from, to): a clog's end}
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = itertools.count()
         self._pids = itertools.count(1000)
@@ -109,10 +110,9 @@ class World:
 
     def run(self, until_s: float, is_done: Callable[[], bool]) -> bool:
         """Let time pass; true if it was done before ``until_s``."""
-        while self._events and not is_done():
-            if self._events[0][0] > until_s:
-                return False
-            moment_s, _, what = heapq.heappop(self._events)
+        events = self._events
+        while events and events[0][0] <= until_s and not is_done():
+            moment_s, _, what = heapq.heappop(events)
             self.now_s = max(self.now_s, moment_s)
             what()
         return is_done()
@@ -130,7 +130,7 @@ class World:
                 got(reply)
 
         def answer(reply: Message) -> None:
-            for delay_s in self._deliveries():
+            for delay_s in self._deliveries(to, sender.role):
                 self.at(self.now_s + delay_s, lambda: sender.act(lambda: settle(reply)))
 
         def arrive() -> None:
@@ -138,14 +138,19 @@ class World:
             if receiver is not None:
                 receiver.act(lambda: receiver.received(sender.role, message, answer))
 
-        for delay_s in self._deliveries():
+        for delay_s in self._deliveries(sender.role, to):
             self.at(self.now_s + delay_s, arrive)
         sender.after(timeout_s, lambda: settle(None))
 
-    def _deliveries(self) -> list[float]:
+    def _deliveries(self, sender: str, receiver: str) -> list[float]:
+        """How long each copy of a message takes; none of it may arrive."""
         if self.faults.happens("loss"):
             return []
-        delays = [self.faults.delay_s()]
+        link = (sender, receiver)
+        if self.faults.happens("clog"):
+            self._opens_s[link] = self.now_s + self.faults.clog_s()
+        held_s = max(0.0, self._opens_s.get(link, 0.0) - self.now_s)
+        delays = [held_s + self.faults.delay_s()]
         if self.faults.happens("repeat"):
             delays.append(self.faults.delay_s() * 5)
         return delays

@@ -19,6 +19,13 @@ class LeaseWork:
         self.next_batch = lease.first
         self._acked: dict[int, int] = {}  # {part: last acknowledged batch}
 
+    def begins_replay(self) -> bool:
+        """Whether the next batch is the first, and some slots have applied it before.
+
+        No window holds it together with batches of another task, which may be new.
+        """
+        return self.next_batch == self.lease.first and bool(self.lease.edges)
+
     def deliver(self) -> int:
         """The next batch, counted as delivered."""
         self.next_batch += 1

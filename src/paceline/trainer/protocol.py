@@ -171,7 +171,7 @@ class TrainerProtocol:
             yield from self._hand_back()
             return None
         if work is not None:
-            if self._leases.at_edge and self._is_open():
+            if (self._leases.at_edge or work.begins_replay()) and self._is_open():
                 return Flush()
             batch = work.deliver()
             self._leases.at_edge = batch in work.lease.edges

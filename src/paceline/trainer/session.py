@@ -245,11 +245,13 @@ class Session:
         if workers < 0:
             raise UsageError(f"batches: workers must be >= 0, got {workers}")
         source = open_source(dataset, collate_fn)
+        if task_size is None:
+            task_size = default_task_size(len(source), batch_size)
         spec = StageSpec(
             stage=self._num_stages,
             records=len(source),
             batch_size=batch_size,
-            task_size=task_size or default_task_size(len(source), batch_size),
+            task_size=task_size,
             epochs=epochs,
             shuffle=shuffle,
             seed=seed,

@@ -300,11 +300,9 @@ class JobConfig(msgspec.Struct, frozen=True, kw_only=True):
         _require(self.servers >= 1, f"servers must be >= 1, got {self.servers}")
         _require(abs(self.seed) < 2**63, f"seed must be within 64 bits, got {self.seed}")
         _require(self.timeout_s > 0, f"timeout must be > 0 s, got {self.timeout_s}")
-        for name, value in (
-            ("seconds", self.cut_every_s),
-            ("steps", self.cut_every_steps),
-        ):
-            _require(value >= 0, f"{name} between cuts must be >= 0, got {value}")
+        for unit, value in (("s", self.cut_every_s), ("steps", self.cut_every_steps)):
+            text = f"between checkpoints must be >= 0 {unit}, got {value}"
+            _require(value >= 0, text)
         _require(self.keep_cuts >= 1, f"keep_cuts must be >= 1, got {self.keep_cuts}")
         _require(
             self.max_task_failures >= 1,

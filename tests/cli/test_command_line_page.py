@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -11,10 +12,22 @@ from paceline.cli.main import app
 from paceline.watch.summary import EXIT_CODES, USAGE_EXIT_CODE
 
 PAGE = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text()
-COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]  # a group has them
-SECTION = re.compile(r"^## paceline (\w+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+GROUP = typer.main.get_command(app)
+SECTION = re.compile(r"^## paceline ([a-z ]+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 OPTION = re.compile(r"^\| `(--[\w-]+)` \|([^|]*)\|", re.MULTILINE)
-USAGE = re.compile(r"^paceline \w+ ((?:\[options\] |\[?[A-Z_]+\]? ?)+)$", re.MULTILINE)
+USAGE = re.compile(r"^paceline [a-z ]+ ((?:\[options\] |\[?[A-Z_]+\]? ?)+)$", re.MULTILINE)
+
+
+def commands(group: Any, prefix: str = "") -> dict[str, Any]:
+    """{command: what typer knows of it}, those of a group by both names."""
+    found = {}
+    for name, command in group.commands.items():
+        inner = hasattr(command, "commands")
+        found |= commands(command, f"{name} ") if inner else {prefix + name: command}
+    return found
+
+
+COMMANDS = commands(GROUP)
 
 
 def sections(page: str) -> dict[str, str]:

@@ -315,10 +315,7 @@ class Session:
 
     @property
     def records(self) -> int:
-        """Records counted so far in the job: their batches are acknowledged.
-
-        It falls when the job returns to a cut.
-        """
+        """Acknowledged records of the job so far; fewer after a return to a cut."""
         answer = self._ask(AskRecords(incarnation=0, timeline=0))
         assert isinstance(answer, Records)
         return answer.records
@@ -344,9 +341,8 @@ class Session:
         finally:
             self._is_closed = True
             self._heartbeat.stop(self._timeout_s)
-            protocol = self._protocol
-            is_told = protocol.leaving is not None
-            self._tell_leave(is_done=not is_told and protocol.must_begin_again is None)
+            told = self._protocol.leaving or self._protocol.must_begin_again
+            self._tell_leave(is_done=told is None)
             self._driver.close()
 
     def leave_soon(self, reason: str) -> None:

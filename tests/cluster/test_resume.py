@@ -2,6 +2,7 @@
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,6 +30,9 @@ class Counter(nn.Module):
         return -(self.count(ids).sum() + len(ids) * self.total.sum())
 
 
+kept: list[Any] = []
+
+
 def make_data() -> Tensor:
     return torch.from_numpy(np.random.default_rng(3).integers(0, IDS, RECORDS))
 
@@ -47,9 +51,10 @@ def count(session: Session, stop_after: int | None = None) -> Counter:
     """Train; after ``stop_after`` batches the process is as good as dead."""
     model = Counter()
     optimizer = session.share(model, torch.optim.SGD([model.total], lr=1.0))
-    for number, ids in enumerate(
-        session.batches(make_data(), batch_size=BATCH, epochs=EPOCHS, task_size=40)
-    ):
+    data = make_data()
+    batches = session.batches(data, batch_size=BATCH, epochs=EPOCHS, task_size=40)
+    kept.append(batches)  # a loop that nobody looks at any more would be left as by break
+    for number, ids in enumerate(batches):
         if number == stop_after:
             session.save()
         if stop_after is not None and number == stop_after + 3:
@@ -67,8 +72,11 @@ def test_a_chain_of_runs_with_changing_numbers_counts_every_record_once(
     folder = tmp_path / "job"
     for servers, stop_after in ((2, 7), (3, 20), (1, 11)):
         job = open_job(folder, servers, 1, is_resumed=stop_after != 7)
-        count(job.session("trainer-0"), stop_after)
+        session = job.session("trainer-0")
+        count(session, stop_after)
         job.close(Verdict(Ending.FAILED, "the power went"))
+        session._driver.close()
+        kept.pop().close()
     job = open_job(folder, 2, 2, is_resumed=True)
     sessions = [job.session(f"trainer-{number}") for number in range(2)]
     models: list[Counter] = []

@@ -9,6 +9,7 @@
 """
 
 from collections import Counter
+from collections.abc import Collection, Sequence
 from typing import final
 
 from paceline.ids import TaskKey, Window
@@ -47,18 +48,23 @@ class RoundHistory:
         return len(self._rounds)
 
 
-def check_steps(push: Push, number: int) -> None:
-    """What the user tracks (here, its own count of steps) is in line with the rounds.
+def check_steps(pushes: Sequence[Push], number: int, parts: Collection[int]) -> None:
+    """What the user tracks (here, its own count of steps) is in line with the round.
+
+    With several parts, a death between two of them makes one count a round more.
+
+    Args:
+        pushes: contributions to a round of one part.
+        number: of the round.
+        parts: all parts of the job.
 
     Raises:
-        Violation: a trainer contributes to a round with objects of another moment.
+        Violation: a trainer contributes with objects of another moment than the others'.
     """
-    for tracked in push.hyper:
-        if tracked["steps"] != number - 1:
-            raise Violation(
-                f"incarnation {push.incarnation} comes to round {number} of part "
-                f"{push.part} having stepped {tracked['steps']} times"
-            )
+    stepped = {push.incarnation: t["steps"] for push in pushes for t in push.hyper}
+    is_in_line = set(stepped.values()) <= {number - 1} or len(parts) > 1
+    if len(set(stepped.values())) > 1 or not is_in_line:
+        raise Violation(f"to round {number} come {stepped}: {{incarnation: steps}}")
 
 
 def check_exactly_once(

@@ -195,8 +195,8 @@ class SimServer(Process):
         is_applied = self.state.stands_at(order.part).applied_round >= order.round
         decision = self.state.commit_round(order)
         pushes = [self._prepared.pop((order.part, i)) for i in decision.incarnations]
+        check_steps(pushes, order.round, self.state.parts())
         for push in pushes:
-            check_steps(push, order.round)
             self._count(self.slots(order.part), push.window)
         if self.slots(order.part) and not is_applied:
             windows = frozenset(push.window for push in pushes)

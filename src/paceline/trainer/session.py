@@ -334,6 +334,7 @@ class Session:
             return
         try:
             if self._loop is not None:
+                self.leave_soon("the session is closed")  # in the middle: no `break`
                 self._loop.close()
             self._send_log()
         except (PacelineError, ValueError):

@@ -4,9 +4,10 @@
 
     format, lint, types    stop at the first that fails: no test is run on a broken tree
     rooms                  the rules of the house, then every room's own tests, the fast
-                           ones before those over 0.25 s; in two processes
-    system                 those with real processes, one after the other, and what users
-                           copy: the examples
+                           ones before those over 0.25 s
+    system                 those with real processes, and what users copy: the examples
+
+Tests run in two processes, since a machine of two cores is the least that is meant.
 
 Waits for each command, without a bound of its own: pytest ends tests that hang. The last
 line says how many tests passed and failed over all steps; the exit status is 0 only when
@@ -36,9 +37,10 @@ LINT_STEPS = {  # {step: commands}
     "lint": [["ruff", "check", "."], ["lint-imports", "--no-cache", "--no-logo"]],
     "types": [["mypy"]],
 }
+TWO_PROCESSES = ["--numprocesses=2", "--dist=worksteal"]
 TEST_STEPS = {  # {step: arguments of pytest}; few, since each process imports torch
-    "rooms": ["tests", "--numprocesses=2", "-m", "not system and not soak"],
-    "system": ["tests", "-m", "system and not soak"],
+    "rooms": ["tests", *TWO_PROCESSES, "-m", "not system and not soak"],
+    "system": ["tests", *TWO_PROCESSES, "-m", "system and not soak"],
 }
 SOAK_STEPS = {
     "seeds": ["tests/simulate", "-m", "slow"],

@@ -4,10 +4,9 @@
 
     format, lint, types    stop at the first that fails: no test is run on a broken tree
     rooms                  the rules of the house, then every room's own tests, the fast
-                           ones before those over 0.25 s
-    system                 those with real processes, and what users copy: the examples
-
-Tests run in two processes, since a machine of two cores is the least that is meant.
+                           ones before those over 0.25 s; in two processes
+    system                 those with real processes, one after the other, and what users
+                           copy: the examples
 
 Waits for each command, without a bound of its own: pytest ends tests that hang. The last
 line says how many tests passed and failed over all steps; the exit status is 0 only when
@@ -40,7 +39,7 @@ LINT_STEPS = {  # {step: commands}
 TWO_PROCESSES = ["--numprocesses=2", "--dist=worksteal"]
 TEST_STEPS = {  # {step: arguments of pytest}; few, since each process imports torch
     "rooms": ["tests", *TWO_PROCESSES, "-m", "not system and not soak"],
-    "system": ["tests", *TWO_PROCESSES, "-m", "system and not soak"],
+    "system": ["tests", "-m", "system and not soak"],
 }
 SOAK_STEPS = {
     "seeds": ["tests/simulate", "-m", "slow"],

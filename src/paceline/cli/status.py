@@ -9,14 +9,12 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from paceline.errors import PeerLost, TransportError, UsageError
-from paceline.launch.folder import JobDir, RunFile
-from paceline.launch.secret_file import read_secret
+from paceline.errors import TransportError, UsageError
+from paceline.launch.folder import JobDir
+from paceline.launch.operating import call_running
 from paceline.launch.wiring import OBSERVER, Wires
 from paceline.messages import AskStatus, JobStatus, QueueStatus
-from paceline.timing import Clock, Deadline, SystemClock
-
-ANSWER_S = 5.0
+from paceline.timing import Clock, SystemClock
 
 StatusView = dict[str, object]
 
@@ -76,30 +74,10 @@ def running_view(job: JobDir, clock: Clock) -> StatusView:
     run = job.read_run()
     if run is None:
         raise UsageError(f"{job.path} holds no job that runs or has ended")
-    deadline = Deadline(clock, ANSWER_S)
-    while True:
-        try:
-            answer = _call_once(job, run, clock, deadline)
-        except PeerLost as error:
-            if not Path(run.sockets).is_dir():
-                raise UsageError(
-                    f"the job of {job.path} runs no more: its launcher (process {run.pid}) "
-                    "went without a summary"
-                ) from error
-            if deadline.is_over():
-                raise
-        else:
-            return as_view(answer, answer.state)
-
-
-def _call_once(job: JobDir, run: RunFile, clock: Clock, deadline: Deadline) -> JobStatus:
-    connect_s = max(0.1, deadline.remaining_s())
-    wires = Wires(run.run, OBSERVER, clock, connect_s, read_secret(job.secret))
-    with wires.observe(run.coordinator) as connection:
-        answer = connection.call(AskStatus(), timeout_s=deadline.remaining_s()).message
+    answer = call_running(job, run, OBSERVER, AskStatus(), Wires.observe, clock)
     if not isinstance(answer, JobStatus):
         raise TransportError(f"the coordinator refused to say how the job stands: {answer}")
-    return answer
+    return as_view(answer, answer.state)
 
 
 def _print_view(view: StatusView) -> None:

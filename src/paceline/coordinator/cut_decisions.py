@@ -13,7 +13,7 @@ from paceline.coordinator.cuts import Counted, OpenCut, pause_after
 from paceline.coordinator.outcomes import CutBegun, CutCommitted
 from paceline.coordinator.status import count_records, count_steps
 from paceline.coordinator.tasks import is_epoch_over, is_last_epoch
-from paceline.coordinator.tracking import may_cut
+from paceline.coordinator.tracking import may_cut, reason_to_wait
 from paceline.messages import Save, Saved
 
 
@@ -115,6 +115,9 @@ def cut_reason(book: Book) -> str:
     if book.open_cut is None and book.cut_trouble is not None:
         pause_s = max(0.0, book.retry_cut_s - book.now)
         return f"{book.cut_trouble}; the next is tried in {pause_s:.0f} s"
+    tracked = reason_to_wait(book) if book.open_cut is None else None
+    if tracked is not None:
+        return tracked
     servers = book.open_cut.missing() if book.open_cut is not None else []
     return f"a cut is being taken by {', '.join(servers) or 'the coordinator'}"
 

@@ -29,6 +29,7 @@ from paceline.coordinator.placement import plan_part
 from paceline.coordinator.reports import answer_servers
 from paceline.coordinator.requests import reply_ticked, ticked
 from paceline.coordinator.tasks import is_epoch_over, is_last_epoch
+from paceline.coordinator.tracking import reason_to_wait
 from paceline.messages import (
     AskLease,
     Granted,
@@ -101,6 +102,9 @@ def _why_no_lease(book: Book) -> str:
         return "servers fence a lost trainer"
     if is_mid_step(book):
         return "others are between two parts of a step"
+    tracked = reason_to_wait(book)
+    if tracked is not None:
+        return tracked
     holders = sorted({record.trainer for record in state.queue.pending.values()})
     return f"the epoch's last tasks are with {', '.join(holders) or 'nobody'}"
 

@@ -15,11 +15,11 @@ enters loads the one that was kept last.
 Pure.
 """
 
-from paceline.coordinator.book import Book
+from paceline.coordinator.book import Book, Parked
 from paceline.coordinator.outcomes import StateKept
-from paceline.messages import Waiting
+from paceline.messages import AskLease, Waiting
 
-ASKED_AGAIN_S = 30.0  # without rounds: then a cut is taken with what was kept before
+LONGEST_ASK_S = 30.0  # without rounds: then a cut is taken with what was kept before
 
 
 def is_tracked(book: Book) -> bool:
@@ -50,7 +50,7 @@ def may_cut(book: Book) -> bool:
     if book.tracking_s is None:
         book.tracking_s = book.now
     waited_s = book.now - book.tracking_s
-    if not book.sync_parts() and waited_s >= ASKED_AGAIN_S:
+    if not book.sync_parts() and waited_s >= LONGEST_ASK_S:
         return True
     _ask(book)
     return False
@@ -103,9 +103,21 @@ def _ask(book: Book) -> None:
         book.track_from = candidates[0]
     assert book.track_from is not None
     parked = book.leases.get(book.track_from)
-    if parked is not None and not getattr(parked.message, "is_open", False):
+    if parked is not None and not _is_open(parked):
         del book.leases[book.track_from]
         book.reply(parked.ticket, Waiting(reason="tracked state is kept", track=True))
     saving = book.saves.pop(book.track_from, None)
     if saving is not None:
         book.reply(saving.ticket, Waiting(reason="tracked state is kept", track=True))
+
+
+def _is_open(parked: Parked) -> bool:
+    """Whether an answer without a lease would push batches that wait for their step."""
+    return isinstance(parked.message, AskLease) and parked.message.is_open
+
+
+def reason_to_wait(book: Book) -> str | None:
+    """Who is asked for its tracked state, while others wait for it."""
+    roles = book.durable.incarnations()
+    asked = roles.get(book.track_from) if book.track_from is not None else None
+    return None if asked is None else f"{asked} keeps the state of its tracked objects"

@@ -1,16 +1,20 @@
-"""Changing a running job from outside: its folder says where its coordinator listens.
+"""Asking a running job from outside: its folder says where its coordinator listens.
 
-Waits: `call_scale`, for `ANSWER_S` at most: the coordinator may be coming back.
+Waits: `call_running`, for `ANSWER_S` at most: the coordinator may be coming back.
 """
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 from paceline.errors import PeerLost, UsageError
 from paceline.ids import OPERATOR
 from paceline.launch.folder import JobDir, RunFile
+from paceline.launch.secret_file import read_secret
 from paceline.launch.wiring import Wires
-from paceline.messages import Refusal, Scale
+from paceline.messages import Message, Refusal, Scale
 from paceline.timing import Clock, Deadline
+from paceline.transport.connection import Connection
 
 ANSWER_S = 5.0
 
@@ -44,23 +48,47 @@ def call_scale(job: JobDir, trainers: int, clock: Clock) -> None:
     run = job.read_run()
     if run is None:
         raise UsageError(f"{job.path} holds no job that runs")
-    deadline = Deadline(clock, ANSWER_S)
-    while True:
-        try:
-            _call_once(run, trainers, clock, deadline)
-        except PeerLost as error:
-            if not Path(run.sockets).is_dir():
-                raise UsageError(f"the job of {job.path} runs no more") from error
-            if deadline.is_over():
-                raise
-        else:
-            return
-
-
-def _call_once(run: RunFile, trainers: int, clock: Clock, deadline: Deadline) -> None:
-    wires = Wires(run.run, OPERATOR, clock, connect_s=max(0.1, deadline.remaining_s()))
-    with wires.operate(run.coordinator) as connection:
-        scale = Scale(trainers=trainers)
-        answer = connection.call(scale, timeout_s=deadline.remaining_s()).message
+    scale = Scale(trainers=trainers)
+    answer = call_running(job, run, OPERATOR, scale, Wires.operate, clock)
     if isinstance(answer, Refusal):
         raise UsageError(answer.text)
+
+
+def call_running(
+    job: JobDir,
+    run: RunFile,
+    role: str,
+    message: Message,
+    connect: Callable[[Wires, str], Connection],
+    clock: Clock,
+) -> Message:
+    """Ask a job's coordinator, which proves the run's secret and wants it proved.
+
+    Args:
+        job: its folder.
+        run: where its coordinator listens.
+        role: who asks.
+        message: what is asked.
+        connect: makes the connection: `Wires.observe` or `Wires.operate`.
+        clock: the time.
+
+    Raises:
+        UsageError: the job runs no more.
+        TransportError: its coordinator does not answer within `ANSWER_S`.
+    """
+    deadline = Deadline(clock, ANSWER_S)
+    while True:
+        connect_s = max(0.1, deadline.remaining_s())
+        wires = Wires(run.run, role, clock, connect_s, read_secret(job.secret))
+        try:
+            with connect(wires, run.coordinator) as connection:
+                answer = connection.call(message, timeout_s=deadline.remaining_s())
+            return cast("Message", answer.message)
+        except PeerLost as error:
+            if not Path(run.sockets).is_dir():
+                raise UsageError(
+                    f"the job of {job.path} runs no more: its launcher (process {run.pid}) "
+                    "went without a summary"
+                ) from error
+            if deadline.is_over():
+                raise

@@ -37,7 +37,7 @@ from paceline.trainer.parts import SharedPart
 from paceline.trainer.pushing import pull_part, push_window
 from paceline.trainer.reading import read_values
 from paceline.trainer.saving import wait_saved
-from paceline.trainer.tracking import TrackedState
+from paceline.trainer.tracking import Tracking
 from paceline.trainer.verdicts import Batch, Flush, Leaving, Over, Stepped
 from paceline.trainer.windows import OpenWindow
 
@@ -60,7 +60,7 @@ class TrainerProtocol:
         self.joined: Joined | None = None
         self.parts: dict[int, SharedPart] = {}
         self.stage: StageSpec | None = None
-        self.tracked = TrackedState()
+        self.tracked = Tracking()
         self.leaving: str | None = None  # why the trainer must go; any thread may say so
         self.must_begin_again: str | None = None  # why the script must, from its top
         self._leases = Leases()

@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 from paceline.messages import Save, Saved
 from paceline.trainer.asking import Act, Asking
-from paceline.trainer.tracking import TrackedState
+from paceline.trainer.tracking import Tracking
 
 
 def wait_saved(
     asking: Asking,
-    tracked: TrackedState,
+    tracked: Tracking,
     keep: Callable[[], Act[None]],
     number: int,
     left: int | None = None,

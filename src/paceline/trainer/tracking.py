@@ -20,7 +20,7 @@ _KEPT_BITS = 24  # a number is an incarnation and a count, so that nobody has it
 
 
 @final
-class TrackedState:
+class Tracking:
     """The number of the state that the objects were kept or loaded as, last.
 
     Attributes:

@@ -11,9 +11,11 @@ from paceline.errors import UsageError
 from paceline.ids import COORDINATOR
 from paceline.launch.folder import JobDir, RunFile
 from paceline.launch.operating import call_scale, find_running
+from paceline.launch.secret_file import write_secret
 from paceline.launch.wiring import Wires
 from paceline.messages import Done, Refusal, Scale
 from paceline.timing import SystemClock
+from paceline.transport.secret import Secret
 from paceline.transport.service import Peer, Reply
 from tests.cli.test_cli import exit_code
 
@@ -86,3 +88,15 @@ def test_a_folder_without_a_running_job_is_named(tmp_path: Path) -> None:
 def test_when_no_job_runs_the_command_asks_for_a_folder(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no job runs"):
         find_running(tmp_path)
+
+
+def test_a_job_over_tcp_is_scaled_by_who_can_read_its_secret(tmp_path: Path) -> None:
+    service, secret = StandInCoordinator(), Secret.fresh()
+    job = JobDir(tmp_path / "job")
+    job.claim(JobConfig(run="r"), "train.py")
+    write_secret(job.secret, secret)
+    wires = Wires("r", COORDINATOR, SystemClock(), secret=secret)
+    with wires.listen_as_coordinator("tcp:127.0.0.1:0", service) as listener:
+        job.write_run(RunFile("r", str(listener.address), str(tmp_path), 1))
+        call_scale(job, 2, SystemClock())
+    assert service.asked == [Scale(trainers=2)]

@@ -18,6 +18,7 @@ from torch.nn import functional
 from paceline.config import Adagrad, RowInit, RowOptimizer, Uniform
 from paceline.errors import UsageError
 from paceline.messages import TableSpec
+from paceline.trainer.lookup import look_up
 from paceline.trainer.tables import SharedTable
 
 Mode = Literal["sum", "mean"]
@@ -36,6 +37,7 @@ class _Found(NamedTuple):
 
 
 Read = Callable[[SharedTable, torch.Tensor, int | None, bool], _Found]
+LookUp = Callable[[SharedTable, torch.Tensor, int | None, bool], torch.Tensor]
 
 
 @final
@@ -95,13 +97,16 @@ class Embedding(nn.Module):
         self.padding_idx = padding_idx
         self._table: SharedTable | None = None
         self._read: Read = _read
+        self._look_up: LookUp = _look_up
 
     def bind(self, table: SharedTable) -> None:
         """Read and write this table from now on; `Session.share` calls this."""
         assert table.spec == self.spec
         self._table = table
         # What asks servers cannot be compiled: a declared break in the graph.
-        self._read = torch.compiler.disable(_read, reason="rows come from servers")  # type: ignore[no-untyped-call]  # torch's door
+        why = "rows come from servers"
+        self._read = torch.compiler.disable(_read, reason=why)  # type: ignore[no-untyped-call]  # torch's door
+        self._look_up = torch.compiler.disable(_look_up, reason=why)  # type: ignore[no-untyped-call]  # torch's door
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
         """Look rows up.
@@ -125,10 +130,10 @@ class Embedding(nn.Module):
                 "holds it to session.share, or make it by session.embedding"
             )
         record = self.training and torch.is_grad_enabled()
+        if self.mode is None:
+            return self._look_up(self._table, ids, self.padding_idx, record)
         rows, index = self._read(self._table, ids, self.padding_idx, record)
         padding = None if self.padding_idx is None else len(rows) - 1
-        if self.mode is None:
-            return functional.embedding(index, rows, padding_idx=padding)
         if ids.shape[1] == 0:  # a bag of nothing is zero, and still has a gradient
             return rows.sum(0).expand(len(ids), -1)
         return functional.embedding_bag(index, rows, mode=self.mode, padding_idx=padding)
@@ -174,3 +179,14 @@ def _read(
         index[torch.from_numpy(wanted)] = inverse
         rows = torch.cat([values, values.new_zeros(1, values.shape[1])])
     return _Found(rows.to(ids.device), index.to(ids.device).view(ids.shape))
+
+
+def _look_up(
+    table: SharedTable, ids: torch.Tensor, padding: int | None, record: bool
+) -> torch.Tensor:
+    """The rows of ids in the ids' own places."""
+    rows, index = _read(table, ids, padding, record)
+    if rows.device.type == "cpu" and padding is None:
+        return look_up(rows, index)
+    last = None if padding is None else len(rows) - 1
+    return functional.embedding(index, rows, padding_idx=last)

@@ -191,8 +191,9 @@ def sum_duplicates(inverse: Int64s, gradients: Float32s, sums: Float32s) -> None
 def sgd(values: Float32s, rows: Int64s, gradients: Float32s, lr: np.float32) -> None:
     """``w -= lr * g`` on the given rows."""
     for i in range(len(rows)):
+        r = rows[i]
         for j in range(values.shape[1]):
-            values[rows[i], j] -= lr * gradients[i, j]
+            values[r, j] -= lr * gradients[i, j]
 
 
 @_compiled(types.void(_VALUES, _VALUES, _INDEXES, _GRADIENTS, types.float32, types.float32))
@@ -206,10 +207,11 @@ def momentum(
 ) -> None:
     """``m = mu*m + g; w -= lr * m`` on the given rows, m in ``buffers``."""
     for i in range(len(rows)):
+        r = rows[i]
         for j in range(values.shape[1]):
-            m = mu * buffers[rows[i], j] + gradients[i, j]
-            buffers[rows[i], j] = m
-            values[rows[i], j] -= lr * m
+            m = mu * buffers[r, j] + gradients[i, j]
+            buffers[r, j] = m
+            values[r, j] -= lr * m
 
 
 @_compiled(types.void(_VALUES, _VALUES, _INDEXES, _GRADIENTS, types.float32, types.float32))
@@ -223,10 +225,12 @@ def adagrad(
 ) -> None:
     """``G += g*g; w -= lr * (g / (sqrt(G) + eps))`` on the given rows (Duchi 2011)."""
     for i in range(len(rows)):
+        r = rows[i]
         for j in range(values.shape[1]):
             g = gradients[i, j]
-            sums[rows[i], j] += g * g
-            values[rows[i], j] -= lr * (g / (math.sqrt(sums[rows[i], j]) + eps))
+            total = sums[r, j] + g * g
+            sums[r, j] = total
+            values[r, j] -= lr * (g / (math.sqrt(total) + eps))
 
 
 @_compiled(types.void(_VALUES, _VALUES, _INDEXES, _GRADIENTS, types.float32, types.float32))
@@ -244,16 +248,40 @@ def row_wise_adagrad(
         squares = np.float32(0)
         for j in range(dim):
             squares += gradients[i, j] * gradients[i, j]
-        row_sums[rows[i], 0] += squares / np.float32(dim)
-        scale = math.sqrt(row_sums[rows[i], 0]) + eps
+        r = rows[i]
+        row_sums[r, 0] += squares / np.float32(dim)
+        scale = math.sqrt(row_sums[r, 0]) + eps
         for j in range(dim):
-            values[rows[i], j] -= lr * (gradients[i, j] / scale)
+            values[r, j] -= lr * (gradients[i, j] / scale)
 
 
 @_compiled(
-    types.void(_VALUES, _VALUES, _VALUES, _VALUES, _INDEXES, _GRADIENTS, _FOUR_FLOAT64)
+    types.UniTuple(types.float32, 2)(
+        types.float64, types.float64, types.float64, types.float64
+    )
 )
-def adam(
+def _adam_correction(
+    lr: float, b1: float, b2: float, t: float
+) -> tuple[np.float32, np.float32]:
+    """``lr / (1 - b1^t)`` and ``sqrt(1 - b2^t)``: what corrects the bias of step t."""
+    rate = np.float32(lr / (1 - math.pow(b1, t)))
+    return rate, np.float32(math.sqrt(1 - math.pow(b2, t)))
+
+
+@_compiled(types.void(types.float64, types.float64, types.float64, _VALUES))
+def adam_corrections(lr: float, b1: float, b2: float, corrections: Float32s) -> None:
+    """Fill row t of ``corrections`` (n, 2) with what corrects the bias of step t >= 1."""
+    for t in range(1, len(corrections)):
+        rate, root = _adam_correction(lr, b1, b2, np.float64(t))
+        corrections[t, 0], corrections[t, 1] = rate, root
+
+
+@_compiled(
+    types.void(
+        _VALUES, _VALUES, _VALUES, _VALUES, _INDEXES, _GRADIENTS, _FOUR_FLOAT64, _VALUES
+    )
+)
+def adam(  # noqa: PLR0913  (a row has that much state)
     values: Float32s,
     exp_avg: Float32s,
     exp_avg_sq: Float32s,
@@ -261,6 +289,7 @@ def adam(
     rows: Int64s,
     gradients: Float32s,
     hyper: tuple[float, float, float, float],
+    corrections: Float32s,
 ) -> None:
     """``w -= lr * m_hat / (sqrt(v_hat) + eps)``, with a step count t for each row.
 
@@ -268,25 +297,29 @@ def adam(
     ``exp_avg_sq``; ``m_hat = m / (1 - b1^t); v_hat = v / (1 - b2^t)``.
 
     ``hyper`` is (lr, b1, b2, eps). t is a float32 in ``steps`` (rows made, 1) and stays at
-    2^24, where nothing is left to correct unless b2 > 1 - 1e-6.
+    2^24, where nothing is left to correct unless b2 > 1 - 1e-6. ``corrections`` are those
+    of `adam_corrections` for the first steps: two powers a row cost more than all the rest.
     """
     lr, b1, b2, eps = hyper
     # Rounded once, here: 1 - b2 of a rounded b2 would be off by 1e-5 of itself.
     new1, new2, eps32 = np.float32(1 - b1), np.float32(1 - b2), np.float32(eps)
     for i in range(len(rows)):
-        steps[rows[i], 0] += np.float32(1)
-        t = np.float64(steps[rows[i], 0])
-        rate = np.float32(lr / (1 - math.pow(b1, t)))
-        root = np.float32(math.sqrt(1 - math.pow(b2, t)))
+        r = rows[i]
+        t = steps[r, 0] + np.float32(1)
+        steps[r, 0] = t
+        if t < len(corrections):
+            rate, root = corrections[np.int64(t), 0], corrections[np.int64(t), 1]
+        else:
+            rate, root = _adam_correction(lr, b1, b2, np.float64(t))
         for j in range(values.shape[1]):
             g = gradients[i, j]
-            m = exp_avg[rows[i], j]
-            v = exp_avg_sq[rows[i], j]
+            m = exp_avg[r, j]
+            v = exp_avg_sq[r, j]
             m += new1 * (g - m)
             v += new2 * (g * g - v)
-            exp_avg[rows[i], j] = m
-            exp_avg_sq[rows[i], j] = v
-            values[rows[i], j] -= rate * (m / (math.sqrt(v) / root + eps32))
+            exp_avg[r, j] = m
+            exp_avg_sq[r, j] = v
+            values[r, j] -= rate * (m / (math.sqrt(v) / root + eps32))
 
 
 @_compiled(types.void(_VALUES, _VALUES, _VALUES, _INDEXES, _GRADIENTS, _FOUR_FLOAT32))

@@ -15,7 +15,9 @@ The names are those of columns in a cut. State is an array (rows made, width) fo
 Pure: callers keep two calls from writing to the same arrays. Sources: see `kernels`.
 """
 
+import functools
 from collections.abc import Mapping
+from typing import Final
 
 import numpy as np
 
@@ -24,6 +26,9 @@ from paceline.params.rows import kernels
 from paceline.params.rows.kernels import Float32s, Int64s
 
 State = Mapping[str, Float32s]  # {name: (rows, width)}
+
+# Steps of a row whose bias correction is looked up; those of later ones are worked out.
+KNOWN_STEPS: Final = 1 << 14
 
 
 def state_widths(optimizer: RowOptimizer, dim: int) -> dict[str, int]:
@@ -91,7 +96,15 @@ def step(
         case Adam(lr=lr, betas=(b1, b2), eps=eps):
             m, v, t = state["exp_avg"], state["exp_avg_sq"], state["steps"]
             hyper = (float(lr), float(b1), float(b2), float(eps))
-            kernels.adam(values, m, v, t, rows, gradients, hyper)
+            known = _corrections(*hyper[:3])
+            kernels.adam(values, m, v, t, rows, gradients, hyper, known)
         case FTRL(lr=alpha, beta=beta, l1=l1, l2=l2):
             rounded = (f32(alpha), f32(beta), f32(l1), f32(l2))
             kernels.ftrl(values, state["z"], state["n"], rows, gradients, rounded)
+
+
+@functools.lru_cache(maxsize=64)
+def _corrections(lr: float, b1: float, b2: float) -> Float32s:
+    corrections = np.zeros((KNOWN_STEPS, 2), np.float32)
+    kernels.adam_corrections(lr, b1, b2, corrections)
+    return corrections

@@ -54,10 +54,6 @@ class PhaseClock:
             self._turn()
             self._open.pop()
 
-    def now(self) -> str:
-        """The innermost open phase; empty if none is."""
-        return self._open[-1] if self._open else ""
-
     def restart(self) -> None:
         """Forget what was counted; open phases stay open."""
         self._turn()
@@ -90,7 +86,7 @@ class PhaseClock:
 
     def _turn(self) -> None:
         now = self._now_s()
-        self._seconds[self.now() or "the rest"] += now - self._since_s
+        self._seconds[self._open[-1] if self._open else "the rest"] += now - self._since_s
         self._since_s = now
 
 
@@ -98,17 +94,19 @@ class PhaseClock:
 def watched_trainer(clock: PhaseClock) -> Iterator[None]:
     """Count the trainer's seams meanwhile."""
 
-    def asked(driver: Driver, calls: dict[str, msgspec.Struct], *_: object) -> str:
-        del driver
-        kind = type(list(calls.values())[-1]).__name__
-        return f"{MESSAGES.get(kind, 'other questions')}: send"
+    def asked(calls: dict[str, msgspec.Struct]) -> str:
+        [*_, message] = calls.values()
+        return MESSAGES.get(type(message).__name__, "other questions")
 
-    def waited(*_: object) -> str:
-        return clock.now().replace(": send", ": wait for the reply")
+    def sent(_: Driver, calls: dict[str, msgspec.Struct], *__: object) -> str:
+        return f"{asked(calls)}: send"
+
+    def gathered(_: Driver, sending: Any) -> str:  # noqa: ANN401  (the driver's own)
+        return f"{asked(sending.calls)}: wait for the reply"
 
     seams: tuple[tuple[Any, str, str | Callable[..., str]], ...] = (
-        (Driver, "_ask", asked),
-        (Driver, "_wait_reply", waited),
+        (Driver, "_send", sent),
+        (Driver, "_gather", gathered),
         (TaskReader, "read", "data: read"),
         (tables, "route_ids", "rows: distinct ids, by server and slot"),
         (PartNumbers, "load", "step: gradients made ready"),

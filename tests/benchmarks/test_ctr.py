@@ -117,7 +117,7 @@ def test_all_candidates_learn_the_same(tmp_path: Path, rows: str) -> None:
     assert sum(watch.phases.values()) == pytest.approx(watch.seconds, rel=0.5)
     phases = set(watch.phases)
     assert {"forward", "backward", "push: wait for the reply", "data: read"} <= phases
-    assert Driver._ask.__name__ == "_ask", "the trainer is still watched"
+    assert Driver._send.__name__ == "_send", "the trainer is still watched"
 
     for kind in ("sparse", "dense"):
         model, watch = run_plain(kind, trained, plan)

@@ -29,7 +29,6 @@ from paceline.messages import (
     CutReport,
     FileEntry,
     Forget,
-    Message,
     Order,
     Push,
     Pushed,
@@ -42,7 +41,7 @@ from paceline.simulate.checks import Violation
 from paceline.simulate.coordinator import FAULT, SimCoordinator
 from paceline.simulate.job import draw_job, run_job
 from paceline.simulate.server import SimServer
-from paceline.trainer.asking import Act, Ask, Asking
+from paceline.trainer.asking import Act, Asking, Collect, Collected, Posted
 from paceline.trainer.leases import Leases
 
 Patch = pytest.MonkeyPatch
@@ -172,17 +171,19 @@ def edges_forgotten(patch: Patch) -> type[SimCoordinator]:
 
 def any_server_acknowledges(patch: Patch) -> type[SimCoordinator]:
     """A push counts when one server has taken it, whatever the others say."""
-    ask_all = Asking.ask_servers
+    collect_all = Asking.collect
 
-    def ask_servers(self: Asking, messages: dict[str, Message]) -> Act[dict[str, Message]]:
-        if all(isinstance(message, Push) for message in messages.values()):
-            replies = yield Ask(messages)
+    def collect(self: Asking, posted: Posted) -> Act[Collected]:
+        if all(isinstance(message, Push) for message in posted.calls.values()):
+            replies = yield Collect(posted)
             taken = {s: reply for s, reply in replies.items() if isinstance(reply, Pushed)}
             if taken:
-                return taken
-        return (yield from ask_all(self, messages))
+                return Collected(taken, is_first=True)
+            all_taken = yield from self._insist_on_all(posted.calls, replies)
+            return Collected(all_taken, is_first=False)
+        return (yield from collect_all(self, posted))
 
-    patch.setattr(Asking, "ask_servers", ask_servers)
+    patch.setattr(Asking, "collect", collect)
     return SimCoordinator
 
 

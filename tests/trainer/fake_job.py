@@ -114,6 +114,12 @@ class FakeJob:
         if self.stage is not None:
             self._fill(self.stage)
 
+    def must_park(self, message: Message) -> bool:
+        """Whether it is answered only when its round is applied."""
+        if not isinstance(message, Pull | PullRows):
+            return False
+        return message.at_round > self._rounds.get(message.part, 0)
+
     def answer(
         self, role: str, message: Message, buffers: list[np.ndarray]
     ) -> tuple[Message, Sequence[Buffer]]:
@@ -316,7 +322,9 @@ class FakeConnection(Connection):
     def __init__(self, job: FakeJob, role: str) -> None:
         super().__init__(f"fake:{role}", Welcome(run="r", role=role), job.clock)
         self._job, self._role = job, role
+        self._last = 0
         self._answers: dict[int, Answer] = {}
+        self._parked: dict[int, tuple[Message, list[np.ndarray], Landing | None]] = {}
         self.is_closed = False
         job.connections += 1
 
@@ -333,18 +341,32 @@ class FakeConnection(Connection):
             raise PeerLost("closed")
         assert isinstance(message, Message)
         copies = [_flat(buffer).copy() for buffer in buffers]
-        reply, values = self._job.answer(self._role, message, copies)
+        self._last += 1
+        if self._job.must_park(message):
+            self._parked[self._last] = (message, copies, landing)
+        else:
+            self._answer(self._last, message, copies, landing)
+        return self._last
+
+    def _answer(
+        self,
+        number: int,
+        message: Message,
+        buffers: list[np.ndarray],
+        landing: Landing | None,
+    ) -> None:
+        reply, values = self._job.answer(self._role, message, buffers)
         flat = [_flat(value) for value in values]
         if landing is not None and flat:
             places = landing(reply, [value.nbytes for value in flat])
             for place, value in zip(places, flat, strict=True):
                 byte_array(place)[:] = value
-        number = len(self._job.sent)
         self._answers[number] = Answer(reply, flat)
-        return number
 
     def wait_reply(self, request_id: int, timeout_s: float) -> Answer:
         assert timeout_s >= 0
+        if request_id in self._parked:
+            self._answer(request_id, *self._parked.pop(request_id))
         return self._answers.pop(request_id)
 
     def close(self) -> None:

@@ -1,6 +1,6 @@
 """A trainer in the wind tunnel: `TrainerProtocol` with a user who computes nothing."""
 
-from collections.abc import Generator
+from collections.abc import Callable
 from functools import partial
 from typing import TypeVar, final
 
@@ -18,7 +18,16 @@ from paceline.messages import (
     StageSpec,
 )
 from paceline.simulate.world import Answer, Process, World
-from paceline.trainer.asking import Act, Ask, Lost, Pause, Replies
+from paceline.trainer.asking import (
+    Act,
+    Ask,
+    Collect,
+    Lost,
+    Pause,
+    Post,
+    Replies,
+    Wanted,
+)
 from paceline.trainer.protocol import TrainerProtocol
 from paceline.trainer.verdicts import Batch, Flush, Leaving
 
@@ -60,8 +69,9 @@ class SimTrainer(Process):
         self._parts, self._stage, self._step_s = parts, stage, step_s
         self._steps = dict.fromkeys((part.part for part in parts), 0)  # what is tracked
         self._states, self._loads = states, 0
-        self._acts: list[Generator[Ask | Pause, Replies, object]] = []
+        self._posted: dict[int, Gathering] = {}
         self._script = self._run()
+        self._has_begun = False
         self.after(BEAT_S, self._beat)
         self.act(lambda: self._go_on({}))
 
@@ -127,16 +137,29 @@ class SimTrainer(Process):
             self.frozen_until_s = self.world.now_s + self.world.faults.freeze_s()
         if self.world.faults.happens("leave"):
             self._be_told_to_leave()
+        self.protocol.now_s = self.world.now_s
         try:
-            wanted = self._script.send(replies) if replies else next(self._script)
+            wanted = self._script.send(replies) if self._has_begun else next(self._script)
+            self._has_begun = True
         except StopIteration:
             was_told = self.protocol.leaving is not None
             self.world.end(self, PREEMPTED_EXIT_CODE if was_told else 0)
             return
+        self._do(wanted)
+
+    def _do(self, wanted: Wanted) -> None:
         if isinstance(wanted, Pause):
             self.after(wanted.seconds, lambda: self._go_on({}))
+        elif isinstance(wanted, Ask):
+            self._ask_all(wanted.calls).when_whole(self._go_on)
+        elif isinstance(wanted, Collect):
+            self._posted.pop(wanted.posted.number).when_whole(self._go_on)
         else:
-            self._ask_all(wanted)
+            if isinstance(wanted, Post):
+                self._posted[wanted.posted.number] = self._ask_all(wanted.posted.calls)
+            else:
+                self._posted.clear()
+            self.after(0.0, lambda: self._go_on({}))
 
     def _be_told_to_leave(self) -> None:
         self.protocol.leaving = "SIGTERM"
@@ -151,17 +174,12 @@ class SimTrainer(Process):
         self.ask(COORDINATOR, leave, lambda _: None, CALL_TIMEOUT_S)
         self.after(0.1, lambda: self.world.end(self, PREEMPTED_EXIT_CODE))
 
-    def _ask_all(self, wanted: Ask) -> None:
-        replies: Replies = {}
-
-        def got(role: str, reply: Message | None) -> None:
-            replies[role] = reply if reply is not None else Lost("timed out")
-            if len(replies) == len(wanted.calls):
-                self._go_on(replies)
-
-        for role, message in wanted.calls.items():
-            numbered = self._with_numbers(message)
-            self.ask(role, numbered, partial(got, role), CALL_TIMEOUT_S)
+    def _ask_all(self, calls: dict[str, Message]) -> "Gathering":
+        gathering = Gathering(len(calls))
+        for role, message in calls.items():
+            got = partial(gathering.got, role)
+            self.ask(role, self._with_numbers(message), got, CALL_TIMEOUT_S)
+        return gathering
 
     def _beat(self) -> None:
         self.may_crash(FAULT)  # here it dies while it waits for an answer
@@ -175,3 +193,28 @@ class SimTrainer(Process):
             )
             self.ask(COORDINATOR, beat, lambda _: None, CALL_TIMEOUT_S)
         self.after(BEAT_S, self._beat)
+
+
+@final
+class Gathering:
+    """Replies to one message to each of several roles, as they come."""
+
+    def __init__(self, wanted: int) -> None:
+        """Wait for so many."""
+        self._wanted = wanted
+        self._replies: Replies = {}
+        self._then: Callable[[Replies], None] | None = None
+
+    def got(self, role: str, reply: Message | None) -> None:
+        """A reply has come, or will not."""
+        self._replies[role] = reply if reply is not None else Lost("timed out")
+        self._look()
+
+    def when_whole(self, then: Callable[[Replies], None]) -> None:
+        """Do this once all are here."""
+        self._then = then
+        self._look()
+
+    def _look(self) -> None:
+        if self._then is not None and len(self._replies) == self._wanted:
+            self._then(self._replies)

@@ -1,9 +1,12 @@
 """Asking other roles, patiently: what a trainer does until it gets an answer.
 
 An act is a generator: it yields what it wants asked (`Ask`: one message to each of
-several roles at once) or how long to wait (`Pause`), and is sent the replies. The
-coordinator is asked until it answers at all; servers until all have answered, as long as
-the coordinator says that this trainer and its timeline still exist. When they do not,
+several roles at once) or how long to wait (`Pause`), and is sent the replies. It may also
+send first (`Post`), do other things, and wait later (`Collect`): what is posted to a role
+is answered in the order of posting.
+
+The coordinator is asked until it answers at all; servers until all have answered, as long
+as the coordinator says that this trainer and its timeline still exist. When they do not,
 `Abandoned` is raised inside the act.
 
 Pure.
@@ -28,6 +31,29 @@ class Ask(NamedTuple):
     calls: dict[str, Message]
 
 
+class Posted(NamedTuple):
+    """Questions on their way: what was asked under a number."""
+
+    number: int
+    calls: dict[str, Message]
+
+
+class Post(NamedTuple):
+    """Send, and wait for no reply; send back nothing."""
+
+    posted: Posted
+
+
+class Collect(NamedTuple):
+    """Wait for the replies to what was posted; send back ``{role: reply or Lost}``."""
+
+    posted: Posted
+
+
+class Forget(NamedTuple):
+    """Let go of all that was posted and not collected; send back nothing."""
+
+
 class Pause(NamedTuple):
     """Wait, then go on; the reason is what `paceline status` shows."""
 
@@ -43,7 +69,15 @@ class Lost(NamedTuple):
 
 Replies = dict[str, Message | Lost]
 T = TypeVar("T")
-Act = Generator[Ask | Pause, Replies, T]
+Wanted = Ask | Post | Collect | Forget | Pause
+Act = Generator[Wanted, Replies, T]
+
+
+class Collected(NamedTuple):
+    """All replies; ``is_first``: nobody had to be asked again."""
+
+    replies: dict[str, Message]
+    is_first: bool
 
 
 class Abandoned(Exception):  # noqa: N818  (control flow of acts, never raised out of them)
@@ -67,7 +101,9 @@ class Asking:
         self.timeline = 0
         self.clock = 0
         self.stopped: str | None = None
+        self.now_s = 0.0  # told by whoever drives the acts
         self._patience_s = patience_s
+        self._num_posted = 0
 
     def ask(self, message: Message) -> Act[Message]:
         """Ask the coordinator until it gives more than `Waiting`."""
@@ -97,14 +133,36 @@ class Asking:
 
     def ask_servers(self, messages: dict[str, Message]) -> Act[dict[str, Message]]:
         """Ask servers until all have answered; the coordinator says if that can be."""
+        if not messages:
+            return {}
+        return (yield from self._insist_on_all(messages, (yield Ask(messages))))
+
+    def post(self, messages: dict[str, Message]) -> Act[Posted]:
+        """Send to servers what they may answer while other things are done."""
+        self._num_posted += 1
+        posted = Posted(self._num_posted, messages)
+        yield Post(posted)
+        return posted
+
+    def collect(self, posted: Posted) -> Act[Collected]:
+        """Wait until all have answered what was posted, asking again as `ask_servers`."""
+        came = yield Collect(posted)
+        is_first = all(_is_answer(reply) for reply in came.values())
+        waiting = {role for role, reply in came.items() if isinstance(reply, Waiting)}
+        if waiting and all(_is_answer(came[role]) for role in came.keys() - waiting):
+            # They have let it wait for as long as they do; there is nothing to look into.
+            again = yield Ask({role: posted.calls[role] for role in waiting})
+            came = {**came, **again}
+        return Collected((yield from self._insist_on_all(posted.calls, came)), is_first)
+
+    def _insist_on_all(
+        self, messages: dict[str, Message], came: Replies
+    ) -> Act[dict[str, Message]]:
         replies: dict[str, Message] = {}
         pause_s = FIRST_PAUSE_S
         while True:
-            asked = {s: m for s, m in messages.items() if s not in replies}
-            if not asked:
-                return replies
             reason = ""
-            for server, reply in (yield Ask(asked)).items():
+            for server, reply in came.items():
                 if isinstance(reply, Lost | Waiting):
                     reason = f"{server}: {reply.reason}"
                 elif isinstance(reply, Refusal) and reply.kind == "not_ready":
@@ -113,10 +171,12 @@ class Asking:
                     self._raise_for(reply)
                 else:
                     replies[server] = reply
-            if len(replies) < len(messages):
-                yield from self.check_timeline(reason)
-                yield Pause(pause_s, reason)
-                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            if len(replies) == len(messages):
+                return replies
+            yield from self.check_timeline(reason)
+            yield Pause(pause_s, reason)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            came = yield Ask({s: m for s, m in messages.items() if s not in replies})
 
     def check_timeline(self, reason: str) -> Act[None]:
         """Servers do not answer: is there still a job to wait for, on this timeline?"""
@@ -154,3 +214,7 @@ class Asking:
     def who(self) -> Who:
         """The identity that a message carries."""
         return Who(incarnation=self.incarnation, timeline=self.timeline)
+
+
+def _is_answer(reply: Message | Lost) -> bool:
+    return not isinstance(reply, Lost | Waiting | Refusal)

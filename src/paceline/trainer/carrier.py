@@ -27,16 +27,17 @@ from paceline.messages import (
     PartPlan,
     PartSpec,
     Pull,
-    PulledRows,
-    PullRows,
     Push,
     Upload,
 )
 from paceline.trainer.asking import Act
-from paceline.trainer.client import Driver, Payload
+from paceline.trainer.client import Driver, Payload, bare
 from paceline.trainer.gradients import PartNumbers
+from paceline.trainer.outlook import Outlook
 from paceline.trainer.protocol import TrainerProtocol
 from paceline.trainer.routing import Route
+from paceline.trainer.rows import Wanted, attaching, row_requests
+from paceline.trainer.tables import Expected, SharedTable
 from paceline.trainer.tracker import Tracker
 from paceline.trainer.verdicts import Batch, Stepped
 
@@ -66,6 +67,7 @@ class Carrier:
         protocol: what it decides.
         numbers: what it moves, by part.
         tracker: the user's own objects.
+        outlook: the batches before and behind the user's step.
     """
 
     def __init__(self, protocol: TrainerProtocol, driver: Driver) -> None:
@@ -73,6 +75,9 @@ class Carrier:
         self.protocol = protocol
         self.numbers: dict[int, PartNumbers] = {}
         self.tracker = Tracker()
+        self.outlook = Outlook()
+        self._expected: dict[SharedTable, Expected] = {}  # rows of the next batch
+        self._coming: dict[str, Payload] = {}  # {server: its share of them}
         self._landing: list[bytearray] = []  # where their state has landed
         self._loads = 0
         self._driver = driver
@@ -83,7 +88,7 @@ class Carrier:
     def run(self, act: Act[T]) -> T:
         """Drive an act; the numbers of parts travel with it."""
         try:
-            return self._driver.run(act, self._attach)
+            return self._driver.run(act, attaching(self._coming, self._attach))
         finally:
             for numbers in self.numbers.values():
                 numbers.settle()
@@ -141,16 +146,19 @@ class Carrier:
         protocol, numbers = self.protocol, self.numbers[part]
         has_batch = protocol.parts[part].window.has_delivered()
         if (flush or protocol.must_push(part)) and not protocol.must_join:
-            if flush and has_batch and numbers.is_scaled and numbers.has_fresh():
-                numbers.refuse()
-                self._warn_once(_SCALED)
-            if not numbers.load(self.plan(part), with_step=has_batch, only_fresh=flush):
-                self._warn_once(_NOT_FINITE)
-        stepped = self.run(protocol.step(part, flush=flush))
+            self._load(part, flush=flush, has_batch=has_batch)
+        self.outlook.look(protocol.peek())
+        act = protocol.step(part, flush=flush, coming=lambda: self._ask_ahead(part))
+        self._expected = {}
+        stepped = self.run(act)
+        self._coming.clear()
         if stepped.verdict == "kept":
             numbers.keep()
             return stepped
         numbers.clear()
+        if stepped.verdict == "pushed":
+            for table, rows in self._expected.items():
+                table.expect(rows)
         if flush and has_batch:
             numbers.zero_grad()
         if stepped.verdict == "dropped" and not flush:
@@ -159,6 +167,23 @@ class Carrier:
             self._tasks_finished = protocol.tasks_finished
             failpoint("trainer.after_task")
         return stepped
+
+    def _load(self, part: int, *, flush: bool, has_batch: bool) -> None:
+        """Make the gradients ready to be pushed."""
+        numbers = self.numbers[part]
+        if flush and has_batch and numbers.is_scaled and numbers.has_fresh():
+            numbers.refuse()
+            self._warn_once(_SCALED)
+        if not numbers.load(self.plan(part), with_step=has_batch, only_fresh=flush):
+            self._warn_once(_NOT_FINITE)
+
+    def _ask_ahead(self, part: int) -> dict[str, Message]:
+        """What to ask of each server for the next batch; runs while they apply a push."""
+        found = [(table, table.foresee()) for table in self.numbers[part].tables]
+        self._expected = {table: rows for table, rows in found if rows is not None}
+        wanted = [Wanted(rows.route, rows.values) for rows in self._expected.values()]
+        self._coming.update(row_requests(part, wanted, create=True))
+        return {server: request.message for server, request in self._coming.items()}
 
     def flush(self) -> None:
         """Close the open window of every part."""
@@ -192,28 +217,10 @@ class Carrier:
         self, part: int, route: Route, values: torch.Tensor, *, create: bool
     ) -> None:
         """See `RowReader.wait_rows`: one question to every server that has any of them."""
-        pieces = {piece.server: piece for piece in route.pieces}
-        rows = values.numpy()
-
-        def attach(role: str, message: Message) -> Payload:
-            piece = pieces.get(role)
-            if piece is None or not isinstance(message, PullRows):
-                return Payload(message)
-            place = rows[piece.start : piece.stop]
-            return Payload(
-                message,
-                [route.ids[piece.start : piece.stop]],
-                lambda reply, _: [place] if isinstance(reply, PulledRows) else [],
-            )
-
-        asked: dict[str, Message] = {
-            server: PullRows(
-                incarnation=0, timeline=0, part=part, rows=(piece.slots,), create=create
-            )
-            for server, piece in pieces.items()
-        }
+        requests = row_requests(part, [Wanted(route, values)], create=create)
+        asked = {server: request.message for server, request in requests.items()}
         if asked:
-            self._driver.run(self.protocol.read(asked), attach)
+            self._driver.run(self.protocol.read(asked), attaching(requests, bare))
 
     # ------------------------------------------------------------ within
 

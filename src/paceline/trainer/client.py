@@ -4,6 +4,7 @@
 
     act --Ask--> Driver: submit to all --Courier--> connections
         <------- replies, or Lost: that connection is dropped, the next ask makes a new one
+    act --Post-> Driver: submit to all      --Collect-> wait, as after an Ask
     act --Pause-> Driver: waits, unless it is closed
 
 The driver decides nothing: what a lost reply means, and whether to ask again, is the act's
@@ -30,7 +31,16 @@ from paceline.failpoints import failpoint
 from paceline.ids import COORDINATOR
 from paceline.messages import Beat, Message, Push, Pushed, Tick
 from paceline.timing import Clock, Deadline
-from paceline.trainer.asking import Act, Ask, Lost, Pause, Replies
+from paceline.trainer.asking import (
+    Act,
+    Ask,
+    Collect,
+    Forget,
+    Lost,
+    Pause,
+    Post,
+    Replies,
+)
 from paceline.trainer.protocol import TrainerProtocol
 from paceline.transport.connection import Connection, Landing
 from paceline.transport.frames import Buffer
@@ -123,6 +133,14 @@ class _Sent(NamedTuple):
     request_id: int
 
 
+class _Sending(NamedTuple):
+    """Questions to several roles: those that are out, and replies that are here."""
+
+    calls: dict[str, Message]
+    sent: dict[str, _Sent]  # {role: its request}
+    replies: Replies
+
+
 @final
 class Driver:
     """Drives acts to their results.
@@ -142,6 +160,7 @@ class Driver:
         self._clock, self._timeout_s = clock, timeout_s
         self._pid = os.getpid()
         self._closing = threading.Event()
+        self._posted: dict[int, _Sending] = {}
 
     def run(self, act: Act[T], attach: Attach = bare) -> T:
         """Drive an act to its end.
@@ -155,16 +174,29 @@ class Driver:
                 f"the session belongs to process {self._pid}; a forked process must not "
                 "use it: read data there, train here"
             )
+        replies: Replies = {}
         try:
+            self._protocol.now_s = self._clock.now_s()
             wanted = next(act)
             while True:
                 if isinstance(wanted, Ask):
-                    replies = self._ask(wanted.calls, attach)
+                    replies = self._gather(self._send(wanted.calls, attach))
+                elif isinstance(wanted, Post):
+                    posted = wanted.posted
+                    self._posted[posted.number] = self._send(posted.calls, attach)
+                elif isinstance(wanted, Collect):
+                    replies = self._gather(self._posted.pop(wanted.posted.number))
+                elif isinstance(wanted, Forget):
+                    self._forget()
                 else:
-                    replies = self._pause(wanted)
+                    self._pause(wanted)
+                self._protocol.now_s = self._clock.now_s()
                 wanted = act.send(replies)
         except StopIteration as done:
             return cast("T", done.value)
+        except BaseException:
+            self._forget()
+            raise
         finally:
             self.waiting_for = ""
 
@@ -201,22 +233,19 @@ class Driver:
         if os.getpid() == self._pid:
             self._courier.close()
 
-    def _pause(self, pause: Pause) -> Replies:
+    def _pause(self, pause: Pause) -> None:
         self.waiting_for = pause.reason
         if self._closing.wait(pause.seconds):
             raise UsageError(f"the session was closed while waiting: {pause.reason}")
-        return {}
 
     def _reach(self, role: str) -> Connection:
         address = "" if role == COORDINATOR else self._protocol.servers[role]
         return self._courier.reach(role, address, self._protocol.incarnation)
 
-    def _ask(self, calls: dict[str, Message], attach: Attach) -> Replies:
-        """Submit all calls, then collect the replies."""
-        replies: Replies = {}
-        sent: dict[str, _Sent] = {}  # {role: its request}
-        is_push = all(isinstance(message, Push) for message in calls.values())
-        deadline = Deadline(self._clock, self._timeout_s)
+    def _send(self, calls: dict[str, Message], attach: Attach) -> _Sending:
+        """Submit all calls."""
+        sending = _Sending(calls, {}, {})
+        is_push = _are_pushes(calls)
         tick = calls.get(COORDINATOR)
         if isinstance(tick, Tick):
             failpoint("trainer.before_tick")
@@ -224,10 +253,21 @@ class Driver:
                 failpoint("trainer.prepared")
         try:
             for role, message in calls.items():
-                if is_push and sent:
+                if is_push and sending.sent:
                     failpoint("trainer.before_submit_rest")
-                self._submit(role, attach(role, message), sent, replies)
-            self.waiting_for = _described(calls)
+                self._submit(role, attach(role, message), sending)
+        except BaseException:
+            self._drop(sending)
+            raise
+        return sending
+
+    def _gather(self, sending: _Sending) -> Replies:
+        """Collect the replies."""
+        calls, sent, replies = sending
+        is_push = _are_pushes(calls)
+        deadline = Deadline(self._clock, self._timeout_s)
+        self.waiting_for = _described(calls)
+        try:
             while sent:
                 role = next(iter(sent))
                 replies[role] = self._wait_reply(role, sent[role], deadline)
@@ -235,19 +275,24 @@ class Driver:
                 if is_push and sent and isinstance(replies[role], Pushed):
                     failpoint("trainer.between_acks")
         finally:
-            # What was not waited for could still land in memory that is the user's again.
-            for role, request in sent.items():
-                self._courier.drop(role, request.connection)
-        if isinstance(tick, Tick):
+            self._drop(sending)
+        if isinstance(calls.get(COORDINATOR), Tick):
             failpoint("trainer.after_tick")
         if COORDINATOR in calls:
             self.asked_s = self._clock.now_s()
         self.waiting_for = ""
         return replies
 
-    def _submit(
-        self, role: str, payload: Payload, sent: dict[str, _Sent], replies: Replies
-    ) -> None:
+    def _drop(self, sending: _Sending) -> None:
+        """What is not waited for could still land in memory that is the user's again."""
+        for role, request in sending.sent.items():
+            self._courier.drop(role, request.connection)
+
+    def _forget(self) -> None:
+        while self._posted:
+            self._drop(self._posted.popitem()[1])
+
+    def _submit(self, role: str, payload: Payload, sending: _Sending) -> None:
         connection: Connection | None = None
         try:
             connection = self._reach(role)
@@ -258,11 +303,11 @@ class Driver:
                 timeout_s=self._timeout_s,
             )
         except _LOSSES as loss:
-            replies[role] = Lost(str(loss))
+            sending.replies[role] = Lost(str(loss))
             if connection is not None:
                 self._courier.drop(role, connection)
         else:
-            sent[role] = _Sent(connection, request_id)
+            sending.sent[role] = _Sent(connection, request_id)
 
     def _wait_reply(self, role: str, sent: _Sent, deadline: Deadline) -> Message | Lost:
         try:
@@ -278,3 +323,7 @@ def _described(calls: dict[str, Message]) -> str:
     """What is waited for: ``server-0, server-1: Push``."""
     [*_, message] = calls.values()
     return f"{', '.join(calls)}: {type(message).__name__}"
+
+
+def _are_pushes(calls: dict[str, Message]) -> bool:
+    return all(isinstance(message, Push) for message in calls.values())

@@ -10,7 +10,6 @@ Waits: for servers, in `Embedding.forward`. The thread of the user's loop calls.
 from collections.abc import Callable
 from typing import Literal, NamedTuple, final
 
-import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional
@@ -169,15 +168,12 @@ def _read(
     table: SharedTable, ids: torch.Tensor, padding: int | None, record: bool
 ) -> _Found:
     """Ask the servers for the rows of ids; back on the device of the ids."""
-    flat = ids.detach().to("cpu", torch.int64).reshape(-1).contiguous().numpy()
-    if padding is None:
-        rows, index = table.lookup(flat, record=record)
-    else:
-        wanted = np.flatnonzero(flat != padding)
-        values, inverse = table.lookup(flat[wanted], record=record)
-        index = torch.full((len(flat),), len(values))
-        index[torch.from_numpy(wanted)] = inverse
-        rows = torch.cat([values, values.new_zeros(1, values.shape[1])])
+    rows, index = table.lookup(ids, padding=padding, record=record)
+    if padding is not None:
+        inverse, is_real = index, ids.detach().to("cpu").reshape(-1) != padding
+        index = torch.full((ids.numel(),), len(rows))
+        index[is_real] = inverse
+        rows = torch.cat([rows, rows.new_zeros(1, rows.shape[1])])
     return _Found(rows.to(ids.device), index.to(ids.device).view(ids.shape))
 
 

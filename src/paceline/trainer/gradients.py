@@ -210,6 +210,8 @@ class PartNumbers:
         self._is_refused = False
         self._drop_rows()
         self._spend()
+        for table in self.tables:
+            table.expect(None)
 
     def zero_grad(self) -> None:
         """Drop the parameters' own gradients: their batch is accounted for, or gone."""

@@ -50,6 +50,11 @@ class Leases:
         self._works: dict[int, LeaseWork] = {}  # {token: its lease}
         self.at_edge = False  # the last delivered batch must end its window
 
+    def clear(self) -> None:
+        """Hold none any more."""
+        self._works.clear()
+        self.at_edge = False
+
     def __bool__(self) -> bool:
         """Whether any lease is held."""
         return bool(self._works)

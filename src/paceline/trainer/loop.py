@@ -84,6 +84,8 @@ def deliver(
     """
     protocol, reader = carrier.protocol, TaskReader(source, spec, num_workers)
     is_over = False
+    outlook = carrier.outlook
+    outlook.begin(lambda batch: reader.read(batch.key, batch.batch))
     carrier.run(protocol.begin_stage(spec))
     try:
         while True:
@@ -97,13 +99,14 @@ def deliver(
                 carrier.flush()
                 continue
             try:
-                data = reader.read(found.key, found.batch)
+                data = outlook.take(found)
             except Exception as error:  # noqa: BLE001  (a user's data set may raise any)
                 _log.exception("task %s cannot be read", found.key)
                 carrier.fail_task(found, describe_error(error))
                 continue
             yield data
     finally:
+        outlook.end()
         reader.close()
         if not is_over:
             _leave(carrier)

@@ -14,7 +14,8 @@ When the timeline or the incarnation is gone, everything open is dropped; the ne
 Pure.
 """
 
-from typing import final
+from collections.abc import Callable
+from typing import TypeVar, final
 
 from paceline.errors import UsageError
 from paceline.messages import (
@@ -30,16 +31,20 @@ from paceline.messages import (
     StageOver,
     StageSpec,
 )
-from paceline.trainer.asking import Abandoned, Act, Asking
+from paceline.trainer.asking import Abandoned, Act, Asking, Forget
 from paceline.trainer.joining import establish, join_job
 from paceline.trainer.leases import Leases, LeaseWork
 from paceline.trainer.parts import SharedPart
-from paceline.trainer.pushing import pull_part, push_window
+from paceline.trainer.pushing import Coming, nothing_coming, pull_part
 from paceline.trainer.reading import read_values
 from paceline.trainer.saving import wait_saved
+from paceline.trainer.stepping import Stepping
+from paceline.trainer.ticking import Teller
 from paceline.trainer.tracking import Tracking
 from paceline.trainer.verdicts import Batch, Flush, Leaving, Over, Stepped
 from paceline.trainer.windows import OpenWindow
+
+T = TypeVar("T")
 
 
 @final
@@ -66,9 +71,10 @@ class TrainerProtocol:
         self._leases = Leases()
         self._must_join = True
         self._why_join = "it has not joined yet"
-        self._tasks_finished = 0
         self._pid, self._host = pid, host
         self._asking = Asking(patience_s)
+        self._teller = Teller(self._asking, self.tracked)
+        self._stepping = Stepping(self._asking, self._teller, self._leases, self.parts)
 
     @property
     def incarnation(self) -> int:
@@ -93,7 +99,23 @@ class TrainerProtocol:
     @property
     def tasks_finished(self) -> int:
         """Leases that this trainer has worked off."""
-        return self._tasks_finished
+        return self._stepping.tasks_finished
+
+    @property
+    def now_s(self) -> float:
+        """The time, as whoever drives the acts has told it."""
+        return self._asking.now_s
+
+    @now_s.setter
+    def now_s(self, now_s: float) -> None:
+        self._asking.now_s = now_s
+
+    def peek(self) -> Batch | None:
+        """The batch that comes next, if it is known already; it is not delivered."""
+        if self._must_join or self.stage is None or self._asking.stopped is not None:
+            return None
+        work = self._leases.current(self.stage)
+        return None if work is None else Batch(work.lease.key, work.next_batch)
 
     # ------------------------------------------------------------ becoming a member
 
@@ -105,7 +127,7 @@ class TrainerProtocol:
         self.joined = joined
         self.servers = joined.servers
         self._must_join = False
-        self._leases = Leases()
+        self._leases.clear()
         for part in self.parts.values():
             part.forget()
         for part in list(self.parts.values()):
@@ -124,7 +146,7 @@ class TrainerProtocol:
                     yield from establish(self._asking, part, tuple(self.servers))
                 yield from self._pull(part, 0)
             except Abandoned as gone:
-                self._abandon(str(gone))
+                yield from self._abandon(str(gone))
                 continue
             assert part.plan is not None
             return part.plan
@@ -134,36 +156,21 @@ class TrainerProtocol:
     def begin_stage(self, spec: StageSpec) -> Act[None]:
         """Begin a loop over a stage's data."""
         self.stage = spec
-        while True:
-            try:
-                if self._must_join:
-                    yield from self.join()
-                else:
-                    yield from self._asking.ask(self._begin(spec))
-            except Abandoned as gone:
-                self._abandon(str(gone))
-                continue
-            return
+        yield from self._as_member(lambda: self._asking.ask(self._begin(spec)))
 
     def next_batch(self) -> Act[Batch | Flush | Over | Leaving]:
         """What to do next; parameters are pulled where the pace wants it."""
         while True:
             if self.leaving is not None:
                 return Leaving(self.leaving)
-            try:
-                if self._must_join:
-                    yield from self.join()
-                if self.tracked.is_wanted and not self._is_open():
-                    yield from self._keep_tracked()
-                found = yield from self._next_batch()
-            except Abandoned as gone:
-                self._abandon(str(gone))
-                continue
+            found = yield from self._as_member(self._next_batch)
             if found is not None:
                 return found
 
     def _next_batch(self) -> Act[Batch | Flush | Over | None]:
         assert self.stage is not None
+        if self.tracked.is_wanted and not self._is_open():
+            yield from self._keep_tracked()
         work = self._leases.current(self.stage)
         if self._asking.stopped is not None and self._leases:
             if self._is_open():
@@ -173,12 +180,8 @@ class TrainerProtocol:
         if work is not None:
             if (self._leases.at_edge or work.begins_replay()) and self._is_open():
                 return Flush()
-            batch = work.deliver()
-            self._leases.at_edge = batch in work.lease.edges
-            for part in self.parts.values():
-                records = self.stage.batch_records(work.lease.key.task, batch, batch)
-                part.deliver(work.lease.key, batch, records)
-            return Batch(work.lease.key, batch)
+            return self._deliver(self.stage, work)
+        yield from self._teller.tell_all(self.parts)
         reply = yield from self._asking.ask_once(self._ask_lease())
         self.tracked.note(reply)
         if isinstance(reply, Granted):
@@ -192,6 +195,14 @@ class TrainerProtocol:
                 yield from self._pull(part, 0)
             return Over(reply.stopped)
         return None
+
+    def _deliver(self, stage: StageSpec, work: LeaseWork) -> Batch:
+        batch = work.deliver()
+        self._leases.at_edge = batch in work.lease.edges
+        records = stage.batch_records(work.lease.key.task, batch, batch)
+        for part in self.parts.values():
+            part.deliver(work.lease.key, batch, records)
+        return Batch(work.lease.key, batch)
 
     def leave_loop(self) -> Act[None]:
         """Leave early: flush what was stepped, hand the rest back, wait for a cut."""
@@ -207,7 +218,7 @@ class TrainerProtocol:
             if self.leaving is None and self.stage is not None:
                 yield from self._wait_saved(-1 - self.stage.stage, self.stage.stage)
         except Abandoned as gone:
-            self._abandon(str(gone))
+            yield from self._abandon(str(gone))
             if self.leaving is None:
                 self.must_begin_again = f"steps before a break are lost: {gone}"
 
@@ -234,16 +245,19 @@ class TrainerProtocol:
                 )
             )
         except Abandoned as gone:
-            self._abandon(str(gone))
+            yield from self._abandon(str(gone))
 
     # ------------------------------------------------------------ steps
 
-    def step(self, number: int, *, flush: bool = False) -> Act[Stepped]:
+    def step(
+        self, number: int, *, flush: bool = False, coming: Coming = nothing_coming
+    ) -> Act[Stepped]:
         """A step over everything delivered since the last one.
 
         Args:
             number: the part that steps.
             flush: push even if the pace would wait.
+            coming: the rows of the next batch; called when the push is on its way.
 
         Raises:
             UsageError: no batch was delivered since the last step.
@@ -264,9 +278,9 @@ class TrainerProtocol:
                     yield from self._pull(part, 0)
                 return Stepped("kept")
             if part.window.is_open():
-                yield from self._push_window(part)
+                yield from self._push_window(part, coming)
         except Abandoned as gone:
-            self._abandon(str(gone))
+            yield from self._abandon(str(gone))
             return Stepped("dropped", str(gone))
         return Stepped("pushed")
 
@@ -278,27 +292,12 @@ class TrainerProtocol:
         assert self.stage is not None
         return self._leases.at_edge or self._leases.current(self.stage) is None
 
-    def _push_window(self, part: SharedPart) -> Act[None]:
+    def _push_window(self, part: SharedPart, coming: Coming = nothing_coming) -> Act[None]:
         assert self.stage is not None
-        parts = tuple(self.parts)
-        done = yield from push_window(
-            self._asking,
-            part,
-            tuple(self.servers),
-            lambda window: self._leases.advance(part.spec.part, window, parts),
-            ends_step=not any(other.is_sync for other in self._others_open(part)),
-            wants_lease=self._wants_lease(part),
-        )
-        self._asking.clock += 1
-        self._tasks_finished += self._leases.drop_complete(parts, self.stage)
-        if part.is_sync:
-            part.round += 1
-        if part.is_sync or part.pull_due():
-            yield from self._pull(part, part.base_round())
-        if done.ticked.lease is not None:
-            yield from self._take(LeaseWork(done.ticked.lease))
-        self._asking.stopped = self._asking.stopped or done.ticked.stopped
-        self.tracked.note(done.ticked)
+        servers = tuple(self.servers)
+        ticked = yield from self._stepping.push(part, self.stage, servers, coming)
+        if ticked is not None and ticked.lease is not None:
+            yield from self._take(LeaseWork(ticked.lease))
 
     def _pull(self, part: SharedPart, at_round: int) -> Act[None]:
         yield from pull_part(self._asking, part, tuple(self.servers), at_round)
@@ -316,13 +315,6 @@ class TrainerProtocol:
                 yield from self._pull(part, part.base_round())
         yield from self.tracked.load(self._asking, min(self.servers), lease.tracked)
 
-    def _wants_lease(self, pushing: SharedPart) -> bool:
-        assert self.stage is not None
-        return not (self._leases.current(self.stage) or self._others_open(pushing))
-
-    def _others_open(self, pushing: SharedPart) -> list[SharedPart]:
-        return [p for p in self.parts.values() if p is not pushing and p.window.is_open()]
-
     def _ask_lease(self) -> AskLease:
         assert self.stage is not None
         held = self._leases.held(tuple(self.parts))
@@ -334,13 +326,14 @@ class TrainerProtocol:
         )
 
     def _hand_back(self) -> Act[None]:
+        yield from self._teller.tell_all(self.parts)
         held = self._leases.held(tuple(self.parts))
         if held:
             tokens, acked = zip(*held, strict=True)
             yield from self._asking.ask(
                 HandBack(**self._asking.who(), tokens=tokens, acked=acked)
             )
-        self._leases = Leases()
+        self._leases.clear()
         for part in self.parts.values():
             part.window = OpenWindow()
 
@@ -350,13 +343,7 @@ class TrainerProtocol:
     def save(self, number: int) -> Act[None]:
         """Wait for a cut that begins from now on; ``number`` tells saves apart."""
         self.tracked.is_wanted = True
-        while True:
-            try:
-                if self._must_join:
-                    yield from self.join()
-                return (yield from self._wait_saved(number))
-            except Abandoned as gone:
-                self._abandon(str(gone))
+        yield from self._as_member(lambda: self._wait_saved(number))
 
     def _wait_saved(self, number: int, left: int | None = None) -> Act[None]:
         keep = self._keep_tracked
@@ -375,23 +362,34 @@ class TrainerProtocol:
 
         ``message`` is sent with the current incarnation and timeline.
         """
-        while True:
-            try:
-                if self._must_join:
-                    yield from self.join()
-                return (yield from self._asking.ask(self._asking.current(message)))
-            except Abandoned as gone:
-                self._abandon(str(gone))
+
+        def ask() -> Act[Message]:
+            yield from self._teller.tell_all(self.parts)
+            return (yield from self._asking.ask(self._asking.current(message)))
+
+        return (yield from self._as_member(ask))
 
     def read(self, messages: dict[str, Message]) -> Act[dict[str, Message]]:
         """Ask servers for values, on whatever timeline they are; see `read_values`."""
         return (yield from read_values(self._asking, messages, self._abandon))
 
-    def _abandon(self, reason: str) -> None:
+    def _as_member(self, act: Callable[[], Act[T]]) -> Act[T]:
+        """Do something as a member, joining again whenever what it belongs to is gone."""
+        while True:
+            try:
+                if self._must_join:
+                    yield from self.join()
+                return (yield from act())
+            except Abandoned as gone:
+                yield from self._abandon(str(gone))
+
+    def _abandon(self, reason: str) -> Act[None]:
         self._must_join = True
         self._why_join = reason
         for part in self.parts.values():
             part.forget(reason)
+        self._teller.forget()
+        yield Forget()
 
     def _begin(self, spec: StageSpec) -> BeginStage:
         return BeginStage(**self._asking.who(), spec=spec)

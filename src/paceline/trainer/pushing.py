@@ -1,74 +1,104 @@
 """A window's way to all servers and to the coordinator, and the values' way back.
 
+::
+
+    push ------------------> servers apply
+    rows of the next batch, dense values: asked for behind the push, on the same way,
+                             so that they are read after it
+    acknowledged by all ---> tick
+
 Pure.
 """
 
 from collections.abc import Callable
 from typing import NamedTuple
 
+import msgspec
+
 from paceline.ids import Window
-from paceline.messages import Pull, Push, Pushed, Tick, Ticked
-from paceline.trainer.asking import Act, Asking
+from paceline.messages import Message, Pull, Push, Pushed
+from paceline.trainer.asking import Act, Asking, Collect, Posted
 from paceline.trainer.parts import SharedPart
+
+Coming = Callable[[], dict[str, Message]]
+"""What to ask servers for, of the rows of the next batch; nothing where it is not known."""
+
+
+def nothing_coming() -> dict[str, Message]:
+    """No rows are asked for ahead."""
+    return {}
 
 
 class Acknowledged(NamedTuple):
-    """A window that all servers and the coordinator have acknowledged."""
+    """A window that all servers have acknowledged.
+
+    ``is_prepared``: it has its effect with its round; ``is_first``: no server had to be
+    asked twice, so that what was asked behind the push was read after it.
+    """
 
     window: Window
-    ticked: Ticked
+    records: int
+    is_prepared: bool
+    is_first: bool
 
 
-def push_window(
-    asking: Asking,
-    part: SharedPart,
-    servers: tuple[str, ...],
-    advance: Callable[[Window], tuple[int, ...]],
-    *,
-    ends_step: bool,
-    wants_lease: bool,
-) -> Act[Acknowledged]:
-    """Push a part's open window to all servers, then tick, until both have counted.
-
-    ``advance`` is told once that all servers have acknowledged the window, and says how
-    far its tasks are.
-    """
+def post_push(asking: Asking, part: SharedPart, servers: tuple[str, ...]) -> Act[Posted]:
+    """Send a part's open window to all servers."""
     window, records = part.window.close()
     part.number += 1
     part.pushed(sum(span.last - span.first + 1 for span in window.spans))
-    pushed = yield from asking.ask_servers(
-        dict.fromkeys(
-            servers,
-            Push(
-                **asking.who(),
-                part=part.spec.part,
-                number=part.number,
-                window=window,
-                records=records,
-                round=part.round if part.is_sync else None,
-            ),
-        )
+    push = Push(
+        **asking.who(),
+        part=part.spec.part,
+        number=part.number,
+        window=window,
+        records=records,
+        round=part.round if part.is_sync else None,
     )
+    return (yield from asking.post(dict.fromkeys(servers, push)))
+
+
+def collect_push(asking: Asking, posted: Posted) -> Act[Acknowledged]:
+    """Wait until all servers have acknowledged a window."""
+    replies, is_first = yield from asking.collect(posted)
+    [push, *_] = posted.calls.values()
+    assert isinstance(push, Push)
     is_prepared = any(
         isinstance(reply, Pushed) and reply.verdict == "prepared"
-        for reply in pushed.values()
+        for reply in replies.values()
     )
-    ticked = yield from asking.ask(
-        Tick(
-            **asking.who(),
-            part=part.spec.part,
-            number=part.number,
-            window=window,
-            records=records,
-            acked=advance(window),
-            round=part.round if part.is_sync else None,
-            is_prepared=is_prepared,
-            ends_step=ends_step,
-            next_lease=wants_lease,
-        )
-    )
-    assert isinstance(ticked, Ticked)
-    return Acknowledged(window, ticked)
+    return Acknowledged(push.window, push.records, is_prepared, is_first)
+
+
+def post_values(
+    asking: Asking,
+    part: SharedPart,
+    servers: tuple[str, ...],
+    coming: Coming,
+    *,
+    at_round: int,
+    with_dense: bool,
+) -> Act[list[Posted]]:
+    """Ask for rows of the next batch, and for dense values, as of ``at_round`` or later."""
+    rows: dict[str, Message] = {
+        server: msgspec.structs.replace(message, **asking.who(), at_round=at_round)
+        for server, message in coming().items()
+    }
+    posted = [(yield from asking.post(rows))] if rows else []
+    if with_dense:
+        pull = Pull(**asking.who(), part=part.spec.part, at_round=at_round)
+        posted.append((yield from asking.post(dict.fromkeys(servers, pull))))
+    return posted
+
+
+def collect_values(asking: Asking, posted: list[Posted], *, is_current: bool) -> Act[None]:
+    """Wait for values; those that may be of before the push are asked for again."""
+    for one in posted:
+        if is_current:
+            yield from asking.collect(one)
+        else:
+            yield Collect(one)
+            yield from asking.ask_servers(one.calls)
 
 
 def pull_part(

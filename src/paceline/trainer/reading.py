@@ -10,7 +10,7 @@ from paceline.trainer.asking import Abandoned, Act, Asking
 
 
 def read_values(
-    asking: Asking, messages: dict[str, Message], abandon: Callable[[str], None]
+    asking: Asking, messages: dict[str, Message], abandon: Callable[[str], Act[None]]
 ) -> Act[dict[str, Message]]:
     """Ask servers for values, on whatever timeline they are.
 
@@ -28,7 +28,7 @@ def read_values(
                 }
             )
         except Abandoned as gone:
-            abandon(str(gone))
+            yield from abandon(str(gone))
             yield from asking.follow_timeline()
             replies = {}
             continue

@@ -15,6 +15,7 @@ import torch
 
 from paceline.messages import PartPlan, TableSpec
 from paceline.params.rows.kernels import Int64s
+from paceline.trainer.outlook import IdsPlace, Outlook, find_ids, ids_at
 from paceline.trainer.routing import Route, RowGradient, route_ids
 
 
@@ -28,6 +29,26 @@ class RowReader(Protocol):
         self, part: int, route: Route, values: torch.Tensor, *, create: bool
     ) -> None:
         """Fill ``values``, float32 ``(ids, dim)``, with the rows of a route."""
+
+    @property
+    def outlook(self) -> Outlook:
+        """What is known of the batches around this moment."""
+
+
+class Expected(NamedTuple):
+    """Rows that are asked for before they are looked up."""
+
+    ids: Int64s
+    route: Route
+    inverse: Int64s
+    values: torch.Tensor  # float32 (distinct ids, dim), where they land
+
+
+class _Habit(NamedTuple):
+    """How ids were looked up last."""
+
+    place: IdsPlace
+    padding: int | None
 
 
 class _Recorded(NamedTuple):
@@ -50,6 +71,8 @@ class SharedTable:
         self.part = part
         self._reader = reader
         self._recorded: list[_Recorded] = []
+        self._habit: _Habit | None = None
+        self._expected: Expected | None = None
         self._shows: list[list[torch.Tensor]] = []  # where gradients that wait appear
 
     def __deepcopy__(self, memo: object) -> "SharedTable":
@@ -61,29 +84,54 @@ class SharedTable:
         if not any(params is shown for shown in self._shows):
             self._shows.append(params)
 
-    def lookup(self, ids: Int64s, *, record: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    def lookup(
+        self, ids: torch.Tensor, *, padding: int | None, record: bool
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """The rows of ids, as a leaf of autograd's graph.
 
         A backward through the leaf leaves its gradient for the next step; without one,
         nothing is left behind.
 
         Args:
-            ids: int64 (n,).
+            ids: whole numbers, any shape and device.
+            padding: an id that stands for nothing.
             record: make unseen rows and keep gradients; otherwise only read.
 
         Returns:
             values: float32 ``(distinct ids, dim)``.
-            inverse: int64 (n,); ``values[inverse]`` are the rows of ``ids``.
+            inverse: int64 (n,), n without the padding; ``values[inverse]`` are the rows
+                of ``ids``, in their order.
         """
-        route, inverse = route_ids(self.spec.name, self._reader.plan(self.part), ids)
-        values = torch.empty(len(route.ids), self.spec.dim)
-        self._reader.wait_rows(self.part, route, values, create=record)
+        flat = _flat(ids, padding)
+        found = self._expected if record else None
+        if found is None or not np.array_equal(found.ids, flat):
+            found = self._prepare(flat)
+            self._reader.wait_rows(self.part, found.route, found.values, create=record)
+            if record:
+                place = find_ids(self._reader.outlook.current, ids)
+                self._habit = None if place is None else _Habit(place, padding)
         if record:
+            self._expected = None
+            values, route = found.values, found.route
             values.requires_grad_()
             values.register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]  # torch's door
                 lambda leaf: self._record(route, leaf)
             )
-        return values, torch.from_numpy(np.ascontiguousarray(inverse))
+        return found.values, torch.from_numpy(np.ascontiguousarray(found.inverse))
+
+    def foresee(self) -> Expected | None:
+        """What the next batch will look up, if it is like the last one; not asked yet."""
+        coming, habit = self._reader.outlook.next, self._habit
+        ids = None if habit is None or coming is None else ids_at(coming, habit.place)
+        return None if ids is None else self._prepare(_flat(ids, habit and habit.padding))
+
+    def expect(self, expected: Expected | None) -> None:
+        """These rows have come and are as they will be looked up; None: nothing has."""
+        self._expected = expected
+
+    def _prepare(self, flat: Int64s) -> Expected:
+        route, inverse = route_ids(self.spec.name, self._reader.plan(self.part), flat)
+        return Expected(flat, route, inverse, torch.empty(len(route.ids), self.spec.dim))
 
     def take(self) -> Sequence[RowGradient]:
         """The gradients recorded since the last call; they are not shown any more."""
@@ -112,3 +160,8 @@ class SharedTable:
             self._recorded.append(_Recorded(route, shown))
             for params in self._shows:
                 params.append(shown)
+
+
+def _flat(ids: torch.Tensor, padding: int | None) -> Int64s:
+    flat: Int64s = ids.detach().to("cpu", torch.int64).reshape(-1).contiguous().numpy()
+    return flat if padding is None else flat[flat != padding]

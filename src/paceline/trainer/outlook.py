@@ -1,0 +1,142 @@
+"""The next batch before it is delivered: its records read, the ids of its rows found.
+
+::
+
+    step        the next batch is read; then the push goes out, and behind it the question
+                for the rows of the ids in that batch
+    forward     its rows are here
+
+Where a batch holds the ids of a table is seen when they are looked up: they are one of its
+tensors, or columns of one, in the same memory. What a model computes from a batch is not
+found, and then rows are asked for when they are looked up, as ever.
+
+Waits: for the data set, in `Outlook.look` and `Outlook.take`. The thread of the user's loop
+calls.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple, final
+
+import torch
+
+from paceline.trainer.verdicts import Batch
+
+Path = tuple[int | str, ...]
+Read = Callable[[Batch], Any]
+
+
+class IdsPlace(NamedTuple):
+    """Where ids lie in a batch: elements of one of its tensors, a row for each record."""
+
+    path: Path
+    tail: torch.Size  # of that tensor's shape, behind the records
+    offset: int  # elements behind that tensor's first
+    shape: tuple[int, ...]  # of the ids of one record
+    strides: tuple[int, ...]
+
+
+class _Next(NamedTuple):
+    batch: Batch
+    data: Any
+    error: Exception | None
+
+
+@final
+class Outlook:
+    """What one loop knows of the batches before and behind the user's step.
+
+    Attributes:
+        current: the batch that was delivered last, None outside of a loop.
+    """
+
+    def __init__(self) -> None:
+        """No loop is open."""
+        self.current: Any = None
+        self._read: Read | None = None
+        self._next: _Next | None = None
+
+    def begin(self, read: Read) -> None:
+        """A loop is open; ``read`` reads its batches."""
+        self.end()
+        self._read = read
+
+    def end(self) -> None:
+        """The loop is over, or all that it had begun is void."""
+        self._read = self.current = self._next = None
+
+    @property
+    def next(self) -> Any:  # noqa: ANN401  (the user's data)
+        """The batch that was read ahead, None if there is none."""
+        return None if self._next is None else self._next.data
+
+    def look(self, coming: Batch | None) -> None:
+        """Read the batch that comes next, if it is known and not read yet."""
+        if coming is None or self._read is None:
+            self._next = None
+        elif self._next is None or self._next.batch != coming:
+            try:
+                self._next = _Next(coming, self._read(coming), None)
+            except Exception as error:  # noqa: BLE001  (raised again when it is its turn)
+                self._next = _Next(coming, None, error)
+
+    def take(self, batch: Batch) -> Any:  # noqa: ANN401  (the user's data)
+        """The data of a batch that is delivered now; a data set's errors pass through."""
+        assert self._read is not None
+        found, self._next = self._next, None
+        if found is None or found.batch != batch:
+            self.current = None
+            self.current = self._read(batch)
+        elif found.error is not None:
+            raise found.error
+        else:
+            self.current = found.data
+        return self.current
+
+
+def find_ids(batch: object, ids: torch.Tensor) -> IdsPlace | None:
+    """Where in a batch ids lie, None if they are not of its own memory."""
+    if ids.device.type != "cpu" or ids.ndim == 0:
+        return None
+    start = ids.untyped_storage().data_ptr()
+    for path, tensor in _tensors(batch, ()):
+        if (
+            tensor.untyped_storage().data_ptr() == start
+            and tensor.dtype == ids.dtype
+            and tensor.is_contiguous()
+            and len(tensor) == len(ids)
+            and tensor.stride(0) == ids.stride(0)
+        ):
+            offset = int(ids.storage_offset() - tensor.storage_offset())
+            tail = tensor.shape[1:]
+            return IdsPlace(path, tail, offset, tuple(ids.shape[1:]), ids.stride())
+    return None
+
+
+def ids_at(batch: Any, place: IdsPlace) -> torch.Tensor | None:  # noqa: ANN401  (the user's data)
+    """The ids that lie there in another batch, None if that looks different."""
+    found = batch
+    for step in place.path:
+        if isinstance(step, str):
+            found = found.get(step) if isinstance(found, Mapping) else None
+        else:
+            is_long_enough = isinstance(found, list | tuple) and step < len(found)
+            found = found[step] if is_long_enough else None
+    if not isinstance(found, torch.Tensor) or found.device.type != "cpu":
+        return None
+    if found.ndim == 0 or found.shape[1:] != place.tail or not found.is_contiguous():
+        return None
+    shape = (len(found), *place.shape)
+    return found.as_strided(shape, place.strides, found.storage_offset() + place.offset)
+
+
+def _tensors(batch: object, path: Path) -> Iterator[tuple[Path, torch.Tensor]]:
+    if isinstance(batch, torch.Tensor):
+        if batch.device.type == "cpu" and batch.layout is torch.strided and batch.ndim:
+            yield path, batch
+    elif isinstance(batch, Mapping):
+        for name, value in batch.items():
+            if isinstance(name, str):
+                yield from _tensors(value, (*path, name))
+    elif isinstance(batch, list | tuple):
+        for index, value in enumerate(batch):
+            yield from _tensors(value, (*path, index))

@@ -1,0 +1,76 @@
+"""Questions to servers for rows: one to each server, about all tables of a part.
+
+Pure.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+import torch
+
+from paceline.messages import Message, PulledRows, PullRows, RowSlots
+from paceline.params.rows.kernels import Int64s
+from paceline.trainer.client import Attach, Payload
+from paceline.trainer.routing import Route
+from paceline.transport.frames import WritableBuffer
+
+
+class Wanted(NamedTuple):
+    """Rows of one table, and where they land: float32 ``(ids, dim)``, contiguous."""
+
+    route: Route
+    values: torch.Tensor
+
+
+class _Piece(NamedTuple):
+    slots: RowSlots
+    ids: Int64s
+    place: WritableBuffer
+
+
+def row_requests(
+    part: int, wanted: Sequence[Wanted], *, create: bool
+) -> dict[str, Payload]:
+    """What to ask each server that has any of these rows; tables are distinct.
+
+    Args:
+        part: of all the tables.
+        wanted: rows, each of another table.
+        create: make rows that are unseen.
+    """
+    pieces: dict[str, list[_Piece]] = {}
+    for route, values in wanted:
+        rows = values.numpy()
+        for server, start, stop, slots in route.pieces:
+            piece = _Piece(slots, route.ids[start:stop], rows[start:stop])
+            pieces.setdefault(server, []).append(piece)
+    return {server: _request(part, found, create) for server, found in pieces.items()}
+
+
+def _request(part: int, pieces: list[_Piece], create: bool) -> Payload:
+    message = PullRows(
+        incarnation=0,
+        timeline=0,
+        part=part,
+        rows=tuple(piece.slots for piece in pieces),
+        create=create,
+    )
+    places = [piece.place for piece in pieces]
+
+    def land(reply: msgspec.Struct, _: Sequence[int]) -> list[WritableBuffer]:
+        return places if isinstance(reply, PulledRows) else []
+
+    return Payload(message, [piece.ids for piece in pieces], land)
+
+
+def attaching(requests: Mapping[str, Payload], otherwise: Attach) -> Attach:
+    """Give questions for rows their ids and landings, whoever is speaking by now."""
+
+    def attach(role: str, message: Message) -> Payload:
+        request = requests.get(role)
+        if request is None or not isinstance(message, PullRows):
+            return otherwise(role, message)
+        return request._replace(message=message)
+
+    return attach

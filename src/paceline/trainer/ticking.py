@@ -1,0 +1,103 @@
+"""What the coordinator is told of acknowledged windows, and when.
+
+In rounds every window is ticked at once: the round waits for it. Otherwise nobody waits
+for a tick, and a trainer of quick steps may tell several windows in one: at a task's end,
+before it asks for anything, and else every `TICK_EVERY_S`. If it dies before, the servers'
+marks say what it had done.
+
+Pure.
+"""
+
+from typing import final
+
+from paceline.ids import Span, TaskKey, Window
+from paceline.messages import Tick, Ticked
+from paceline.trainer.asking import Act, Asking
+from paceline.trainer.parts import SharedPart
+from paceline.trainer.pushing import Acknowledged
+from paceline.trainer.tracking import Tracking
+
+TICK_EVERY_S = 0.05
+
+
+@final
+class _Untold:
+    """Windows of one part that the coordinator does not know yet."""
+
+    def __init__(self) -> None:
+        self.spans: dict[TaskKey, Span] = {}
+        self.acked: dict[TaskKey, int] = {}  # {task: last batch, in every part}
+        self.records = 0
+
+    def add(self, done: Acknowledged, acked: tuple[int, ...]) -> None:
+        window = done.window
+        for key, span, last in zip(window.task_keys(), window.spans, acked, strict=True):
+            first = self.spans[key].first if key in self.spans else span.first
+            self.spans[key] = Span(span.task, first, span.last)
+            self.acked[key] = last
+        self.records += done.records
+
+
+@final
+class Teller:
+    """Ticks of one trainer."""
+
+    def __init__(self, asking: Asking, tracked: Tracking) -> None:
+        """Nothing is to be told."""
+        self._asking, self._tracked = asking, tracked
+        self._untold: dict[int, _Untold] = {}  # {part: windows}
+        self._told_s: dict[int, float] = {}  # {part: when it was told of last}
+
+    def add(self, part: SharedPart, done: Acknowledged, acked: tuple[int, ...]) -> None:
+        """All servers have acknowledged a window.
+
+        Args:
+            part: whose window it is.
+            done: the window.
+            acked: for each of its spans, the task's last batch acknowledged in every part.
+        """
+        self._untold.setdefault(part.spec.part, _Untold()).add(done, acked)
+
+    def is_due(self, part: SharedPart) -> bool:
+        """Whether a tick of a part should not wait any longer."""
+        told_s = self._told_s.get(part.spec.part)
+        return told_s is None or self._asking.now_s >= told_s + TICK_EVERY_S
+
+    def tell(
+        self, part: SharedPart, *, is_prepared: bool, ends_step: bool, wants_lease: bool
+    ) -> Act[Ticked]:
+        """Tick for all windows of a part that are to be told, until it is counted."""
+        number = part.spec.part
+        untold = self._untold[number]
+        [first, *_] = untold.spans
+        ticked = yield from self._asking.ask(
+            Tick(
+                **self._asking.who(),
+                part=number,
+                number=part.number,
+                window=Window(first.stage, first.epoch, tuple(untold.spans.values())),
+                records=untold.records,
+                acked=tuple(untold.acked.values()),
+                round=part.round if part.is_sync else None,
+                is_prepared=is_prepared,
+                ends_step=ends_step,
+                next_lease=wants_lease,
+            )
+        )
+        assert isinstance(ticked, Ticked)
+        del self._untold[number]
+        self._told_s[number] = self._asking.now_s
+        self._asking.stopped = self._asking.stopped or ticked.stopped
+        self._tracked.note(ticked)
+        return ticked
+
+    def tell_all(self, parts: dict[int, SharedPart]) -> Act[None]:
+        """Nothing is kept back: something is going to be asked."""
+        for number in list(self._untold):
+            yield from self.tell(
+                parts[number], is_prepared=False, ends_step=True, wants_lease=False
+            )
+
+    def forget(self) -> None:
+        """The timeline or the incarnation is gone."""
+        self._untold.clear()

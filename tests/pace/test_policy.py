@@ -3,13 +3,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.config import Async, Sync
-from paceline.pace.policy import pull_due, push_due, updates_in_rounds, weigh
+from paceline.pace.policy import overlaps, pull_due, push_due, updates_in_rounds, weigh
 
 
 def test_sync_pushes_every_step_and_lets_rounds_pull() -> None:
     assert updates_in_rounds(Sync())
     assert push_due(Sync(), 1, must_close=False)
-    assert not pull_due(Sync(), 1000)
+    assert not pull_due(Sync(), 1000, has_pushed=True)
 
 
 @given(st.integers(1, 9), st.integers(1, 9), st.integers(0, 20))
@@ -18,7 +18,27 @@ def test_async_pushes_every_n_and_pulls_every_m(n: int, m: int, batches: int) ->
     assert not updates_in_rounds(pace)
     assert push_due(pace, batches, must_close=False) == (batches >= n)
     assert push_due(pace, batches, must_close=True)
-    assert pull_due(pace, batches) == (batches >= m)
+    assert pull_due(pace, batches, has_pushed=False) == (batches >= m)
+
+
+@given(st.integers(1, 9), st.integers(1, 20), st.integers(1, 8))
+def test_a_batch_lacks_at_most_the_last_m_minus_one(n: int, m: int, windows: int) -> None:
+    pace = Async(push_every=n, pull_every=m)
+    late = n if overlaps(pace) else 0  # values come one push after they were asked for
+    since, lacking = 0, 0
+    for _ in range(windows):
+        since += n
+        lacking = max(lacking, since - 1 + late)
+        if pull_due(pace, since, has_pushed=True):
+            since = 0
+    assert lacking <= max(m, n) - 1
+
+
+def test_pushes_overlap_where_that_many_batches_may_be_lacking() -> None:
+    assert overlaps(Async(pull_every=2))
+    assert not overlaps(Async(push_every=2, pull_every=3))
+    assert not overlaps(Async())
+    assert not overlaps(Sync())
 
 
 @given(st.lists(st.integers(1, 512), min_size=1, max_size=8))

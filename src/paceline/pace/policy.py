@@ -25,9 +25,31 @@ def push_due(pace: Pace, num_batches: int, *, must_close: bool) -> bool:
     return isinstance(pace, Sync) or must_close or num_batches >= pace.push_every
 
 
-def pull_due(pace: Pace, num_batches: int) -> bool:
-    """Whether parameters are fetched after so many batches; rounds pull by themselves."""
-    return not isinstance(pace, Sync) and num_batches >= pace.pull_every
+def overlaps(pace: Pace) -> bool:
+    """Whether a trainer computes on while its last push is under way.
+
+    Values may lack the trainer's own last ``pull_every - 1`` batches. A window of
+    ``push_every`` takes so many less one; if as many again are left, the push before need
+    not be waited for.
+    """
+    return not isinstance(pace, Sync) and pace.pull_every >= 2 * pace.push_every
+
+
+def pull_due(pace: Pace, num_batches: int, *, has_pushed: bool) -> bool:
+    """Whether parameters are fetched now; rounds pull by themselves.
+
+    Args:
+        pace: of the part.
+        num_batches: batches since values were fetched last.
+        has_pushed: a push has just left, so that these would be in what is fetched.
+    """
+    if isinstance(pace, Sync):
+        return False
+    if not has_pushed:
+        return num_batches >= pace.pull_every
+    # The next chance is one push later, and what overlaps comes a push later still.
+    late = pace.push_every if overlaps(pace) else 0
+    return num_batches + pace.push_every > pace.pull_every - late
 
 
 def weigh(pace: Pace, records: int, total: int) -> float:

@@ -58,6 +58,7 @@ def draw_job(seed: int) -> SimJob:
     paces: list[tuple[Pace, ...]] = [
         (Sync(),),
         (Async(),),
+        (Async(pull_every=2),),
         (Async(push_every=4, pull_every=8),),
         (Sync(), Async(push_every=2)),
         (Sync(), Sync()),

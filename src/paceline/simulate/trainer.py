@@ -137,7 +137,7 @@ class SimTrainer(Process):
             self.frozen_until_s = self.world.now_s + self.world.faults.freeze_s()
         if self.world.faults.happens("leave"):
             self._be_told_to_leave()
-        self.protocol.now_s = self.world.now_s
+        self.protocol.asking.now_s = self.world.now_s
         try:
             wanted = self._script.send(replies) if self._has_begun else next(self._script)
             self._has_begun = True

@@ -27,6 +27,7 @@ from paceline.messages import (
     PartPlan,
     PartSpec,
     Pull,
+    PullRows,
     Push,
     Upload,
 )
@@ -36,7 +37,7 @@ from paceline.trainer.gradients import PartNumbers
 from paceline.trainer.outlook import Outlook
 from paceline.trainer.protocol import TrainerProtocol
 from paceline.trainer.routing import Route
-from paceline.trainer.rows import Wanted, attaching, row_requests
+from paceline.trainer.rows import Requests, Wanted, attaching, row_requests
 from paceline.trainer.tables import Expected, SharedTable
 from paceline.trainer.tracker import Tracker
 from paceline.trainer.verdicts import Batch, Stepped
@@ -76,8 +77,8 @@ class Carrier:
         self.numbers: dict[int, PartNumbers] = {}
         self.tracker = Tracker()
         self.outlook = Outlook()
-        self._expected: dict[SharedTable, Expected] = {}  # rows of the next batch
-        self._coming: dict[str, Payload] = {}  # {server: its share of them}
+        self._asked: dict[int, dict[SharedTable, Expected]] = {}  # {part: rows to come}
+        self._coming: Requests = {}  # for them
         self._landing: list[bytearray] = []  # where their state has landed
         self._loads = 0
         self._driver = driver
@@ -88,12 +89,26 @@ class Carrier:
     def run(self, act: Act[T]) -> T:
         """Drive an act; the numbers of parts travel with it."""
         try:
-            return self._driver.run(act, attaching(self._coming, self._attach))
+            return self._driver.run(act, self._attach)
         finally:
-            for numbers in self.numbers.values():
+            self._settle()
+
+    def ask(self, message: Message) -> Message:
+        """Ask the coordinator anything, at any moment: no value that has come is shown."""
+        joined = self.protocol.joined
+        reply = self._driver.run(self.protocol.ask(message), self._attach)
+        if self.protocol.joined is not joined:
+            self._settle()
+        return reply
+
+    def _settle(self) -> None:
+        """What has come is what parameters, rows and tracked objects are from now on."""
+        for part, numbers in self.numbers.items():
+            if not self.protocol.stepping.is_flying(part):
                 numbers.settle()
-            self._drop_if_joined_again()
-            self._load_tracked()
+        self._receive_rows()
+        self._drop_if_joined_again()
+        self._load_tracked()
 
     def share(self, spec: PartSpec, numbers: PartNumbers) -> None:
         """Share a part; afterwards its parameters hold the servers' values.
@@ -145,26 +160,27 @@ class Carrier:
         """
         protocol, numbers = self.protocol, self.numbers[part]
         has_batch = protocol.parts[part].window.has_delivered()
+        self._land(part)
         if (flush or protocol.must_push(part)) and not protocol.must_join:
             self._load(part, flush=flush, has_batch=has_batch)
-        self.outlook.look(protocol.peek())
-        act = protocol.step(part, flush=flush, coming=lambda: self._ask_ahead(part))
-        self._expected = {}
-        stepped = self.run(act)
-        self._coming.clear()
+        depth = 1 + protocol.parts[part].overlaps
+        coming = [protocol.peek(ahead) for ahead in range(depth)]
+        self.outlook.look([batch for batch in coming if batch is not None])
+        stepped = self.run(
+            protocol.step(
+                part, flush=flush, coming=lambda: self._ask_ahead(part, depth - 1)
+            )
+        )
         if stepped.verdict == "kept":
             numbers.keep()
             return stepped
-        numbers.clear()
-        if stepped.verdict == "pushed":
-            for table, rows in self._expected.items():
-                table.expect(rows)
+        numbers.clear(is_flying=protocol.stepping.is_flying(part))
         if flush and has_batch:
             numbers.zero_grad()
         if stepped.verdict == "dropped" and not flush:
             self._warn_once(f"step dropped: {stepped.reason}")
-        if protocol.tasks_finished > self._tasks_finished:
-            self._tasks_finished = protocol.tasks_finished
+        if protocol.stepping.tasks_finished > self._tasks_finished:
+            self._tasks_finished = protocol.stepping.tasks_finished
             failpoint("trainer.after_task")
         return stepped
 
@@ -174,16 +190,41 @@ class Carrier:
         if flush and has_batch and numbers.is_scaled and numbers.has_fresh():
             numbers.refuse()
             self._warn_once(_SCALED)
-        if not numbers.load(self.plan(part), with_step=has_batch, only_fresh=flush):
+        is_finite = numbers.load(
+            self.plan(part),
+            with_step=has_batch,
+            only_fresh=flush,
+            as_copy=self.protocol.parts[part].overlaps,
+        )
+        if not is_finite:
             self._warn_once(_NOT_FINITE)
 
-    def _ask_ahead(self, part: int) -> dict[str, Message]:
-        """What to ask of each server for the next batch; runs while they apply a push."""
-        found = [(table, table.foresee()) for table in self.numbers[part].tables]
-        self._expected = {table: rows for table, rows in found if rows is not None}
-        wanted = [Wanted(rows.route, rows.values) for rows in self._expected.values()]
-        self._coming.update(row_requests(part, wanted, create=True))
-        return {server: request.message for server, request in self._coming.items()}
+    def _land(self, part: int) -> None:
+        """Wait for the part's push that is on its way."""
+        if self.protocol.stepping.is_flying(part):
+            self.run(self.protocol.land(part))
+
+    def _ask_ahead(self, part: int, ahead: int) -> dict[str, Message]:
+        """What to ask of each server for a batch to come; runs while they apply a push."""
+        found = [(table, table.foresee(ahead)) for table in self.numbers[part].tables]
+        asked = {table: rows for table, rows in found if rows is not None}
+        wanted = [Wanted(rows.route, rows.values) for rows in asked.values()]
+        requests = row_requests(part, wanted, create=True)
+        self._asked[part] = asked
+        self._coming |= requests
+        return {server: request.message for (server, _), request in requests.items()}
+
+    def _receive_rows(self) -> None:
+        """What was asked for behind a push that has landed is here, or will never be."""
+        for part in list(self._asked):
+            if self.protocol.stepping.is_flying(part):
+                continue
+            for table, rows in self._asked.pop(part).items():
+                if self.protocol.must_join:
+                    table.expect_nothing()
+                else:
+                    table.expect(rows, most=1 + self.protocol.parts[part].overlaps)
+            self._coming = {key: one for key, one in self._coming.items() if key[1] != part}
 
     def flush(self) -> None:
         """Close the open window of every part."""
@@ -199,6 +240,7 @@ class Carrier:
     def leave_loop(self) -> None:
         """Push what was stepped, drop what was not, hand leases back."""
         for part, numbers in self.numbers.items():
+            self._land(part)
             numbers.load(self.plan(part), with_step=False)
         self.run(self.protocol.leave_loop())
         for numbers in self.numbers.values():
@@ -218,13 +260,15 @@ class Carrier:
     ) -> None:
         """See `RowReader.wait_rows`: one question to every server that has any of them."""
         requests = row_requests(part, [Wanted(route, values)], create=create)
-        asked = {server: request.message for server, request in requests.items()}
+        asked = {server: request.message for (server, _), request in requests.items()}
         if asked:
             self._driver.run(self.protocol.read(asked), attaching(requests, bare))
 
     # ------------------------------------------------------------ within
 
     def _attach(self, role: str, message: Message) -> Payload:
+        if isinstance(message, PullRows):
+            return self._coming[role, message.part]._replace(message=message)
         if isinstance(message, KeepTracked):
             return Payload(message, [self.tracker.encode()])
         if isinstance(message, AskTracked):
@@ -260,6 +304,8 @@ class Carrier:
             for numbers in self.numbers.values():
                 numbers.zero_grad()
                 numbers.clear()
+                for table in numbers.tables:
+                    table.expect_nothing()
         self._joined = self.protocol.joined
 
     def _warn_once(self, text: str) -> None:

@@ -176,7 +176,7 @@ class Driver:
             )
         replies: Replies = {}
         try:
-            self._protocol.now_s = self._clock.now_s()
+            self._protocol.asking.now_s = self._clock.now_s()
             wanted = next(act)
             while True:
                 if isinstance(wanted, Ask):
@@ -190,7 +190,7 @@ class Driver:
                     self._forget()
                 else:
                     self._pause(wanted)
-                self._protocol.now_s = self._clock.now_s()
+                self._protocol.asking.now_s = self._clock.now_s()
                 wanted = act.send(replies)
         except StopIteration as done:
             return cast("T", done.value)

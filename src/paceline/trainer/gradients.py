@@ -60,13 +60,18 @@ class PartNumbers:
     """
 
     def __init__(
-        self, parameters: Sequence[nn.Parameter], groups: Sequence[dict[str, Any]]
+        self,
+        parameters: Sequence[nn.Parameter],
+        groups: Sequence[dict[str, Any]],
+        *,
+        apart: bool = False,
     ) -> None:
         """Begin without gradients.
 
         Args:
             parameters: dense ones, in the order of the part.
             groups: the optimizer's, read anew with every push.
+            apart: pulled values may come while the user computes, and wait for `settle`.
         """
         self.tables: list[SharedTable] = []
         self.refused = 0
@@ -74,7 +79,7 @@ class PartNumbers:
         self._is_refused = False  # the gradients of this step are not to be used
         self._parameters = tuple(parameters)
         self._groups = groups
-        self._memory = [ParameterMemory(parameter) for parameter in parameters]
+        self._memory = [ParameterMemory(parameter, apart=apart) for parameter in parameters]
         self._kept: dict[int, torch.Tensor] = {}  # {parameter index: sum of gradients}
         self._kept_rows: dict[str, list[RowGradient]] = {}  # {table name: waiting}
         self._load = _NOTHING
@@ -171,13 +176,21 @@ class PartNumbers:
         self._keep_rows()
         self._spend()
 
-    def load(self, plan: PartPlan, *, with_step: bool, only_fresh: bool = False) -> bool:
+    def load(
+        self,
+        plan: PartPlan,
+        *,
+        with_step: bool,
+        only_fresh: bool = False,
+        as_copy: bool = False,
+    ) -> bool:
         """Hold ready for a push what was kept, with the gradients of this step.
 
         Args:
             plan: of the part.
             with_step: the push is for a batch whose gradients were not kept yet.
             only_fresh: of those, only what a backward has touched since the last step.
+            as_copy: the user's gradients may change before the push is acknowledged.
 
         Returns:
             Whether all were finite; if not, nothing is pushed.
@@ -198,20 +211,25 @@ class PartNumbers:
         if not is_finite:
             dense, rows = {}, ()
         self.refused += is_refused or not is_finite
+        if as_copy:
+            dense = {index: gradient.clone() for index, gradient in dense.items()}
         arrays = {index: byte_array(gradient) for index, gradient in dense.items()}
         self._load = _Load(hyper_of(self._groups), arrays, rows)
         return is_finite
 
-    def clear(self) -> None:
-        """The step is over, whatever became of it: nothing waits any more."""
+    def clear(self, *, is_flying: bool = False) -> None:
+        """The step is over, whatever became of it: nothing waits any more.
+
+        Args:
+            is_flying: the push is on its way, and may have to be repeated.
+        """
         self._kept.clear()
         self._kept_rows.clear()
-        self._load = _NOTHING
+        if not is_flying:
+            self._load = _NOTHING
         self._is_refused = False
         self._drop_rows()
         self._spend()
-        for table in self.tables:
-            table.expect(None)
 
     def zero_grad(self) -> None:
         """Drop the parameters' own gradients: their batch is accounted for, or gone."""

@@ -26,6 +26,10 @@ class LeaseWork:
         """
         return self.next_batch == self.lease.first and bool(self.lease.edges)
 
+    def has(self, batch: int, stage: StageSpec) -> bool:
+        """Whether the task has a batch of this number."""
+        return batch < stage.num_batches(self.lease.key.task)
+
     def deliver(self) -> int:
         """The next batch, counted as delivered."""
         self.next_batch += 1
@@ -73,7 +77,7 @@ class Leases:
     def current(self, stage: StageSpec) -> LeaseWork | None:
         """The first lease with a batch that was not delivered yet."""
         for work in self._works.values():
-            if work.next_batch < stage.num_batches(work.lease.key.task):
+            if work.has(work.next_batch, stage):
                 return work
         return None
 

@@ -35,12 +35,12 @@ class ParameterMemory:
     """Where a parameter's values are read from and land.
 
     A contiguous CPU parameter is its own memory; any other has a copy beside it, which
-    `settle` brings home.
+    `settle` brings home; so has every one whose values may come at any time (``apart``).
     """
 
-    def __init__(self, parameter: torch.nn.Parameter) -> None:
+    def __init__(self, parameter: torch.nn.Parameter, *, apart: bool = False) -> None:
         """Watch one parameter; the user may move it to another device at any time."""
-        self._parameter = parameter
+        self._parameter, self._is_apart = parameter, apart
         self._where = 0
         self._array: ByteArray | None = None
         self._beside: torch.Tensor | None = None
@@ -54,7 +54,8 @@ class ParameterMemory:
         """Where a block's values land; `settle` afterwards."""
         parameter = self._parameter
         size = parameter.element_size()
-        if parameter.device.type == "cpu" and parameter.is_contiguous():
+        is_own = parameter.device.type == "cpu" and parameter.is_contiguous()
+        if is_own and not self._is_apart:
             if self._array is None or self._where != parameter.data_ptr():
                 self._array, self._where = byte_array(parameter), parameter.data_ptr()
                 self._beside = None

@@ -14,7 +14,7 @@ Waits: for the data set, in `Outlook.look` and `Outlook.take`. The thread of the
 calls.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, final
 
 import torch
@@ -35,8 +35,7 @@ class IdsPlace(NamedTuple):
     strides: tuple[int, ...]
 
 
-class _Next(NamedTuple):
-    batch: Batch
+class _Read(NamedTuple):
     data: Any
     error: Exception | None
 
@@ -53,7 +52,7 @@ class Outlook:
         """No loop is open."""
         self.current: Any = None
         self._read: Read | None = None
-        self._next: _Next | None = None
+        self._ahead: dict[Batch, _Read] = {}  # the one that comes first is the first
 
     def begin(self, read: Read) -> None:
         """A loop is open; ``read`` reads its batches."""
@@ -62,35 +61,37 @@ class Outlook:
 
     def end(self) -> None:
         """The loop is over, or all that it had begun is void."""
-        self._read = self.current = self._next = None
+        self._read = self.current = None
+        self._ahead = {}
 
-    @property
-    def next(self) -> Any:  # noqa: ANN401  (the user's data)
-        """The batch that was read ahead, None if there is none."""
-        return None if self._next is None else self._next.data
+    def ahead(self, number: int) -> Any:  # noqa: ANN401  (the user's data)
+        """The data that comes after ``number`` other batches, None if it is unknown."""
+        read = [*self._ahead.values()][number : number + 1]
+        return read[0].data if read else None
 
-    def look(self, coming: Batch | None) -> None:
-        """Read the batch that comes next, if it is known and not read yet."""
-        if coming is None or self._read is None:
-            self._next = None
-        elif self._next is None or self._next.batch != coming:
-            try:
-                self._next = _Next(coming, self._read(coming), None)
-            except Exception as error:  # noqa: BLE001  (raised again when it is its turn)
-                self._next = _Next(coming, None, error)
+    def look(self, coming: Sequence[Batch]) -> None:
+        """Read the batches that come next and are not read yet; forget any others."""
+        if self._read is not None:
+            self._ahead = {
+                batch: self._ahead.get(batch) or _try(self._read, batch) for batch in coming
+            }
 
     def take(self, batch: Batch) -> Any:  # noqa: ANN401  (the user's data)
         """The data of a batch that is delivered now; a data set's errors pass through."""
         assert self._read is not None
-        found, self._next = self._next, None
-        if found is None or found.batch != batch:
-            self.current = None
-            self.current = self._read(batch)
-        elif found.error is not None:
+        self.current = None
+        found = self._ahead.pop(batch, None) or _try(self._read, batch)
+        if found.error is not None:
             raise found.error
-        else:
-            self.current = found.data
+        self.current = found.data
         return self.current
+
+
+def _try(read: Read, batch: Batch) -> _Read:
+    try:
+        return _Read(read(batch), None)
+    except Exception as error:  # noqa: BLE001  (raised again when it is its turn)
+        return _Read(None, error)
 
 
 def find_ids(batch: object, ids: torch.Tensor) -> IdsPlace | None:

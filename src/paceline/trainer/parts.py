@@ -7,7 +7,7 @@ from typing import final
 
 from paceline.ids import TaskKey
 from paceline.messages import PartPlan, PartSpec
-from paceline.pace.policy import pull_due, push_due, updates_in_rounds
+from paceline.pace.policy import overlaps, pull_due, push_due, updates_in_rounds
 from paceline.trainer.windows import OpenWindow
 
 
@@ -44,6 +44,11 @@ class SharedPart:
         """Whether the part is updated in rounds."""
         return updates_in_rounds(self.spec.pace)
 
+    @property
+    def overlaps(self) -> bool:
+        """Whether the trainer computes on while its last push is under way."""
+        return overlaps(self.spec.pace)
+
     def base_round(self) -> int:
         """The round that parameters must stand at for the next push; 0 without rounds."""
         return self.round - 1 if self.is_sync else 0
@@ -59,10 +64,10 @@ class SharedPart:
         count = self.window.num_batches(with_delivered=with_delivered)
         return push_due(self.spec.pace, count, must_close=at_end and is_stepped)
 
-    def pull_due(self) -> bool:
+    def pull_due(self, *, has_pushed: bool) -> bool:
         """Whether the pace wants a pull now; rounds have their own."""
         waiting = self.batches_since_pull + self.window.num_batches(with_delivered=False)
-        return pull_due(self.spec.pace, waiting)
+        return pull_due(self.spec.pace, waiting, has_pushed=has_pushed)
 
     def pulled(self, at_round: int) -> None:
         """The parameters here are those of ``at_round``."""

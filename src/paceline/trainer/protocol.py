@@ -21,15 +21,14 @@ from paceline.errors import UsageError
 from paceline.messages import (
     AskLease,
     BeginStage,
-    FailTask,
     Granted,
-    HandBack,
     Joined,
     Message,
     PartPlan,
     PartSpec,
     StageOver,
     StageSpec,
+    Ticked,
 )
 from paceline.trainer.asking import Abandoned, Act, Asking, Forget
 from paceline.trainer.joining import establish, join_job
@@ -37,12 +36,12 @@ from paceline.trainer.leases import Leases, LeaseWork
 from paceline.trainer.parts import SharedPart
 from paceline.trainer.pushing import Coming, nothing_coming, pull_part
 from paceline.trainer.reading import read_values
+from paceline.trainer.returning import give_up, hand_back
 from paceline.trainer.saving import wait_saved
 from paceline.trainer.stepping import Stepping
 from paceline.trainer.ticking import Teller
 from paceline.trainer.tracking import Tracking
 from paceline.trainer.verdicts import Batch, Flush, Leaving, Over, Stepped
-from paceline.trainer.windows import OpenWindow
 
 T = TypeVar("T")
 
@@ -72,50 +71,42 @@ class TrainerProtocol:
         self._must_join = True
         self._why_join = "it has not joined yet"
         self._pid, self._host = pid, host
-        self._asking = Asking(patience_s)
-        self._teller = Teller(self._asking, self.tracked)
-        self._stepping = Stepping(self._asking, self._teller, self._leases, self.parts)
+        self.asking = Asking(patience_s)
+        self._teller = Teller(self.asking, self.tracked)
+        self.stepping = Stepping(self.asking, self._teller, self._leases, self.parts)
 
     @property
     def incarnation(self) -> int:
         """The current membership; 0 before the first."""
-        return self._asking.incarnation
+        return self.asking.incarnation
 
     @property
     def timeline(self) -> int:
         """The timeline that the trainer is on."""
-        return self._asking.timeline
+        return self.asking.timeline
 
     @property
     def clock(self) -> int:
         """Finished steps."""
-        return self._asking.clock
+        return self.asking.clock
 
     @property
     def must_join(self) -> bool:
         """Whether what it was part of is gone; the next `next_batch` joins again."""
         return self._must_join
 
-    @property
-    def tasks_finished(self) -> int:
-        """Leases that this trainer has worked off."""
-        return self._stepping.tasks_finished
+    def peek(self, ahead: int = 0) -> Batch | None:
+        """A batch that comes soon, if it is known already; it is not delivered.
 
-    @property
-    def now_s(self) -> float:
-        """The time, as whoever drives the acts has told it."""
-        return self._asking.now_s
-
-    @now_s.setter
-    def now_s(self, now_s: float) -> None:
-        self._asking.now_s = now_s
-
-    def peek(self) -> Batch | None:
-        """The batch that comes next, if it is known already; it is not delivered."""
-        if self._must_join or self.stage is None or self._asking.stopped is not None:
+        Args:
+            ahead: how many come before it.
+        """
+        if self._must_join or self.stage is None or self.asking.stopped is not None:
             return None
         work = self._leases.current(self.stage)
-        return None if work is None else Batch(work.lease.key, work.next_batch)
+        if work is None or not work.has(work.next_batch + ahead, self.stage):
+            return None
+        return Batch(work.lease.key, work.next_batch + ahead)
 
     # ------------------------------------------------------------ becoming a member
 
@@ -123,7 +114,7 @@ class TrainerProtocol:
         """Become a member, again if need be; values and leases are as if new."""
         if self.joined is not None:
             self.tracked.forget()
-        joined = yield from join_job(self._asking, self.trainer, self._pid, self._host)
+        joined = yield from join_job(self.asking, self.trainer, self._pid, self._host)
         self.joined = joined
         self.servers = joined.servers
         self._must_join = False
@@ -131,9 +122,9 @@ class TrainerProtocol:
         for part in self.parts.values():
             part.forget()
         for part in list(self.parts.values()):
-            yield from establish(self._asking, part, tuple(self.servers))
+            yield from establish(self.asking, part, tuple(self.servers))
         if self.stage is not None:
-            yield from self._asking.ask(self._begin(self.stage))
+            yield from self.asking.ask(self._begin(self.stage))
 
     def share(self, spec: PartSpec) -> Act[PartPlan]:
         """Share a part: upload its values if this trainer is the first, then pull."""
@@ -143,7 +134,7 @@ class TrainerProtocol:
                 if self._must_join:
                     yield from self.join()  # establishes the new part as well
                 else:
-                    yield from establish(self._asking, part, tuple(self.servers))
+                    yield from establish(self.asking, part, tuple(self.servers))
                 yield from self._pull(part, 0)
             except Abandoned as gone:
                 yield from self._abandon(str(gone))
@@ -156,7 +147,7 @@ class TrainerProtocol:
     def begin_stage(self, spec: StageSpec) -> Act[None]:
         """Begin a loop over a stage's data."""
         self.stage = spec
-        yield from self._as_member(lambda: self._asking.ask(self._begin(spec)))
+        yield from self._as_member(lambda: self.asking.ask(self._begin(spec)))
 
     def next_batch(self) -> Act[Batch | Flush | Over | Leaving]:
         """What to do next; parameters are pulled where the pace wants it."""
@@ -172,7 +163,7 @@ class TrainerProtocol:
         if self.tracked.is_wanted and not self._is_open():
             yield from self._keep_tracked()
         work = self._leases.current(self.stage)
-        if self._asking.stopped is not None and self._leases:
+        if self.asking.stopped is not None and self._leases:
             if self._is_open():
                 return Flush()
             yield from self._hand_back()
@@ -181,8 +172,13 @@ class TrainerProtocol:
             if (self._leases.at_edge or work.begins_replay()) and self._is_open():
                 return Flush()
             return self._deliver(self.stage, work)
-        yield from self._teller.tell_all(self.parts)
-        reply = yield from self._asking.ask_once(self._ask_lease())
+        return (yield from self._ask_for_work(self.stage))
+
+    def _ask_for_work(self, stage: StageSpec) -> Act[Flush | Over | None]:
+        yield from self._land_all()
+        if self._leases.current(stage) is not None:
+            return None
+        reply = yield from self.asking.ask_once(self._ask_lease())
         self.tracked.note(reply)
         if isinstance(reply, Granted):
             yield from self._take(LeaseWork(reply.lease))
@@ -190,7 +186,7 @@ class TrainerProtocol:
         if self._is_open():
             return Flush()
         if isinstance(reply, StageOver):
-            self._asking.stopped = reply.stopped
+            self.asking.stopped = reply.stopped
             for part in self.parts.values():
                 yield from self._pull(part, 0)
             return Over(reply.stopped)
@@ -232,18 +228,9 @@ class TrainerProtocol:
         if self._must_join:
             return
         assert not self._is_open(), "what was delivered before is flushed first"
-        work = self._leases.drop(found.key)
-        if work is None:
-            return
         try:
-            yield from self._asking.ask(
-                FailTask(
-                    **self._asking.who(),
-                    token=work.lease.token,
-                    acked=work.acked(tuple(self.parts)),
-                    error=error,
-                )
-            )
+            yield from self._land_all()
+            yield from give_up(self.asking, self._leases, self.parts, found.key, error)
         except Abandoned as gone:
             yield from self._abandon(str(gone))
 
@@ -274,7 +261,7 @@ class TrainerProtocol:
             )
         try:
             if not flush and not part.push_due(at_end=self._at_end()):
-                if part.pull_due():
+                if part.pull_due(has_pushed=False):
                     yield from self._pull(part, 0)
                 return Stepped("kept")
             if part.window.is_open():
@@ -292,15 +279,37 @@ class TrainerProtocol:
         assert self.stage is not None
         return self._leases.at_edge or self._leases.current(self.stage) is None
 
+    def land(self, number: int) -> Act[None]:
+        """Wait for the push of a part that is on its way, if there is one."""
+        try:
+            yield from self._land(self.parts[number])
+        except Abandoned as gone:
+            yield from self._abandon(str(gone))
+
+    def _land(self, *parts: SharedPart) -> Act[None]:
+        if self.stage is None:
+            return
+        for part in parts:
+            yield from self._note((yield from self.stepping.land(part, self.stage)))
+
+    def _land_all(self) -> Act[None]:
+        """Nothing is on its way or kept back: something is going to be asked."""
+        yield from self._land(*self.parts.values())
+        yield from self._teller.tell_all(self.parts)
+
     def _push_window(self, part: SharedPart, coming: Coming = nothing_coming) -> Act[None]:
         assert self.stage is not None
         servers = tuple(self.servers)
-        ticked = yield from self._stepping.push(part, self.stage, servers, coming)
-        if ticked is not None and ticked.lease is not None:
-            yield from self._take(LeaseWork(ticked.lease))
+        told = yield from self.stepping.push(part, self.stage, servers, coming)
+        yield from self._note(told)
+
+    def _note(self, told: list[Ticked]) -> Act[None]:
+        for ticked in told:
+            if ticked.lease is not None:
+                yield from self._take(LeaseWork(ticked.lease))
 
     def _pull(self, part: SharedPart, at_round: int) -> Act[None]:
-        yield from pull_part(self._asking, part, tuple(self.servers), at_round)
+        yield from pull_part(self.asking, part, tuple(self.servers), at_round)
 
     # ------------------------------------------------------------ leases
 
@@ -313,29 +322,21 @@ class TrainerProtocol:
             part.round = lease.rounds.get(number, part.round)
             if not part.is_sync or part.pulled_round < part.base_round():
                 yield from self._pull(part, part.base_round())
-        yield from self.tracked.load(self._asking, min(self.servers), lease.tracked)
+        yield from self.tracked.load(self.asking, min(self.servers), lease.tracked)
 
     def _ask_lease(self) -> AskLease:
         assert self.stage is not None
         held = self._leases.held(tuple(self.parts))
         return AskLease(
-            **self._asking.who(),
+            **self.asking.who(),
             stage=self.stage.stage,
             held=held,
             is_open=self._is_open(),
         )
 
     def _hand_back(self) -> Act[None]:
-        yield from self._teller.tell_all(self.parts)
-        held = self._leases.held(tuple(self.parts))
-        if held:
-            tokens, acked = zip(*held, strict=True)
-            yield from self._asking.ask(
-                HandBack(**self._asking.who(), tokens=tokens, acked=acked)
-            )
-        self._leases.clear()
-        for part in self.parts.values():
-            part.window = OpenWindow()
+        yield from self._land_all()
+        yield from hand_back(self.asking, self._leases, self.parts)
 
     def _is_open(self) -> bool:
         return any(part.window.is_open() for part in self.parts.values())
@@ -347,13 +348,14 @@ class TrainerProtocol:
 
     def _wait_saved(self, number: int, left: int | None = None) -> Act[None]:
         keep = self._keep_tracked
-        yield from wait_saved(self._asking, self.tracked, keep, number, left)
+        yield from wait_saved(self.asking, self.tracked, keep, number, left)
 
     def _keep_tracked(self) -> Act[None]:
+        yield from self._land_all()
         self.tracked.is_wanted = False
         if self.stage is not None and self.stage.tracked:
             rounds = {n: part.round - 1 for n, part in self.parts.items() if part.is_sync}
-            yield from self.tracked.keep(self._asking, min(self.servers), rounds)
+            yield from self.tracked.keep(self.asking, min(self.servers), rounds)
 
     # ------------------------------------------------------------ anything else
 
@@ -365,13 +367,13 @@ class TrainerProtocol:
 
         def ask() -> Act[Message]:
             yield from self._teller.tell_all(self.parts)
-            return (yield from self._asking.ask(self._asking.current(message)))
+            return (yield from self.asking.ask(self.asking.current(message)))
 
         return (yield from self._as_member(ask))
 
     def read(self, messages: dict[str, Message]) -> Act[dict[str, Message]]:
         """Ask servers for values, on whatever timeline they are; see `read_values`."""
-        return (yield from read_values(self._asking, messages, self._abandon))
+        return (yield from read_values(self.asking, messages, self._abandon))
 
     def _as_member(self, act: Callable[[], Act[T]]) -> Act[T]:
         """Do something as a member, joining again whenever what it belongs to is gone."""
@@ -388,8 +390,8 @@ class TrainerProtocol:
         self._why_join = reason
         for part in self.parts.values():
             part.forget(reason)
-        self._teller.forget()
+        self.stepping.forget()
         yield Forget()
 
     def _begin(self, spec: StageSpec) -> BeginStage:
-        return BeginStage(**self._asking.who(), spec=spec)
+        return BeginStage(**self.asking.who(), spec=spec)

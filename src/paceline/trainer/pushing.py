@@ -42,6 +42,17 @@ class Acknowledged(NamedTuple):
     is_first: bool
 
 
+class Flight(NamedTuple):
+    """A push on its way, and what was asked behind it.
+
+    ``at_round``: what the dense values asked for will correspond to; None if none are.
+    """
+
+    push: Posted
+    values: list[Posted]
+    at_round: int | None
+
+
 def post_push(asking: Asking, part: SharedPart, servers: tuple[str, ...]) -> Act[Posted]:
     """Send a part's open window to all servers."""
     window, records = part.window.close()

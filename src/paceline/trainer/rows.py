@@ -3,7 +3,7 @@
 Pure.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -23,15 +23,16 @@ class Wanted(NamedTuple):
     values: torch.Tensor
 
 
+Requests = dict[tuple[str, int], Payload]  # {(server, part): question}
+
+
 class _Piece(NamedTuple):
     slots: RowSlots
     ids: Int64s
     place: WritableBuffer
 
 
-def row_requests(
-    part: int, wanted: Sequence[Wanted], *, create: bool
-) -> dict[str, Payload]:
+def row_requests(part: int, wanted: Sequence[Wanted], *, create: bool) -> Requests:
     """What to ask each server that has any of these rows; tables are distinct.
 
     Args:
@@ -45,7 +46,7 @@ def row_requests(
         for server, start, stop, slots in route.pieces:
             piece = _Piece(slots, route.ids[start:stop], rows[start:stop])
             pieces.setdefault(server, []).append(piece)
-    return {server: _request(part, found, create) for server, found in pieces.items()}
+    return {(s, part): _request(part, found, create) for s, found in pieces.items()}
 
 
 def _request(part: int, pieces: list[_Piece], create: bool) -> Payload:
@@ -64,13 +65,12 @@ def _request(part: int, pieces: list[_Piece], create: bool) -> Payload:
     return Payload(message, [piece.ids for piece in pieces], land)
 
 
-def attaching(requests: Mapping[str, Payload], otherwise: Attach) -> Attach:
+def attaching(requests: Requests, otherwise: Attach) -> Attach:
     """Give questions for rows their ids and landings, whoever is speaking by now."""
 
     def attach(role: str, message: Message) -> Payload:
-        request = requests.get(role)
-        if request is None or not isinstance(message, PullRows):
-            return otherwise(role, message)
-        return request._replace(message=message)
+        if isinstance(message, PullRows) and (role, message.part) in requests:
+            return requests[role, message.part]._replace(message=message)
+        return otherwise(role, message)
 
     return attach

@@ -390,7 +390,7 @@ class Session:
 
     def _ask(self, message: Message) -> Message:
         self._check_open()
-        return self._carrier.run(self._protocol.ask(message))
+        return self._carrier.ask(message)
 
     def _check_open(self) -> None:
         if self._is_closed:

@@ -14,6 +14,7 @@ from torch import nn
 from paceline.config import Pace
 from paceline.errors import UsageError
 from paceline.messages import PartSpec, TableSpec
+from paceline.pace.policy import overlaps
 from paceline.trainer.carrier import Carrier
 from paceline.trainer.describing import describe
 from paceline.trainer.embedding import Embedding
@@ -55,7 +56,7 @@ class Sharing:
         if described.specs or new:
             part = len(self._carrier.numbers)
             groups = [] if optimizer is None else optimizer.param_groups
-            numbers = PartNumbers(described.parameters, groups)
+            numbers = PartNumbers(described.parameters, groups, apart=overlaps(pace))
             self._carrier.share(
                 PartSpec(part, described.specs, described.optimizer, new, pace), numbers
             )

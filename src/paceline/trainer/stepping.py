@@ -12,6 +12,7 @@ from paceline.trainer.parts import SharedPart
 from paceline.trainer.pushing import (
     Acknowledged,
     Coming,
+    Flight,
     collect_push,
     collect_values,
     post_push,
@@ -35,6 +36,7 @@ class Stepping:
         self.tasks_finished = 0
         self._asking, self._teller = asking, teller
         self._leases, self._parts = leases, parts
+        self._flights: dict[int, Flight] = {}  # {part: its last push}
 
     def push(
         self,
@@ -42,26 +44,51 @@ class Stepping:
         stage: StageSpec,
         servers: tuple[str, ...],
         coming: Coming,
-    ) -> Act[Ticked | None]:
+    ) -> Act[list[Ticked]]:
         """Push a part's open window; values are pulled where the pace wants it.
+
+        Where the pace lets pushes overlap, the push before is waited for instead of this
+        one, unless this one ends a task.
 
         Returns:
             What the coordinator has answered, if it was told.
         """
-        asking = self._asking
-        push = yield from post_push(asking, part, servers)
-        is_pulling = part.is_sync or part.pull_due()
+        ticked = yield from self.land(part, stage)
+        push = yield from post_push(self._asking, part, servers)
         at_round = part.round if part.is_sync else 0
+        is_pulling = part.is_sync or part.pull_due(has_pushed=True)
         values = yield from post_values(
-            asking, part, servers, coming, at_round=at_round, with_dense=is_pulling
+            self._asking, part, servers, coming, at_round=at_round, with_dense=is_pulling
         )
-        done = yield from collect_push(asking, push)
+        flight = Flight(push, values, at_round if is_pulling else None)
+        self._flights[part.spec.part] = flight
+        if is_pulling and part.overlaps:
+            part.pulled(at_round)  # what is asked for now is due no more
+        if part.overlaps and self._leases.current(stage) is not None:
+            return ticked
+        return ticked + (yield from self.land(part, stage))
+
+    def land(self, part: SharedPart, stage: StageSpec) -> Act[list[Ticked]]:
+        """Wait for a part's push that is on its way, if there is one."""
+        flight = self._flights.pop(part.spec.part, None)
+        if flight is None:
+            return []
+        done = yield from collect_push(self._asking, flight.push)
         ticked = yield from self._count(part, stage, done)
         is_current = done.is_first or part.is_sync
-        yield from collect_values(asking, values, is_current=is_current)
-        if is_pulling:
-            part.pulled(at_round)
-        return ticked
+        yield from collect_values(self._asking, flight.values, is_current=is_current)
+        if flight.at_round is not None and not part.overlaps:
+            part.pulled(flight.at_round)
+        return [] if ticked is None else [ticked]
+
+    def is_flying(self, part: int) -> bool:
+        """Whether a part's push is on its way."""
+        return part in self._flights
+
+    def forget(self) -> None:
+        """The timeline or the incarnation is gone, and what was on its way with it."""
+        self._flights.clear()
+        self._teller.forget()
 
     def others_open(self, pushing: SharedPart) -> list[SharedPart]:
         """Other parts that await their push."""
@@ -78,7 +105,10 @@ class Stepping:
         num_complete = self._leases.drop_complete(parts, stage)
         self.tasks_finished += num_complete
         self._asking.clock += 1
-        wants_lease = not (self._leases.current(stage) or others)
+        # While a window is open, its task has not ended: with another lease at hand it
+        # would go on into the next one.
+        is_busy = part.window.is_open() or others or self._leases.current(stage)
+        wants_lease = not is_busy
         must_tell = part.is_sync or num_complete or wants_lease
         if not must_tell and not self._teller.is_due(part):
             return None

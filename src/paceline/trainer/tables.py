@@ -72,7 +72,7 @@ class SharedTable:
         self._reader = reader
         self._recorded: list[_Recorded] = []
         self._habit: _Habit | None = None
-        self._expected: Expected | None = None
+        self._expected: list[Expected] = []
         self._shows: list[list[torch.Tensor]] = []  # where gradients that wait appear
 
     def __deepcopy__(self, memo: object) -> "SharedTable":
@@ -103,15 +103,14 @@ class SharedTable:
                 of ``ids``, in their order.
         """
         flat = _flat(ids, padding)
-        found = self._expected if record else None
-        if found is None or not np.array_equal(found.ids, flat):
+        found = self._take_expected(flat) if record else None
+        if found is None:
             found = self._prepare(flat)
             self._reader.wait_rows(self.part, found.route, found.values, create=record)
             if record:
                 place = find_ids(self._reader.outlook.current, ids)
                 self._habit = None if place is None else _Habit(place, padding)
         if record:
-            self._expected = None
             values, route = found.values, found.route
             values.requires_grad_()
             values.register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]  # torch's door
@@ -119,15 +118,30 @@ class SharedTable:
             )
         return found.values, torch.from_numpy(np.ascontiguousarray(found.inverse))
 
-    def foresee(self) -> Expected | None:
-        """What the next batch will look up, if it is like the last one; not asked yet."""
-        coming, habit = self._reader.outlook.next, self._habit
+    def foresee(self, ahead: int) -> Expected | None:
+        """What a batch will look up, if it is like the last one; not asked for yet.
+
+        Args:
+            ahead: how many batches come before it.
+        """
+        coming, habit = self._reader.outlook.ahead(ahead), self._habit
         ids = None if habit is None or coming is None else ids_at(coming, habit.place)
         return None if ids is None else self._prepare(_flat(ids, habit and habit.padding))
 
-    def expect(self, expected: Expected | None) -> None:
-        """These rows have come and are as they will be looked up; None: nothing has."""
-        self._expected = expected
+    def expect(self, expected: Expected, *, most: int) -> None:
+        """These rows have come as they will be looked up; ``most`` that came last stay."""
+        self._expected = [*self._expected, expected][-most:]
+
+    def expect_nothing(self) -> None:
+        """Whatever has come is not as it would be looked up now."""
+        self._expected = []
+
+    def _take_expected(self, flat: Int64s) -> Expected | None:
+        for number, expected in enumerate(self._expected):
+            if np.array_equal(expected.ids, flat):
+                del self._expected[: number + 1]
+                return expected
+        return None
 
     def _prepare(self, flat: Int64s) -> Expected:
         route, inverse = route_ids(self.spec.name, self._reader.plan(self.part), flat)

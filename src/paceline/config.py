@@ -60,7 +60,9 @@ class Async(msgspec.Struct, frozen=True, tag="async", kw_only=True):
 
     Args:
         push_every: push after every n batches; gradients in between are summed.
-        pull_every: fetch parameters after every m batches.
+        pull_every: fetch parameters so often that a batch lacks at most the trainer's own
+            last m - 1. If that is at least twice ``push_every``, nobody waits for a push
+            either: the trainer computes on while it is under way.
     """
 
     push_every: int = 1

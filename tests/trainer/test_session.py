@@ -72,7 +72,7 @@ def test_break_hands_back_what_no_step_has_used(job: FakeJob, session: Session) 
 
 
 def run_loop_again(session: Session, step: OneStep) -> list[float]:
-    session._num_stages = 0  # as a restarted script would: the same stage once more
+    session._stages.num_begun = 0  # as a restarted script would: the same stage once more
     return run_loop(session, step)
 
 

@@ -84,5 +84,5 @@ def test_what_cannot_be_saved_is_named_by_its_path() -> None:
 @pytest.mark.parametrize("flipped", range(0, 200, 7))
 def test_other_bytes_are_no_state(flipped: int) -> None:
     data = bytearray(encode_state({"a": torch.arange(4), "b": "text"}, "state"))
-    with pytest.raises(CheckpointCorrupt, match="not a state of tracked objects"):
+    with pytest.raises(CheckpointCorrupt, match="not a state that was kept"):
         decode_state(bytes(data[: max(1, len(data) - 1 - flipped)]))

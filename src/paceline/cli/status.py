@@ -38,6 +38,7 @@ def as_view(job: JobStatus, state: str) -> StatusView:
     return {
         "state": state,
         "queue": msgspec.to_builtins(job.queue),
+        "kind": job.kind,
         "pace": job.pace,
         "processes": [msgspec.to_builtins(process) for process in job.processes],
     }
@@ -59,6 +60,7 @@ def ended_view(job: JobDir) -> StatusView | None:
     return {
         "state": state,
         "queue": msgspec.to_builtins(QueueStatus(0, 0, 0, 0, 0)),
+        "kind": "train",
         "pace": str(job.read_config().pace),
         "processes": [],
     }
@@ -80,11 +82,16 @@ def running_view(job: JobDir, clock: Clock) -> StatusView:
     return as_view(answer, answer.state)
 
 
+def _where(view: StatusView, queue: QueueStatus) -> str:
+    is_training = view["kind"] == "train"
+    return f"epoch {queue.epoch + 1}" if is_training else str(view["kind"])
+
+
 def _print_view(view: StatusView) -> None:
     console = Console()
     queue = msgspec.convert(view["queue"], QueueStatus)
     console.print(
-        f"{view['state']}  pace {view['pace']}  epoch {queue.epoch + 1}: "
+        f"{view['state']}  pace {view['pace']}  {_where(view, queue)}: "
         f"{queue.todo} todo, {queue.pending} pending, {queue.done} done, "
         f"{queue.failed} failed",
         highlight=False,

@@ -12,6 +12,7 @@ from paceline.coordinator.book import Book, DropCut, Happened, WriteManifest
 from paceline.coordinator.cuts import Counted, OpenCut, pause_after
 from paceline.coordinator.outcomes import CutBegun, CutCommitted
 from paceline.coordinator.status import count_records, count_steps
+from paceline.coordinator.stops import has_nothing_to_train, is_touched, open_stage
 from paceline.coordinator.tasks import is_epoch_over, is_last_epoch
 from paceline.coordinator.tracking import may_cut, reason_to_wait
 from paceline.messages import Save, Saved
@@ -131,10 +132,10 @@ def _is_stage_over(book: Book) -> bool:
         return False
     if is_epoch_over(state) and is_last_epoch(state):
         return True
+    if has_nothing_to_train(state):
+        return is_touched(state) or open_stage(state, state.queue.stage) > state.queue.stage
     if not state.has_started:
         return False
-    if state.stopped is not None:
-        return state.queue.next_fresh > 0 or state.queue.epoch > 0
     stages = [book.asked_stage.get(trainer, -1) for trainer in state.trainers]
     return bool(stages) and min(stages) > state.queue.stage
 

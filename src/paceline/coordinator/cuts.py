@@ -18,6 +18,7 @@ from typing import NamedTuple, final
 
 from paceline.coordinator.durable import Durable
 from paceline.coordinator.queue import decode_queue, encode_queue
+from paceline.coordinator.stops import open_stage
 from paceline.coordinator.tasks import is_epoch_over, returned_records
 from paceline.ids import cut_folder
 from paceline.messages import CutReport, FileEntry, PartPlan
@@ -75,9 +76,13 @@ class OpenCut:
         self.queue = encode_queue(state.queue)
         if ends_stage:
             queue = decode_queue(self.queue)
-            queue.epochs_done += is_epoch_over(state)
+            spec = state.stage_spec()
+            queue.epochs_done += (
+                is_epoch_over(state) and spec is not None and spec.is_training
+            )
             queue.records += returned_records(state)  # of tasks left when it was stopped
             queue.next_stage()
+            queue.stage = open_stage(state, queue.stage)
             self.queue = encode_queue(queue)
         self._pinned: set[str] = set()
         self._files: dict[str, tuple[FileEntry, ...]] = {}

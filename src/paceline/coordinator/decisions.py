@@ -28,6 +28,7 @@ from paceline.coordinator.outcomes import (
 from paceline.coordinator.placement import plan_part
 from paceline.coordinator.reports import answer_servers
 from paceline.coordinator.requests import reply_ticked, ticked
+from paceline.coordinator.stops import is_stopped_before
 from paceline.coordinator.tasks import is_epoch_over, is_last_epoch
 from paceline.coordinator.tracking import reason_to_wait
 from paceline.messages import (
@@ -180,7 +181,7 @@ def _look_at_leases(book: Book) -> None:
         assert isinstance(message, AskLease)
         if incarnation not in book.leases:
             continue  # it was told to keep its tracked state first
-        if message.stage < state.queue.stage or _is_stopped_before(book, message.stage):
+        if message.stage < state.queue.stage or is_stopped_before(state, message.stage):
             book.leases.pop(incarnation)
             book.reply(parked.ticket, StageOver(stopped=state.stopped))
             continue
@@ -198,9 +199,3 @@ def _look_at_leases(book: Book) -> None:
         if lease is not None:
             book.leases.pop(incarnation)
             book.reply(parked.ticket, Granted(lease=lease))
-
-
-def _is_stopped_before(book: Book, stage: int) -> bool:
-    state = book.durable
-    is_untouched = state.queue.next_fresh == 0 and state.queue.epoch == 0
-    return state.stopped is not None and stage >= state.queue.stage and is_untouched

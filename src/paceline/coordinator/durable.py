@@ -13,7 +13,7 @@ from typing import final
 import msgspec
 
 from paceline.coordinator import outcomes as o
-from paceline.coordinator.queue import LeaseRecord, Queue, decode_queue
+from paceline.coordinator.queue import LeaseRecord, Queue, StageResults, decode_queue
 from paceline.ids import TaskKey
 from paceline.messages import FileEntry, PartPlan, StageSpec
 
@@ -210,7 +210,16 @@ def _(outcome: o.TaskDone, state: Durable) -> None:
     queue.close(outcome.key.task)
     queue.tasks_done += 1
     queue.records += outcome.records
+    if outcome.result is not None:
+        results = queue.results.setdefault(outcome.key.stage, StageResults())
+        results.states[outcome.key.task] = outcome.result
     state.resumes.pop(outcome.key, None)
+
+
+@restore.register
+def _(outcome: o.StageValued, state: Durable) -> None:
+    results = StageResults({}, outcome.value, outcome.missing)
+    state.queue.results[outcome.stage] = results
 
 
 @restore.register
@@ -274,7 +283,8 @@ def _(outcome: o.CutCommitted, state: Durable) -> None:
         outcome.steps,
     )
     if outcome.ends_stage:
-        state.queue = decode_queue(outcome.queue)
+        before, state.queue = state.queue, decode_queue(outcome.queue)
+        state.queue.keep_values(before)
         state.resumes = {}
 
 
@@ -319,8 +329,10 @@ def _return_to_cut(state: Durable, timeline: int) -> None:
     state.resumes = {}
     state.is_returning = True
     cut = state.cut
+    before = state.queue
     state.queue = decode_queue(cut.queue) if cut is not None else Queue()
     state.queue.reopen()
+    state.queue.keep_values(before)
     rounds = cut.rounds if cut is not None else {}
     state.parts = {
         part: PartRecord(record.plan, is_ready=True, round=rounds.get(part, 0))

@@ -10,6 +10,7 @@ Pure.
 from paceline.coordinator.book import Book
 from paceline.coordinator.missing import records_missing
 from paceline.coordinator.outcomes import LeaseGranted, TaskDone, TaskFailed
+from paceline.coordinator.stops import has_nothing_to_train
 from paceline.coordinator.tasks import pick_task
 from paceline.coordinator.tracking import may_enter, to_load
 from paceline.ids import TaskKey
@@ -61,7 +62,7 @@ def grant(book: Book, trainer: str, incarnation: int) -> Lease | None:
 def may_grant(book: Book) -> bool:
     """Whether leases can be granted at all now."""
     state = book.durable
-    if state.stopped is not None or book.wait_reason() is not None:
+    if book.wait_reason() is not None or has_nothing_to_train(state):
         return False
     if book.open_cut is not None and book.open_cut.ends_stage:
         return False  # its copy of the queue holds no lease

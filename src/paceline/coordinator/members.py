@@ -36,6 +36,7 @@ class MemberInfo:
         self.state = "starting"
         self.waiting_for = ""
         self.clock = 0
+        self.evaluated = 0  # batches that needed no step
 
 
 @final

@@ -89,10 +89,15 @@ class LeaseGranted(Outcome, frozen=True):
 
 
 class TaskDone(Outcome, frozen=True):
-    """All batches of a task are acknowledged in every part."""
+    """All batches of a task are acknowledged in every part.
+
+    Of an evaluation or prediction: it is worked off, ``result`` is what came of it, and no
+    record was trained.
+    """
 
     key: TaskKey
     records: int
+    result: bytes | None = None
 
 
 class TaskReturned(Outcome, frozen=True):
@@ -111,6 +116,14 @@ class TaskFailed(Outcome, frozen=True):
     key: TaskKey
     records: int
     reason: str
+
+
+class StageValued(Outcome, frozen=True):
+    """What the results of a stage come to; they themselves are not needed any more."""
+
+    stage: int
+    value: bytes
+    missing: int
 
 
 class Resume(NamedTuple):
@@ -259,6 +272,7 @@ AnyOutcome = (
     | TaskDone
     | TaskReturned
     | TaskFailed
+    | StageValued
     | MarksSettled
     | EpochEnded
     | RoundCommitted

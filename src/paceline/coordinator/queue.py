@@ -24,6 +24,18 @@ class LeaseRecord(msgspec.Struct):
 
 
 @final
+class StageResults(msgspec.Struct):
+    """What has come of a stage of evaluation or prediction.
+
+    ``missing`` counts its tasks that were given up, once there is a value.
+    """
+
+    states: dict[int, bytes] = {}  # {task: its result}, until there is a value
+    value: bytes | None = None
+    missing: int = 0
+
+
+@final
 class Queue(msgspec.Struct):
     """The tasks of the current epoch. What a cut copies and a return brings back."""
 
@@ -42,6 +54,7 @@ class Queue(msgspec.Struct):
     tasks_done: int = 0
     tasks_failed: int = 0
     records: int = 0
+    results: dict[int, StageResults] = {}  # {stage: ...}, of those that do not train
 
     def is_done(self, task: int) -> bool:
         """Whether a task of this epoch is done or given up."""
@@ -80,6 +93,12 @@ class Queue(msgspec.Struct):
         self.stage += 1
         self.epoch = 0
         self._clear()
+
+    def keep_values(self, before: "Queue") -> None:
+        """Keep what stages that are over here came to: a script may have been told."""
+        for stage, results in before.results.items():
+            if stage < self.stage and results.value is not None:
+                self.results[stage] = results
 
     def reopen(self) -> None:
         """Put every task that was being worked on back to ``todo``."""

@@ -10,7 +10,7 @@ Pure.
 from functools import singledispatch
 from typing import NamedTuple
 
-from paceline.coordinator import tracking
+from paceline.coordinator import results, tracking
 from paceline.coordinator.book import Book, Happened
 from paceline.coordinator.grants import finish_if_done, grant, is_pending
 from paceline.coordinator.losses import lose
@@ -28,6 +28,7 @@ from paceline.coordinator.status import count_records
 from paceline.messages import (
     AskLease,
     AskRecords,
+    AskResults,
     Beat,
     Beaten,
     BeginStage,
@@ -35,9 +36,11 @@ from paceline.messages import (
     ClaimOnce,
     Done,
     FailTask,
+    FinishTask,
     HandBack,
     Joined,
     JoinTrainer,
+    KeepValue,
     Leave,
     Log,
     PartUploaded,
@@ -305,8 +308,26 @@ def _give_back(
 
 
 @_answer.register
+def _(message: FinishTask, book: Book, asker: Asker) -> None:
+    book.reply(asker.ticket, results.finish_task(book, message))
+
+
+@_answer.register
+def _(message: AskResults, book: Book, asker: Asker) -> None:
+    book.reply(asker.ticket, results.page_of_results(book, message))
+
+
+@_answer.register
+def _(message: KeepValue, book: Book, asker: Asker) -> None:
+    book.reply(asker.ticket, results.keep_value(book, message))
+
+
+@_answer.register
 def _(message: Beat, book: Book, asker: Asker) -> None:
     info = book.members.heard(message.incarnation, book.now)
+    if message.evaluated > info.evaluated:
+        info.evaluated = message.evaluated
+        book.start_clock(message.incarnation)
     info.clock = max(info.clock, message.clock)
     info.state, info.waiting_for = message.state, message.waiting_for
     state = book.durable

@@ -216,7 +216,7 @@ class CoordinatorService:
         for outcome in outcomes:
             fields = msgspec.to_builtins(outcome)
             fields.pop("type")
-            for bulky in ("queue", "files", "plan", "plans"):
+            for bulky in ("queue", "files", "plan", "plans", "result", "value"):
                 fields.pop(bulky, None)
             self._events.write(type(outcome).__name__, fields)
         if any(type(outcome).__name__ == "CutCommitted" for outcome in outcomes):

@@ -37,7 +37,7 @@ def count_steps(book: Book) -> int:
 
 def job_status(book: Book) -> JobStatus:
     """Everything that an observer may know."""
-    state, queue = book.durable, book.durable.queue
+    state, queue, spec = book.durable, book.durable.queue, book.durable.stage_spec()
     counters: dict[str, int] = {}
     for report in book.reports.values():
         for name, count in report.counters.items():
@@ -59,13 +59,20 @@ def job_status(book: Book) -> JobStatus:
         tasks_failed=queue.tasks_failed,
         steps=count_steps(book),
         metrics=dict(book.metrics),
-        total_records=sum(s.records * s.epochs for s in state.stages.values()),
+        total_records=_total_records(book),
         timeline=state.timeline,
         cut=state.cut.cut if state.cut is not None else 0,
         counters=counters,
         stopped=state.stopped,
         error=state.broken,
+        kind=spec.kind if spec is not None else "train",
     )
+
+
+def _total_records(book: Book) -> int:
+    """Records that all known loops train."""
+    stages = book.durable.stages.values()
+    return sum(spec.records * spec.epochs for spec in stages if spec.is_training)
 
 
 def _state(book: Book) -> str:

@@ -23,9 +23,9 @@ LONGEST_ASK_S = 30.0  # without rounds: then a cut is taken with what was kept b
 
 
 def is_tracked(book: Book) -> bool:
-    """Whether the current stage has tracked objects."""
+    """Whether the current stage moves tracked objects: an evaluation moves none."""
     spec = book.durable.stage_spec()
-    return spec is not None and bool(spec.tracked)
+    return spec is not None and spec.is_training and bool(spec.tracked)
 
 
 def current(book: Book) -> list[int]:
@@ -65,8 +65,14 @@ def may_enter(book: Book, incarnation: int) -> bool:
 
 
 def to_load(book: Book, incarnation: int) -> int | None:
-    """Which tracked state a trainer loads that is granted a lease now."""
-    if not is_tracked(book) or incarnation in current(book):
+    """Which tracked state a trainer loads that is granted a lease now.
+
+    Whoever evaluates loads the one that lies in the cut: all evaluate with the same.
+    """
+    spec = book.durable.stage_spec()
+    if spec is None or not spec.tracked:
+        return None
+    if spec.is_training and incarnation in current(book):
         return None
     in_cut = max((report.tracked for report in book.reports.values()), default=0)
     return book.durable.tracked or in_cut

@@ -77,8 +77,11 @@ class PartPlan(msgspec.Struct, frozen=True):
     placement: dict[int, str]  # {slot: server id}
 
 
-class StageSpec(msgspec.Struct, frozen=True):
-    """One `Session.batches` call: its data and how it is cut.
+StageKind = Literal["train", "evaluate", "predict"]
+
+
+class StageSpec(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One `Session.batches`, `evaluate` or `predict` call: its data and how it is cut.
 
     Task ``i`` holds positions ``i * task_size .. min((i + 1) * task_size, records)``;
     batches are ``batch_size`` consecutive positions of a task, the last may be short.
@@ -94,6 +97,12 @@ class StageSpec(msgspec.Struct, frozen=True):
     seed: int
     fingerprint: str
     tracked: tuple[str, ...] = ()
+    kind: StageKind = "train"
+
+    @property
+    def is_training(self) -> bool:
+        """Whether its tasks change parameters; otherwise each ends with a result."""
+        return self.kind == "train"
 
     def num_tasks(self) -> int:
         """Tasks of one epoch."""

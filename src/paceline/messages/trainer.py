@@ -1,5 +1,7 @@
 """The link ``trainer --TrainerRequest--> coordinator``, and the replies."""
 
+import msgspec
+
 from paceline.config import Pace
 from paceline.ids import Window
 from paceline.messages.shared import (
@@ -159,12 +161,63 @@ class FailTask(TrainerMessage, frozen=True):
     error: str
 
 
+MAX_RESULT_BYTES = 8 << 20  # of one task, and of a value: a message has 16 MiB at most
+
+
+class FinishTask(TrainerMessage, frozen=True):
+    """A task of an evaluation or prediction is worked off; ``result`` is what came of it.
+
+    Counts once: a token whose lease is no longer the asker's is refused as ``stale``, also
+    when the first of two tries has counted. Either way the asker goes on.
+    """
+
+    token: int
+    result: bytes
+
+
+class AskResults(TrainerMessage, frozen=True):
+    """Ask for the results of a stage that is over, from task ``first`` on.
+
+    Answered by `Results`.
+    """
+
+    stage: int
+    first: int = 0
+
+
+class Results(Message, frozen=True):
+    """A stage's value, or results of its tasks while nobody has made a value of them.
+
+    ``states`` is {task: its result}; ``following`` is the task to ask for next, None at the
+    end. ``missing`` counts tasks that were given up.
+    """
+
+    value: bytes | None = None
+    states: dict[int, bytes] = msgspec.field(default_factory=dict)
+    following: int | None = None
+    missing: int = 0
+
+
+class KeepValue(TrainerMessage, frozen=True):
+    """Keep what a stage's results come to, for good: the first value that comes is it.
+
+    Answered by `Results` with the value that is kept.
+    """
+
+    stage: int
+    value: bytes
+
+
 class Beat(TrainerMessage, frozen=True):
-    """A sign of life between other requests, with what `paceline status` shows."""
+    """A sign of life between other requests, with what `paceline status` shows.
+
+    ``evaluated`` counts batches that needed no step: progress that no tick tells.
+    """
 
     clock: int
     state: str
     waiting_for: str = ""
+    evaluated: int = 0
 
 
 class Beaten(Message, frozen=True):
@@ -244,6 +297,9 @@ TrainerRequest = (
     | TrackedKept
     | HandBack
     | FailTask
+    | FinishTask
+    | AskResults
+    | KeepValue
     | Beat
     | ClaimOnce
     | Stop
@@ -262,6 +318,7 @@ TrainerReply = (
     | Claimed
     | Saved
     | Records
+    | Results
     | Done
     | Waiting
     | Refusal

@@ -4,6 +4,7 @@ import msgspec
 
 from paceline.messages.shared import (
     Message,
+    StageKind,
 )
 
 
@@ -86,7 +87,8 @@ class JobStatus(Message, frozen=True):
     """How the job stands; ``paceline status --json`` prints it.
 
     ``epochs`` are the finished ones; ``stopped`` is the reason of an early stop;
-    ``error`` the reason why the job cannot go on.
+    ``error`` the reason why the job cannot go on. ``kind`` says what the current stage's
+    tasks are for; ``records`` and ``epochs`` count training alone.
     """
 
     state: str
@@ -105,3 +107,4 @@ class JobStatus(Message, frozen=True):
     counters: dict[str, int]
     stopped: str | None = None
     error: str | None = None
+    kind: StageKind = "train"

@@ -19,7 +19,7 @@ import msgspec
 
 from paceline.errors import JobFailed, Refused, UsageError
 from paceline.ids import COORDINATOR
-from paceline.messages import Beat, Beaten, Message, Refusal, Waiting
+from paceline.messages import Beat, Beaten, Message, Refusal, RefusalKind, Waiting
 
 FIRST_PAUSE_S = 0.02
 LONGEST_PAUSE_S = 0.5
@@ -112,10 +112,10 @@ class Asking:
             if not isinstance(reply, Waiting):
                 return reply
 
-    def ask_once(self, message: Message) -> Act[Message]:
-        """Ask the coordinator; `Waiting` is an answer."""
+    def ask_once(self, message: Message, *answers: RefusalKind) -> Act[Message]:
+        """Ask the coordinator; `Waiting` and refusals of kinds ``answers`` are answers."""
         reply = yield from self.insist(message)
-        if isinstance(reply, Refusal):
+        if isinstance(reply, Refusal) and reply.kind not in answers:
             self._raise_for(reply)
         return reply
 

@@ -212,12 +212,15 @@ class Driver:
             TransportError: it did not arrive; a broken connection was dropped.
         """
         protocol, waiting_for = self._protocol, self.waiting_for
+        is_training = protocol.stage is None or protocol.stage.is_training
+        occupation = "training" if is_training else "evaluating"
         beat = Beat(
             incarnation=protocol.incarnation,
             timeline=protocol.timeline,
             clock=protocol.clock,
-            state="waiting" if waiting_for else "training",
+            state="waiting" if waiting_for else occupation,
             waiting_for=waiting_for,
+            evaluated=protocol.evaluation.evaluated,
         )
         connection = self._reach(COORDINATOR)
         try:

@@ -31,6 +31,7 @@ from paceline.messages import (
     Ticked,
 )
 from paceline.trainer.asking import Abandoned, Act, Asking, Forget
+from paceline.trainer.evaluating import Evaluation
 from paceline.trainer.joining import establish, join_job
 from paceline.trainer.leases import Leases, LeaseWork
 from paceline.trainer.parts import SharedPart
@@ -74,6 +75,7 @@ class TrainerProtocol:
         self.asking = Asking(patience_s)
         self._teller = Teller(self.asking, self.tracked)
         self.stepping = Stepping(self.asking, self._teller, self._leases, self.parts)
+        self.evaluation = Evaluation(self, self.asking, self.tracked)
 
     @property
     def incarnation(self) -> int:
@@ -147,14 +149,14 @@ class TrainerProtocol:
     def begin_stage(self, spec: StageSpec) -> Act[None]:
         """Begin a loop over a stage's data."""
         self.stage = spec
-        yield from self._as_member(lambda: self.asking.ask(self._begin(spec)))
+        yield from self.as_member(lambda: self.asking.ask(self._begin(spec)))
 
     def next_batch(self) -> Act[Batch | Flush | Over | Leaving]:
         """What to do next; parameters are pulled where the pace wants it."""
         while True:
             if self.leaving is not None:
                 return Leaving(self.leaving)
-            found = yield from self._as_member(self._next_batch)
+            found = yield from self.as_member(self._next_batch)
             if found is not None:
                 return found
 
@@ -187,8 +189,7 @@ class TrainerProtocol:
             return Flush()
         if isinstance(reply, StageOver):
             self.asking.stopped = reply.stopped
-            for part in self.parts.values():
-                yield from self._pull(part, 0)
+            yield from self.pull_all()
             return Over(reply.stopped)
         return None
 
@@ -344,7 +345,7 @@ class TrainerProtocol:
     def save(self, number: int) -> Act[None]:
         """Wait for a cut that begins from now on; ``number`` tells saves apart."""
         self.tracked.is_wanted = True
-        yield from self._as_member(lambda: self._wait_saved(number))
+        yield from self.as_member(lambda: self._wait_saved(number))
 
     def _wait_saved(self, number: int, left: int | None = None) -> Act[None]:
         keep = self._keep_tracked
@@ -369,13 +370,18 @@ class TrainerProtocol:
             yield from self._teller.tell_all(self.parts)
             return (yield from self.asking.ask(self.asking.current(message)))
 
-        return (yield from self._as_member(ask))
+        return (yield from self.as_member(ask))
+
+    def pull_all(self) -> Act[None]:
+        """Fetch the values of every part, as servers have them now."""
+        for part in self.parts.values():
+            yield from self._pull(part, 0)
 
     def read(self, messages: dict[str, Message]) -> Act[dict[str, Message]]:
         """Ask servers for values, on whatever timeline they are; see `read_values`."""
         return (yield from read_values(self.asking, messages, self._abandon))
 
-    def _as_member(self, act: Callable[[], Act[T]]) -> Act[T]:
+    def as_member(self, act: Callable[[], Act[T]]) -> Act[T]:
         """Do something as a member, joining again whenever what it belongs to is gone."""
         while True:
             try:

@@ -4,10 +4,11 @@
 
     share      parameters and optimizer move to the servers         (sharing, carrier)
     batches    this trainer's share of the data                     (loop)
+    evaluate, predict   metrics and predictions, by all together    (evaluator)
     log, save, stop, once, records                                  asked of the coordinator
 
-A script that is started again begins at the top: its n-th `share` and its n-th `batches`
-are the job's n-th part and stage.
+A script that is started again begins at the top: its n-th `share` is the
+job's n-th part, its n-th `batches`, `evaluate` or `predict` the job's n-th stage.
 
 Waits: for coordinator and servers, with `timeout_s` for each reply; a coordinator may be
 away for a while, and servers as long as the coordinator expects them back. One thread
@@ -15,8 +16,7 @@ calls, and never a forked process.
 """
 
 import os
-import platform
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, Self, final
 
@@ -24,34 +24,30 @@ import torch
 from torch import nn
 
 from paceline.config import Adagrad, Pace, RowInit, RowOptimizer, Uniform
-from paceline.data.source import open_source
-from paceline.data.split import check_stage, default_task_size
-from paceline.errors import PacelineError, Preempted, UsageError
+from paceline.errors import UsageError
 from paceline.messages import (
     AskRecords,
     Claimed,
     ClaimOnce,
-    Leave,
-    Log,
-    Message,
     Records,
-    StageSpec,
     Stop,
 )
 from paceline.timing import Clock
-from paceline.trainer.carrier import Carrier, Scaled
-from paceline.trainer.client import ConnectCoordinator, ConnectServer, Courier, Driver
+from paceline.trainer.carrier import Scaled
+from paceline.trainer.client import ConnectCoordinator, ConnectServer, Courier
 from paceline.trainer.embedding import Embedding, Mode
-from paceline.trainer.heartbeat import Heartbeat
-from paceline.trainer.logbook import Logbook
+from paceline.trainer.evaluator import Evaluator, MetricWork, Work, evaluating
 from paceline.trainer.loop import deliver
+from paceline.trainer.membership import Membership
+from paceline.trainer.metric_states import Metric
 from paceline.trainer.optimizer import SharedOptimizer
-from paceline.trainer.protocol import TrainerProtocol
+from paceline.trainer.predictions import open_predictions
 from paceline.trainer.sharing import Sharing
+from paceline.trainer.staging import Cutting, Stage, Stages
 
-PATIENCE = 6  # time-outs for which the coordinator may be away
 _DEFAULT_OPTIMIZER = Adagrad(lr=0.05)
 _DEFAULT_INIT = Uniform(0.05)
+_BETWEEN = "end the loop first; to evaluate now and then, make a loop of each epoch"
 
 
 @final
@@ -79,30 +75,12 @@ class Session:
         Raises:
             JobFailed: there is no coordinator.
         """
-        self._pid = os.getpid()
-        self._clock, self._timeout_s = clock, timeout_s
-        self._protocol = TrainerProtocol(
-            trainer, self._pid, platform.node(), patience_s=PATIENCE * timeout_s
-        )
         courier = Courier(coordinator, server)
-        self._driver = Driver(self._protocol, courier, clock, timeout_s)
-        self._carrier = Carrier(self._protocol, self._driver)
-        self._logbook = Logbook()
+        self._membership = Membership(trainer, courier, clock, timeout_s)
+        self._carrier = self._membership.carrier
         self._sharing = Sharing(self._carrier)
-        self._num_stages = 0
+        self._stages = Stages(self._carrier)
         self._num_saves = 0
-        self._loop: Generator[Any, None, None] | None = None  # the open one
-        self._is_closed = False
-        try:
-            self._carrier.run(self._protocol.join())
-        except BaseException:
-            self._driver.close()
-            raise
-        joined = self._protocol.joined
-        assert joined is not None
-        self._pace = joined.pace
-        self._heartbeat = Heartbeat(self._driver, clock, joined.beat_s)
-        self._heartbeat.start()
 
     # ------------------------------------------------------------ what is shared
 
@@ -131,15 +109,13 @@ class Session:
                 loop; or the job's n-th part differs from this one.
             JobFailed: the job as a whole cannot go on.
         """
-        self._check_open()
-        if self._loop is not None:
-            raise UsageError("share: share the whole model before the loop")
-        parts = self._sharing.share(model, optimizer, pace or self._pace)
+        self._membership.check_idle("share", "share the whole model before the loop")
+        parts = self._sharing.share(model, optimizer, pace or self._membership.pace)
         self._carrier.tracker.add_model(parts[0], model, optimizer)
 
         def step(scaled: Scaled) -> None:
-            self._check_open()
-            if self._loop is None:
+            self._membership.check_open()
+            if self._membership.open_call is None:
                 raise UsageError(
                     "step() without a batch: a step belongs to the batches of a loop over "
                     "session.batches, and none is open"
@@ -192,9 +168,7 @@ class Session:
             UsageError: inside a loop; a name is taken; or an object's state holds more
                 than numbers, text, containers, tensors and arrays.
         """
-        self._check_open()
-        if self._loop is not None:
-            raise UsageError("track: track objects before the loop")
+        self._membership.check_idle("track", "track objects before the loop")
         for name, tracked in objects.items():
             self._carrier.tracker.add(name, tracked)
 
@@ -239,41 +213,96 @@ class Session:
                 is open.
             JobFailed: while iterating, the job as a whole cannot go on.
         """
-        self._check_open()
-        if not self._carrier.numbers:
-            raise UsageError("batches: share a model first (session.share)")
-        if workers < 0:
-            raise UsageError(f"batches: workers must be >= 0, got {workers}")
-        source = open_source(dataset, collate_fn)
-        if task_size is None:
-            task_size = default_task_size(len(source), batch_size)
-        spec = StageSpec(
-            stage=self._num_stages,
-            records=len(source),
-            batch_size=batch_size,
-            task_size=task_size,
-            epochs=epochs,
-            shuffle=shuffle,
-            seed=seed,
-            fingerprint=source.fingerprint(),
-            tracked=self._carrier.tracker.names,
-        )
-        check_stage(spec)
-        self._carrier.tracker.begin()
-        self._num_stages += 1
-        return self._guarded(deliver(self._carrier, source, spec, workers))
+        self._membership.check_open()
+        cutting = Cutting(batch_size, epochs, shuffle, seed, task_size, collate_fn, workers)
+        source, spec = self._stages.begin("train", dataset, cutting)
+        return self._membership.iterate(deliver(self._carrier, source, spec, workers))
 
-    def _guarded(self, batches: Generator[Any, None, None]) -> Iterator[Any]:
-        self._check_open()
-        if self._loop is not None:
-            raise UsageError("batches: a loop is open already; end it or close() it first")
-        self._loop = batches
-        try:
-            yield from batches
-        finally:
-            self._loop = None
-            if not self._is_closed and os.getpid() == self._pid:
-                self._send_log()
+    def evaluate(
+        self,
+        metric: Metric,
+        step: Callable[[Any], Any],
+        dataset: Any,  # noqa: ANN401  (whatever a user calls a data set)
+        *,
+        batch_size: int = 512,
+        task_size: int | None = None,
+        collate_fn: Callable[[list[Any]], Any] | None = None,
+        workers: int = 0,
+    ) -> Any:  # noqa: ANN401  (as the metric computes it)
+        """A metric over a whole data set, worked out by all trainers together.
+
+        Every trainer makes this call at the same place of its script, and every one is
+        returned the same value, to the bit. Each record counts once, whoever dies: states
+        of the metric are made task by task, and counted with the end of the task. All
+        tasks see the values of one moment: the cut that ended the loop before.
+
+        Shared models are in eval mode (unseen ids make no row), gradients are not
+        recorded; both are as before afterwards. Tracked objects are, on every trainer,
+        those that lie in that cut. ``metric`` itself stays as it is.
+
+        If tasks were given up, the value is of the others, with an `IncompleteWarning`.
+
+        Args:
+            metric: a `torchmetrics.Metric` or `MetricCollection`.
+            step: batch -> arguments of ``metric.update``: a tuple, or the only one.
+            dataset: as for `batches`; read in its order.
+            batch_size: as for `batches`.
+            task_size: as for `batches`.
+            collate_fn: as for `batches`.
+            workers: as for `batches`.
+
+        Returns:
+            What ``metric.compute()`` returns; its tensors are on the CPU.
+
+        Raises:
+            UsageError: inside a loop; an argument is wrong; or the state is too large.
+            JobFailed: all tasks were given up, or the job cannot go on.
+        """
+        cutting = Cutting(batch_size, 1, False, 0, task_size, collate_fn, workers)
+        self._membership.check_idle("evaluate", _BETWEEN)
+        work = MetricWork(metric)
+        stage = self._stages.begin("evaluate", dataset, cutting)
+        return work.decode(self._evaluate(stage, step, work, workers))
+
+    def predict(
+        self,
+        step: Callable[[Any], Any],
+        dataset: Any,  # noqa: ANN401  (whatever a user calls a data set)
+        writer: str | os.PathLike[str] | Callable[[int, Any], object],
+        *,
+        batch_size: int = 512,
+        task_size: int | None = None,
+        collate_fn: Callable[[list[Any]], Any] | None = None,
+        workers: int = 0,
+    ) -> None:
+        """Predictions for a whole data set, by all trainers together, as in `evaluate`.
+
+        A folder gets a file in safetensors for each task, and at last ``predictions.json``,
+        which lists the files that count, in the order of the data: each record is in them
+        exactly once. A function is called for each batch, and again for those of a task
+        that is begun anew: write by key.
+
+        Args:
+            step: batch -> predictions: a tensor or an array, or dictionaries and tuples
+                of them, with one entry for each record.
+            dataset: as for `batches`; read in its order.
+            writer: path or fsspec URL of a folder for this call alone; or
+                ``writer(first_record, predictions)``.
+            batch_size: as for `batches`.
+            task_size: as for `batches`; a file has the predictions of a task.
+            collate_fn: as for `batches`.
+            workers: as for `batches`.
+
+        Raises:
+            UsageError: inside a loop; an argument is wrong; the folder holds predictions
+                already; or those of a batch have not one entry for each record.
+            StoreError: the folder cannot be written.
+            JobFailed: the job as a whole cannot go on.
+        """
+        cutting = Cutting(batch_size, 1, False, 0, task_size, collate_fn, workers)
+        self._membership.check_idle("predict", _BETWEEN)
+        stage = self._stages.begin("predict", dataset, cutting)
+        self._evaluate(stage, step, open_predictions(writer, stage.spec), workers)
 
     # ------------------------------------------------------------ anything else
 
@@ -286,9 +315,7 @@ class Session:
         Raises:
             UsageError: a value is no number.
         """
-        self._check_open()
-        if self._logbook.add(numbers, self._clock.now_s()):
-            self._send_log()
+        self._membership.log(numbers)
 
     def once(self, name: str) -> bool:
         """True in exactly one trainer of the job, for good.
@@ -296,7 +323,7 @@ class Session:
         If that trainer is lost, its successor gets True again: what it guards must be
         repeatable.
         """
-        claimed = self._ask(ClaimOnce(incarnation=0, timeline=0, name=name))
+        claimed = self._membership.ask(ClaimOnce(incarnation=0, timeline=0, name=name))
         assert isinstance(claimed, Claimed)
         return claimed.mine
 
@@ -305,18 +332,18 @@ class Session:
 
         What was stepped counts; it survives the loss of anyone.
         """
-        self._ask(Stop(incarnation=0, timeline=0, reason=reason))
+        self._membership.ask(Stop(incarnation=0, timeline=0, reason=reason))
 
     def save(self) -> None:
         """Take a checkpoint; when this returns, a cut begun after the call is committed."""
-        self._check_open()
+        self._membership.check_open()
         self._num_saves += 1
-        self._carrier.run(self._protocol.save(self._num_saves))
+        self._carrier.run(self._carrier.protocol.save(self._num_saves))
 
     @property
     def records(self) -> int:
         """Acknowledged records of the job so far; fewer after a return to a cut."""
-        answer = self._ask(AskRecords(incarnation=0, timeline=0))
+        answer = self._membership.ask(AskRecords(incarnation=0, timeline=0))
         assert isinstance(answer, Records)
         return answer.records
 
@@ -330,38 +357,24 @@ class Session:
 
         Raises nothing if the job is gone already. May be repeated.
         """
-        if self._is_closed or os.getpid() != self._pid:
-            return
-        try:
-            if self._loop is not None:
-                self.leave_soon("the session is closed")  # in the middle: no `break`
-                self._loop.close()
-            self._send_log()
-        except (PacelineError, ValueError):
-            pass  # the job is gone, or another thread is in the loop: it will be lost
-        finally:
-            self._is_closed = True
-            self._heartbeat.stop(self._timeout_s)
-            told = self._protocol.leaving or self._protocol.must_begin_again
-            self._tell_leave(is_done=told is None)
-            self._driver.close()
+        self._membership.close()
 
     def leave_soon(self, reason: str) -> None:
         """End the loop at its next batch, by `Preempted`; any thread may call."""
-        self._protocol.leaving = reason
+        self._membership.leave_soon(reason)
 
     def abandon(self) -> None:
         """Give up membership, whatever the loop does; any thread may call."""
-        self._tell_leave(is_done=False)
+        self._membership.abandon()
 
     @property
     def must_begin_again(self) -> str | None:
         """Why the script must be started again: it has left a loop whose end was undone."""
-        return self._protocol.must_begin_again
+        return self._membership.must_begin_again
 
     def is_idle(self) -> bool:
         """Whether nothing of the job is held here: no loop is open, nothing is asked."""
-        return self._loop is None and not self._driver.waiting_for
+        return self._membership.is_idle()
 
     def __enter__(self) -> Self:
         """The session itself."""
@@ -378,22 +391,9 @@ class Session:
 
     # ------------------------------------------------------------ within
 
-    def _tell_leave(self, *, is_done: bool) -> None:
-        protocol = self._protocol
-        who = (protocol.incarnation, protocol.timeline)
-        self._driver.tell(Leave(incarnation=who[0], timeline=who[1], is_done=is_done))
-
-    def _send_log(self) -> None:
-        numbers = self._logbook.take(self._clock.now_s())
-        if numbers:
-            self._ask(Log(incarnation=0, timeline=0, numbers=numbers))
-
-    def _ask(self, message: Message) -> Message:
-        self._check_open()
-        return self._carrier.ask(message)
-
-    def _check_open(self) -> None:
-        if self._is_closed:
-            raise UsageError("the session is closed; connect again")
-        if self.must_begin_again is not None:
-            raise Preempted(self.must_begin_again)
+    def _evaluate(
+        self, stage: Stage, step: Callable[[Any], Any], work: Work, workers: int
+    ) -> bytes:
+        evaluator = Evaluator(self._carrier, stage.source, stage.spec, step, work)
+        with self._membership.calling(stage.spec.kind), evaluating(self._sharing.models):
+            return evaluator.run(workers).value

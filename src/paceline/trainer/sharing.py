@@ -24,10 +24,15 @@ from paceline.trainer.tables import SharedTable
 
 @final
 class Sharing:
-    """The parts of one session."""
+    """The parts of one session.
+
+    Attributes:
+        models: all that were shared, whole.
+    """
 
     def __init__(self, carrier: Carrier) -> None:
         """Nothing is shared yet."""
+        self.models: list[nn.Module] = []
         self._carrier = carrier
         self._tables: dict[str, SharedTable] = {}  # {name: table}
         self._parameters: set[nn.Parameter] = set()
@@ -65,6 +70,7 @@ class Sharing:
             self._parameters.update(described.parameters)
         for module in modules:
             module.bind(self._tables[module.spec.name])
+        self.models.append(model)
         parts = {self._tables[module.spec.name].part for module in modules}
         return tuple(sorted(parts | ({part} if described.specs else set())))
 

@@ -29,19 +29,20 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder()
 
 
-def encode_state(state: object, name: str) -> bytes:
+def encode_state(state: object, name: str, call: str = "track") -> bytes:
     """A state as bytes.
 
     Args:
         state: nested dictionaries, lists, tuples, sets, counters of numbers, text, bytes,
             None, tensors and NumPy arrays.
         name: of the object, for the error.
+        call: what the user called, for the error.
 
     Raises:
         UsageError: it holds something else; the message says where.
     """
     tensors: dict[str, torch.Tensor] = {}
-    tree = _encoder.encode(_taken_apart(state, name, tensors))
+    tree = _encoder.encode(_taken_apart(state, f"{call}: {name}", tensors))
     tensors[_TREE] = torch.from_numpy(np.frombuffer(tree, np.uint8).copy())
     return save(tensors)
 
@@ -57,7 +58,7 @@ def decode_state(data: bytes) -> Any:  # noqa: ANN401  (whatever was encoded)
         tree = _decoder.decode(tensors.pop(_TREE).numpy().tobytes())
         return _put_together(tree, tensors)
     except (SafetensorError, msgspec.DecodeError, KeyError, ValueError, TypeError) as error:
-        raise CheckpointCorrupt(f"not a state of tracked objects: {error!r}") from error
+        raise CheckpointCorrupt(f"not a state that was kept: {error!r}") from error
 
 
 def _taken_apart(value: object, path: str, tensors: dict[str, torch.Tensor]) -> object:
@@ -87,8 +88,8 @@ def _taken_apart(value: object, path: str, tensors: dict[str, torch.Tensor]) -> 
     if value is None or isinstance(value, bool | int | float | str | bytes):
         return value
     raise UsageError(
-        f"track: {path} is a {type(value).__name__}, which cannot be saved; expected "
-        "numbers, text, containers, tensors and arrays in state_dict()"
+        f"{path} is a {type(value).__name__}, which cannot be saved; expected "
+        "numbers, text, containers, tensors and arrays"
     )
 
 

@@ -15,6 +15,14 @@ class Batch(NamedTuple):
     batch: int
 
 
+class Task(NamedTuple):
+    """Evaluate this task next; no other attempt at one has its timeline and token."""
+
+    key: TaskKey
+    timeline: int
+    token: int
+
+
 class Flush(NamedTuple):
     """Close the open window of every part (`TrainerProtocol.step`), then ask again."""
 

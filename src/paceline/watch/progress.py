@@ -13,7 +13,14 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from paceline.messages import JobStatus
-from paceline.watch.pulse import Rate, describe, describe_records, one_line
+from paceline.watch.pulse import (
+    Rate,
+    describe,
+    describe_records,
+    is_training,
+    one_line,
+    task_counts,
+)
 
 LINE_EVERY_S = 5.0
 
@@ -56,10 +63,13 @@ class Bar(Show):
         """Move the bar."""
         self._rate.note(status.records, now)
         pieces = describe(status, self._rate.per_second(), restarts)
+        completed, total = status.records, status.total_records
+        if not is_training(status):
+            completed, total = task_counts(status)
         self._bar.update(
             self._task,
-            completed=status.records,
-            total=status.total_records or None,
+            completed=completed,
+            total=total or None,
             description="  ".join([describe_records(status), *pieces]),
         )
 

@@ -48,7 +48,8 @@ def num_trainers(status: JobStatus) -> int:
 def describe(status: JobStatus, rate: float, restarts: int) -> list[str]:
     """What there is to say beside the count of records, piece by piece."""
     pieces = [] if status.state == "running" else [status.state]
-    pieces += [f"epoch {status.queue.epoch + 1}", f"{rate:,.0f} records/s"]
+    if is_training(status):
+        pieces += [f"epoch {status.queue.epoch + 1}", f"{rate:,.0f} records/s"]
     for name, value in status.metrics.items():
         pieces.append(f"{name} " + ("not finite" if value is None else f"{value:.4g}"))
     pieces.append(f"trainers {num_trainers(status)}")
@@ -57,8 +58,26 @@ def describe(status: JobStatus, rate: float, restarts: int) -> list[str]:
     return pieces
 
 
+def is_training(status: JobStatus) -> bool:
+    """Whether records are trained now, not evaluated."""
+    return status.kind == "train"
+
+
+def task_counts(status: JobStatus) -> tuple[int, int]:
+    """Tasks of the current epoch that are over, and all of them."""
+    queue = status.queue
+    over = queue.done + queue.failed
+    return over, over + queue.todo + queue.pending
+
+
 def describe_records(status: JobStatus) -> str:
-    """The count of records, with its share of the whole when that is known."""
+    """The count of records, with its share of the whole when that is known.
+
+    While an evaluation runs, how far that is.
+    """
+    if not is_training(status):
+        over, tasks = task_counts(status)
+        return f"{status.kind}: {over:,} of {tasks:,} tasks"
     if not status.total_records:
         return f"{status.records:,} records"
     percent = 100 * status.records // status.total_records

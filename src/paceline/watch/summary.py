@@ -108,13 +108,19 @@ def decide_ending(status: JobStatus) -> Verdict:
         left = queue.todo + queue.pending
         return Verdict(
             Ending.FAILED,
-            f"all trainers have exited, but {left} tasks of epoch {queue.epoch} are not "
-            "trained; call session.stop(reason) to end early on purpose",
+            f"all trainers have exited, but {left} tasks of {_what(status)}; call "
+            "session.stop(reason) to end early on purpose",
         )
     if status.tasks_failed:
         reason = f"{status.tasks_failed} tasks were given up; the events say why"
         return Verdict(Ending.GAVE_UP, reason)
     return Verdict(Ending.TRAINED, "every record was trained")
+
+
+def _what(status: JobStatus) -> str:
+    if status.kind == "train":
+        return f"epoch {status.queue.epoch} are not trained"
+    return "an evaluation are left" if status.kind == "evaluate" else "predict are left"
 
 
 def summarize(

@@ -1,0 +1,103 @@
+"""What evaluations and predictions come to: results of tasks, one value of a stage.
+
+A result is counted with the end of its task, by the lease's token: a task that is worked
+on again is never counted twice. Results lie in the queue, so that cuts, returns and a
+resumed job have them with the tasks that they are of. When the stage is over, every trainer
+asks for all of them; the first value that comes is the value, and takes their place.
+
+Pure.
+"""
+
+from paceline.coordinator.book import Book
+from paceline.coordinator.outcomes import StageValued, TaskDone
+from paceline.coordinator.queue import StageResults
+from paceline.messages import (
+    MAX_RESULT_BYTES,
+    AskResults,
+    Done,
+    FinishTask,
+    KeepValue,
+    Message,
+    Refusal,
+    Results,
+)
+
+STAGE_BYTES = 64 << 20  # of all results of a stage: they lie in the journal and in cuts
+
+
+def finish_task(book: Book, message: FinishTask) -> Message:
+    """Count a task and its result; the answer."""
+    state = book.durable
+    record = next(
+        (
+            record
+            for record in state.queue.pending.values()
+            if record.lease.token == message.token
+            and record.incarnation == message.incarnation
+        ),
+        None,
+    )
+    spec = state.stage_spec()
+    if record is None or spec is None:
+        text = f"token {message.token} is no lease of incarnation {message.incarnation}"
+        return Refusal(kind="stale", text=text, timeline=state.timeline)
+    trouble = _trouble(book, spec.is_training, message)
+    if trouble is not None:
+        return Refusal(kind="invalid", text=trouble, timeline=state.timeline)
+    book.commit(TaskDone(record.lease.key, 0, message.result))
+    book.progress.forget(record.lease.key)
+    book.start_clock(message.incarnation)
+    return Done()
+
+
+def _trouble(book: Book, is_training: bool, message: FinishTask) -> str | None:
+    """Why a result cannot be counted."""
+    stage = book.durable.queue.stage
+    if is_training:
+        return f"stage {stage} is training: its tasks end with their last batch"
+    states = book.durable.queue.results.get(stage, StageResults()).states
+    came, limit = len(message.result), MAX_RESULT_BYTES
+    if came <= limit:
+        came, limit = came + sum(map(len, states.values())), STAGE_BYTES
+    if came <= limit:
+        return None
+    return (
+        f"the results of stage {stage} have {came:,} bytes, the limit is {limit:,}: the "
+        "state of the metric grows with the records; bound it (torchmetrics' curves take "
+        "thresholds=), or evaluate fewer records"
+    )
+
+
+def page_of_results(book: Book, message: AskResults) -> Results:
+    """The value of a stage, or as many of its results as one answer holds."""
+    results = book.durable.queue.results.get(message.stage, StageResults())
+    if results.value is not None:
+        return Results(value=results.value, missing=results.missing)
+    page: dict[int, bytes] = {}
+    free = MAX_RESULT_BYTES
+    for task in sorted(task for task in results.states if task >= message.first):
+        free -= len(results.states[task])
+        if page and free < 0:
+            return Results(states=page, following=task)
+        page[task] = results.states[task]
+    return Results(states=page, missing=_missing(book, message.stage))
+
+
+def keep_value(book: Book, message: KeepValue) -> Message:
+    """Keep the first value that comes for a stage; the one that is kept."""
+    state = book.durable
+    if message.stage >= state.queue.stage:
+        text = f"stage {message.stage} is not over: its results may be not all there"
+        return Refusal(kind="invalid", text=text, timeline=state.timeline)
+    results = state.queue.results.get(message.stage)
+    if results is None or results.value is None:
+        missing = _missing(book, message.stage)
+        book.commit(StageValued(message.stage, message.value, missing))
+    return page_of_results(book, AskResults(incarnation=0, timeline=0, stage=message.stage))
+
+
+def _missing(book: Book, stage: int) -> int:
+    """Tasks of a stage without a result."""
+    spec = book.durable.stages.get(stage)
+    states = book.durable.queue.results.get(stage, StageResults()).states
+    return 0 if spec is None else spec.num_tasks() - len(states)

@@ -19,7 +19,7 @@ from paceline.messages import MAX_RESULT_BYTES
 from paceline.trainer.evaluator import IncompleteWarning
 
 RECORDS, BATCH, TASK = 103, 4, 12
-Script = Callable[[int, paceline.Session], Any]
+Script = Callable[[paceline.Session], Any]
 
 
 def columns() -> tuple[torch.Tensor, torch.Tensor]:
@@ -50,7 +50,7 @@ def run(tmp_path: Path) -> Iterator[Callable[..., list[Any]]]:
 
         def act(index: int) -> None:
             try:
-                found[index] = script(index, job.session(f"trainer-{index}"))
+                found[index] = script(job.session(f"trainer-{index}"))
             except BaseException as error:  # noqa: BLE001  (raised again below)
                 errors.append(error)
 
@@ -91,7 +91,7 @@ def accuracy() -> torchmetrics.Metric:
 def test_the_value_is_that_of_one_process_and_the_same_for_all(
     run: Any, pace: Pace
 ) -> None:
-    def script(index: int, session: paceline.Session) -> Any:
+    def script(session: paceline.Session) -> Any:
         torch.manual_seed(0)
         model = nn.Linear(3, 2)
         optimizer = shared(session, model)
@@ -114,3 +114,270 @@ def test_the_value_is_that_of_one_process_and_the_same_for_all(
         assert torch.equal(value, expected.compute())
         assert all(map(torch.equal, parameters, found[0][1]))
         assert records == RECORDS
+
+
+@pytest.mark.slow
+def test_a_collection_with_curves_is_computed_as_by_one_process(run: Any) -> None:
+    metrics = torchmetrics.MetricCollection(
+        {
+            "auc": torchmetrics.AUROC("binary"),  # keeps every record
+            "mean": torchmetrics.MeanMetric(),
+            "correlation": torchmetrics.PearsonCorrCoef(),  # has a reduction of its own
+            "accuracy": torchmetrics.Accuracy("binary"),
+            "f1": torchmetrics.F1Score("binary"),  # shares its state with accuracy
+        }
+    )
+    features, label = columns()
+
+    def step(batch: Any) -> Any:
+        return torch.sigmoid(batch[0].sum(1)), batch[1].float().long()
+
+    collection = torchmetrics.MetricCollection(
+        {name: metrics[name] for name in ("auc", "accuracy", "f1")}
+    )
+
+    def script(session: paceline.Session) -> Any:
+        shared(session, nn.Linear(3, 2))
+        first = session.evaluate(collection, step, columns(), batch_size=BATCH)
+        mean = session.evaluate(
+            metrics["mean"], lambda b: step(b)[0], columns(), batch_size=BATCH
+        )
+        pearson = session.evaluate(
+            metrics["correlation"],
+            lambda b: (step(b)[0], b[1].float()),
+            columns(),
+            batch_size=BATCH,
+        )
+        return {**first, "mean": mean, "correlation": pearson}
+
+    found = run(script)
+    scores = step((features, label))[0]
+    for name in ("auc", "accuracy", "f1"):
+        alone = collection[name].clone()
+        alone.update(scores, label)
+        assert torch.equal(found[0][name], alone.compute()), name
+    torch.testing.assert_close(found[0]["mean"], scores.mean())
+    expected = torch.corrcoef(torch.stack([scores, label.float()]))[0, 1]
+    torch.testing.assert_close(found[0]["correlation"], expected)
+    assert found[0] == found[1] == found[2]
+    assert collection["auc"].update_count == 0, "the user's own metric was touched"
+
+
+@pytest.mark.slow
+def test_models_evaluate_and_are_as_before_afterwards(run: Any) -> None:
+    def script(session: paceline.Session) -> Any:
+        torch.manual_seed(0)
+        model = nn.Sequential(paceline.Embedding("ids", 2), nn.Dropout(), nn.Linear(2, 2))
+        optimizer = shared(session, model)
+        model[1].eval()  # the user's own choice
+        ids = torch.arange(RECORDS)
+        seen: list[Any] = []
+
+        def step(batch: Any) -> Any:
+            modes = {module.training for module in model.modules()}
+            seen.append((modes, torch.is_grad_enabled()))
+            return model(batch).argmax(1), torch.zeros(len(batch), dtype=torch.long)
+
+        session.evaluate(accuracy(), step, ids, batch_size=BATCH)
+        with pytest.raises(ZeroDivisionError):
+            session.evaluate(accuracy(), lambda _: 1 // 0, ids, batch_size=BATCH)
+        modes = [module.training for module in model.modules()]
+        del optimizer
+        return seen, modes
+
+    [(seen, modes)] = run(script, trainers=1)
+    assert seen
+    assert all(found == ({False}, False) for found in seen)
+    assert modes == [True, True, False, True]
+
+
+@pytest.mark.slow
+def test_what_cannot_be_is_refused_with_what_to_do(run: Any) -> None:
+    def script(session: paceline.Session) -> None:
+        model = nn.Linear(3, 2)
+        with pytest.raises(paceline.UsageError, match="evaluate: share a model first"):
+            session.evaluate(accuracy(), lambda b: b, columns())
+        optimizer = shared(session, model)
+        with pytest.raises(paceline.UsageError, match=r"expected a torchmetrics\.Metric"):
+            session.evaluate(model, lambda b: b, columns())
+        metric = torchmetrics.MeanMetric(sync_on_compute=False)
+        with pytest.raises(paceline.UsageError, match="sync_on_compute=False"):
+            session.evaluate(metric, lambda b: b[0], columns())
+        with pytest.raises(paceline.UsageError, match="expected writer to be a folder"):
+            session.predict(lambda b: b[0], columns(), 3)  # type: ignore[arg-type]
+        batches = session.batches(columns(), BATCH)
+        next(batches)
+        with pytest.raises(paceline.UsageError, match="evaluate: end the loop first"):
+            session.evaluate(accuracy(), lambda b: b, columns())
+        optimizer.zero_grad()
+        batches.close()  # type: ignore[attr-defined]  # not by whoever collects garbage
+
+    run(script, trainers=1)
+
+
+@pytest.mark.slow
+def test_a_state_that_grows_too_large_is_refused_by_what_to_do(run: Any) -> None:
+    def script(session: paceline.Session) -> None:
+        shared(session, nn.Linear(3, 2))
+        metric = torchmetrics.CatMetric()
+        wide = torch.zeros(MAX_RESULT_BYTES // 4 // BATCH + 1)
+        with pytest.raises(paceline.UsageError, match="thresholds="):
+            session.evaluate(
+                metric, lambda _: wide, columns(), batch_size=BATCH, task_size=4 * BATCH
+            )
+
+    run(script, trainers=1)
+
+
+class Unreadable(torch.utils.data.Dataset[Any]):
+    """One record cannot be read."""
+
+    def __len__(self) -> int:
+        return RECORDS
+
+    def __getitem__(self, index: int) -> Any:
+        if index == 50:
+            raise ValueError("record 50 is broken")
+        return torch.tensor(float(index))
+
+
+@pytest.mark.slow
+def test_a_given_up_task_leaves_an_evaluation_incomplete_with_a_warning(run: Any) -> None:
+    def script(session: paceline.Session) -> Any:
+        shared(session, nn.Linear(3, 2))
+        with pytest.warns(IncompleteWarning, match="evaluate: 1 of 9 tasks were given up"):
+            return session.evaluate(
+                torchmetrics.SumMetric(),
+                lambda b: b,
+                Unreadable(),
+                batch_size=BATCH,
+                task_size=TASK,
+            )
+
+    [value] = run(script, trainers=1)
+    assert value == sum(range(RECORDS)) - sum(range(48, 60))
+    summary = run.jobs[0].close()
+    assert summary["tasks"] == {"done": 8, "failed": 1}
+    assert summary["records"] == 0
+    assert summary["epochs"] == 0
+
+
+@pytest.mark.slow
+def test_a_script_that_begins_again_is_told_the_value_at_once(run: Any) -> None:
+    def script(session: paceline.Session) -> Any:
+        shared(session, nn.Linear(3, 2))
+        first = session.evaluate(torchmetrics.SumMetric(), lambda b: b[0], columns())
+        session._stages.num_begun = 0  # as a restarted script would: the stage once more
+
+        never = {}.__getitem__  # a batch that came would be an error
+        return first, session.evaluate(torchmetrics.SumMetric(), never, columns())
+
+    [(first, again)] = run(script, trainers=1)
+    assert torch.equal(first, again)
+
+
+@pytest.mark.slow
+def test_after_an_early_stop_evaluations_run_and_loops_are_over(run: Any) -> None:
+    def script(session: paceline.Session) -> Any:
+        torch.manual_seed(0)
+        model = nn.Linear(3, 2)
+        optimizer = shared(session, model)
+        for _ in session.batches(columns(), BATCH, task_size=TASK, epochs=100):
+            optimizer.step()
+            if session.records > 20:
+                session.stop("good enough")
+        for _ in range(3):  # three loops that are over at once, and one cut for them all
+            assert not list(session.batches(columns(), BATCH))
+        return session.evaluate(
+            torchmetrics.SumMetric(),
+            lambda b: torch.ones(len(b[1])),
+            columns(),
+            batch_size=BATCH,
+        )
+
+    assert run(script) == [RECORDS] * 3
+    summary = run.jobs[0].close()
+    assert summary["status"] == "stopped"
+    events = [
+        msgspec.json.decode(line)
+        for line in (Path(summary["job_dir"]) / "events.jsonl").read_bytes().splitlines()
+    ]
+    ends = [e for e in events if e["event"] == "CutCommitted" and e["ends_stage"]]
+    assert len(ends) == 3, "of the stopped loop, of three untouched ones, of the evaluation"
+
+
+@pytest.mark.slow
+def test_predictions_lie_in_files_in_the_order_of_the_data(
+    run: Any, tmp_path: Path
+) -> None:
+    folder = tmp_path / "predictions"
+
+    def script(session: paceline.Session) -> None:
+        shared(session, nn.Linear(3, 2))
+        session.predict(
+            lambda b: {"sum": b[0].sum(1), "pair": (b[1], b[0].numpy())},
+            columns(),
+            folder,
+            batch_size=BATCH,
+            task_size=TASK,
+        )
+
+    run(script)
+    listing = msgspec.json.decode((folder / "predictions.json").read_bytes())
+    names = [file["name"] for file in listing["files"]]
+    assert names == sorted(names)
+    assert {path.name for path in folder.iterdir()} == {*names, "predictions.json"}
+    assert (listing["records"], listing["missing_tasks"]) == (RECORDS, 0)
+    features, label = columns()
+    files = [load_file(folder / name) for name in names]
+    for name, expected in {
+        "sum": features.sum(1),
+        "pair.0": label,
+        "pair.1": features,
+    }.items():
+        assert torch.equal(torch.cat([file[name] for file in files]), expected), name
+    assert [file["first_record"] for file in listing["files"]] == list(
+        range(0, RECORDS, TASK)
+    )
+
+
+@pytest.mark.slow
+def test_a_folder_with_predictions_is_not_written_into(run: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "predictions"
+
+    def script(session: paceline.Session) -> None:
+        shared(session, nn.Linear(3, 2))
+        session.predict(lambda b: b[0], columns(), folder)
+        with pytest.raises(paceline.UsageError, match="holds predictions already"):
+            session.predict(lambda b: b[0], columns(), folder)
+
+    run(script, trainers=1)
+
+
+@pytest.mark.slow
+def test_predictions_of_another_length_are_refused(run: Any, tmp_path: Path) -> None:
+    def script(session: paceline.Session) -> None:
+        shared(session, nn.Linear(3, 2))
+        with pytest.raises(paceline.UsageError, match="'predictions' to have 4 entries"):
+            session.predict(
+                lambda b: b[0].sum(), columns(), tmp_path / "p", batch_size=BATCH
+            )
+        with pytest.raises(paceline.UsageError, match="'a' to be a tensor or an array"):
+            session.predict(lambda _: {"a": "text"}, columns(), tmp_path / "q")
+
+    run(script, trainers=1)
+
+
+@pytest.mark.slow
+def test_a_function_gets_the_predictions_of_every_batch(run: Any) -> None:
+    written: dict[int, list[float]] = {}
+
+    def script(session: paceline.Session) -> None:
+        shared(session, nn.Linear(3, 2))
+        session.predict(
+            lambda b: b[1].tolist(), columns(), written.__setitem__, batch_size=BATCH
+        )
+
+    run(script)
+    ordered = [label for first in sorted(written) for label in written[first]]
+    assert ordered == columns()[1].tolist()

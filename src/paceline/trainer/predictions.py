@@ -18,7 +18,6 @@ import numpy as np
 import torch
 
 from paceline.errors import StoreError, UsageError
-from paceline.messages import StageSpec
 from paceline.store.blobs import BlobStore
 from paceline.store.tensors import write_tensors
 from paceline.trainer.verdicts import Task
@@ -53,14 +52,15 @@ class Listing(msgspec.Struct, frozen=True):
 class FolderPredictions:
     """Predictions as files in safetensors."""
 
-    def __init__(self, url: str, spec: StageSpec) -> None:
+    def __init__(self, url: str) -> None:
         """Look at the folder; it is made when first written to.
 
         Raises:
             UsageError: nothing that is installed knows this kind of URL.
         """
-        self._store, self._spec = BlobStore(url), spec
+        self._store = BlobStore(url)
         self._is_checked = False
+        self._first_record: int | None = None  # of the task
         self._batches: list[dict[str, torch.Tensor]] = []
 
     def begin(self) -> None:
@@ -75,7 +75,7 @@ class FolderPredictions:
                 "or remove it"
             )
         self._is_checked = True
-        self._batches = []
+        self._first_record, self._batches = None, []
 
     def add(self, first_record: int, records: int, predictions: object) -> None:
         """Take the predictions of a batch in.
@@ -83,8 +83,11 @@ class FolderPredictions:
         Raises:
             UsageError: they are no tensors with one entry for each record.
         """
-        del first_record
+        if self._first_record is None:
+            self._first_record = first_record
         named = {name: _copied(name, value) for name, value in _named(predictions)}
+        if not named:
+            raise UsageError(f"predict: expected predictions, got {predictions!r}")
         for name, tensor in named.items():
             if tensor.ndim == 0 or len(tensor) != records:
                 raise UsageError(
@@ -100,13 +103,14 @@ class FolderPredictions:
 
     def finish(self, task: Task) -> bytes:
         """Write the file of the task; what tells of it."""
-        number = task.key.task
-        first, records = number * self._spec.task_size, self._spec.task_records(number)
+        first = self._first_record
+        assert first is not None
         joined = {
             name: torch.cat([batch[name] for batch in self._batches])
             for name in self._batches[0]
         }
-        name = f"part-{number:06d}-{task.timeline}-{task.token}.safetensors"
+        records = len(next(iter(joined.values())))
+        name = f"part-{task.key.task:06d}-{task.timeline}-{task.token}.safetensors"
         about = {"first_record": str(first), "records": str(records)}
         entry = write_tensors(self._store, name, joined, about)
         self._batches = []
@@ -173,20 +177,17 @@ class CalledPredictions:
         """Nothing is left to do."""
 
 
-def open_predictions(
-    writer: object, spec: StageSpec
-) -> FolderPredictions | CalledPredictions:
+def open_predictions(writer: object) -> FolderPredictions | CalledPredictions:
     """What takes the predictions of a stage.
 
     Args:
         writer: path or fsspec URL of a folder, or ``writer(first_record, predictions)``.
-        spec: the stage.
 
     Raises:
         UsageError: it is neither, or nothing knows this kind of URL.
     """
     if isinstance(writer, str | os.PathLike):
-        return FolderPredictions(os.fspath(writer), spec)
+        return FolderPredictions(os.fspath(writer))
     if callable(writer):
         return CalledPredictions(writer)
     raise UsageError(

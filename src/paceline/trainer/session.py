@@ -301,8 +301,9 @@ class Session:
         """
         cutting = Cutting(batch_size, 1, False, 0, task_size, collate_fn, workers)
         self._membership.check_idle("predict", _BETWEEN)
+        work = open_predictions(writer)
         stage = self._stages.begin("predict", dataset, cutting)
-        self._evaluate(stage, step, open_predictions(writer, stage.spec), workers)
+        self._evaluate(stage, step, work, workers)
 
     # ------------------------------------------------------------ anything else
 

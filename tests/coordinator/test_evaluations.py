@@ -333,7 +333,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(STEPS)
 def test_whatever_happens_every_task_counts_once(steps: list[str]) -> None:
     job = evaluating("trainer-0", "trainer-1", cut_every_s=1.0)
@@ -364,6 +364,8 @@ def _happen(job: Job, step: str) -> None:
         case ["restart"]:
             job.restart()
             job.serve()
+            for trainer in job.trainers:  # or their silence would be waited for
+                job.get(trainer, Beat(**job.who(trainer), clock=0, state="x"))
         case ["stop"]:
             _join_if_lost(job, "trainer-0")
             stop(job, "trainer-0")

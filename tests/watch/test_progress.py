@@ -2,6 +2,7 @@
 
 import io
 
+import msgspec
 import pytest
 
 from paceline.messages import JobStatus, ProcessStatus, QueueStatus
@@ -39,6 +40,14 @@ def test_a_line_tells_it_all() -> None:
     assert one_line(status(10_240), 4120.4, restarts=1, seconds=12.3) == (
         "12 s  10,240 of 20,000 records (51 %)  epoch 2  4,120 records/s  "
         "loss 0.6931  auc not finite  trainers 1  restarts 1"
+    )
+
+
+def test_a_line_tells_how_far_an_evaluation_is() -> None:
+    queue = QueueStatus(todo=5, pending=2, done=12, failed=1, epoch=0)
+    evaluating = msgspec.structs.replace(status(10_240), kind="evaluate", queue=queue)
+    assert one_line(evaluating, 0.0, restarts=0, seconds=12.3) == (
+        "12 s  evaluate: 13 of 20 tasks  loss 0.6931  auc not finite  trainers 1"
     )
 
 

@@ -2,6 +2,7 @@
 
 import json
 
+import msgspec
 import pytest
 
 from paceline.messages import JobStatus, QueueStatus
@@ -73,6 +74,14 @@ def test_records_left_untrained_say_what_to_do() -> None:
 
     assert "3 tasks of epoch 4" in verdict.reason
     assert "session.stop(reason)" in verdict.reason
+
+
+def test_an_evaluation_that_is_left_is_called_so() -> None:
+    left = status(QueueStatus(2, 1, 0, 0, 0))
+    verdict = decide_ending(msgspec.structs.replace(left, kind="evaluate"))
+
+    assert verdict.ending is Ending.FAILED
+    assert "3 tasks of an evaluation are left" in verdict.reason
 
 
 def test_the_summary_has_exactly_the_promised_fields() -> None:

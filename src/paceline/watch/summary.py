@@ -120,7 +120,8 @@ def decide_ending(status: JobStatus) -> Verdict:
 def _what(status: JobStatus) -> str:
     if status.kind == "train":
         return f"epoch {status.queue.epoch} are not trained"
-    return "an evaluation are left" if status.kind == "evaluate" else "predict are left"
+    word = "an evaluation" if status.kind == "evaluate" else "predictions"
+    return f"{word} are left"
 
 
 def summarize(

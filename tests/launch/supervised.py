@@ -22,7 +22,10 @@ KILLED = -9
 
 
 def status(
-    records: int = 0, members: dict[str, int] | None = None, error: str | None = None
+    records: int = 0,
+    members: dict[str, int] | None = None,
+    error: str | None = None,
+    tasks_done: int = 0,
 ) -> JobStatus:
     processes = tuple(
         ProcessStatus(role.split("-")[0], role, 1, pid, "host", "", "ready", "", 0, 0)
@@ -35,7 +38,7 @@ def status(
         processes=processes,
         epochs=0,
         records=records,
-        tasks_done=0,
+        tasks_done=tasks_done,
         tasks_failed=0,
         steps=0,
         metrics={},
@@ -82,9 +85,10 @@ class Job:
         error: str | None = None,
         trainers: int = 0,
         is_saved: bool = False,
+        tasks_done: int = 0,
     ) -> list[Decision]:
         orders = LauncherOrders(
-            status=status(records, members, error),
+            status=status(records, members, error, tasks_done),
             replace=replace or {},
             trainers=trainers,
             is_saved=is_saved,

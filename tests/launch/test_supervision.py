@@ -66,6 +66,13 @@ def test_deaths_while_records_advance_are_forgiven_for_ever() -> None:
         assert roles(job.die("trainer-0", second + 0.5), Start) == ["trainer-0"]
 
 
+def test_deaths_while_tasks_of_an_evaluation_are_done_are_forgiven_too() -> None:
+    job = Job()
+    for second in range(50):
+        job.answer(float(second), records=100, tasks_done=second)
+        assert roles(job.die("trainer-0", second + 0.5), Start) == ["trainer-0"]
+
+
 def test_records_that_rise_again_after_a_return_to_a_cut_are_progress() -> None:
     job = Job()
     job.answer(0.5, records=1000)

@@ -5,7 +5,7 @@
     a process ends        coordinator, server: start it again
                           trainer: exit 0 is done; anything else, start it again
     again and again       at once, then after 0.1 s, 0.2 s ... 5 s; a death after three
-                          restarts in a row while records stand still fails the job
+                          restarts in a row while the work stands still fails the job
     a trainer exits 75    it was preempted: start it again after a second, without a limit
     the job is scaled     more: start trainers; fewer: the last ones are told to leave
     interrupted           all trainers are told to leave, then a cut is taken, then the end
@@ -16,7 +16,8 @@
                           two time-outs have passed: it is killed and counts as done
     all trainers done     the next answer of the coordinator is its last word: finish
 
-Records that fall (a return to a cut) and rise again are progress.
+The work is records and tasks that are done: an evaluation trains no record. Work that falls
+(a return to a cut) and rises again is progress.
 
 Pure: time is an argument.
 """
@@ -116,7 +117,7 @@ class _Post:
         self.is_killed = False
         self.told_s: float | None = None  # when it was told to leave
         self.deaths = 0  # in a row, without progress
-        self.lowest = 0  # records: the fewest since the last death
+        self.lowest = 0  # work: the least since the last death
 
 
 @final
@@ -135,7 +136,7 @@ class Supervision:
         """
         self._posts = {role: _Post(role) for role in (COORDINATOR, *servers, *trainers)}
         self._timeout_s = timeout_s
-        self._records = 0
+        self._work = 0
         self._answered_s: float | None = None
         self._unanswered = 0
         self._finished_s: float | None = None  # the last clean exit of a trainer
@@ -205,10 +206,10 @@ class Supervision:
             post.reason = "it was preempted"
             return []
         post.deaths += 1
-        post.lowest = self._records
+        post.lowest = self._work
         if post.deaths > RESTARTS_IN_A_ROW:
             reason = (
-                f"{post.role} died {post.deaths} times in a row while records stood still"
+                f"{post.role} died {post.deaths} times in a row while the work stood still"
             )
             return [GiveUp(post.role, reason)]
         post.state = "waiting"
@@ -220,7 +221,7 @@ class Supervision:
         since_s = now if self._answered_s is None else self._answered_s
         passed_s = min(now - since_s, LONGEST_STEP_S)
         self._answered_s, self._unanswered = now, 0
-        self._progress(orders.status.records)
+        self._progress(orders.status.records + orders.status.tasks_done)
         if orders.status.error is not None:
             return [GiveUp(None, orders.status.error)]
         if self._is_over():
@@ -286,12 +287,12 @@ class Supervision:
     def _is_unheard(self, post: _Post) -> bool:
         return post.kind == "server" and post.uncounted_s >= 2 * self._timeout_s
 
-    def _progress(self, records: int) -> None:
-        self._records = records
+    def _progress(self, work: int) -> None:
+        self._work = work
         for post in self._posts.values():
-            if records > post.lowest:
+            if work > post.lowest:
                 post.deaths = 0
-            post.lowest = min(post.lowest, records)
+            post.lowest = min(post.lowest, work)
 
     def _unanswered_ask(self, now: float) -> list[Decision]:
         self._unanswered += 1

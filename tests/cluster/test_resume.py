@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torchmetrics
 from torch import Tensor, nn
 
 import paceline
@@ -109,3 +110,42 @@ def test_a_running_job_cannot_be_resumed(tmp_path: Path) -> None:
     with pytest.raises(paceline.UsageError, match="its job is running"):
         open_job(tmp_path / "job", 1, 1, is_resumed=True)
     job.close(Verdict(Ending.FAILED, "the test is over"))
+
+
+def sum_up(session: Session, dies_after: int | None = None) -> float:
+    """Evaluate the sum of the data; after ``dies_after`` batches the process is dead."""
+    model = Counter()
+    session.share(model, torch.optim.SGD([model.total], lr=1.0))
+    num_seen = 0
+
+    def step(ids: Tensor) -> Tensor:
+        nonlocal num_seen
+        num_seen += 1
+        if num_seen == dies_after:
+            session.save()
+        if dies_after is not None and num_seen == dies_after + 3:
+            raise KeyboardInterrupt
+        return ids
+
+    metric = torchmetrics.SumMetric()
+    value = session.evaluate(metric, step, make_data(), batch_size=BATCH, task_size=40)
+    return float(value)
+
+
+@pytest.mark.slow
+def test_an_evaluation_goes_on_where_a_run_was_killed_and_counts_once(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "job"
+    for servers, dies_after in ((2, 12), (1, 23)):
+        job = open_job(folder, servers, 1, is_resumed=servers == 1)
+        with pytest.raises(KeyboardInterrupt):
+            sum_up(job.session("trainer-0"), dies_after)
+        job.close(Verdict(Ending.FAILED, "the power went"))
+    expected = float(make_data().sum())
+    job = open_job(folder, 2, 1, is_resumed=True)
+    assert sum_up(job.session("trainer-0")) == expected
+    assert job.close()["tasks"] == {"done": RECORDS // 40, "failed": 0}
+    job = open_job(folder, 3, 1, is_resumed=True)
+    assert sum_up(job.session("trainer-0"), dies_after=1) == expected, "it is known"
+    job.close()

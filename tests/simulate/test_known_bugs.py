@@ -3,10 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from paceline.coordinator import (
+    book,
     cut_decisions,
+    cuts,
     decisions,
     durable,
     grants,
@@ -16,11 +19,18 @@ from paceline.coordinator import (
     requests,
     tracking,
 )
+from paceline.coordinator import state as state_of
 from paceline.coordinator.book import Book, Effect
 from paceline.coordinator.cuts import Counted, ManifestOrder, OpenCut
 from paceline.coordinator.durable import Durable
-from paceline.coordinator.outcomes import AnyOutcome, LeaseGranted, MarksSettled, Resume
-from paceline.coordinator.queue import encode_queue
+from paceline.coordinator.outcomes import (
+    AnyOutcome,
+    LeaseGranted,
+    MarksSettled,
+    Resume,
+    TrainerLost,
+)
+from paceline.coordinator.queue import Queue, encode_queue
 from paceline.coordinator.rounds import Rounds
 from paceline.coordinator.tasks import num_todo
 from paceline.ids import TaskKey, Window
@@ -311,7 +321,41 @@ def queue_not_rewound(patch: Patch) -> type[SimCoordinator]:
     return SimCoordinator
 
 
+def results_not_in_the_cut(patch: Patch) -> type[SimCoordinator]:
+    """A cut says which tasks of an evaluation are done, not what came of them."""
+
+    def encode(queue: Queue) -> bytes:
+        return encode_queue(msgspec.structs.replace(queue, results={}))
+
+    patch.setattr(cuts, "encode_queue", encode)
+    return SimCoordinator
+
+
+def evaluated_when_leased(patch: Patch) -> type[SimCoordinator]:
+    """An evaluated task counts though its trainer was given up before it was done."""
+
+    def restore(outcome: TrainerLost, state: Durable) -> None:
+        lose(outcome, state)
+        spec = state.stage_spec()
+        if spec is None or spec.is_training:
+            return
+        for key in state.settling.pop(outcome.incarnation, ()):
+            state.queue.close(key.task)
+
+    lose = durable.restore.dispatch(TrainerLost)
+    outcomes = {**durable.restore.registry, TrainerLost: restore}
+
+    def dispatch(outcome: AnyOutcome, state: Durable) -> None:
+        outcomes[type(outcome)](outcome, state)
+
+    for module in (book, state_of):
+        patch.setattr(module, "restore", dispatch)
+    return SimCoordinator
+
+
 BUGS = [
+    results_not_in_the_cut,
+    evaluated_when_leased,
     no_token_check,
     acknowledge_before_journal,
     identity_by_trainer,

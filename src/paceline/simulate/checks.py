@@ -2,6 +2,7 @@
 
 * exactly once: at the end every slot of every part has applied every batch of every
   epoch once;
+* evaluations count every task once, and come to the same value for every script;
 * round atomicity: a round of a timeline has the same contributions on all servers;
 * no gap: a window is, on every slot, either new or a duplicate, whoever replays it;
 * queue conservation: no task lost, none in two places (`CoordinatorState.validate`);
@@ -14,6 +15,8 @@ from typing import final
 
 from paceline.ids import TaskKey, Window
 from paceline.messages import Push, StageSpec
+
+Values = dict[int, bytes]  # {stage: what scripts were told that it came to}
 
 
 class Violation(AssertionError):  # noqa: N818  (what is found, not what went wrong)
@@ -65,6 +68,34 @@ def check_steps(pushes: Sequence[Push], number: int, parts: Collection[int]) -> 
     is_in_line = set(stepped.values()) <= {number - 1} or len(parts) > 1
     if len(set(stepped.values())) > 1 or not is_in_line:
         raise Violation(f"to round {number} come {stepped}: {{incarnation: steps}}")
+
+
+def check_told(values: Values, stage: int, value: bytes) -> None:
+    """A script is told what an evaluation came to: what every other was told.
+
+    Raises:
+        Violation: another script was told another value.
+    """
+    agreed = values.setdefault(stage, value)
+    if agreed != value:
+        raise Violation(f"stage {stage} came to {agreed!r}, and then to {value!r}")
+
+
+def check_evaluated(evaluations: Sequence[StageSpec], values: Values) -> None:
+    """Every evaluation counts every batch of every task once.
+
+    Raises:
+        Violation: a batch is missing, or counts twice.
+    """
+    for spec in evaluations:
+        counts = {task: spec.num_batches(task) for task in range(spec.num_tasks())}
+        if values.get(spec.stage) != encode_counts(counts):
+            raise Violation(f"stage {spec.stage} came to {values.get(spec.stage)!r}")
+
+
+def encode_counts(counts: dict[int, int]) -> bytes:
+    """The value of a simulated evaluation: {task: its batches}, in order."""
+    return " ".join(f"{task}:{count}" for task, count in sorted(counts.items())).encode()
 
 
 def check_exactly_once(

@@ -7,10 +7,18 @@ end within a bound. Everything is a function of the seed.
 from random import Random
 from typing import NamedTuple
 
+import msgspec
+
 from paceline.config import Async, JobConfig, Pace, Sync
 from paceline.ids import COORDINATOR, server_id, trainer_id
 from paceline.messages import OptimizerSpec, ParameterSpec, PartSpec, StageSpec
-from paceline.simulate.checks import RoundHistory, Violation, check_exactly_once
+from paceline.simulate.checks import (
+    RoundHistory,
+    Values,
+    Violation,
+    check_evaluated,
+    check_exactly_once,
+)
 from paceline.simulate.coordinator import Journal, SimCoordinator
 from paceline.simulate.faults import FaultRates
 from paceline.simulate.launcher import SimLauncher
@@ -36,6 +44,7 @@ class SimJob(NamedTuple):
     cut_every_s: float = 2.0
     rates: FaultRates = FaultRates()
     is_tracked: bool = False  # the user tracks objects of its own
+    evaluations: int = 0  # behind the loop
 
 
 class SimReport(NamedTuple):
@@ -82,6 +91,7 @@ def draw_job(seed: int) -> SimJob:
             clog=rates.clog * scale,
         ),
         is_tracked=random.random() < 0.5,
+        evaluations=random.choice([0, 0, 0, 1, 2]),
     )
 
 
@@ -117,7 +127,14 @@ def run_job(job: SimJob, coordinator: type[SimCoordinator] = SimCoordinator) -> 
         "counting",
         tracked=("steps",) if job.is_tracked else (),
     )
+    evaluations = tuple(
+        msgspec.structs.replace(
+            stage, stage=1 + number, epochs=1, shuffle=False, kind="evaluate"
+        )
+        for number in range(job.evaluations)
+    )
     states: States = {}
+    values: Values = {}
     starts = {COORDINATOR: lambda: coordinator(world, config, journal)}
     all_starts: dict[str, object] = dict(starts)
     for index in range(job.servers):
@@ -126,7 +143,7 @@ def run_job(job: SimJob, coordinator: type[SimCoordinator] = SimCoordinator) -> 
     for index in range(job.trainers):
         role = trainer_id(index)
         all_starts[role] = lambda role=role: SimTrainer(
-            world, role, parts, stage, job.step_s, states
+            world, role, parts, (stage, *evaluations), job.step_s, states, values
         )
     launcher = SimLauncher(world, all_starts)  # type: ignore[arg-type]  # all of them start a Process
     try:
@@ -137,6 +154,7 @@ def run_job(job: SimJob, coordinator: type[SimCoordinator] = SimCoordinator) -> 
         _settle(world)
     except AssertionError as error:
         raise Violation(f"seed {job.seed} at {world.now_s:.3f} s: {error}") from error
+    check_evaluated(evaluations, values)
     return _check(job, world, stage, rounds, journal)
 
 

@@ -17,6 +17,7 @@ from paceline.messages import (
     Push,
     StageSpec,
 )
+from paceline.simulate.checks import Values, check_told, encode_counts
 from paceline.simulate.world import Answer, Process, World
 from paceline.trainer.asking import (
     Act,
@@ -29,7 +30,7 @@ from paceline.trainer.asking import (
     Wanted,
 )
 from paceline.trainer.protocol import TrainerProtocol
-from paceline.trainer.verdicts import Batch, Flush, Leaving
+from paceline.trainer.verdicts import Batch, Flush, Leaving, Task
 
 FAULT = "crash_trainer"
 CALL_TIMEOUT_S = 2.0
@@ -50,23 +51,26 @@ class SimTrainer(Process):
         world: World,
         role: str,
         parts: tuple[PartSpec, ...],
-        stage: StageSpec,
+        stages: tuple[StageSpec, ...],
         step_s: float,
         states: States,
+        values: Values,
     ) -> None:
-        """Run the script: share every part, loop over the stage, leave.
+        """Run the script: share every part, loop over the first stage, evaluate, leave.
 
         Args:
             world: where it runs.
             role: its id.
             parts: what the script shares.
-            stage: what it loops over.
+            stages: what it loops over, and what it evaluates.
             step_s: how long a step takes, on average.
             states: what trainers have kept of their tracked objects.
+            values: what scripts were told that evaluations came to.
         """
         super().__init__(world, role)
         self.protocol = TrainerProtocol(role, self.pid, "world", patience_s=PATIENCE_S)
-        self._parts, self._stage, self._step_s = parts, stage, step_s
+        self._parts, self._stages, self._step_s = parts, stages, step_s
+        self._values = values
         self._steps = dict.fromkeys((part.part for part in parts), 0)  # what is tracked
         self._states, self._loads = states, 0
         self._posted: dict[int, Gathering] = {}
@@ -82,7 +86,18 @@ class SimTrainer(Process):
     def _run(self) -> Act[None]:
         for part in self._parts:
             yield from self.protocol.share(part)
-        yield from self.protocol.begin_stage(self._stage)
+        is_done = True
+        for stage in self._stages:
+            run = self._train if stage.is_training else self._evaluate
+            is_done = yield from run(stage)
+            if not is_done:
+                break
+        leave = Leave(incarnation=self.protocol.incarnation, timeline=0, is_done=is_done)
+        yield from self.protocol.ask(leave)
+
+    def _train(self, stage: StageSpec) -> Act[bool]:
+        """The loop; false if the trainer was told to leave."""
+        yield from self.protocol.begin_stage(stage)
         while True:
             found = yield from self.protocol.next_batch()
             self._load()
@@ -93,11 +108,39 @@ class SimTrainer(Process):
                 yield from self._compute()
             else:
                 break
-        is_done = not isinstance(found, Leaving)
-        if not is_done:
+        if isinstance(found, Leaving):
             yield from self.protocol.leave_loop()
-        leave = Leave(incarnation=self.protocol.incarnation, timeline=0, is_done=is_done)
-        yield from self.protocol.ask(leave)
+        return not isinstance(found, Leaving)
+
+    def _evaluate(self, stage: StageSpec) -> Act[bool]:
+        """An evaluation; false if the trainer was told to leave."""
+        acts = self.protocol.evaluation
+        yield from self.protocol.begin_stage(stage)
+        while True:
+            found = yield from acts.next_task(stage)
+            self._load()
+            if not isinstance(found, Task):
+                break
+            count = yield from self._evaluate_task(stage, found.key.task)
+            if acts.is_void:
+                continue
+            yield from acts.finish(encode_counts({found.key.task: count}))
+        if isinstance(found, Leaving):
+            yield from acts.hand_back()
+            return False
+        results = yield from acts.results(stage.stage)
+        if results.value is None:
+            value = b" ".join(state for _, state in sorted(results.states.items()))
+            results = yield from acts.keep(stage.stage, value)
+        assert results.value is not None
+        check_told(self._values, stage.stage, results.value)
+        return True
+
+    def _evaluate_task(self, stage: StageSpec, task: int) -> Act[int]:
+        for _ in range(stage.num_batches(task)):
+            yield Pause(self._step_s * self.world.random.random(), "computing")
+            self.protocol.evaluation.evaluated += 1
+        return stage.num_batches(task)
 
     def _compute(self) -> Act[None]:
         random = self.world.random
@@ -126,7 +169,7 @@ class SimTrainer(Process):
         """What the carrier attaches."""
         if isinstance(message, KeepTracked):
             self._states[message.number] = dict(self._steps)
-        if isinstance(message, Push) and self._stage.tracked:
+        if isinstance(message, Push) and self._stages[0].tracked:
             steps = self._steps[message.part]
             return msgspec.structs.replace(message, hyper=({"steps": steps},))
         return message
@@ -190,6 +233,7 @@ class SimTrainer(Process):
                 timeline=protocol.timeline,
                 clock=protocol.clock,
                 state="computing",
+                evaluated=protocol.evaluation.evaluated,
             )
             self.ask(COORDINATOR, beat, lambda _: None, CALL_TIMEOUT_S)
         self.after(BEAT_S, self._beat)

@@ -164,6 +164,33 @@ def test_a_collection_with_curves_is_computed_as_by_one_process(run: Any) -> Non
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("pace", [Sync(), Async()])
+def test_all_evaluate_with_the_same_running_averages(run: Any, pace: Pace) -> None:
+    seen: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    def script(session: paceline.Session) -> Any:
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.BatchNorm1d(3), nn.Linear(3, 2))
+        optimizer = shared(session, model)
+        train(session, model, optimizer, epochs=2)
+        before = model[0].running_mean.clone()
+
+        def step(batch: Any) -> Any:
+            seen.append((model[0].running_mean.clone(), model[0].running_var.clone()))
+            return torch.zeros(len(batch[1])), batch[1]
+
+        session.evaluate(torchmetrics.MeanMetric(), step, columns(), batch_size=BATCH)
+        return before
+
+    befores = run(script, pace=pace)
+    different = {tuple(before.tolist()) for before in befores}
+    assert len(different) > 1, "each trainer averages over its own batches"
+    assert all(torch.equal(mean, seen[0][0]) for mean, _ in seen)
+    assert all(torch.equal(var, seen[0][1]) for _, var in seen)
+    assert tuple(seen[0][0].tolist()) in different
+
+
+@pytest.mark.slow
 def test_models_evaluate_and_are_as_before_afterwards(run: Any) -> None:
     def script(session: paceline.Session) -> Any:
         torch.manual_seed(0)

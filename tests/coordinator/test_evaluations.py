@@ -25,6 +25,7 @@ from paceline.messages import (
     StageOver,
     StageSpec,
     Stop,
+    TrackedKept,
 )
 from tests.coordinator.conftest import STAGE, Job
 
@@ -235,8 +236,27 @@ def test_results_beyond_a_limit_are_refused_by_what_to_do(
     assert "thresholds=" in refusal.text
 
 
-def test_everybody_who_evaluates_loads_the_tracked_state_of_the_cut(job: Job) -> None:
-    assert job.lease("trainer-0").tracked == 0, "of the beginning: none was ever kept"
+def test_everybody_who_evaluates_loads_the_tracked_state_of_the_cut() -> None:
+    job = Job(pace=Async())
+    tracked = ("scheduler",)
+    job.open("trainer-0", stage=msgspec.structs.replace(TRAIN, tracked=tracked))
+    while isinstance(lease := job.lease("trainer-0"), Lease):
+        job.finish("trainer-0", lease)
+    assert lease.track, "the stage ends with its state"
+    kept = TrackedKept(**job.who("trainer-0"), number=77, rounds={})
+    assert job.get("trainer-0", kept) == Done()
+    assert isinstance(job.lease("trainer-0"), StageOver)
+    begin(job, "trainer-0", msgspec.structs.replace(EVALUATION, stage=1))
+    assert job.lease("trainer-0", stage=1).tracked == 77, "the one who kept it, too"
+
+
+def test_a_token_of_another_trainer_is_stale() -> None:
+    job = evaluating("trainer-0", "trainer-1")
+    ticket = job.ask("trainer-0", _ask(job, "trainer-0"))
+    job.lease("trainer-1")
+    lease = job.answers[ticket].lease
+    assert finish(job, "trainer-1", lease).kind == "stale"
+    assert finish(job, "trainer-0", lease) == Done()
 
 
 def test_evaluated_batches_are_progress_and_their_duration_is_not_learned(job: Job) -> None:

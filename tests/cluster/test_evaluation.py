@@ -1,7 +1,5 @@
-"""Three trainers evaluate and predict together, each in a thread, whoever is lost."""
+"""Three trainers evaluate together, each in a thread: the value is that of one process."""
 
-import threading
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,69 +7,13 @@ import msgspec
 import pytest
 import torch
 import torchmetrics
-from safetensors.torch import load_file
 from torch import nn
 
 import paceline
-from paceline.config import Async, JobConfig, Pace, Sync
-from paceline.launch.embedded import EmbeddedJob
+from paceline.config import Async, Pace, Sync
 from paceline.messages import MAX_RESULT_BYTES
 from paceline.trainer.evaluator import IncompleteWarning
-
-RECORDS, BATCH, TASK = 103, 4, 12
-Script = Callable[[paceline.Session], Any]
-
-
-def columns() -> tuple[torch.Tensor, torch.Tensor]:
-    draw = torch.Generator().manual_seed(1)
-    features = torch.randn(RECORDS, 3, generator=draw)
-    return features, (
-        features.sum(1) + 0.5 * torch.randn(RECORDS, generator=draw) > 0
-    ).long()
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> Iterator[Callable[..., list[Any]]]:
-    """Run a script in a thread for each trainer; what each came to, and the summary."""
-    jobs: list[EmbeddedJob] = []
-
-    def run_script(script: Script, trainers: int = 3, pace: Pace | None = None) -> Any:
-        config = JobConfig(
-            run="evaluation",
-            trainers=trainers,
-            servers=2,
-            pace=pace or Sync(),
-            timeout_s=60.0,
-        )
-        job = EmbeddedJob(config, tmp_path / "job")
-        jobs.append(job)
-        found: dict[int, Any] = {}
-        errors: list[BaseException] = []
-
-        def act(index: int) -> None:
-            try:
-                found[index] = script(job.session(f"trainer-{index}"))
-            except BaseException as error:  # noqa: BLE001  (raised again below)
-                errors.append(error)
-
-        threads = [threading.Thread(target=act, args=(i,)) for i in range(trainers)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(timeout=60)
-        assert not any(thread.is_alive() for thread in threads), "a trainer hangs"
-        if errors:
-            raise errors[0]
-        return [found[index] for index in range(trainers)]
-
-    run_script.jobs = jobs  # type: ignore[attr-defined]
-    yield run_script
-    for job in jobs:
-        job.close()
-
-
-def shared(session: paceline.Session, model: nn.Module) -> Any:
-    return session.share(model, torch.optim.SGD(model.parameters(), lr=0.1))
+from tests.cluster.together import BATCH, RECORDS, TASK, columns, shared
 
 
 def train(session: paceline.Session, model: nn.Module, optimizer: Any, **how: Any) -> None:
@@ -331,80 +273,3 @@ def test_after_an_early_stop_evaluations_run_and_loops_are_over(run: Any) -> Non
     ]
     ends = [e for e in events if e["event"] == "CutCommitted" and e["ends_stage"]]
     assert len(ends) == 3, "of the stopped loop, of three untouched ones, of the evaluation"
-
-
-@pytest.mark.slow
-def test_predictions_lie_in_files_in_the_order_of_the_data(
-    run: Any, tmp_path: Path
-) -> None:
-    folder = tmp_path / "predictions"
-
-    def script(session: paceline.Session) -> None:
-        shared(session, nn.Linear(3, 2))
-        session.predict(
-            lambda b: {"sum": b[0].sum(1), "pair": (b[1], b[0].numpy())},
-            columns(),
-            folder,
-            batch_size=BATCH,
-            task_size=TASK,
-        )
-
-    run(script)
-    listing = msgspec.json.decode((folder / "predictions.json").read_bytes())
-    names = [file["name"] for file in listing["files"]]
-    assert names == sorted(names)
-    assert {path.name for path in folder.iterdir()} == {*names, "predictions.json"}
-    assert (listing["records"], listing["missing_tasks"]) == (RECORDS, 0)
-    features, label = columns()
-    files = [load_file(folder / name) for name in names]
-    for name, expected in {
-        "sum": features.sum(1),
-        "pair.0": label,
-        "pair.1": features,
-    }.items():
-        assert torch.equal(torch.cat([file[name] for file in files]), expected), name
-    assert [file["first_record"] for file in listing["files"]] == list(
-        range(0, RECORDS, TASK)
-    )
-
-
-@pytest.mark.slow
-def test_a_folder_with_predictions_is_not_written_into(run: Any, tmp_path: Path) -> None:
-    folder = tmp_path / "predictions"
-
-    def script(session: paceline.Session) -> None:
-        shared(session, nn.Linear(3, 2))
-        session.predict(lambda b: b[0], columns(), folder)
-        with pytest.raises(paceline.UsageError, match="holds predictions already"):
-            session.predict(lambda b: b[0], columns(), folder)
-
-    run(script, trainers=1)
-
-
-@pytest.mark.slow
-def test_predictions_of_another_length_are_refused(run: Any, tmp_path: Path) -> None:
-    def script(session: paceline.Session) -> None:
-        shared(session, nn.Linear(3, 2))
-        with pytest.raises(paceline.UsageError, match="'predictions' to have 4 entries"):
-            session.predict(
-                lambda b: b[0].sum(), columns(), tmp_path / "p", batch_size=BATCH
-            )
-        with pytest.raises(paceline.UsageError, match="'a' to be a tensor or an array"):
-            session.predict(lambda _: {"a": "text"}, columns(), tmp_path / "q")
-
-    run(script, trainers=1)
-
-
-@pytest.mark.slow
-def test_a_function_gets_the_predictions_of_every_batch(run: Any) -> None:
-    written: dict[int, list[float]] = {}
-
-    def script(session: paceline.Session) -> None:
-        shared(session, nn.Linear(3, 2))
-        session.predict(
-            lambda b: b[1].tolist(), columns(), written.__setitem__, batch_size=BATCH
-        )
-
-    run(script)
-    ordered = [label for first in sorted(written) for label in written[first]]
-    assert ordered == columns()[1].tolist()

@@ -33,6 +33,8 @@ from paceline.messages import (
     StageSpec,
 )
 from paceline.trainer.asking import Act, Asking
+from paceline.trainer.parts import SharedPart
+from paceline.trainer.pushing import pull_part
 from paceline.trainer.tracking import Tracking
 from paceline.trainer.verdicts import Leaving, Over, Task
 
@@ -44,6 +46,7 @@ class Member(Protocol):
 
     leaving: str | None
     servers: dict[str, str]
+    parts: dict[int, SharedPart]
 
     @property
     def must_join(self) -> bool:
@@ -51,9 +54,6 @@ class Member(Protocol):
 
     def as_member(self, act: Callable[[], Act[T]]) -> Act[T]:
         """Do an act as a member, anew if need be."""
-
-    def pull_all(self) -> Act[None]:
-        """Fetch the values of every part."""
 
 
 @final
@@ -94,10 +94,11 @@ class Evaluation:
             return None
         lease = reply.lease
         here = (stage.stage, self._asking.incarnation, self._asking.timeline)
+        servers = tuple(self._member.servers)
         if self._pulled != here:
-            yield from self._member.pull_all()
+            for part in self._member.parts.values():
+                yield from pull_part(self._asking, part, servers, 0)
             self._pulled = here
-        servers = self._member.servers
         yield from self._tracked.load(self._asking, min(servers), lease.tracked)
         self._held = lease
         return Task(lease.key, self._asking.timeline, lease.token)

@@ -189,7 +189,8 @@ class TrainerProtocol:
             return Flush()
         if isinstance(reply, StageOver):
             self.asking.stopped = reply.stopped
-            yield from self.pull_all()
+            for part in self.parts.values():
+                yield from self._pull(part, 0)
             return Over(reply.stopped)
         return None
 
@@ -371,11 +372,6 @@ class TrainerProtocol:
             return (yield from self.asking.ask(self.asking.current(message)))
 
         return (yield from self.as_member(ask))
-
-    def pull_all(self) -> Act[None]:
-        """Fetch the values of every part, as servers have them now."""
-        for part in self.parts.values():
-            yield from self._pull(part, 0)
 
     def read(self, messages: dict[str, Message]) -> Act[dict[str, Message]]:
         """Ask servers for values, on whatever timeline they are; see `read_values`."""

@@ -49,7 +49,7 @@ from paceline.timing import Clock
 from paceline.transport.connection import Connection
 from paceline.transport.frames import Buffer
 from paceline.transport.serial import Action
-from paceline.transport.service import Peer, Reply
+from paceline.transport.service import Peer, Reply, own
 
 PARK_S = 1.0
 TICK_S = 0.05
@@ -180,6 +180,8 @@ class ServerService:
             refusal = state.push(message).refusal
             assert refusal is not None, f"{message} was decided without its part"
             return refusal
+        if message.round is not None:  # it is kept until its round, long after the reply
+            buffers = [own(buffer) for buffer in buffers]
         try:
             contents = read_push(layout, message, buffers)
         except UsageError as error:

@@ -6,8 +6,11 @@
     magic | version | kind | header length | payload length | id | xxh32
     4s      u16       u16    u32             u64              u64   u32
 
-    header  = msgpack [[bytes of buffer 0, bytes of buffer 1, ...], message]
+    header  = msgpack [[bytes of buffer 0, bytes of buffer 1, ...], message, place]
     payload = the raw bytes of the buffers, one behind the other
+
+With a place the payload is empty: the buffers lie there in the connection's mailbox, each
+at a multiple of `ALIGNMENT` bytes behind it.
 
 The checksum covers the 28 bytes before it, so that a stream that has lost its step is
 noticed before a length is believed. Every length is compared with `Limits` before any
@@ -18,7 +21,7 @@ Pure. Any thread may call.
 
 import enum
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, NamedTuple
 
 import msgspec
@@ -32,10 +35,13 @@ MAGIC = b"PACE"
 PROTOCOL_VERSION = 1
 PREAMBLE_BYTES = 32
 MAX_BUFFERS = 1 << 16
+ALIGNMENT = 64
 
 Buffer = bytes | bytearray | memoryview | NDArray[np.generic]
 WritableBuffer = bytearray | memoryview | NDArray[np.generic]
 ByteArray = NDArray[np.uint8]  # one received buffer: 1-D, contiguous, writable
+Put = Callable[[Sequence[memoryview]], int | None]
+"""Copies buffers into a mailbox and says where they lie; None: there is no room."""
 
 _FIELDS = struct.Struct("<4sHHIQQ")
 _CHECKSUM = struct.Struct("<I")
@@ -48,6 +54,7 @@ class Kind(enum.IntEnum):
     REQUEST = 2
     REPLY = 3
     ERROR = 4  # the last frame before the other end closes: why
+    MAILBOX = 5  # with a descriptor: from now on requests may name places in it
 
 
 class Limits(NamedTuple):
@@ -80,13 +87,14 @@ class Preamble(NamedTuple):
 
 
 class Header(msgspec.Struct, array_like=True, frozen=True):
-    """Sizes of the buffers in bytes, and the message, not yet decoded."""
+    """Sizes of the buffers in bytes, the message, not yet decoded, and where they lie."""
 
     sizes: Annotated[
         tuple[Annotated[int, msgspec.Meta(ge=0)], ...],
         msgspec.Meta(max_length=MAX_BUFFERS),  # looked at before the tuple is made
     ]
     message: msgspec.Raw
+    place: Annotated[int, msgspec.Meta(ge=0)] | None = None  # in the mailbox
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -122,10 +130,12 @@ def encode_frame(
     message: msgspec.Struct,
     buffers: Sequence[Buffer] = (),
     limits: Limits = DATA_LIMITS,
+    put: Put | None = None,
 ) -> list[memoryview]:
     """The pieces of a frame: preamble with header, then the buffers that are not empty.
 
-    The buffers are not copied: the pieces are views of the caller's memory.
+    The buffers are not copied: the pieces are views of the caller's memory; or none, if
+    ``put`` finds them a place in a mailbox.
 
     Raises:
         FrameRefused: the message cannot travel, or the frame is over a limit. Nothing has
@@ -133,15 +143,19 @@ def encode_frame(
     """
     views = [byte_view(buffer) for buffer in buffers]
     sizes = tuple(view.nbytes for view in views)
+    _check_count(len(sizes), limits)
     try:
-        header = _encoder.encode(Header(sizes, msgspec.Raw(_encoder.encode(message))))
+        encoded = msgspec.Raw(_encoder.encode(message))
+        place = None if put is None or sum(sizes) > limits.frame_bytes else put(views)
+        header = _encoder.encode(Header(sizes, encoded, place))
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise FrameRefused(f"{type(message).__name__} cannot travel: {error}") from error
-    preamble = Preamble(kind, request_id, len(header), sum(sizes))
+    inline = views if place is None else []
+    num_bytes = sum(view.nbytes for view in inline)
+    preamble = Preamble(kind, request_id, len(header), num_bytes)
     _check_limits(preamble, limits, f"{type(message).__name__} is not sent")
-    _check_count(len(sizes), limits)
     start = encode_preamble(preamble) + header
-    return [memoryview(start), *(view for view in views if view.nbytes)]
+    return [memoryview(start), *(view for view in inline if view.nbytes)]
 
 
 def encode_preamble(preamble: Preamble) -> bytes:
@@ -198,12 +212,22 @@ def parse_header(
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise FrameRefused(f"the header of a frame cannot be read: {error}") from error
     _check_count(len(header.sizes), limits)
-    if sum(header.sizes) != preamble.payload_bytes:
+    inline = sum(header.sizes) if header.place is None else 0
+    if inline != preamble.payload_bytes:
         raise FrameRefused(
-            f"the buffers of a frame have {sum(header.sizes)} bytes, its payload has "
+            f"the buffers of a frame have {inline} bytes, its payload has "
             f"{preamble.payload_bytes}"
         )
     return header
+
+
+def spread(sizes: Sequence[int]) -> tuple[list[int], int]:
+    """Where buffers of these sizes lie behind a place, and how much room they take."""
+    offsets, total = [], 0
+    for size in sizes:
+        offsets.append(total)
+        total += -(-size // ALIGNMENT) * ALIGNMENT
+    return offsets, total
 
 
 def _check_limits(preamble: Preamble, limits: Limits, what: str) -> None:

@@ -9,6 +9,7 @@ Waits: only as `Outbox.send` says. Any thread may call what does not say otherwi
 """
 
 import contextlib
+import os
 import select
 import socket
 import threading
@@ -17,7 +18,7 @@ from typing import NamedTuple, final
 
 import msgspec
 
-from paceline.errors import TransportError
+from paceline.errors import FrameRefused, TransportError
 from paceline.timing import Deadline
 from paceline.transport.frames import (
     HANDSHAKE_LIMITS,
@@ -30,6 +31,7 @@ from paceline.transport.frames import (
 )
 from paceline.transport.greeting import Reception
 from paceline.transport.handshake import FROM_CLIENT, Farewell
+from paceline.transport.mailbox import Incoming, Offer, decode_offer
 from paceline.transport.receiving import Frame, FrameReader, Placed
 from paceline.transport.requests import allocate, decode_message
 from paceline.transport.sending import Outbox
@@ -73,6 +75,8 @@ class Link:
         self._outbox = outbox
         self._decoder = FROM_CLIENT
         self._reader = FrameReader(HANDSHAKE_LIMITS, self._place)  # by the attending thread
+        self._is_unix = guest.sock.family == socket.AF_UNIX
+        self._mailbox: Incoming | None = None  # by the attending thread
         # Guards the three fields below, and arming: a socket is armed only while nobody
         # attends it and before it is closed.
         self._lock = threading.Lock()
@@ -104,7 +108,7 @@ class Link:
         """The other end has introduced itself; from now on it sends requests."""
         self._decoder = decoder
         self.limits = limits
-        self._reader = FrameReader(limits, self._place)
+        self._reader = FrameReader(limits, self._place, takes_descriptors=self._is_unix)
         self.peer = peer
 
     def receive(self) -> Frame | None:
@@ -113,7 +117,26 @@ class Link:
         Raises:
             TransportError: as `FrameReader.receive`.
         """
-        return self._reader.receive(self._socket)
+        frame = self._reader.receive(self._socket)
+        if frame is not None and frame.kind is not Kind.MAILBOX:
+            self._drop_descriptors()
+        return frame
+
+    def take_mailbox(self, frame: Frame) -> None:
+        """Find the buffers of later requests in the file that came with a frame.
+
+        Raises:
+            FrameRefused: it is no mailbox.
+        """
+        try:
+            if not isinstance(frame.message, Offer) or len(self._reader.descriptors) != 1:
+                raise FrameRefused(
+                    f"expected a mailbox and one descriptor, got {frame.message} and "
+                    f"{len(self._reader.descriptors)}"
+                )
+            self._mailbox = Incoming(self._reader.descriptors[0], frame.message)
+        finally:
+            self._drop_descriptors()
 
     def send(self, pieces: Sequence[memoryview]) -> None:
         """Send a frame; a link that fails at it is lost, and the sender is not told."""
@@ -159,6 +182,7 @@ class Link:
             self._is_dropped = True
             self._epoll.unregister(self.fd)
             self._outbox.close()
+            self._drop_descriptors()
 
     def _arm_if_idle(self) -> None:
         """Have the rest of the outbox attended to, unless somebody is about to arm."""
@@ -173,8 +197,18 @@ class Link:
         self._epoll.modify(self.fd, event)
 
     def _place(self, preamble: Preamble, header: Header) -> Placed:
-        del preamble
-        return decode_message(self._decoder, header), allocate(header.sizes)
+        if preamble.kind is Kind.MAILBOX:
+            return decode_offer(header.message), []
+        message = decode_message(self._decoder, header)
+        if header.place is None:
+            return message, allocate(header.sizes)
+        if self._mailbox is None:
+            raise FrameRefused("a frame names a place, and no mailbox was offered")
+        return message, self._mailbox.find(header.place, header.sizes, self.limits)
+
+    def _drop_descriptors(self) -> None:
+        while self._reader.descriptors:
+            os.close(self._reader.descriptors.pop())
 
 
 @final

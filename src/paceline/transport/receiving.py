@@ -11,6 +11,7 @@ import itertools
 import math
 import select
 import socket
+import struct
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, final
@@ -30,6 +31,8 @@ from paceline.transport.frames import (
     parse_preamble,
 )
 
+_DESCRIPTOR = struct.Struct("i")
+_ANCILLARY_BYTES = socket.CMSG_SPACE(_DESCRIPTOR.size)  # of one descriptor
 MAX_PIECES = 1024  # IOV_MAX: the most that one scatter or gather call takes
 
 Placed = tuple[msgspec.Struct | None, list[ByteArray]]
@@ -52,10 +55,14 @@ class Frame(NamedTuple):
 class FrameReader:
     """The receiving state of one connection."""
 
-    def __init__(self, limits: Limits, place: Place) -> None:
-        """Begin between two frames."""
+    def __init__(
+        self, limits: Limits, place: Place, *, takes_descriptors: bool = False
+    ) -> None:
+        """Begin between two frames; over a Unix socket descriptors may come along."""
         self._limits = limits
         self._place = place
+        self.descriptors: list[int] = []  # that came along, the owner's to take
+        self._takes_descriptors = takes_descriptors
         self._preamble_data = bytearray(PREAMBLE_BYTES)
         self._missing: deque[memoryview] = deque()  # never an empty view
         self._begin()
@@ -90,7 +97,7 @@ class FrameReader:
         while self._missing:
             try:
                 pieces = list(itertools.islice(self._missing, MAX_PIECES))
-                count = source.recvmsg_into(pieces)[0]
+                count = self._receive_into(source, pieces)
             except BlockingIOError:
                 return False
             except OSError as error:
@@ -99,6 +106,18 @@ class FrameReader:
                 raise PeerLost("the other end has closed the connection")
             drop_front(self._missing, count)
         return True
+
+    def _receive_into(self, source: socket.socket, pieces: list[memoryview]) -> int:
+        if not self._takes_descriptors:
+            return source.recvmsg_into(pieces)[0]
+        count, ancillary, _, _ = source.recvmsg_into(
+            pieces, _ANCILLARY_BYTES, socket.MSG_CMSG_CLOEXEC
+        )
+        for level, kind, data in ancillary:
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                whole = len(data) - len(data) % _DESCRIPTOR.size
+                self.descriptors += [fd for (fd,) in _DESCRIPTOR.iter_unpack(data[:whole])]
+        return count
 
     def _next_part(self) -> Frame | None:
         """Look at the part that is whole and expect the next; the frame after the last."""
@@ -113,7 +132,8 @@ class FrameReader:
             self._frame = Frame(
                 self._preamble.kind, self._preamble.request_id, message, buffers
             )
-            self._expect([buffer.data for buffer in buffers])
+            if header.place is None:
+                self._expect([buffer.data for buffer in buffers])
         if self._missing:
             return None
         frame = self._frame

@@ -15,6 +15,7 @@ Waits: in `Outbox.send`, for the peer to read, at most the patience. Any thread 
 
 import itertools
 import socket
+import struct
 import threading
 from collections import deque
 from collections.abc import Sequence
@@ -35,8 +36,12 @@ def prepare(sock: socket.socket) -> None:
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _KERNEL_BUFFER_BYTES)
 
 
-def send_some(sink: socket.socket, pieces: deque[memoryview]) -> int:
+def send_some(
+    sink: socket.socket, pieces: deque[memoryview], descriptors: Sequence[int] = ()
+) -> int:
     """Give the kernel as much as it takes now; what has gone leaves ``pieces``.
+
+    Descriptors go along with the first byte, over a Unix socket.
 
     Returns:
         The number of bytes that have gone.
@@ -48,7 +53,8 @@ def send_some(sink: socket.socket, pieces: deque[memoryview]) -> int:
     while pieces:
         try:
             batch = list(itertools.islice(pieces, MAX_PIECES))
-            count = sink.sendmsg(batch, (), socket.MSG_NOSIGNAL)
+            along = [_rights(descriptors)] if descriptors and not sent else []
+            count = sink.sendmsg(batch, along, socket.MSG_NOSIGNAL)
         except BlockingIOError:
             break
         except OSError as error:
@@ -56,6 +62,11 @@ def send_some(sink: socket.socket, pieces: deque[memoryview]) -> int:
         drop_front(pieces, count)
         sent += count
     return sent
+
+
+def _rights(descriptors: Sequence[int]) -> tuple[int, int, bytes]:
+    packed = struct.pack(f"{len(descriptors)}i", *descriptors)
+    return socket.SOL_SOCKET, socket.SCM_RIGHTS, packed
 
 
 @final

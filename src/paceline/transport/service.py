@@ -50,9 +50,15 @@ class Service(Protocol):
     ) -> None:
         """Take a request; must not block, since few threads serve all connections.
 
-        The buffers are fresh memory and belong to the service. An exception closes the
+        The buffers belong to the service until it has replied: then they may be the
+        sender's again. What is kept longer must be copied (`own`). An exception closes the
         connection.
         """
 
     def disconnected(self, peer: Peer) -> None:
         """The connection has gone; the last call for it, made once."""
+
+
+def own(buffer: ByteArray) -> ByteArray:
+    """The buffer if its memory is its own, else a copy: for what outlives the reply."""
+    return buffer if buffer.flags.owndata else buffer.copy()

@@ -15,6 +15,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Sequence
+from functools import partial
 from typing import final
 
 import msgspec
@@ -52,6 +53,7 @@ from paceline.transport.handshake import (
     decode_answer,
     decode_as,
 )
+from paceline.transport.mailbox import LEAST_BYTES, Offer, Outgoing
 from paceline.transport.receiving import FrameReader, Placed, wait_readable, wait_writable
 from paceline.transport.requests import OpenRequests
 from paceline.transport.sending import send_some
@@ -168,6 +170,8 @@ class StreamConnection(Connection):
         # Guards the sending side of the socket: frames go out whole.
         self._send_lock = threading.Lock()
         self._requests = requests
+        self._has_mailbox = sock.family == socket.AF_UNIX
+        self._mailbox: Outgoing | None = None  # by who submits
         self._reader = FrameReader(limits, self._place)  # by requests.changed
         self._is_polled = False  # by requests.changed; one thread polls at a time
 
@@ -186,7 +190,10 @@ class StreamConnection(Connection):
         with self._requests.changed:
             request_id = self._requests.open(message, landing)
         try:
-            pieces = encode_frame(Kind.REQUEST, request_id, message, buffers, self._limits)
+            put = partial(self._put, request_id, deadline)
+            pieces = encode_frame(
+                Kind.REQUEST, request_id, message, buffers, self._limits, put
+            )
             self._send(deque(pieces), deadline)
         except BaseException:
             with self._requests.changed:
@@ -225,8 +232,45 @@ class StreamConnection(Connection):
                 self._requests.changed.wait(deadline.remaining_s())
         with self._send_lock:
             self._socket.close()
+            if self._mailbox is not None:
+                self._mailbox.close()
 
-    def _send(self, pieces: deque[memoryview], deadline: Deadline) -> None:
+    def _put(
+        self, request_id: int, deadline: Deadline, views: Sequence[memoryview]
+    ) -> int | None:
+        """Copy a request's buffers into the mailbox, if there is one and room in it."""
+        num_bytes = sum(view.nbytes for view in views)
+        if num_bytes < LEAST_BYTES or not self._has_mailbox:
+            return None
+        place = None if self._mailbox is None else self._mailbox.put(request_id, views)
+        if place is None and self._offer_mailbox(2 * num_bytes, deadline):
+            assert self._mailbox is not None
+            place = self._mailbox.put(request_id, views)
+        return place
+
+    def _offer_mailbox(self, num_bytes: int, deadline: Deadline) -> bool:
+        """Make a mailbox, the first or a larger one; false if that helps nobody."""
+        old = self._mailbox
+        if old is not None and old.num_bytes >= num_bytes:
+            return False  # it is large enough, and others are still under way in it
+        try:
+            self._mailbox = Outgoing(num_bytes)
+        except OSError:
+            self._has_mailbox = False  # the socket carries everything
+            return False
+        if old is not None:
+            old.close()
+        offer = Offer(self._mailbox.num_bytes)
+        pieces = encode_frame(Kind.MAILBOX, 0, offer, (), self._limits)
+        self._send(deque(pieces), deadline, [self._mailbox.fd])
+        return True
+
+    def _send(
+        self,
+        pieces: deque[memoryview],
+        deadline: Deadline,
+        descriptors: Sequence[int] = (),
+    ) -> None:
         """Send a frame whole, or not at all, or lose the connection."""
         if not self._send_lock.acquire(timeout=deadline.remaining_s()):
             raise DeadlineExceeded(f"{self.address}: another request is still being sent")
@@ -234,7 +278,8 @@ class StreamConnection(Connection):
         try:
             self._requests.raise_if_lost()
             while True:
-                is_begun = send_some(self._socket, pieces) > 0 or is_begun
+                along = () if is_begun else descriptors
+                is_begun = send_some(self._socket, pieces, along) > 0 or is_begun
                 if not pieces:
                     return
                 if not wait_writable(self._socket, deadline.remaining_s()):
@@ -280,6 +325,8 @@ class StreamConnection(Connection):
             self._lose(type(error)(f"{self.address}: {error}"))
             return False
         self._requests.file(frame.request_id, frame.message, frame.buffers)
+        if self._mailbox is not None:
+            self._mailbox.free(frame.request_id)
         return True
 
     def _place(self, preamble: Preamble, header: Header) -> Placed:

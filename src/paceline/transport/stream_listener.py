@@ -223,6 +223,9 @@ class StreamListener(Listener):
         link.say_farewell(reason, loss)
 
     def _deliver(self, link: Link, peer: Peer, frame: Frame) -> None:
+        if frame.kind is Kind.MAILBOX:
+            link.take_mailbox(frame)
+            return
         if frame.kind is not Kind.REQUEST or frame.message is None:
             raise FrameRefused(f"expected a request, got a frame of kind {frame.kind!r}")
         reply = LinkReply(link, frame.request_id)

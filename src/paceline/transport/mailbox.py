@@ -1,0 +1,145 @@
+"""Memory that two processes of one host share: a request's buffers lie in it.
+
+::
+
+    client   copies the buffers into the mailbox, sends the frame that says where they lie
+    server   reads them in place, until it replies
+
+So large buffers are copied once, and no kernel buffer limits how they travel. The mailbox
+is an anonymous file (`memfd_create`): it has no name that could be left over, and it is
+sealed, so that nobody can shrink it under the other. It belongs to one connection. After a
+loss nothing is written into it any more: a server that is still reading reads what was
+sent.
+
+The frame that names a place goes through the socket after the copy, so whoever has it sees
+the bytes.
+
+Waits for nothing. Any thread may call.
+"""
+
+import fcntl
+import mmap
+import os
+import threading
+from collections.abc import Sequence
+from typing import final
+
+import msgspec
+import numpy as np
+
+from paceline.errors import FrameRefused
+from paceline.transport.frames import ByteArray, Limits, spread
+
+# What is smaller travels as fast in the frame.
+LEAST_BYTES = 16 << 10
+_ROUNDS_UP_TO = 1 << 26
+_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+
+
+class Offer(msgspec.Struct, frozen=True, tag=True):
+    """A mailbox comes with this frame: its descriptor, and its size."""
+
+    num_bytes: int
+
+
+_offers = msgspec.msgpack.Decoder(Offer)
+
+
+def decode_offer(message: msgspec.Raw) -> Offer:
+    """Decode what comes with a descriptor.
+
+    Raises:
+        FrameRefused: it is something else.
+    """
+    try:
+        return _offers.decode(message)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise FrameRefused(f"expected a mailbox, got something else: {error}") from error
+
+
+@final
+class Outgoing:
+    """The client's end: where requests are put."""
+
+    def __init__(self, num_bytes: int) -> None:
+        """Make room for requests of ``num_bytes`` together, or more.
+
+        Raises:
+            OSError: the system has no such files, or no memory for one.
+        """
+        self.num_bytes = -(-num_bytes // _ROUNDS_UP_TO) * _ROUNDS_UP_TO
+        fd = os.memfd_create("paceline", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        try:
+            os.ftruncate(fd, self.num_bytes)
+            fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALS)
+            self._memory = np.frombuffer(mmap.mmap(fd, self.num_bytes), np.uint8)
+        except BaseException:
+            os.close(fd)
+            raise
+        self.fd = fd  # until `close`
+        self._lock = threading.Lock()  # guards the two fields below
+        self._taken: dict[int, int] = {}  # {request id: behind its last byte}
+        self._is_open = True
+
+    def put(self, request_id: int, views: Sequence[memoryview]) -> int | None:
+        """Copy a request's buffers; where they lie, or None if there is no room."""
+        offsets, total = spread([view.nbytes for view in views])
+        with self._lock:
+            start = max(self._taken.values(), default=0)
+            if not self._is_open or start + total > self.num_bytes:
+                return None
+            self._taken[request_id] = start + total
+        for view, offset in zip(views, offsets, strict=True):
+            at = start + offset
+            self._memory[at : at + view.nbytes] = np.frombuffer(view, np.uint8)
+        return start
+
+    def free(self, request_id: int) -> None:
+        """The request is answered: nobody reads its buffers any more."""
+        with self._lock:
+            self._taken.pop(request_id, None)
+
+    def close(self) -> None:
+        """Take no more; the memory goes with the last who looks at it."""
+        with self._lock:
+            if self._is_open:
+                self._is_open = False
+                os.close(self.fd)
+
+
+@final
+class Incoming:
+    """The server's end: where requests are found."""
+
+    def __init__(self, fd: int, offer: Offer) -> None:
+        """Look at an offered file; the descriptor stays the caller's.
+
+        Raises:
+            FrameRefused: it is none that stays as it is, or of another size.
+        """
+        try:
+            seals = fcntl.fcntl(fd, fcntl.F_GET_SEALS)
+            size = os.fstat(fd).st_size
+            if seals & _SEALS != _SEALS or size != offer.num_bytes or size == 0:
+                raise FrameRefused(
+                    f"expected a sealed file of {offer.num_bytes} bytes as a mailbox, got "
+                    f"one of {size} bytes with the seals {seals:#x}"
+                )
+            self._memory = np.frombuffer(mmap.mmap(fd, size), np.uint8)
+        except OSError as error:
+            raise FrameRefused(f"what was offered is no mailbox: {error}") from error
+
+    def find(self, at: int, sizes: Sequence[int], limits: Limits) -> list[ByteArray]:
+        """The buffers that lie from ``at`` on.
+
+        Raises:
+            FrameRefused: they do not lie within the mailbox, or are over the limit.
+        """
+        offsets, total = spread(sizes)
+        if total > limits.frame_bytes or at + total > len(self._memory):
+            raise FrameRefused(
+                f"buffers of {total} bytes at {at} do not fit the mailbox of "
+                f"{len(self._memory)} bytes and the limit of {limits.frame_bytes}"
+            )
+        starts = [at + offset for offset in offsets]
+        return [self._memory[s : s + n] for s, n in zip(starts, sizes, strict=True)]

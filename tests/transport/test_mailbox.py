@@ -1,0 +1,223 @@
+"""Large requests go through memory that both ends share; nothing of it is left over."""
+
+import fcntl
+import gc
+import os
+import socket
+from collections import deque
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paceline.errors import FrameRefused
+from paceline.transport.frames import (
+    ALIGNMENT,
+    DATA_LIMITS,
+    Kind,
+    Limits,
+    encode_frame,
+    spread,
+)
+from paceline.transport.handshake import Farewell
+from paceline.transport.mailbox import LEAST_BYTES, Incoming, Offer, Outgoing
+from paceline.transport.sending import send_some
+from tests.transport.bare import greeted_client
+from tests.transport.corridors import (
+    PATIENCE_S,
+    Memory,
+    Park,
+    Said,
+    Say,
+    UnixCorridor,
+)
+
+LARGE = 3 * LEAST_BYTES
+
+
+@pytest.fixture
+def corridor() -> Iterator[UnixCorridor]:
+    opened = UnixCorridor()
+    yield opened
+    opened.close()
+
+
+def views_of(*values: bytes) -> list[memoryview]:
+    return [memoryview(value) for value in values]
+
+
+def mailboxes() -> int:
+    """Descriptors of mailboxes that this process holds."""
+    count = 0
+    for fd in os.listdir("/proc/self/fd"):
+        try:
+            count += "memfd:paceline" in os.readlink(f"/proc/self/fd/{fd}")
+        except OSError:
+            continue
+    return count
+
+
+@given(st.lists(st.lists(st.binary(max_size=300), max_size=5), max_size=6))
+def test_what_is_put_is_found(requests: list[list[bytes]]) -> None:
+    outgoing = Outgoing(1 << 20)
+    incoming = Incoming(outgoing.fd, Offer(outgoing.num_bytes))
+    places = [outgoing.put(n, views_of(*values)) for n, values in enumerate(requests)]
+    for place, values in zip(places, requests, strict=True):
+        assert place is not None
+        assert place % ALIGNMENT == 0
+        found = incoming.find(place, [len(value) for value in values], DATA_LIMITS)
+        assert [array.tobytes() for array in found] == values
+    outgoing.close()
+
+
+def test_room_is_used_again_when_its_request_is_answered() -> None:
+    outgoing = Outgoing(1)
+    value = memoryview(bytes(outgoing.num_bytes // 2))
+    assert outgoing.put(1, [value]) == 0
+    assert outgoing.put(2, [value]) == len(value)
+    assert outgoing.put(3, [value]) is None
+    outgoing.free(2)
+    assert outgoing.put(4, [value]) == len(value)
+    outgoing.free(1)
+    outgoing.free(4)
+    outgoing.free(99)
+    assert outgoing.put(5, [value]) == 0
+    outgoing.close()
+    assert outgoing.put(6, []) is None
+
+
+@pytest.mark.parametrize(
+    ("place", "sizes", "limit"),
+    [(0, [1 << 26, 1], 1 << 30), (1 << 26, [1], 1 << 30), (0, [4096], 4095)],
+)
+def test_a_place_beyond_the_mailbox_or_the_limit_is_refused(
+    place: int, sizes: list[int], limit: int
+) -> None:
+    outgoing = Outgoing(1)
+    assert outgoing.num_bytes == 1 << 26
+    incoming = Incoming(outgoing.fd, Offer(outgoing.num_bytes))
+    with pytest.raises(FrameRefused, match="do not fit"):
+        incoming.find(place, sizes, Limits(frame_bytes=limit))
+    outgoing.close()
+
+
+def test_a_file_that_could_shrink_is_no_mailbox() -> None:
+    fd = os.memfd_create("x", os.MFD_ALLOW_SEALING)
+    os.ftruncate(fd, 4096)
+    with pytest.raises(FrameRefused, match="expected a sealed file of 4096 bytes"):
+        Incoming(fd, Offer(4096))
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
+    with pytest.raises(FrameRefused, match="expected a sealed file"):
+        Incoming(fd, Offer(8192))
+    os.close(fd)
+    with pytest.raises(FrameRefused, match="no mailbox"):
+        Incoming(fd, Offer(4096))
+
+
+def test_a_large_request_crosses_in_shared_memory_and_a_small_one_in_its_frame(
+    corridor: UnixCorridor,
+) -> None:
+    service = Memory()
+    corridor.listen(service)
+    with corridor.connect() as connection:
+        large = np.arange(LARGE, dtype=np.uint8)
+        for _ in range(3):
+            answer = connection.call(Say("a"), [large, b"b"], timeout_s=PATIENCE_S)
+            assert answer.message == Said("a")
+            assert [b.tobytes() for b in answer.buffers] == [large.tobytes(), b"b"]
+        connection.call(Say("c"), [b"d"], timeout_s=PATIENCE_S)
+    owners = [[b.flags.owndata for b in buffers] for buffers in service.received_buffers]
+    assert owners == [[False, False]] * 3 + [[True]]
+    starts = {buffers[0].ctypes.data for buffers in service.received_buffers[:3]}
+    assert len(starts) == 1, "the same room, again and again"
+
+
+def test_a_larger_request_gets_a_larger_mailbox_and_the_old_one_stays_readable(
+    corridor: UnixCorridor,
+) -> None:
+    service = Memory()
+    corridor.listen(service)
+    with corridor.connect() as connection:
+        first = connection.submit(Park("first"), [bytes([1]) * LARGE])
+        service.wait_parked("first")
+        huge = np.full(1 << 27, 2, np.uint8)
+        answer = connection.call(Say("huge"), [huge], timeout_s=PATIENCE_S)
+        assert (answer.buffers[0] == 2).all()
+        assert (service.received_buffers[0][0] == 1).all()
+        service.parked["first"](Said("late"))
+        assert connection.wait_reply(first, PATIENCE_S).message == Said("late")
+
+
+def test_what_was_sent_stays_as_it_was_when_the_connection_is_lost(
+    corridor: UnixCorridor,
+) -> None:
+    service = Memory()
+    corridor.listen(service)
+    for value in (1, 2):
+        with corridor.connect() as connection:
+            connection.submit(Park(f"{value}"), [bytes([value]) * LARGE])
+            service.wait_parked(f"{value}")
+    service.wait_gone(2)
+    assert (service.received_buffers[0][0] == 1).all()
+    assert (service.received_buffers[1][0] == 2).all()
+
+
+def test_no_descriptor_is_left_when_connections_end() -> None:
+    gc.collect()
+    before = mailboxes()
+    corridor, service = UnixCorridor(), Memory()
+    corridor.listen(service)
+    for _ in range(3):
+        with corridor.connect() as connection:
+            connection.call(Say("x"), [bytes(LARGE)], timeout_s=PATIENCE_S)
+            assert mailboxes() > before
+    service.wait_gone(3)
+    corridor.close()
+    service.received_buffers.clear()
+    corridor.connections.clear()
+    del connection
+    gc.collect()
+    assert mailboxes() == before
+
+
+def test_without_shared_memory_everything_goes_through_the_socket(
+    corridor: UnixCorridor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError("no such thing here")
+
+    monkeypatch.setattr(os, "memfd_create", refuse)
+    service = Memory()
+    corridor.listen(service)
+    with corridor.connect() as connection:
+        value = bytes(range(256)) * (LARGE // 256)
+        answer = connection.call(Say("x"), [value], timeout_s=PATIENCE_S)
+        assert answer.buffers[0].tobytes() == value
+    assert service.received_buffers[0][0].flags.owndata
+
+
+@pytest.mark.parametrize("what", ["no descriptor", "no mailbox", "no offer", "a socket"])
+def test_a_peer_that_offers_nonsense_is_turned_away(
+    what: str, corridor: UnixCorridor
+) -> None:
+    service = Memory()
+    corridor.listen(service)
+    foreign = greeted_client(corridor)
+    with foreign.socket, socket.socket(socket.AF_UNIX) as other:
+        offer = Say("hello") if what == "no offer" else Offer(4096)
+        frame = encode_frame(Kind.MAILBOX, 0, offer)
+        if what == "no mailbox":
+            frame = encode_frame(Kind.REQUEST, 1, Say(""), [b"x"], put=lambda _: 0)
+        send_some(
+            foreign.socket, deque(frame), [other.fileno()] if what == "a socket" else []
+        )
+        [farewell] = foreign.read_to_end()
+        assert isinstance(farewell, Farewell)
+        assert "mailbox" in farewell.reason
+
+
+def test_offsets_leave_room_for_every_buffer() -> None:
+    assert spread([]) == ([], 0)
+    assert spread([1, 0, 64, 65]) == ([0, 64, 64, 128], 256)

@@ -34,8 +34,8 @@ from paceline.messages import (
     Message,
     PartAnswer,
     PartPlan,
+    PartReport,
     Pull,
-    Pulled,
     PulledRows,
     PullRows,
     Push,
@@ -56,6 +56,8 @@ from paceline.messages import (
 )
 from paceline.params.blocks import cut_blocks
 from paceline.params.shard import ParameterShard
+from paceline.params.sparse import SparseGradient
+from paceline.server.block_reads import BlockReads
 from paceline.timing import ManualClock
 from paceline.trainer.session import Session
 from paceline.transport.connection import Answer, Connection, Landing
@@ -77,6 +79,7 @@ class FakeJob:
         self.shards = {server: ParameterShard() for server in self.servers}
         self.plans: dict[int, PartPlan] = {}
         self.sent: list[Sent] = []
+        self.bytes: list[tuple[Message, int, int]] = []  # a message, its, its reply's
         self.lose: Callable[[str, Message], bool] = lambda _role, _message: False
         self.timeline = 0
         self.incarnation = 0
@@ -250,13 +253,12 @@ class FakeJob:
                 for slot, values in zip(slots, buffers, strict=True):
                     shard.upload(slot, values)
                 return Done(), ()
-            case Pull(part=part):
+            case Pull(part=part, known=known):
                 slots = shard.dense_slots(part)
-                values = [
-                    shard.dense(slot).values.view(torch.uint8).numpy().copy()
-                    for slot in slots
-                ]
-                return Pulled(slots=slots, version=0, round=0), values
+                reads = BlockReads(shard, slots, known)
+                for slot in slots:
+                    reads.copy(slot)
+                return reads.answer(PartReport(0, 0))
             case KeepTracked(number=number):
                 self.states[number] = buffers[0].tobytes()
                 return Done(), ()
@@ -286,6 +288,12 @@ class FakeJob:
             block = shard.dense(slot)
             gradient = torch.from_numpy(next(waiting)).view(block.values.dtype)
             block.apply(gradient, push.hyper[spec.parameters[parameter_of[slot]].group])
+        for slot in push.sparse_blocks:
+            numbers = torch.from_numpy(next(waiting)).view(torch.int64)
+            dtype = shard.dense(slot).values.dtype
+            values = torch.from_numpy(next(waiting)).view(dtype).view(len(numbers), -1)
+            group = spec.parameters[parameter_of[slot]].group
+            shard.apply_sparse(slot, SparseGradient(numbers, values), push.hyper[group])
         for rows in push.rows:
             ids = next(waiting).view(np.int64)
             gradients = next(waiting).view(np.float32).reshape(len(ids), -1)
@@ -357,6 +365,8 @@ class FakeConnection(Connection):
     ) -> None:
         reply, values = self._job.answer(self._role, message, buffers)
         flat = [_flat(value) for value in values]
+        there, back = sum(b.nbytes for b in buffers), sum(b.nbytes for b in flat)
+        self._job.bytes.append((message, there, back))
         if landing is not None and flat:
             places = landing(reply, [value.nbytes for value in flat])
             for place, value in zip(places, flat, strict=True):

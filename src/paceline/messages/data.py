@@ -38,8 +38,11 @@ class Push(TrainerMessage, frozen=True):
     ``number`` grows by one with every push of this incarnation to this part. Without
     ``round`` it is applied at once and answered by `Pushed`; with it, it is prepared.
 
-    Buffers: the gradient of each of ``blocks`` (slots whose parameter has one), then per
-    entry of ``rows`` the int64 ids and the float32 gradients ``(ids, dim)``.
+    Buffers: the gradient of each of ``blocks`` (slots whose parameter has one); then for
+    each of ``sparse_blocks`` (slots whose parameter has a sparse one) the int64 numbers of
+    its rows, distinct, ascending, counted from the block's first, and the gradients
+    ``(rows, dim)``; then per entry of ``rows`` the int64 ids and the float32 gradients
+    ``(ids, dim)``.
     """
 
     part: int
@@ -49,6 +52,7 @@ class Push(TrainerMessage, frozen=True):
     round: int | None = None
     hyper: tuple[Hyper, ...] = ()
     blocks: tuple[int, ...] = ()
+    sparse_blocks: tuple[int, ...] = ()
     rows: tuple[RowSlots, ...] = ()
 
 
@@ -62,19 +66,29 @@ class Pushed(Message, frozen=True):
 class Pull(TrainerMessage, frozen=True):
     """Fetch the dense slots of a part on this server, in ascending slot order.
 
-    With ``at_round``, parked until that round is applied here.
+    With ``at_round``, parked until that round is applied here. ``known`` says of slots
+    with sparse gradients at which update the sender knows them: of those, rows that have
+    changed since are enough.
     """
 
     part: int
     at_round: int = 0
+    known: dict[int, int] = msgspec.field(default_factory=dict)  # {slot: update}
 
 
 class Pulled(Message, frozen=True):
-    """Buffers: one per slot, ascending."""
+    """Each slot of the part is in ``slots``, as a whole, or in ``changed``, by rows.
+
+    Buffers: one per entry of ``slots``, ascending; then for each of ``changed``, ascending,
+    the int64 numbers of rows, as in a `Push`, and their values ``(rows, dim)``.
+    ``updates`` says how many updates each slot with sparse gradients has seen.
+    """
 
     slots: tuple[int, ...]
     version: int
     round: int
+    changed: tuple[int, ...] = ()
+    updates: dict[int, int] = msgspec.field(default_factory=dict)  # {slot: update}
 
 
 class PullRows(TrainerMessage, frozen=True):

@@ -15,17 +15,19 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, tag=True, omit_defaults
     """Base of all messages: frozen, tagged by its own name."""
 
 
-class ParameterSpec(msgspec.Struct, frozen=True):
+class ParameterSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     """A dense parameter: its names (tied parameters have several), shape and dtype.
 
     ``dtype`` is torch's name without the module, e.g. ``"float32"``; ``group`` is the
-    index of its parameter group in the optimizer.
+    index of its parameter group in the optimizer. With ``has_sparse_gradients`` it is the
+    weight of `nn.Embedding(sparse=True)`, shape (rows, dim), and changes by rows.
     """
 
     names: tuple[str, ...]
     shape: tuple[int, ...]
     dtype: str
     group: int = 0
+    has_sparse_gradients: bool = False
 
 
 class OptimizerSpec(msgspec.Struct, frozen=True):

@@ -6,17 +6,21 @@ the bit (with the same number of intra-op threads, since torch's kernels cut by 
 Kinds are resolved from an allow-list of elementwise optimizers: they do to a slice what
 they do to the whole. No code travels.
 
+A block of whole rows, shape (rows, dim), takes sparse gradients (`paceline.params.sparse`)
+by those optimizers of torch that do.
+
 Pure: no lock of its own; one call at a time per block, blocks in parallel.
 """
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, final
+from typing import Any, Final, final
 
 import torch
 
 from paceline.errors import UsageError
 from paceline.messages import Hyper
+from paceline.params.sparse import SPARSE_OPTIMIZERS, why_not_by_rows
 
 OPTIMIZERS: Final[dict[str, Callable[..., torch.optim.Optimizer]]] = {
     "SGD": torch.optim.SGD,
@@ -37,8 +41,6 @@ NOT_SHARED: Final = {
     "Adafactor": "it scales by whole rows and columns, and servers hold parts of them",
     "LBFGS": "it evaluates the model again within a step (step(closure))",
     "Muon": "it makes whole matrices orthogonal, and servers hold parts of them",
-    "SparseAdam": "it steps on rows alone; use paceline.Embedding(..., "
-    "optimizer=paceline.Adam(lr=...)), whose rows are lazy in the same way",
 }
 
 # What has a fused CPU kernel; the others step tensor by tensor.
@@ -53,16 +55,18 @@ class OptimizeBlock:
     """One block's values and optimizer state.
 
     Args:
-        values: shape (n,), contiguous; held, not copied: steps change it in place.
-        kind: class name of the optimizer, one of `OPTIMIZERS`.
+        values: shape (n,), or (rows, dim) to step with sparse gradients; contiguous;
+            held, not copied: steps change it in place.
+        kind: class name of the optimizer, one of `OPTIMIZERS`, or of `SPARSE_OPTIMIZERS`.
         hyper: values of the block's parameter group; missing ones are torch's defaults.
 
     Raises:
-        UsageError: unknown kind, or torch refuses a hyper-parameter.
+        UsageError: unknown kind, torch refuses a hyper-parameter, or the optimizer would
+            change rows without a gradient.
     """
 
     def __init__(self, values: torch.Tensor, kind: str, hyper: Hyper) -> None:
-        assert values.ndim == 1, f"a block is flat, got shape {tuple(values.shape)}"
+        assert values.ndim in {1, 2}, f"a block is flat or rows, got {tuple(values.shape)}"
         assert values.is_contiguous(), "a block is contiguous"
         self._values = values
         self._optimizer = _optimizer(values, kind, hyper)
@@ -71,14 +75,14 @@ class OptimizeBlock:
 
     @property
     def values(self) -> torch.Tensor:
-        """The live values, shape (n,): valid until the next `apply`, not to be written."""
+        """The live values, shape (n,) or (rows, dim), until the next `apply`; read only."""
         return self._values
 
     def apply(self, gradient: torch.Tensor, hyper: Hyper) -> None:
         """Take one step of the optimizer.
 
         Args:
-            gradient: shape (n,), dtype of the values; read, not kept.
+            gradient: shape and dtype of the values, sparse for rows; read, not kept.
             hyper: values of the group for this step and on. Keys that the optimizer
                 does not know (a scheduler's ``initial_lr``) have no effect.
         """
@@ -95,12 +99,13 @@ class OptimizeBlock:
 
         Empty before the first step of most optimizers. Copy what must outlive it.
         """
-        state = self._optimizer.state[self._values]
-        return {
-            name: value
-            for name, value in sorted(state.items())
-            if isinstance(value, torch.Tensor)
-        }
+        found = {}
+        for name, value in sorted(self._optimizer.state[self._values].items()):
+            if isinstance(value, torch.Tensor):
+                found[name] = value
+            elif isinstance(value, int):  # as SparseAdam counts its steps
+                found[name] = torch.tensor(value)
+        return found
 
     def load(self, state: Mapping[str, torch.Tensor]) -> None:
         """Replace the optimizer's state by a copy of what `state` returned.
@@ -115,7 +120,7 @@ class OptimizeBlock:
                     f"optimizer state {name!r}: expected a scalar or shape "
                     f"{tuple(self._values.shape)}, got {tuple(value.shape)}"
                 )
-        own = {name: value.clone() for name, value in state.items()}
+        own = {name: _own(value) for name, value in state.items()}
         self._optimizer.state[self._values] = own
 
     def _set_hyper(self, hyper: Hyper) -> None:
@@ -126,16 +131,31 @@ class OptimizeBlock:
         self._hyper = dict(hyper)
 
 
+def _own(value: torch.Tensor) -> torch.Tensor | int:
+    """A copy as torch holds it; a whole number is one that `state` has wrapped."""
+    if value.dtype == torch.int64 and value.ndim == 0:
+        return int(value)
+    return value.clone()
+
+
 def _optimizer(values: torch.Tensor, kind: str, hyper: Hyper) -> torch.optim.Optimizer:
-    if kind not in OPTIMIZERS:
+    if values.ndim == 2:
+        reason = why_not_by_rows(kind, hyper)
+        if reason is not None:
+            raise UsageError(f"{reason}: rows change by {', '.join(SPARSE_OPTIMIZERS)}")
+        # Says explicitly what holds anyway; otherwise torch warns of its own optimizers.
+        invariants: Any = torch.sparse.check_sparse_tensor_invariants  # torch's door
+        if not invariants.is_enabled():
+            invariants.disable()
+    elif kind not in OPTIMIZERS:
         raise UsageError(
             f"a server knows the optimizers {', '.join(OPTIMIZERS)}, got {kind!r}: "
             f"share the model with one of them"
         )
-    make = OPTIMIZERS[kind]
+    make = OPTIMIZERS.get(kind, torch.optim.SparseAdam)
     accepted = inspect.signature(make).parameters.keys() - _EXECUTION
     options = {name: value for name, value in hyper.items() if name in accepted}
-    if kind in _FUSED:
+    if kind in _FUSED and values.ndim == 1:  # no fused kernel takes sparse gradients
         options["fused"] = True
     try:
         return make([values], **options)

@@ -4,6 +4,7 @@
 
     slot         holds                     is exported as
     dense slot   one OptimizeBlock         values, state/<name>
+                 (and RowChanges, if its gradients are sparse)
     row slot     {table name: RowTable}    table/<name>/ids, .../values, .../<state>
 
 Slots are independent: calls for different slots may run in parallel, calls for one slot
@@ -19,11 +20,12 @@ import numpy as np
 import torch
 
 from paceline.errors import UsageError
-from paceline.messages import Block, PartPlan, PartSpec
+from paceline.messages import Block, Hyper, PartPlan, PartSpec
 from paceline.params.blocks import dtype_bytes
 from paceline.params.dense import OptimizeBlock
 from paceline.params.rows.table import Array, RowTable
 from paceline.params.snapshot import SlotSnapshot
+from paceline.params.sparse import RowChanges, SparseGradient
 
 Bytes = bytes | bytearray | memoryview | np.ndarray[Any, np.dtype[Any]]
 
@@ -39,6 +41,7 @@ class ParameterShard:
         self._plans: dict[int, PartPlan] = {}  # {part: plan}
         self._part: dict[int, int] = {}  # {slot: part}
         self._dense: dict[int, OptimizeBlock] = {}  # {slot: block}
+        self._changes: dict[int, RowChanges] = {}  # {dense slot of sparse gradients: when}
         self._rows: dict[int, dict[str, RowTable]] = {}  # {slot: {table name: table}}
 
     def create(self, plan: PartPlan, server: str, seed: int) -> None:
@@ -71,6 +74,11 @@ class ParameterShard:
         self._plans[part] = plan
         self._part |= dict.fromkeys((*dense, *rows), part)
         self._dense |= dense
+        self._changes |= {
+            slot: RowChanges(len(block.values))
+            for slot, block in dense.items()
+            if block.values.ndim == 2
+        }
         self._rows |= rows
 
     def slots(self) -> tuple[int, ...]:
@@ -96,6 +104,22 @@ class ParameterShard:
                 f"expected a dense slot of this server ({_listed(self._dense)}), got {slot}"
             )
         return self._dense[slot]
+
+    def changes(self, slot: int) -> RowChanges | None:
+        """When the rows of a dense slot changed; None if its gradients are dense."""
+        return self._changes.get(slot)
+
+    def apply_sparse(self, slot: int, gradient: SparseGradient, hyper: Hyper) -> None:
+        """Take one step of a dense slot's optimizer on some of its rows.
+
+        Args:
+            slot: one with `changes`.
+            gradient: of rows of the block; without any, the step still counts.
+            hyper: see `OptimizeBlock.apply`.
+        """
+        block = self._dense[slot]
+        block.apply(gradient.as_torch(len(block.values)), hyper)
+        self._changes[slot].note(gradient.rows)
 
     def table(self, slot: int, name: str) -> RowTable:
         """The rows of a table in a row slot.
@@ -126,13 +150,14 @@ class ParameterShard:
             UsageError: no such slot, or another number of bytes.
         """
         # Bytes, not elements: NumPy has no bfloat16.
-        target = self.dense(slot).values.view(torch.uint8).numpy()
+        target = self.dense(slot).values.view(-1).view(torch.uint8).numpy()
         source = np.frombuffer(values, np.uint8)
         if len(source) != len(target):
             raise UsageError(
                 f"slot {slot}: expected {len(target)} bytes of values, got {len(source)}"
             )
         target[:] = source
+        self._note_all(slot)
 
     def export(self, slot: int) -> dict[str, torch.Tensor]:
         """A copy of all that a slot holds, as named tensors; see the module's table."""
@@ -204,6 +229,7 @@ class ParameterShard:
             }
         )
         block.values.copy_(values)
+        self._note_all(slot)
 
     def _load_rows(self, slot: int, tensors: Mapping[str, torch.Tensor]) -> None:
         tables: dict[str, dict[str, Array]] = {name: {} for name in self._rows[slot]}
@@ -218,6 +244,10 @@ class ParameterShard:
             tables[name][column] = tensor.numpy()
         for name, arrays in tables.items():
             self._rows[slot][name].load(arrays)
+
+    def _note_all(self, slot: int) -> None:
+        if slot in self._changes:
+            self._changes[slot].note_all()
 
     def _unknown(self, slot: int) -> UsageError:
         return UsageError(
@@ -235,6 +265,8 @@ def _optimize_block(spec: PartSpec, block: Block) -> OptimizeBlock:
     dtype_bytes(parameter.dtype)  # refuses what no optimizer steps on
     dtype: torch.dtype = getattr(torch, parameter.dtype)
     values = torch.zeros(block.stop - block.start, dtype=dtype)
+    if parameter.has_sparse_gradients:
+        values = values.view(-1, parameter.shape[1])
     hyper = spec.optimizer.groups[parameter.group]
     return OptimizeBlock(values, spec.optimizer.kind, hyper)
 

@@ -20,12 +20,14 @@ from paceline.messages import (
     Hyper,
     HyperValue,
     PartPlan,
+    Pull,
     PullRows,
     Push,
     RowSlots,
     Upload,
 )
 from paceline.params.blocks import dtype_bytes
+from paceline.params.sparse import SparseGradient, why_not_by_rows
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 Int64s = np.ndarray[Any, np.dtype[np.int64]]
@@ -33,11 +35,15 @@ Float32s = np.ndarray[Any, np.dtype[np.float32]]
 
 
 class BlockLayout(NamedTuple):
-    """A dense block of this server; ``group`` is its parameter group."""
+    """A dense block of this server; ``group`` is its parameter group.
+
+    ``row_bytes`` is what a row of a block with sparse gradients has, 0 for any other.
+    """
 
     dtype: torch.dtype
     num_bytes: int
     group: int
+    row_bytes: int = 0
 
 
 class PartLayout(NamedTuple):
@@ -47,6 +53,7 @@ class PartLayout(NamedTuple):
     blocks: dict[int, BlockLayout]  # {dense slot: block}, ascending
     row_slots: frozenset[int]
     dims: dict[str, int]  # {table: dim}
+    kind: str  # of the optimizer; empty without one
     groups: tuple[Hyper, ...]
 
 
@@ -63,6 +70,7 @@ class PushContents(NamedTuple):
 
     hyper: tuple[Hyper, ...]
     blocks: dict[int, torch.Tensor]  # {slot: gradient (n,)}
+    sparse: dict[int, SparseGradient]  # {slot: gradient}
     rows: dict[int, list[RowGradients]]  # {slot: one per table}
 
 
@@ -90,9 +98,11 @@ def layout_of(plan: PartPlan, server: str) -> PartLayout:
     for block in sorted(plan.blocks, key=lambda block: block.slot):
         if block.slot in here:
             spec = plan.spec.parameters[block.parameter]
-            num_bytes = (block.stop - block.start) * dtype_bytes(spec.dtype)
+            size = dtype_bytes(spec.dtype)
+            num_bytes = (block.stop - block.start) * size
+            row_bytes = spec.shape[1] * size if spec.has_sparse_gradients else 0
             dtype: torch.dtype = getattr(torch, spec.dtype)
-            blocks[block.slot] = BlockLayout(dtype, num_bytes, spec.group)
+            blocks[block.slot] = BlockLayout(dtype, num_bytes, spec.group, row_bytes)
     row_slots = range(plan.first_row_slot, plan.first_row_slot + plan.num_row_slots)
     optimizer = plan.spec.optimizer
     return PartLayout(
@@ -100,6 +110,7 @@ def layout_of(plan: PartPlan, server: str) -> PartLayout:
         blocks,
         frozenset(here.intersection(row_slots)),
         {table.name: table.dim for table in plan.spec.tables},
+        optimizer.kind if optimizer is not None else "",
         optimizer.groups if optimizer is not None else (),
     )
 
@@ -111,17 +122,25 @@ def read_push(layout: PartLayout, push: Push, buffers: Sequence[Bytes]) -> PushC
         UsageError: the push does not fit the part, or the buffers not the push.
     """
     _require_window(push.window)
-    _require_distinct("blocks", push.blocks)
+    _require_distinct("blocks", (*push.blocks, *push.sparse_blocks))
     _require_distinct("tables", [entry.table for entry in push.rows])
-    _require_count(len(buffers), len(push.blocks) + 2 * len(push.rows))
-    if push.blocks:
+    num_blocks, num_sparse = len(push.blocks), len(push.sparse_blocks)
+    _require_count(len(buffers), num_blocks + 2 * (num_sparse + len(push.rows)))
+    if push.blocks or push.sparse_blocks:
         _require_hyper(layout, push.hyper)
     blocks = {
         slot: torch.from_numpy(buffer).view(_block(layout, slot, buffer).dtype)
         for slot, buffer in zip(push.blocks, buffers, strict=False)
     }
+    pairs = zip(buffers[num_blocks::2], buffers[num_blocks + 1 :: 2], strict=True)
+    sparse = {
+        slot: _read_sparse(layout, push, slot, *next(pairs)) for slot in push.sparse_blocks
+    }
+    for slot in blocks:
+        if layout.blocks[slot].row_bytes:
+            raise UsageError(f"dense slot {slot} takes gradients of rows, got one of all")
     rows: dict[int, list[RowGradients]] = {}
-    arrays = buffers[len(push.blocks) :]
+    arrays = buffers[num_blocks + 2 * num_sparse :]
     for entry, id_bytes, gradient_bytes in zip(
         push.rows, arrays[::2], arrays[1::2], strict=True
     ):
@@ -135,7 +154,18 @@ def read_push(layout: PartLayout, push: Push, buffers: Sequence[Bytes]) -> PushC
             rows.setdefault(slot, []).append(
                 RowGradients(entry.table, table.ids[start:stop], gradients[start:stop])
             )
-    return PushContents(push.hyper, blocks, rows)
+    return PushContents(push.hyper, blocks, sparse, rows)
+
+
+def read_known(layout: PartLayout, pull: Pull) -> Mapping[int, int]:
+    """What a reader knows: ``{slot with sparse gradients: update}``.
+
+    Raises:
+        UsageError: a slot is none of those that lie here.
+    """
+    for slot in pull.known:
+        _sparse_block(layout, slot)
+    return pull.known
 
 
 def read_pull_rows(
@@ -171,14 +201,49 @@ def read_upload(
 
 def _block(layout: PartLayout, slot: int, buffer: Bytes) -> BlockLayout:
     """The block of a dense slot, which the buffer fits."""
+    block = _any_block(layout, slot)
+    _require_bytes(f"dense slot {slot}", buffer, block.num_bytes)
+    return block
+
+
+def _any_block(layout: PartLayout, slot: int) -> BlockLayout:
     block = layout.blocks.get(slot)
     if block is None:
         raise UsageError(
             f"part {layout.part} has the dense slots {list(layout.blocks)} on this server, "
             f"got {slot}"
         )
-    _require_bytes(f"dense slot {slot}", buffer, block.num_bytes)
     return block
+
+
+def _sparse_block(layout: PartLayout, slot: int) -> BlockLayout:
+    block = _any_block(layout, slot)
+    if not block.row_bytes:
+        raise UsageError(f"dense slot {slot} has no rows: its gradients are dense")
+    return block
+
+
+def _read_sparse(
+    layout: PartLayout, push: Push, slot: int, row_bytes: Bytes, value_bytes: Bytes
+) -> SparseGradient:
+    """The gradient of rows of a slot: two buffers."""
+    block = _sparse_block(layout, slot)
+    reason = why_not_by_rows(layout.kind, push.hyper[block.group])
+    if reason is not None:
+        raise UsageError(f"dense slot {slot} changes by rows, but {reason}")
+    count = row_bytes.nbytes // 8
+    _require_bytes(f"rows of dense slot {slot}", row_bytes, 8 * count)
+    _require_bytes(f"gradients of dense slot {slot}", value_bytes, block.row_bytes * count)
+    numbers = row_bytes.view(np.int64)
+    num_rows = block.num_bytes // block.row_bytes
+    is_ascending = bool((numbers[1:] > numbers[:-1]).all())
+    if count and not (is_ascending and numbers[0] >= 0 and numbers[-1] < num_rows):
+        raise UsageError(
+            f"dense slot {slot}: expected distinct ascending rows of 0..{num_rows - 1}, "
+            f"got {count} from {numbers[0]} to {numbers[-1]}"
+        )
+    values = torch.from_numpy(value_bytes).view(block.dtype).view(count, -1)
+    return SparseGradient(torch.from_numpy(numbers), values)
 
 
 def _read_ids(layout: PartLayout, entry: RowSlots, buffer: Bytes) -> TableIds:

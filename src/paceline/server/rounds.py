@@ -5,8 +5,9 @@
     gradient = sum over contributors of weight * gradient, in the order of the round
 
 A contributor without a gradient for a block counts as zero, and the weights stay as they
-are; a block without any gradient is not touched. Rows are the union of the contributors'
-ids. The order is the same on every server and in every run, so the bits are too.
+are; a block without any gradient is not touched. Rows, of tables and of blocks with sparse
+gradients, are the union of the contributors'. The order is the same on every server and in
+every run, so the bits are too.
 
 Pure.
 """
@@ -21,6 +22,7 @@ from paceline.errors import JobFailed
 from paceline.messages import CommitRound, Hyper
 from paceline.params.dense import weighted_sum
 from paceline.params.rows.slots import sum_duplicates, unique_ids
+from paceline.params.sparse import SparseGradient, sum_sparse
 from paceline.server.contents import PushContents, RowGradients
 
 
@@ -41,7 +43,7 @@ def agreed_hyper(
     Raises:
         JobFailed: two of them differ; names both.
     """
-    with_blocks = [one for one in contributed if one.contents.blocks]
+    with_blocks = [one for one in contributed if one.contents.blocks or one.contents.sparse]
     for one in with_blocks[1:]:
         first = with_blocks[0]
         if one.contents.hyper != first.contents.hyper:
@@ -65,6 +67,21 @@ def sum_block(slot: int, contributed: Sequence[Contributed]) -> torch.Tensor | N
         return None
     gradients, weights = zip(*found, strict=True)
     return weighted_sum(gradients, weights)
+
+
+def sum_sparse_block(
+    slot: int, contributed: Sequence[Contributed]
+) -> SparseGradient | None:
+    """The gradient of rows of a dense slot in a round; None if nobody has one."""
+    found = [
+        (one.contents.sparse[slot], one.weight)
+        for one in contributed
+        if slot in one.slots and slot in one.contents.sparse
+    ]
+    if not found:
+        return None
+    gradients, weights = zip(*found, strict=True)
+    return sum_sparse(gradients, weights)
 
 
 def sum_rows(slot: int, contributed: Sequence[Contributed]) -> list[RowGradients]:

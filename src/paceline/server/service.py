@@ -27,8 +27,8 @@ from paceline.messages import (
     Done,
     KeepTracked,
     Message,
+    PartReport,
     Pull,
-    Pulled,
     PulledRows,
     PullRows,
     Push,
@@ -40,7 +40,14 @@ from paceline.messages import (
     Waiting,
 )
 from paceline.params.dense import warm_up
-from paceline.server.contents import Bytes, read_pull_rows, read_push, read_upload
+from paceline.server.block_reads import BlockReads
+from paceline.server.contents import (
+    Bytes,
+    read_known,
+    read_pull_rows,
+    read_push,
+    read_upload,
+)
 from paceline.server.service_control import Control, Myself
 from paceline.server.service_standing import PreparedPush, Standing
 from paceline.server.tracked import TrackedState
@@ -277,13 +284,12 @@ class ServerService:
         at = state.stands_at(message.part)
         if at.applied_round < message.at_round:
             return None
-        if isinstance(message, Pull):
-            actions, blocks = slots.reading_blocks(message.part)
-            pulled = Pulled(
-                slots=tuple(layout.blocks), version=at.version, round=at.applied_round
-            )
-            return slots.line_up(actions, lambda: _answer(request.reply, pulled, blocks))
         try:
+            if isinstance(message, Pull):
+                known = read_known(layout, message)
+                actions, reads = slots.reading_blocks(message.part, known)
+                done = functools.partial(_answer_reads, request.reply, reads, at)
+                return slots.line_up(actions, done)
             wanted = read_pull_rows(layout, message, request.buffers)
         except UsageError as error:
             return _invalid(message, error)
@@ -319,6 +325,10 @@ def _carry_out(answer: Message | Action, reply: Reply) -> None:
         _answer(reply, answer)
     else:
         answer()
+
+
+def _answer_reads(reply: Reply, reads: BlockReads, at: PartReport) -> None:
+    _answer(reply, *reads.answer(at))
 
 
 def _invalid(message: TrainerMessage, error: UsageError) -> Refusal:

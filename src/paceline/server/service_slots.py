@@ -27,6 +27,7 @@ from paceline.params.dense import OptimizeBlock
 from paceline.params.rows.table import RowTable
 from paceline.params.shard import ParameterShard
 from paceline.params.snapshot import SlotSnapshot
+from paceline.server.block_reads import BlockReads
 from paceline.server.contents import (
     Bytes,
     Float32s,
@@ -36,7 +37,7 @@ from paceline.server.contents import (
     TableIds,
     layout_of,
 )
-from paceline.server.rounds import Contributed, sum_block, sum_rows
+from paceline.server.rounds import Contributed, sum_block, sum_rows, sum_sparse_block
 from paceline.transport.serial import Action, SerialQueue
 
 Actions = dict[int, Action]  # {slot: what happens to its numbers}
@@ -149,6 +150,11 @@ class Slots:
             if gradient is not None:
                 block, hyper = self._block(part, slot, contents.hyper)
                 actions[slot] = functools.partial(block.apply, gradient, hyper)
+            elif slot in contents.sparse:
+                group = self._group(part, slot, contents.hyper)
+                actions[slot] = functools.partial(
+                    self._shard.apply_sparse, slot, contents.sparse[slot], group
+                )
             elif slot in contents.rows:
                 rows = contents.rows[slot]
                 actions[slot] = functools.partial(
@@ -167,6 +173,11 @@ class Slots:
                 actions[slot] = functools.partial(
                     _apply_block_round, block, slot, contributed, group
                 )
+            for slot in one.contents.sparse.keys() - actions.keys():
+                group = self._group(part, slot, hyper)
+                actions[slot] = functools.partial(
+                    self._apply_sparse_round, slot, contributed, group
+                )
             for slot in one.contents.rows.keys() - actions.keys():
                 actions[slot] = functools.partial(self._apply_rows_round, slot, contributed)
         return actions
@@ -178,15 +189,16 @@ class Slots:
             for slot, buffer in values.items()
         }
 
-    def reading_blocks(self, part: int) -> tuple[Actions, list[Bytes]]:
-        """Copy the values of a part's dense slots, ascending, into the arrays returned."""
-        actions: Actions = {}
-        copies = []
-        for slot, layout in self.layouts[part].blocks.items():
-            copy = np.empty(layout.num_bytes, np.uint8)
-            actions[slot] = functools.partial(_copy_values, self._shard.dense(slot), copy)
-            copies.append(copy)
-        return actions, copies
+    def reading_blocks(
+        self, part: int, known: Mapping[int, int]
+    ) -> tuple[Actions, BlockReads]:
+        """Copy what a reader needs of a part's dense slots into what is returned.
+
+        ``known`` is what `paceline.server.contents.read_known` has read.
+        """
+        slots = tuple(self.layouts[part].blocks)
+        reads = BlockReads(self._shard, slots, known)
+        return {slot: functools.partial(reads.copy, slot) for slot in slots}, reads
 
     def reading_rows(
         self, wanted: Sequence[TableIds], *, create: bool
@@ -225,10 +237,20 @@ class Slots:
     def _block(
         self, part: int, slot: int, hyper: tuple[Hyper, ...]
     ) -> tuple[OptimizeBlock, Hyper]:
-        return self._shard.dense(slot), hyper[self.layouts[part].blocks[slot].group]
+        return self._shard.dense(slot), self._group(part, slot, hyper)
+
+    def _group(self, part: int, slot: int, hyper: tuple[Hyper, ...]) -> Hyper:
+        return hyper[self.layouts[part].blocks[slot].group]
 
     def _tables(self, slot: int, rows: Sequence[RowGradients]) -> list[RowTable]:
         return [self._shard.table(slot, one.table) for one in rows]
+
+    def _apply_sparse_round(
+        self, slot: int, contributed: Sequence[Contributed], hyper: Hyper
+    ) -> None:
+        gradient = sum_sparse_block(slot, contributed)
+        if gradient is not None:
+            self._shard.apply_sparse(slot, gradient, hyper)
 
     def _apply_rows_round(self, slot: int, contributed: Sequence[Contributed]) -> None:
         rows = sum_rows(slot, contributed)
@@ -256,7 +278,3 @@ def _apply_block_round(
 def _apply_rows(tables: Sequence[RowTable], rows: Sequence[RowGradients]) -> None:
     for table, (_, ids, gradients) in zip(tables, rows, strict=True):
         table.apply(ids, gradients)
-
-
-def _copy_values(block: OptimizeBlock, copy: Bytes) -> None:
-    np.copyto(copy, block.values.view(torch.uint8).numpy())

@@ -54,11 +54,15 @@ _LOSSES = (PeerLost, DeadlineExceeded, HandshakeRefused)
 
 
 class Payload(NamedTuple):
-    """A message with its numbers: what is sent, and where the reply's numbers go."""
+    """A message with its numbers: what is sent, and where the reply's numbers go.
+
+    ``landed`` is told the reply when all its numbers are there, by the acting thread.
+    """
 
     message: Message
     buffers: Sequence[Buffer] = ()
     landing: Landing | None = None
+    landed: Callable[[Message], None] | None = None
 
 
 Attach = Callable[[str, Message], Payload]
@@ -131,6 +135,7 @@ class Courier:
 class _Sent(NamedTuple):
     connection: Connection
     request_id: int
+    landed: Callable[[Message], None] | None
 
 
 class _Sending(NamedTuple):
@@ -310,7 +315,7 @@ class Driver:
             if connection is not None:
                 self._courier.drop(role, connection)
         else:
-            sending.sent[role] = _Sent(connection, request_id)
+            sending.sent[role] = _Sent(connection, request_id, payload.landed)
 
     def _wait_reply(self, role: str, sent: _Sent, deadline: Deadline) -> Message | Lost:
         try:
@@ -319,6 +324,8 @@ class Driver:
             self._courier.drop(role, sent.connection)
             return Lost(str(loss))
         assert isinstance(answer.message, Message)
+        if sent.landed is not None:
+            sent.landed(answer.message)
         return answer.message
 
 

@@ -14,8 +14,7 @@ from paceline.errors import UsageError
 from paceline.messages import Hyper, HyperValue, OptimizerSpec, ParameterSpec
 from paceline.params.blocks import dtype_bytes
 from paceline.params.dense import NOT_SHARED, OPTIMIZERS
-
-_ROW_OPTIMIZERS = ("SGD", "Adagrad")  # those that a row without a gradient does not feel
+from paceline.params.sparse import SPARSE_OPTIMIZERS, why_not_by_rows
 
 
 class Described(NamedTuple):
@@ -55,12 +54,15 @@ def describe(model: nn.Module, optimizer: torch.optim.Optimizer | None) -> Descr
                 f"share: {own[0]!r} is trainable, but in no parameter group of the "
                 "optimizer: add it, or freeze it (requires_grad=False)"
             )
-    _check_sparse(model, optimizer, names, group_of)
+    groups = hyper_of(optimizer.param_groups)
+    hyper = {parameter: groups[group_of[parameter]] for parameter in names}
+    sparse = _find_sparse(model, type(optimizer).__name__, names, hyper)
     specs = tuple(
-        ParameterSpec(tuple(own), tuple(p.shape), _dtype(own[0], p), group_of[p])
+        ParameterSpec(
+            tuple(own), tuple(p.shape), _dtype(own[0], p), group_of[p], p in sparse
+        )
         for p, own in names.items()
     )
-    groups = hyper_of(optimizer.param_groups)
     return Described(tuple(names), specs, OptimizerSpec(type(optimizer).__name__, groups))
 
 
@@ -79,7 +81,7 @@ def hyper_of(groups: Sequence[dict[str, Any]]) -> tuple[Hyper, ...]:
 def _check_optimizer(optimizer: torch.optim.Optimizer) -> None:
     kind = type(optimizer)
     name = kind.__name__
-    if OPTIMIZERS.get(name) is not kind:
+    if OPTIMIZERS.get(name) is not kind and kind is not torch.optim.SparseAdam:
         reason = NOT_SHARED.get(name, "it is not torch's own")
         raise UsageError(
             f"share: no server knows the optimizer {kind.__module__}.{kind.__qualname__}: "
@@ -113,33 +115,55 @@ def _groups(
     return group_of
 
 
-def _check_sparse(
+def _find_sparse(
     model: nn.Module,
-    optimizer: torch.optim.Optimizer,
+    kind: str,
     names: dict[nn.Parameter, list[str]],
-    group_of: dict[nn.Parameter, int],
-) -> None:
-    """Where a gradient has rows only, the optimizer must leave all others as they are."""
-    kind = type(optimizer).__name__
+    hyper: dict[nn.Parameter, Hyper],
+) -> set[nn.Parameter]:
+    """The parameters whose gradients have rows only, and which change by rows, too.
+
+    Where torch's own optimizer moves other rows as well (momentum), or other modules use
+    the weight as well (tied ones), it is like any other parameter.
+    """
+    owners: dict[nn.Parameter, list[nn.Module]] = {}  # {parameter: modules that hold it}
     for module in model.modules():
-        if not isinstance(module, nn.Embedding | nn.EmbeddingBag) or not module.sparse:
+        for parameter in module.parameters(recurse=False):
+            owners.setdefault(parameter, []).append(module)
+    found = set()
+    for parameter, own in names.items():
+        if not any(map(_is_sparse, owners[parameter])):
             continue
-        weight = module.weight
-        if not isinstance(weight, nn.Parameter) or weight not in names:
-            continue
-        name, group = names[weight][0], optimizer.param_groups[group_of[weight]]
-        if kind not in _ROW_OPTIMIZERS:
-            reason = f"{kind} moves rows without a gradient, too"
-        elif group["weight_decay"]:
-            reason = f"weight_decay of {kind} changes rows without a gradient, too"
-        else:
-            continue
+        _check_sparse(own[0], kind, hyper[parameter])
+        is_by_rows = why_not_by_rows(kind, hyper[parameter]) is None
+        if is_by_rows and all(map(_is_sparse, owners[parameter])):
+            found.add(parameter)
+    if kind == "SparseAdam" and len(found) < len(names):
+        dense = [own[0] for parameter, own in names.items() if parameter not in found]
         raise UsageError(
-            f"share: {name!r} is of an {type(module).__name__}(sparse=True), whose "
-            f"gradient has rows only, but {reason}, and torch refuses it as well: use SGD "
-            "or Adagrad without weight_decay (an optimizer of its own: share the model in "
-            "parts), sparse=False, or paceline.Embedding, whose optimizers are lazy"
+            f"share: {dense[0]!r} is in the SparseAdam, but has dense gradients, and torch "
+            "refuses it as well (SparseAdam does not support dense gradients): share the "
+            "model in parts, its nn.Embedding(sparse=True) with SparseAdam and the rest "
+            "with another optimizer"
         )
+    return found
+
+
+def _is_sparse(module: nn.Module) -> bool:
+    return isinstance(module, nn.Embedding | nn.EmbeddingBag) and module.sparse
+
+
+def _check_sparse(name: str, kind: str, hyper: Hyper) -> None:
+    """Where a gradient has rows only, the optimizer must be one that takes it."""
+    if kind in SPARSE_OPTIMIZERS and not hyper.get("weight_decay"):
+        return
+    raise UsageError(
+        f"share: {name!r} is of an nn.Embedding or EmbeddingBag with sparse=True, whose "
+        f"gradient has rows only, but {why_not_by_rows(kind, hyper)}, and torch refuses it "
+        f"as well: use {', '.join(SPARSE_OPTIMIZERS)} without weight_decay (an optimizer "
+        "of its own: share the model in parts), sparse=False, or paceline.Embedding, whose "
+        "optimizers are lazy"
+    )
 
 
 def _dtype(name: str, parameter: nn.Parameter) -> str:

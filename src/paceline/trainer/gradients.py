@@ -12,7 +12,7 @@ Called by the thread of the user's loop; landings write from whichever thread re
 """
 
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple, final
 
 import msgspec
@@ -30,12 +30,14 @@ from paceline.messages import (
     RowSlots,
     Upload,
 )
+from paceline.params.sparse import SparseGradient
 from paceline.trainer.client import Payload
 from paceline.trainer.describing import hyper_of
 from paceline.trainer.memory import ParameterMemory, all_finite, byte_array, cut, on_cpu
 from paceline.trainer.routing import RowGradient, merge
 from paceline.trainer.tables import SharedTable
-from paceline.transport.frames import Buffer, ByteArray
+from paceline.trainer.weight_rows import RowPulls, coalesced, cut_rows, sparse_on_cpu
+from paceline.transport.frames import Buffer, ByteArray, WritableBuffer
 
 
 class _Load(NamedTuple):
@@ -43,6 +45,7 @@ class _Load(NamedTuple):
 
     hyper: tuple[Hyper, ...] = ()
     dense: Mapping[int, ByteArray] = {}  # {parameter index: gradient}
+    sparse: Mapping[int, SparseGradient] = {}  # {parameter index: gradient}
     rows: tuple[RowGradient, ...] = ()
 
 
@@ -64,6 +67,7 @@ class PartNumbers:
         parameters: Sequence[nn.Parameter],
         groups: Sequence[dict[str, Any]],
         *,
+        sparse: Collection[int] = (),
         apart: bool = False,
     ) -> None:
         """Begin without gradients.
@@ -71,6 +75,7 @@ class PartNumbers:
         Args:
             parameters: dense ones, in the order of the part.
             groups: the optimizer's, read anew with every push.
+            sparse: which of the parameters have sparse gradients.
             apart: pulled values may come while the user computes, and wait for `settle`.
         """
         self.tables: list[SharedTable] = []
@@ -79,7 +84,9 @@ class PartNumbers:
         self._is_refused = False  # the gradients of this step are not to be used
         self._parameters = tuple(parameters)
         self._groups = groups
+        self._sparse = frozenset(sparse)
         self._memory = [ParameterMemory(parameter, apart=apart) for parameter in parameters]
+        self._pulls = RowPulls(self._memory)
         self._kept: dict[int, torch.Tensor] = {}  # {parameter index: sum of gradients}
         self._kept_rows: dict[str, list[RowGradient]] = {}  # {table name: waiting}
         self._load = _NOTHING
@@ -96,10 +103,11 @@ class PartNumbers:
         if plan is not self._plan:
             self._plan = plan
             self._blocks = {block.slot: block for block in plan.blocks}
+            self._pulls.follow(plan)
         if isinstance(message, Upload):
             return Payload(message, [self._values(slot) for slot in message.slots])
         if isinstance(message, Pull):
-            return Payload(message, landing=self._landing)
+            return self._pull(role, message)
         if isinstance(message, Push):
             return self._push(role, message, plan)
         return Payload(message)
@@ -115,12 +123,17 @@ class PartNumbers:
         block = self._blocks[slot]
         return self._memory[block.parameter].read(block)
 
-    def _landing(self, message: msgspec.Struct, sizes: Sequence[int]) -> list[ByteArray]:
-        assert isinstance(message, Pulled)
-        assert len(sizes) == len(message.slots)
-        self._has_landed = True
-        blocks = [self._blocks[slot] for slot in message.slots]
-        return [self._memory[block.parameter].place(block) for block in blocks]
+    def _pull(self, server: str, pull: Pull) -> Payload:
+        def land(message: msgspec.Struct, sizes: Sequence[int]) -> Sequence[WritableBuffer]:
+            assert isinstance(message, Pulled)
+            self._has_landed = True
+            return self._pulls.place(server, message, sizes)
+
+        def landed(message: Message) -> None:
+            if isinstance(message, Pulled):
+                self._pulls.landed(server, message)
+
+        return Payload(self._pulls.ask(server, pull), (), land, landed)
 
     def _push(self, server: str, push: Push, plan: PartPlan) -> Payload:
         slots: list[int] = []
@@ -131,6 +144,14 @@ class PartNumbers:
                 size = self._parameters[block.parameter].element_size()
                 slots.append(block.slot)
                 buffers.append(cut(gradient, block, size))
+        sparse: list[int] = []
+        for block in plan.blocks:
+            found = self._load.sparse.get(block.parameter)
+            if found is not None and plan.placement[block.slot] == server:
+                # Also without a row here: the step counts for all blocks of a parameter.
+                here = cut_rows(found, block, self._parameters[block.parameter].shape[1])
+                sparse.append(block.slot)
+                buffers += [byte_array(here.rows), byte_array(here.values)]
         rows: list[RowSlots] = []
         for loaded in self._load.rows:
             for piece in loaded.route.pieces:
@@ -139,7 +160,11 @@ class PartNumbers:
                     buffers.append(loaded.route.ids[piece.start : piece.stop])
                     buffers.append(loaded.gradient[piece.start : piece.stop].numpy())
         message = msgspec.structs.replace(
-            push, hyper=self._load.hyper, blocks=tuple(slots), rows=tuple(rows)
+            push,
+            hyper=self._load.hyper,
+            blocks=tuple(slots),
+            sparse_blocks=tuple(sparse),
+            rows=tuple(rows),
         )
         return Payload(message, buffers)
 
@@ -171,6 +196,8 @@ class PartNumbers:
             kept = self._kept.get(index)
             if kept is None:
                 self._kept[index] = gradient.clone()
+            elif index in self._sparse:
+                self._kept[index] = kept + gradient  # rows side by side, not summed yet
             else:
                 kept.add_(gradient)
         self._keep_rows()
@@ -204,17 +231,21 @@ class PartNumbers:
                 kept = dense.get(index)
                 dense[index] = gradient if kept is None else kept + gradient
             self._keep_rows()
+        indices = self._sparse & dense.keys()
+        sparse = {index: coalesced(dense.pop(index)) for index in indices}
         rows = tuple(
             merge(table, plan, recorded) for table, recorded in self._kept_rows.items()
         )
-        is_finite = all_finite([*dense.values(), *(row.gradient for row in rows)])
+        by_rows = [found.values for found in sparse.values()]
+        is_finite = all_finite([*dense.values(), *by_rows, *(row.gradient for row in rows)])
         if not is_finite:
-            dense, rows = {}, ()
+            dense, sparse, rows = {}, {}, ()
         self.refused += is_refused or not is_finite
         if as_copy:
             dense = {index: gradient.clone() for index, gradient in dense.items()}
+            sparse = {index: gradient.copy() for index, gradient in sparse.items()}
         arrays = {index: byte_array(gradient) for index, gradient in dense.items()}
-        self._load = _Load(hyper_of(self._groups), arrays, rows)
+        self._load = _Load(hyper_of(self._groups), arrays, sparse, rows)
         return is_finite
 
     def clear(self, *, is_flying: bool = False) -> None:
@@ -244,7 +275,7 @@ class PartNumbers:
 
     def _gradients(self, *, only_fresh: bool) -> dict[int, torch.Tensor]:
         return {
-            index: on_cpu(parameter.grad)
+            index: (sparse_on_cpu if index in self._sparse else on_cpu)(parameter.grad)
             for index, parameter in enumerate(self._parameters)
             if parameter.grad is not None
             and not (only_fresh and self._is_spent(index, parameter.grad))

@@ -10,6 +10,7 @@ from typing import final
 import torch
 
 from paceline.messages import Block
+from paceline.params.sparse import Int64s
 from paceline.transport.frames import ByteArray
 
 
@@ -44,6 +45,8 @@ class ParameterMemory:
         self._where = 0
         self._array: ByteArray | None = None
         self._beside: torch.Tensor | None = None
+        self._is_beside_whole = True  # whether all of it is to be brought home, or `_rows`
+        self._rows: list[torch.Tensor] = []
 
     def read(self, block: Block) -> ByteArray:
         """The bytes of a block's values now."""
@@ -52,6 +55,28 @@ class ParameterMemory:
 
     def place(self, block: Block) -> ByteArray:
         """Where a block's values land; `settle` afterwards."""
+        self._is_beside_whole = True
+        return self._place(block)
+
+    def put_rows(self, block: Block, rows: Int64s, values: ByteArray) -> None:
+        """Write some rows of a block of a parameter (rows, dim); `settle` afterwards.
+
+        Args:
+            block: whole rows.
+            rows: int64 (k,), distinct, counted from the block's first.
+            values: the bytes of the rows (k, dim).
+        """
+        if not len(rows):
+            return
+        dim = self._parameter.shape[1]
+        place = torch.from_numpy(self._place(block)).view(self._parameter.dtype)
+        numbers = torch.from_numpy(rows)
+        source = torch.from_numpy(values).view(self._parameter.dtype)
+        place.view(-1, dim).index_copy_(0, numbers, source.view(-1, dim))
+        if self._beside is not None:
+            self._rows.append(numbers + block.start // dim)
+
+    def _place(self, block: Block) -> ByteArray:
         parameter = self._parameter
         size = parameter.element_size()
         is_own = parameter.device.type == "cpu" and parameter.is_contiguous()
@@ -67,11 +92,18 @@ class ParameterMemory:
 
     def settle(self) -> None:
         """Values have landed: autograd knows, and a copy beside is brought home."""
-        if self._beside is not None:
+        beside, rows = self._beside, self._rows
+        if beside is not None and self._is_beside_whole:
             with torch.no_grad():
-                self._parameter.copy_(self._beside)
-        else:
+                self._parameter.copy_(beside)
+        elif beside is not None and rows:
+            numbers, device = torch.cat(rows), self._parameter.device
+            with torch.no_grad():
+                values = beside.index_select(0, numbers).to(device)
+                self._parameter.index_copy_(0, numbers.to(device), values)
+        elif beside is None:
             torch.autograd.graph.increment_version(self._parameter)
+        self._is_beside_whole, self._rows = False, []
 
 
 def cut(array: ByteArray, block: Block, size: int) -> ByteArray:
@@ -86,6 +118,8 @@ def all_finite(tensors: Sequence[torch.Tensor]) -> bool:
     looked at element by element.
     """
     for tensor in tensors:
+        if tensor.is_sparse:
+            tensor = tensor._values()
         is_suspect = not math.isfinite(tensor.sum().item())
         if is_suspect and not bool(torch.isfinite(tensor).all()):
             return False

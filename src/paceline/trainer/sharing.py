@@ -61,7 +61,10 @@ class Sharing:
         if described.specs or new:
             part = len(self._carrier.numbers)
             groups = [] if optimizer is None else optimizer.param_groups
-            numbers = PartNumbers(described.parameters, groups, apart=overlaps(pace))
+            sparse = [i for i, s in enumerate(described.specs) if s.has_sparse_gradients]
+            numbers = PartNumbers(
+                described.parameters, groups, sparse=sparse, apart=overlaps(pace)
+            )
             self._carrier.share(
                 PartSpec(part, described.specs, described.optimizer, new, pace), numbers
             )

@@ -1,0 +1,82 @@
+"""A pull of a part's dense blocks: copied slot by slot, then put together as one answer.
+
+A block with sparse gradients is answered by the rows that its reader lacks, unless all of
+it is less to send. Copy, rows and count are of one moment, the slot's turn.
+
+Pure: `copy` runs one at a time per slot, slots in parallel; `answer` after the last.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, final
+
+import numpy as np
+import torch
+
+from paceline.messages import PartReport, Pulled
+from paceline.params.shard import ParameterShard
+from paceline.server.contents import Bytes
+
+_ROW_NUMBER_BYTES = 8
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class _Copy(NamedTuple):
+    """A slot's numbers; ``rows`` is None if they are the whole block."""
+
+    values: Bytes
+    rows: Array | None = None
+    update: int | None = None  # of a block with sparse gradients
+
+
+@final
+class BlockReads:
+    """One reader's copies."""
+
+    def __init__(
+        self, shard: ParameterShard, slots: tuple[int, ...], known: Mapping[int, int]
+    ) -> None:
+        """Nothing is copied yet.
+
+        Args:
+            shard: holds the blocks.
+            slots: dense ones, ascending.
+            known: at which update the reader knows a slot.
+        """
+        self._shard, self._slots, self._known = shard, slots, known
+        self._copies: dict[int, _Copy] = {}  # {slot: copy}; each slot's own turn writes
+
+    def copy(self, slot: int) -> None:
+        """Copy what the reader needs of a slot, as it is now."""
+        values, changes = self._shard.dense(slot).values, self._shard.changes(slot)
+        if changes is None:
+            self._copies[slot] = _Copy(_bytes(values.clone()))
+            return
+        rows = changes.since(self._known.get(slot))
+        row_bytes = values.shape[1] * values.element_size()
+        if rows is None or len(rows) * (_ROW_NUMBER_BYTES + row_bytes) >= values.nbytes:
+            self._copies[slot] = _Copy(_bytes(values.clone()), None, changes.count)
+        else:
+            found = _bytes(values.index_select(0, rows))
+            self._copies[slot] = _Copy(found, rows.numpy(), changes.count)
+
+    def answer(self, at: PartReport) -> tuple[Pulled, list[Array]]:
+        """All copies as a message, with its buffers; ``at`` is how the part stood."""
+        copies = [(slot, self._copies[slot]) for slot in self._slots]
+        pulled = Pulled(
+            slots=tuple(slot for slot, copy in copies if copy.rows is None),
+            version=at.version,
+            round=at.applied_round,
+            changed=tuple(slot for slot, copy in copies if copy.rows is not None),
+            updates={s: copy.update for s, copy in copies if copy.update is not None},
+        )
+        buffers: list[Array] = [copy.values for _, copy in copies if copy.rows is None]
+        for _, copy in copies:
+            if copy.rows is not None:
+                buffers += [copy.rows, copy.values]
+        return pulled, buffers
+
+
+def _bytes(values: torch.Tensor) -> Bytes:
+    array: Bytes = values.view(-1).view(torch.uint8).numpy()
+    return array

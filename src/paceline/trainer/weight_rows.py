@@ -1,0 +1,122 @@
+"""Sparse gradients of weights on their way out, changed rows on their way in.
+
+::
+
+    p.grad, uncoalesced --coalesced--> rows 1 4 | 7     cut by blocks, counted from each
+                                                        block's first row
+    Pull(known)  -->  Pulled(changed)  -->  rows into the weight, in place
+
+What a trainer knows of a block is the count of its updates that the server said with the
+last values that have landed. Whoever is somebody else by now (another incarnation, another
+timeline) knows nothing, and gets all rows.
+
+Called by the thread of the user's loop; landings write from whichever thread receives.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple, final
+
+import msgspec
+import numpy as np
+import torch
+
+from paceline.messages import Block, PartPlan, Pull, Pulled
+from paceline.params.sparse import Int64s, SparseGradient
+from paceline.trainer.memory import ParameterMemory, on_cpu
+from paceline.transport.frames import ByteArray
+
+_ROW_NUMBER_BYTES = 8
+
+
+def sparse_on_cpu(gradient: torch.Tensor) -> torch.Tensor:
+    """A gradient of a weight (rows, dim) with row numbers for indices, on the CPU.
+
+    A dense one (the weight is used by more than embeddings) has the rows that are not zero.
+    """
+    if gradient.layout is torch.sparse_coo and gradient.sparse_dim() == 1:
+        return gradient.detach().cpu()
+    return on_cpu(gradient).to_sparse(1)
+
+
+def coalesced(gradient: torch.Tensor) -> SparseGradient:
+    """Its rows, those of equal number summed as torch's own optimizers sum them."""
+    found = gradient.coalesce()
+    return SparseGradient(found.indices()[0].contiguous(), found.values().contiguous())
+
+
+def cut_rows(gradient: SparseGradient, block: Block, dim: int) -> SparseGradient:
+    """The rows that lie in a block, counted from its first."""
+    first, stop = block.start // dim, block.stop // dim
+    low, high = torch.searchsorted(gradient.rows, torch.tensor([first, stop])).tolist()
+    return SparseGradient(gradient.rows[low:high] - first, gradient.values[low:high])
+
+
+class _Arriving(NamedTuple):
+    """Rows of a slot as they come from the wire."""
+
+    slot: int
+    rows: Int64s
+    values: ByteArray
+
+
+class _Reader(NamedTuple):
+    incarnation: int
+    timeline: int
+
+
+@final
+class RowPulls:
+    """What one trainer knows of a part's blocks with sparse gradients."""
+
+    def __init__(self, memory: Sequence[ParameterMemory]) -> None:
+        """Know nothing; ``memory`` is that of the part's parameters."""
+        self._memory = memory
+        self._blocks: dict[int, Block] = {}  # {slot: block}, of all blocks
+        self._sparse: dict[str, list[int]] = {}  # {server: its slots with sparse gradients}
+        self._reader: _Reader | None = None
+        self._known: dict[int, int] = {}  # {slot: update}
+        self._arriving: dict[str, list[_Arriving]] = {}  # {server: rows}
+
+    def follow(self, plan: PartPlan) -> None:
+        """The part lies as this plan says; values are known of none."""
+        self._blocks = {block.slot: block for block in plan.blocks}
+        self._known, self._sparse = {}, {}
+        for block in plan.blocks:
+            if plan.spec.parameters[block.parameter].has_sparse_gradients:
+                self._sparse.setdefault(plan.placement[block.slot], []).append(block.slot)
+
+    def ask(self, server: str, pull: Pull) -> Pull:
+        """The same question, for no more than what is not known."""
+        self._arriving.pop(server, None)  # what has not landed whole is no answer
+        reader = _Reader(pull.incarnation, pull.timeline)
+        if reader != self._reader:
+            self._reader, self._known = reader, {}
+        slots = [slot for slot in self._sparse.get(server, ()) if slot in self._known]
+        known = {slot: self._known[slot] for slot in slots}
+        return msgspec.structs.replace(pull, known=known) if known else pull
+
+    def place(
+        self, server: str, pulled: Pulled, sizes: Sequence[int]
+    ) -> list[ByteArray | Int64s]:
+        """Where an answer's buffers land: whole blocks in place, rows beside them."""
+        whole = [self._blocks[slot] for slot in pulled.slots]
+        places: list[ByteArray | Int64s] = [
+            self._memory[block.parameter].place(block) for block in whole
+        ]
+        coming = sizes[len(whole) :]
+        arriving = []
+        for slot, row_bytes, value_bytes in zip(
+            pulled.changed, coming[::2], coming[1::2], strict=True
+        ):
+            rows = np.empty(row_bytes // _ROW_NUMBER_BYTES, np.int64)
+            arriving.append(_Arriving(slot, rows, np.empty(value_bytes, np.uint8)))
+            places += arriving[-1][1:]
+        self._arriving[server] = arriving
+        return places
+
+    def landed(self, server: str, pulled: Pulled) -> None:
+        """All buffers of an answer are here: rows go home, and what is known grows."""
+        for slot, rows, values in self._arriving.pop(server, ()):
+            block = self._blocks[slot]
+            self._memory[block.parameter].put_rows(block, rows, values)
+        self._known.update(pulled.updates)

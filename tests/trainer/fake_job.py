@@ -289,11 +289,11 @@ class FakeJob:
             gradient = torch.from_numpy(next(waiting)).view(block.values.dtype)
             block.apply(gradient, push.hyper[spec.parameters[parameter_of[slot]].group])
         for slot in push.sparse_blocks:
-            numbers = torch.from_numpy(next(waiting)).view(torch.int64)
-            dtype = shard.dense(slot).values.dtype
-            values = torch.from_numpy(next(waiting)).view(dtype).view(len(numbers), -1)
-            group = spec.parameters[parameter_of[slot]].group
-            shard.apply_sparse(slot, SparseGradient(numbers, values), push.hyper[group])
+            values, parameter = shard.dense(slot).values, parameter_of[slot]
+            numbers, rows_of = next(waiting), next(waiting)
+            gradient = SparseGradient.of(numbers, rows_of, values.dtype, values.shape[1])
+            group = spec.parameters[parameter].group
+            shard.apply_sparse(slot, gradient, push.hyper[group])
         for rows in push.rows:
             ids = next(waiting).view(np.int64)
             gradients = next(waiting).view(np.float32).reshape(len(ids), -1)

@@ -22,6 +22,7 @@ import torch
 
 from paceline.messages import Hyper
 
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 Int64s = np.ndarray[Any, np.dtype[np.int64]]
 
 # What steps on rows alone, if neither momentum nor decay is on.
@@ -37,6 +38,16 @@ class SparseGradient(NamedTuple):
     def copy(self) -> "SparseGradient":
         """The same in memory of its own."""
         return SparseGradient(self.rows.clone(), self.values.clone())
+
+    @classmethod
+    def of(
+        cls, row_bytes: Bytes, value_bytes: Bytes, dtype: torch.dtype, dim: int
+    ) -> "SparseGradient":
+        """The same memory, as it comes from the wire."""
+        rows = torch.from_numpy(row_bytes.view(np.int64))
+        if not len(rows):  # torch gives no memory without elements another dtype
+            return cls(rows, torch.empty(0, dim, dtype=dtype))
+        return cls(rows, torch.from_numpy(value_bytes).view(dtype).view(len(rows), dim))
 
     def as_torch(self, num_rows: int) -> torch.Tensor:
         """The same as torch's sparse tensor of shape (num_rows, dim), coalesced."""

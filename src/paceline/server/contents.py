@@ -234,7 +234,9 @@ def _read_sparse(
     count = row_bytes.nbytes // 8
     _require_bytes(f"rows of dense slot {slot}", row_bytes, 8 * count)
     _require_bytes(f"gradients of dense slot {slot}", value_bytes, block.row_bytes * count)
-    numbers = row_bytes.view(np.int64)
+    dim = block.row_bytes // block.dtype.itemsize
+    gradient = SparseGradient.of(row_bytes, value_bytes, block.dtype, dim)
+    numbers = gradient.rows.numpy()
     num_rows = block.num_bytes // block.row_bytes
     is_ascending = bool((numbers[1:] > numbers[:-1]).all())
     if count and not (is_ascending and numbers[0] >= 0 and numbers[-1] < num_rows):
@@ -242,8 +244,7 @@ def _read_sparse(
             f"dense slot {slot}: expected distinct ascending rows of 0..{num_rows - 1}, "
             f"got {count} from {numbers[0]} to {numbers[-1]}"
         )
-    values = torch.from_numpy(value_bytes).view(block.dtype).view(count, -1)
-    return SparseGradient(torch.from_numpy(numbers), values)
+    return gradient
 
 
 def _read_ids(layout: PartLayout, entry: RowSlots, buffer: Bytes) -> TableIds:

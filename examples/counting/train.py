@@ -1,8 +1,9 @@
 """The counting job: after any number of kills, every record has counted exactly once.
 
-Every record adds 1 to its own row and 1 to one dense parameter: the loss is the sum of
-all that it touches, negated, and plain SGD with a learning rate of 1 does the rest. In
-the end the table is the histogram of the data, times the epochs. Under ``sync`` say
+Every record adds 1 to its own row, 1 to its row of an ordinary sparse embedding and 1 to
+one dense parameter: the loss is the sum of all that it touches, negated, and plain SGD
+with a learning rate of 1 does the rest. In the end both tables are the histogram of the
+data, times the epochs. Under ``sync`` say
 ``--pace sync:reduce=sum``: the mean of two trainers' counts is not a count.
 """
 
@@ -21,19 +22,21 @@ READ_BATCH = 8192
 
 
 class Counter(nn.Module):
-    """A row for every id, and a total."""
+    """A row for every id, twice, and a total."""
 
-    def __init__(self) -> None:
+    def __init__(self, num_ids: int) -> None:
         super().__init__()
         # float32 counts exactly up to 2**24, float64 up to 2**53.
         self.count = paceline.Embedding(
             "count", 1, optimizer=paceline.SGD(lr=1.0), init=paceline.Zeros()
         )
+        self.plain = nn.Embedding(num_ids, 1, sparse=True, _weight=torch.zeros(num_ids, 1))
         self.total = nn.Parameter(torch.zeros(1, dtype=torch.float64))
 
     def forward(self, ids: Tensor) -> Tensor:
-        """A loss whose gradient is -1 per record, at its row and at the total."""
-        return -(self.count(ids).sum() + len(ids) * self.total.sum())
+        """A loss whose gradient is -1 per record, at its rows and at the total."""
+        rows = self.count(ids).sum() + self.plain(ids).sum()
+        return -(rows + len(ids) * self.total.sum())
 
 
 def check(model: Counter, histogram: Tensor, epochs: int) -> dict[str, object]:
@@ -43,9 +46,15 @@ def check(model: Counter, histogram: Tensor, epochs: int) -> dict[str, object]:
         batches = torch.arange(len(histogram)).split(READ_BATCH)
         counts = torch.cat([model.count(ids).flatten() for ids in batches])
     rows_wrong = int((counts != histogram * epochs).sum())
+    plain_wrong = int((model.plain.weight.flatten() != histogram * epochs).sum())
     expected, dense = int(histogram.sum()) * epochs, float(model.total.item())
-    exact = rows_wrong == 0 and dense == expected
-    return {"expected": expected, "exact": exact, "dense": dense, "rows_wrong": rows_wrong}
+    return {
+        "expected": expected,
+        "exact": rows_wrong == plain_wrong == 0 and dense == expected,
+        "dense": dense,
+        "rows_wrong": rows_wrong,
+        "plain_wrong": plain_wrong,
+    }
 
 
 def main() -> None:
@@ -64,8 +73,8 @@ def main() -> None:
     draw = np.random.default_rng(flags.seed)
     data = torch.from_numpy(draw.integers(0, flags.ids, flags.records))
     session = paceline.connect()
-    model = Counter()
-    optimizer = session.share(model, torch.optim.SGD([model.total], lr=1.0))
+    model = Counter(flags.ids)
+    optimizer = session.share(model, torch.optim.SGD(model.parameters(), lr=1.0))
 
     for ids in session.batches(
         data,

@@ -108,6 +108,22 @@ def test_another_trainers_rows_come_with_the_next_values() -> None:
     assert pulls, "nothing was known"
 
 
+@pytest.mark.parametrize(
+    "pace", [Async(pull_every=2), Async(push_every=2, pull_every=4)], ids=str
+)
+def test_values_that_come_while_the_trainer_computes_are_all_there_at_the_end(
+    pace: Async,
+) -> None:
+    job = FakeJob(servers=2, pace=pace)
+    with job.session() as session:
+        found = train_shared(session, make_table(), OPTIMIZERS["adagrad"])
+    assert any(message.known for message in job.of(Pull)), "all rows came every time"
+    plan = job.plans[0]
+    shared = [job.shards[plan.placement[b.slot]].dense(b.slot).values for b in plan.blocks]
+    assert torch.equal(found.weight, torch.cat(shared))
+    assert not torch.equal(found.weight, make_table().weight)
+
+
 def test_a_lost_answer_is_asked_for_again_and_nothing_is_missed() -> None:
     job = FakeJob(servers=2, pace=Async())
     lost = []

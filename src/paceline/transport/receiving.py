@@ -27,6 +27,7 @@ from paceline.transport.frames import (
     Kind,
     Limits,
     Preamble,
+    Room,
     parse_header,
     parse_preamble,
 )
@@ -49,6 +50,7 @@ class Frame(NamedTuple):
     request_id: int
     message: msgspec.Struct | None
     buffers: list[ByteArray]
+    room: Room | None = None  # where the buffers of the reply are wanted
 
 
 @final
@@ -129,9 +131,8 @@ class FrameReader:
         if self._frame is None:
             header = parse_header(self._header_data, self._preamble, self._limits)
             message, buffers = self._place(self._preamble, header)
-            self._frame = Frame(
-                self._preamble.kind, self._preamble.request_id, message, buffers
-            )
+            kind, request_id = self._preamble.kind, self._preamble.request_id
+            self._frame = Frame(kind, request_id, message, buffers, header.room)
             if header.place is None:
                 self._expect([buffer.data for buffer in buffers])
         if self._missing:

@@ -42,6 +42,7 @@ from paceline.transport.frames import (
     Kind,
     Limits,
     Preamble,
+    Shared,
     encode_frame,
 )
 from paceline.transport.greeting import Introduction
@@ -172,6 +173,7 @@ class StreamConnection(Connection):
         self._requests = requests
         self._has_mailbox = sock.family == socket.AF_UNIX
         self._mailbox: Outgoing | None = None  # by who submits
+        self._lent: dict[int, Outgoing] = {}  # {request id: the mailbox that it uses}
         self._reader = FrameReader(limits, self._place)  # by requests.changed
         self._is_polled = False  # by requests.changed; one thread polls at a time
 
@@ -181,6 +183,7 @@ class StreamConnection(Connection):
         buffers: Sequence[Buffer] = (),
         *,
         landing: Landing | None = None,
+        reply_sizes: Sequence[int] = (),
         timeout_s: float = SEND_TIMEOUT_S,
     ) -> int:
         """See `Connection.submit`."""
@@ -190,7 +193,7 @@ class StreamConnection(Connection):
         with self._requests.changed:
             request_id = self._requests.open(message, landing)
         try:
-            put = partial(self._put, request_id, deadline)
+            put = partial(self._put, request_id, reply_sizes, deadline)
             pieces = encode_frame(
                 Kind.REQUEST, request_id, message, buffers, self._limits, put
             )
@@ -236,17 +239,28 @@ class StreamConnection(Connection):
                 self._mailbox.close()
 
     def _put(
-        self, request_id: int, deadline: Deadline, views: Sequence[memoryview]
-    ) -> int | None:
-        """Copy a request's buffers into the mailbox, if there is one and room in it."""
-        num_bytes = sum(view.nbytes for view in views)
-        if num_bytes < LEAST_BYTES or not self._has_mailbox:
-            return None
-        place = None if self._mailbox is None else self._mailbox.put(request_id, views)
-        if place is None and self._offer_mailbox(2 * num_bytes, deadline):
+        self,
+        request_id: int,
+        reply_sizes: Sequence[int],
+        deadline: Deadline,
+        views: Sequence[memoryview],
+    ) -> Shared:
+        """Let large buffers of a request, and of its reply, go through the mailbox."""
+        sizes = [view.nbytes for view in views]
+        put = views if sum(sizes) >= LEAST_BYTES else ()
+        room = reply_sizes if sum(reply_sizes) >= LEAST_BYTES else ()
+        if not self._has_mailbox or not (put or room):
+            return Shared()
+        needed = sum(sizes) + sum(reply_sizes)
+        shared = None if self._mailbox is None else self._mailbox.put(request_id, put, room)
+        if shared is None and self._offer_mailbox(2 * needed, deadline):
             assert self._mailbox is not None
-            place = self._mailbox.put(request_id, views)
-        return place
+            shared = self._mailbox.put(request_id, put, room)
+        if shared is None:
+            return Shared()
+        assert self._mailbox is not None
+        self._lent[request_id] = self._mailbox
+        return shared
 
     def _offer_mailbox(self, num_bytes: int, deadline: Deadline) -> bool:
         """Make a mailbox, the first or a larger one; false if that helps nobody."""
@@ -325,15 +339,22 @@ class StreamConnection(Connection):
             self._lose(type(error)(f"{self.address}: {error}"))
             return False
         self._requests.file(frame.request_id, frame.message, frame.buffers)
-        if self._mailbox is not None:
-            self._mailbox.free(frame.request_id)
+        mailbox = self._lent.pop(frame.request_id, None)
+        if mailbox is not None:
+            mailbox.free(frame.request_id)
         return True
 
     def _place(self, preamble: Preamble, header: Header) -> Placed:
         if preamble.kind is Kind.ERROR:
             reason = decode_as(Farewell, header.message).reason
             raise PeerLost(f"the other end closed: {printable(reason)}")
-        return self._requests.place(preamble.request_id, header)
+        message, buffers = self._requests.place(preamble.request_id, header)
+        if header.place is not None:
+            mailbox = self._lent.get(preamble.request_id)
+            if mailbox is None:
+                raise FrameRefused("a reply names a place that it was not given")
+            mailbox.take(header.place, buffers)
+        return message, buffers
 
     def _lose(self, loss: TransportError) -> None:
         """Nothing is sent or received any more; the descriptor stays until `close`."""

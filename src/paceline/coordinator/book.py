@@ -236,8 +236,7 @@ class Book:
     def start_clock(self, incarnation: int) -> None:
         """A lease holder goes on; its time runs from now."""
         spec = self.durable.stage_spec()
-        pending = self.durable.queue.pending
-        held = [task for task, r in pending.items() if r.incarnation == incarnation]
+        held = self.durable.queue.held_by(incarnation)
         if spec is None or not held:
             self.deadlines.pause(incarnation)
             return

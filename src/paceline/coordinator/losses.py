@@ -93,10 +93,9 @@ def _restored_resumes(book: Book) -> tuple[Resume, ...]:
 
 def _lose_trainer(book: Book, trainer: str, loss: Loss) -> None:
     held = []
-    for record in book.durable.queue.pending.values():
-        if record.incarnation == loss.incarnation:
-            book.progress.forget(record.lease.key)
-            held.append(record.lease.key)
+    for record in book.durable.queue.held_by(loss.incarnation).values():
+        book.progress.forget(record.lease.key)
+        held.append(record.lease.key)
     info = book.members.info(loss.incarnation)
     if info is not None and info.pid and held:
         book.lost_tasks[info.pid] = tuple(held)

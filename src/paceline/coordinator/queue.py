@@ -7,6 +7,8 @@ is everything below ``done_below`` and a few above.
 Pure.
 """
 
+import functools
+from collections.abc import Iterable, Mapping
 from typing import final
 
 import msgspec
@@ -36,7 +38,7 @@ class StageResults(msgspec.Struct):
 
 
 @final
-class Queue(msgspec.Struct):
+class Queue(msgspec.Struct, dict=True):  # what is cached beside the fields is not copied
     """The tasks of the current epoch. What a cut copies and a return brings back."""
 
     stage: int = 0
@@ -56,6 +58,40 @@ class Queue(msgspec.Struct):
     records: int = 0
     results: dict[int, StageResults] = {}  # {stage: ...}, of those that do not train
 
+    @functools.cached_property
+    def _held(self) -> dict[int, dict[int, LeaseRecord]]:
+        """``pending`` by incarnation, kept beside it from the first question on."""
+        held: dict[int, dict[int, LeaseRecord]] = {}
+        for task, record in self.pending.items():
+            held.setdefault(record.incarnation, {})[task] = record
+        return held
+
+    def held_by(self, incarnation: int) -> Mapping[int, LeaseRecord]:
+        """{task: lease} of one trainer, in the order of granting."""
+        return self._held.get(incarnation, {})
+
+    def num_holders(self) -> int:
+        """Trainers that hold a lease."""
+        return len(self._held)
+
+    def does_any_hold(self, incarnations: Iterable[int]) -> bool:
+        """Whether one of these holds a lease."""
+        return any(incarnation in self._held for incarnation in incarnations)
+
+    def lend(self, task: int, record: LeaseRecord) -> None:
+        """A trainer works on a task."""
+        self._held.setdefault(record.incarnation, {})[task] = record
+        self.pending[task] = record
+
+    def take_back(self, task: int) -> None:
+        """Nobody works on a task any more."""
+        held = self._held
+        record = self.pending.pop(task, None)
+        if record is not None:
+            del held[record.incarnation][task]
+            if not held[record.incarnation]:
+                del held[record.incarnation]
+
     def is_done(self, task: int) -> bool:
         """Whether a task of this epoch is done or given up."""
         return task < self.done_below or task in self.done_above or task in self.failed
@@ -67,7 +103,7 @@ class Queue(msgspec.Struct):
 
     def close(self, task: int) -> None:
         """Count a task among those that are over in this epoch."""
-        self.pending.pop(task, None)
+        self.take_back(task)
         if task in self.returned:
             self.returned.remove(task)
         if task not in self.failed:
@@ -78,7 +114,7 @@ class Queue(msgspec.Struct):
 
     def put_back(self, task: int) -> None:
         """Put a task at the front of ``todo``, in the original order."""
-        self.pending.pop(task, None)
+        self.take_back(task)
         if task not in self.returned:
             self.returned = sorted([*self.returned, task])
 
@@ -102,19 +138,23 @@ class Queue(msgspec.Struct):
 
     def reopen(self) -> None:
         """Put every task that was being worked on back to ``todo``."""
-        self.pending = {}
+        self._nobody_works()
         open_tasks = range(self.done_below, self.next_fresh)
         self.returned = [task for task in open_tasks if not self.is_done(task)]
 
     def _clear(self) -> None:
         self.next_fresh = self.done_below = 0
         self.returned = []
-        self.pending = {}
+        self._nobody_works()
         self.done_above = set()
         self.failed = set()
         self.failures = {}
         self.timeouts = {}
         self.crashes = {}
+
+    def _nobody_works(self) -> None:
+        self.pending = {}
+        self._held.clear()
 
 
 _decoder = msgspec.msgpack.Decoder(Queue)

@@ -77,8 +77,9 @@ class Rounds:
 
     def decide_round(self, part: int, state: Durable) -> RoundCommitted | None:
         """The open round of a part, closed, if nobody is missing."""
-        ticks = self._ticks.get(part)
-        if not ticks or self.missing(part, state):
+        ticks = self._ticks.get(part, {})
+        too_few = len(ticks) < state.queue.num_holders()  # seen without looking at each
+        if not ticks or too_few or self.missing(part, state):
             return None
         pace = state.parts[part].plan.spec.pace
         prepared = {t: tick for t, tick in sorted(ticks.items()) if tick.is_prepared}

@@ -38,9 +38,9 @@ def current(book: Book) -> list[int]:
         found = found.intersection(*ticked) if ticked else set()
     else:
         found &= book.entered
-    holders = {record.incarnation for record in state.queue.pending.values()}
+    holds = state.queue.held_by
     # Who waits for a cut does not come to its next batch before it.
-    return sorted(found, key=lambda one: (one in book.saves, one not in holders, one))
+    return sorted(found, key=lambda one: (one in book.saves, not holds(one), one))
 
 
 def may_cut(book: Book) -> bool:

@@ -122,7 +122,7 @@ def _lose_server(book: Book, server: str, loss: Loss) -> None:
     _leave_timeline(book, lost, f"{server} is lost")
     book.reports.pop(server, None)
     book.members.forget(loss.incarnation)
-    book.idle_servers.pop(server, None)
+    book.idle_servers.take(server)
 
 
 def _leave_timeline(book: Book, left: ServerLost | TimelineLeft, reason: str) -> None:

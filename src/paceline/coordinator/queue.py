@@ -70,6 +70,10 @@ class Queue(msgspec.Struct, dict=True):  # what is cached beside the fields is n
         """{task: lease} of one trainer, in the order of granting."""
         return self._held.get(incarnation, {})
 
+    def holders(self) -> set[str]:
+        """Ids of the trainers that hold a lease."""
+        return {next(iter(records.values())).trainer for records in self._held.values()}
+
     def num_holders(self) -> int:
         """Trainers that hold a lease."""
         return len(self._held)

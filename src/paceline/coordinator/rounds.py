@@ -35,7 +35,7 @@ class Ticked(NamedTuple):
 
 def participants(state: Durable) -> set[str]:
     """Trainers that the open rounds wait for."""
-    return {record.trainer for record in state.queue.pending.values()}
+    return state.queue.holders()
 
 
 @final
@@ -67,9 +67,9 @@ class Rounds:
         """All open rounds are void (a return to a cut)."""
         self._ticks.clear()
 
-    def missing(self, part: int, state: Durable) -> list[str]:
+    def missing(self, part: int, state: Durable) -> set[str]:
         """Participants whose tick the open round of a part waits for."""
-        return sorted(participants(state) - self._ticks.get(part, {}).keys())
+        return participants(state) - self._ticks.get(part, {}).keys()
 
     def ticked_parts(self) -> list[int]:
         """Parts whose open round has a tick, in the order of a step."""

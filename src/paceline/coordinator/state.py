@@ -105,6 +105,7 @@ class CoordinatorState:
             commit_cut(book, event.cut, event.folder, event.error)
         else:
             look_for_losses(book)
+            book.look_at_all()
         look_again(book)
         end_waits(book)
         return Decision(*book.take())

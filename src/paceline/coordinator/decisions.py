@@ -232,7 +232,8 @@ def _what_asks_wait_for(book: Book) -> tuple[object, ...]:
     state = book.durable
     queue = state.queue
     return (
-        (state.timeline, queue.stage, queue.epoch, queue.next_fresh == 0, state.stopped),
+        (state.timeline, queue.stage, queue.epoch, queue.next_fresh == 0),
+        (state.stopped, len(state.stages)),
         (may_grant(book), is_mid_step(book), pick_task(state) is None),
         (book.is_fresh, book.track_from, book.track_from in book.leases),
         is_tracked(book) and (state.generation, state.committed_rounds()),

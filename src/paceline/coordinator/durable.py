@@ -80,6 +80,11 @@ class Durable(msgspec.Struct):
         """The data of the current stage, once a trainer has told it."""
         return self.stages.get(self.queue.stage)
 
+    def is_over(self, key: TaskKey) -> bool:
+        """Whether a task is done or given up, as the queue stands."""
+        epoch, now = (key.stage, key.epoch), (self.queue.stage, self.queue.epoch)
+        return epoch < now or (epoch == now and self.queue.is_done(key.task))
+
     def committed_rounds(self) -> dict[int, int]:
         """{part: last committed round}."""
         return {part: record.round for part, record in self.parts.items()}
@@ -197,17 +202,12 @@ def _(outcome: o.LeaseGranted, state: Durable) -> None:
     state.next_token = lease.token + 1
     if not queue.held_by(outcome.incarnation):
         state.mid_step.discard(outcome.incarnation)
-    if task in queue.returned:
-        queue.returned.remove(task)
-    else:
-        queue.next_fresh = task + 1
     queue.lend(task, LeaseRecord(lease, outcome.trainer, outcome.incarnation))
 
 
 @restore.register
 def _(outcome: o.TaskDone, state: Durable) -> None:
     queue = state.queue
-    queue.next_fresh = max(queue.next_fresh, outcome.key.task + 1)
     queue.close(outcome.key.task)
     queue.tasks_done += 1
     queue.records += outcome.records

@@ -88,7 +88,8 @@ def settle(book: Book) -> None:
 def _restored_resumes(book: Book) -> tuple[Resume, ...]:
     reports = [report.marks for report in book.marks.values() if report.has_slots]
     keys = {entry.key for report in reports for entry in report}
-    return decide_resumes(keys, join_marks(keys, reports))
+    open_keys = [key for key in keys if not book.durable.is_over(key)]
+    return decide_resumes(open_keys, join_marks(open_keys, reports))
 
 
 def _lose_trainer(book: Book, trainer: str, loss: Loss) -> None:

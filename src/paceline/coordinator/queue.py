@@ -1,12 +1,13 @@
 """The tasks of the current epoch: todo, pending, done, failed.
 
-Kept small whatever the epoch's length: tasks are leased in the order of their numbers, so
-that ``todo`` is a few returned tasks and everything from ``next_fresh`` on, and ``done``
-is everything below ``done_below`` and a few above.
+Kept small whatever the epoch's length, and however slow its slowest task: tasks are leased
+in the order of their numbers, so that ``todo`` is a few returned tasks and everything from
+``next_fresh`` on, and over is everything before that but the few in ``open``.
 
 Pure.
 """
 
+import bisect
 import functools
 from collections.abc import Iterable, Mapping
 from typing import final
@@ -44,10 +45,9 @@ class Queue(msgspec.Struct, dict=True):  # what is cached beside the fields is n
     stage: int = 0
     epoch: int = 0
     next_fresh: int = 0
-    returned: list[int] = []
+    returned: list[int] = []  # in the order of their numbers
     pending: dict[int, LeaseRecord] = {}  # {task: its lease}
-    done_below: int = 0
-    done_above: set[int] = set()
+    open: set[int] = set()  # leased in this epoch and not over; waiting for marks, too
     failed: set[int] = set()
     failures: dict[int, int] = {}  # {task: explicit failures in this epoch}
     timeouts: dict[int, int] = {}  # {task: expired leases in this epoch}
@@ -83,7 +83,9 @@ class Queue(msgspec.Struct, dict=True):  # what is cached beside the fields is n
         return any(incarnation in self._held for incarnation in incarnations)
 
     def lend(self, task: int, record: LeaseRecord) -> None:
-        """A trainer works on a task."""
+        """A trainer works on a task, a returned one or the next fresh one."""
+        self._leave_todo(task)
+        self.open.add(task)
         self._held.setdefault(record.incarnation, {})[task] = record
         self.pending[task] = record
 
@@ -98,29 +100,24 @@ class Queue(msgspec.Struct, dict=True):  # what is cached beside the fields is n
 
     def is_done(self, task: int) -> bool:
         """Whether a task of this epoch is done or given up."""
-        return task < self.done_below or task in self.done_above or task in self.failed
+        return task < self.next_fresh and task not in self.open
 
     def num_done(self) -> int:
         """Tasks of this epoch that are done, those given up not counted."""
-        below = sum(1 for task in self.failed if task < self.done_below)
-        return self.done_below - below + len(self.done_above)
+        return self.next_fresh - len(self.open) - len(self.failed)
 
     def close(self, task: int) -> None:
         """Count a task among those that are over in this epoch."""
         self.take_back(task)
-        if task in self.returned:
-            self.returned.remove(task)
-        if task not in self.failed:
-            self.done_above.add(task)
-        while self.done_below in self.done_above or self.done_below in self.failed:
-            self.done_above.discard(self.done_below)
-            self.done_below += 1
+        self._leave_todo(task)
+        self.open.discard(task)
 
     def put_back(self, task: int) -> None:
         """Put a task at the front of ``todo``, in the original order."""
         self.take_back(task)
-        if task not in self.returned:
-            self.returned = sorted([*self.returned, task])
+        place = bisect.bisect_left(self.returned, task)
+        if self.returned[place : place + 1] != [task]:
+            self.returned.insert(place, task)
 
     def next_epoch(self) -> None:
         """Begin the next epoch; given-up tasks come back with fresh counters."""
@@ -143,18 +140,26 @@ class Queue(msgspec.Struct, dict=True):  # what is cached beside the fields is n
     def reopen(self) -> None:
         """Put every task that was being worked on back to ``todo``."""
         self._nobody_works()
-        open_tasks = range(self.done_below, self.next_fresh)
-        self.returned = [task for task in open_tasks if not self.is_done(task)]
+        self.returned = sorted(self.open)
 
     def _clear(self) -> None:
-        self.next_fresh = self.done_below = 0
+        self.next_fresh = 0
         self.returned = []
+        self.open = set()
         self._nobody_works()
-        self.done_above = set()
         self.failed = set()
         self.failures = {}
         self.timeouts = {}
         self.crashes = {}
+
+    def _leave_todo(self, task: int) -> None:
+        if task >= self.next_fresh:
+            assert task == self.next_fresh, f"task {task} before {self.next_fresh}"
+            self.next_fresh = task + 1
+            return
+        place = bisect.bisect_left(self.returned, task)
+        if self.returned[place : place + 1] == [task]:
+            del self.returned[place]
 
     def _nobody_works(self) -> None:
         self.pending = {}

@@ -31,7 +31,7 @@ from paceline.failpoints import failpoint
 from paceline.store.wal import acknowledged_frames
 from paceline.timing import Deadline
 
-FORMAT = 1
+FORMAT = 2
 _CHAIN_START = bytes(8)
 _SCHEMA = (
     "CREATE TABLE records (seq INTEGER PRIMARY KEY, body BLOB, chain BLOB)",

@@ -157,9 +157,8 @@ def _wants_cut(book: Book) -> bool:
         return bool(book.leases)  # the first lease waits for it
     assert state.cut is not None
     every_s, every_steps = config.cut_every_s, config.cut_every_steps
-    steps = count_steps(book) - state.cut.steps
     is_due = (every_s > 0 and book.now - book.last_cut_s >= every_s) or (
-        every_steps > 0 and steps >= every_steps
+        every_steps > 0 and count_steps(book) - state.cut.steps >= every_steps
     )
     return is_due and bool(state.queue.pending)
 

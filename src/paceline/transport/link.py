@@ -195,10 +195,10 @@ class Link:
                 self._arm()
 
     def _arm(self) -> None:
-        event = select.EPOLLIN | select.EPOLLONESHOT
-        if not self._outbox.is_empty:
-            event |= select.EPOLLOUT
-        self._epoll.modify(self.fd, event)
+        # Who has not taken its replies is asked for no more requests: one that reads
+        # slowly costs the replies that it waits for, however much it asks for.
+        event = select.EPOLLIN if self._outbox.is_empty else select.EPOLLOUT
+        self._epoll.modify(self.fd, event | select.EPOLLONESHOT)
 
     def _place(self, preamble: Preamble, header: Header) -> Placed:
         if preamble.kind is Kind.MAILBOX:

@@ -43,6 +43,10 @@ Place = Callable[[Preamble, Header], Placed]
 wants it."""
 
 
+Wait = Callable[[socket.socket, float], bool]
+"""Waits at most so many seconds; whether there is something to receive."""
+
+
 class Frame(NamedTuple):
     """A frame that has come in whole."""
 
@@ -182,7 +186,12 @@ def wait_writable(sink: socket.socket, timeout_s: float) -> bool:
     return _wait(sink, select.POLLOUT, timeout_s)
 
 
-def _wait(sock: socket.socket, event: int, timeout_s: float) -> bool:
+def wait_ready(sock: socket.socket, timeout_s: float) -> bool:
+    """Wait until the kernel takes more or there is something to receive; if the latter."""
+    return _wait(sock, select.POLLIN | select.POLLOUT, timeout_s, ~select.POLLOUT)
+
+
+def _wait(sock: socket.socket, event: int, timeout_s: float, wanted: int = ~0) -> bool:
     poll = select.poll()
     poll.register(sock, event)
-    return bool(poll.poll(math.ceil(timeout_s * 1000)))
+    return any(found & wanted for _, found in poll.poll(math.ceil(timeout_s * 1000)))

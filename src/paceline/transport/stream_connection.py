@@ -3,7 +3,7 @@
 The thread that waits for a reply polls the socket itself. While several wait, one of them
 polls; whoever finds bytes reads what is there, files a whole frame under its number and
 lets the others look. Partial frames stay with the connection, so a thread may leave in the
-middle.
+middle. Who sends reads too while the socket takes nothing.
 
 Waits: for the listener, with a deadline. Any thread may call; a forked child may not.
 """
@@ -55,11 +55,19 @@ from paceline.transport.handshake import (
     decode_as,
 )
 from paceline.transport.mailbox import LEAST_BYTES, Offer, Outgoing
-from paceline.transport.receiving import FrameReader, Placed, wait_readable, wait_writable
+from paceline.transport.receiving import (
+    FrameReader,
+    Placed,
+    Wait,
+    wait_readable,
+    wait_ready,
+    wait_writable,
+)
 from paceline.transport.requests import OpenRequests
 from paceline.transport.sending import send_some
 
 _LEAVE_TIMEOUT_S = 5.0
+_OTHER_READS_S = 0.05
 
 # Sockets of this process's connections, for `_leave_to_parent`. Changed by the threads that
 # connect; each change is one step for the others.
@@ -296,8 +304,9 @@ class StreamConnection(Connection):
                 is_begun = send_some(self._socket, pieces, along) > 0 or is_begun
                 if not pieces:
                     return
-                if not wait_writable(self._socket, deadline.remaining_s()):
+                if deadline.is_over():
                     raise DeadlineExceeded(f"{self.address}: the peer takes no request")
+                self._wait_room(deadline)
         except PeerLost as error:
             self._read_last_words()
             self._lose(PeerLost(f"{self.address}: {error}"))
@@ -309,11 +318,24 @@ class StreamConnection(Connection):
         finally:
             self._send_lock.release()
 
-    def _poll(self, deadline: Deadline) -> None:
+    def _wait_room(self, deadline: Deadline) -> None:
+        """Wait, for a while, until the kernel may take more; read what comes meanwhile.
+
+        A listener reads no request while its replies are not taken: two that only send
+        would wait for each other.
+        """
+        with self._requests.changed:
+            is_other_reading, self._is_polled = self._is_polled, True
+        if is_other_reading:  # it may leave at any time
+            wait_writable(self._socket, min(deadline.remaining_s(), _OTHER_READS_S))
+        else:
+            self._poll(deadline, wait_ready)
+
+    def _poll(self, deadline: Deadline, wait: Wait = wait_readable) -> None:
         """Wait for bytes in the role of the one who polls; read them, leave the role."""
         is_readable = False
         try:
-            is_readable = wait_readable(self._socket, deadline.remaining_s())
+            is_readable = wait(self._socket, deadline.remaining_s())
         finally:
             with self._requests.changed:
                 self._is_polled = False

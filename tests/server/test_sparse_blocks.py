@@ -113,8 +113,9 @@ def test_a_reader_that_lacks_most_rows_gets_the_whole_block(
 ) -> None:
     server = make_server(plan=sparse_plan())
     server.ask(*push(1, range(ROWS - 1)))
-    found, _ = pull(server, known=0)
-    assert (found.slots, found.changed) == ((0, 1), ())
+    found, (others, whole) = pull(server, known=0)
+    assert (found.slots, found.changed) == ((1, 0), ()), "what it knew comes behind"
+    assert (len(others), len(whole)) == (8 * 4, 8 * ROWS * DIM)
 
 
 def test_who_read_before_the_first_values_gets_all_of_them(make_server: MakeServer) -> None:
@@ -122,8 +123,8 @@ def test_who_read_before_the_first_values_gets_all_of_them(make_server: MakeServ
     upload = Upload(incarnation=11, timeline=0, part=0, slots=(0,))
     assert server.ask(upload, [np.ones((ROWS, DIM))]) == Done()
     found, buffers = pull(server, known=0)
-    assert found.slots == (0, 1)
-    assert np.array_equal(buffers[0].view(np.float64), np.ones(ROWS * DIM))
+    assert found.slots == (1, 0)
+    assert np.array_equal(buffers[1].view(np.float64), np.ones(ROWS * DIM))
 
 
 MALFORMED: list[tuple[tuple[Push, list[Array]], str]] = [

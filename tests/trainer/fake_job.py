@@ -254,9 +254,11 @@ class FakeJob:
                     shard.upload(slot, values)
                 return Done(), ()
             case Pull(part=part, known=known):
-                slots = shard.dense_slots(part)
-                reads = BlockReads(shard, slots, known)
-                for slot in slots:
+                sizes = {s: shard.dense(s).values.nbytes for s in shard.dense_slots(part)}
+                places = {s: np.empty(n, np.uint8) for s, n in sizes.items()}
+                unknown = {s: place for s, place in places.items() if s not in known}
+                reads = BlockReads(shard, unknown, known)
+                for slot in reads.slots:
                     reads.copy(slot)
                 return reads.answer(PartReport(0, 0))
             case KeepTracked(number=number):
@@ -331,6 +333,7 @@ class FakeConnection(Connection):
         super().__init__(f"fake:{role}", Welcome(run="r", role=role), job.clock)
         self._job, self._role = job, role
         self._last = 0
+        self._promised: dict[int, tuple[int, ...]] = {}
         self._answers: dict[int, Answer] = {}
         self._parked: dict[int, tuple[Message, list[np.ndarray], Landing | None]] = {}
         self.is_closed = False
@@ -342,6 +345,7 @@ class FakeConnection(Connection):
         buffers: Sequence[Buffer] = (),
         *,
         landing: Landing | None = None,
+        reply_sizes: Sequence[int] = (),
         timeout_s: float = 1.0,
     ) -> int:
         assert timeout_s > 0
@@ -349,6 +353,7 @@ class FakeConnection(Connection):
             raise PeerLost("closed")
         assert isinstance(message, Message)
         copies = [_flat(buffer).copy() for buffer in buffers]
+        self._promised[self._last + 1] = tuple(reply_sizes)
         self._last += 1
         if self._job.must_park(message):
             self._parked[self._last] = (message, copies, landing)
@@ -367,6 +372,11 @@ class FakeConnection(Connection):
         flat = [_flat(value) for value in values]
         there, back = sum(b.nbytes for b in buffers), sum(b.nbytes for b in flat)
         self._job.bytes.append((message, there, back))
+        promised = self._promised.pop(number, ())
+        if isinstance(message, Pull) and message.known:
+            assert back <= sum(promised), "rows need more room than all of a block"
+        elif not isinstance(reply, Refusal) and promised:
+            assert promised == tuple(value.nbytes for value in flat)
         if landing is not None and flat:
             places = landing(reply, [value.nbytes for value in flat])
             for place, value in zip(places, flat, strict=True):

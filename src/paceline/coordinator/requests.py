@@ -182,9 +182,9 @@ def _(message: BeginStage, book: Book, asker: Asker) -> None:
 def _(message: AskLease, book: Book, asker: Asker) -> None:
     book.asked_stage[asker.role] = message.stage
     acked_by_token = dict(message.held)
-    for record in list(book.durable.queue.pending.values()):
+    for record in list(book.durable.queue.held_by(message.incarnation).values()):
         lease = record.lease
-        if record.incarnation == message.incarnation and lease.token in acked_by_token:
+        if lease.token in acked_by_token:
             book.progress.advance(lease.key, acked_by_token[lease.token])
             finish_if_done(book, lease.key)
     book.park_lease(asker.ticket, asker.role, message)
@@ -256,8 +256,8 @@ def reply_ticked(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
         lease = next(
             (
                 r.lease
-                for r in book.durable.queue.pending.values()
-                if r.incarnation == tick.incarnation and r.lease.key not in known
+                for r in book.durable.queue.held_by(tick.incarnation).values()
+                if r.lease.key not in known
             ),
             None,
         ) or grant(book, trainer, tick.incarnation)
@@ -277,7 +277,7 @@ def _(message: TrackedKept, book: Book, asker: Asker) -> None:
 @_answer.register
 def _(message: HandBack, book: Book, asker: Asker) -> None:
     acked_by_token = dict(zip(message.tokens, message.acked, strict=True))
-    _give_back(book, acked_by_token, "handed back", failed=False)
+    _give_back(book, message, acked_by_token, "handed back", failed=False)
     book.rounds.drop(asker.role)
     book.start_clock(message.incarnation)
     book.reply(asker.ticket, Done())
@@ -285,16 +285,21 @@ def _(message: HandBack, book: Book, asker: Asker) -> None:
 
 @_answer.register
 def _(message: FailTask, book: Book, asker: Asker) -> None:
-    _give_back(book, {message.token: message.acked}, message.error, failed=True)
+    _give_back(book, message, {message.token: message.acked}, message.error, failed=True)
     book.rounds.drop(asker.role)
     book.start_clock(message.incarnation)
     book.reply(asker.ticket, Done())
 
 
 def _give_back(
-    book: Book, acked_by_token: dict[int, int], reason: str, *, failed: bool
+    book: Book,
+    message: TrainerMessage,
+    acked_by_token: dict[int, int],
+    reason: str,
+    *,
+    failed: bool,
 ) -> None:
-    for record in list(book.durable.queue.pending.values()):
+    for record in list(book.durable.queue.held_by(message.incarnation).values()):
         lease = record.lease
         if lease.token not in acked_by_token:
             continue
@@ -370,8 +375,7 @@ def _(message: Save, book: Book, asker: Asker) -> None:
 
 @_answer.register
 def _(message: Leave, book: Book, asker: Asker) -> None:
-    pending = book.durable.queue.pending.values()
-    holds = any(record.incarnation == message.incarnation for record in pending)
+    holds = bool(book.durable.queue.held_by(message.incarnation))
     uploads = any(
         record.uploader == message.incarnation for record in book.durable.parts.values()
     )

@@ -79,8 +79,9 @@ class Pull(TrainerMessage, frozen=True):
 class Pulled(Message, frozen=True):
     """Each slot of the part is in ``slots``, as a whole, or in ``changed``, by rows.
 
-    Buffers: one per entry of ``slots``, ascending; then for each of ``changed``, ascending,
-    the int64 numbers of rows, as in a `Push`, and their values ``(rows, dim)``.
+    Buffers: one per entry of ``slots``: those that the `Pull` does not know, ascending,
+    then others, ascending; then for each of ``changed``, ascending, the int64 numbers of
+    rows, as in a `Push`, and their values ``(rows, dim)``.
     ``updates`` says how many updates each slot with sparse gradients has seen.
     """
 

@@ -1,7 +1,9 @@
 """A pull of a part's dense blocks: copied slot by slot, then put together as one answer.
 
-A block with sparse gradients is answered by the rows that its reader lacks, unless all of
-it is less to send. Copy, rows and count are of one moment, the slot's turn.
+A block that its reader does not know is copied to where the answer is sent from, perhaps
+the room that the reader has kept. How much is sent of one that it knows turns out in the
+slot's turn, and has memory of its own: the rows that the reader lacks, or all of them if
+that is less. Copy, rows and count are of one moment.
 
 Pure: `copy` runs one at a time per slot, slots in parallel; `answer` after the last.
 """
@@ -34,25 +36,34 @@ class BlockReads:
     """One reader's copies."""
 
     def __init__(
-        self, shard: ParameterShard, slots: tuple[int, ...], known: Mapping[int, int]
+        self,
+        shard: ParameterShard,
+        unknown: Mapping[int, Bytes],
+        known: Mapping[int, int],
     ) -> None:
         """Nothing is copied yet.
 
         Args:
             shard: holds the blocks.
-            slots: dense ones, ascending.
-            known: at which update the reader knows a slot.
+            unknown: ``{slot: place}`` of slots of which the reader needs all; each place
+                has the block's bytes, and is written in the slot's turn.
+            known: ``{slot: update}``, at which the reader knows the others, all with
+                sparse gradients. Both are ascending.
         """
-        self._shard, self._slots, self._known = shard, slots, known
+        self.slots = (*unknown, *known)
+        self._shard, self._unknown, self._known = shard, unknown, known
         self._copies: dict[int, _Copy] = {}  # {slot: copy}; each slot's own turn writes
 
     def copy(self, slot: int) -> None:
         """Copy what the reader needs of a slot, as it is now."""
         values, changes = self._shard.dense(slot).values, self._shard.changes(slot)
-        if changes is None:
-            self._copies[slot] = _Copy(_bytes(values.clone()))
+        if slot in self._unknown:
+            np.copyto(self._unknown[slot], _bytes(values))
+            count = None if changes is None else changes.count
+            self._copies[slot] = _Copy(self._unknown[slot], None, count)
             return
-        rows = changes.since(self._known.get(slot))
+        assert changes is not None, f"slot {slot} is known, and changes as a whole"
+        rows = changes.since(self._known[slot])
         row_bytes = values.shape[1] * values.element_size()
         if rows is None or len(rows) * (_ROW_NUMBER_BYTES + row_bytes) >= values.nbytes:
             self._copies[slot] = _Copy(_bytes(values.clone()), None, changes.count)
@@ -62,7 +73,7 @@ class BlockReads:
 
     def answer(self, at: PartReport) -> tuple[Pulled, list[Array]]:
         """All copies as a message, with its buffers; ``at`` is how the part stood."""
-        copies = [(slot, self._copies[slot]) for slot in self._slots]
+        copies = [(slot, self._copies[slot]) for slot in self.slots]
         pulled = Pulled(
             slots=tuple(slot for slot, copy in copies if copy.rows is None),
             version=at.version,

@@ -28,6 +28,7 @@ from paceline.messages import (
 )
 from paceline.params.blocks import dtype_bytes
 from paceline.params.sparse import SparseGradient, why_not_by_rows
+from paceline.transport.service import own
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 Int64s = np.ndarray[Any, np.dtype[np.int64]]
@@ -158,14 +159,14 @@ def read_push(layout: PartLayout, push: Push, buffers: Sequence[Bytes]) -> PushC
 
 
 def read_known(layout: PartLayout, pull: Pull) -> Mapping[int, int]:
-    """What a reader knows: ``{slot with sparse gradients: update}``.
+    """What a reader knows: ``{slot with sparse gradients: update}``, slots ascending.
 
     Raises:
         UsageError: a slot is none of those that lie here.
     """
     for slot in pull.known:
         _sparse_block(layout, slot)
-    return pull.known
+    return dict(sorted(pull.known.items()))
 
 
 def read_pull_rows(
@@ -231,6 +232,8 @@ def _read_sparse(
     reason = why_not_by_rows(layout.kind, push.hyper[block.group])
     if reason is not None:
         raise UsageError(f"dense slot {slot} changes by rows, but {reason}")
+    # A mailbox may still change: what is looked at here is what is used.
+    row_bytes = own(row_bytes)
     count = row_bytes.nbytes // 8
     _require_bytes(f"rows of dense slot {slot}", row_bytes, 8 * count)
     _require_bytes(f"gradients of dense slot {slot}", value_bytes, block.row_bytes * count)

@@ -56,7 +56,7 @@ from paceline.timing import Clock
 from paceline.transport.connection import Connection
 from paceline.transport.frames import Buffer
 from paceline.transport.serial import Action
-from paceline.transport.service import Peer, Reply, own
+from paceline.transport.service import Peer, Reply, own, places_of
 
 PARK_S = 1.0
 TICK_S = 0.05
@@ -287,13 +287,17 @@ class ServerService:
         try:
             if isinstance(message, Pull):
                 known = read_known(layout, message)
-                actions, reads = slots.reading_blocks(message.part, known)
+                sizes = {s: b.num_bytes for s, b in layout.blocks.items() if s not in known}
+                places = places_of(request.reply, list(sizes.values()))
+                unknown = dict(zip(sizes, places, strict=True))
+                actions, reads = slots.reading_blocks(unknown, known)
                 done = functools.partial(_answer_reads, request.reply, reads, at)
                 return slots.line_up(actions, done)
             wanted = read_pull_rows(layout, message, request.buffers)
         except UsageError as error:
             return _invalid(message, error)
-        actions, rows = slots.reading_rows(wanted, create=message.create)
+        rows = places_of(request.reply, [4 * len(one.ids) * one.dim for one in wanted])
+        actions = slots.reading_rows(wanted, rows, create=message.create)
         pulled_rows = PulledRows(version=at.version, round=at.applied_round)
         return slots.line_up(actions, lambda: _answer(request.reply, pulled_rows, rows))
 

@@ -30,7 +30,6 @@ from paceline.params.snapshot import SlotSnapshot
 from paceline.server.block_reads import BlockReads
 from paceline.server.contents import (
     Bytes,
-    Float32s,
     PartLayout,
     PushContents,
     RowGradients,
@@ -190,25 +189,19 @@ class Slots:
         }
 
     def reading_blocks(
-        self, part: int, known: Mapping[int, int]
+        self, unknown: Mapping[int, Bytes], known: Mapping[int, int]
     ) -> tuple[Actions, BlockReads]:
-        """Copy what a reader needs of a part's dense slots into what is returned.
-
-        ``known`` is what `paceline.server.contents.read_known` has read.
-        """
-        slots = tuple(self.layouts[part].blocks)
-        reads = BlockReads(self._shard, slots, known)
-        return {slot: functools.partial(reads.copy, slot) for slot in slots}, reads
+        """Copy what a reader needs of dense slots; see `BlockReads` for both."""
+        reads = BlockReads(self._shard, unknown, known)
+        return {slot: functools.partial(reads.copy, slot) for slot in reads.slots}, reads
 
     def reading_rows(
-        self, wanted: Sequence[TableIds], *, create: bool
-    ) -> tuple[Actions, list[Float32s]]:
-        """Copy rows into the arrays returned, (ids, dim) for each of ``wanted``."""
+        self, wanted: Sequence[TableIds], places: Sequence[Bytes], *, create: bool
+    ) -> Actions:
+        """Copy rows into the places, float32 (ids, dim) for each of ``wanted``."""
         by_slot: dict[int, list[Action]] = {}
-        copies = []
-        for table, dim, ids, spans in wanted:
-            copy = np.empty((len(ids), dim), np.float32)
-            copies.append(copy)
+        for (table, dim, ids, spans), place in zip(wanted, places, strict=True):
+            copy = place.view(np.float32).reshape(len(ids), dim)
             for slot, start, stop in spans:
                 rows = self._shard.table(slot, table)
                 by_slot.setdefault(slot, []).append(
@@ -216,10 +209,7 @@ class Slots:
                         rows.gather_into, ids[start:stop], create, copy[start:stop]
                     )
                 )
-        actions: Actions = {
-            slot: functools.partial(_run_all, reads) for slot, reads in by_slot.items()
-        }
-        return actions, copies
+        return {slot: functools.partial(_run_all, reads) for slot, reads in by_slot.items()}
 
     def pinning(self) -> tuple[Actions, dict[int, SlotSnapshot]]:
         """Hold the moment of all slots in the dict returned: ``{slot: snapshot}``."""

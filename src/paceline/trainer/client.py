@@ -62,6 +62,7 @@ class Payload(NamedTuple):
     message: Message
     buffers: Sequence[Buffer] = ()
     landing: Landing | None = None
+    reply_sizes: Sequence[int] = ()  # bytes of the reply's buffers, as far as known
     landed: Callable[[Message], None] | None = None
 
 
@@ -308,6 +309,7 @@ class Driver:
                 payload.message,
                 payload.buffers,
                 landing=payload.landing,
+                reply_sizes=payload.reply_sizes,
                 timeout_s=self._timeout_s,
             )
         except _LOSSES as loss:

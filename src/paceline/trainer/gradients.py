@@ -133,7 +133,8 @@ class PartNumbers:
             if isinstance(message, Pulled):
                 self._pulls.landed(server, message)
 
-        return Payload(self._pulls.ask(server, pull), (), land, landed)
+        question, sizes = self._pulls.ask(server, pull)
+        return Payload(question, (), land, sizes, landed)
 
     def _push(self, server: str, push: Push, plan: PartPlan) -> Payload:
         slots: list[int] = []

@@ -21,6 +21,7 @@ import numpy as np
 import torch
 
 from paceline.messages import Block, PartPlan, Pull, Pulled
+from paceline.params.blocks import dtype_bytes
 from paceline.params.sparse import Int64s, SparseGradient
 from paceline.trainer.memory import ParameterMemory, on_cpu
 from paceline.transport.frames import ByteArray
@@ -72,7 +73,7 @@ class RowPulls:
         """Know nothing; ``memory`` is that of the part's parameters."""
         self._memory = memory
         self._blocks: dict[int, Block] = {}  # {slot: block}, of all blocks
-        self._sparse: dict[str, list[int]] = {}  # {server: its slots with sparse gradients}
+        self._bytes: dict[str, dict[int, int]] = {}  # {server: {slot: bytes of its block}}
         self._reader: _Reader | None = None
         self._known: dict[int, int] = {}  # {slot: update}
         self._arriving: dict[str, list[_Arriving]] = {}  # {server: rows}
@@ -80,20 +81,27 @@ class RowPulls:
     def follow(self, plan: PartPlan) -> None:
         """The part lies as this plan says; values are known of none."""
         self._blocks = {block.slot: block for block in plan.blocks}
-        self._known, self._sparse = {}, {}
-        for block in plan.blocks:
-            if plan.spec.parameters[block.parameter].has_sparse_gradients:
-                self._sparse.setdefault(plan.placement[block.slot], []).append(block.slot)
+        self._known, self._bytes = {}, {}
+        for slot, block in sorted(self._blocks.items()):
+            spec = plan.spec.parameters[block.parameter]
+            size = (block.stop - block.start) * dtype_bytes(spec.dtype)
+            self._bytes.setdefault(plan.placement[slot], {})[slot] = size
 
-    def ask(self, server: str, pull: Pull) -> Pull:
-        """The same question, for no more than what is not known."""
+    def ask(self, server: str, pull: Pull) -> tuple[Pull, list[int]]:
+        """The same question, for no more than what is not known, and room for the answer.
+
+        Returns:
+            The question, and bytes: of each block that is not known, which come as a whole,
+            then of those that are, of which no more than that comes.
+        """
         self._arriving.pop(server, None)  # what has not landed whole is no answer
         reader = _Reader(pull.incarnation, pull.timeline)
         if reader != self._reader:
             self._reader, self._known = reader, {}
-        slots = [slot for slot in self._sparse.get(server, ()) if slot in self._known]
-        known = {slot: self._known[slot] for slot in slots}
-        return msgspec.structs.replace(pull, known=known) if known else pull
+        here = self._bytes.get(server, {})
+        known = {slot: self._known[slot] for slot in here if slot in self._known}
+        sizes = [here[slot] for slot in sorted(here, key=lambda slot: slot in known)]
+        return (msgspec.structs.replace(pull, known=known) if known else pull), sizes
 
     def place(
         self, server: str, pulled: Pulled, sizes: Sequence[int]
@@ -119,4 +127,4 @@ class RowPulls:
         for slot, rows, values in self._arriving.pop(server, ()):
             block = self._blocks[slot]
             self._memory[block.parameter].put_rows(block, rows, values)
-        self._known.update(pulled.updates)
+        self._known |= pulled.updates

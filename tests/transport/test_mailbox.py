@@ -267,6 +267,20 @@ def test_a_reply_of_another_size_than_foreseen_comes_as_well(
         assert found == ([value.tobytes()] if num_bytes else [])
 
 
+@pytest.mark.parametrize("room", [(), (0, 0), (LARGE, 0)], ids=str)
+@pytest.mark.parametrize("is_offered", [True, False], ids=["mailbox", "none"])
+def test_a_reply_of_empty_buffers_comes_with_room_and_without(
+    is_offered: bool, room: tuple[int, ...], corridor: UnixCorridor
+) -> None:
+    corridor.listen(Memory())
+    with corridor.connect() as connection:
+        if is_offered:
+            connection.call(Say("large"), [bytes(LARGE)], timeout_s=PATIENCE_S)
+        asked = connection.submit(Say("empty"), [b"", b""], reply_sizes=room)
+        answer = connection.wait_reply(asked, PATIENCE_S)
+        assert [buffer.nbytes for buffer in answer.buffers] == [0, 0]
+
+
 def test_a_late_reply_writes_no_byte_of_what_the_client_uses(
     corridor: UnixCorridor,
 ) -> None:

@@ -263,7 +263,8 @@ class LinkReply:
 
     def _put(self, views: Sequence[memoryview]) -> Shared:
         sizes = [view.nbytes for view in views]
-        if not sizes or spread(sizes)[1] > len(self._room):
+        # No room is none for empty buffers, too, though they would fit.
+        if not sizes or not len(self._room) or spread(sizes)[1] > len(self._room):
             return Shared()
         for place, view in zip(find(self._room, 0, sizes), views, strict=True):
             source = np.frombuffer(view, np.uint8)

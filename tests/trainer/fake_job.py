@@ -79,6 +79,8 @@ class FakeJob:
         self.sent: list[Sent] = []
         self.lose: Callable[[str, Message], bool] = lambda _role, _message: False
         self.timeline = 0
+        self.cut = 1  # number of the last committed one
+        self.undone: tuple[tuple[int, int], ...] = ()
         self.incarnation = 0
         self.stage: StageSpec | None = None
         self.todo: list[tuple[TaskKey, int]] = []
@@ -148,6 +150,7 @@ class FakeJob:
                     seed=0,
                     servers={server: f"fake:{server}" for server in self.servers},
                     beat_s=1.0,
+                    undone=self.undone,
                 )
             case SharePart(spec=spec):
                 is_new = spec.part not in self.plans
@@ -162,7 +165,7 @@ class FakeJob:
                     self._fill(spec)
                 return Done()
             case AskLease():
-                return self._lease() or StageOver(stopped=self.stopped)
+                return self._lease() or StageOver(stopped=self.stopped, cut=self.cut)
             case Tick():
                 return self._tick(message)
             case HandBack() | FailTask() as gone:
@@ -181,7 +184,7 @@ class FakeJob:
             case ClaimOnce():
                 return Claimed(mine=len(self.of(ClaimOnce)) == 1)
             case Save():
-                return Saved(cut=1)
+                return Saved(cut=self.cut)
             case AskRecords():
                 return Records(records=self.records)
             case _:

@@ -53,6 +53,14 @@ class DropCut(NamedTuple):
     folder: str
 
 
+class SeekCut(NamedTuple):
+    """Effect: find the newest whole cut older than this one; answered by `CutSought`."""
+
+    cut: int
+    timeline: int
+    folder: str
+
+
 class Happened(NamedTuple):
     """Effect: one line for the event log, beside those of the outcomes."""
 
@@ -60,7 +68,7 @@ class Happened(NamedTuple):
     fields: dict[str, object]
 
 
-Effect = Reply | WriteManifest | DropCut | Happened
+Effect = Reply | WriteManifest | DropCut | SeekCut | Happened
 
 
 class Parked(NamedTuple):
@@ -92,6 +100,7 @@ class Book:
         self.retry_cut_s = now
         self.failed_cuts = 0  # in a row
         self.cut_trouble: str | None = None  # why the last cut failed
+        self.sought: str | None = None  # folder of the cut that an older one is sought for
         self.reports: dict[str, ServerReport] = {}  # {server id: its last report}
         self.fences: dict[int, dict[str, tuple[MarkEntry, ...]]] = {}
         self.marks: dict[str, MarksReport] = {}  # {server id: after a return}
@@ -211,11 +220,9 @@ class Book:
         return [p for p, r in sorted(parts.items()) if updates_in_rounds(r.plan.spec.pace)]
 
     def forget_saves_in(self, cut: int) -> None:
-        """A cut will not be: saves that waited for it want another one."""
-        self.save_cuts = {
-            k: number for k, number in self.save_cuts.items() if number != cut
-        }
-        if self.last_save == cut:
+        """A cut, and what came behind it, is not: whoever waited for it wants another."""
+        self.save_cuts = {k: number for k, number in self.save_cuts.items() if number < cut}
+        if self.last_save is not None and self.last_save >= cut:
             self.last_save = None
 
     def is_saved(self) -> bool:
@@ -252,6 +259,8 @@ class Book:
         if len(state.servers) < self.config.servers:
             missing = self.config.servers - len(state.servers)
             return f"{missing} of {self.config.servers} servers are not there yet"
+        if self.sought is not None:
+            return f"{self.sought} cannot be read; the newest older whole cut is sought"
         if state.is_returning or not self.servers_ready():
             return f"servers return to cut {state.cut.cut if state.cut else 0}"
         if not all(record.is_ready for record in state.parts.values()):

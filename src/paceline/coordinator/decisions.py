@@ -31,6 +31,7 @@ from paceline.coordinator.requests import reply_ticked, ticked
 from paceline.coordinator.stops import is_stopped_before
 from paceline.coordinator.tasks import is_epoch_over, is_last_epoch
 from paceline.coordinator.tracking import reason_to_wait
+from paceline.coordinator.unreadable import look_at_unreadable
 from paceline.messages import (
     AskLease,
     Granted,
@@ -51,6 +52,7 @@ def look_again(book: Book) -> None:
     while before != book.num_outcomes():
         before = book.num_outcomes()
         settle(book)
+        look_at_unreadable(book)
         _look_at_parts(book)
         look_at_cut(book)
         if book.open_cut is None or book.open_cut.is_pinned():
@@ -183,7 +185,9 @@ def _look_at_leases(book: Book) -> None:
             continue  # it was told to keep its tracked state first
         if message.stage < state.queue.stage or is_stopped_before(state, message.stage):
             book.leases.pop(incarnation)
-            book.reply(parked.ticket, StageOver(stopped=state.stopped))
+            book.reply(
+                parked.ticket, StageOver(stopped=state.stopped, cut=state.last_cut())
+            )
             continue
         if message.stage > state.queue.stage:
             continue

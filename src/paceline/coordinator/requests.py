@@ -129,6 +129,7 @@ def _(message: JoinTrainer, book: Book, asker: Asker) -> None:
             seed=book.config.seed,
             servers=servers if book.servers_ready() else {},
             beat_s=min(1.0, book.config.timeout_s / 5),
+            undone=tuple(state.undone),
         ),
     )
 

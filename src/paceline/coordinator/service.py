@@ -20,9 +20,9 @@ from typing import final
 import msgspec
 
 from paceline.config import JobConfig
-from paceline.coordinator.book import DropCut, Happened, Reply, WriteManifest
+from paceline.coordinator.book import DropCut, Happened, Reply, SeekCut, WriteManifest
 from paceline.coordinator.cuts import ManifestOrder
-from paceline.coordinator.opening import StateSaved, read_journal, read_stored
+from paceline.coordinator.opening import StateSaved, read_journal, read_stored, wait_older
 from paceline.coordinator.outcomes import Outcome
 from paceline.coordinator.state import (
     Asked,
@@ -47,7 +47,7 @@ from paceline.messages import (
 )
 from paceline.store.blobs import BlobStore, digest
 from paceline.store.journal import Journal
-from paceline.store.manifest import Manifest, write_manifest
+from paceline.store.manifest import Cut, Manifest, write_manifest
 from paceline.store.retention import drop_cut, sweep
 from paceline.timing import Clock, wall_time_s
 from paceline.transport import service as link
@@ -216,7 +216,7 @@ class CoordinatorService:
         for outcome in outcomes:
             fields = msgspec.to_builtins(outcome)
             fields.pop("type")
-            for bulky in ("queue", "files", "plan", "plans", "result", "value"):
+            for bulky in ("queue", "files", "plan", "plans", "instead", "result", "value"):
                 fields.pop(bulky, None)
             self._events.write(type(outcome).__name__, fields)
         if any(type(outcome).__name__ == "CutCommitted" for outcome in outcomes):
@@ -230,6 +230,8 @@ class CoordinatorService:
                     self._write_manifest(effect.order)
                 elif isinstance(effect, DropCut):
                     self._drop_cut(effect.folder)
+                elif isinstance(effect, SeekCut):
+                    self._seek_cut(effect)
                 else:
                     assert isinstance(effect, Happened)
                     self._events.write(effect.event, effect.fields)
@@ -308,6 +310,16 @@ class CoordinatorService:
                 _log.exception("%s could not be removed; a later sweep will", folder)
 
         self._run_beside(drop, "coordinator-drop")
+
+    def _seek_cut(self, effect: SeekCut) -> None:
+        bad = Cut(effect.cut, effect.timeline, effect.folder)
+
+        def seek() -> None:
+            with self._sweeping:  # what is found must not be swept away meanwhile
+                sought = wait_older(self._store, bad, self._clock, self._stopping.wait)
+            self._put(sought)
+
+        self._run_beside(seek, "coordinator-seek")
 
     def _sweep(self) -> None:
         """Remove old cuts; only a journalled one may replace them."""

@@ -26,7 +26,11 @@ class JoinTrainer(Message, frozen=True):
 
 
 class Joined(Message, frozen=True):
-    """``incarnation`` equals ``previous`` if that is still a member."""
+    """``incarnation`` equals ``previous`` if that is still a member.
+
+    ``undone`` are the first and last numbers of cuts that could not be read when all had to
+    return to them: what was done on the strength of one of them is undone.
+    """
 
     incarnation: int
     timeline: int
@@ -35,6 +39,7 @@ class Joined(Message, frozen=True):
     seed: int
     servers: dict[str, str]  # {server id: address}
     beat_s: float
+    undone: tuple[tuple[int, int], ...] = ()
 
 
 class TrainerMessage(Message, frozen=True):
@@ -94,9 +99,13 @@ class Granted(Message, frozen=True):
 
 
 class StageOver(Message, frozen=True):
-    """The stage has ended for all; ``stopped`` carries the reason of an early stop."""
+    """The stage has ended for all; ``stopped`` carries the reason of an early stop.
+
+    ``cut`` is the last committed one: it holds this end.
+    """
 
     stopped: str | None = None
+    cut: int = -1
 
 
 class Tick(TrainerMessage, frozen=True):

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from paceline.config import Async, JobConfig, Pace, Sync
+from paceline.coordinator.outcomes import CutSkipped
 from paceline.ids import COORDINATOR, server_id, trainer_id
 from paceline.messages import OptimizerSpec, ParameterSpec, PartSpec, StageSpec
 from paceline.simulate.checks import (
@@ -20,9 +21,10 @@ from paceline.simulate.checks import (
     check_exactly_once,
 )
 from paceline.simulate.coordinator import Journal, SimCoordinator
+from paceline.simulate.disk import Disk
 from paceline.simulate.faults import FaultRates
 from paceline.simulate.launcher import SimLauncher
-from paceline.simulate.server import Disk, SimServer
+from paceline.simulate.server import SimServer
 from paceline.simulate.trainer import SimTrainer, States
 from paceline.simulate.world import Process, World
 
@@ -58,6 +60,7 @@ class SimReport(NamedTuple):
     rounds: int
     timelines: int
     cuts: int
+    skipped: int  # cuts that could not be read when all had to return to them
     outcomes: int
 
 
@@ -89,6 +92,7 @@ def draw_job(seed: int) -> SimJob:
             crash_server=rates.crash_server * scale * random.choice([0, 1, 1]),
             crash_coordinator=rates.crash_coordinator * scale,
             clog=rates.clog * scale,
+            damage=random.choice([0.0, rates.damage, 0.5]),
         ),
         is_tracked=random.random() < 0.5,
         evaluations=random.choice([0, 0, 0, 1, 2]),
@@ -135,7 +139,7 @@ def run_job(job: SimJob, coordinator: type[SimCoordinator] = SimCoordinator) -> 
     )
     states: States = {}
     values: Values = {}
-    starts = {COORDINATOR: lambda: coordinator(world, config, journal)}
+    starts = {COORDINATOR: lambda: coordinator(world, config, journal, disk)}
     all_starts: dict[str, object] = dict(starts)
     for index in range(job.servers):
         role = server_id(index)
@@ -205,6 +209,7 @@ def _check(
         rounds.num_rounds(),
         status.timeline,
         status.cut,
+        sum(isinstance(outcome, CutSkipped) for outcome in journal.outcomes),
         len(journal.outcomes),
     )
 

@@ -2,9 +2,9 @@
 
 from collections import Counter
 from collections.abc import Callable
-from typing import NamedTuple, final
+from typing import final
 
-from paceline.ids import COORDINATOR, TaskKey, Window, cut_folder
+from paceline.ids import COORDINATOR, Window, cut_folder
 from paceline.messages import (
     AskTracked,
     CommitRound,
@@ -38,24 +38,12 @@ from paceline.server.state import ServerState
 from paceline.server.tracked import TrackedState, TrackedStates
 from paceline.server.windows import SlotMarks
 from paceline.simulate.checks import RoundHistory, Violation, check_steps
+from paceline.simulate.disk import Applied, Disk, Share
 from paceline.simulate.world import Answer, Process, World
 
 FAULT = "crash_server"
 WRITE_S = 0.3  # a share is written while pushes and rounds go on
 REPORT_TIMEOUT_S = 1.5
-Applied = dict[int, Counter[tuple[TaskKey, int]]]  # {slot: {(task, batch): times}}
-
-
-class Share(NamedTuple):
-    """A server's share of a cut, as it lies on disk."""
-
-    applied: Applied
-    marks: dict[int, SlotMarks]
-    versions: dict[int, int]
-    tracked: TrackedState
-
-
-Disk = dict[tuple[str, str], Share]  # {(folder, server): its share}
 
 
 @final
@@ -75,6 +63,7 @@ class SimServer(Process):
         self._tracked = TrackedStates()  # what a state says is a function of its number
         self._num_sent = 0  # of the answers, with the last report
         self._pinned_cut = -1
+        self._unreadable: str | None = None
         self.act(self._report)
 
     # ------------------------------------------------------------ data side
@@ -156,6 +145,7 @@ class SimServer(Process):
             pinned_cut=self._pinned_cut,
             counters=dict(self.state.counters),
             tracked=self._tracked.confirmed.number,
+            unreadable=self._unreadable,
         )
         self._num_sent = len(self._answers)
         self.ask(COORDINATOR, report, self._got_orders, REPORT_TIMEOUT_S)
@@ -230,7 +220,8 @@ class SimServer(Process):
 
         def written() -> None:
             self.may_crash(FAULT)
-            self._disk[order.folder, self.role] = share
+            is_damaged = self.world.faults.happens("damage")
+            self._disk.write(order.folder, self.role, share, is_damaged=is_damaged)
             self.may_crash(FAULT)
             if self.state.timeline == timeline:
                 entry = FileEntry(f"{self.role}.safetensors", 0, "")
@@ -240,6 +231,7 @@ class SimServer(Process):
 
     def _restore(self, order: Restore) -> None:
         self._pinned_cut = -1
+        self._unreadable = None
         self.state.begin_restore(order)
         self.applied, self._prepared, self._parked = {}, {}, []
         self.may_crash(FAULT)
@@ -247,7 +239,10 @@ class SimServer(Process):
         versions: dict[int, int] = {}
         self._tracked = TrackedStates()
         if order.folder is not None:
-            share = self._disk.get((order.folder, self.role))
+            if self._disk.is_damaged(order.folder, self.role):
+                self._unreadable = f"{order.folder}/{self.role} is damaged"
+                return
+            share = self._disk.read(order.folder, self.role)
             if share is None:
                 raise Violation(f"{order.folder} has no share of {self.role}, yet counts")
             assert order.folder.startswith(cut_folder(order.cut, 0).split("-t")[0])

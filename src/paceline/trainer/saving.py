@@ -16,8 +16,8 @@ def wait_saved(
     keep: Callable[[], Act[None]],
     number: int,
     left: int | None = None,
-) -> Act[None]:
-    """Ask for a cut until it is committed; keep the tracked state whenever it is wanted.
+) -> Act[int]:
+    """Ask for a cut until it is committed; its number. Keep tracked state when it is wanted.
 
     Args:
         asking: for whom.
@@ -32,6 +32,6 @@ def wait_saved(
         save = Save(**asking.who(), number=number, left=left)
         reply = yield from asking.ask_once(save)
         if isinstance(reply, Saved):
-            return
+            return reply.cut
         tracked.is_wanted = False
         tracked.note(reply)

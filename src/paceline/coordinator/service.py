@@ -20,7 +20,14 @@ from typing import final
 import msgspec
 
 from paceline.config import JobConfig
-from paceline.coordinator.book import DropCut, Happened, Reply, SeekCut, WriteManifest
+from paceline.coordinator.book import (
+    DropCut,
+    Effect,
+    Happened,
+    Reply,
+    SeekCut,
+    WriteManifest,
+)
 from paceline.coordinator.cuts import ManifestOrder
 from paceline.coordinator.opening import StateSaved, read_journal, read_stored, wait_older
 from paceline.coordinator.outcomes import Outcome
@@ -224,17 +231,20 @@ class CoordinatorService:
             self._run_beside(self._sweep, "coordinator-sweep")
         for decision in decisions:
             for effect in decision.effects:
-                if isinstance(effect, Reply):
-                    self._answer(effect)
-                elif isinstance(effect, WriteManifest):
-                    self._write_manifest(effect.order)
-                elif isinstance(effect, DropCut):
-                    self._drop_cut(effect.folder)
-                elif isinstance(effect, SeekCut):
-                    self._seek_cut(effect)
-                else:
-                    assert isinstance(effect, Happened)
-                    self._events.write(effect.event, effect.fields)
+                self._carry_out_effect(effect)
+
+    def _carry_out_effect(self, effect: Effect) -> None:
+        if isinstance(effect, Reply):
+            self._answer(effect)
+        elif isinstance(effect, WriteManifest):
+            self._write_manifest(effect.order)
+        elif isinstance(effect, DropCut):
+            self._drop_cut(effect.folder)
+        elif isinstance(effect, SeekCut):
+            self._seek_cut(effect)
+        else:
+            assert isinstance(effect, Happened)
+            self._events.write(effect.event, effect.fields)
 
     def _keep(self, outcomes: Sequence[Outcome]) -> None:
         """Journal outcomes; while the disk refuses, nothing is answered."""

@@ -31,12 +31,13 @@ class Disk:
         """Empty."""
         self._shares: dict[tuple[str, str], Share] = {}  # {(folder, server): its share}
         self._damaged: set[tuple[str, str]] = set()  # (folder, server)
+        self._spared: set[str] = set()  # folders of cuts that are never damaged
         self._manifests: dict[str, ManifestOrder] = {}  # {folder: its manifest}
 
     def write(self, folder: str, server: str, share: Share, *, is_damaged: bool) -> None:
         """Write a share; a damaged one looks well until it is read."""
         self._shares[folder, server] = share
-        if is_damaged:
+        if is_damaged and folder not in self._spared:
             self._damaged.add((folder, server))
 
     def read(self, folder: str, server: str) -> Share | None:
@@ -55,6 +56,7 @@ class Disk:
         """
         folder = cut_folder(order.cut, order.timeline)
         if not self._manifests or order.ends_stage:
+            self._spared.add(folder)
             self._damaged = {place for place in self._damaged if place[0] != folder}
         self._manifests[folder] = order
 

@@ -17,7 +17,7 @@ def wait_saved(
     number: int,
     left: int | None = None,
 ) -> Act[int]:
-    """Ask for a cut until it is committed; its number. Keep tracked state when it is wanted.
+    """Ask for a cut until it is committed; keep tracked state whenever it is wanted.
 
     Args:
         asking: for whom.
@@ -25,6 +25,9 @@ def wait_saved(
         keep: keeps their state.
         number: makes a repetition the same request.
         left: the stage whose loop was left early, if that is the reason.
+
+    Returns:
+        The number of the cut.
     """
     while True:
         if tracked.is_wanted:

@@ -74,6 +74,7 @@ class Session:
 
         Raises:
             JobFailed: there is no coordinator.
+            ForeignPeer: the coordinator is of another run, version or secret.
         """
         courier = Courier(coordinator, server)
         self._membership = Membership(trainer, courier, clock, timeout_s)

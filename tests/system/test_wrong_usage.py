@@ -20,7 +20,7 @@ SCRIPTS = {
     "import argparse\nargparse.ArgumentParser().parse_args(['--rate'])": (
         "unrecognized arguments: --rate"
     ),
-    "import os\nos.environ['PACELINE_RUN'] = 'other'\nimport paceline\npaceline.connect()": (
+    "import os, paceline\nos.environ['PACELINE_RUN'] = 'other'\npaceline.connect()": (
         "ForeignPeer: "
     ),
 }

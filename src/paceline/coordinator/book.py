@@ -20,6 +20,7 @@ from paceline.coordinator.tasks import Deadlines, Progress
 from paceline.ids import TaskKey
 from paceline.messages import (
     AskLease,
+    AverageShare,
     MarkEntry,
     MarksReport,
     Message,
@@ -121,6 +122,10 @@ class Book:
         self.is_fresh = not durable.has_started  # nothing applied since state was kept
         self.track_from: int | None = None  # incarnation that is to keep its state
         self.tracking_s: float | None = None  # since when a cut waits for that
+        self.buffers: dict[int, AverageShare] = {}  # {incarnation: what it has kept}
+        self.averaging_s: float | None = None  # since when the end of a stage waits
+        self.average_by: int | None = None  # incarnation that is to average
+        self.is_averaged = False  # the state that counts holds the average
         self.lost_tasks: dict[
             int, tuple[TaskKey, ...]
         ] = {}  # {pid of a lost trainer: tasks}
@@ -180,8 +185,15 @@ class Book:
         """Let a server wait for orders."""
         self.idle_servers[report.server] = self._parked(ticket, report.server, report)
 
+    def forget_buffers(self) -> None:
+        """What was kept to be averaged is of another moment."""
+        self.buffers = {}
+        self.averaging_s = self.average_by = None
+        self.is_averaged = False
+
     def unpark(self, incarnation: int) -> None:
         """A trainer is gone: nobody waits for these answers."""
+        self.buffers.pop(incarnation, None)
         self.leases.pop(incarnation, None)
         self.saves.pop(incarnation, None)
         for waiting in (self.ticks, self.shares):

@@ -9,6 +9,7 @@ Pure.
 
 from typing import TypeVar
 
+from paceline.coordinator import averaging
 from paceline.coordinator.book import Book, Parked
 from paceline.coordinator.cut_decisions import (
     cut_reason,
@@ -105,7 +106,7 @@ def _why_no_lease(book: Book) -> str:
         return "servers fence a lost trainer"
     if is_mid_step(book):
         return "others are between two parts of a step"
-    tracked = reason_to_wait(book)
+    tracked = averaging.reason_to_wait(book) or reason_to_wait(book)
     if tracked is not None:
         return tracked
     holders = sorted({record.trainer for record in state.queue.pending.values()})
@@ -185,9 +186,9 @@ def _look_at_leases(book: Book) -> None:
             continue  # it was told to keep its tracked state first
         if message.stage < state.queue.stage or is_stopped_before(state, message.stage):
             book.leases.pop(incarnation)
-            book.reply(
-                parked.ticket, StageOver(stopped=state.stopped, cut=state.last_cut())
-            )
+            kept = averaging.state_of_end(book, message.stage)
+            over = StageOver(stopped=state.stopped, cut=state.last_cut(), tracked=kept)
+            book.reply(parked.ticket, over)
             continue
         if message.stage > state.queue.stage:
             continue

@@ -67,6 +67,7 @@ class Durable(msgspec.Struct):
     is_returning: bool = False
     cut: CutRecord | None = None
     undone: list[tuple[int, int]] = []  # first and last number of cuts that were skipped
+    is_end_kept: bool = False  # what is kept is the state that the last stage ended with
     tracked: int = 0  # number of the tracked state that counts; 0: that of the cut
     once: dict[str, str] = {}  # {name: trainer id}
     stopped: str | None = None
@@ -149,6 +150,7 @@ def _count_crash(queue: Queue, tasks: Iterable[int]) -> None:
 @restore.register
 def _(outcome: o.StateKept, state: Durable) -> None:
     state.tracked = outcome.number
+    state.is_end_kept = False
 
 
 @restore.register
@@ -291,6 +293,7 @@ def _(outcome: o.CutCommitted, state: Durable) -> None:
         before, state.queue = state.queue, decode_queue(outcome.queue)
         state.queue.keep_values(before)
         state.resumes = {}
+        state.is_end_kept = True
 
 
 @restore.register

@@ -149,3 +149,4 @@ def leave_timeline(
     book.asked_stage.clear()
     book.track_from = book.tracking_s = None
     book.is_fresh = True
+    book.forget_buffers()

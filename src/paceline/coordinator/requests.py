@@ -29,9 +29,11 @@ from paceline.messages import (
     AskLease,
     AskRecords,
     AskResults,
+    AverageShare,
     Beat,
     Beaten,
     BeginStage,
+    BuffersKept,
     Claimed,
     ClaimOnce,
     Done,
@@ -243,6 +245,7 @@ def _has_ticked(book: Book, tick: Tick) -> bool:
 def ticked(book: Book, tick: Tick) -> None:
     """A window has its effect: tasks go on, or are done."""
     book.is_fresh = False
+    book.forget_buffers()
     for key, last in zip(tick.window.task_keys(), tick.acked, strict=True):
         if is_pending(book, key):
             book.progress.advance(key, last)
@@ -271,7 +274,14 @@ def reply_ticked(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
 
 @_answer.register
 def _(message: TrackedKept, book: Book, asker: Asker) -> None:
-    tracking.kept(book, message.incarnation, message.number, message.rounds)
+    tracking.kept(book, message)
+    book.reply(asker.ticket, Done())
+
+
+@_answer.register
+def _(message: BuffersKept, book: Book, asker: Asker) -> None:
+    share = AverageShare(message.number, message.records)
+    book.buffers[message.incarnation] = share
     book.reply(asker.ticket, Done())
 
 

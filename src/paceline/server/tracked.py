@@ -8,7 +8,9 @@ Pure; by the lock of whoever holds it.
 
 from typing import NamedTuple, final
 
-MOST_UNCONFIRMED = 16  # a trainer tells the coordinator as soon as its state is kept
+# One a trainer when their buffers are averaged; else a trainer tells the coordinator as
+# soon as its state is kept.
+MOST_UNCONFIRMED = 1024
 
 
 class TrackedState(NamedTuple):

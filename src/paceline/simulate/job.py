@@ -46,6 +46,7 @@ class SimJob(NamedTuple):
     cut_every_s: float = 2.0
     rates: FaultRates = FaultRates()
     is_tracked: bool = False  # the user tracks objects of its own
+    is_averaged: bool = False  # and some of them are averaged when the loop ends
     evaluations: int = 0  # behind the loop
 
 
@@ -95,6 +96,7 @@ def draw_job(seed: int) -> SimJob:
             damage=random.choice([0.0, rates.damage, 0.5]),
         ),
         is_tracked=random.random() < 0.5,
+        is_averaged=random.random() < 0.5,
         evaluations=random.choice([0, 0, 0, 1, 2]),
     )
 
@@ -130,6 +132,7 @@ def run_job(job: SimJob, coordinator: type[SimCoordinator] = SimCoordinator) -> 
         0,
         "counting",
         tracked=("steps",) if job.is_tracked else (),
+        averaged=("steps",) if job.is_tracked and job.is_averaged else (),
     )
     evaluations = tuple(
         msgspec.structs.replace(

@@ -195,6 +195,8 @@ class TrainerProtocol:
         if isinstance(reply, StageOver):
             self.asking.stopped = reply.stopped
             self._behind.went_on_from(reply.cut)
+            keeper, number = min(self.servers), reply.tracked
+            yield from self.tracked.load_buffers(self.asking, keeper, number)
             for part in self.parts.values():
                 yield from self._pull(part, 0)
             return Over(reply.stopped)

@@ -53,6 +53,7 @@ from paceline.messages import (
     Tracked,
     TrainerMessage,
     Upload,
+    Waiting,
 )
 from paceline.params.blocks import cut_blocks
 from paceline.params.shard import ParameterShard
@@ -92,6 +93,8 @@ class FakeJob:
         self.wants_track = False  # with the next answer to a tick
         self.tracked: int | None = None  # what the next lease says
         self.states: dict[int, bytes] = {}  # {number: a kept state}
+        self.waits: list[Callable[[FakeJob], Waiting]] = []  # before the end of the stage
+        self.tracked_at_end: int | None = None
         self._tokens = 0
         self._rounds: dict[int, int] = {}
         self._prepared: dict[tuple[str, int], tuple[Push, list[np.ndarray]]] = {}
@@ -165,7 +168,11 @@ class FakeJob:
                     self._fill(spec)
                 return Done()
             case AskLease():
-                return self._lease() or StageOver(stopped=self.stopped, cut=self.cut)
+                if not self.todo and self.waits:
+                    return self.waits.pop(0)(self)
+                return self._lease() or StageOver(
+                    stopped=self.stopped, cut=self.cut, tracked=self.tracked_at_end
+                )
             case Tick():
                 return self._tick(message)
             case HandBack() | FailTask() as gone:

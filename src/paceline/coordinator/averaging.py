@@ -17,7 +17,7 @@ Pure.
 
 from paceline.coordinator.book import Book
 from paceline.coordinator.tracking import current, is_open, may_cut
-from paceline.messages import Waiting
+from paceline.messages import AverageShare, BuffersKept, Waiting
 
 AWAIT_S = 30.0  # for buffers of a trainer that is a member and does not ask for work
 
@@ -49,6 +49,11 @@ def may_end(book: Book) -> bool:
     return False
 
 
+def kept(book: Book, message: BuffersKept) -> None:
+    """A trainer has kept its averaged objects at a server."""
+    book.buffers[message.incarnation] = AverageShare(message.number, message.records)
+
+
 def reason_to_wait(book: Book) -> str | None:
     """Whose buffers are awaited, while others wait for the end of a stage."""
     if book.averaging_s is None or book.is_averaged:
@@ -62,11 +67,12 @@ def reason_to_wait(book: Book) -> str | None:
 
 def state_of_end(book: Book, stage: int) -> int | None:
     """Number of the state that a stage ended with, if its buffers may be loaded."""
-    state, spec = book.durable, book.durable.stages.get(stage)
-    if spec is None or not spec.averaged or stage != state.queue.stage - 1:
+    state, stages = book.durable, book.durable.stages
+    if stage not in stages or not stages[stage].averaged or not state.is_end_kept:
         return None
-    if not state.is_end_kept:
-        return None  # the next stage has gone on from it
+    later = (stages[n] for n in range(stage + 1, state.queue.stage) if n in stages)
+    if any(spec.is_training for spec in later):
+        return None
     in_cut = max((report.tracked for report in book.reports.values()), default=0)
     return state.tracked or in_cut or None
 

@@ -10,7 +10,7 @@ Pure.
 from functools import singledispatch
 from typing import NamedTuple
 
-from paceline.coordinator import results, tracking
+from paceline.coordinator import averaging, results, tracking
 from paceline.coordinator.book import Book, Happened
 from paceline.coordinator.grants import finish_if_done, grant, is_pending
 from paceline.coordinator.losses import lose
@@ -29,7 +29,6 @@ from paceline.messages import (
     AskLease,
     AskRecords,
     AskResults,
-    AverageShare,
     Beat,
     Beaten,
     BeginStage,
@@ -273,15 +272,11 @@ def reply_ticked(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
 
 
 @_answer.register
-def _(message: TrackedKept, book: Book, asker: Asker) -> None:
-    tracking.kept(book, message)
-    book.reply(asker.ticket, Done())
-
-
-@_answer.register
-def _(message: BuffersKept, book: Book, asker: Asker) -> None:
-    share = AverageShare(message.number, message.records)
-    book.buffers[message.incarnation] = share
+def _(message: TrackedKept | BuffersKept, book: Book, asker: Asker) -> None:
+    if isinstance(message, TrackedKept):
+        tracking.kept(book, message)
+    else:
+        averaging.kept(book, message)
     book.reply(asker.ticket, Done())
 
 
@@ -347,10 +342,10 @@ def _(message: Beat, book: Book, asker: Asker) -> None:
 
 @_answer.register
 def _(message: ClaimOnce, book: Book, asker: Asker) -> None:
-    state = book.durable
-    if message.name not in state.once:
+    once = book.durable.once
+    if message.name not in once:
         book.commit(OnceClaimed(message.name, asker.role))
-    book.reply(asker.ticket, Claimed(mine=state.once[message.name] == asker.role))
+    book.reply(asker.ticket, Claimed(mine=once[message.name] == asker.role))
 
 
 @_answer.register

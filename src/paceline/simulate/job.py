@@ -136,7 +136,12 @@ def run_job(job: SimJob, coordinator: type[SimCoordinator] = SimCoordinator) -> 
     )
     evaluations = tuple(
         msgspec.structs.replace(
-            stage, stage=1 + number, epochs=1, shuffle=False, kind="evaluate"
+            stage,
+            stage=1 + number,
+            epochs=1,
+            shuffle=False,
+            kind="evaluate",
+            averaged=(),
         )
         for number in range(job.evaluations)
     )

@@ -69,7 +69,7 @@ class TrainerProtocol:
         self.tracked = Tracking()
         self.leaving: str | None = None  # why the trainer must go; any thread may say so
         self.must_begin_again: str | None = None  # why the script must, from its top
-        self._behind = Behind()
+        self.behind = Behind()
         self._leases = Leases()
         self._must_join = True
         self._why_join = "it has not joined yet"
@@ -124,7 +124,7 @@ class TrainerProtocol:
         for part in list(self.parts.values()):
             lost = yield from establish(self.asking, part, tuple(self.servers))
             self.must_begin_again = self.must_begin_again or lost
-        self.must_begin_again = self.must_begin_again or self._behind.why_undone(joined)
+        self.must_begin_again = self.must_begin_again or self.behind.why_undone(joined)
         if self.stage is not None:
             yield from self._begin(self.stage)
 
@@ -194,7 +194,7 @@ class TrainerProtocol:
             return Flush()
         if isinstance(reply, StageOver):
             self.asking.stopped = reply.stopped
-            self._behind.went_on_from(reply.cut)
+            self.behind.went_on_from(reply.cut)
             keeper, number = min(self.servers), reply.tracked
             yield from self.tracked.load_buffers(self.asking, keeper, number)
             for part in self.parts.values():
@@ -225,7 +225,7 @@ class TrainerProtocol:
             yield from self._hand_back()
             if self.leaving is None and self.stage is not None:
                 left = self.stage.stage
-                self._behind.went_on_from((yield from self._wait_saved(-1 - left, left)))
+                self.behind.went_on_from((yield from self._wait_saved(-1 - left, left)))
         except Abandoned as gone:
             yield from self._abandon(str(gone))
             if self.leaving is None:

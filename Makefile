@@ -3,7 +3,7 @@
 # make test    format, lint, types, tests from fast to slow, examples; then one line of counts
 # make lint    format, lint, types
 # make docs    the documentation as a site in build/site
-# make bench   against the best plain loop, and recovery times; minutes, on an idle machine
+# make bench   against the best plain loop, recovery times, a crowd; minutes, on an idle machine
 # make soak    20,000 simulated jobs with faults; real processes killed for minutes
 # make fuzz    made-up bytes for everything that reads them from strangers, FUZZ_SECONDS each
 # make clean   remove what was made, except runs/
@@ -39,6 +39,7 @@ docs: $(DEV)
 bench: $(DEV)
 	$(BIN)/python -m benchmarks.ctr
 	$(BIN)/python -m benchmarks.recovery
+	$(BIN)/python -m benchmarks.coordinator_scale
 
 soak: $(DEV)
 	@PACELINE_SIM_SEEDS=20000 PACELINE_SIM_SECONDS=1e9 $(BIN)/python tools/check.py soak

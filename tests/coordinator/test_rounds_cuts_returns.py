@@ -5,18 +5,20 @@ from typing import Any
 import pytest
 
 from paceline.config import Async, Sync
-from paceline.coordinator.outcomes import RoundCommitted
+from paceline.coordinator.outcomes import MarksRestored, Resume, RoundCommitted
 from paceline.coordinator.queue import decode_queue
 from paceline.coordinator.state import ManifestWritten, TimePassed
 from paceline.ids import Span, Window, cut_folder
 from paceline.messages import (
     AskLease,
     CommitRound,
+    Forget,
     HandBack,
     Refusal,
     Restore,
     Save,
     Saved,
+    SendMarks,
     ShutDown,
     Snapshot,
     Tick,
@@ -224,6 +226,30 @@ def test_a_return_honours_the_marks_that_lie_in_the_cut(make_job: Any) -> None:
     job.join("trainer-0", previous=job.trainers["trainer-0"])
     assert job.lease("trainer-0").key.task == 1
     assert job.state.status().tasks_done == 1
+
+
+def test_a_return_journals_where_open_tasks_go_on_and_no_task_that_is_over(
+    make_job: Any,
+) -> None:
+    job = make_job(pace=Async())
+    job.open("trainer-0")
+    done = job.lease("trainer-0")
+    job.finish("trainer-0", done)
+    half_done = job.lease("trainer-0")
+    job.tick("trainer-0", half_done, 0, 1)
+    save = job.ask("trainer-0", Save(**job.who("trainer-0"), number=1))
+    job.serve()
+    assert isinstance(job.answers[save], Saved)
+    for server in job.servers:
+        server.marks = {done.key: (4,), half_done.key: (1,)}
+    lost = job.servers[1]
+    job.servers[1] = type(lost)("server-1")
+    job.servers[1].marks = dict(lost.marks)
+    job.serve()
+    (restored,) = [o for o in job.outcomes if isinstance(o, MarksRestored)]
+    assert restored.resumes == (Resume(half_done.key, 2, ()),)
+    forget = Forget(cut=1, stage=0, epoch=0, below=2, kept=(1,))
+    assert job.servers[1].seen.index(forget) < job.servers[1].seen.index(SendMarks())
 
 
 def test_a_restarted_coordinator_is_the_same_coordinator(pair: Any) -> None:

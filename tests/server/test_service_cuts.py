@@ -313,7 +313,7 @@ def test_a_share_that_cannot_be_written_is_reported(
 def test_marks_that_a_cut_makes_superfluous_are_forgotten(make_server: MakeServer) -> None:
     server = make_server(plan=PLAN)
     _train(server, 0, 1)
-    forget = Forget(cut=3, stage=0, epoch=0, tasks=(0,))
+    forget = Forget(cut=3, stage=0, epoch=0, below=1, kept=())
     server.coordinator.order(forget, until=lambda report: report.forgotten_cut == 3)
     report = server.coordinator.order(SendMarks(), until=lambda r: bool(r.answers))
     assert report.answers == (MarksReport(timeline=0, has_slots=True, marks=()),)

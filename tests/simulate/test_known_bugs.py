@@ -297,9 +297,13 @@ def forgotten_when_done(patch: Patch) -> type[SimCoordinator]:
         if not any(isinstance(order, Snapshot) for order in found):
             return found
         queue = state.queue
-        done = tuple({*range(queue.done_below), *queue.done_above} - queue.failed)
-        cut = report.forgotten_cut
-        forget = Forget(cut=cut, stage=queue.stage, epoch=queue.epoch, tasks=done)
+        forget = Forget(
+            cut=report.forgotten_cut,
+            stage=queue.stage,
+            epoch=queue.epoch,
+            below=queue.next_fresh,
+            kept=tuple(queue.open | queue.failed),
+        )
         return (forget, *found)
 
     patch.setattr(reports, "plan_orders", plan_orders)

@@ -65,9 +65,23 @@ def test_records_come_back_in_order_and_numbers_grow(path: Path) -> None:
     assert journal.append([]) == 2
     assert journal.append(RECORDS[2:]) == 5
     assert journal.read() == RECORDS
+    assert journal.num_records == len(RECORDS)
     journal.close()
     journal.close()
     assert reopened(path) == RECORDS
+
+
+def test_compacted_journal_counts_from_its_snapshot_on(path: Path) -> None:
+    filled(path)
+    journal = Journal(path)
+    assert journal.num_records == len(RECORDS)
+    journal.compact(b"all of it")
+    assert journal.num_records == 1
+    journal.append(RECORDS[:2])
+    journal.close()
+    journal = Journal(path)
+    assert journal.num_records == 3
+    journal.close()
 
 
 @given(
@@ -309,7 +323,7 @@ def test_file_of_another_kind_or_format_is_refused(path: Path) -> None:
     alter_version = sqlite3.connect(path)
     alter_version.execute("PRAGMA user_version = 99")
     alter_version.close()
-    with pytest.raises(StoreError, match="format 99, but this paceline reads format 1"):
+    with pytest.raises(StoreError, match="format 99, but this paceline reads format 2"):
         Journal(path)
 
 

@@ -252,11 +252,11 @@ def test_unknown_format_is_refused_and_not_skipped(
 ) -> None:
     take_cut(1)
     folder = take_cut(2)
-    forge(store, folder, {"format": 2, "of": "the future"})
-    with pytest.raises(StoreError, match="format 2, but this paceline reads format 1") as e:
+    forge(store, folder, {"format": 3, "of": "the future"})
+    with pytest.raises(StoreError, match="format 3, but this paceline reads format 2") as e:
         newest_good_cut(store)
     assert not isinstance(e.value, CheckpointCorrupt)
-    forge(store, folder, {"format": 1, "of": "nobody"})
+    forge(store, folder, {"format": 2, "of": "nobody"})
     with pytest.raises(CheckpointCorrupt, match="not a manifest"):
         read_manifest(store, folder)
 

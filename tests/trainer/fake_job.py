@@ -333,6 +333,7 @@ class FakeConnection(Connection):
         super().__init__(f"fake:{role}", Welcome(run="r", role=role), job.clock)
         self._job, self._role = job, role
         self._last = 0
+        self._promised: dict[int, tuple[int, ...]] = {}
         self._answers: dict[int, Answer] = {}
         self._parked: dict[int, tuple[Message, list[np.ndarray], Landing | None]] = {}
         self.is_closed = False
@@ -344,6 +345,7 @@ class FakeConnection(Connection):
         buffers: Sequence[Buffer] = (),
         *,
         landing: Landing | None = None,
+        reply_sizes: Sequence[int] = (),
         timeout_s: float = 1.0,
     ) -> int:
         assert timeout_s > 0
@@ -351,6 +353,7 @@ class FakeConnection(Connection):
             raise PeerLost("closed")
         assert isinstance(message, Message)
         copies = [_flat(buffer).copy() for buffer in buffers]
+        self._promised[self._last + 1] = tuple(reply_sizes)
         self._last += 1
         if self._job.must_park(message):
             self._parked[self._last] = (message, copies, landing)
@@ -367,6 +370,9 @@ class FakeConnection(Connection):
     ) -> None:
         reply, values = self._job.answer(self._role, message, buffers)
         flat = [_flat(value) for value in values]
+        promised = self._promised.pop(number, ())
+        if not isinstance(reply, Refusal) and promised:
+            assert promised == tuple(value.nbytes for value in flat)
         if landing is not None and flat:
             places = landing(reply, [value.nbytes for value in flat])
             for place, value in zip(places, flat, strict=True):

@@ -12,18 +12,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.errors import FrameRefused
+from paceline.errors import DeadlineExceeded, FrameRefused
 from paceline.transport.frames import (
     ALIGNMENT,
     DATA_LIMITS,
     Kind,
     Limits,
+    Room,
+    Shared,
     encode_frame,
     spread,
 )
 from paceline.transport.handshake import Farewell
 from paceline.transport.mailbox import LEAST_BYTES, Incoming, Offer, Outgoing
 from paceline.transport.sending import send_some
+from paceline.transport.service import places_of
 from tests.transport.bare import greeted_client
 from tests.transport.corridors import (
     PATIENCE_S,
@@ -64,10 +67,14 @@ def test_what_is_put_is_found(requests: list[list[bytes]]) -> None:
     outgoing = Outgoing(1 << 20)
     incoming = Incoming(outgoing.fd, Offer(outgoing.num_bytes))
     places = [outgoing.put(n, views_of(*values)) for n, values in enumerate(requests)]
-    for place, values in zip(places, requests, strict=True):
-        assert place is not None
-        assert place % ALIGNMENT == 0
-        found = incoming.find(place, [len(value) for value in values], DATA_LIMITS)
+    for shared, values in zip(places, requests, strict=True):
+        assert shared is not None
+        if not values:
+            assert shared.place is None
+            continue
+        assert shared.place is not None
+        assert shared.place % ALIGNMENT == 0
+        found = incoming.find(shared.place, [len(value) for value in values], DATA_LIMITS)
         assert [array.tobytes() for array in found] == values
     outgoing.close()
 
@@ -75,15 +82,15 @@ def test_what_is_put_is_found(requests: list[list[bytes]]) -> None:
 def test_room_is_used_again_when_its_request_is_answered() -> None:
     outgoing = Outgoing(1)
     value = memoryview(bytes(outgoing.num_bytes // 2))
-    assert outgoing.put(1, [value]) == 0
-    assert outgoing.put(2, [value]) == len(value)
+    assert outgoing.put(1, [value]) == Shared(0)
+    assert outgoing.put(2, [value]) == Shared(len(value))
     assert outgoing.put(3, [value]) is None
     outgoing.free(2)
-    assert outgoing.put(4, [value]) == len(value)
+    assert outgoing.put(4, [], [len(value)]) == Shared(room=Room(len(value), len(value)))
     outgoing.free(1)
     outgoing.free(4)
     outgoing.free(99)
-    assert outgoing.put(5, [value]) == 0
+    assert outgoing.put(5, [value], [1]) == Shared(0, Room(len(value), ALIGNMENT))
     outgoing.close()
     assert outgoing.put(6, []) is None
 
@@ -98,7 +105,7 @@ def test_a_place_beyond_the_mailbox_or_the_limit_is_refused(
     outgoing = Outgoing(1)
     assert outgoing.num_bytes == 1 << 26
     incoming = Incoming(outgoing.fd, Offer(outgoing.num_bytes))
-    with pytest.raises(FrameRefused, match="do not fit"):
+    with pytest.raises(FrameRefused, match=r"do not fit|over the limit"):
         incoming.find(place, sizes, Limits(frame_bytes=limit))
     outgoing.close()
 
@@ -209,7 +216,7 @@ def test_a_peer_that_offers_nonsense_is_turned_away(
         offer = Say("hello") if what == "no offer" else Offer(4096)
         frame = encode_frame(Kind.MAILBOX, 0, offer)
         if what == "no mailbox":
-            frame = encode_frame(Kind.REQUEST, 1, Say(""), [b"x"], put=lambda _: 0)
+            frame = encode_frame(Kind.REQUEST, 1, Say(""), [b"x"], put=lambda _: Shared(0))
         send_some(
             foreign.socket, deque(frame), [other.fileno()] if what == "a socket" else []
         )
@@ -221,3 +228,74 @@ def test_a_peer_that_offers_nonsense_is_turned_away(
 def test_offsets_leave_room_for_every_buffer() -> None:
     assert spread([]) == ([], 0)
     assert spread([1, 0, 64, 65]) == ([0, 64, 64, 128], 256)
+
+
+def test_a_large_reply_comes_in_the_room_that_was_kept_for_it(
+    corridor: UnixCorridor,
+) -> None:
+    service = Memory()
+    corridor.listen(service)
+    with corridor.connect() as connection:
+        landed = np.zeros(LARGE, np.uint8)
+        asked = connection.submit(
+            Park("x"), landing=lambda *_: [landed], reply_sizes=[LARGE]
+        )
+        [reply] = service.wait_parked("x")
+        [place] = places_of(reply, [LARGE])
+        assert not place.flags.owndata
+        place[:] = 7
+        reply(Said("here"), [place])
+        answer = connection.wait_reply(asked, PATIENCE_S)
+        assert answer.message == Said("here")
+        assert (landed == 7).all()
+        assert places_of(reply, [2 * LARGE])[0].flags.owndata, "more than was kept"
+
+
+@pytest.mark.parametrize("num_bytes", [0, 5, LARGE - 1, LARGE, 4 * LARGE])
+def test_a_reply_of_another_size_than_foreseen_comes_as_well(
+    num_bytes: int, corridor: UnixCorridor
+) -> None:
+    service = Memory()
+    corridor.listen(service)
+    value = np.arange(num_bytes, dtype=np.uint64).view(np.uint8)[:num_bytes].copy()
+    with corridor.connect() as connection:
+        asked = connection.submit(Park("x"), reply_sizes=[LARGE])
+        [reply] = service.wait_parked("x")
+        reply(Said("x"), [value] if num_bytes else [])
+        answer = connection.wait_reply(asked, PATIENCE_S)
+        found = [buffer.tobytes() for buffer in answer.buffers]
+        assert found == ([value.tobytes()] if num_bytes else [])
+
+
+def test_a_late_reply_writes_no_byte_of_what_the_client_uses(
+    corridor: UnixCorridor,
+) -> None:
+    service = Memory()
+    corridor.listen(service)
+    landed = np.zeros(LARGE, np.uint8)
+    with corridor.connect() as connection:
+        asked = connection.submit(
+            Park("late"), landing=lambda *_: [landed], reply_sizes=[LARGE]
+        )
+        [reply] = service.wait_parked("late")
+        with pytest.raises(DeadlineExceeded):
+            connection.wait_reply(asked, 0.01)
+    service.wait_gone(1)
+    [place] = places_of(reply, [LARGE])
+    place[:] = 9
+    reply(Said("late"), [place])
+    assert not landed.any()
+
+
+def test_a_reply_finds_the_mailbox_that_its_request_was_put_into(
+    corridor: UnixCorridor,
+) -> None:
+    service = Memory()
+    corridor.listen(service)
+    with corridor.connect() as connection:
+        early = connection.submit(Park("early"), [bytes(LARGE)], reply_sizes=[LARGE])
+        [reply] = service.wait_parked("early")
+        huge = np.full(1 << 27, 2, np.uint8)
+        assert connection.call(Say("huge"), [huge], timeout_s=PATIENCE_S)
+        reply(Said("early"), [np.full(LARGE, 5, np.uint8)])
+        assert (connection.wait_reply(early, PATIENCE_S).buffers[0] == 5).all()

@@ -42,24 +42,6 @@ def stream(request: pytest.FixtureRequest) -> Iterator[Corridor]:
 # ------------------------------------------------------------- slow and broken peers
 
 
-def test_peer_that_does_not_read_is_closed_at_its_credit(
-    stream: Corridor, service: Memory
-) -> None:
-    bounds = Bounds(credit_bytes=1 << 20, patience_s=0.0)
-    listener = stream.listen(service, bounds=bounds)
-    other, slow = stream.connect(), stream.connect()
-
-    def ask_and_never_read() -> None:
-        for _ in range(100):  # the kernel holds a few MiB beside the credit
-            slow.submit(Say(""), [bytes(256 << 10)])
-
-    with pytest.raises(PeerLost):
-        ask_and_never_read()
-    service.wait_gone(1)
-    assert listener.counters()["slow"] == 1
-    assert other.call(Say("others"), timeout_s=PATIENCE_S).message == Said("others")
-
-
 def test_queued_rest_of_a_reply_is_sent_when_the_peer_reads(
     stream: Corridor, service: Memory
 ) -> None:

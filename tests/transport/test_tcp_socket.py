@@ -112,7 +112,7 @@ def test_proof_passed_on_from_another_port_is_refused(
         with genuine.socket:
             for _ in range(2):
                 for here, there in ((client, genuine), (genuine, client)):
-                    kind, number, message, _ = here.read()
+                    kind, number, message, *_ = here.read()
                     assert message is not None
                     there.send(flat(encode_frame(kind, number, message)))
 

@@ -38,6 +38,18 @@ def test_progress_numbers_and_deaths_are_read() -> None:
     ]
 
 
+def test_seconds_are_those_of_the_job_when_its_first_lines_are_gone() -> None:
+    history = read_history(
+        lines(
+            {"t": 300.0, "event": "EventsMoved", "to": "events.old.jsonl", "began": 100.0},
+            {"t": 301.0, "event": "progress", "records": 5, "trainers": {}},
+            {"t": 400.0, "event": "EventsMoved", "to": "events.old.jsonl", "began": 100.0},
+            {"t": 401.0, "event": "progress", "records": 6, "trainers": {}},
+        )
+    )
+    assert [progress.seconds for progress in history.progress] == [201.0, 301.0]
+
+
 def test_what_cannot_be_read_is_left_out() -> None:
     good = lines({"t": 1.0, "event": "progress", "records": 5})
     broken = [b'{"t": 2.0, "ev', b"[]", b'{"event": "progress"}', b""]

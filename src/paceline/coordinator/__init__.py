@@ -8,6 +8,7 @@ outcomes (what the journal keeps) and effects (what the service carries out)::
     queue      the tasks of an epoch
     tasks      what may be leased, when an epoch is over
     runs       where a job goes on when everybody was gone
+    parking    questions that wait, and which of them an event may concern
     members    who is alive, judged by the receiver's clock
     rounds     which prepared pushes make one update
     cuts       one checkpoint at a time, the queue copied before the slots

@@ -91,5 +91,5 @@ def _tell(book: Book, incarnation: int, waiting: Waiting) -> None:
     """Answer a trainer that waits for work; one that does not wait is told when it does."""
     parked = book.leases.get(incarnation)
     if parked is not None and not is_open(parked):
-        del book.leases[incarnation]
+        book.leases.take(incarnation)
         book.reply(parked.ticket, waiting)

@@ -15,6 +15,7 @@ from paceline.coordinator.cuts import ManifestOrder, OpenCut
 from paceline.coordinator.durable import Durable, restore
 from paceline.coordinator.members import Members
 from paceline.coordinator.outcomes import AnyOutcome, Outcome
+from paceline.coordinator.parking import Parked, Parking
 from paceline.coordinator.rounds import Rounds
 from paceline.coordinator.tasks import Deadlines, Progress
 from paceline.ids import TaskKey
@@ -72,15 +73,6 @@ class Happened(NamedTuple):
 Effect = Reply | WriteManifest | DropCut | SeekCut | Happened
 
 
-class Parked(NamedTuple):
-    """A question that waits: who asked, what, and until when."""
-
-    ticket: int
-    role: str
-    message: Message
-    until_s: float
-
-
 @final
 class Book:
     """State and running event of one coordinator."""
@@ -92,7 +84,7 @@ class Book:
         self.now = now
         self.members = Members(config.timeout_s)
         self.rounds = Rounds()
-        self.progress = Progress()
+        self.progress = Progress(self._acked_records)
         self.deadlines = Deadlines()
         self.open_cut: OpenCut | None = None
         self.is_writing_manifest = False
@@ -109,12 +101,12 @@ class Book:
         self.trainer_records: dict[str, int] = {}  # {trainer id: records finished by it}
         self.metrics: dict[str, float | None] = {}
         self.to_replace: dict[str, int] = {}  # {server id: pid of its dead process}
-        self.leases: dict[int, Parked] = {}  # {incarnation: AskLease}
-        self.ticks: dict[tuple[int, int], Parked] = {}  # {(incarnation, part): Tick}
-        self.shares: dict[tuple[int, int], Parked] = {}  # {(incarnation, part): SharePart}
-        self.saves: dict[int, Parked] = {}  # {incarnation: Save}
+        self.leases: Parking[int] = Parking()  # {incarnation: AskLease}
+        self.ticks: Parking[tuple[int, int]] = Parking()  # {(incarnation, part): Tick}
+        self.shares: Parking[tuple[int, int]] = Parking()  # the same: SharePart
+        self.saves: Parking[int] = Parking()  # {incarnation: Save}
         self.save_cuts: dict[tuple[int, int], int] = {}  # {(incarnation, number): cut}
-        self.idle_servers: dict[str, Parked] = {}  # {server id: ServerReport}
+        self.idle_servers: Parking[str] = Parking()  # {server id: ServerReport}
         self.is_finishing = False
         self.is_saving = False  # the launcher ends the run early
         self.last_save: int | None = None  # the cut that was begun for it
@@ -166,24 +158,31 @@ class Book:
 
     def park_lease(self, ticket: int, role: str, ask: AskLease) -> None:
         """Let a trainer wait for work."""
-        self.leases[ask.incarnation] = self._parked(ticket, role, ask)
+        self.leases.park(ask.incarnation, self._parked(ticket, role, ask))
 
     def park_tick(self, ticket: int, role: str, tick: Tick) -> None:
         """Let a trainer wait for its round."""
-        self.ticks[tick.incarnation, tick.part] = self._parked(ticket, role, tick)
+        key = (tick.incarnation, tick.part)
+        self.ticks.park(key, self._parked(ticket, role, tick))
 
     def park_share(self, ticket: int, role: str, share: SharePart) -> None:
         """Let a trainer wait for a part."""
         key = (share.incarnation, share.spec.part)
-        self.shares[key] = self._parked(ticket, role, share)
+        self.shares.park(key, self._parked(ticket, role, share))
 
     def park_save(self, ticket: int, role: str, save: Save) -> None:
         """Let a trainer wait for a cut."""
-        self.saves[save.incarnation] = self._parked(ticket, role, save)
+        self.saves.park(save.incarnation, self._parked(ticket, role, save))
 
     def park_report(self, ticket: int, report: ServerReport) -> None:
         """Let a server wait for orders."""
-        self.idle_servers[report.server] = self._parked(ticket, report.server, report)
+        parked = self._parked(ticket, report.server, report)
+        self.idle_servers.park(report.server, parked)
+
+    def applied(self) -> None:
+        """Something is applied: what trainers have kept is of an earlier moment."""
+        self.is_fresh = False
+        self.forget_buffers()
 
     def forget_buffers(self) -> None:
         """What was kept to be averaged is of another moment."""
@@ -194,11 +193,11 @@ class Book:
     def unpark(self, incarnation: int) -> None:
         """A trainer is gone: nobody waits for these answers."""
         self.buffers.pop(incarnation, None)
-        self.leases.pop(incarnation, None)
-        self.saves.pop(incarnation, None)
+        self.leases.take(incarnation)
+        self.saves.take(incarnation)
         for waiting in (self.ticks, self.shares):
             for key in [key for key in waiting if key[0] == incarnation]:
-                del waiting[key]
+                waiting.take(key)
         for save in [key for key in self.save_cuts if key[0] == incarnation]:
             del self.save_cuts[save]
 
@@ -206,14 +205,22 @@ class Book:
         """The timeline is left: an answer would be of another than was asked on."""
         refusal = Refusal(kind="timeline", text=text, timeline=self.durable.timeline)
         for waiting in (self.leases, self.ticks, self.shares, self.saves):
-            for parked in waiting.values():
+            for parked in waiting.take_all():
                 self.reply(parked.ticket, refusal)
-        self.leases, self.ticks, self.shares, self.saves = {}, {}, {}, {}
+
+    def look_at_all(self) -> None:
+        """Whoever waits is looked at again, as if everything had changed."""
+        for waiting in (self.leases, self.shares, self.saves, self.idle_servers):
+            waiting.look_at_all()
 
     def _parked(self, ticket: int, role: str, message: Message) -> Parked:
         return Parked(ticket, role, message, self.now + PARK_S)
 
     # ------------------------------------------------------------ often asked
+
+    def _acked_records(self, key: TaskKey, last: int) -> int:
+        spec = self.durable.stage_spec()
+        return spec.batch_records(key.task, 0, last) if spec and last >= 0 else 0
 
     def servers_ready(self) -> bool:
         """Whether all servers of the job are members, on this timeline, and ready."""
@@ -255,8 +262,7 @@ class Book:
     def start_clock(self, incarnation: int) -> None:
         """A lease holder goes on; its time runs from now."""
         spec = self.durable.stage_spec()
-        pending = self.durable.queue.pending
-        held = [task for task, r in pending.items() if r.incarnation == incarnation]
+        held = self.durable.queue.held_by(incarnation)
         if spec is None or not held:
             self.deadlines.pause(incarnation)
             return

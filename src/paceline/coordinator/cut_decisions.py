@@ -101,11 +101,13 @@ def commit_cut(book: Book, cut: int, folder: str, error: str | None) -> None:
 def look_at_saves(book: Book) -> None:
     """Answer whoever waited for a cut that is committed now."""
     state = book.durable
-    for incarnation, parked in list(book.saves.items()):
-        cut = book.save_cuts.get(_save_key(book, incarnation))
-        if cut is not None and state.cut is not None and state.cut.cut >= cut:
-            del book.saves[incarnation]
-            book.reply(parked.ticket, Saved(cut=state.cut.cut))
+    if not book.saves or state.cut is None:
+        return
+    last = state.cut.cut
+    for incarnation, parked in book.saves.to_look_at(last):
+        if book.save_cuts.get(_save_key(book, incarnation), last + 1) <= last:
+            book.saves.take(incarnation)
+            book.reply(parked.ticket, Saved(cut=last))
 
 
 def waits_for_cut(book: Book) -> bool:
@@ -161,9 +163,8 @@ def _wants_cut(book: Book) -> bool:
         return bool(book.leases)  # the first lease waits for it
     assert state.cut is not None
     every_s, every_steps = config.cut_every_s, config.cut_every_steps
-    steps = count_steps(book) - state.cut.steps
     is_due = (every_s > 0 and book.now - book.last_cut_s >= every_s) or (
-        every_steps > 0 and steps >= every_steps
+        every_steps > 0 and count_steps(book) - state.cut.steps >= every_steps
     )
     return is_due and bool(state.queue.pending)
 

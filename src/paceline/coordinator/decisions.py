@@ -7,10 +7,12 @@ them until none decides anything more.
 Pure.
 """
 
+import heapq
+from collections.abc import Collection
 from typing import TypeVar
 
 from paceline.coordinator import averaging
-from paceline.coordinator.book import Book, Parked
+from paceline.coordinator.book import Book
 from paceline.coordinator.cut_decisions import (
     cut_reason,
     look_at_cut,
@@ -18,7 +20,7 @@ from paceline.coordinator.cut_decisions import (
     waits_for_cut,
 )
 from paceline.coordinator.durable import PartRecord
-from paceline.coordinator.grants import grant, is_mid_step
+from paceline.coordinator.grants import grant, is_mid_step, may_grant
 from paceline.coordinator.losses import settle
 from paceline.coordinator.outcomes import (
     EpochEnded,
@@ -26,12 +28,13 @@ from paceline.coordinator.outcomes import (
     PartPlanned,
     UploadGranted,
 )
+from paceline.coordinator.parking import Parked, Parking
 from paceline.coordinator.placement import plan_part
 from paceline.coordinator.reports import answer_servers
-from paceline.coordinator.requests import reply_ticked, ticked
 from paceline.coordinator.stops import is_stopped_before
-from paceline.coordinator.tasks import is_epoch_over, is_last_epoch
-from paceline.coordinator.tracking import reason_to_wait
+from paceline.coordinator.tasks import is_epoch_over, is_last_epoch, pick_task
+from paceline.coordinator.ticks import reply_ticked, ticked
+from paceline.coordinator.tracking import is_tracked, reason_to_wait
 from paceline.coordinator.unreadable import look_at_unreadable
 from paceline.messages import (
     AskLease,
@@ -43,6 +46,8 @@ from paceline.messages import (
     Tick,
     Waiting,
 )
+
+MOST_NAMED = 8  # trainers, in a reason to wait
 
 _Key = TypeVar("_Key")
 
@@ -72,12 +77,11 @@ def end_waits(book: Book) -> None:
     _end_waits(book, book.saves)
 
 
-def _end_waits(book: Book, parked_by_key: dict[_Key, Parked]) -> None:
-    due = [key for key, parked in parked_by_key.items() if parked.until_s <= book.now]
-    for key in due:
-        parked = parked_by_key[key]
+def _end_waits(book: Book, waiting: Parking[_Key]) -> None:
+    while (due := waiting.oldest_due(book.now)) is not None:
+        key, parked = due
         book.reply(parked.ticket, Waiting(reason=wait_reason(book, parked)))
-        del parked_by_key[key]  # it was counted among those who wait
+        waiting.take(key)  # it was counted among those who wait
 
 
 def wait_reason(book: Book, parked: Parked) -> str:
@@ -87,7 +91,7 @@ def wait_reason(book: Book, parked: Parked) -> str:
         if book.open_cut is not None and not book.open_cut.is_pinned():
             return f"cut {book.open_cut.cut} is being taken"
         missing = book.rounds.missing(message.part, book.durable)
-        return f"round {message.round} waits for {', '.join(missing)}"
+        return f"round {message.round} waits for {_named(missing)}"
     if isinstance(message, Save):
         return cut_reason(book)
     if isinstance(message, AskLease) and (book.open_cut or waits_for_cut(book)):
@@ -109,13 +113,20 @@ def _why_no_lease(book: Book) -> str:
     tracked = averaging.reason_to_wait(book) or reason_to_wait(book)
     if tracked is not None:
         return tracked
-    holders = sorted({record.trainer for record in state.queue.pending.values()})
-    return f"the epoch's last tasks are with {', '.join(holders) or 'nobody'}"
+    return f"the epoch's last tasks are with {_named(state.queue.holders())}"
+
+
+def _named(trainers: Collection[str]) -> str:
+    names = heapq.nsmallest(MOST_NAMED, trainers)
+    others = len(trainers) - len(names)
+    return (", ".join(names) or "nobody") + (f" and {others} others" if others else "")
 
 
 def _look_at_parts(book: Book) -> None:
     state = book.durable
-    for (incarnation, part), parked in list(book.shares.items()):
+    if not book.shares:
+        return
+    for (incarnation, part), parked in book.shares.to_look_at(_what_shares_wait_for(book)):
         message = parked.message
         assert isinstance(message, SharePart)
         record = state.parts.get(part)
@@ -132,8 +143,20 @@ def _look_at_parts(book: Book) -> None:
             _answer_share(book, incarnation, part, record)
 
 
+def _what_shares_wait_for(book: Book) -> tuple[object, ...]:
+    state = book.durable
+    return (
+        state.timeline,
+        state.is_returning,
+        bool(state.settling),
+        book.servers_ready(),
+        [(p, r.is_ready, r.uploader, _is_created(book, p)) for p, r in state.parts.items()],
+    )
+
+
 def _answer_share(book: Book, incarnation: int, part: int, record: PartRecord) -> None:
-    parked = book.shares.pop((incarnation, part))
+    parked = book.shares.take((incarnation, part))
+    assert parked is not None
     answer = PartAnswer(plan=record.plan, upload=not record.is_ready)
     book.reply(parked.ticket, answer)
 
@@ -148,9 +171,10 @@ def _look_at_rounds(book: Book) -> None:
         if committed is None:
             continue
         book.commit(committed)
+        book.applied()  # here, since nobody may be waiting for the answer just now
         waiting = []
         for incarnation in committed.ticked:
-            parked = book.ticks.pop((incarnation, part), None)
+            parked = book.ticks.take((incarnation, part))
             if parked is not None:
                 assert isinstance(parked.message, Tick)
                 ticked(book, parked.message)
@@ -178,14 +202,17 @@ def _num_tasks(book: Book) -> int:
 
 
 def _look_at_leases(book: Book) -> None:
+    if not book.leases:
+        return
     state = book.durable
-    for incarnation, parked in sorted(book.leases.items(), key=lambda item: item[1].role):
+    asks = book.leases.to_look_at(_what_asks_wait_for(book))
+    for incarnation, parked in sorted(asks, key=lambda item: item[1].role):
         message = parked.message
         assert isinstance(message, AskLease)
         if incarnation not in book.leases:
             continue  # it was told to keep its tracked state first
         if message.stage < state.queue.stage or is_stopped_before(state, message.stage):
-            book.leases.pop(incarnation)
+            book.leases.take(incarnation)
             kept = averaging.state_of_end(book, message.stage)
             over = StageOver(stopped=state.stopped, cut=state.last_cut(), tracked=kept)
             book.reply(parked.ticket, over)
@@ -196,11 +223,24 @@ def _look_at_leases(book: Book) -> None:
         lease = next(
             (
                 record.lease
-                for record in state.queue.pending.values()
-                if record.incarnation == incarnation and record.lease.token not in held
+                for record in state.queue.held_by(incarnation).values()
+                if record.lease.token not in held
             ),
             None,
         ) or grant(book, parked.role, incarnation)
         if lease is not None:
-            book.leases.pop(incarnation)
+            book.leases.take(incarnation)
             book.reply(parked.ticket, Granted(lease=lease))
+
+
+def _what_asks_wait_for(book: Book) -> tuple[object, ...]:
+    """All that a grant depends on, but what the asker itself holds."""
+    state = book.durable
+    queue = state.queue
+    return (
+        (state.timeline, queue.stage, queue.epoch, queue.next_fresh == 0),
+        (state.stopped, len(state.stages)),
+        (may_grant(book), is_mid_step(book), pick_task(state) is None),
+        (book.is_fresh, book.track_from, book.track_from in book.leases),
+        is_tracked(book) and (state.generation, state.committed_rounds()),
+    )

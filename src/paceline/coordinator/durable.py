@@ -86,6 +86,11 @@ class Durable(msgspec.Struct):
         """Number of the last committed cut; -1 before the first."""
         return -1 if self.cut is None else self.cut.cut
 
+    def is_over(self, key: TaskKey) -> bool:
+        """Whether a task is done or given up, as the queue stands."""
+        epoch, now = (key.stage, key.epoch), (self.queue.stage, self.queue.epoch)
+        return epoch < now or (epoch == now and self.queue.is_done(key.task))
+
     def committed_rounds(self) -> dict[int, int]:
         """{part: last committed round}."""
         return {part: record.round for part, record in self.parts.items()}
@@ -125,16 +130,17 @@ def _(outcome: o.TrainerLost, state: Durable) -> None:
     state.mid_step.discard(outcome.incarnation)
     state.generation += 1
     queue = state.queue
-    held = sorted(
-        task for task, r in queue.pending.items() if r.incarnation == outcome.incarnation
-    )
+    records = dict(sorted(queue.held_by(outcome.incarnation).items()))
+    held = list(records)
     uploads = [p for p in state.parts.values() if p.uploader == outcome.incarnation]
     for part in uploads:
         part.uploader = 0
     if held or uploads:  # something of it may still be on its way to a server
         state.settling[outcome.incarnation] = tuple(
-            queue.pending.pop(task).lease.key for task in held
+            record.lease.key for record in records.values()
         )
+        for task in held:
+            queue.take_back(task)
     if outcome.kind == "expired":
         for task in held:
             queue.timeouts[task] = queue.timeouts.get(task, 0) + 1
@@ -201,19 +207,14 @@ def _(outcome: o.LeaseGranted, state: Durable) -> None:
     task = lease.key.task
     state.has_started = True
     state.next_token = lease.token + 1
-    if all(r.incarnation != outcome.incarnation for r in queue.pending.values()):
+    if not queue.held_by(outcome.incarnation):
         state.mid_step.discard(outcome.incarnation)
-    if task in queue.returned:
-        queue.returned.remove(task)
-    else:
-        queue.next_fresh = task + 1
-    queue.pending[task] = LeaseRecord(lease, outcome.trainer, outcome.incarnation)
+    queue.lend(task, LeaseRecord(lease, outcome.trainer, outcome.incarnation))
 
 
 @restore.register
 def _(outcome: o.TaskDone, state: Durable) -> None:
     queue = state.queue
-    queue.next_fresh = max(queue.next_fresh, outcome.key.task + 1)
     queue.close(outcome.key.task)
     queue.tasks_done += 1
     queue.records += outcome.records

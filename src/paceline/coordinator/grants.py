@@ -26,7 +26,7 @@ def grant(book: Book, trainer: str, incarnation: int) -> Lease | None:
         return None
     if book.asked_stage.get(trainer, state.queue.stage) != state.queue.stage:
         return None
-    held = sum(r.incarnation == incarnation for r in state.queue.pending.values())
+    held = len(state.queue.held_by(incarnation))
     if held >= MAX_LEASES or (not held and is_mid_step(book)):
         return None
     if not held and not may_enter(book, incarnation):
@@ -71,8 +71,7 @@ def may_grant(book: Book) -> bool:
 
 def is_mid_step(book: Book) -> bool:
     """Whether a holder of a lease is between two parts of one step."""
-    holders = {record.incarnation for record in book.durable.queue.pending.values()}
-    return not holders.isdisjoint(book.durable.mid_step)
+    return book.durable.queue.does_any_hold(book.durable.mid_step)
 
 
 def finish_if_done(book: Book, key: TaskKey) -> None:

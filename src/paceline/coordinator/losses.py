@@ -89,15 +89,15 @@ def settle(book: Book) -> None:
 def _restored_resumes(book: Book) -> tuple[Resume, ...]:
     reports = [report.marks for report in book.marks.values() if report.has_slots]
     keys = {entry.key for report in reports for entry in report}
-    return decide_resumes(keys, join_marks(keys, reports))
+    open_keys = [key for key in keys if not book.durable.is_over(key)]
+    return decide_resumes(open_keys, join_marks(open_keys, reports))
 
 
 def _lose_trainer(book: Book, trainer: str, loss: Loss) -> None:
     held = []
-    for record in book.durable.queue.pending.values():
-        if record.incarnation == loss.incarnation:
-            book.progress.forget(record.lease.key)
-            held.append(record.lease.key)
+    for record in book.durable.queue.held_by(loss.incarnation).values():
+        book.progress.forget(record.lease.key)
+        held.append(record.lease.key)
     info = book.members.info(loss.incarnation)
     if info is not None and info.pid and held:
         book.lost_tasks[info.pid] = tuple(held)
@@ -124,7 +124,7 @@ def _lose_server(book: Book, server: str, loss: Loss) -> None:
     leave_timeline(book, lost, f"{server} is lost")
     book.reports.pop(server, None)
     book.members.forget(loss.incarnation)
-    book.idle_servers.pop(server, None)
+    book.idle_servers.take(server)
 
 
 def leave_timeline(

@@ -77,8 +77,10 @@ def plan_orders(
                 for r in record.recent
                 if r.round > applied
             ]
+    if state.cut is not None and report.forgotten_cut < state.cut.cut:
+        orders.append(plan_forget(state.cut))
     if state.is_returning and not has_marks:
-        orders.append(SendMarks())
+        orders.append(SendMarks())  # of open tasks only, since the others are forgotten
     orders += _plan_fences(state, fenced)
     is_keeper = report.server == min(state.servers, default="")
     if is_keeper and state.tracked not in {0, report.tracked}:
@@ -87,8 +89,6 @@ def plan_orders(
         orders.append(
             Snapshot(cut=open_cut.cut, folder=open_cut.folder, rounds=open_cut.rounds)
         )
-    if state.cut is not None and report.forgotten_cut < state.cut.cut:
-        orders.append(plan_forget(state.cut))
     return tuple(orders)
 
 
@@ -106,7 +106,6 @@ def _plan_fences(state: Durable, fenced: Container[int]) -> list[Fence]:
 def plan_forget(cut: CutRecord) -> Forget:
     """The marks that a committed cut makes superfluous."""
     queue = decode_queue(cut.queue)
-    done = {*range(queue.done_below), *queue.done_above} - queue.failed
-    return Forget(
-        cut=cut.cut, stage=queue.stage, epoch=queue.epoch, tasks=tuple(sorted(done))
-    )
+    kept = tuple(sorted(queue.open | queue.failed))
+    stage, epoch, below = queue.stage, queue.epoch, queue.next_fresh
+    return Forget(cut=cut.cut, stage=stage, epoch=epoch, below=below, kept=kept)

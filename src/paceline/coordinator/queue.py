@@ -1,12 +1,15 @@
 """The tasks of the current epoch: todo, pending, done, failed.
 
-Kept small whatever the epoch's length: tasks are leased in the order of their numbers, so
-that ``todo`` is a few returned tasks and everything from ``next_fresh`` on, and ``done``
-is everything below ``done_below`` and a few above.
+Kept small whatever the epoch's length, and however slow its slowest task: tasks are leased
+in the order of their numbers, so that ``todo`` is a few returned tasks and everything from
+``next_fresh`` on, and over is everything before that but the few in ``open``.
 
 Pure.
 """
 
+import bisect
+import functools
+from collections.abc import Iterable, Mapping
 from typing import final
 
 import msgspec
@@ -36,16 +39,15 @@ class StageResults(msgspec.Struct):
 
 
 @final
-class Queue(msgspec.Struct):
+class Queue(msgspec.Struct, dict=True):  # what is cached beside the fields is not copied
     """The tasks of the current epoch. What a cut copies and a return brings back."""
 
     stage: int = 0
     epoch: int = 0
     next_fresh: int = 0
-    returned: list[int] = []
+    returned: list[int] = []  # in the order of their numbers
     pending: dict[int, LeaseRecord] = {}  # {task: its lease}
-    done_below: int = 0
-    done_above: set[int] = set()
+    open: set[int] = set()  # leased in this epoch and not over; waiting for marks, too
     failed: set[int] = set()
     failures: dict[int, int] = {}  # {task: explicit failures in this epoch}
     timeouts: dict[int, int] = {}  # {task: expired leases in this epoch}
@@ -56,31 +58,66 @@ class Queue(msgspec.Struct):
     records: int = 0
     results: dict[int, StageResults] = {}  # {stage: ...}, of those that do not train
 
+    @functools.cached_property
+    def _held(self) -> dict[int, dict[int, LeaseRecord]]:
+        """``pending`` by incarnation, kept beside it from the first question on."""
+        held: dict[int, dict[int, LeaseRecord]] = {}
+        for task, record in self.pending.items():
+            held.setdefault(record.incarnation, {})[task] = record
+        return held
+
+    def held_by(self, incarnation: int) -> Mapping[int, LeaseRecord]:
+        """{task: lease} of one trainer, in the order of granting."""
+        return self._held.get(incarnation, {})
+
+    def holders(self) -> set[str]:
+        """Ids of the trainers that hold a lease."""
+        return {next(iter(records.values())).trainer for records in self._held.values()}
+
+    def num_holders(self) -> int:
+        """Trainers that hold a lease."""
+        return len(self._held)
+
+    def does_any_hold(self, incarnations: Iterable[int]) -> bool:
+        """Whether one of these holds a lease."""
+        return any(incarnation in self._held for incarnation in incarnations)
+
+    def lend(self, task: int, record: LeaseRecord) -> None:
+        """A trainer works on a task, a returned one or the next fresh one."""
+        self._leave_todo(task)
+        self.open.add(task)
+        self._held.setdefault(record.incarnation, {})[task] = record
+        self.pending[task] = record
+
+    def take_back(self, task: int) -> None:
+        """Nobody works on a task any more."""
+        held = self._held
+        record = self.pending.pop(task, None)
+        if record is not None:
+            del held[record.incarnation][task]
+            if not held[record.incarnation]:
+                del held[record.incarnation]
+
     def is_done(self, task: int) -> bool:
         """Whether a task of this epoch is done or given up."""
-        return task < self.done_below or task in self.done_above or task in self.failed
+        return task < self.next_fresh and task not in self.open
 
     def num_done(self) -> int:
         """Tasks of this epoch that are done, those given up not counted."""
-        below = sum(1 for task in self.failed if task < self.done_below)
-        return self.done_below - below + len(self.done_above)
+        return self.next_fresh - len(self.open) - len(self.failed)
 
     def close(self, task: int) -> None:
         """Count a task among those that are over in this epoch."""
-        self.pending.pop(task, None)
-        if task in self.returned:
-            self.returned.remove(task)
-        if task not in self.failed:
-            self.done_above.add(task)
-        while self.done_below in self.done_above or self.done_below in self.failed:
-            self.done_above.discard(self.done_below)
-            self.done_below += 1
+        self.take_back(task)
+        self._leave_todo(task)
+        self.open.discard(task)
 
     def put_back(self, task: int) -> None:
         """Put a task at the front of ``todo``, in the original order."""
-        self.pending.pop(task, None)
-        if task not in self.returned:
-            self.returned = sorted([*self.returned, task])
+        self.take_back(task)
+        place = bisect.bisect_left(self.returned, task)
+        if self.returned[place : place + 1] != [task]:
+            self.returned.insert(place, task)
 
     def next_epoch(self) -> None:
         """Begin the next epoch; given-up tasks come back with fresh counters."""
@@ -102,19 +139,31 @@ class Queue(msgspec.Struct):
 
     def reopen(self) -> None:
         """Put every task that was being worked on back to ``todo``."""
-        self.pending = {}
-        open_tasks = range(self.done_below, self.next_fresh)
-        self.returned = [task for task in open_tasks if not self.is_done(task)]
+        self._nobody_works()
+        self.returned = sorted(self.open)
 
     def _clear(self) -> None:
-        self.next_fresh = self.done_below = 0
+        self.next_fresh = 0
         self.returned = []
-        self.pending = {}
-        self.done_above = set()
+        self.open = set()
+        self._nobody_works()
         self.failed = set()
         self.failures = {}
         self.timeouts = {}
         self.crashes = {}
+
+    def _leave_todo(self, task: int) -> None:
+        if task >= self.next_fresh:
+            assert task == self.next_fresh, f"task {task} before {self.next_fresh}"
+            self.next_fresh = task + 1
+            return
+        place = bisect.bisect_left(self.returned, task)
+        if self.returned[place : place + 1] == [task]:
+            del self.returned[place]
+
+    def _nobody_works(self) -> None:
+        self.pending = {}
+        self._held.clear()
 
 
 _decoder = msgspec.msgpack.Decoder(Queue)

@@ -9,6 +9,7 @@ from paceline.coordinator.losses import exited, lose
 from paceline.coordinator.members import Loss
 from paceline.coordinator.orders import plan_orders
 from paceline.coordinator.outcomes import Scaled, ServerJoined
+from paceline.coordinator.parking import Parked
 from paceline.coordinator.status import job_status
 from paceline.messages import (
     AskStatus,
@@ -60,14 +61,16 @@ def server_reported(book: Book, ticket: int, report: ServerReport) -> None:
 
 def answer_servers(book: Book) -> None:
     """Send orders to every waiting server for which there are any."""
-    for server, parked in list(book.idle_servers.items()):
+    due = _take_due(book)
+    gate = _what_orders_follow_from(book)
+    for server, parked in due + book.idle_servers.to_look_at(gate):
         report = book.reports.get(server)
         if report is None or book.durable.servers.get(server) != report.incarnation:
-            del book.idle_servers[server]
+            book.idle_servers.take(server)
             continue
         if book.is_finishing:
             book.reply(parked.ticket, _shut_down(report.incarnation, "the job is over"))
-            del book.idle_servers[server]
+            book.idle_servers.take(server)
             continue
         orders = plan_orders(
             book.durable,
@@ -76,10 +79,28 @@ def answer_servers(book: Book) -> None:
             fenced={inc for inc, seen in book.fences.items() if server in seen},
             has_marks=server in book.marks,
         )
-        is_due = parked.until_s <= book.now
-        if orders or is_due:
+        if orders or parked.until_s <= book.now:
             book.reply(parked.ticket, Orders(incarnation=report.incarnation, orders=orders))
-            del book.idle_servers[server]
+            book.idle_servers.take(server)
+
+
+def _take_due(book: Book) -> list[tuple[str, Parked]]:
+    taken = []
+    while (due := book.idle_servers.oldest_due(book.now)) is not None:
+        book.idle_servers.take(due[0])
+        taken.append(due)
+    return taken
+
+
+def _what_orders_follow_from(book: Book) -> tuple[object, ...]:
+    """All that orders depend on, but the server's own report."""
+    state = book.durable
+    return (
+        (state.timeline, state.is_returning, book.is_finishing, state.tracked),
+        (dict(state.servers), state.committed_rounds(), set(state.settling)),
+        None if state.cut is None else state.cut.cut,
+        None if book.open_cut is None else book.open_cut.cut,
+    )
 
 
 def launcher_reported(book: Book, ticket: int, report: LauncherReport) -> None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from paceline.coordinator import averaging, results, tracking
 from paceline.coordinator.book import Book, Happened
-from paceline.coordinator.grants import finish_if_done, grant, is_pending
+from paceline.coordinator.grants import finish_if_done, is_pending
 from paceline.coordinator.losses import lose
 from paceline.coordinator.members import Loss
 from paceline.coordinator.outcomes import (
@@ -25,6 +25,7 @@ from paceline.coordinator.outcomes import (
     TrainerLeft,
 )
 from paceline.coordinator.status import count_records
+from paceline.coordinator.ticks import has_ticked, reply_ticked, ticked
 from paceline.messages import (
     AskLease,
     AskRecords,
@@ -51,7 +52,6 @@ from paceline.messages import (
     SharePart,
     Stop,
     Tick,
-    Ticked,
     TrackedKept,
     TrainerMessage,
     TrainerRequest,
@@ -184,9 +184,9 @@ def _(message: BeginStage, book: Book, asker: Asker) -> None:
 def _(message: AskLease, book: Book, asker: Asker) -> None:
     book.asked_stage[asker.role] = message.stage
     acked_by_token = dict(message.held)
-    for record in list(book.durable.queue.pending.values()):
+    for record in list(book.durable.queue.held_by(message.incarnation).values()):
         lease = record.lease
-        if record.incarnation == message.incarnation and lease.token in acked_by_token:
+        if lease.token in acked_by_token:
             book.progress.advance(lease.key, acked_by_token[lease.token])
             finish_if_done(book, lease.key)
     book.park_lease(asker.ticket, asker.role, message)
@@ -208,7 +208,7 @@ def _(message: Tick, book: Book, asker: Asker) -> None:
         book.deadlines.pause(message.incarnation)
         book.rounds.tick(asker.role, message)
         book.park_tick(asker.ticket, asker.role, message)
-    elif _has_ticked(book, message):
+    elif has_ticked(book, message):
         ticked(book, message)
         reply_ticked(book, asker.role, asker.ticket, message)
     else:
@@ -228,49 +228,6 @@ def _may_tick(book: Book, tick: Tick) -> bool:
     )
 
 
-def _has_ticked(book: Book, tick: Tick) -> bool:
-    """Whether a committed round has this tick, whose answer was lost."""
-    part = book.durable.parts[tick.part]
-    if not tick.is_prepared:
-        return tick.round is not None and tick.round <= part.round
-    return any(
-        c.incarnation == tick.incarnation and c.number == tick.number
-        for committed in part.recent
-        if committed.round == tick.round
-        for c in committed.contributions
-    )
-
-
-def ticked(book: Book, tick: Tick) -> None:
-    """A window has its effect: tasks go on, or are done."""
-    book.is_fresh = False
-    book.forget_buffers()
-    for key, last in zip(tick.window.task_keys(), tick.acked, strict=True):
-        if is_pending(book, key):
-            book.progress.advance(key, last)
-            finish_if_done(book, key)
-
-
-def reply_ticked(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
-    """Answer a tick, with the next lease if the trainer wants one and there is one."""
-    lease = None
-    if tick.next_lease:
-        known = set(tick.window.task_keys())
-        lease = next(
-            (
-                r.lease
-                for r in book.durable.queue.pending.values()
-                if r.incarnation == tick.incarnation and r.lease.key not in known
-            ),
-            None,
-        ) or grant(book, trainer, tick.incarnation)
-    done = book.trainer_records.get(trainer, 0)
-    book.trainer_records[trainer] = done + tick.records
-    book.start_clock(tick.incarnation)
-    track = tick.ends_step and book.track_from == tick.incarnation
-    book.reply(ticket, Ticked(lease=lease, stopped=book.durable.stopped, track=track))
-
-
 @_answer.register
 def _(message: TrackedKept | BuffersKept, book: Book, asker: Asker) -> None:
     if isinstance(message, TrackedKept):
@@ -283,7 +240,7 @@ def _(message: TrackedKept | BuffersKept, book: Book, asker: Asker) -> None:
 @_answer.register
 def _(message: HandBack, book: Book, asker: Asker) -> None:
     acked_by_token = dict(zip(message.tokens, message.acked, strict=True))
-    _give_back(book, acked_by_token, "handed back", failed=False)
+    _give_back(book, message, acked_by_token, "handed back", failed=False)
     book.rounds.drop(asker.role)
     book.start_clock(message.incarnation)
     book.reply(asker.ticket, Done())
@@ -291,16 +248,21 @@ def _(message: HandBack, book: Book, asker: Asker) -> None:
 
 @_answer.register
 def _(message: FailTask, book: Book, asker: Asker) -> None:
-    _give_back(book, {message.token: message.acked}, message.error, failed=True)
+    _give_back(book, message, {message.token: message.acked}, message.error, failed=True)
     book.rounds.drop(asker.role)
     book.start_clock(message.incarnation)
     book.reply(asker.ticket, Done())
 
 
 def _give_back(
-    book: Book, acked_by_token: dict[int, int], reason: str, *, failed: bool
+    book: Book,
+    message: TrainerMessage,
+    acked_by_token: dict[int, int],
+    reason: str,
+    *,
+    failed: bool,
 ) -> None:
-    for record in list(book.durable.queue.pending.values()):
+    for record in list(book.durable.queue.held_by(message.incarnation).values()):
         lease = record.lease
         if lease.token not in acked_by_token:
             continue
@@ -376,8 +338,7 @@ def _(message: Save, book: Book, asker: Asker) -> None:
 
 @_answer.register
 def _(message: Leave, book: Book, asker: Asker) -> None:
-    pending = book.durable.queue.pending.values()
-    holds = any(record.incarnation == message.incarnation for record in pending)
+    holds = bool(book.durable.queue.held_by(message.incarnation))
     uploads = any(
         record.uploader == message.incarnation for record in book.durable.parts.values()
     )

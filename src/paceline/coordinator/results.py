@@ -31,9 +31,8 @@ def finish_task(book: Book, message: FinishTask) -> Message:
     record = next(
         (
             record
-            for record in state.queue.pending.values()
+            for record in state.queue.held_by(message.incarnation).values()
             if record.lease.token == message.token
-            and record.incarnation == message.incarnation
         ),
         None,
     )

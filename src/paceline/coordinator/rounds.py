@@ -35,7 +35,7 @@ class Ticked(NamedTuple):
 
 def participants(state: Durable) -> set[str]:
     """Trainers that the open rounds wait for."""
-    return {record.trainer for record in state.queue.pending.values()}
+    return state.queue.holders()
 
 
 @final
@@ -67,9 +67,9 @@ class Rounds:
         """All open rounds are void (a return to a cut)."""
         self._ticks.clear()
 
-    def missing(self, part: int, state: Durable) -> list[str]:
+    def missing(self, part: int, state: Durable) -> set[str]:
         """Participants whose tick the open round of a part waits for."""
-        return sorted(participants(state) - self._ticks.get(part, {}).keys())
+        return participants(state) - self._ticks.get(part, {}).keys()
 
     def ticked_parts(self) -> list[int]:
         """Parts whose open round has a tick, in the order of a step."""
@@ -77,8 +77,9 @@ class Rounds:
 
     def decide_round(self, part: int, state: Durable) -> RoundCommitted | None:
         """The open round of a part, closed, if nobody is missing."""
-        ticks = self._ticks.get(part)
-        if not ticks or self.missing(part, state):
+        ticks = self._ticks.get(part, {})
+        too_few = len(ticks) < state.queue.num_holders()  # seen without looking at each
+        if not ticks or too_few or self.missing(part, state):
             return None
         pace = state.parts[part].plan.spec.pace
         prepared = {t: tick for t, tick in sorted(ticks.items()) if tick.is_prepared}

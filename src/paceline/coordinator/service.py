@@ -3,7 +3,8 @@
 Every message, closed connection and moment becomes an event in one queue. Whoever puts
 an event in while nobody is at work does the work: it applies all waiting events, writes
 their outcomes to the journal in one transaction (group commit), and only then sends
-answers. A manifest is written by a thread of its own, and its end is an event again.
+answers. The journal is compacted at every cut, and whenever it has become long. A
+manifest is written by a thread of its own, and its end is an event again.
 
 Waits: for the journal's disk. Any thread may call.
 """
@@ -13,7 +14,7 @@ import logging
 import os
 import socket
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import final
 
@@ -29,8 +30,9 @@ from paceline.coordinator.book import (
     WriteManifest,
 )
 from paceline.coordinator.cuts import ManifestOrder
+from paceline.coordinator.happenings import progress_of, told
 from paceline.coordinator.opening import StateSaved, read_journal, read_stored, wait_older
-from paceline.coordinator.outcomes import Outcome
+from paceline.coordinator.outcomes import CutCommitted, Outcome
 from paceline.coordinator.state import (
     Asked,
     CoordinatorState,
@@ -62,6 +64,7 @@ from paceline.transport import service as link
 TICK_S = 0.05
 PROGRESS_S = 1.0
 RETRY_JOURNAL_S = 0.5
+MOST_RECORDS = 50_000  # in the journal; they are replayed in a fraction of a second
 MAX_UNANSWERED = 100_000  # questions whose asker has put another one in their place
 
 _log = logging.getLogger("paceline.coordinator")
@@ -91,13 +94,15 @@ class CoordinatorService:
         self._clock, self._events = clock, events
         self._state = CoordinatorState(config, read_journal(journal), clock.now_s())
         self._tickets = itertools.count(1)
-        self._lock = threading.Lock()  # guards the four fields below
+        self._lock = threading.Lock()  # guards the five fields below
         self._waiting: deque[Event] = deque()
         self._answers: dict[int, link.Reply] = {}  # {ticket: the way back}
         self._incarnations: dict[int, int] = {}  # {connection: whose it is}
+        self._num_connections: Counter[int] = Counter()  # by incarnation
         self._is_at_work = False
         self._idle = threading.Condition(self._lock)
         self._sweeping = threading.Lock()
+        self._compact_above = MOST_RECORDS
         self._is_broken = False
         self._last_progress: tuple[float, tuple[int, int]] = (0.0, (-1, -1))
         self._stopping = threading.Event()
@@ -165,16 +170,31 @@ class CoordinatorService:
         with self._lock:
             self._answers[ticket] = reply
             if isinstance(message, TrainerMessage | ServerReport):
-                self._incarnations[peer.connection] = message.incarnation
+                self._belongs(peer.connection, message.incarnation)
         self._put(Asked(peer.role, ticket, message))
 
     def disconnected(self, peer: link.Peer) -> None:
         """A connection has gone."""
         with self._lock:
-            incarnation = self._incarnations.pop(peer.connection, 0)
-            is_last = incarnation not in self._incarnations.values()
+            incarnation = self._incarnations.get(peer.connection, 0)
+            self._belongs(peer.connection, 0)
+            is_last = incarnation not in self._num_connections
         if incarnation and is_last:
             self._put(Disconnected(incarnation))
+
+    def _belongs(self, connection: int, incarnation: int) -> None:
+        """Note whose a connection is; 0: nobody's. Under the lock."""
+        before = self._incarnations.get(connection, 0)
+        if before == incarnation:
+            return
+        if before:
+            del self._incarnations[connection]
+            self._num_connections[before] -= 1
+            if not self._num_connections[before]:
+                del self._num_connections[before]
+        if incarnation:
+            self._incarnations[connection] = incarnation
+            self._num_connections[incarnation] += 1
 
     # ------------------------------------------------------------ the one at work
 
@@ -220,14 +240,11 @@ class CoordinatorService:
             failpoint("coordinator.before_journal")
             self._keep(outcomes)
             failpoint("coordinator.before_reply")
-        for outcome in outcomes:
-            fields = msgspec.to_builtins(outcome)
-            fields.pop("type")
-            for bulky in ("queue", "files", "plan", "plans", "instead", "result", "value"):
-                fields.pop(bulky, None)
-            self._events.write(type(outcome).__name__, fields)
-        if any(type(outcome).__name__ == "CutCommitted" for outcome in outcomes):
+            self._events.write_all(map(told, outcomes))
+        has_cut = any(isinstance(outcome, CutCommitted) for outcome in outcomes)
+        if has_cut or self._journal.num_records > self._compact_above:
             self._compact()
+        if has_cut:
             self._run_beside(self._sweep, "coordinator-sweep")
         for decision in decisions:
             for effect in decision.effects:
@@ -260,11 +277,13 @@ class CoordinatorService:
                 return
 
     def _compact(self) -> None:
+        self._compact_above = MOST_RECORDS
         try:
             record = StateSaved(self._state.durable)
             self._journal.compact(msgspec.msgpack.encode(record))
         except StoreError:
             _log.exception("the journal could not be compacted; it goes on longer")
+            self._compact_above += self._journal.num_records
 
     def _answer(self, effect: Reply) -> None:
         with self._lock:
@@ -357,16 +376,7 @@ class CoordinatorService:
         moved = (status.records, status.steps)
         self._last_progress = (now, moved)
         if moved != last:
-            fields: dict[str, object] = {
-                "records": status.records,
-                "steps": status.steps,
-                "epoch": status.queue.epoch,
-                "timeline": status.timeline,
-                "trainers": {
-                    p.id: p.records for p in status.processes if p.role == "trainer"
-                },
-            }
-            self._events.write("progress", fields)
+            self._events.write("progress", progress_of(status))
 
     def _with_self(self, status: JobStatus) -> JobStatus:
         me = ProcessStatus(

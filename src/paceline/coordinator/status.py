@@ -10,20 +10,8 @@ from paceline.messages import JobStatus, ProcessStatus, QueueStatus
 
 def count_records(book: Book) -> int:
     """Acknowledged records, by the queue's own state and the open tasks' progress."""
-    spec, state = book.durable.stage_spec(), book.durable
-    if spec is None:
-        return state.queue.records
-    lasts = {
-        task: book.progress.last_acked(record.lease.key)
-        for task, record in state.queue.pending.items()
-    }
-    return (
-        state.queue.records
-        + returned_records(state)
-        + sum(
-            spec.batch_records(task, 0, last) for task, last in lasts.items() if last >= 0
-        )
-    )
+    state = book.durable
+    return state.queue.records + returned_records(state) + book.progress.records
 
 
 def count_steps(book: Book) -> int:

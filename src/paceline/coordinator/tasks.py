@@ -10,6 +10,7 @@ Pure.
 
 import statistics
 from collections import deque
+from collections.abc import Callable
 from typing import NamedTuple, final
 
 from paceline.coordinator.durable import Durable
@@ -81,13 +82,19 @@ def is_last_epoch(state: Durable) -> bool:
 class Progress:
     """How far each open task is: told anew by its trainer after a restart."""
 
-    def __init__(self) -> None:
-        """Know nothing."""
+    def __init__(self, records_up_to: Callable[[TaskKey, int], int]) -> None:
+        """Know nothing; ``records_up_to``: (task, batch) -> records to its end."""
+        self.records = 0  # acknowledged, of all open tasks
+        self._records_up_to = records_up_to
         self._acked: dict[TaskKey, int] = {}  # {task: last batch, in every part}
 
     def advance(self, key: TaskKey, last: int) -> None:
         """All batches up to ``last`` are acknowledged in every part."""
-        self._acked[key] = max(self.last_acked(key), last)
+        before = self.last_acked(key)
+        self._acked[key] = max(before, last)
+        if last > before:
+            self.records += self._records_up_to(key, last)
+            self.records -= self._records_up_to(key, before)
 
     def last_acked(self, key: TaskKey) -> int:
         """The last batch known to be acknowledged in every part."""
@@ -95,11 +102,12 @@ class Progress:
 
     def forget(self, key: TaskKey) -> None:
         """A task is over, or back in ``todo``."""
-        self._acked.pop(key, None)
+        self.records -= self._records_up_to(key, self._acked.pop(key, NO_BATCH))
 
     def clear(self) -> None:
         """Nothing is open any more (a return to a cut)."""
         self._acked.clear()
+        self.records = 0
 
 
 @final

@@ -15,8 +15,11 @@ enters loads the one that was kept last.
 Pure.
 """
 
-from paceline.coordinator.book import Book, Parked
+from collections.abc import Collection
+
+from paceline.coordinator.book import Book
 from paceline.coordinator.outcomes import StateKept
+from paceline.coordinator.parking import Parked
 from paceline.messages import AskLease, TrackedKept, Waiting
 
 LONGEST_ASK_S = 30.0  # without rounds: then a cut is taken with what was kept before
@@ -30,17 +33,33 @@ def is_tracked(book: Book) -> bool:
 
 def current(book: Book) -> list[int]:
     """Incarnations whose objects are current, those that come to a batch soonest first."""
-    state = book.durable
-    found = set(state.trainers.values())
-    if book.sync_parts():
-        rounds = [state.parts[part].recent for part in book.sync_parts()]
-        ticked = [set(recent[-1].ticked) for recent in rounds if recent]
-        found = found.intersection(*ticked) if ticked else set()
-    else:
-        found &= book.entered
-    holders = {record.incarnation for record in state.queue.pending.values()}
+    holds = book.durable.queue.held_by
+    took_part = _took_part(book)
+    live = book.durable.trainers.values()
+    found = set(live).intersection(*took_part) if took_part else set()
     # Who waits for a cut does not come to its next batch before it.
-    return sorted(found, key=lambda one: (one in book.saves, one not in holders, one))
+    return sorted(found, key=lambda one: (one in book.saves, not holds(one), one))
+
+
+def is_current(book: Book, incarnation: int) -> bool:
+    """Whether this member is among `current`, without a look at all others."""
+    took_part = _took_part(book)
+    return bool(took_part) and all(incarnation in ticked for ticked in took_part)
+
+
+def _is_nobody_current(book: Book) -> bool:
+    first = next(iter(_took_part(book)), ())
+    live = book.durable.trainers.values()
+    return not any(one in live and is_current(book, one) for one in first)
+
+
+def _took_part(book: Book) -> list[Collection[int]]:
+    """Incarnations, living and dead, that took part in what each part has applied last."""
+    parts = book.sync_parts()
+    if not parts:
+        return [book.entered]
+    rounds = [book.durable.parts[part].recent for part in parts]
+    return [recent[-1].ticked for recent in rounds if recent]
 
 
 def may_cut(book: Book) -> bool:
@@ -58,7 +77,7 @@ def may_cut(book: Book) -> bool:
 
 def may_enter(book: Book, incarnation: int) -> bool:
     """Whether a trainer without a lease may get one now; if not, state is asked for."""
-    if not book.sync_parts() or _is_settled(book) or incarnation in current(book):
+    if not book.sync_parts() or _is_settled(book) or is_current(book, incarnation):
         return True
     _ask(book)
     return False
@@ -72,7 +91,7 @@ def to_load(book: Book, incarnation: int) -> int | None:
     spec = book.durable.stage_spec()
     if spec is None or not spec.tracked:
         return None
-    if spec.is_training and incarnation in current(book):
+    if spec.is_training and is_current(book, incarnation):
         return None
     in_cut = max((report.tracked for report in book.reports.values()), default=0)
     return book.durable.tracked or in_cut
@@ -82,7 +101,7 @@ def kept(book: Book, message: TrackedKept) -> None:
     """A trainer has kept its state at a server; as of other rounds it does not count."""
     incarnation = message.incarnation
     committed = {part: book.durable.parts[part].round for part in book.sync_parts()}
-    if incarnation in current(book) and message.rounds == committed:
+    if is_current(book, incarnation) and message.rounds == committed:
         book.commit(StateKept(message.number))
         book.is_fresh, book.is_averaged = True, message.is_average
     if book.track_from == incarnation:
@@ -97,7 +116,7 @@ def must_return(book: Book, incarnation: int) -> bool:
 
 
 def _is_settled(book: Book) -> bool:
-    if not is_tracked(book) or book.is_fresh or not current(book):
+    if not is_tracked(book) or book.is_fresh or _is_nobody_current(book):
         book.track_from = book.tracking_s = None
         return True
     return False
@@ -111,9 +130,9 @@ def _ask(book: Book) -> None:
     assert book.track_from is not None
     parked = book.leases.get(book.track_from)
     if parked is not None and not is_open(parked):
-        del book.leases[book.track_from]
+        book.leases.take(book.track_from)
         book.reply(parked.ticket, Waiting(reason="tracked state is kept", track=True))
-    saving = book.saves.pop(book.track_from, None)
+    saving = book.saves.take(book.track_from)
     if saving is not None:
         book.reply(saving.ticket, Waiting(reason="tracked state is kept", track=True))
 
@@ -125,6 +144,7 @@ def is_open(parked: Parked) -> bool:
 
 def reason_to_wait(book: Book) -> str | None:
     """Who is asked for its tracked state, while others wait for it."""
-    roles = book.durable.incarnations()
-    asked = roles.get(book.track_from) if book.track_from is not None else None
+    if book.track_from is None:
+        return None
+    asked = book.durable.incarnations().get(book.track_from)
     return None if asked is None else f"{asked} keeps the state of its tracked objects"

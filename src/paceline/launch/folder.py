@@ -7,7 +7,8 @@
       journal.sqlite   the coordinator's journal
       checkpoints/     cuts, unless the job keeps them elsewhere
       logs/            <role>.log: standard output and error of each process
-      events.jsonl     one line per happening
+      events.jsonl     one line per happening; of a long job, the last ones
+      events.old.jsonl then, those before
       run.json         while the job runs: where its coordinator listens
       status.json      after it: the coordinator's last word
       summary.json     after it, written last

@@ -139,13 +139,15 @@ class SendMarks(Message, frozen=True):
 class Forget(Message, frozen=True):
     """A committed cut shows these tasks done: their marks may go.
 
-    All epochs before ``(stage, epoch)`` are done, and ``tasks`` of that epoch.
+    All epochs before ``(stage, epoch)`` are done, and of that epoch all tasks before
+    ``below`` but those ``kept``.
     """
 
     cut: int
     stage: int
     epoch: int
-    tasks: tuple[int, ...]
+    below: int
+    kept: tuple[int, ...]
 
 
 class ConfirmTracked(Message, frozen=True):

@@ -49,7 +49,7 @@ from paceline.timing import Clock
 from paceline.transport.connection import Connection
 from paceline.transport.frames import Buffer
 from paceline.transport.serial import Action
-from paceline.transport.service import Peer, Reply, own
+from paceline.transport.service import Peer, Reply, own, places_of
 
 PARK_S = 1.0
 TICK_S = 0.05
@@ -278,7 +278,9 @@ class ServerService:
         if at.applied_round < message.at_round:
             return None
         if isinstance(message, Pull):
-            actions, blocks = slots.reading_blocks(message.part)
+            sizes = [block.num_bytes for block in layout.blocks.values()]
+            blocks = places_of(request.reply, sizes)
+            actions = slots.reading_blocks(message.part, blocks)
             pulled = Pulled(
                 slots=tuple(layout.blocks), version=at.version, round=at.applied_round
             )
@@ -287,7 +289,8 @@ class ServerService:
             wanted = read_pull_rows(layout, message, request.buffers)
         except UsageError as error:
             return _invalid(message, error)
-        actions, rows = slots.reading_rows(wanted, create=message.create)
+        rows = places_of(request.reply, [4 * len(one.ids) * one.dim for one in wanted])
+        actions = slots.reading_rows(wanted, rows, create=message.create)
         pulled_rows = PulledRows(version=at.version, round=at.applied_round)
         return slots.line_up(actions, lambda: _answer(request.reply, pulled_rows, rows))
 

@@ -29,7 +29,6 @@ from paceline.params.shard import ParameterShard
 from paceline.params.snapshot import SlotSnapshot
 from paceline.server.contents import (
     Bytes,
-    Float32s,
     PartLayout,
     PushContents,
     RowGradients,
@@ -178,25 +177,21 @@ class Slots:
             for slot, buffer in values.items()
         }
 
-    def reading_blocks(self, part: int) -> tuple[Actions, list[Bytes]]:
-        """Copy the values of a part's dense slots, ascending, into the arrays returned."""
-        actions: Actions = {}
-        copies = []
-        for slot, layout in self.layouts[part].blocks.items():
-            copy = np.empty(layout.num_bytes, np.uint8)
-            actions[slot] = functools.partial(_copy_values, self._shard.dense(slot), copy)
-            copies.append(copy)
-        return actions, copies
+    def reading_blocks(self, part: int, places: Sequence[Bytes]) -> Actions:
+        """Copy the values of a part's dense slots, ascending, into the places."""
+        blocks = zip(self.layouts[part].blocks, places, strict=True)
+        return {
+            slot: functools.partial(_copy_values, self._shard.dense(slot), place)
+            for slot, place in blocks
+        }
 
     def reading_rows(
-        self, wanted: Sequence[TableIds], *, create: bool
-    ) -> tuple[Actions, list[Float32s]]:
-        """Copy rows into the arrays returned, (ids, dim) for each of ``wanted``."""
+        self, wanted: Sequence[TableIds], places: Sequence[Bytes], *, create: bool
+    ) -> Actions:
+        """Copy rows into the places, float32 (ids, dim) for each of ``wanted``."""
         by_slot: dict[int, list[Action]] = {}
-        copies = []
-        for table, dim, ids, spans in wanted:
-            copy = np.empty((len(ids), dim), np.float32)
-            copies.append(copy)
+        for (table, dim, ids, spans), place in zip(wanted, places, strict=True):
+            copy = place.view(np.float32).reshape(len(ids), dim)
             for slot, start, stop in spans:
                 rows = self._shard.table(slot, table)
                 by_slot.setdefault(slot, []).append(
@@ -204,10 +199,7 @@ class Slots:
                         rows.gather_into, ids[start:stop], create, copy[start:stop]
                     )
                 )
-        actions: Actions = {
-            slot: functools.partial(_run_all, reads) for slot, reads in by_slot.items()
-        }
-        return actions, copies
+        return {slot: functools.partial(_run_all, reads) for slot, reads in by_slot.items()}
 
     def pinning(self) -> tuple[Actions, dict[int, SlotSnapshot]]:
         """Hold the moment of all slots in the dict returned: ``{slot: snapshot}``."""

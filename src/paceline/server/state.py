@@ -168,7 +168,8 @@ class ServerState:
 
     def forget(self, order: Forget) -> None:
         """A committed cut makes marks superfluous."""
-        self._marks.forget(order.stage, order.epoch, frozenset(order.tasks))
+        done = range(order.below)
+        self._marks.forget(order.stage, order.epoch, done, frozenset(order.kept))
         self.forgotten_cut = order.cut
 
     def may_snapshot(self, rounds: dict[int, int]) -> bool:

@@ -67,14 +67,17 @@ class Marks:
             for slot in slots:
                 self._marks[slot][key] = span.last
 
-    def forget(self, stage: int, epoch: int, tasks: frozenset[int]) -> None:
-        """A committed cut shows earlier epochs done, and these tasks of this one."""
+    def forget(self, stage: int, epoch: int, done: range, kept: frozenset[int]) -> None:
+        """A committed cut shows earlier epochs done, and of this one all but ``kept``."""
         for slot, marks in self._marks.items():
             self._marks[slot] = {
                 key: mark
                 for key, mark in marks.items()
                 if (key.stage, key.epoch) > (stage, epoch)
-                or ((key.stage, key.epoch) == (stage, epoch) and key.task not in tasks)
+                or (
+                    (key.stage, key.epoch) == (stage, epoch)
+                    and (key.task not in done or key.task in kept)
+                )
             }
 
     def entry(self, key: TaskKey) -> MarkEntry:

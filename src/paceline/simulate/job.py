@@ -194,7 +194,13 @@ def _check(
 ) -> SimReport:
     process = world.processes[COORDINATOR]
     assert isinstance(process, SimCoordinator)
-    if process.state.durable != process.journalled():
+    try:
+        journalled = process.journalled()
+    except AssertionError as error:
+        raise Violation(
+            f"seed {job.seed}: the journal restores nothing: {error}"
+        ) from error
+    if process.state.durable != journalled:
         raise Violation(f"seed {job.seed}: the journal restores another state")
     servers = [p for p in world.processes.values() if isinstance(p, SimServer)]
     try:

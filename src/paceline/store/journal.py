@@ -31,7 +31,7 @@ from paceline.failpoints import failpoint
 from paceline.store.wal import acknowledged_frames
 from paceline.timing import Deadline
 
-FORMAT = 1
+FORMAT = 2
 _CHAIN_START = bytes(8)
 _SCHEMA = (
     "CREATE TABLE records (seq INTEGER PRIMARY KEY, body BLOB, chain BLOB)",
@@ -84,9 +84,16 @@ class Journal:
                 self._db = self._connect()
                 self._prepare()
                 self._seq, self._chain = self._read_head()
+                (first,) = self._db.execute("SELECT MIN(seq) FROM records").fetchone()
+                self._first = self._seq + 1 if first is None else int(first)
         except BaseException:
             self.close()
             raise
+
+    @property
+    def num_records(self) -> int:
+        """How many records `read` returns: all since the last compaction."""
+        return self._seq - self._first + 1
 
     def append(self, bodies: Sequence[bytes]) -> int:
         """Add records in one transaction; durable when it returns. The last one's number.
@@ -124,7 +131,7 @@ class Journal:
             self._db.execute("DELETE FROM records")
             self._db.execute("INSERT INTO records VALUES (?, ?, ?)", (seq, body, chain))
             self._db.execute("UPDATE head SET seq = ?, chain = ?", (seq, chain))
-        self._seq, self._chain = seq, chain
+        self._first, self._seq, self._chain = seq, seq, chain
         failpoint("journal.after_commit")
         return seq
 

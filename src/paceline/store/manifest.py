@@ -2,7 +2,7 @@
 
 ::
 
-    {"check":"<xxh3-64 of the rest>","format":1,"run":"...","cut":12,"timeline":3,...}
+    {"check":"<xxh3-64 of the rest>","format":2,"run":"...","cut":12,"timeline":3,...}
 
 Files of servers first, the manifest last: a folder without a manifest is no cut and may
 go. The check covers every byte behind it and nothing stands before it but its own name,
@@ -24,7 +24,7 @@ from paceline.messages import FileEntry, PartPlan
 from paceline.store.blobs import BlobStore, digest
 from paceline.store.plausible import wrong_files, wrong_plans
 
-FORMAT = 1
+FORMAT = 2
 MANIFEST_NAME = "manifest.json"
 MAX_MANIFEST_BYTES = 1 << 30
 _FOLDER = re.compile(r"cut-(\d{6,18})-t(\d{1,18})")

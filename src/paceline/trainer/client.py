@@ -60,6 +60,7 @@ class Payload(NamedTuple):
     message: Message
     buffers: Sequence[Buffer] = ()
     landing: Landing | None = None
+    reply_sizes: Sequence[int] = ()  # bytes of the reply's buffers, if they are known
 
 
 Attach = Callable[[str, Message], Payload]
@@ -305,6 +306,7 @@ class Driver:
                 payload.message,
                 payload.buffers,
                 landing=payload.landing,
+                reply_sizes=payload.reply_sizes,
                 timeout_s=self._timeout_s,
             )
         except _LOSSES as loss:

@@ -99,7 +99,8 @@ class PartNumbers:
         if isinstance(message, Upload):
             return Payload(message, [self._values(slot) for slot in message.slots])
         if isinstance(message, Pull):
-            return Payload(message, landing=self._landing)
+            sizes = self._sizes_of(role, plan)
+            return Payload(message, landing=self._landing, reply_sizes=sizes)
         if isinstance(message, Push):
             return self._push(role, message, plan)
         return Payload(message)
@@ -114,6 +115,14 @@ class PartNumbers:
     def _values(self, slot: int) -> ByteArray:
         block = self._blocks[slot]
         return self._memory[block.parameter].read(block)
+
+    def _sizes_of(self, server: str, plan: PartPlan) -> list[int]:
+        """Bytes of each block that a server has, by slot."""
+        return [
+            (block.stop - block.start) * self._parameters[block.parameter].element_size()
+            for slot, block in sorted(self._blocks.items())
+            if plan.placement[slot] == server
+        ]
 
     def _landing(self, message: msgspec.Struct, sizes: Sequence[int]) -> list[ByteArray]:
         assert isinstance(message, Pulled)

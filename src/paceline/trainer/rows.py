@@ -10,7 +10,7 @@ import msgspec
 import torch
 
 from paceline.messages import Message, PulledRows, PullRows, RowSlots
-from paceline.params.rows.kernels import Int64s
+from paceline.params.rows.kernels import Float32s, Int64s
 from paceline.trainer.client import Attach, Payload
 from paceline.trainer.routing import Route
 from paceline.transport.frames import WritableBuffer
@@ -29,7 +29,7 @@ Requests = dict[tuple[str, int], Payload]  # {(server, part): question}
 class _Piece(NamedTuple):
     slots: RowSlots
     ids: Int64s
-    place: WritableBuffer
+    place: Float32s
 
 
 def row_requests(part: int, wanted: Sequence[Wanted], *, create: bool) -> Requests:
@@ -57,12 +57,13 @@ def _request(part: int, pieces: list[_Piece], create: bool) -> Payload:
         rows=tuple(piece.slots for piece in pieces),
         create=create,
     )
-    places = [piece.place for piece in pieces]
+    places: list[WritableBuffer] = [piece.place for piece in pieces]
 
     def land(reply: msgspec.Struct, _: Sequence[int]) -> list[WritableBuffer]:
         return places if isinstance(reply, PulledRows) else []
 
-    return Payload(message, [piece.ids for piece in pieces], land)
+    sizes = [piece.place.nbytes for piece in pieces]
+    return Payload(message, [piece.ids for piece in pieces], land, sizes)
 
 
 def attaching(requests: Requests, otherwise: Attach) -> Attach:

@@ -58,6 +58,7 @@ class Connection(ABC):
         buffers: Sequence[Buffer] = (),
         *,
         landing: Landing | None = None,
+        reply_sizes: Sequence[int] = (),
         timeout_s: float = SEND_TIMEOUT_S,
     ) -> int:
         """Send a request and return its number; the buffers are the caller's again.
@@ -68,6 +69,7 @@ class Connection(ABC):
             message: the request.
             buffers: C-contiguous memory of any dtype, sent as bytes without a copy.
             landing: where the buffers of the reply go; without one, fresh memory.
+            reply_sizes: bytes of each of them, if they are known: no promise, but room.
             timeout_s: how long sending may take.
 
         Raises:

@@ -6,11 +6,12 @@
     magic | version | kind | header length | payload length | id | xxh32
     4s      u16       u16    u32             u64              u64   u32
 
-    header  = msgpack [[bytes of buffer 0, bytes of buffer 1, ...], message, place]
+    header  = msgpack [[bytes of buffer 0, bytes of buffer 1, ...], message, place, room]
     payload = the raw bytes of the buffers, one behind the other
 
 With a place the payload is empty: the buffers lie there in the connection's mailbox, each
-at a multiple of `ALIGNMENT` bytes behind it.
+at a multiple of `ALIGNMENT` bytes behind it. A request with a room wants the buffers of
+its reply there.
 
 The checksum covers the 28 bytes before it, so that a stream that has lost its step is
 noticed before a length is believed. Every length is compared with `Limits` before any
@@ -40,8 +41,8 @@ ALIGNMENT = 64
 Buffer = bytes | bytearray | memoryview | NDArray[np.generic]
 WritableBuffer = bytearray | memoryview | NDArray[np.generic]
 ByteArray = NDArray[np.uint8]  # one received buffer: 1-D, contiguous, writable
-Put = Callable[[Sequence[memoryview]], int | None]
-"""Copies buffers into a mailbox and says where they lie; None: there is no room."""
+Put = Callable[[Sequence[memoryview]], "Shared"]
+"""Copies buffers into a mailbox, if they fit, and says where they lie."""
 
 _FIELDS = struct.Struct("<4sHHIQQ")
 _CHECKSUM = struct.Struct("<I")
@@ -86,6 +87,20 @@ class Preamble(NamedTuple):
     payload_bytes: int
 
 
+class Room(NamedTuple):
+    """Bytes of a mailbox, for the buffers of a reply."""
+
+    start: Annotated[int, msgspec.Meta(ge=0)]
+    num_bytes: Annotated[int, msgspec.Meta(ge=0)]
+
+
+class Shared(NamedTuple):
+    """What of a request is in the mailbox: its buffers, the room for its reply."""
+
+    place: int | None = None
+    room: Room | None = None
+
+
 class Header(msgspec.Struct, array_like=True, frozen=True):
     """Sizes of the buffers in bytes, the message, not yet decoded, and where they lie."""
 
@@ -95,6 +110,7 @@ class Header(msgspec.Struct, array_like=True, frozen=True):
     ]
     message: msgspec.Raw
     place: Annotated[int, msgspec.Meta(ge=0)] | None = None  # in the mailbox
+    room: Room | None = None
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -146,8 +162,9 @@ def encode_frame(
     _check_count(len(sizes), limits)
     try:
         encoded = msgspec.Raw(_encoder.encode(message))
-        place = None if put is None or sum(sizes) > limits.frame_bytes else put(views)
-        header = _encoder.encode(Header(sizes, encoded, place))
+        is_within = put is not None and sum(sizes) <= limits.frame_bytes
+        place, room = put(views) if put is not None and is_within else Shared()
+        header = _encoder.encode(Header(sizes, encoded, place, room))
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise FrameRefused(f"{type(message).__name__} cannot travel: {error}") from error
     inline = views if place is None else []

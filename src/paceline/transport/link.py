@@ -17,21 +17,25 @@ from collections.abc import Sequence
 from typing import NamedTuple, final
 
 import msgspec
+import numpy as np
 
 from paceline.errors import FrameRefused, TransportError
 from paceline.timing import Deadline
 from paceline.transport.frames import (
     HANDSHAKE_LIMITS,
     Buffer,
+    ByteArray,
     Header,
     Kind,
     Limits,
     Preamble,
+    Shared,
     encode_frame,
+    spread,
 )
 from paceline.transport.greeting import Reception
 from paceline.transport.handshake import FROM_CLIENT, Farewell
-from paceline.transport.mailbox import Incoming, Offer, decode_offer
+from paceline.transport.mailbox import Incoming, Offer, decode_offer, find
 from paceline.transport.receiving import Frame, FrameReader, Placed
 from paceline.transport.requests import allocate, decode_message
 from paceline.transport.sending import Outbox
@@ -188,10 +192,10 @@ class Link:
                 self._arm()
 
     def _arm(self) -> None:
-        event = select.EPOLLIN | select.EPOLLONESHOT
-        if not self._outbox.is_empty:
-            event |= select.EPOLLOUT
-        self._epoll.modify(self.fd, event)
+        # Who has not taken its replies is asked for no more requests: one that reads
+        # slowly costs the replies that it waits for, however much it asks for.
+        event = select.EPOLLIN if self._outbox.is_empty else select.EPOLLOUT
+        self._epoll.modify(self.fd, event | select.EPOLLONESHOT)
 
     def _place(self, preamble: Preamble, header: Header) -> Placed:
         if preamble.kind is Kind.MAILBOX:
@@ -203,6 +207,18 @@ class Link:
             raise FrameRefused("a frame names a place, and no mailbox was offered")
         return message, self._mailbox.find(header.place, header.sizes, self.limits)
 
+    def reply(self, frame: Frame) -> "LinkReply":
+        """The way back of a request.
+
+        Raises:
+            FrameRefused: the room for its reply lies beyond the mailbox.
+        """
+        start, num_bytes = frame.room or (0, 0)
+        room = allocate((0,))[0]
+        if self._mailbox is not None and num_bytes:
+            [room] = self._mailbox.find(start, [num_bytes], self.limits)
+        return LinkReply(self, frame.request_id, room, start)
+
     def _drop_descriptors(self) -> None:
         while self._reader.descriptors:
             os.close(self._reader.descriptors.pop())
@@ -212,16 +228,42 @@ class Link:
 class LinkReply:
     """The way back of one request over a link."""
 
-    def __init__(self, link: Link, request_id: int) -> None:
-        """Not answered yet."""
+    def __init__(self, link: Link, request_id: int, room: ByteArray, start: int) -> None:
+        """Not answered yet.
+
+        Args:
+            link: the way.
+            request_id: what is answered.
+            room: for the reply's buffers, in the link's mailbox; empty if there is none.
+            start: where in the mailbox it begins.
+        """
         self._link = link
         self._request_id = request_id
+        self._room, self._start = room, start
         self._is_given = False
 
     def __call__(self, message: msgspec.Struct, buffers: Sequence[Buffer] = ()) -> None:
         """See `Reply`."""
         assert not self._is_given, f"request {self._request_id} is answered twice"
         link = self._link
-        pieces = encode_frame(Kind.REPLY, self._request_id, message, buffers, link.limits)
+        pieces = encode_frame(
+            Kind.REPLY, self._request_id, message, buffers, link.limits, self._put
+        )
         self._is_given = True
         link.send(pieces)
+
+    def places(self, sizes: Sequence[int]) -> list[ByteArray]:
+        """See `RoomyReply.places`."""
+        if spread(sizes)[1] > len(self._room):
+            return allocate(tuple(sizes))
+        return find(self._room, 0, sizes)
+
+    def _put(self, views: Sequence[memoryview]) -> Shared:
+        sizes = [view.nbytes for view in views]
+        if not sizes or spread(sizes)[1] > len(self._room):
+            return Shared()
+        for place, view in zip(find(self._room, 0, sizes), views, strict=True):
+            source = np.frombuffer(view, np.uint8)
+            if source.ctypes.data != place.ctypes.data:
+                place[:] = source
+        return Shared(self._start)

@@ -1,9 +1,11 @@
-"""Memory that two processes of one host share: a request's buffers lie in it.
+"""Memory that two processes of one host share: buffers of requests and replies lie in it.
 
 ::
 
     client   copies the buffers into the mailbox, sends the frame that says where they lie
-    server   reads them in place, until it replies
+             and where there is room for those of the reply
+    server   reads them in place, writes the reply's in place, replies
+    client   copies those to where they belong
 
 So large buffers are copied once, and no kernel buffer limits how they travel. The mailbox
 is an anonymous file (`memfd_create`): it has no name that could be left over, and it is
@@ -28,7 +30,7 @@ import msgspec
 import numpy as np
 
 from paceline.errors import FrameRefused
-from paceline.transport.frames import ByteArray, Limits, spread
+from paceline.transport.frames import ByteArray, Limits, Room, Shared, spread
 
 # What is smaller travels as fast in the frame.
 LEAST_BYTES = 16 << 10
@@ -81,18 +83,44 @@ class Outgoing:
         self._taken: dict[int, int] = {}  # {request id: behind its last byte}
         self._is_open = True
 
-    def put(self, request_id: int, views: Sequence[memoryview]) -> int | None:
-        """Copy a request's buffers; where they lie, or None if there is no room."""
+    def put(
+        self, request_id: int, views: Sequence[memoryview], room: Sequence[int] = ()
+    ) -> Shared | None:
+        """Copy a request's buffers, and keep room for its reply's.
+
+        Args:
+            request_id: whose they are.
+            views: its buffers; none if they travel in the frame.
+            room: bytes of each buffer of the reply; none if they do.
+
+        Returns:
+            Where they lie; None if they do not fit now.
+        """
         offsets, total = spread([view.nbytes for view in views])
+        room_bytes = spread(room)[1]
         with self._lock:
             start = max(self._taken.values(), default=0)
-            if not self._is_open or start + total > self.num_bytes:
+            stop = start + total + room_bytes
+            if not self._is_open or stop > self.num_bytes:
                 return None
-            self._taken[request_id] = start + total
+            self._taken[request_id] = stop
         for view, offset in zip(views, offsets, strict=True):
             at = start + offset
             self._memory[at : at + view.nbytes] = np.frombuffer(view, np.uint8)
-        return start
+        return Shared(
+            start if views else None,
+            Room(start + total, room_bytes) if room else None,
+        )
+
+    def take(self, place: int, buffers: Sequence[ByteArray]) -> None:
+        """Copy a reply's buffers to where they belong.
+
+        Raises:
+            FrameRefused: they do not lie within the mailbox.
+        """
+        found = find(self._memory, place, [buffer.nbytes for buffer in buffers])
+        for buffer, source in zip(buffers, found, strict=True):
+            buffer[:] = source
 
     def free(self, request_id: int) -> None:
         """The request is answered: nobody reads its buffers any more."""
@@ -129,17 +157,30 @@ class Incoming:
         except OSError as error:
             raise FrameRefused(f"what was offered is no mailbox: {error}") from error
 
-    def find(self, at: int, sizes: Sequence[int], limits: Limits) -> list[ByteArray]:
-        """The buffers that lie from ``at`` on.
+    def find(self, place: int, sizes: Sequence[int], limits: Limits) -> list[ByteArray]:
+        """The buffers that lie from ``place`` on.
 
         Raises:
             FrameRefused: they do not lie within the mailbox, or are over the limit.
         """
-        offsets, total = spread(sizes)
-        if total > limits.frame_bytes or at + total > len(self._memory):
+        if sum(sizes) > limits.frame_bytes:
             raise FrameRefused(
-                f"buffers of {total} bytes at {at} do not fit the mailbox of "
-                f"{len(self._memory)} bytes and the limit of {limits.frame_bytes}"
+                f"buffers of {sum(sizes)} bytes are over the limit of the link, "
+                f"{limits.frame_bytes}"
             )
-        starts = [at + offset for offset in offsets]
-        return [self._memory[s : s + n] for s, n in zip(starts, sizes, strict=True)]
+        return find(self._memory, place, sizes)
+
+
+def find(memory: ByteArray, place: int, sizes: Sequence[int]) -> list[ByteArray]:
+    """Buffers of these sizes that lie from ``place`` on.
+
+    Raises:
+        FrameRefused: they do not lie within the memory.
+    """
+    offsets, total = spread(sizes)
+    if place + total > len(memory):
+        raise FrameRefused(
+            f"buffers of {total} bytes at {place} do not fit a mailbox of {len(memory)}"
+        )
+    starts = [place + offset for offset in offsets]
+    return [memory[start : start + n] for start, n in zip(starts, sizes, strict=True)]

@@ -27,6 +27,7 @@ from paceline.transport.frames import (
     Kind,
     Limits,
     Preamble,
+    Room,
     parse_header,
     parse_preamble,
 )
@@ -42,6 +43,10 @@ Place = Callable[[Preamble, Header], Placed]
 wants it."""
 
 
+Wait = Callable[[socket.socket, float], bool]
+"""Waits at most so many seconds; whether there is something to receive."""
+
+
 class Frame(NamedTuple):
     """A frame that has come in whole."""
 
@@ -49,6 +54,7 @@ class Frame(NamedTuple):
     request_id: int
     message: msgspec.Struct | None
     buffers: list[ByteArray]
+    room: Room | None = None  # where the buffers of the reply are wanted
 
 
 @final
@@ -129,9 +135,8 @@ class FrameReader:
         if self._frame is None:
             header = parse_header(self._header_data, self._preamble, self._limits)
             message, buffers = self._place(self._preamble, header)
-            self._frame = Frame(
-                self._preamble.kind, self._preamble.request_id, message, buffers
-            )
+            kind, request_id = self._preamble.kind, self._preamble.request_id
+            self._frame = Frame(kind, request_id, message, buffers, header.room)
             if header.place is None:
                 self._expect([buffer.data for buffer in buffers])
         if self._missing:
@@ -181,7 +186,12 @@ def wait_writable(sink: socket.socket, timeout_s: float) -> bool:
     return _wait(sink, select.POLLOUT, timeout_s)
 
 
-def _wait(sock: socket.socket, event: int, timeout_s: float) -> bool:
+def wait_ready(sock: socket.socket, timeout_s: float) -> bool:
+    """Wait until the kernel takes more or there is something to receive; if the latter."""
+    return _wait(sock, select.POLLIN | select.POLLOUT, timeout_s, ~select.POLLOUT)
+
+
+def _wait(sock: socket.socket, event: int, timeout_s: float, wanted: int = ~0) -> bool:
     poll = select.poll()
     poll.register(sock, event)
-    return bool(poll.poll(math.ceil(timeout_s * 1000)))
+    return any(found & wanted for _, found in poll.poll(math.ceil(timeout_s * 1000)))

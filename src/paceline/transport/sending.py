@@ -7,6 +7,9 @@
                 -> it takes a part; the peer is busy            copy the rest, queue it
                 -> more than the credit waits behind the first  the peer does not read
 
+While anything is queued no request is read from the peer (`link`), so that only replies
+to requests that were parked meanwhile can come behind the first.
+
 The wait is there because a peer that waits for a large reply empties the socket as fast as
 it is filled: then nothing is copied. A peer that is behind already is not waited for.
 

@@ -5,9 +5,10 @@ sockets and in process.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import msgspec
+import numpy as np
 
 from paceline.transport.frames import Buffer, ByteArray
 
@@ -38,6 +39,14 @@ class Reply(Protocol):
         """
 
 
+@runtime_checkable
+class RoomyReply(Protocol):
+    """A reply whose sender may have kept room for its buffers."""
+
+    def places(self, sizes: Sequence[int]) -> list[ByteArray]:
+        """That room if buffers of these sizes fit, else fresh memory."""
+
+
 class Service(Protocol):
     """The owner of a listener.
 
@@ -57,6 +66,13 @@ class Service(Protocol):
 
     def disconnected(self, peer: Peer) -> None:
         """The connection has gone; the last call for it, made once."""
+
+
+def places_of(reply: Reply, sizes: Sequence[int]) -> list[ByteArray]:
+    """Memory for the buffers of an answer, from which they need not be copied again."""
+    if isinstance(reply, RoomyReply):
+        return reply.places(sizes)
+    return [np.empty(size, np.uint8) for size in sizes]
 
 
 def own(buffer: ByteArray) -> ByteArray:

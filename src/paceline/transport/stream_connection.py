@@ -3,7 +3,7 @@
 The thread that waits for a reply polls the socket itself. While several wait, one of them
 polls; whoever finds bytes reads what is there, files a whole frame under its number and
 lets the others look. Partial frames stay with the connection, so a thread may leave in the
-middle.
+middle. Who sends reads too while the socket takes nothing.
 
 Waits: for the listener, with a deadline. Any thread may call; a forked child may not.
 """
@@ -43,6 +43,7 @@ from paceline.transport.frames import (
     Kind,
     Limits,
     Preamble,
+    Shared,
     encode_frame,
 )
 from paceline.transport.greeting import Introduction
@@ -55,11 +56,19 @@ from paceline.transport.handshake import (
     decode_as,
 )
 from paceline.transport.mailbox import LEAST_BYTES, Offer, Outgoing
-from paceline.transport.receiving import FrameReader, Placed, wait_readable, wait_writable
+from paceline.transport.receiving import (
+    FrameReader,
+    Placed,
+    Wait,
+    wait_readable,
+    wait_ready,
+    wait_writable,
+)
 from paceline.transport.requests import OpenRequests
 from paceline.transport.sending import send_some
 
 _LEAVE_TIMEOUT_S = 5.0
+_OTHER_READS_S = 0.05
 
 # Sockets of this process's connections, for `_leave_to_parent`. Changed by the threads that
 # connect; each change is one step for the others.
@@ -175,6 +184,7 @@ class StreamConnection(Connection):
         self._requests = requests
         self._has_mailbox = sock.family == socket.AF_UNIX
         self._mailbox: Outgoing | None = None  # by who submits
+        self._lent: dict[int, Outgoing] = {}  # {request id: the mailbox that it uses}
         self._reader = FrameReader(limits, self._place)  # by requests.changed
         self._is_polled = False  # by requests.changed; one thread polls at a time
 
@@ -184,6 +194,7 @@ class StreamConnection(Connection):
         buffers: Sequence[Buffer] = (),
         *,
         landing: Landing | None = None,
+        reply_sizes: Sequence[int] = (),
         timeout_s: float = SEND_TIMEOUT_S,
     ) -> int:
         """See `Connection.submit`."""
@@ -193,7 +204,7 @@ class StreamConnection(Connection):
         with self._requests.changed:
             request_id = self._requests.open(message, landing)
         try:
-            put = partial(self._put, request_id, deadline)
+            put = partial(self._put, request_id, reply_sizes, deadline)
             pieces = encode_frame(
                 Kind.REQUEST, request_id, message, buffers, self._limits, put
             )
@@ -239,17 +250,28 @@ class StreamConnection(Connection):
                 self._mailbox.close()
 
     def _put(
-        self, request_id: int, deadline: Deadline, views: Sequence[memoryview]
-    ) -> int | None:
-        """Copy a request's buffers into the mailbox, if there is one and room in it."""
-        num_bytes = sum(view.nbytes for view in views)
-        if num_bytes < LEAST_BYTES or not self._has_mailbox:
-            return None
-        place = None if self._mailbox is None else self._mailbox.put(request_id, views)
-        if place is None and self._offer_mailbox(2 * num_bytes, deadline):
+        self,
+        request_id: int,
+        reply_sizes: Sequence[int],
+        deadline: Deadline,
+        views: Sequence[memoryview],
+    ) -> Shared:
+        """Let large buffers of a request, and of its reply, go through the mailbox."""
+        sizes = [view.nbytes for view in views]
+        put = views if sum(sizes) >= LEAST_BYTES else ()
+        room = reply_sizes if sum(reply_sizes) >= LEAST_BYTES else ()
+        if not self._has_mailbox or not (put or room):
+            return Shared()
+        needed = sum(sizes) + sum(reply_sizes)
+        shared = None if self._mailbox is None else self._mailbox.put(request_id, put, room)
+        if shared is None and self._offer_mailbox(2 * needed, deadline):
             assert self._mailbox is not None
-            place = self._mailbox.put(request_id, views)
-        return place
+            shared = self._mailbox.put(request_id, put, room)
+        if shared is None:
+            return Shared()
+        assert self._mailbox is not None
+        self._lent[request_id] = self._mailbox
+        return shared
 
     def _offer_mailbox(self, num_bytes: int, deadline: Deadline) -> bool:
         """Make a mailbox, the first or a larger one; false if that helps nobody."""
@@ -285,8 +307,9 @@ class StreamConnection(Connection):
                 is_begun = send_some(self._socket, pieces, along) > 0 or is_begun
                 if not pieces:
                     return
-                if not wait_writable(self._socket, deadline.remaining_s()):
+                if deadline.is_over():
                     raise DeadlineExceeded(f"{self.address}: the peer takes no request")
+                self._wait_room(deadline)
         except PeerLost as error:
             self._read_last_words()
             self._lose(PeerLost(f"{self.address}: {error}"))
@@ -298,11 +321,24 @@ class StreamConnection(Connection):
         finally:
             self._send_lock.release()
 
-    def _poll(self, deadline: Deadline) -> None:
+    def _wait_room(self, deadline: Deadline) -> None:
+        """Wait, for a while, until the kernel may take more; read what comes meanwhile.
+
+        A listener reads no request while its replies are not taken: two that only send
+        would wait for each other.
+        """
+        with self._requests.changed:
+            is_other_reading, self._is_polled = self._is_polled, True
+        if is_other_reading:  # it may leave at any time
+            wait_writable(self._socket, min(deadline.remaining_s(), _OTHER_READS_S))
+        else:
+            self._poll(deadline, wait_ready)
+
+    def _poll(self, deadline: Deadline, wait: Wait = wait_readable) -> None:
         """Wait for bytes in the role of the one who polls; read them, leave the role."""
         is_readable = False
         try:
-            is_readable = wait_readable(self._socket, deadline.remaining_s())
+            is_readable = wait(self._socket, deadline.remaining_s())
         finally:
             with self._requests.changed:
                 self._is_polled = False
@@ -328,15 +364,22 @@ class StreamConnection(Connection):
             self._lose(type(error)(f"{self.address}: {error}"))
             return False
         self._requests.file(frame.request_id, frame.message, frame.buffers)
-        if self._mailbox is not None:
-            self._mailbox.free(frame.request_id)
+        mailbox = self._lent.pop(frame.request_id, None)
+        if mailbox is not None:
+            mailbox.free(frame.request_id)
         return True
 
     def _place(self, preamble: Preamble, header: Header) -> Placed:
         if preamble.kind is Kind.ERROR:
             reason = decode_as(Farewell, header.message).reason
             raise PeerLost(f"the other end closed: {printable(reason)}")
-        return self._requests.place(preamble.request_id, header)
+        message, buffers = self._requests.place(preamble.request_id, header)
+        if header.place is not None:
+            mailbox = self._lent.get(preamble.request_id)
+            if mailbox is None:
+                raise FrameRefused("a reply names a place that it was not given")
+            mailbox.take(header.place, buffers)
+        return message, buffers
 
     def _lose(self, loss: TransportError) -> None:
         """Nothing is sent or received any more; the descriptor stays until `close`."""

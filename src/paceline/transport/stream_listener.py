@@ -50,7 +50,7 @@ from paceline.transport.frames import (
 )
 from paceline.transport.greeting import Reception
 from paceline.transport.handshake import HelloCheck, Welcome
-from paceline.transport.link import Guest, Link, LinkReply
+from paceline.transport.link import Guest, Link
 from paceline.transport.listener import DEFAULT_BOUNDS, Bounds, Listener, RequestType
 from paceline.transport.proof import NONCE_BYTES
 from paceline.transport.receiving import Frame
@@ -232,7 +232,7 @@ class StreamListener(Listener):
             return
         if frame.kind is not Kind.REQUEST or frame.message is None:
             raise FrameRefused(f"expected a request, got a frame of kind {frame.kind!r}")
-        reply = LinkReply(link, frame.request_id)
+        reply = link.reply(frame)
         try:
             self._service.received(peer, frame.message, frame.buffers, reply)
         except TransportError as error:  # of the service's own doing, not of this link

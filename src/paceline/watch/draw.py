@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from paceline.errors import UsageError
+from paceline.events import event_lines
 from paceline.watch.history import History, Mark, own_records, rates, read_history, smoothed
 
 if TYPE_CHECKING:
@@ -50,8 +51,7 @@ def draw_run(events: Path, picture: Path, title: str) -> None:
         UsageError: there are no events, or matplotlib is not installed.
     """
     try:
-        with events.open("rb") as lines:
-            history = read_history(lines)
+        history = read_history(event_lines(events))
     except OSError as error:
         raise UsageError(f"cannot read {events}: {error.strerror}") from error
     if not history.progress:

@@ -56,6 +56,8 @@ class History:
         t = float(event["t"])
         self._start_t = t if self._start_t is None else self._start_t
         seconds, name = t - self._start_t, str(event["event"])
+        if name == "EventsMoved":
+            self._start_t = float(event["began"])
         if name == "progress":
             self._records = int(event["records"])
             trainers = {str(k): int(v) for k, v in event.get("trainers", {}).items()}

@@ -22,7 +22,24 @@ class Before(NamedTuple):
     mean: Tensor
     variance: Tensor
     batches: Tensor
-    records: int
+    records: int  # that went into these numbers
+    trained: int  # all of the loop
+
+
+class Entries:
+    """Tells, as a tracked object, when a trainer has taken over the state of another.
+
+    One that waited without a task enters rounds so: what it had averaged before is gone.
+    """
+
+    def __init__(self) -> None:
+        self.has_entered = False
+
+    def state_dict(self) -> dict[str, int]:
+        return {}
+
+    def load_state_dict(self, _: dict[str, int]) -> None:
+        self.has_entered = True
 
 
 def make_model() -> nn.Sequential:
@@ -45,17 +62,21 @@ def train_together(job: EmbeddedJob) -> tuple[list[list[Before]], list[list[nn.M
             shared = session.share(model, optimizer)
             norm = model[1]
             assert isinstance(norm, nn.BatchNorm1d)
+            entries = Entries()
+            session.track(entries=entries)
             for loop in range(2):
-                records = 0
+                records = trained = 0
                 buffers = [norm.running_mean, norm.running_var, norm.num_batches_tracked]
                 last = [buffer.clone() for buffer in buffers]
                 for batch in session.batches(data, BATCH, task_size=TASK, seed=loop):
+                    if entries.has_entered:
+                        records, entries.has_entered = 0, False
                     model(batch).square().mean().backward()
                     shared.step()
                     shared.zero_grad()
-                    records += len(batch)
+                    records, trained = records + len(batch), trained + len(batch)
                     last = [buffer.clone() for buffer in buffers]
-                before[loop].append(Before(*last, records))
+                before[loop].append(Before(*last, records, trained))
                 copy = make_model()
                 copy.load_state_dict(model.state_dict())
                 after[loop].append(copy[1])
@@ -89,7 +110,7 @@ def test_float_buffers_are_averaged_by_records_when_a_loop_ends(
     assert summary["records"] == 2 * RECORDS
     for loop in range(2):
         worked = [one for one in before[loop] if one.records]
-        assert sum(one.records for one in worked) == RECORDS
+        assert sum(one.trained for one in before[loop]) == RECORDS
         assert len(worked) > 1, "nothing is averaged"
         weights = [one.records for one in worked]
         for norm in after[loop]:

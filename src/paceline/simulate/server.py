@@ -61,6 +61,7 @@ class SimServer(Process):
         self._parked: list[tuple[Pull, Answer]] = []
         self._answers: tuple[ServerAnswer, ...] = ()
         self._tracked = TrackedStates()  # what a state says is a function of its number
+        self._shares: set[int] = set()  # numbers of those that may yet be averaged
         self._num_sent = 0  # of the answers, with the last report
         self._pinned_cut = -1
         self._unreadable: str | None = None
@@ -80,14 +81,28 @@ class SimServer(Process):
         elif isinstance(message, KeepTracked):
             refusal = self.state.may_keep(message)
             if refusal is None:
-                self._tracked.keep(TrackedState(message.number))
+                kept = TrackedState(message.number, is_average=bool(message.average))
+                self._tracked.keep(kept, is_share=message.buffers_only)
+                if message.buffers_only:
+                    self._shares.add(message.number)
             answer(refusal or Done())
         elif isinstance(message, AskTracked):
-            found = self._tracked.find(message.number)
-            gone = Refusal(kind="stale", text="no such state", timeline=message.timeline)
-            answer(self.state.refusal_of(message) or (Tracked() if found else gone))
+            answer(self._read_tracked(message))
         elif isinstance(message, Pull):
             self._pull(message, answer)
+
+    def _read_tracked(self, message: AskTracked) -> Message:
+        refusal = self.state.refusal_of(message)
+        if refusal is not None or self._tracked.find(message.number) is not None:
+            return refusal or Tracked()
+        if message.number in self._shares:
+            raise Violation(f"{self.role}: share {message.number} went before it counted")
+        return Refusal(kind="stale", text="no such state", timeline=message.timeline)
+
+    def _confirm_tracked(self, order: ConfirmTracked) -> None:
+        self._tracked.confirm(order.number)
+        if self._tracked.confirmed.is_average:
+            self._shares.clear()
 
     def _push(self, push: Push) -> Message:
         decision = self.state.push(push)
@@ -167,7 +182,7 @@ class SimServer(Process):
             CreatePart: self._create,
             CommitRound: self._commit,
             Fence: self._fence,
-            ConfirmTracked: lambda order: self._tracked.confirm(order.number),
+            ConfirmTracked: self._confirm_tracked,
             Snapshot: self._snapshot,
             Restore: self._restore,
             SendMarks: lambda _: self._say(self.state.marks_report()),
@@ -238,6 +253,7 @@ class SimServer(Process):
         marks: dict[int, SlotMarks] = {}
         versions: dict[int, int] = {}
         self._tracked = TrackedStates()
+        self._shares.clear()
         if order.folder is not None:
             if self._disk.is_damaged(order.folder, self.role):
                 self._unreadable = f"{order.folder}/{self.role} is damaged"

@@ -11,7 +11,8 @@
       TransportError        the corridor between two roles
         PeerLost            the other end is gone; calling again may reach its successor
         DeadlineExceeded    nobody answered in time
-        HandshakeRefused    the other end is of another run, version or secret
+        HandshakeRefused    the other end does not let one in, or is nobody of ours
+          ForeignPeer       it is of another run, version or secret: that stays so
         FrameRefused        a frame broke a limit or the format
       StoreError            what must survive did not
         JournalCorrupt      a journal record does not match its checksum
@@ -72,7 +73,11 @@ class DeadlineExceeded(TransportError):
 
 
 class HandshakeRefused(TransportError):
-    """The other end belongs to another run, version or secret."""
+    """The other end does not let one in, or is nobody of ours."""
+
+
+class ForeignPeer(HandshakeRefused):
+    """The other end belongs to another run, version or secret; asking again is in vain."""
 
 
 class FrameRefused(TransportError):
@@ -91,6 +96,7 @@ class CheckpointCorrupt(StoreError):
     """A file of a cut is missing or does not match its manifest."""
 
 
+USAGE_EXIT_CODE = 2  # wrong usage: starting the same again would not mend it
 PREEMPTED_EXIT_CODE = 75  # EX_TEMPFAIL: told to leave, worth starting again
 
 

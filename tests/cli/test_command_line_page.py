@@ -9,7 +9,8 @@ import pytest
 import typer
 
 from paceline.cli.main import app
-from paceline.watch.summary import EXIT_CODES, USAGE_EXIT_CODE
+from paceline.errors import USAGE_EXIT_CODE
+from paceline.watch.summary import EXIT_CODES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text()
 GROUP = typer.main.get_command(app)

@@ -67,6 +67,8 @@ class Server:
         self.pinned_cut = -1
         self.is_writing = False  # a snapshot is held, its file takes long
         self.trouble: str | None = None  # why files cannot be written
+        self.damaged: dict[int, str] = {}  # {cut: what is wrong with it}
+        self.unreadable: str | None = None
 
     def report(self) -> ServerReport:
         return ServerReport(
@@ -76,7 +78,8 @@ class Server:
             address=self.name,
             pid=int(self.name[-1]) + 100,
             host="here",
-            ready=True,
+            ready=self.unreadable is None,
+            unreadable=self.unreadable,
             parts=dict(self.parts),
             answers=self.answers,
             pinned_cut=self.pinned_cut,
@@ -102,6 +105,7 @@ class Server:
                     self.answers += (report,)
             elif isinstance(order, Restore):
                 self.timeline = order.timeline
+                self.unreadable = self.damaged.get(order.cut)
                 self.parts = {p.spec.part: PartReport(0, 0) for p in order.plans}
             elif isinstance(order, SendMarks):
                 entries = tuple(MarkEntry(k, m) for k, m in sorted(self.marks.items()))
@@ -219,6 +223,13 @@ class Job:
         return reply.lease if isinstance(reply, Granted) else reply
 
     def tick(self, trainer: str, lease: Lease, first: int, last: int, **more: Any) -> Any:
+        ticket = self.ask_tick(trainer, lease, first, last, **more)
+        self.serve()
+        return self.answers.get(ticket)
+
+    def ask_tick(
+        self, trainer: str, lease: Lease, first: int, last: int, **more: Any
+    ) -> int:
         window = Window(
             lease.key.stage, lease.key.epoch, (Span(lease.key.task, first, last),)
         )
@@ -227,7 +238,7 @@ class Job:
         fields["is_prepared"] = "round" in more
         who = self.who(trainer)
         tick = Tick(**who, window=window, records=records, **{**fields, **more})
-        return self.get(trainer, tick)
+        return self.ask(trainer, tick)
 
     def finish(self, trainer: str, lease: Lease) -> Any:
         """Tick a whole task at once (asynchronous parts)."""

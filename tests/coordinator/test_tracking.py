@@ -113,6 +113,18 @@ def test_who_enters_rounds_loads_the_state_of_the_last_one(pair: Any) -> None:
     assert lease.rounds == {0: 2}
 
 
+def test_a_round_counts_although_nobody_waits_for_its_answer_just_then(pair: Any) -> None:
+    keep(pair, "trainer-0", 7, {0: 0})
+    tick = pair.ask_tick("trainer-0", pair.leases["trainer-0"], 0, 0, round=1)
+    pair.wait(1.25)
+    assert isinstance(pair.answers[tick], Waiting), "it was told to ask again"
+    pair.lose("trainer-1")
+    assert pair.state.durable.parts[0].round == 1, "nobody else was awaited"
+    pair.open("trainer-2", stage=TRACKED)
+    ask = AskLease(**pair.who("trainer-2"), stage=0)
+    assert pair.get("trainer-2", ask) is None, "state of round 0 is no longer the last"
+
+
 def test_who_goes_on_keeps_its_own(pair: Any) -> None:
     assert pair.leases["trainer-0"].tracked == 0, "as at the beginning"
     for number in range(1, 5):

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 
+from paceline.data import ahead
 from paceline.data.ahead import MAX_LOSSES, ReadingPool, Wanted
 from paceline.data.source import open_source
 from paceline.errors import BatchUnreadable
@@ -26,14 +27,22 @@ class Squares:
     """Says who read it; fails at a record, or kills who reads it, with ``deaths`` once."""
 
     def __init__(
-        self, failing: int = -1, deadly: int = -1, deaths: Path | None = None
+        self,
+        failing: int = -1,
+        deadly: int = -1,
+        deaths: Path | None = None,
+        endless: int = -1,
     ) -> None:
         self.failing, self.deadly, self.deaths = failing, deadly, deaths
+        self.endless = endless
 
     def __len__(self) -> int:
         return SIZE
 
     def __getitem__(self, index: int) -> dict[str, object]:
+        if index == self.endless:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            threading.Event().wait()
         if index == self.failing:
             raise ValueError("a torn record")
         if index == self.deadly and (self.deaths is None or not self.deaths.exists()):
@@ -121,6 +130,19 @@ def test_no_thread_is_left_behind() -> None:
     before = set(threading.enumerate())
     read_all(Squares())
     assert set(threading.enumerate()) == before
+
+
+def test_a_read_that_does_not_end_is_given_up_and_its_process_killed(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(ahead, "CLOSE_S", 0.1)
+    before = set(threading.enumerate())
+    pool = ReadingPool(open_source(Squares(endless=2)), 1)
+    pool.wait_batch(wanted_from(0)[:2])
+    pool.close()  # while batch 1 is being read, for ever
+    assert "batch 1 is still being read after 0.1 s" in caplog.text
+    assert set(threading.enumerate()) == before
+    assert not multiprocessing.active_children()
 
 
 def test_processes_that_read_die_with_their_trainer() -> None:

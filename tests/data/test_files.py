@@ -12,6 +12,7 @@ from paceline.data.files import (
     Ranges,
     describe_files,
     find_files,
+    hash_ends,
     read_ranges,
     require_plain,
 )
@@ -49,6 +50,24 @@ def test_links_to_files_are_files(tmp_path: Path) -> None:
         (tmp_path / name).symlink_to(tmp_path / "blob")
     found = find_files(f"{tmp_path}/*.txt")
     assert [(file.name, file.size) for file in found] == [("a.txt", 4), ("b.txt", 4)]
+
+
+def test_other_bytes_at_either_end_of_any_file_show(tmp_path: Path) -> None:
+    def hashed(name: str, at: int) -> str:
+        folder = tmp_path / f"{name}-{at}"
+        folder.mkdir()
+        for other, size in (("a.bin", 100_000), ("b.bin", 5_000), ("c.bin", 0)):
+            data = bytearray(size)
+            if other == name:
+                data[at] = 1
+            (folder / other).write_bytes(data)
+        return hash_ends(find_files(f"{folder}/*.bin"))
+
+    same = hashed("d.bin", 0)
+    assert hashed("d.bin", 1) == same
+    for name, at in (("a.bin", 0), ("a.bin", -1), ("a.bin", -4096), ("b.bin", 4500)):
+        assert hashed(name, at) != same
+    assert hashed("a.bin", 50_000) == same, "the middle is not looked at"
 
 
 def test_names_are_told_below_the_folder_that_all_share(tmp_path: Path) -> None:

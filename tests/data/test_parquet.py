@@ -154,6 +154,18 @@ def test_a_fingerprint_tells_files_columns_and_records(paths: str, tmp_path: Pat
     assert Parquet(paths, columns=["id"]).fingerprint() != told
 
 
+def test_a_fingerprint_tells_equal_sizes_with_other_values(tmp_path: Path) -> None:
+    told = []
+    for number in (0, 1):
+        path = tmp_path / str(number) / "a.parquet"
+        path.parent.mkdir()
+        ids = pa.array([number, 7, 8], pa.int64())
+        pq.write_table(pa.table({"id": ids}), path, compression="none")
+        told.append((path.stat().st_size, Parquet(path).fingerprint()))
+    assert told[0][0] == told[1][0]
+    assert told[0][1] != told[1][1]
+
+
 def test_a_file_of_another_type_is_named(paths: str, tmp_path: Path) -> None:
     pq.write_table(pa.table({"id": ["x"], "name": ["y"]}), tmp_path / "c.parquet")
     text = "c.parquet: column 'id' is string, but int64 in .*a.parquet"

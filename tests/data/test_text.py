@@ -1,5 +1,6 @@
 """Lines of text are records that any trainer can reach."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -77,5 +78,17 @@ def test_a_fingerprint_tells_names_sizes_and_lines_but_no_place(tmp_path: Path) 
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "a.txt").write_text("a\nb\n")
     mine = Text(tmp_path / "one" / "a.txt").fingerprint()
-    assert mine == "Text a.txt 4 bytes x 2"
+    assert re.fullmatch("Text a.txt 4 bytes, xxh3 [0-9a-f]{16} x 2", mine)
     assert Text(tmp_path / "two" / "a.txt").fingerprint() == mine
+    (tmp_path / "two" / "a.txt").write_text("a\nc\n")
+    assert Text(tmp_path / "two" / "a.txt").fingerprint() != mine
+
+
+def test_other_lines_in_the_middle_show_by_where_they_begin(tmp_path: Path) -> None:
+    told = []
+    for number, lines in enumerate(["ab\nc\n", "a\nbc\n"]):
+        path = tmp_path / str(number) / "a.txt"
+        path.parent.mkdir()
+        path.write_text("x" * 10_000 + "\n" + lines + "y" * 10_000)
+        told.append(Text(path).fingerprint())
+    assert told[0] != told[1]

@@ -2,7 +2,8 @@
 
 import pytest
 
-from paceline.launch.exits import describe_exit, explain_exit, is_crash
+from paceline.errors import ForeignPeer, HandshakeRefused, JobFailed, UsageError
+from paceline.launch.exits import describe_exit, exit_code_of, explain_exit, is_crash
 
 TRACEBACK = [
     "Traceback (most recent call last):",
@@ -22,6 +23,22 @@ TRACEBACK = [
 )
 def test_an_exit_is_described_in_words(status: int, words: str) -> None:
     assert describe_exit(status) == words
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (UsageError("share: 'x' is shared already"), 2),
+        (ForeignPeer("expects run 'a', the other end has 'b'"), 2),
+        (HandshakeRefused("4 connections are enough"), 1),
+        (JobFailed("no coordinator"), 1),
+        (ValueError("4 columns"), 1),
+    ],
+)
+def test_what_would_happen_again_at_each_start_has_a_code_of_its_own(
+    error: Exception, code: int
+) -> None:
+    assert exit_code_of(error) == code
 
 
 @pytest.mark.parametrize("status", [1, 2, -6, -11])

@@ -231,6 +231,32 @@ def test_a_fork_that_the_kernel_refuses_fails_the_job_and_spares_the_others(
         forks.close()
 
 
+def test_a_fork_server_that_dies_at_every_request_fails_the_job(tmp_path: Path) -> None:
+    (tmp_path / "deadly.py").write_text(
+        "import os, signal\n"
+        "def die():\n"
+        "    print('killed by a guard', flush=True)\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+        "os.fork = die\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    forks = ForkServer(environment, tmp_path / "forks", SystemClock(), ("deadly",))
+    pids = {forks.pid}
+
+    def start_again_and_again() -> None:
+        for _ in range(int(WAIT_S / 0.1)):
+            command = Command((str(tmp_path / "script.py"),), dict(os.environ))
+            assert forks.start("trainer-0", command, tmp_path / "log") is None
+            pids.add(forks.pid)
+            select.select([], [], [], 0.1)
+
+    with pytest.raises(JobFailed, match="died 4 times in a row") as failed:
+        start_again_and_again()
+    forks.close()
+    assert len(pids) == 4
+    assert "killed by a guard" in str(failed.value)
+
+
 def test_large_environments_and_what_is_not_utf8_arrive(
     forks: ForkServer, tmp_path: Path
 ) -> None:

@@ -167,6 +167,20 @@ def test_a_script_that_always_crashes_fails_the_job_and_shows_why(tmp_path: Path
     assert "trainer-0.log" in ended.verdict.reason
 
 
+def test_a_script_with_wrong_usage_is_started_once_and_its_error_shown(
+    tmp_path: Path,
+) -> None:
+    refused = "echo \"UsageError: share: 'x' is shared already\"; exit 2"
+    link = StandInLink(lambda _: LauncherOrders(status=status()))
+    run = Run(tmp_path, {"trainer-0": refused}, link)
+
+    ended = run.wait_ended()
+
+    assert ended.verdict.exit_code == 1
+    assert "UsageError: share: 'x' is shared already" in ended.verdict.reason
+    assert run.supervision.restarts["trainer"] == 0
+
+
 def test_a_server_that_must_be_replaced_is_killed_and_started_again(tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
 

@@ -2,7 +2,15 @@
 
 import pytest
 
-from paceline.launch.supervision import Finish, GiveUp, Kill, Start, Supervision, Unanswered
+from paceline.launch.supervision import (
+    Finish,
+    GiveUp,
+    Interrupted,
+    Kill,
+    Start,
+    Supervision,
+    Unanswered,
+)
 from tests.launch.supervised import TIMEOUT_S, Job, roles
 
 
@@ -34,6 +42,23 @@ def test_a_trainer_that_exits_cleanly_is_done() -> None:
 
     assert job.die("trainer-0", 1.0, code=0) == []
     assert job.supervision.restarts["trainer"] == 0
+
+
+def test_wrong_usage_fails_the_job_at_once() -> None:
+    job = Job(trainers=2)
+
+    (decision,) = job.die("trainer-1", 1.0, code=2)
+
+    assert isinstance(decision, GiveUp)
+    assert decision.role == "trainer-1"
+    assert "exit code 2 (wrong usage)" in decision.reason
+
+
+def test_wrong_usage_of_a_trainer_that_is_told_to_leave_anyway_fails_nothing() -> None:
+    job = Job()
+    job.apply(Interrupted(), 1.0)
+
+    assert roles(job.die("trainer-0", 2.0, code=2), GiveUp) == []
 
 
 def test_the_second_death_in_a_row_waits_before_the_restart() -> None:

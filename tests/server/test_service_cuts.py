@@ -18,7 +18,7 @@ from paceline.config import (
     RowWiseAdagrad,
     Uniform,
 )
-from paceline.errors import CheckpointCorrupt
+from paceline.errors import CheckpointCorrupt, StoreError
 from paceline.messages import (
     CutReport,
     FileEntry,
@@ -246,7 +246,7 @@ def test_a_slot_that_is_in_no_file_is_named(
         read_share(store, _restore((entry,)), "server-0", (0, 8))
 
 
-def test_a_damaged_file_is_not_loaded(
+def test_a_damaged_file_is_not_loaded_and_the_coordinator_is_told(
     make_server: MakeServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = make_server(plan=PLAN)
@@ -254,14 +254,39 @@ def test_a_damaged_file_is_not_loaded(
     entry = _take_cut(server, 1)
     damaged = FileEntry(entry.name, entry.bytes, "0" * 16)
     report = server.coordinator.order(
-        _restore((damaged,)),
-        until=lambda r: r.timeline == 1 and "cannot return to cut 1" in caplog.text,
+        _restore((damaged,)), until=lambda r: r.unreadable is not None
     )
-    assert not report.ready
+    assert (report.ready, report.timeline) == (False, 1)
+    assert f"{entry.name}: expected xxh3 {'0' * 16}" in str(report.unreadable)
+    assert "cannot return to cut 1; the coordinator is told" in caplog.text
+    again = server.coordinator.order(until=lambda r: r is not report)
+    assert again.unreadable == report.unreadable, "it is said until the next order"
     server.timeline = 1
     assert verdict(server.push(1, window(0), blocks=ONES)) == "not_ready"
     _return_to(server, _restore((entry,), timeline=2))
     assert server.version() == 2
+    healed = server.coordinator.order(until=lambda r: r.ready)
+    assert healed.unreadable is None
+
+
+def test_storage_that_fails_is_tried_again_before_the_coordinator_is_told(
+    make_server: MakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = make_server(plan=PLAN)
+    entry = _take_cut(server, 1)
+    reads = []
+
+    def fail(*arguments: Any) -> Any:
+        reads.append(arguments)
+        raise StoreError("permission denied")
+
+    monkeypatch.setattr(service_control, "read_share", fail)
+    monkeypatch.setattr(service_control, "MOST_READS", 3)
+    report = server.coordinator.order(
+        _restore((entry,)), until=lambda r: r.unreadable is not None
+    )
+    assert report.unreadable == "permission denied"
+    assert len(reads) == 3
 
 
 def test_a_return_without_a_cut_starts_empty(make_server: MakeServer) -> None:

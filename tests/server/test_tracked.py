@@ -34,6 +34,19 @@ def test_a_state_counts_once_it_is_confirmed_and_those_before_it_go() -> None:
     assert states.find(3) == TrackedState(3, b"\3"), "it may be confirmed yet"
 
 
+def test_a_share_is_there_until_an_average_counts() -> None:
+    states = TrackedStates()
+    states.keep(TrackedState(1, b"share"), is_share=True)
+    states.keep(TrackedState(2, b"of one trainer"))
+    states.confirm(2)
+    assert states.find(1) == TrackedState(1, b"share"), "it has not been averaged yet"
+    states.confirm(1)
+    assert states.confirmed.number == 2, "a share alone is no state"
+    states.keep(TrackedState(3, b"of all", is_average=True))
+    states.confirm(3)
+    assert states.find(1) is None
+
+
 def test_a_state_that_came_from_one_who_was_given_up_changes_nothing() -> None:
     states = TrackedStates()
     states.keep(TrackedState(1, b"good"))

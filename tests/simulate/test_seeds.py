@@ -32,12 +32,19 @@ def test_no_seed_breaks_a_promise(group: int) -> None:
         report = run_job(draw_job(seed))
         happened.update(report.faults)
         happened["seeds"] += 1
-        for name in ("duplicates", "prepared_dropped", "fenced", "timelines", "rounds"):
+        for name in (
+            "duplicates",
+            "prepared_dropped",
+            "fenced",
+            "timelines",
+            "skipped",
+            "rounds",
+        ):
             happened[name] += getattr(report, name)
     print(f"group {group}: {dict(happened)}")  # noqa: T201  (the figures of a soak)
     expected = {"loss", "repeat", "slow", "crash_trainer", "crash_coordinator", "rounds"}
     if happened["seeds"] >= NUM_SEEDS // NUM_GROUPS:
-        expected |= {"freeze", "crash_server", "timelines"}
+        expected |= {"freeze", "crash_server", "timelines", "damage", "skipped"}
         expected |= {"duplicates", "prepared_dropped", "fenced"}
     missing = {name for name in expected if not happened[name]}
     assert not missing, f"nothing was proved about {missing}: {happened}"

@@ -14,6 +14,7 @@ from paceline.messages import Block, FileEntry, OptimizerSpec, PartPlan
 from paceline.store import manifest as manifest_module
 from paceline.store.blobs import BlobStore, digest
 from paceline.store.manifest import (
+    Cut,
     Manifest,
     cut_folder,
     list_cuts,
@@ -258,6 +259,19 @@ def test_unknown_format_is_refused_and_not_skipped(
     forge(store, folder, {"format": 2, "of": "nobody"})
     with pytest.raises(CheckpointCorrupt, match="not a manifest"):
         read_manifest(store, folder)
+
+
+def test_an_older_cut_than_one_is_found_past_those_that_are_damaged(
+    store: BlobStore, take_cut: TakeCut
+) -> None:
+    folders = [take_cut(1), take_cut(2), take_cut(3), take_cut(4, timeline=2)]
+    spoil(store, f"{folders[1]}/server-0.bin")
+    third = Cut(3, 1, folders[2])
+    found = newest_good_cut(store, older_than=third)
+    assert found.manifest is not None
+    assert found.manifest.cut == 1
+    assert [folders[1] in text for text in found.skipped] == [True]
+    assert newest_good_cut(store, Cut(1, 1, folders[0])) == (None, ())
 
 
 def test_manifests_work_on_an_object_store(tmp_path: Path) -> None:

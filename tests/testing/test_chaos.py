@@ -8,10 +8,10 @@ import pytest
 
 from paceline.launch.folder import JobDir
 from paceline.testing import chaos
-from paceline.testing.chaos import ChaosPlan, wait_chaos
+from paceline.testing.chaos import ChaosPlan, RandomKills, wait_chaos
 from paceline.watch.summary import Ending
 
-PLAN = ChaosPlan(Path("train.py"), "sync")
+PLAN = ChaosPlan(Path("train.py"), "sync", kills=RandomKills(0, 3, 1.0))
 GIVEN_UP_AT_ONCE = PLAN._replace(timeout_s=-10.0)
 
 

@@ -53,6 +53,7 @@ from paceline.messages import (
     Tracked,
     TrainerMessage,
     Upload,
+    Waiting,
 )
 from paceline.params.blocks import cut_blocks
 from paceline.params.shard import ParameterShard
@@ -82,6 +83,8 @@ class FakeJob:
         self.bytes: list[tuple[Message, int, int]] = []  # a message, its, its reply's
         self.lose: Callable[[str, Message], bool] = lambda _role, _message: False
         self.timeline = 0
+        self.cut = 1  # number of the last committed one
+        self.undone: tuple[tuple[int, int], ...] = ()
         self.incarnation = 0
         self.stage: StageSpec | None = None
         self.todo: list[tuple[TaskKey, int]] = []
@@ -93,6 +96,8 @@ class FakeJob:
         self.wants_track = False  # with the next answer to a tick
         self.tracked: int | None = None  # what the next lease says
         self.states: dict[int, bytes] = {}  # {number: a kept state}
+        self.waits: list[Callable[[FakeJob], Waiting]] = []  # before the end of the stage
+        self.tracked_at_end: int | None = None
         self._tokens = 0
         self._rounds: dict[int, int] = {}
         self._prepared: dict[tuple[str, int], tuple[Push, list[np.ndarray]]] = {}
@@ -151,6 +156,7 @@ class FakeJob:
                     seed=0,
                     servers={server: f"fake:{server}" for server in self.servers},
                     beat_s=1.0,
+                    undone=self.undone,
                 )
             case SharePart(spec=spec):
                 is_new = spec.part not in self.plans
@@ -165,7 +171,11 @@ class FakeJob:
                     self._fill(spec)
                 return Done()
             case AskLease():
-                return self._lease() or StageOver(stopped=self.stopped)
+                if not self.todo and self.waits:
+                    return self.waits.pop(0)(self)
+                return self._lease() or StageOver(
+                    stopped=self.stopped, cut=self.cut, tracked=self.tracked_at_end
+                )
             case Tick():
                 return self._tick(message)
             case HandBack() | FailTask() as gone:
@@ -184,7 +194,7 @@ class FakeJob:
             case ClaimOnce():
                 return Claimed(mine=len(self.of(ClaimOnce)) == 1)
             case Save():
-                return Saved(cut=1)
+                return Saved(cut=self.cut)
             case AskRecords():
                 return Records(records=self.records)
             case _:

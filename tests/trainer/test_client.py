@@ -4,7 +4,7 @@ from collections.abc import Iterator
 import pytest
 
 from paceline import failpoints
-from paceline.errors import FrameRefused, UsageError
+from paceline.errors import ForeignPeer, FrameRefused, HandshakeRefused, UsageError
 from paceline.ids import COORDINATOR, Window
 from paceline.messages import AskRecords, Beat, Beaten, Message, Push, Records
 from paceline.trainer.asking import Act, Ask, Lost, Pause
@@ -49,6 +49,42 @@ def test_a_lost_connection_is_an_answer_and_the_next_one_is_fresh(
     job.lose = lambda _role, _message: False
     assert driver.run(ask(QUESTION)) == Records(records=0)
     assert job.connections == connections + 1
+
+
+def refuse_all(job: FakeJob, error: Exception) -> Driver:
+    """A driver whose trainer was never a member, and is turned away at each door."""
+
+    def refuse(_incarnation: int) -> FakeConnection:
+        raise error
+
+    protocol = TrainerProtocol("trainer-0", os.getpid(), "here", patience_s=1.0)
+    courier = Courier(refuse, lambda _address, incarnation: refuse(incarnation))
+    return Driver(protocol, courier, job.clock, timeout_s=1.0)
+
+
+def test_who_comes_to_another_job_is_told_at_once(job: FakeJob) -> None:
+    driver = refuse_all(job, ForeignPeer("expects run 'a', the other end has 'b'"))
+    with pytest.raises(ForeignPeer, match="the other end has 'b'"):
+        driver.run(ask(QUESTION))
+
+
+def test_a_door_that_is_crowded_is_knocked_at_again(job: FakeJob) -> None:
+    driver = refuse_all(job, HandshakeRefused("4 connections are enough"))
+    assert driver.run(ask(QUESTION)) == Lost("4 connections are enough")
+
+
+def test_a_member_is_not_thrown_out_by_what_listens_where_a_role_has_died(
+    job: FakeJob, driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job.lose = lambda _role, _message: True
+    driver.run(ask(QUESTION))  # the connection is gone
+
+    def refuse(*_: object) -> FakeConnection:
+        raise ForeignPeer("expects run 'a', the other end has 'b'")
+
+    monkeypatch.setattr(Courier, "reach", refuse)
+    lost = driver.run(ask(QUESTION))
+    assert lost == Lost("expects run 'a', the other end has 'b'")
 
 
 def test_what_cannot_travel_is_raised(driver: Driver, monkeypatch) -> None:  # noqa: ANN001

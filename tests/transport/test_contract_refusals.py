@@ -5,6 +5,7 @@ import pytest
 
 from paceline.errors import (
     DeadlineExceeded,
+    ForeignPeer,
     FrameRefused,
     HandshakeRefused,
     PeerLost,
@@ -61,8 +62,10 @@ def test_wrong_hello_is_refused_with_both_values(
     corridor: Corridor, service: Memory, hello: Hello, reason: str
 ) -> None:
     listener = corridor.listen(service)
-    with pytest.raises(HandshakeRefused, match=reason):
+    with pytest.raises(HandshakeRefused, match=reason) as refused:
         corridor.connect(hello)
+    is_foreign = hello.role == "trainer-0"  # of another run or version, not another role's
+    assert isinstance(refused.value, ForeignPeer) == is_foreign
     assert say(corridor.connect(), "others") == Said("others")
     listener.close(PATIENCE_S)
     assert listener.counters()["refused"] == 1

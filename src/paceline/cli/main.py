@@ -14,8 +14,8 @@ from paceline.cli.draw import draw
 from paceline.cli.run import run
 from paceline.cli.scale import scale
 from paceline.cli.status import status
-from paceline.errors import PacelineError, UsageError
-from paceline.watch.summary import EXIT_CODES, USAGE_EXIT_CODE, Ending
+from paceline.errors import USAGE_EXIT_CODE, PacelineError, UsageError
+from paceline.watch.summary import EXIT_CODES, Ending
 
 app = typer.Typer(
     name="paceline",

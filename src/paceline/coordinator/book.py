@@ -21,6 +21,7 @@ from paceline.coordinator.tasks import Deadlines, Progress
 from paceline.ids import TaskKey
 from paceline.messages import (
     AskLease,
+    AverageShare,
     MarkEntry,
     MarksReport,
     Message,
@@ -54,6 +55,14 @@ class DropCut(NamedTuple):
     folder: str
 
 
+class SeekCut(NamedTuple):
+    """Effect: find the newest whole cut older than this one; answered by `CutSought`."""
+
+    cut: int
+    timeline: int
+    folder: str
+
+
 class Happened(NamedTuple):
     """Effect: one line for the event log, beside those of the outcomes."""
 
@@ -61,7 +70,7 @@ class Happened(NamedTuple):
     fields: dict[str, object]
 
 
-Effect = Reply | WriteManifest | DropCut | Happened
+Effect = Reply | WriteManifest | DropCut | SeekCut | Happened
 
 
 @final
@@ -84,6 +93,7 @@ class Book:
         self.retry_cut_s = now
         self.failed_cuts = 0  # in a row
         self.cut_trouble: str | None = None  # why the last cut failed
+        self.sought: str | None = None  # folder of the cut that an older one is sought for
         self.reports: dict[str, ServerReport] = {}  # {server id: its last report}
         self.fences: dict[int, dict[str, tuple[MarkEntry, ...]]] = {}
         self.marks: dict[str, MarksReport] = {}  # {server id: after a return}
@@ -104,6 +114,10 @@ class Book:
         self.is_fresh = not durable.has_started  # nothing applied since state was kept
         self.track_from: int | None = None  # incarnation that is to keep its state
         self.tracking_s: float | None = None  # since when a cut waits for that
+        self.buffers: dict[int, AverageShare] = {}  # {incarnation: what it has kept}
+        self.averaging_s: float | None = None  # since when the end of a stage waits
+        self.average_by: int | None = None  # incarnation that is to average
+        self.is_averaged = False  # the state that counts holds the average
         self.lost_tasks: dict[
             int, tuple[TaskKey, ...]
         ] = {}  # {pid of a lost trainer: tasks}
@@ -165,8 +179,20 @@ class Book:
         parked = self._parked(ticket, report.server, report)
         self.idle_servers.park(report.server, parked)
 
+    def applied(self) -> None:
+        """Something is applied: what trainers have kept is of an earlier moment."""
+        self.is_fresh = False
+        self.forget_buffers()
+
+    def forget_buffers(self) -> None:
+        """What was kept to be averaged is of another moment."""
+        self.buffers = {}
+        self.averaging_s = self.average_by = None
+        self.is_averaged = False
+
     def unpark(self, incarnation: int) -> None:
         """A trainer is gone: nobody waits for these answers."""
+        self.buffers.pop(incarnation, None)
         self.leases.take(incarnation)
         self.saves.take(incarnation)
         for waiting in (self.ticks, self.shares):
@@ -213,11 +239,9 @@ class Book:
         return [p for p, r in sorted(parts.items()) if updates_in_rounds(r.plan.spec.pace)]
 
     def forget_saves_in(self, cut: int) -> None:
-        """A cut will not be: saves that waited for it want another one."""
-        self.save_cuts = {
-            k: number for k, number in self.save_cuts.items() if number != cut
-        }
-        if self.last_save == cut:
+        """A cut, and what came behind it, is not: whoever waited for it wants another."""
+        self.save_cuts = {k: number for k, number in self.save_cuts.items() if number < cut}
+        if self.last_save is not None and self.last_save >= cut:
             self.last_save = None
 
     def is_saved(self) -> bool:
@@ -253,6 +277,8 @@ class Book:
         if len(state.servers) < self.config.servers:
             missing = self.config.servers - len(state.servers)
             return f"{missing} of {self.config.servers} servers are not there yet"
+        if self.sought is not None:
+            return f"{self.sought} cannot be read; the newest older whole cut is sought"
         if state.is_returning or not self.servers_ready():
             return f"servers return to cut {state.cut.cut if state.cut else 0}"
         if not all(record.is_ready for record in state.parts.values()):

@@ -8,6 +8,8 @@ neither ends the job nor is filled further, and cuts go on when there is space a
 Pure.
 """
 
+from paceline.coordinator import averaging
+from paceline.coordinator.averaging import may_end
 from paceline.coordinator.book import Book, DropCut, Happened, WriteManifest
 from paceline.coordinator.cuts import Counted, OpenCut, pause_after
 from paceline.coordinator.outcomes import CutBegun, CutCommitted
@@ -35,7 +37,8 @@ def look_at_cut(book: Book) -> None:
     if not state.parts or not all(record.is_ready for record in state.parts.values()):
         return
     ends_stage = _is_stage_over(book)
-    if (ends_stage or _wants_cut(book)) and may_cut(book):
+    may_begin = may_end if ends_stage else may_cut
+    if (ends_stage or _wants_cut(book)) and may_begin(book):
         book.commit(CutBegun(state.next_cut))
         counted = Counted(count_records(book), count_steps(book))
         number = state.next_cut - 1
@@ -92,6 +95,7 @@ def commit_cut(book: Book, cut: int, folder: str, error: str | None) -> None:
     )
     if opened.ends_stage:
         book.progress.clear()
+        book.forget_buffers()
 
 
 def look_at_saves(book: Book) -> None:
@@ -118,7 +122,9 @@ def cut_reason(book: Book) -> str:
     if book.open_cut is None and book.cut_trouble is not None:
         pause_s = max(0.0, book.retry_cut_s - book.now)
         return f"{book.cut_trouble}; the next is tried in {pause_s:.0f} s"
-    tracked = reason_to_wait(book) if book.open_cut is None else None
+    tracked = None
+    if book.open_cut is None:
+        tracked = averaging.reason_to_wait(book) or reason_to_wait(book)
     if tracked is not None:
         return tracked
     servers = book.open_cut.missing() if book.open_cut is not None else []

@@ -11,6 +11,7 @@ import heapq
 from collections.abc import Collection
 from typing import TypeVar
 
+from paceline.coordinator import averaging
 from paceline.coordinator.book import Book
 from paceline.coordinator.cut_decisions import (
     cut_reason,
@@ -30,10 +31,11 @@ from paceline.coordinator.outcomes import (
 from paceline.coordinator.parking import Parked, Parking
 from paceline.coordinator.placement import plan_part
 from paceline.coordinator.reports import answer_servers
-from paceline.coordinator.requests import reply_ticked, ticked
 from paceline.coordinator.stops import is_stopped_before
 from paceline.coordinator.tasks import is_epoch_over, is_last_epoch, pick_task
+from paceline.coordinator.ticks import reply_ticked, ticked
 from paceline.coordinator.tracking import is_tracked, reason_to_wait
+from paceline.coordinator.unreadable import look_at_unreadable
 from paceline.messages import (
     AskLease,
     Granted,
@@ -56,6 +58,7 @@ def look_again(book: Book) -> None:
     while before != book.num_outcomes():
         before = book.num_outcomes()
         settle(book)
+        look_at_unreadable(book)
         _look_at_parts(book)
         look_at_cut(book)
         if book.open_cut is None or book.open_cut.is_pinned():
@@ -107,7 +110,7 @@ def _why_no_lease(book: Book) -> str:
         return "servers fence a lost trainer"
     if is_mid_step(book):
         return "others are between two parts of a step"
-    tracked = reason_to_wait(book)
+    tracked = averaging.reason_to_wait(book) or reason_to_wait(book)
     if tracked is not None:
         return tracked
     return f"the epoch's last tasks are with {_named(state.queue.holders())}"
@@ -168,6 +171,7 @@ def _look_at_rounds(book: Book) -> None:
         if committed is None:
             continue
         book.commit(committed)
+        book.applied()  # here, since nobody may be waiting for the answer just now
         waiting = []
         for incarnation in committed.ticked:
             parked = book.ticks.take((incarnation, part))
@@ -209,7 +213,9 @@ def _look_at_leases(book: Book) -> None:
             continue  # it was told to keep its tracked state first
         if message.stage < state.queue.stage or is_stopped_before(state, message.stage):
             book.leases.take(incarnation)
-            book.reply(parked.ticket, StageOver(stopped=state.stopped))
+            kept = averaging.state_of_end(book, message.stage)
+            over = StageOver(stopped=state.stopped, cut=state.last_cut(), tracked=kept)
+            book.reply(parked.ticket, over)
             continue
         if message.stage > state.queue.stage:
             continue

@@ -66,6 +66,8 @@ class Durable(msgspec.Struct):
     resumes: dict[TaskKey, o.Resume] = {}
     is_returning: bool = False
     cut: CutRecord | None = None
+    undone: list[tuple[int, int]] = []  # first and last number of cuts that were skipped
+    is_end_kept: bool = False  # what is kept is the state that the last stage ended with
     tracked: int = 0  # number of the tracked state that counts; 0: that of the cut
     once: dict[str, str] = {}  # {name: trainer id}
     stopped: str | None = None
@@ -79,6 +81,10 @@ class Durable(msgspec.Struct):
     def stage_spec(self) -> StageSpec | None:
         """The data of the current stage, once a trainer has told it."""
         return self.stages.get(self.queue.stage)
+
+    def last_cut(self) -> int:
+        """Number of the last committed cut; -1 before the first."""
+        return -1 if self.cut is None else self.cut.cut
 
     def is_over(self, key: TaskKey) -> bool:
         """Whether a task is done or given up, as the queue stands."""
@@ -150,6 +156,7 @@ def _count_crash(queue: Queue, tasks: Iterable[int]) -> None:
 @restore.register
 def _(outcome: o.StateKept, state: Durable) -> None:
     state.tracked = outcome.number
+    state.is_end_kept = False
 
 
 @restore.register
@@ -287,6 +294,7 @@ def _(outcome: o.CutCommitted, state: Durable) -> None:
         before, state.queue = state.queue, decode_queue(outcome.queue)
         state.queue.keep_values(before)
         state.resumes = {}
+        state.is_end_kept = True
 
 
 @restore.register
@@ -298,6 +306,14 @@ def _(outcome: o.ServerLost, state: Durable) -> None:
 
 @restore.register
 def _(outcome: o.TimelineLeft, state: Durable) -> None:
+    _return_to_cut(state, outcome.timeline)
+
+
+@restore.register
+def _(outcome: o.CutSkipped, state: Durable) -> None:
+    restore(outcome.instead, state)
+    state.undone = [*state.undone, (outcome.instead.cut + 1, state.next_cut - 1)]
+    state.parts = {plan.spec.part: PartRecord(plan) for plan in outcome.plans}
     _return_to_cut(state, outcome.timeline)
 
 
@@ -316,6 +332,7 @@ def _(outcome: o.RunBegun, state: Durable) -> None:
     state.generation += 1
     state.has_started = False
     state.stopped = state.broken = None
+    state.undone = []
     state.once = {name: role for name, role in state.once.items() if role in state.left}
     state.parts = {plan.spec.part: PartRecord(plan) for plan in outcome.plans}
     _return_to_cut(state, outcome.timeline)

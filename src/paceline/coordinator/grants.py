@@ -29,6 +29,8 @@ def grant(book: Book, trainer: str, incarnation: int) -> Lease | None:
     held = len(state.queue.held_by(incarnation))
     if held >= MAX_LEASES or (not held and is_mid_step(book)):
         return None
+    if pick_task(state) is None:
+        return None  # nobody's state is asked for on behalf of one who has nothing to do
     if not held and not may_enter(book, incarnation):
         return None
     while (pick := pick_task(state)) is not None:

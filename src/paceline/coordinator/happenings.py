@@ -7,8 +7,9 @@ Pure.
 """
 
 from paceline.coordinator.outcomes import Outcome
+from paceline.messages import JobStatus
 
-_BULKY = frozenset({"queue", "files", "plan", "plans", "result", "value"})
+_BULKY = frozenset({"queue", "files", "plan", "plans", "instead", "result", "value"})
 MOST_LISTED = 64
 
 
@@ -20,6 +21,18 @@ def told(outcome: Outcome) -> tuple[str, dict[str, object]]:
         if name not in _BULKY
     }
     return type(outcome).__name__, fields
+
+
+def progress_of(status: JobStatus) -> dict[str, object]:
+    """The fields of a line that says how far the job is."""
+    by_trainer = {p.id: p.records for p in status.processes if p.role == "trainer"}
+    return {
+        "records": status.records,
+        "steps": status.steps,
+        "epoch": status.queue.epoch,
+        "timeline": status.timeline,
+        "trainers": by_trainer,
+    }
 
 
 def _brief(value: object) -> object:

@@ -10,6 +10,7 @@ from paceline.coordinator import tracking
 from paceline.coordinator.book import Book, Happened
 from paceline.coordinator.members import Loss
 from paceline.coordinator.outcomes import (
+    CutSkipped,
     LossKind,
     MarksRestored,
     MarksSettled,
@@ -111,7 +112,7 @@ def _lose_trainer(book: Book, trainer: str, loss: Loss) -> None:
     book.members.forget(loss.incarnation)
     if must_return:
         reason = f"{trainer} is lost, and with it what its tracked objects had come to"
-        _leave_timeline(book, TimelineLeft(book.durable.timeline + 1, reason), reason)
+        leave_timeline(book, TimelineLeft(book.durable.timeline + 1, reason), reason)
 
 
 def _lose_server(book: Book, server: str, loss: Loss) -> None:
@@ -120,14 +121,16 @@ def _lose_server(book: Book, server: str, loss: Loss) -> None:
         book.to_replace[server] = info.pid
     timeline = book.durable.timeline + 1
     lost = ServerLost(server, loss.incarnation, loss.kind, loss.reason, timeline)
-    _leave_timeline(book, lost, f"{server} is lost")
+    leave_timeline(book, lost, f"{server} is lost")
     book.reports.pop(server, None)
     book.members.forget(loss.incarnation)
     book.idle_servers.take(server)
 
 
-def _leave_timeline(book: Book, left: ServerLost | TimelineLeft, reason: str) -> None:
-    """All go back to the last cut."""
+def leave_timeline(
+    book: Book, left: ServerLost | TimelineLeft | CutSkipped, reason: str
+) -> None:
+    """All go back to the last cut, or an older one; whatever was open is dropped."""
     for incarnation in book.durable.trainers.values():
         book.deadlines.pause(incarnation)
     book.commit(left)
@@ -146,3 +149,4 @@ def _leave_timeline(book: Book, left: ServerLost | TimelineLeft, reason: str) ->
     book.asked_stage.clear()
     book.track_from = book.tracking_s = None
     book.is_fresh = True
+    book.forget_buffers()

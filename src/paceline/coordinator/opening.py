@@ -3,15 +3,25 @@
 Waits: for the disk and for storage; a whole cut is read. Any thread.
 """
 
+import logging
+from collections.abc import Callable
+
 import msgspec
 
 from paceline.coordinator.durable import Durable
 from paceline.coordinator.outcomes import AnyOutcome, CutCommitted
 from paceline.coordinator.runs import Stored
-from paceline.coordinator.state import restored
+from paceline.coordinator.state import CutSought, restored
+from paceline.errors import CheckpointCorrupt, StoreError
 from paceline.store.blobs import BlobStore
 from paceline.store.journal import Journal
-from paceline.store.manifest import cut_folder, list_cuts, newest_good_cut
+from paceline.store.manifest import Cut, cut_folder, list_cuts, newest_good_cut
+from paceline.timing import Clock, Deadline
+
+SEEK_S = 600.0  # while servers wait to return somewhere: as long as storage may be away
+SEEK_AGAIN_S = 2.0
+
+_log = logging.getLogger("paceline.coordinator")
 
 
 class StateSaved(msgspec.Struct, frozen=True, tag=True):
@@ -41,15 +51,44 @@ def read_journal(journal: Journal) -> Durable:
     return durable
 
 
-def read_stored(store: BlobStore) -> Stored:
+def wait_older(
+    store: BlobStore, bad: Cut, clock: Clock, wait: Callable[[float], bool]
+) -> CutSought:
+    """Find the newest cut older than ``bad`` that verifies; whole cuts are read.
+
+    Storage that fails is asked again for `SEEK_S`.
+
+    Args:
+        store: where cuts lie.
+        bad: a cut that cannot be read.
+        clock: the time.
+        wait: waits so many seconds; true: give up.
+    """
+    deadline = Deadline(clock, SEEK_S)
+    while True:
+        try:
+            return CutSought(bad.folder, read_stored(store, older_than=bad))
+        except CheckpointCorrupt as error:
+            return CutSought(bad.folder, Stored(), str(error))
+        except StoreError as error:
+            _log.warning("no older cut than %s is found yet: %s", bad.folder, error)
+            if wait(SEEK_AGAIN_S) or deadline.is_over():
+                return CutSought(bad.folder, Stored(), str(error))
+
+
+def read_stored(store: BlobStore, older_than: Cut | None = None) -> Stored:
     """The newest cut that verifies.
+
+    Args:
+        store: where cuts lie.
+        older_than: look only at cuts that are older than this one.
 
     Raises:
         CheckpointCorrupt: there are cuts and none is whole.
         StoreError: a cut is of an unknown format, or the storage fails.
     """
     timeline = max((cut.timeline for cut in list_cuts(store)), default=0)
-    manifest, skipped = newest_good_cut(store)
+    manifest, skipped = newest_good_cut(store, older_than)
     if manifest is None:
         return Stored(timeline=timeline)
     cut = CutCommitted(

@@ -215,6 +215,19 @@ class TimelineLeft(Outcome, frozen=True):
     reason: str
 
 
+class CutSkipped(Outcome, frozen=True):
+    """A cut cannot be read: all go back to ``instead``, an older one, on a new timeline.
+
+    ``plans`` are its parts, placed on the servers of this run.
+    """
+
+    cut: int
+    reason: str
+    timeline: int
+    instead: CutCommitted
+    plans: tuple[PartPlan, ...]
+
+
 class MarksRestored(Outcome, frozen=True):
     """All servers are back at the cut: leases may be granted on this timeline."""
 
@@ -281,6 +294,7 @@ AnyOutcome = (
     | RunBegun
     | ServerLost
     | TimelineLeft
+    | CutSkipped
     | MarksRestored
     | StateKept
     | TasksCrashed

@@ -10,9 +10,9 @@ Pure.
 from functools import singledispatch
 from typing import NamedTuple
 
-from paceline.coordinator import results, tracking
+from paceline.coordinator import averaging, results, tracking
 from paceline.coordinator.book import Book, Happened
-from paceline.coordinator.grants import finish_if_done, grant, is_pending
+from paceline.coordinator.grants import finish_if_done, is_pending
 from paceline.coordinator.losses import lose
 from paceline.coordinator.members import Loss
 from paceline.coordinator.outcomes import (
@@ -25,6 +25,7 @@ from paceline.coordinator.outcomes import (
     TrainerLeft,
 )
 from paceline.coordinator.status import count_records
+from paceline.coordinator.ticks import has_ticked, reply_ticked, ticked
 from paceline.messages import (
     AskLease,
     AskRecords,
@@ -32,6 +33,7 @@ from paceline.messages import (
     Beat,
     Beaten,
     BeginStage,
+    BuffersKept,
     Claimed,
     ClaimOnce,
     Done,
@@ -50,7 +52,6 @@ from paceline.messages import (
     SharePart,
     Stop,
     Tick,
-    Ticked,
     TrackedKept,
     TrainerMessage,
     TrainerRequest,
@@ -129,6 +130,7 @@ def _(message: JoinTrainer, book: Book, asker: Asker) -> None:
             seed=book.config.seed,
             servers=servers if book.servers_ready() else {},
             beat_s=min(1.0, book.config.timeout_s / 5),
+            undone=tuple(state.undone),
         ),
     )
 
@@ -206,7 +208,7 @@ def _(message: Tick, book: Book, asker: Asker) -> None:
         book.deadlines.pause(message.incarnation)
         book.rounds.tick(asker.role, message)
         book.park_tick(asker.ticket, asker.role, message)
-    elif _has_ticked(book, message):
+    elif has_ticked(book, message):
         ticked(book, message)
         reply_ticked(book, asker.role, asker.ticket, message)
     else:
@@ -226,51 +228,12 @@ def _may_tick(book: Book, tick: Tick) -> bool:
     )
 
 
-def _has_ticked(book: Book, tick: Tick) -> bool:
-    """Whether a committed round has this tick, whose answer was lost."""
-    part = book.durable.parts[tick.part]
-    if not tick.is_prepared:
-        return tick.round is not None and tick.round <= part.round
-    return any(
-        c.incarnation == tick.incarnation and c.number == tick.number
-        for committed in part.recent
-        if committed.round == tick.round
-        for c in committed.contributions
-    )
-
-
-def ticked(book: Book, tick: Tick) -> None:
-    """A window has its effect: tasks go on, or are done."""
-    book.is_fresh = False
-    for key, last in zip(tick.window.task_keys(), tick.acked, strict=True):
-        if is_pending(book, key):
-            book.progress.advance(key, last)
-            finish_if_done(book, key)
-
-
-def reply_ticked(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
-    """Answer a tick, with the next lease if the trainer wants one and there is one."""
-    lease = None
-    if tick.next_lease:
-        known = set(tick.window.task_keys())
-        lease = next(
-            (
-                r.lease
-                for r in book.durable.queue.held_by(tick.incarnation).values()
-                if r.lease.key not in known
-            ),
-            None,
-        ) or grant(book, trainer, tick.incarnation)
-    done = book.trainer_records.get(trainer, 0)
-    book.trainer_records[trainer] = done + tick.records
-    book.start_clock(tick.incarnation)
-    track = tick.ends_step and book.track_from == tick.incarnation
-    book.reply(ticket, Ticked(lease=lease, stopped=book.durable.stopped, track=track))
-
-
 @_answer.register
-def _(message: TrackedKept, book: Book, asker: Asker) -> None:
-    tracking.kept(book, message.incarnation, message.number, message.rounds)
+def _(message: TrackedKept | BuffersKept, book: Book, asker: Asker) -> None:
+    if isinstance(message, TrackedKept):
+        tracking.kept(book, message)
+    else:
+        averaging.kept(book, message)
     book.reply(asker.ticket, Done())
 
 
@@ -341,10 +304,10 @@ def _(message: Beat, book: Book, asker: Asker) -> None:
 
 @_answer.register
 def _(message: ClaimOnce, book: Book, asker: Asker) -> None:
-    state = book.durable
-    if message.name not in state.once:
+    once = book.durable.once
+    if message.name not in once:
         book.commit(OnceClaimed(message.name, asker.role))
-    book.reply(asker.ticket, Claimed(mine=state.once[message.name] == asker.role))
+    book.reply(asker.ticket, Claimed(mine=once[message.name] == asker.role))
 
 
 @_answer.register

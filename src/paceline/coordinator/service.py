@@ -21,10 +21,17 @@ from typing import final
 import msgspec
 
 from paceline.config import JobConfig
-from paceline.coordinator.book import DropCut, Happened, Reply, WriteManifest
+from paceline.coordinator.book import (
+    DropCut,
+    Effect,
+    Happened,
+    Reply,
+    SeekCut,
+    WriteManifest,
+)
 from paceline.coordinator.cuts import ManifestOrder
-from paceline.coordinator.happenings import told
-from paceline.coordinator.opening import StateSaved, read_journal, read_stored
+from paceline.coordinator.happenings import progress_of, told
+from paceline.coordinator.opening import StateSaved, read_journal, read_stored, wait_older
 from paceline.coordinator.outcomes import CutCommitted, Outcome
 from paceline.coordinator.state import (
     Asked,
@@ -49,7 +56,7 @@ from paceline.messages import (
 )
 from paceline.store.blobs import BlobStore, digest
 from paceline.store.journal import Journal
-from paceline.store.manifest import Manifest, write_manifest
+from paceline.store.manifest import Cut, Manifest, write_manifest
 from paceline.store.retention import drop_cut, sweep
 from paceline.timing import Clock, wall_time_s
 from paceline.transport import service as link
@@ -241,15 +248,20 @@ class CoordinatorService:
             self._run_beside(self._sweep, "coordinator-sweep")
         for decision in decisions:
             for effect in decision.effects:
-                if isinstance(effect, Reply):
-                    self._answer(effect)
-                elif isinstance(effect, WriteManifest):
-                    self._write_manifest(effect.order)
-                elif isinstance(effect, DropCut):
-                    self._drop_cut(effect.folder)
-                else:
-                    assert isinstance(effect, Happened)
-                    self._events.write(effect.event, effect.fields)
+                self._carry_out_effect(effect)
+
+    def _carry_out_effect(self, effect: Effect) -> None:
+        if isinstance(effect, Reply):
+            self._answer(effect)
+        elif isinstance(effect, WriteManifest):
+            self._write_manifest(effect.order)
+        elif isinstance(effect, DropCut):
+            self._drop_cut(effect.folder)
+        elif isinstance(effect, SeekCut):
+            self._seek_cut(effect)
+        else:
+            assert isinstance(effect, Happened)
+            self._events.write(effect.event, effect.fields)
 
     def _keep(self, outcomes: Sequence[Outcome]) -> None:
         """Journal outcomes; while the disk refuses, nothing is answered."""
@@ -328,6 +340,16 @@ class CoordinatorService:
 
         self._run_beside(drop, "coordinator-drop")
 
+    def _seek_cut(self, effect: SeekCut) -> None:
+        bad = Cut(effect.cut, effect.timeline, effect.folder)
+
+        def seek() -> None:
+            with self._sweeping:  # what is found must not be swept away meanwhile
+                sought = wait_older(self._store, bad, self._clock, self._stopping.wait)
+            self._put(sought)
+
+        self._run_beside(seek, "coordinator-seek")
+
     def _sweep(self) -> None:
         """Remove old cuts; only a journalled one may replace them."""
         cut = self._state.durable.cut
@@ -354,16 +376,7 @@ class CoordinatorService:
         moved = (status.records, status.steps)
         self._last_progress = (now, moved)
         if moved != last:
-            fields: dict[str, object] = {
-                "records": status.records,
-                "steps": status.steps,
-                "epoch": status.queue.epoch,
-                "timeline": status.timeline,
-                "trainers": {
-                    p.id: p.records for p in status.processes if p.role == "trainer"
-                },
-            }
-            self._events.write("progress", fields)
+            self._events.write("progress", progress_of(status))
 
     def _with_self(self, status: JobStatus) -> JobStatus:
         me = ProcessStatus(

@@ -26,6 +26,7 @@ from paceline.coordinator.reports import (
 from paceline.coordinator.requests import Asker, trainer_asked
 from paceline.coordinator.runs import Stored, begin_run
 from paceline.coordinator.status import job_status
+from paceline.coordinator.unreadable import return_further
 from paceline.messages import (
     AskStatus,
     JobStatus,
@@ -62,13 +63,21 @@ class ManifestWritten(NamedTuple):
     error: str | None
 
 
+class CutSought(NamedTuple):
+    """Event: a `SeekCut` effect is carried out; with no cut, ``error`` may say why."""
+
+    folder: str
+    found: Stored
+    error: str | None = None
+
+
 class RunOpened(NamedTuple):
     """Event, before any other: a coordinator has started, and this is in storage."""
 
     stored: Stored
 
 
-Event = Asked | Disconnected | TimePassed | ManifestWritten | RunOpened
+Event = Asked | Disconnected | TimePassed | ManifestWritten | CutSought | RunOpened
 
 
 class Decision(NamedTuple):
@@ -103,6 +112,8 @@ class CoordinatorState:
             book.members.closed(event.incarnation, now)
         elif isinstance(event, ManifestWritten):
             commit_cut(book, event.cut, event.folder, event.error)
+        elif isinstance(event, CutSought):
+            return_further(book, event.folder, event.found, event.error)
         else:
             look_for_losses(book)
             book.look_at_all()

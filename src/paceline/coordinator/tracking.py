@@ -20,7 +20,7 @@ from collections.abc import Collection
 from paceline.coordinator.book import Book
 from paceline.coordinator.outcomes import StateKept
 from paceline.coordinator.parking import Parked
-from paceline.messages import AskLease, Waiting
+from paceline.messages import AskLease, TrackedKept, Waiting
 
 LONGEST_ASK_S = 30.0  # without rounds: then a cut is taken with what was kept before
 
@@ -97,12 +97,13 @@ def to_load(book: Book, incarnation: int) -> int | None:
     return book.durable.tracked or in_cut
 
 
-def kept(book: Book, incarnation: int, number: int, rounds: dict[int, int]) -> None:
-    """A trainer has kept its state at a server, as of ``rounds``; it may not count."""
+def kept(book: Book, message: TrackedKept) -> None:
+    """A trainer has kept its state at a server; as of other rounds it does not count."""
+    incarnation = message.incarnation
     committed = {part: book.durable.parts[part].round for part in book.sync_parts()}
-    if is_current(book, incarnation) and rounds == committed:
-        book.commit(StateKept(number))
-        book.is_fresh = True
+    if is_current(book, incarnation) and message.rounds == committed:
+        book.commit(StateKept(message.number))
+        book.is_fresh, book.is_averaged = True, message.is_average
     if book.track_from == incarnation:
         book.track_from = None
 
@@ -128,7 +129,7 @@ def _ask(book: Book) -> None:
         book.track_from = candidates[0]
     assert book.track_from is not None
     parked = book.leases.get(book.track_from)
-    if parked is not None and not _is_open(parked):
+    if parked is not None and not is_open(parked):
         book.leases.take(book.track_from)
         book.reply(parked.ticket, Waiting(reason="tracked state is kept", track=True))
     saving = book.saves.take(book.track_from)
@@ -136,7 +137,7 @@ def _ask(book: Book) -> None:
         book.reply(saving.ticket, Waiting(reason="tracked state is kept", track=True))
 
 
-def _is_open(parked: Parked) -> bool:
+def is_open(parked: Parked) -> bool:
     """Whether an answer without a lease would push batches that wait for their step."""
     return isinstance(parked.message, AskLease) and parked.message.is_open
 

@@ -14,8 +14,8 @@ same whoever reads the batch, and however often.
 A process that is killed takes what was being read with it; it is read again, by new
 processes, a few times.
 
-Waits: for the data set, as long as the processes that read it live. One thread calls, the
-one that the processes die with.
+Waits: for the data set, as long as the processes that read it live; `ReadingPool.close`,
+`CLOSE_S`. One thread calls, the one that the processes die with.
 """
 
 import concurrent.futures
@@ -24,6 +24,7 @@ import multiprocessing
 import os
 import random
 import signal
+import threading
 import traceback
 from collections import deque
 from collections.abc import Hashable, Sequence
@@ -39,6 +40,8 @@ from paceline.errors import BatchUnreadable, describe_error
 
 BATCHES_AHEAD = 2  # for each process, as torch's DataLoader has it
 MAX_LOSSES = 3  # in a row, before a batch is given up
+CLOSE_S = 2.0  # less than a trainer has that is told to leave
+KILLED_S = 10.0  # a killed process that is not gone by then is stuck in the kernel
 _log = logging.getLogger("paceline.data")
 
 
@@ -110,11 +113,34 @@ class ReadingPool:
         )
 
     def close(self) -> None:
-        """End the processes, once they have read what they are reading; may be repeated."""
+        """End the processes; may be repeated.
+
+        They may end what they are reading, for `CLOSE_S`; then they are killed, and a line
+        in the log says what was being read.
+        """
+        running = [one.wanted.key for one in self._asked if one.answer.running()]
         self._asked.clear()
         pool, self._pool = self._pool, None
-        if pool is not None:
-            pool.shutdown(wait=True, cancel_futures=True)
+        if pool is None:
+            return
+        processes = list((pool._processes or {}).values())  # forgotten when it shuts down
+        ending = threading.Thread(
+            target=lambda: pool.shutdown(wait=True, cancel_futures=True),
+            name="reading-pool-end",
+            daemon=True,
+        )
+        ending.start()
+        ending.join(CLOSE_S)
+        if not ending.is_alive():
+            return
+        _log.warning(
+            "%s is still being read after %g s and not wanted any more; the processes that "
+            "read are killed",
+            *(", ".join(map(str, running)) or "a batch", CLOSE_S),
+        )
+        for process in processes:
+            process.kill()
+        ending.join(KILLED_S)
 
     def _ask(self, wanted: Sequence[Wanted]) -> None:
         keys = [one.key for one in wanted]

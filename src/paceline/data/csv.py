@@ -125,11 +125,11 @@ class Csv(ItemSource):
         return take_apart(self.read(records))
 
     def fingerprint(self) -> str:
-        """Names and sizes of the files, columns with their dtypes, number of records."""
+        """Names, sizes and a hash of the files, columns with dtypes, number of records."""
         columns = ", ".join(
             f"{name}: {describe_kind(kind)}" for name, kind in self._kinds.items()
         )
-        return f"Csv {describe_files(self._index.files)} {{{columns}}} x {len(self)}"
+        return f"Csv {self._index.describe()} {{{columns}}} x {len(self)}"
 
     def _take_headers(
         self, files: Sequence[DataFile], offsets: Sequence[Offsets]

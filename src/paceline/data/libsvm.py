@@ -120,8 +120,8 @@ class Libsvm(ItemSource):
         )
 
     def fingerprint(self) -> str:
-        """Names and sizes of the files, number of records."""
-        return f"Libsvm {describe_files(self._index.files)} x {len(self)}"
+        """Names, sizes and a hash of the files (see `LineIndex`), number of records."""
+        return f"Libsvm {self._index.describe()} x {len(self)}"
 
 
 def _id(text: bytes) -> int:

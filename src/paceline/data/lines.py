@@ -24,7 +24,15 @@ from typing import NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.data.files import DataFile, Offsets, Ranges, named, read_ranges
+from paceline.data.files import (
+    DataFile,
+    Offsets,
+    Ranges,
+    describe_files,
+    hash_ends,
+    named,
+    read_ranges,
+)
 from paceline.errors import DataError
 
 _PIECE_BYTES = 1 << 20
@@ -74,6 +82,15 @@ class LineIndex:
         place = records + which  # each file before has one offset more than records
         ranges = Ranges(which, self._offsets[place], self._offsets[place + 1])
         return read_ranges(self.files, ranges)
+
+    def describe(self) -> str:
+        """The files by name and size, and a hash of their ends and of where records begin.
+
+        Raises:
+            DataError: see `read_ranges`.
+        """
+        digest = hash_ends(self.files, self._offsets.tobytes())
+        return f"{describe_files(self.files)}, xxh3 {digest}"
 
     def where(self, record: int) -> str:
         """File and line (from 1) where a record begins; reads the file up to there."""

@@ -27,7 +27,15 @@ import torch
 from numpy.typing import NDArray
 
 from paceline.data.columns import select_columns, take_apart
-from paceline.data.files import DataFile, Options, Paths, describe_files, find_files, named
+from paceline.data.files import (
+    DataFile,
+    Options,
+    Paths,
+    describe_files,
+    find_files,
+    hash_ends,
+    named,
+)
 from paceline.data.source import ItemSource, Records
 from paceline.errors import DataError, UsageError
 
@@ -123,9 +131,17 @@ class Parquet(ItemSource):
         return take_apart(self.read(records))
 
     def fingerprint(self) -> str:
-        """Names and sizes of the files, columns with their types, number of records."""
+        """Names, sizes and a hash of the ends of the files, columns, number of records.
+
+        The end of a Parquet file says the least and the most of each column in each row
+        group.
+
+        Raises:
+            DataError: the storage fails, or a file is shorter than it was.
+        """
         columns = ", ".join(f"{name}: {kind}" for name, kind in self._columns.items())
-        return f"Parquet {describe_files(self._files)} {{{columns}}} x {len(self)}"
+        told = f"{describe_files(self._files)}, xxh3 {hash_ends(self._files)}"
+        return f"Parquet {told} {{{columns}}} x {len(self)}"
 
     def _read_footer(self, file: DataFile) -> tuple[Any, Any]:
         """What the end of a file says: its row groups, and its schema in Arrow."""

@@ -68,5 +68,5 @@ class Text(ItemSource):
         return self.read(records)
 
     def fingerprint(self) -> str:
-        """Names and sizes of the files, number of lines."""
-        return f"Text {describe_files(self._index.files)} x {len(self)}"
+        """Names, sizes and a hash of the files (`LineIndex.describe`), number of lines."""
+        return f"Text {self._index.describe()} x {len(self)}"

@@ -45,7 +45,8 @@ def connect() -> Session:
 
     Raises:
         UsageError: the environment is not one of a trainer, or the folder is taken.
-        PeerLost: the coordinator cannot be reached.
+        JobFailed: the coordinator cannot be reached.
+        ForeignPeer: it is of another run, version or secret.
     """
     with _lock:
         if not _sessions:

@@ -6,7 +6,12 @@ Pure.
 import signal
 from collections.abc import Sequence
 
-from paceline.errors import PREEMPTED_EXIT_CODE
+from paceline.errors import (
+    PREEMPTED_EXIT_CODE,
+    USAGE_EXIT_CODE,
+    ForeignPeer,
+    UsageError,
+)
 
 _CRASHES = {
     signal.SIGABRT,
@@ -22,6 +27,16 @@ _MEMORY = (
     "CUDA out of memory",
 )
 _SAVE_MEMORY = "start fewer trainers, take smaller batches, or a machine with more memory"
+
+
+def exit_code_of(error: BaseException) -> int:
+    """The exit code of a script that ends with this error.
+
+    `USAGE_EXIT_CODE` if it would end so each time it is started: it asks for something that
+    cannot be, or it is not of the job that it came to.
+    """
+    is_usage = isinstance(error, UsageError | ForeignPeer)
+    return USAGE_EXIT_CODE if is_usage else 1
 
 
 def is_crash(status: int) -> bool:

@@ -30,6 +30,7 @@ from typing import NoReturn
 from paceline import failpoints
 from paceline.errors import PacelineError
 from paceline.launch.environment import ROLE, THREADS
+from paceline.launch.exits import exit_code_of
 from paceline.launch.forkwire import (
     REQUESTS,
     Failed,
@@ -128,7 +129,7 @@ def _run_to_status(request: Fork, server: int) -> int:
         sys.last_type, sys.last_value = type(error), error
         sys.last_traceback = error.__traceback__
         sys.excepthook(type(error), error, error.__traceback__)
-        return 1
+        return exit_code_of(error)
     return 0
 
 

@@ -6,7 +6,8 @@
 
 Importing torch costs seconds, for each process of a job and again for each restart; a
 fork costs milliseconds and shares the memory of what was imported. A fork server that
-dies takes what it forked with it, like any death of many; the next start has a new one.
+dies takes what it forked with it, like any death of many; the next start has a new one,
+unless `DEATHS_IN_A_ROW` have died before they had started anything.
 Whatever was forked is reaped by its own fork server, never by a later one.
 
 Waits: `ForkServer.start` and reaping, `ANSWER_S` at most. For one thread, which lives as
@@ -42,6 +43,7 @@ from paceline.launch.process import GONE_S, Child, log_size, spawn, wait_any
 from paceline.timing import Clock, Deadline
 
 ANSWER_S = 30.0  # forking is a matter of milliseconds; a machine may be suspended
+DEATHS_IN_A_ROW = 4  # as many as a role may have without progress
 IMPORT_S = 600.0  # torch from a cold network disk, on a slow machine, and then some
 
 
@@ -71,6 +73,7 @@ class ForkServer:
         self._log = log
         self._clock = clock
         self._preloaded = preloaded
+        self._deaths = 0  # of those in a row that were ready and started nothing
         self._open()
 
     @property
@@ -93,6 +96,7 @@ class ForkServer:
             raise JobFailed(f"{role} could not be forked: {answer.reason}")
         if answer is None:
             return None  # it died; the next call begins anew
+        self._deaths = 0
         try:
             return Child(role, _ForkedProcess(answer.pid, generation), log, log_start)
         except ProcessLookupError:
@@ -131,7 +135,7 @@ class ForkServer:
         """Whether there is something to fork from; a dead fork server is replaced.
 
         Raises:
-            JobFailed: the imports failed, or take for ever.
+            JobFailed: the imports failed, or take for ever; or it dies again and again.
         """
         generation = self._generation
         generation.look_ready()  # first: one that died since may have been ready
@@ -139,6 +143,13 @@ class ForkServer:
             if not generation.is_ready:
                 words = generation.last_words()
                 raise JobFailed(f"what all processes need cannot be imported:\n{words}")
+            self._deaths += 1
+            if self._deaths >= DEATHS_IN_A_ROW:
+                raise JobFailed(
+                    f"the process that starts all others died {self._deaths} times in a "
+                    "row before it had started one, as when something kills it or memory "
+                    f"runs out; the end of {self._log}:\n{generation.last_words()}"
+                )
             self._open()
         elif not generation.is_ready and self._import_by.is_over():
             generation.end()

@@ -6,6 +6,7 @@
                           trainer: exit 0 is done; anything else, start it again
     again and again       at once, then after 0.1 s, 0.2 s ... 5 s; a death after three
                           restarts in a row while the work stands still fails the job
+    a trainer exits 2     wrong usage, its own or paceline's: the job fails at once
     a trainer exits 75    it was preempted: start it again after a second, without a limit
     the job is scaled     more: start trainers; fewer: the last ones are told to leave
     interrupted           all trainers are told to leave, then a cut is taken, then the end
@@ -25,7 +26,7 @@ Pure: time is an argument.
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple, final
 
-from paceline.errors import PREEMPTED_EXIT_CODE
+from paceline.errors import PREEMPTED_EXIT_CODE, USAGE_EXIT_CODE
 from paceline.ids import COORDINATOR, role_kind, trainer_id
 from paceline.messages import Exited, JobStatus, LauncherOrders
 
@@ -205,6 +206,9 @@ class Supervision:
             post.state, post.due_s = "waiting", now + PREEMPTED_S
             post.reason = "it was preempted"
             return []
+        if post.kind == "trainer" and exited.code == USAGE_EXIT_CODE:
+            reason = f"{post.role} ended with exit code 2 (wrong usage), as it would again"
+            return [GiveUp(post.role, reason)]
         post.deaths += 1
         post.lowest = self._work
         if post.deaths > RESTARTS_IN_A_ROW:

@@ -58,6 +58,7 @@ from paceline.messages.server import (
     Snapshot,
 )
 from paceline.messages.shared import (
+    AverageShare,
     Block,
     Contribution,
     Done,
@@ -84,6 +85,7 @@ from paceline.messages.trainer import (
     Beat,
     Beaten,
     BeginStage,
+    BuffersKept,
     Claimed,
     ClaimOnce,
     FailTask,
@@ -144,10 +146,12 @@ __all__ = [
     "AskResults",
     "AskStatus",
     "AskTracked",
+    "AverageShare",
     "Beat",
     "Beaten",
     "BeginStage",
     "Block",
+    "BuffersKept",
     "ClaimOnce",
     "Claimed",
     "CommitRound",

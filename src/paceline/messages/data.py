@@ -6,6 +6,7 @@ import msgspec
 
 from paceline.ids import Window
 from paceline.messages.shared import (
+    AverageShare,
     Done,
     Hyper,
     Message,
@@ -115,10 +116,13 @@ class PulledRows(Message, frozen=True):
 class KeepTracked(TrainerMessage, frozen=True):
     """Keep the state of tracked objects, until the coordinator says whether it counts.
 
-    Buffers: its bytes.
+    Buffers: its bytes. ``buffers_only``: of averaged objects alone; ``average``: with the
+    average of these in it. Both are the sender's own affair.
     """
 
     number: int
+    buffers_only: bool = False
+    average: tuple[AverageShare, ...] = ()
 
 
 class AskTracked(TrainerMessage, frozen=True):

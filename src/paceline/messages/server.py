@@ -68,7 +68,7 @@ class ServerReport(Message, frozen=True):
     ``pinned_cut`` is the cut whose snapshot the server holds: what it applies from then on
     is not in that cut. ``incarnation`` 0 asks to join. Answered by `Orders` at once when
     there are any, otherwise parked for a while; silence of a reporting server means its
-    death.
+    death. ``unreadable``: why it cannot load the cut that it was told to return to.
     """
 
     server: str
@@ -83,6 +83,7 @@ class ServerReport(Message, frozen=True):
     forgotten_cut: int = 0
     tracked: int = 0  # number of the tracked state that counts here
     pinned_cut: int = -1
+    unreadable: str | None = None
     counters: dict[str, int] = msgspec.field(default_factory=dict)  # by name
 
 

@@ -1,6 +1,6 @@
 """What several links carry: specs of parts and stages, leases, answers."""
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -87,7 +87,8 @@ class StageSpec(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Task ``i`` holds positions ``i * task_size .. min((i + 1) * task_size, records)``;
     batches are ``batch_size`` consecutive positions of a task, the last may be short.
-    ``tracked`` are the names of the user's own objects whose state goes into cuts.
+    ``tracked`` are the names of the user's own objects whose state goes into cuts, and
+    ``averaged`` those of them that are averaged over trainers when the stage ends.
     """
 
     stage: int
@@ -99,6 +100,7 @@ class StageSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     seed: int
     fingerprint: str
     tracked: tuple[str, ...] = ()
+    averaged: tuple[str, ...] = ()
     kind: StageKind = "train"
 
     @property
@@ -175,11 +177,22 @@ class Done(Message, frozen=True):
     """Yes."""
 
 
+class AverageShare(NamedTuple):
+    """Averaged objects as a server keeps them, and the records that they stand for."""
+
+    number: int
+    records: int
+
+
 class Waiting(Message, frozen=True):
     """Not yet; ask again. The reason is shown to the user.
 
-    ``track``: first keep the state of tracked objects, and say `TrackedKept`.
+    ``track``: first keep the state of tracked objects, and say `TrackedKept`. ``buffers``:
+    first keep the averaged ones alone, and say `BuffersKept`. ``average``: first average
+    these, weighted by records, keep all with the average in it, and say `TrackedKept`.
     """
 
     reason: str
     track: bool = False
+    buffers: bool = False
+    average: tuple[AverageShare, ...] = ()

@@ -26,7 +26,11 @@ class JoinTrainer(Message, frozen=True):
 
 
 class Joined(Message, frozen=True):
-    """``incarnation`` equals ``previous`` if that is still a member."""
+    """``incarnation`` equals ``previous`` if that is still a member.
+
+    ``undone`` are the first and last numbers of cuts that could not be read when all had to
+    return to them: what was done on the strength of one of them is undone.
+    """
 
     incarnation: int
     timeline: int
@@ -35,6 +39,7 @@ class Joined(Message, frozen=True):
     seed: int
     servers: dict[str, str]  # {server id: address}
     beat_s: float
+    undone: tuple[tuple[int, int], ...] = ()
 
 
 class TrainerMessage(Message, frozen=True):
@@ -94,9 +99,15 @@ class Granted(Message, frozen=True):
 
 
 class StageOver(Message, frozen=True):
-    """The stage has ended for all; ``stopped`` carries the reason of an early stop."""
+    """The stage has ended for all; ``stopped`` carries the reason of an early stop.
+
+    ``cut`` is the last committed one: it holds this end. ``tracked``: averaged objects are
+    those of this state from here on.
+    """
 
     stopped: str | None = None
+    cut: int = -1
+    tracked: int | None = None
 
 
 class Tick(TrainerMessage, frozen=True):
@@ -136,11 +147,23 @@ class Ticked(Message, frozen=True):
 class TrackedKept(TrainerMessage, frozen=True):
     """The state of the asker's tracked objects lies at a server, under ``number``.
 
-    ``rounds`` is where the asker stood in each synchronous part.
+    ``rounds`` is where the asker stood in each synchronous part; ``is_average``: it holds
+    the average that was asked for.
     """
 
     number: int
     rounds: dict[int, int]
+    is_average: bool = False
+
+
+class BuffersKept(TrainerMessage, frozen=True):
+    """The asker's averaged objects lie at a server, under ``number``.
+
+    ``records``: trained by it since they were equal to those of all others.
+    """
+
+    number: int
+    records: int
 
 
 class HandBack(TrainerMessage, frozen=True):
@@ -295,6 +318,7 @@ TrainerRequest = (
     | AskLease
     | Tick
     | TrackedKept
+    | BuffersKept
     | HandBack
     | FailTask
     | FinishTask

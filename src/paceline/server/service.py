@@ -245,8 +245,9 @@ class ServerService:
             if len(buffers) != 1 or message.number < 1:
                 text = f"expected one buffer and a number, got {len(buffers)} of {message}"
                 return _invalid(message, UsageError(text))
-            state = TrackedState(message.number, buffers[0].tobytes())
-            self._standing.tracked.keep(state)
+            data, is_average = buffers[0].tobytes(), bool(message.average)
+            state = TrackedState(message.number, data, is_average)
+            self._standing.tracked.keep(state, is_share=message.buffers_only)
         return Done()
 
     def _read_tracked(self, message: AskTracked, reply: Reply) -> None:

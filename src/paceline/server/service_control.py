@@ -22,6 +22,7 @@ from collections.abc import Callable
 from typing import NamedTuple, final
 
 from paceline.errors import (
+    CheckpointCorrupt,
     DeadlineExceeded,
     StoreError,
     TransportError,
@@ -55,6 +56,7 @@ SLICE_S = 0.05  # how long a report may be parked while there will be news of ou
 PAUSE_S = 0.02  # between reports whose orders cannot be carried out yet
 FIRST_BACK_OFF_S = 0.02
 LONGEST_BACK_OFF_S = 0.5
+MOST_READS = 20  # of a cut in storage that fails, each with the storage's own patience
 
 logger = logging.getLogger("paceline.server")
 
@@ -90,10 +92,11 @@ class Control:
         self._writing: int | None = None  # the cut whose share is being written; by _lock
         self._stopping = threading.Event()
         self._news = threading.Event()  # a thread of ours has something to report
-        # Guards the three fields below.
+        # Guards the four fields below.
         self._lock = threading.Lock()
         self._answers: dict[str, ServerAnswer] = {}  # {what: not yet acknowledged}
         self._connection: Connection | None = None
+        self._unreadable: str | None = None  # why the cut to return to cannot be loaded
         self._threads = [self._thread(self._stay_connected, "control")]
 
     def start(self) -> None:
@@ -169,6 +172,7 @@ class Control:
         at = self._standing.report()
         with self._lock:
             answers = tuple(self._answers.values())
+            unreadable = self._unreadable
         return ServerReport(
             server=self._myself.server,
             incarnation=self._incarnation,
@@ -183,6 +187,7 @@ class Control:
             counters=at.counters,
             tracked=at.tracked,
             pinned_cut=at.pinned_cut,
+            unreadable=None if at.ready else unreadable,
         )
 
     def _acknowledged(self, report: ServerReport) -> None:
@@ -275,22 +280,33 @@ class Control:
             return False
         with self._lock:
             self._answers.clear()
+            self._unreadable = None
         self._cut = None
         self._on_change()
         self._begin(lambda: self._restore(order, slots), f"timeline-{order.timeline}")
         return True
 
     def _restore(self, order: Restore, slots: Slots) -> None:
-        """Load the cut, trying until that works or the timeline is left; own thread."""
-        back_off_s = FIRST_BACK_OFF_S
+        """Load the cut, or say why that cannot be; own thread.
+
+        A file that is missing or damaged stays so; storage that fails is tried again, for
+        `MOST_READS` times or until the timeline is left.
+        """
+        back_off_s, reads = FIRST_BACK_OFF_S, 0
         while not self._is_ending() and self._standing.is_returning(order):
+            reads += 1
             try:
                 wanted = slots.all_slots()
                 share = read_share(self._store, order, self._myself.server, wanted)
                 for slot in wanted:
                     slots.load(slot, share.slots[slot])
-            except (StoreError, UsageError):
+            except (StoreError, UsageError) as error:
                 where = f"{self._myself.server} cannot return to cut {order.cut}"
+                is_final = isinstance(error, CheckpointCorrupt | UsageError)
+                if is_final or reads >= MOST_READS:
+                    logger.exception("%s; the coordinator is told", where)
+                    self._tell_unreadable(order, str(error))
+                    return
                 logger.exception("%s; it tries again", where)
                 self._stopping.wait(back_off_s)
                 back_off_s = min(2 * back_off_s, LONGEST_BACK_OFF_S)
@@ -298,6 +314,13 @@ class Control:
             self._standing.end_restore(order, slots, share)
             self._on_change()
             self._news.set()
+
+    def _tell_unreadable(self, order: Restore, why: str) -> None:
+        """Say so with every report, until the next order to return."""
+        with self._lock:
+            if self._standing.is_returning(order):
+                self._unreadable = why
+        self._news.set()
 
     # ------------------------------------------------------------ threads
 

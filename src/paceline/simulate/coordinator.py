@@ -6,13 +6,15 @@ from typing import final
 import msgspec
 
 from paceline.config import JobConfig
-from paceline.coordinator.book import DropCut, Effect, Happened, Reply
+from paceline.coordinator.book import DropCut, Effect, Happened, Reply, SeekCut
 from paceline.coordinator.cuts import ManifestOrder
 from paceline.coordinator.durable import Durable
-from paceline.coordinator.outcomes import AnyOutcome
+from paceline.coordinator.outcomes import AnyOutcome, CutCommitted
+from paceline.coordinator.runs import Stored
 from paceline.coordinator.state import (
     Asked,
     CoordinatorState,
+    CutSought,
     Event,
     ManifestWritten,
     TimePassed,
@@ -20,9 +22,11 @@ from paceline.coordinator.state import (
 )
 from paceline.ids import COORDINATOR, cut_folder
 from paceline.messages import Message
+from paceline.simulate.disk import Disk
 from paceline.simulate.world import Answer, Process, World
 
 TICK_S = 0.1
+SEEK_S = 0.2  # whole cuts are read
 FAULT = "crash_coordinator"
 
 
@@ -39,10 +43,12 @@ class Journal:
 class SimCoordinator(Process):
     """One process of the coordinator."""
 
-    def __init__(self, world: World, config: JobConfig, journal: Journal) -> None:
-        """Open on the journal."""
+    def __init__(
+        self, world: World, config: JobConfig, journal: Journal, disk: Disk
+    ) -> None:
+        """Open on the journal; cuts lie on the disk."""
         super().__init__(world, COORDINATOR)
-        self._journal = journal
+        self._journal, self._disk = journal, disk
         self._tickets = itertools.count(1)
         self._answers: dict[int, Answer] = {}
         durable = restored(_copied(journal.outcomes))
@@ -87,17 +93,44 @@ class SimCoordinator(Process):
             answer = self._answers.pop(effect.ticket, None)
             if answer is not None:
                 answer(effect.message)
+        elif isinstance(effect, SeekCut):
+            self._seek_cut(effect)
         else:
             self._write_manifest(effect.order)
 
     def _write_manifest(self, order: ManifestOrder) -> None:
         def written() -> None:
             self.may_crash(FAULT)
+            self._disk.commit(order)
+            self.may_crash(FAULT)
             self._apply(
                 ManifestWritten(order.cut, cut_folder(order.cut, order.timeline), None)
             )
 
         self.after(0.01, written)
+
+    def _seek_cut(self, effect: SeekCut) -> None:
+        def found() -> None:
+            order = self._disk.newest_whole(effect.cut, effect.timeline)
+            self._apply(CutSought(effect.folder, _stored(order)))
+
+        self.after(SEEK_S, found)
+
+
+def _stored(order: ManifestOrder) -> Stored:
+    """A cut as it is read back from its manifest."""
+    cut = CutCommitted(
+        order.cut,
+        order.timeline,
+        cut_folder(order.cut, order.timeline),
+        order.queue,
+        order.rounds,
+        order.files,
+        tuple(plan.spec.part for plan in order.plans),
+        ends_stage=False,
+        steps=order.steps,
+    )
+    return Stored(cut, order.plans, order.timeline)
 
 
 _decoder = msgspec.msgpack.Decoder(list[AnyOutcome])

@@ -12,7 +12,8 @@ class FaultRates(NamedTuple):
 
     ``crash`` is per act of a role (a message handled, a step between two writes);
     ``leave`` and ``freeze`` per act of a trainer; ``clog`` per message: what one role
-    sends another is held up for a while, with all that follows. The delays are seconds.
+    sends another is held up for a while, with all that follows. ``damage`` is per share of
+    a cut that is written. The delays are seconds.
     """
 
     loss: float = 0.03
@@ -28,9 +29,10 @@ class FaultRates(NamedTuple):
     freeze_s: float = 4.0
     clog: float = 0.002
     clog_s: float = 3.0
+    damage: float = 0.1
 
 
-QUIET = FaultRates(0, 0, 0, 0.001, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+QUIET = FaultRates(0, 0, 0, 0.001, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 
 
 @final

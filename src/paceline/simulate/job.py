@@ -10,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from paceline.config import Async, JobConfig, Pace, Sync
+from paceline.coordinator.outcomes import CutSkipped
 from paceline.ids import COORDINATOR, server_id, trainer_id
 from paceline.messages import OptimizerSpec, ParameterSpec, PartSpec, StageSpec
 from paceline.simulate.checks import (
@@ -20,9 +21,10 @@ from paceline.simulate.checks import (
     check_exactly_once,
 )
 from paceline.simulate.coordinator import Journal, SimCoordinator
+from paceline.simulate.disk import Disk
 from paceline.simulate.faults import FaultRates
 from paceline.simulate.launcher import SimLauncher
-from paceline.simulate.server import Disk, SimServer
+from paceline.simulate.server import SimServer
 from paceline.simulate.trainer import SimTrainer, States
 from paceline.simulate.world import Process, World
 
@@ -44,6 +46,7 @@ class SimJob(NamedTuple):
     cut_every_s: float = 2.0
     rates: FaultRates = FaultRates()
     is_tracked: bool = False  # the user tracks objects of its own
+    is_averaged: bool = False  # and some of them are averaged when the loop ends
     evaluations: int = 0  # behind the loop
 
 
@@ -58,6 +61,7 @@ class SimReport(NamedTuple):
     rounds: int
     timelines: int
     cuts: int
+    skipped: int  # cuts that could not be read when all had to return to them
     outcomes: int
 
 
@@ -89,8 +93,10 @@ def draw_job(seed: int) -> SimJob:
             crash_server=rates.crash_server * scale * random.choice([0, 1, 1]),
             crash_coordinator=rates.crash_coordinator * scale,
             clog=rates.clog * scale,
+            damage=random.choice([0.0, rates.damage, 0.5]),
         ),
         is_tracked=random.random() < 0.5,
+        is_averaged=random.random() < 0.5,
         evaluations=random.choice([0, 0, 0, 1, 2]),
     )
 
@@ -126,16 +132,22 @@ def run_job(job: SimJob, coordinator: type[SimCoordinator] = SimCoordinator) -> 
         0,
         "counting",
         tracked=("steps",) if job.is_tracked else (),
+        averaged=("steps",) if job.is_tracked and job.is_averaged else (),
     )
     evaluations = tuple(
         msgspec.structs.replace(
-            stage, stage=1 + number, epochs=1, shuffle=False, kind="evaluate"
+            stage,
+            stage=1 + number,
+            epochs=1,
+            shuffle=False,
+            kind="evaluate",
+            averaged=(),
         )
         for number in range(job.evaluations)
     )
     states: States = {}
     values: Values = {}
-    starts = {COORDINATOR: lambda: coordinator(world, config, journal)}
+    starts = {COORDINATOR: lambda: coordinator(world, config, journal, disk)}
     all_starts: dict[str, object] = dict(starts)
     for index in range(job.servers):
         role = server_id(index)
@@ -182,7 +194,13 @@ def _check(
 ) -> SimReport:
     process = world.processes[COORDINATOR]
     assert isinstance(process, SimCoordinator)
-    if process.state.durable != process.journalled():
+    try:
+        journalled = process.journalled()
+    except AssertionError as error:
+        raise Violation(
+            f"seed {job.seed}: the journal restores nothing: {error}"
+        ) from error
+    if process.state.durable != journalled:
         raise Violation(f"seed {job.seed}: the journal restores another state")
     servers = [p for p in world.processes.values() if isinstance(p, SimServer)]
     try:
@@ -205,6 +223,7 @@ def _check(
         rounds.num_rounds(),
         status.timeline,
         status.cut,
+        sum(isinstance(outcome, CutSkipped) for outcome in journal.outcomes),
         len(journal.outcomes),
     )
 

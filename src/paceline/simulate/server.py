@@ -2,9 +2,9 @@
 
 from collections import Counter
 from collections.abc import Callable
-from typing import NamedTuple, final
+from typing import final
 
-from paceline.ids import COORDINATOR, TaskKey, Window, cut_folder
+from paceline.ids import COORDINATOR, Window, cut_folder
 from paceline.messages import (
     AskTracked,
     CommitRound,
@@ -38,24 +38,12 @@ from paceline.server.state import ServerState
 from paceline.server.tracked import TrackedState, TrackedStates
 from paceline.server.windows import SlotMarks
 from paceline.simulate.checks import RoundHistory, Violation, check_steps
+from paceline.simulate.disk import Applied, Disk, Share
 from paceline.simulate.world import Answer, Process, World
 
 FAULT = "crash_server"
 WRITE_S = 0.3  # a share is written while pushes and rounds go on
 REPORT_TIMEOUT_S = 1.5
-Applied = dict[int, Counter[tuple[TaskKey, int]]]  # {slot: {(task, batch): times}}
-
-
-class Share(NamedTuple):
-    """A server's share of a cut, as it lies on disk."""
-
-    applied: Applied
-    marks: dict[int, SlotMarks]
-    versions: dict[int, int]
-    tracked: TrackedState
-
-
-Disk = dict[tuple[str, str], Share]  # {(folder, server): its share}
 
 
 @final
@@ -73,8 +61,10 @@ class SimServer(Process):
         self._parked: list[tuple[Pull, Answer]] = []
         self._answers: tuple[ServerAnswer, ...] = ()
         self._tracked = TrackedStates()  # what a state says is a function of its number
+        self._shares: set[int] = set()  # numbers of those that may yet be averaged
         self._num_sent = 0  # of the answers, with the last report
         self._pinned_cut = -1
+        self._unreadable: str | None = None
         self.act(self._report)
 
     # ------------------------------------------------------------ data side
@@ -91,14 +81,28 @@ class SimServer(Process):
         elif isinstance(message, KeepTracked):
             refusal = self.state.may_keep(message)
             if refusal is None:
-                self._tracked.keep(TrackedState(message.number))
+                kept = TrackedState(message.number, is_average=bool(message.average))
+                self._tracked.keep(kept, is_share=message.buffers_only)
+                if message.buffers_only:
+                    self._shares.add(message.number)
             answer(refusal or Done())
         elif isinstance(message, AskTracked):
-            found = self._tracked.find(message.number)
-            gone = Refusal(kind="stale", text="no such state", timeline=message.timeline)
-            answer(self.state.refusal_of(message) or (Tracked() if found else gone))
+            answer(self._read_tracked(message))
         elif isinstance(message, Pull):
             self._pull(message, answer)
+
+    def _read_tracked(self, message: AskTracked) -> Message:
+        refusal = self.state.refusal_of(message)
+        if refusal is not None or self._tracked.find(message.number) is not None:
+            return refusal or Tracked()
+        if message.number in self._shares:
+            raise Violation(f"{self.role}: share {message.number} went before it counted")
+        return Refusal(kind="stale", text="no such state", timeline=message.timeline)
+
+    def _confirm_tracked(self, order: ConfirmTracked) -> None:
+        self._tracked.confirm(order.number)
+        if self._tracked.confirmed.is_average:
+            self._shares.clear()
 
     def _push(self, push: Push) -> Message:
         decision = self.state.push(push)
@@ -156,6 +160,7 @@ class SimServer(Process):
             pinned_cut=self._pinned_cut,
             counters=dict(self.state.counters),
             tracked=self._tracked.confirmed.number,
+            unreadable=self._unreadable,
         )
         self._num_sent = len(self._answers)
         self.ask(COORDINATOR, report, self._got_orders, REPORT_TIMEOUT_S)
@@ -177,7 +182,7 @@ class SimServer(Process):
             CreatePart: self._create,
             CommitRound: self._commit,
             Fence: self._fence,
-            ConfirmTracked: lambda order: self._tracked.confirm(order.number),
+            ConfirmTracked: self._confirm_tracked,
             Snapshot: self._snapshot,
             Restore: self._restore,
             SendMarks: lambda _: self._say(self.state.marks_report()),
@@ -230,7 +235,8 @@ class SimServer(Process):
 
         def written() -> None:
             self.may_crash(FAULT)
-            self._disk[order.folder, self.role] = share
+            is_damaged = self.world.faults.happens("damage")
+            self._disk.write(order.folder, self.role, share, is_damaged=is_damaged)
             self.may_crash(FAULT)
             if self.state.timeline == timeline:
                 entry = FileEntry(f"{self.role}.safetensors", 0, "")
@@ -240,14 +246,19 @@ class SimServer(Process):
 
     def _restore(self, order: Restore) -> None:
         self._pinned_cut = -1
+        self._unreadable = None
         self.state.begin_restore(order)
         self.applied, self._prepared, self._parked = {}, {}, []
         self.may_crash(FAULT)
         marks: dict[int, SlotMarks] = {}
         versions: dict[int, int] = {}
         self._tracked = TrackedStates()
+        self._shares.clear()
         if order.folder is not None:
-            share = self._disk.get((order.folder, self.role))
+            if self._disk.is_damaged(order.folder, self.role):
+                self._unreadable = f"{order.folder}/{self.role} is damaged"
+                return
+            share = self._disk.read(order.folder, self.role)
             if share is None:
                 raise Violation(f"{order.folder} has no share of {self.role}, yet counts")
             assert order.folder.startswith(cut_folder(order.cut, 0).split("-t")[0])

@@ -180,8 +180,12 @@ def verify_cut(store: BlobStore, folder: str) -> Manifest:
     return manifest
 
 
-def newest_good_cut(store: BlobStore) -> GoodCut:
+def newest_good_cut(store: BlobStore, older_than: Cut | None = None) -> GoodCut:
     """The newest cut that verifies, and what was skipped to get there.
+
+    Args:
+        store: where cuts lie.
+        older_than: look only at cuts that are older than this one.
 
     Raises:
         CheckpointCorrupt: there are cuts and none verifies; names what is wrong with each.
@@ -190,6 +194,8 @@ def newest_good_cut(store: BlobStore) -> GoodCut:
     """
     skipped: list[str] = []
     for cut in reversed(list_cuts(store)):
+        if older_than is not None and cut_age(cut) >= cut_age(older_than):
+            continue
         try:
             return GoodCut(verify_cut(store, cut.folder), tuple(skipped))
         except CheckpointCorrupt as error:

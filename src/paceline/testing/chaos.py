@@ -34,6 +34,7 @@ from paceline.launch.interrupts import Interrupts
 from paceline.launch.local import LocalRun, fresh_run_id, wait_local_run
 from paceline.launch.operating import call_scale
 from paceline.launch.supervision import RESTARTS_IN_A_ROW
+from paceline.testing.damage import Damage
 from paceline.timing import Deadline, SystemClock
 from paceline.watch.progress import open_show
 
@@ -41,12 +42,16 @@ POLL_S = 0.2
 
 
 class RandomKills(NamedTuple):
-    """``number`` times SIGKILL within ``within_s`` of the first lease, on these kinds."""
+    """``number`` times SIGKILL within ``within_s`` of the first lease, on these kinds.
+
+    ``damages``: with each a byte of the newest cut turns, once there is an older one.
+    """
 
     seed: int
     number: int
     within_s: float
     kinds: tuple[str, ...] = ("trainer", "coordinator")
+    damages: bool = False
 
 
 class ChaosPlan(NamedTuple):
@@ -101,6 +106,7 @@ class _Misfortune:
         self._due_s: list[float] = []
         self._in_a_row: Counter[str] = Counter()  # {role: kills since records advanced}
         self._records = 0  # as of then
+        self._damage = Damage(job.checkpoints)
         self._random = Random(plan.kills.seed if plan.kills else 0)
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="misfortune")
@@ -121,7 +127,8 @@ class _Misfortune:
         folder = self._job.failpoints
         fired = folder.iterdir() if folder.is_dir() else ()
         names = Counter(path.name.rsplit(".", 1)[0] for path in fired)
-        return {**names, **self._faults}
+        damaged = {"damaged cut": len(self._damage.folders)} if self._damage.folders else {}
+        return {**names, **self._faults, **damaged}
 
     def _run(self) -> None:
         try:
@@ -212,6 +219,9 @@ class _Misfortune:
         if not victims:
             return False
         role, victim = self._random.choice(sorted(victims, key=lambda v: v[0]))
+        assert self._plan.kills is not None
+        if self._plan.kills.damages and not self._damage.newest():
+            return False
         try:
             victim.kill()
         except psutil.NoSuchProcess:

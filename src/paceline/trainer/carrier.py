@@ -12,6 +12,7 @@ Waits: for coordinator and servers, as the acts say. The thread of the user's lo
 
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal, TypeVar, final
 
 import msgspec
@@ -32,6 +33,7 @@ from paceline.messages import (
     Upload,
 )
 from paceline.trainer.asking import Act
+from paceline.trainer.averaging import average_states
 from paceline.trainer.client import Driver, Payload, bare
 from paceline.trainer.gradients import PartNumbers
 from paceline.trainer.outlook import Outlook
@@ -79,8 +81,8 @@ class Carrier:
         self.outlook = Outlook()
         self._asked: dict[int, dict[SharedTable, Expected]] = {}  # {part: rows to come}
         self._coming: Requests = {}  # for them
-        self._landing: list[bytearray] = []  # where their state has landed
-        self._loads = 0
+        self._landings: dict[int, list[bytearray]] = {}  # {number: where a state landed}
+        self._loads = self._buffers = 0
         self._driver = driver
         self._joined: object = None
         self._tasks_finished = 0
@@ -270,31 +272,41 @@ class Carrier:
         if isinstance(message, PullRows):
             return self._coming[role, message.part]._replace(message=message)
         if isinstance(message, KeepTracked):
-            return Payload(message, [self.tracker.encode()])
+            return Payload(message, [self._encode_tracked(message)])
         if isinstance(message, AskTracked):
-            return Payload(message, landing=self._land_tracked)
+            return Payload(message, landing=partial(self._land_tracked, message.number))
         if role == COORDINATOR or not isinstance(message, Upload | Pull | Push):
             return Payload(message)
         plan = self.plan(message.part)
         return self.numbers[message.part].attach(role, message, plan)
 
+    def _encode_tracked(self, message: KeepTracked) -> bytes:
+        if message.buffers_only:
+            return self.tracker.encode_averaged()
+        states = [bytes(self._landings[share.number][0]) for share in message.average]
+        weights = [share.records for share in message.average]
+        return self.tracker.encode(averaged=average_states(states, weights))
+
     def _land_tracked(
-        self, _message: msgspec.Struct, sizes: Sequence[int]
+        self, number: int, _message: msgspec.Struct, sizes: Sequence[int]
     ) -> list[bytearray]:
         places = [bytearray(size) for size in sizes]
-        self._landing = places
+        self._landings[number] = places
         return places
 
     def _load_tracked(self) -> None:
         """What has come is what tracked objects are, from the next batch on."""
-        state = self.protocol.tracked
-        if state.loads == self._loads:
-            return
-        self._loads = state.loads
-        if state.number == 0:
-            self.tracker.begin_again()
-        else:
-            self.tracker.load(bytes(self._landing[0]))
+        state, landings = self.protocol.tracked, self._landings
+        self._landings = {}
+        if state.loads != self._loads:
+            self._loads = state.loads
+            if state.number == 0:
+                self.tracker.begin_again()
+            else:
+                self.tracker.load(bytes(landings[state.number][0]))
+        if state.buffers != self._buffers:
+            self._buffers = state.buffers
+            self.tracker.load_averaged(bytes(landings[state.buffers][0]))
 
     def _drop_if_joined_again(self) -> None:
         """What was computed before a rejoin belongs to batches that run again."""

@@ -22,6 +22,7 @@ from typing import NamedTuple, TypeVar, cast, final
 
 from paceline.errors import (
     DeadlineExceeded,
+    ForeignPeer,
     HandshakeRefused,
     PeerLost,
     TransportError,
@@ -173,6 +174,7 @@ class Driver:
 
         Raises:
             UsageError: this is a forked process, or the session was closed meanwhile.
+            ForeignPeer: the first who was asked is of another run, version or secret.
             PacelineError: whatever the act raises.
         """
         if os.getpid() != self._pid:
@@ -313,6 +315,8 @@ class Driver:
                 timeout_s=self._timeout_s,
             )
         except _LOSSES as loss:
+            if isinstance(loss, ForeignPeer) and not self._protocol.incarnation:
+                raise  # never was a member: this is not the job that the trainer is for
             sending.replies[role] = Lost(str(loss))
             if connection is not None:
                 self._courier.drop(role, connection)

@@ -33,6 +33,7 @@ from paceline.messages import (
     StageSpec,
 )
 from paceline.trainer.asking import Act, Asking
+from paceline.trainer.behind import Behind
 from paceline.trainer.parts import SharedPart
 from paceline.trainer.pushing import pull_part
 from paceline.trainer.tracking import Tracking
@@ -45,6 +46,8 @@ class Member(Protocol):
     """What an evaluation needs of the trainer that does it."""
 
     leaving: str | None
+    must_begin_again: str | None
+    behind: Behind
     servers: dict[str, str]
     parts: dict[int, SharedPart]
 
@@ -79,16 +82,20 @@ class Evaluation:
     def next_task(self, stage: StageSpec) -> Act[Task | Over | Leaving]:
         """The next task of a stage that was begun; waits until there is one, or none."""
         while True:
-            if self._member.leaving is not None:
-                return Leaving(self._member.leaving)
+            member = self._member
+            if (why := member.leaving or member.must_begin_again) is not None:
+                return Leaving(why)
             found = yield from self._member.as_member(lambda: self._ask_task(stage))
             if found is not None:
                 return found
 
     def _ask_task(self, stage: StageSpec) -> Act[Task | Over | None]:
+        if self._member.must_begin_again is not None:  # as it has learned by joining
+            return None
         ask = AskLease(**self._asking.who(), stage=stage.stage)
         reply = yield from self._asking.ask_once(ask)
         if isinstance(reply, StageOver):
+            self._member.behind.went_on_from(reply.cut)
             return Over(reply.stopped)
         if not isinstance(reply, Granted):
             return None

@@ -38,14 +38,23 @@ def join_job(asking: Asking, trainer: str, pid: int, host: str) -> Act[Joined]:
         yield Pause(5 * FIRST_PAUSE_S, "servers are not there yet")
 
 
-def establish(asking: Asking, part: SharedPart, servers: tuple[str, ...]) -> Act[None]:
-    """Learn a part's plan; upload its values if this trainer is the first."""
+def establish(
+    asking: Asking, part: SharedPart, servers: tuple[str, ...]
+) -> Act[str | None]:
+    """Learn a part's plan; upload its values if this trainer is the first.
+
+    Returns:
+        Why the script must begin again: the job has lost a part that was trained. What is
+        here of it are no initial values, so they are not sent.
+    """
     reply = yield from asking.ask(SharePart(**asking.who(), spec=part.spec))
     assert isinstance(reply, PartAnswer)
     part.plan = reply.plan
-    if not reply.upload:
-        return
     number = part.spec.part
+    if not reply.upload:
+        return None
+    if part.number:
+        return f"part {number} was trained, and lies in no cut that can be read"
     dense = {block.slot for block in reply.plan.blocks}
     yield from asking.ask_servers(
         {
@@ -62,3 +71,4 @@ def establish(asking: Asking, part: SharedPart, servers: tuple[str, ...]) -> Act
         }
     )
     yield from asking.ask(PartUploaded(**asking.who(), part=number))
+    return None

@@ -31,6 +31,7 @@ from paceline.messages import (
     Ticked,
 )
 from paceline.trainer.asking import Abandoned, Act, Asking, Forget
+from paceline.trainer.behind import Behind
 from paceline.trainer.evaluating import Evaluation
 from paceline.trainer.joining import establish, join_job
 from paceline.trainer.leases import Leases, LeaseWork
@@ -68,6 +69,7 @@ class TrainerProtocol:
         self.tracked = Tracking()
         self.leaving: str | None = None  # why the trainer must go; any thread may say so
         self.must_begin_again: str | None = None  # why the script must, from its top
+        self.behind = Behind()
         self._leases = Leases()
         self._must_join = True
         self._why_join = "it has not joined yet"
@@ -98,11 +100,7 @@ class TrainerProtocol:
         return self._must_join
 
     def peek(self, ahead: int = 0) -> Batch | None:
-        """A batch that comes soon, if it is known already; it is not delivered.
-
-        Args:
-            ahead: how many come before it.
-        """
+        """The batch after ``ahead`` more, if it is known already; it is not delivered."""
         if self._must_join or self.stage is None or self.asking.stopped is not None:
             return None
         work = self._leases.current(self.stage)
@@ -124,9 +122,11 @@ class TrainerProtocol:
         for part in self.parts.values():
             part.forget()
         for part in list(self.parts.values()):
-            yield from establish(self.asking, part, tuple(self.servers))
+            lost = yield from establish(self.asking, part, tuple(self.servers))
+            self.must_begin_again = self.must_begin_again or lost
+        self.must_begin_again = self.must_begin_again or self.behind.why_undone(joined)
         if self.stage is not None:
-            yield from self.asking.ask(self._begin(self.stage))
+            yield from self._begin(self.stage)
 
     def share(self, spec: PartSpec) -> Act[PartPlan]:
         """Share a part: upload its values if this trainer is the first, then pull."""
@@ -149,19 +149,24 @@ class TrainerProtocol:
     def begin_stage(self, spec: StageSpec) -> Act[None]:
         """Begin a loop over a stage's data."""
         self.stage = spec
-        yield from self.as_member(lambda: self.asking.ask(self._begin(spec)))
+        yield from self.as_member(lambda: self._begin(spec))
+
+    def _begin(self, spec: StageSpec) -> Act[Message]:
+        return self.asking.ask(BeginStage(**self.asking.who(), spec=spec))
 
     def next_batch(self) -> Act[Batch | Flush | Over | Leaving]:
         """What to do next; parameters are pulled where the pace wants it."""
         while True:
-            if self.leaving is not None:
-                return Leaving(self.leaving)
+            if (why := self.leaving or self.must_begin_again) is not None:
+                return Leaving(why)
             found = yield from self.as_member(self._next_batch)
             if found is not None:
                 return found
 
     def _next_batch(self) -> Act[Batch | Flush | Over | None]:
         assert self.stage is not None
+        if self.must_begin_again is not None:  # as it has learned by joining
+            return None
         if self.tracked.is_wanted and not self._is_open():
             yield from self._keep_tracked()
         work = self._leases.current(self.stage)
@@ -189,6 +194,9 @@ class TrainerProtocol:
             return Flush()
         if isinstance(reply, StageOver):
             self.asking.stopped = reply.stopped
+            self.behind.went_on_from(reply.cut)
+            keeper, number = min(self.servers), reply.tracked
+            yield from self.tracked.load_buffers(self.asking, keeper, number)
             for part in self.parts.values():
                 yield from self._pull(part, 0)
             return Over(reply.stopped)
@@ -204,6 +212,8 @@ class TrainerProtocol:
 
     def leave_loop(self) -> Act[None]:
         """Leave early: flush what was stepped, hand the rest back, wait for a cut."""
+        if self.must_begin_again is not None:
+            return
         try:
             if self._must_join:
                 raise Abandoned(self._why_join)
@@ -214,7 +224,8 @@ class TrainerProtocol:
             yield from self._keep_tracked()
             yield from self._hand_back()
             if self.leaving is None and self.stage is not None:
-                yield from self._wait_saved(-1 - self.stage.stage, self.stage.stage)
+                left = self.stage.stage
+                self.behind.went_on_from((yield from self._wait_saved(-1 - left, left)))
         except Abandoned as gone:
             yield from self._abandon(str(gone))
             if self.leaving is None:
@@ -328,13 +339,9 @@ class TrainerProtocol:
 
     def _ask_lease(self) -> AskLease:
         assert self.stage is not None
-        held = self._leases.held(tuple(self.parts))
-        return AskLease(
-            **self.asking.who(),
-            stage=self.stage.stage,
-            held=held,
-            is_open=self._is_open(),
-        )
+        stage, held = self.stage.stage, self._leases.held(tuple(self.parts))
+        is_open = self._is_open()
+        return AskLease(**self.asking.who(), stage=stage, held=held, is_open=is_open)
 
     def _hand_back(self) -> Act[None]:
         yield from self._land_all()
@@ -348,9 +355,9 @@ class TrainerProtocol:
         self.tracked.is_wanted = True
         yield from self.as_member(lambda: self._wait_saved(number))
 
-    def _wait_saved(self, number: int, left: int | None = None) -> Act[None]:
-        keep = self._keep_tracked
-        yield from wait_saved(self.asking, self.tracked, keep, number, left)
+    def _wait_saved(self, number: int, left: int | None = None) -> Act[int]:
+        asking, tracked, keep = self.asking, self.tracked, self._keep_tracked
+        return (yield from wait_saved(asking, tracked, keep, number, left))
 
     def _keep_tracked(self) -> Act[None]:
         yield from self._land_all()
@@ -362,10 +369,7 @@ class TrainerProtocol:
     # ------------------------------------------------------------ anything else
 
     def ask(self, message: Message) -> Act[Message]:
-        """Ask the coordinator anything; a gone timeline or incarnation is joined anew.
-
-        ``message`` is sent with the current incarnation and timeline.
-        """
+        """Ask the coordinator anything, as who the trainer is now; it joins if it must."""
 
         def ask() -> Act[Message]:
             yield from self._teller.tell_all(self.parts)
@@ -394,6 +398,3 @@ class TrainerProtocol:
             part.forget(reason)
         self.stepping.forget()
         yield Forget()
-
-    def _begin(self, spec: StageSpec) -> BeginStage:
-        return BeginStage(**self.asking.who(), spec=spec)

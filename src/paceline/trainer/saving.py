@@ -16,8 +16,8 @@ def wait_saved(
     keep: Callable[[], Act[None]],
     number: int,
     left: int | None = None,
-) -> Act[None]:
-    """Ask for a cut until it is committed; keep the tracked state whenever it is wanted.
+) -> Act[int]:
+    """Ask for a cut until it is committed; keep tracked state whenever it is wanted.
 
     Args:
         asking: for whom.
@@ -25,6 +25,9 @@ def wait_saved(
         keep: keeps their state.
         number: makes a repetition the same request.
         left: the stage whose loop was left early, if that is the reason.
+
+    Returns:
+        The number of the cut.
     """
     while True:
         if tracked.is_wanted:
@@ -32,6 +35,6 @@ def wait_saved(
         save = Save(**asking.who(), number=number, left=left)
         reply = yield from asking.ask_once(save)
         if isinstance(reply, Saved):
-            return
+            return reply.cut
         tracked.is_wanted = False
         tracked.note(reply)

@@ -74,6 +74,7 @@ class Session:
 
         Raises:
             JobFailed: there is no coordinator.
+            ForeignPeer: the coordinator is of another run, version or secret.
         """
         courier = Courier(coordinator, server)
         self._membership = Membership(trainer, courier, clock, timeout_s)
@@ -154,11 +155,9 @@ class Session:
         """Let the state of the user's own objects survive: scheduler, GradScaler, EMA.
 
         One trainer's state goes into every checkpoint. A trainer that joins, and everyone
-        after a return to a checkpoint, loads it before its next batch. Buffers of a shared
-        model (BatchNorm) are tracked without being named.
-
-        If the last trainer that knows their state is lost, all go back to the last
-        checkpoint together.
+        after a return to a checkpoint, loads it before its next batch. If the last that
+        knows it is lost, all go back to the last checkpoint together. Buffers of a shared
+        model (BatchNorm) are tracked unnamed; float ones are averaged when a loop ends.
 
         Args:
             objects: anything with ``state_dict`` and ``load_state_dict``, by names that

@@ -72,6 +72,7 @@ class Stages:
             seed=cutting.seed,
             fingerprint=source.fingerprint(),
             tracked=self._carrier.tracker.names,
+            averaged=self._carrier.tracker.averaged if kind == "train" else (),
             kind=kind,
         )
         check_stage(spec)

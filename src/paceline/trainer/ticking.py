@@ -57,6 +57,7 @@ class Teller:
             acked: for each of its spans, the task's last batch acknowledged in every part.
         """
         self._untold.setdefault(part.spec.part, _Untold()).add(done, acked)
+        self._tracked.trained(part.spec.part, done.records)
 
     def is_due(self, part: SharedPart) -> bool:
         """Whether a tick of a part should not wait any longer."""

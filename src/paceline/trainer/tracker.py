@@ -6,6 +6,7 @@ enters the job, or returns to a cut, loads it.
 Waits for nothing. The thread of the user's loop calls.
 """
 
+from collections.abc import Mapping
 from typing import Any, Protocol, final, runtime_checkable
 
 import torch
@@ -36,6 +37,11 @@ class Buffers:
         self._buffers: dict[str, Tensor] = {
             name: buffer for name, buffer in model.named_buffers() if name in saved
         }
+
+    @property
+    def has_floats(self) -> bool:
+        """Whether there is anything that an average makes sense of."""
+        return any(b.is_floating_point() for b in self._buffers.values())
 
     def __bool__(self) -> bool:
         """Whether there are any."""
@@ -122,10 +128,32 @@ class Tracker:
         if self._beginning is None:
             self._beginning = self.encode()
 
-    def encode(self) -> bytes:
-        """The state of all objects now."""
+    @property
+    def averaged(self) -> tuple[str, ...]:
+        """Those that are averaged over trainers when a stage ends, sorted."""
+        objects = sorted(self._objects.items())
+        return tuple(n for n, o in objects if isinstance(o, Buffers) and o.has_floats)
+
+    def encode(self, averaged: Mapping[str, Any] | None = None) -> bytes:
+        """The state of all objects now, but for those whose state is given."""
         tracked = self._all()
-        return encode_state({n: tracked[n].state_dict() for n in self.names}, "state")
+        states = {name: tracked[name].state_dict() for name in self.names}
+        return encode_state({**states, **(averaged or {})}, "state")
+
+    def encode_averaged(self) -> bytes:
+        """The state of the averaged objects now."""
+        states = {name: self._objects[name].state_dict() for name in self.averaged}
+        return encode_state(states, "state")
+
+    def load_averaged(self, data: bytes) -> None:
+        """Let the averaged objects have a state that was kept.
+
+        Raises:
+            CheckpointCorrupt: these are no bytes of `encode`.
+        """
+        states = decode_state(data)
+        for name in self.averaged:
+            self._objects[name].load_state_dict(states[name])
 
     def load(self, data: bytes) -> None:
         """Let all objects have a state that was kept.

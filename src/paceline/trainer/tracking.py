@@ -7,6 +7,8 @@ from typing import final
 
 from paceline.messages import (
     AskTracked,
+    AverageShare,
+    BuffersKept,
     KeepTracked,
     Message,
     Ticked,
@@ -27,6 +29,7 @@ class Tracking:
         is_wanted: the coordinator wants it kept before the next batch.
         number: 0 is the beginning.
         loads: how often a state was loaded into the objects.
+        buffers: number of the state whose averaged objects were loaded last.
     """
 
     def __init__(self) -> None:
@@ -34,27 +37,57 @@ class Tracking:
         self.is_wanted = False
         self.number = 0
         self.loads = 0
+        self.buffers = 0
+        self._records: dict[int, int] = {}  # {part: see `records`}
+        self._wants_buffers = False
+        self._average: tuple[AverageShare, ...] = ()
         self._num_kept = 0
+
+    @property
+    def records(self) -> int:
+        """Trained since averaged objects were equal to those of all others."""
+        return max(self._records.values(), default=0)
+
+    def trained(self, part: int, records: int) -> None:
+        """All servers have acknowledged a window of a part."""
+        self._records[part] = self._records.get(part, 0) + records
 
     def forget(self) -> None:
         """A step was dropped: the objects may have moved with it, or not."""
-        self.is_wanted = False
+        self.is_wanted = self._wants_buffers = False
+        self._average = ()
         self.number = _UNKNOWN
+        self._records.clear()
 
     def note(self, reply: Message) -> None:
         """The coordinator has answered; it may want the state."""
         self.is_wanted |= isinstance(reply, Ticked | Waiting) and reply.track
+        if isinstance(reply, Waiting) and (reply.buffers or reply.average):
+            self.is_wanted = True
+            self._wants_buffers, self._average = reply.buffers, reply.average
 
     def keep(self, asking: Asking, server: str, rounds: dict[int, int]) -> Act[None]:
-        """Send the state to ``server``, then tell the coordinator, until both have it."""
-        self.is_wanted = False
+        """Send what is wanted to ``server``, then tell the coordinator of it."""
+        only, average = self._wants_buffers, self._average
+        self.is_wanted = self._wants_buffers = False
+        self._average = ()
         self._num_kept += 1
         number = (asking.incarnation << _KEPT_BITS) + self._num_kept
-        keep = KeepTracked(**asking.who(), number=number)
+        for share in average:
+            ask = AskTracked(**asking.who(), number=share.number)
+            yield from asking.ask_servers({server: ask})
+        who = asking.who()
+        keep = KeepTracked(**who, number=number, buffers_only=only, average=average)
         yield from asking.ask_servers({server: keep})
-        kept = TrackedKept(**asking.who(), number=number, rounds=rounds)
-        yield from asking.ask(kept)
-        self.number = number
+        if only:
+            yield from asking.ask(BuffersKept(**who, number=number, records=self.records))
+            return
+        is_average = bool(average)
+        yield from asking.ask(
+            TrackedKept(**who, number=number, rounds=rounds, is_average=is_average)
+        )
+        # Its own buffers are those of the average only when the stage has ended.
+        self.number = _UNKNOWN if is_average else number
 
     def load(self, asking: Asking, server: str, wanted: int | None) -> Act[None]:
         """Load the state that ``server`` keeps, unless the objects are in it."""
@@ -65,3 +98,12 @@ class Tracking:
             yield from asking.ask_servers({server: ask})
         self.number = wanted
         self.loads += 1
+        self._records.clear()
+
+    def load_buffers(self, asking: Asking, server: str, wanted: int | None) -> Act[None]:
+        """Load averaged objects of the state that a stage has ended with."""
+        if wanted is not None and wanted != self.number:
+            ask = AskTracked(**asking.who(), number=wanted)
+            yield from asking.ask_servers({server: ask})
+            self.buffers = wanted
+        self._records.clear()

@@ -14,7 +14,7 @@ from typing import final
 
 import msgspec
 
-from paceline.errors import FrameRefused, HandshakeRefused
+from paceline.errors import ForeignPeer, FrameRefused
 from paceline.transport.handshake import (
     Challenge,
     FromListener,
@@ -59,7 +59,7 @@ class Introduction:
         """What to send to a listener that said this; its `Welcome` ends the handshake.
 
         Raises:
-            HandshakeRefused: it is of another run, version or secret.
+            ForeignPeer: it is of another run, version or secret.
             FrameRefused: this was not its turn.
         """
         if isinstance(message, Challenge):
@@ -71,7 +71,7 @@ class Introduction:
 
     def _prove(self, challenge: Challenge) -> Proof:
         if self._secret is None:
-            raise HandshakeRefused(
+            raise ForeignPeer(
                 f"{self.hello.role} is asked to prove the run's secret, but has none: set "
                 "PACELINE_SECRET"
             )
@@ -82,13 +82,13 @@ class Introduction:
 
     def _check_proof(self, secret: Secret, welcome: Welcome) -> None:
         if self._transcript is None:
-            raise HandshakeRefused(
+            raise ForeignPeer(
                 f"{self.hello.role} expects a listener that asks for the run's secret, "
                 "this one lets everybody in: it is not of this run"
             )
         expected = self._transcript.listener_proof(secret, welcome)
         if not is_same_proof(expected, welcome.proof):
-            raise HandshakeRefused(
+            raise ForeignPeer(
                 f"{self.hello.role} expects a listener that proves the run's secret, and "
                 f"the proof does not hold: {_OTHER_SECRET}"
             )
@@ -132,7 +132,7 @@ class Reception:
             raise FrameRefused(f"expected a hello, got {type(message).__name__}")
         transcript = Transcript(hello, self._nonce, self._place)
         if not is_same_proof(transcript.client_proof(self._secret), message.proof):
-            raise HandshakeRefused(
+            raise ForeignPeer(
                 f"{self._check.role} expects proof of the run's secret, and that of "
                 f"{hello.role!r} does not hold: {_OTHER_SECRET}"
             )
@@ -142,7 +142,7 @@ class Reception:
 
     def _challenge(self, hello: Hello) -> Challenge:
         if len(hello.nonce) != NONCE_BYTES:
-            raise HandshakeRefused(
+            raise ForeignPeer(
                 f"{self._check.role} expects proof of the run's secret, {hello.role!r} has "
                 "none to offer: set PACELINE_SECRET"
             )

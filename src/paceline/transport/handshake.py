@@ -27,7 +27,7 @@ from typing import Annotated, TypeVar, cast, final
 
 import msgspec
 
-from paceline.errors import FrameRefused, HandshakeRefused
+from paceline.errors import ForeignPeer, FrameRefused, HandshakeRefused
 from paceline.ids import RoleKind, role_kind
 from paceline.transport.frames import PROTOCOL_VERSION
 from paceline.transport.secret import Secret
@@ -73,9 +73,13 @@ class Welcome(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Farewell(msgspec.Struct, frozen=True, tag=True):
-    """Why the other end closes; its last frame."""
+    """Why the other end closes; its last frame.
+
+    ``is_foreign``: one end is of another run, version or secret.
+    """
 
     reason: str
+    is_foreign: bool = False
 
 
 FromClient = Hello | Proof
@@ -138,7 +142,7 @@ def check_welcome(hello: Hello, welcome: Welcome) -> None:
     """Compare what has been reached with what was meant.
 
     Raises:
-        HandshakeRefused: it is of another run or version.
+        ForeignPeer: it is of another run or version.
     """
     _expect(hello.role, "version", hello.version, welcome.version)
     _expect(hello.role, "run", hello.run, welcome.run)
@@ -174,7 +178,7 @@ def decode_answer(message: msgspec.Raw) -> FromListener:
 
 def _expect(role: str, what: str, expected: object, got: object) -> None:
     if expected != got:
-        raise HandshakeRefused(
+        raise ForeignPeer(
             f"{role} expects {what} {expected!r}, the other end has {got!r}: both must "
             "belong to one job"
         )

@@ -202,7 +202,7 @@ class InProcessListener(Listener):
             logger.warning("%s: turned away: %s", self.address, error)
             with self._lock:
                 self._counts["refused"] += 1
-            raise HandshakeRefused(f"{self.address}: {error}") from error
+            raise type(error)(f"{self.address}: {error}") from error
         decoder: msgspec.msgpack.Decoder[msgspec.Struct] = msgspec.msgpack.Decoder(
             self._request_type(hello.role)
         )

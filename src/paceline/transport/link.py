@@ -158,17 +158,14 @@ class Link:
         except TransportError:
             self.lose("gone")
 
-    def say_farewell(self, reason: str, loss: str) -> None:
+    def say_farewell(self, reason: str, loss: str, *, is_foreign: bool = False) -> None:
         """Tell the other end why, once and as far as it listens, and lose the link."""
+        farewell = Farewell(reason[:_REASON_CHARACTERS], is_foreign)
         with self._lock:
             if self._parting is not None or self.loss is not None:
                 return
             self._parting = loss
-        self.send(
-            encode_frame(
-                Kind.ERROR, 0, Farewell(reason[:_REASON_CHARACTERS]), (), HANDSHAKE_LIMITS
-            )
-        )
+        self.send(encode_frame(Kind.ERROR, 0, farewell, (), HANDSHAKE_LIMITS))
         self.lose(loss)
 
     def lose(self, loss: str) -> None:

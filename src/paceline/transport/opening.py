@@ -51,7 +51,8 @@ def connect(
 
     Raises:
         PeerLost: nobody listens there (yet, or any more).
-        HandshakeRefused: the listener belongs to another run, version, role or secret, or
+        ForeignPeer: the listener belongs to another run, version or secret.
+        HandshakeRefused: it is another role's, is full, or
             is none of ours at all.
         DeadlineExceeded: the listener does not answer.
         UsageError: the address is none, or needs a secret.

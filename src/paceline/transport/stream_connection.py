@@ -22,6 +22,7 @@ import msgspec
 
 from paceline.errors import (
     DeadlineExceeded,
+    ForeignPeer,
     FrameRefused,
     HandshakeRefused,
     PeerLost,
@@ -105,8 +106,8 @@ def connect_stream(
 
     Raises:
         PeerLost: the listener hung up.
-        HandshakeRefused: the listener belongs to another run, version, role or secret, or
-            is none of ours at all.
+        ForeignPeer: the listener belongs to another run, version or secret.
+        HandshakeRefused: it is another role's, is full, or is none of ours at all.
         DeadlineExceeded: the listener does not answer.
     """
     try:
@@ -150,7 +151,9 @@ def _shake_hands(
                 raise DeadlineExceeded("no answer to a hello in time")
         kind, raw = answers.pop()
         if kind is Kind.ERROR:
-            raise HandshakeRefused(printable(decode_as(Farewell, raw).reason))
+            farewell = decode_as(Farewell, raw)
+            refused = ForeignPeer if farewell.is_foreign else HandshakeRefused
+            raise refused(printable(farewell.reason))
         answer = introduction.answer(decode_answer(raw))
         if isinstance(answer, Welcome):
             return answer

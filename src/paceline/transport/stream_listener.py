@@ -32,6 +32,7 @@ import msgspec
 
 from paceline.errors import (
     DeadlineExceeded,
+    ForeignPeer,
     FrameRefused,
     HandshakeRefused,
     PeerLost,
@@ -180,7 +181,8 @@ class StreamListener(Listener):
         except PeerLost:
             link.lose("gone")
         except HandshakeRefused as error:
-            self._turn_away(link, str(error), "refused")
+            is_foreign = isinstance(error, ForeignPeer)
+            self._turn_away(link, str(error), "refused", is_foreign=is_foreign)
         except FrameRefused as error:
             self._turn_away(link, str(error), "malformed")
         except Exception as error:  # a bad request must not stop the service for others
@@ -216,11 +218,13 @@ class StreamListener(Listener):
         link.greeted(peer, decoder, self._limits)
         return True
 
-    def _turn_away(self, link: Link, reason: str, loss: str) -> None:
+    def _turn_away(
+        self, link: Link, reason: str, loss: str, *, is_foreign: bool = False
+    ) -> None:
         """Close a link and say why: in the log, and to the other end if it listens."""
         who = f"{link.origin}, {link.peer}" if link.peer else link.origin
         self._complaints.say("turning away", who, reason)
-        link.say_farewell(reason, loss)
+        link.say_farewell(reason, loss, is_foreign=is_foreign)
 
     def _deliver(self, link: Link, peer: Peer, frame: Frame) -> None:
         if frame.kind is Kind.MAILBOX:

@@ -38,7 +38,6 @@ EXIT_CODES = {
     Ending.FAILED: 1,
     Ending.INTERRUPTED: 75,
 }
-USAGE_EXIT_CODE = 2
 
 StatusWord = Literal["finished", "failed", "stopped"]
 _WORDS: dict[Ending, StatusWord] = {

@@ -1,0 +1,50 @@
+"""What a tick does: tasks go on or are done, and the trainer may get its next lease.
+
+Pure.
+"""
+
+from paceline.coordinator.book import Book
+from paceline.coordinator.grants import finish_if_done, grant, is_pending
+from paceline.messages import Tick, Ticked
+
+
+def has_ticked(book: Book, tick: Tick) -> bool:
+    """Whether a committed round has this tick, whose answer was lost."""
+    part = book.durable.parts[tick.part]
+    if not tick.is_prepared:
+        return tick.round is not None and tick.round <= part.round
+    return any(
+        c.incarnation == tick.incarnation and c.number == tick.number
+        for committed in part.recent
+        if committed.round == tick.round
+        for c in committed.contributions
+    )
+
+
+def ticked(book: Book, tick: Tick) -> None:
+    """A window has its effect: tasks go on, or are done."""
+    book.applied()
+    for key, last in zip(tick.window.task_keys(), tick.acked, strict=True):
+        if is_pending(book, key):
+            book.progress.advance(key, last)
+            finish_if_done(book, key)
+
+
+def reply_ticked(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
+    """Answer a tick, with the next lease if the trainer wants one and there is one."""
+    lease = None
+    if tick.next_lease:
+        known = set(tick.window.task_keys())
+        lease = next(
+            (
+                r.lease
+                for r in book.durable.queue.held_by(tick.incarnation).values()
+                if r.lease.key not in known
+            ),
+            None,
+        ) or grant(book, trainer, tick.incarnation)
+    done = book.trainer_records.get(trainer, 0)
+    book.trainer_records[trainer] = done + tick.records
+    book.start_clock(tick.incarnation)
+    track = tick.ends_step and book.track_from == tick.incarnation
+    book.reply(ticket, Ticked(lease=lease, stopped=book.durable.stopped, track=track))

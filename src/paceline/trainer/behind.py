@@ -1,0 +1,31 @@
+"""What lies behind a script, and the cut that it rests on.
+
+A loop that has ended, or was left by ``break``, is in a committed cut, and no ordinary
+return goes behind it. If that cut turns out unreadable all go back further than the script
+can: it begins again at its top.
+
+Pure.
+"""
+
+from typing import final
+
+from paceline.messages import Joined
+
+
+@final
+class Behind:
+    """The last cut that the script has gone on from."""
+
+    def __init__(self) -> None:
+        """The script is at its top."""
+        self._cut = -1
+
+    def went_on_from(self, cut: int) -> None:
+        """A loop is behind the script, and this cut holds its end."""
+        self._cut = max(self._cut, cut)
+
+    def why_undone(self, joined: Joined) -> str | None:
+        """Why the script must begin again; None if what is behind it stands."""
+        if any(first <= self._cut <= last for first, last in joined.undone):
+            return f"cut {self._cut}, which a loop of it had ended with, cannot be read"
+        return None

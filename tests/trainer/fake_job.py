@@ -7,7 +7,6 @@ pulls. Every message is noted; a test can lose some, or leave the timeline.
 from collections.abc import Callable, Sequence
 from typing import final
 
-import msgspec
 import numpy as np
 import torch
 
@@ -61,9 +60,8 @@ from paceline.params.sparse import SparseGradient
 from paceline.server.block_reads import BlockReads
 from paceline.timing import ManualClock
 from paceline.trainer.session import Session
-from paceline.transport.connection import Answer, Connection, Landing
-from paceline.transport.frames import Buffer, byte_array
-from paceline.transport.handshake import Welcome
+from paceline.transport.frames import Buffer
+from tests.trainer.fake_connection import FakeConnection
 
 NUM_ROW_SLOTS = 4
 Sent = tuple[str, Message]
@@ -325,79 +323,3 @@ def _cut(
         (slot, ids[end - count : end])
         for slot, count, end in zip(slots, counts, ends, strict=True)
     ]
-
-
-def _flat(buffer: Buffer) -> np.ndarray:
-    if isinstance(buffer, bytes):
-        return np.frombuffer(buffer, np.uint8)
-    assert isinstance(buffer, np.ndarray)
-    assert buffer.flags.c_contiguous, "only contiguous memory travels"
-    return buffer.reshape(-1).view(np.uint8)
-
-
-@final
-class FakeConnection(Connection):
-    """Answers when it is asked, so that nobody ever waits."""
-
-    def __init__(self, job: FakeJob, role: str) -> None:
-        super().__init__(f"fake:{role}", Welcome(run="r", role=role), job.clock)
-        self._job, self._role = job, role
-        self._last = 0
-        self._promised: dict[int, tuple[int, ...]] = {}
-        self._answers: dict[int, Answer] = {}
-        self._parked: dict[int, tuple[Message, list[np.ndarray], Landing | None]] = {}
-        self.is_closed = False
-        job.connections += 1
-
-    def submit(
-        self,
-        message: msgspec.Struct,
-        buffers: Sequence[Buffer] = (),
-        *,
-        landing: Landing | None = None,
-        reply_sizes: Sequence[int] = (),
-        timeout_s: float = 1.0,
-    ) -> int:
-        assert timeout_s > 0
-        if self.is_closed:
-            raise PeerLost("closed")
-        assert isinstance(message, Message)
-        copies = [_flat(buffer).copy() for buffer in buffers]
-        self._promised[self._last + 1] = tuple(reply_sizes)
-        self._last += 1
-        if self._job.must_park(message):
-            self._parked[self._last] = (message, copies, landing)
-        else:
-            self._answer(self._last, message, copies, landing)
-        return self._last
-
-    def _answer(
-        self,
-        number: int,
-        message: Message,
-        buffers: list[np.ndarray],
-        landing: Landing | None,
-    ) -> None:
-        reply, values = self._job.answer(self._role, message, buffers)
-        flat = [_flat(value) for value in values]
-        there, back = sum(b.nbytes for b in buffers), sum(b.nbytes for b in flat)
-        self._job.bytes.append((message, there, back))
-        promised = self._promised.pop(number, ())
-        if isinstance(message, Pull) and message.known:
-            assert back <= sum(promised), "rows need more room than all of a block"
-        elif not isinstance(reply, Refusal) and promised:
-            assert promised == tuple(value.nbytes for value in flat)
-        if landing is not None and flat:
-            places = landing(reply, [value.nbytes for value in flat])
-            for place, value in zip(places, flat, strict=True):
-                byte_array(place)[:] = value
-        self._answers[number] = Answer(reply, flat)
-
-    def wait_reply(self, request_id: int, timeout_s: float) -> Answer:
-        assert timeout_s >= 0
-        if request_id in self._parked:
-            self._answer(request_id, *self._parked.pop(request_id))
-        return self._answers.pop(request_id)
-
-    def close(self) -> None:
-        self.is_closed = True

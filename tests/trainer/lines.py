@@ -8,7 +8,8 @@ from torch import nn
 from paceline.ids import COORDINATOR
 from paceline.trainer.optimizer import SharedOptimizer
 from paceline.trainer.session import Session
-from tests.trainer.fake_job import FakeConnection, FakeJob
+from tests.trainer.fake_connection import FakeConnection
+from tests.trainer.fake_job import FakeJob
 
 DATA = torch.arange(12.0).reshape(12, 1)
 OneStep = Callable[[torch.Tensor], None]

@@ -11,7 +11,8 @@ from paceline.trainer.asking import Act, Ask, Lost, Pause
 from paceline.trainer.client import Courier, Driver
 from paceline.trainer.heartbeat import Heartbeat
 from paceline.trainer.protocol import TrainerProtocol
-from tests.trainer.fake_job import FakeConnection, FakeJob
+from tests.trainer.fake_connection import FakeConnection
+from tests.trainer.fake_job import FakeJob
 
 QUESTION = AskRecords(incarnation=1, timeline=0)
 

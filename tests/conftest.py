@@ -1,5 +1,7 @@
 """What holds for all tests."""
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -19,3 +21,23 @@ def _place(item: pytest.Item) -> tuple[bool, bool, bool]:
     path = item.path.as_posix()
     is_slow = item.get_closest_marker("slow") is not None
     return "/tests/examples/" in path, is_slow, "/tests/architecture/" not in path
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The URL of an empty bucket of a server that speaks S3's own words."""
+    import boto3  # noqa: PLC0415  (a second, which only these tests spend)
+    from moto.server import ThreadedMotoServer  # noqa: PLC0415
+    from s3fs import S3FileSystem  # noqa: PLC0415
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server.start()
+    host, port = server.get_host_and_port()
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "test")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
+    boto3.client("s3").create_bucket(Bucket="cuts")
+    S3FileSystem.clear_instance_cache()  # one of another test knows another server
+    yield "s3://cuts"
+    server.stop()

@@ -38,7 +38,7 @@ from paceline.config import (
     Uniform,
     Zeros,
 )
-from paceline.errors import JobFailed, PacelineError, UsageError
+from paceline.errors import IncompleteWarning, JobFailed, PacelineError, UsageError
 
 if TYPE_CHECKING:
     from paceline.launch.connect import connect
@@ -54,6 +54,7 @@ __all__ = [
     "Adam",
     "Async",
     "Embedding",
+    "IncompleteWarning",
     "JobFailed",
     "Normal",
     "PacelineError",

@@ -118,6 +118,10 @@ class Preempted(SystemExit):
         return self.reason
 
 
+class IncompleteWarning(UserWarning):
+    """Tasks were given up: an evaluation or prediction is of the other records alone."""
+
+
 def describe_error(error: BaseException) -> str:
     """An error in one line: its type, its text and its notes."""
     text = str(error) if isinstance(error, BatchUnreadable) else _named(error)

@@ -16,8 +16,14 @@ from paceline.store.tensors import read_tensors
 
 
 @pytest.mark.slow
-def test_cuts_by_steps_lie_where_the_job_says_and_hold_its_model(tmp_path: Path) -> None:
+@pytest.mark.filterwarnings("ignore")  # of the libraries that play the bucket
+@pytest.mark.parametrize("place", ["memory", "bucket"])
+def test_cuts_by_steps_lie_where_the_job_says_and_hold_its_model(
+    place: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     url = f"memory://{tmp_path.name}/cuts"
+    if place == "bucket":
+        url = request.getfixturevalue("bucket") + "/job"
     config = JobConfig(
         run="r",
         servers=2,

@@ -10,9 +10,9 @@ import torchmetrics
 from torch import nn
 
 import paceline
+from paceline import IncompleteWarning
 from paceline.config import Async, Pace, Sync
 from paceline.messages import MAX_RESULT_BYTES
-from paceline.trainer.evaluator import IncompleteWarning
 from tests.cluster.together import BATCH, RECORDS, TASK, columns, shared
 
 

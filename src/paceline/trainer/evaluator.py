@@ -22,7 +22,14 @@ from torch import nn
 
 from paceline.data.source import Source
 from paceline.data.split import batch_positions
-from paceline.errors import JobFailed, PacelineError, Preempted, UsageError, describe_error
+from paceline.errors import (
+    IncompleteWarning,
+    JobFailed,
+    PacelineError,
+    Preempted,
+    UsageError,
+    describe_error,
+)
 from paceline.failpoints import failpoint
 from paceline.messages import MAX_RESULT_BYTES, StageSpec
 from paceline.trainer.carrier import Carrier
@@ -32,10 +39,6 @@ from paceline.trainer.state_codec import decode_state, encode_state
 from paceline.trainer.verdicts import Leaving, Over, Task
 
 _log = logging.getLogger("paceline.trainer")
-
-
-class IncompleteWarning(UserWarning):
-    """Tasks were given up: an evaluation or prediction is of the other records alone."""
 
 
 class Work(Protocol):

@@ -1,5 +1,6 @@
 """What holds for all tests."""
 
+import uuid
 from collections.abc import Iterator
 
 import pytest
@@ -33,11 +34,12 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
     server.start()
     host, port = server.get_host_and_port()
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "test")
+    for key in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(key, "test")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
-    boto3.client("s3").create_bucket(Bucket="cuts")
+    name = f"cuts-{uuid.uuid4()}"  # what the server is asked to keep outlives it
+    boto3.client("s3").create_bucket(Bucket=name)
     S3FileSystem.clear_instance_cache()  # one of another test knows another server
-    yield "s3://cuts"
+    yield f"s3://{name}"
     server.stop()

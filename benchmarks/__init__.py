@@ -2,8 +2,11 @@
 
 ::
 
-    record      what every benchmark writes down: machine, commit, versions, spread
-    processes   processes of a benchmark, forked from one that has torch imported
-    ctr         paceline against the best plain PyTorch loop (`ctr_loops`, `ctr_phases`)
-    recovery    how long a job stands still when something dies (`recovery_job`)
+    record        what every benchmark writes down: machine, commit, versions, spread
+    figures       what was measured of whom, ratios and goals: in every record, for the page
+    environments  the peers, each in a virtual environment of its own
+    processes     processes of a benchmark: forked, a job's, or a peer's
+    ctr           paceline against the best plain PyTorch loop (`ctr_loops`, `ctr_phases`)
+    transport     a pull and a push against torch RPC, pyzmq, gRPC, Ray (`transport_*`)
+    recovery      how long a job stands still when something dies (`recovery_*`)
 """

@@ -28,15 +28,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.ctr_loops import Plan
-from benchmarks.processes import fork_server, wait_script
+from benchmarks.processes import fork_server, wait_job, wait_script
 from benchmarks.record import circumstances, say, spread, table, write
 from paceline.config import JobConfig, parse_pace
 from paceline.launch.commands import UserScript
-from paceline.launch.folder import JobDir
 from paceline.launch.forkserver import ForkServer
-from paceline.launch.local import LocalRun, fresh_run_id, wait_local_run
-from paceline.timing import SystemClock
-from paceline.watch.progress import open_show
+from paceline.launch.local import fresh_run_id
 
 SCRIPT = Path(__file__).with_name("ctr_loops.py")
 FIELDS = 26
@@ -107,28 +104,13 @@ def run_once(
     arguments = (candidate.kind, *named, "--plan", json.dumps(plan._asdict()))
     threads = {"OMP_NUM_THREADS": str(candidate.threads)}
     if candidate.kind == "paceline":
-        _run_job(arguments, folder, threads, forks)
+        config = JobConfig(run=fresh_run_id(), pace=parse_pace("async"), cut_every_s=0.0)
+        wait_job(forks, config, UserScript(str(SCRIPT), arguments), threads, folder)
     else:
         wait_script(forks, SCRIPT, arguments, threads, folder / "log", LIMIT_S)
     result = json.loads(out.read_text())
     rate = plan.timed * plan.batch / result.pop("seconds")
     return Run(rate=rate, **result)
-
-
-def _run_job(
-    arguments: tuple[str, ...], folder: Path, threads: dict[str, str], forks: ForkServer
-) -> None:
-    config = JobConfig(run=fresh_run_id(), pace=parse_pace("async"), cut_every_s=0.0)
-    job = JobDir(folder / "job")
-    with (folder / "show").open("w") as output:
-        show = open_show(output)
-        run = LocalRun(config, UserScript(str(SCRIPT), arguments), job)
-        environment = {**os.environ, **threads}
-        result = wait_local_run(
-            run, show, SystemClock(), environment=environment, forks=forks
-        )
-    if result.verdict.exit_code:
-        raise RuntimeError(f"the job failed: {result.verdict}")
 
 
 def rates(runs: dict[Candidate, list[Run]], candidate: Candidate) -> float:

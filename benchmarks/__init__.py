@@ -8,5 +8,7 @@
     processes     processes of a benchmark: forked, a job's, or a peer's
     ctr           paceline against the best plain PyTorch loop (`ctr_loops`, `ctr_phases`)
     transport     a pull and a push against torch RPC, pyzmq, gRPC, Ray (`transport_*`)
+    dense         a synchronous step against DDP over Gloo (`dense_loops`)
+    watching      what goes over a trainer's connections
     recovery      how long a job stands still when something dies (`recovery_*`)
 """

@@ -28,12 +28,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.ctr_loops import Plan
-from benchmarks.processes import fork_server, wait_job, wait_script
+from benchmarks.processes import fork_server, job_config, wait_job, wait_script
 from benchmarks.record import circumstances, say, spread, table, write
-from paceline.config import JobConfig, parse_pace
 from paceline.launch.commands import UserScript
 from paceline.launch.forkserver import ForkServer
-from paceline.launch.local import fresh_run_id
 
 SCRIPT = Path(__file__).with_name("ctr_loops.py")
 FIELDS = 26
@@ -104,8 +102,8 @@ def run_once(
     arguments = (candidate.kind, *named, "--plan", json.dumps(plan._asdict()))
     threads = {"OMP_NUM_THREADS": str(candidate.threads)}
     if candidate.kind == "paceline":
-        config = JobConfig(run=fresh_run_id(), pace=parse_pace("async"), cut_every_s=0.0)
-        wait_job(forks, config, UserScript(str(SCRIPT), arguments), threads, folder)
+        script = UserScript(str(SCRIPT), arguments)
+        wait_job(forks, job_config("async"), script, threads, folder)
     else:
         wait_script(forks, SCRIPT, arguments, threads, folder / "log", LIMIT_S)
     result = json.loads(out.read_text())

@@ -14,11 +14,11 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from paceline.config import JobConfig
+from paceline.config import JobConfig, parse_pace
 from paceline.launch.commands import Command, UserScript
 from paceline.launch.folder import JobDir
 from paceline.launch.forkserver import ForkServer
-from paceline.launch.local import LocalRun, wait_local_run
+from paceline.launch.local import LocalRun, fresh_run_id, wait_local_run
 from paceline.launch.process import Child, wait_any
 from paceline.timing import Deadline, SystemClock
 from paceline.watch.progress import open_show
@@ -120,6 +120,17 @@ def wait_scripts(
             child.reap()
     if failures:
         raise RuntimeError("\n".join(failures))
+
+
+def job_config(pace: str, trainers: int = 1, servers: int = 1) -> JobConfig:
+    """A job that takes no cut while it is measured."""
+    return JobConfig(
+        run=fresh_run_id(),
+        pace=parse_pace(pace),
+        trainers=trainers,
+        servers=servers,
+        cut_every_s=0.0,
+    )
 
 
 def wait_job(

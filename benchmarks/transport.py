@@ -38,13 +38,11 @@ from benchmarks.figures import (
     number,
     ratio_table,
 )
-from benchmarks.processes import fork_server, wait_job, wait_modules
+from benchmarks.processes import fork_server, job_config, wait_job, wait_modules
 from benchmarks.record import circumstances, say, write
 from benchmarks.transport_timing import Plan
-from paceline.config import JobConfig, parse_pace
 from paceline.launch.commands import UserScript
 from paceline.launch.forkserver import ForkServer
-from paceline.launch.local import fresh_run_id
 
 JOB_SCRIPT = Path(__file__).with_name("transport_job.py")
 LIMIT_S = 600.0  # of one run
@@ -114,13 +112,12 @@ def run_jobs(plan: Plan, folder: Path, forks: ForkServer) -> dict[str, float]:
         place = folder / size
         place.mkdir()
         out = place / "result.json"
-        flags = {"bytes": num_bytes, "trips": trips, "warm": round(plan.warm * trips) + 1}
+        flags = {"bytes": num_bytes, "trips": trips}
         words = [
             word for name, value in flags.items() for word in (f"--{name}", str(value))
         ]
         script = UserScript(str(JOB_SCRIPT), (*words, "--out", str(out)))
-        config = JobConfig(run=fresh_run_id(), pace=parse_pace("sync"), cut_every_s=0.0)
-        wait_job(forks, config, script, one_thread(), place)
+        wait_job(forks, job_config("sync"), script, one_thread(), place)
         found[size] = json.loads(out.read_text(encoding="utf-8"))
     return {
         "small pull": found["small"]["pull"],

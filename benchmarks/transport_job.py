@@ -21,65 +21,75 @@ import torch
 from torch import nn
 
 import paceline
-from benchmarks.ctr_phases import PhaseClock, watched_trainer
+from benchmarks.watching import Trips, watched
 from paceline.trainer.pushing import pull_part
 
+WARM = 0.2  # not timed, as a share
 LR = 0.25  # a power of two: the product with the gradient below is exact
 GRADIENT = 0.5
 
 
-def pull_seconds(session: paceline.Session, trips: int, warm: int) -> float:
-    """The median seconds of a pull of part 0."""
+def pull_seconds(session: paceline.Session, count: int) -> float:
+    """The median seconds of a pull of part 0, from asking until its memory is settled."""
     carrier, protocol = session._carrier, session._protocol
     part, servers = protocol.parts[0], tuple(protocol.servers)
     seconds = []
-    for _ in range(warm + trips):
+    for _ in range(count):
         began_s = time.perf_counter()
         carrier.run(pull_part(protocol._asking, part, servers, 0))
         seconds.append(time.perf_counter() - began_s)
-    return statistics.median(seconds[warm:])
+    return statistics.median(seconds[round(WARM * count) :])
 
 
-def push_seconds(
+def step_seconds(
     session: paceline.Session,
+    model: nn.ParameterList,
     optimizer: torch.optim.Optimizer,
-    parameter: nn.Parameter,
-    trips: int,
-    warm: int,
-) -> float:
-    """The median seconds from sending a push until it is acknowledged."""
-    clock = PhaseClock()
-    seconds = []
-    gradient = torch.full_like(parameter, GRADIENT)
-    with watched_trainer(clock):
-        for _ in session.batches(torch.zeros(warm + trips, 1), 1, shuffle=False):
-            parameter.grad = gradient
-            clock.restart()
-            optimizer.step()
-            phases = clock.seconds()
-            pushing = [spent for name, spent in phases.items() if name.startswith("push:")]
-            seconds.append(sum(pushing))
-    return statistics.median(seconds[warm:])
+    trips: Trips,
+    steps: int,
+) -> dict[str, float]:
+    """Where a step spends its time, the median of many: {what: seconds}.
+
+    ``push``: from sending it until its acknowledgement is here. ``after push``: from there
+    to the end of the step, which has ticked and pulled.
+    """
+    found: list[tuple[float, float]] = []
+    gradient = torch.full_like(model[0], GRADIENT)
+    for _ in session.batches(torch.zeros(steps, 1), 1, shuffle=False):
+        model[0].grad = gradient
+        trips.take()
+        optimizer.step()
+        over_s = time.perf_counter()
+        (push,) = [trip for trip in trips.take() if trip.kind == "Push"]
+        found.append((push.seconds, over_s - push.received_s))
+    pushes, afters = zip(*found[round(WARM * steps) :], strict=True)
+    return {"push": statistics.median(pushes), "after push": statistics.median(afters)}
 
 
 def run(
-    session: paceline.Session, num_bytes: int, trips: int, warm: int
+    session: paceline.Session, trips: Trips, num_bytes: int, count: int
 ) -> dict[str, float]:
-    """Pulls, then pushes: {"pull": seconds, "push": seconds}.
+    """Pulls by themselves, then steps: {"pull" or "step: Push" and so on: seconds}.
+
+    Args:
+        session: whose connections are watched.
+        trips: what is seen of them.
+        num_bytes: of the parameter.
+        count: of pulls, and of steps.
 
     Raises:
         ValueError: the parameter is not what plain SGD makes of the same gradients.
     """
     model = nn.ParameterList([nn.Parameter(torch.zeros(num_bytes // 4))])
     optimizer = session.share(model, torch.optim.SGD(model.parameters(), lr=LR))
-    pulled_s = pull_seconds(session, trips, warm)
-    pushed_s = push_seconds(session, optimizer, model[0], trips, warm)
-    expected = -LR * GRADIENT * (warm + trips)
+    pulled_s = pull_seconds(session, count)
+    stepped = step_seconds(session, model, optimizer, trips, count)
+    expected = -LR * GRADIENT * count
     if not torch.equal(model[0], torch.full_like(model[0], expected)):
         raise ValueError(
             f"expected {expected} everywhere, got {model[0].min()} to {model[0].max()}"
         )
-    return {"pull": pulled_s, "push": pushed_s}
+    return {"pull": pulled_s, **stepped}
 
 
 def main() -> None:
@@ -87,11 +97,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bytes", type=int, required=True)
     parser.add_argument("--trips", type=int, required=True)
-    parser.add_argument("--warm", type=int, required=True)
     parser.add_argument("--out", type=Path, required=True)
     flags = parser.parse_args()
     torch.set_num_threads(1)
-    found = run(paceline.connect(), flags.bytes, flags.trips, flags.warm)
+    with watched() as trips:
+        found = run(paceline.connect(), trips, flags.bytes, flags.trips)
     flags.out.write_text(json.dumps(found), encoding="utf-8")
 
 

@@ -27,6 +27,7 @@ from benchmarks.transport_paceline import (
     wait_link,
 )
 from benchmarks.transport_timing import Bytes, Link, Plan, measure
+from benchmarks.watching import watched
 from paceline.config import JobConfig, parse_pace
 from paceline.launch.embedded import EmbeddedJob
 from paceline.timing import SystemClock
@@ -89,11 +90,12 @@ def test_a_job_pulls_and_pushes_what_plain_sgd_would_have(tmp_path: Path) -> Non
     config = JobConfig(run="r", pace=parse_pace("sync"), cut_every_s=0.0)
     job = EmbeddedJob(config, tmp_path / "job")
     try:
-        found = run(job.session("trainer-0"), 4096, trips=3, warm=1)
+        with watched() as trips:
+            found = run(job.session("trainer-0"), trips, 4096, count=5)
     finally:
         job.close()
-    assert found["pull"] > 0
-    assert found["push"] > 0
+    assert set(found) == {"pull", "push", "after push"}
+    assert min(found.values()) > 0
 
 
 def test_goals_are_those_of_the_whole_path() -> None:

@@ -7,8 +7,10 @@
     environments  the peers, each in a virtual environment of its own
     processes     processes of a benchmark: forked, a job's, or a peer's
     ctr           paceline against the best plain PyTorch loop (`ctr_loops`, `ctr_phases`)
+    ctr_peers     the same against TensorFlow's and Paddle's parameter servers (`ctr_*`)
     transport     a pull and a push against torch RPC, pyzmq, gRPC, Ray (`transport_*`)
     dense         a synchronous step against DDP over Gloo (`dense_loops`)
     watching      what goes over a trainer's connections
+    page          draws what was found last into docs/benchmarks-results.md
     recovery      how long a job stands still when something dies (`recovery_*`)
 """

@@ -179,8 +179,8 @@ def wait_modules(
         limit_s: how long the first may take.
 
     Raises:
-        RuntimeError: the first failed or took longer; the end of its output, and of
-            everybody's, is in the message.
+        RuntimeError: the first failed or took longer, or another one ended before it; the
+            end of everybody's output is in the message.
     """
     with contextlib.ExitStack() as stack:
         running = {}
@@ -197,13 +197,22 @@ def wait_modules(
             )
             stack.callback(_end_group, running[role])
         first = next(iter(arguments))
-        try:
-            status = running[first].wait(limit_s)
-        except subprocess.TimeoutExpired:
-            status = -signal.SIGKILL
-    if status:
-        ends = [f"-- {role}:\n{_last_lines(folder / f'{role}.log')}" for role in arguments]
-        raise RuntimeError("\n".join([f"{module}, {first}: status {status}", *ends]))
+        deadline = Deadline(SystemClock(), limit_s)
+        while not deadline.is_over() and not (ended := _ended(running)):
+            threading.Event().wait(POLL_S)
+        failure = ""
+        if not ended:
+            failure = f"{first} is not over after {limit_s:g} s"
+        elif ended[0] != first or running[first].returncode:
+            failure = f"{ended[0]} ended with status {running[ended[0]].returncode}"
+    if failure:
+        words = [f"-- {role}:\n{_last_lines(folder / f'{role}.log')}" for role in arguments]
+        raise RuntimeError("\n".join([f"{module}: {failure}", *words]))
+
+
+def _ended(running: "Mapping[str, subprocess.Popen[bytes]]") -> list[str]:
+    """The roles whose process is over."""
+    return [role for role, process in running.items() if process.poll() is not None]
 
 
 def _end_group(process: "subprocess.Popen[bytes]") -> None:

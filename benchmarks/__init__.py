@@ -10,6 +10,8 @@
     ctr_peers     the same against TensorFlow's and Paddle's parameter servers (`ctr_*`)
     transport     a pull and a push against torch RPC, pyzmq, gRPC, Ray (`transport_*`)
     dense         a synchronous step against DDP over Gloo (`dense_loops`)
+    bookkeeping   what journal and exactly-once cost (`bookkeeping_off`)
+    scaling       what a step sends, with one to four servers and trainers
     watching      what goes over a trainer's connections
     page          draws what was found last into docs/benchmarks-results.md
     recovery      how long a job stands still when something dies (`recovery_*`)

@@ -16,6 +16,8 @@ from typing import Any, Literal, NamedTuple
 
 from benchmarks.record import spread, table
 
+COUNTS = ("messages", "round trips", "KiB")  # units of what is the same in every run
+
 Kind = Literal["ours", "peer", "floor"]
 
 

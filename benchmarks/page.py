@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import matplotlib as mpl
 
-from benchmarks.figures import Figure, Ratio, number, read
+from benchmarks.figures import COUNTS, Figure, Ratio, number, read
 from benchmarks.record import FOLDER, ROOT, spread
 
 mpl.use("Agg")
@@ -69,7 +69,8 @@ def doubts(record: Record) -> list[str]:
     """Why a record's numbers are no more than a hint; empty if they are more."""
     figures, _ = read(dict(record))
     cores = int(str(record["machine"]).rsplit(", ", 1)[-1].split()[0])
-    least = min((len(figure.values) for figure in figures), default=0)
+    runs = [len(figure.values) for figure in figures if figure.unit not in COUNTS]
+    least = min(runs, default=ENOUGH_RUNS)
     said = []
     if not record["is_equal"]:
         said.append("the sides were not equal: no ratio counts")

@@ -17,6 +17,7 @@ from pathlib import Path
 from paceline.config import JobConfig, parse_pace
 from paceline.launch.commands import Command, UserScript
 from paceline.launch.folder import JobDir
+from paceline.launch.forked import PRELOADED
 from paceline.launch.forkserver import ForkServer
 from paceline.launch.local import LocalRun, fresh_run_id, wait_local_run
 from paceline.launch.process import Child, wait_any
@@ -31,12 +32,14 @@ IMPORT_S = 600.0  # as the fork server itself allows
 
 
 @contextlib.contextmanager
-def fork_server(log: Path, threads: int) -> Iterator[ForkServer]:
-    """A fork server for a whole benchmark."""
+def fork_server(
+    log: Path, threads: int, preloaded: Sequence[str] = ()
+) -> Iterator[ForkServer]:
+    """A fork server for a whole benchmark, which imports some modules more than a job's."""
     # Scripts of a benchmark import each other; a script's own folder is all they would see.
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "PYTHONPATH": path}
-    forks = ForkServer(environment, log, SystemClock())
+    forks = ForkServer(environment, log, SystemClock(), (*PRELOADED, *preloaded))
     try:
         yield forks
     finally:

@@ -11,6 +11,7 @@ them, nor how a trainer orders its questions. One thread's trips are in the orde
 replies; adding one is all that other threads may do meanwhile.
 """
 
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -33,6 +34,7 @@ class Trip(NamedTuple):
     received_s: float  # when the reply was here
     sent_bytes: int
     received_bytes: int
+    thread: int  # who waited for it
 
     @property
     def seconds(self) -> float:
@@ -97,6 +99,7 @@ class WatchedConnection(Connection):
             received_s,
             opened.sent_bytes,
             frame_bytes(answer.message, answer.buffers),
+            threading.get_ident(),
         )
         self._trips.taken.append(trip)
         return answer

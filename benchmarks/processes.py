@@ -182,7 +182,7 @@ def wait_modules(
         limit_s: how long the first may take.
 
     Raises:
-        RuntimeError: the first failed or took longer, or another one ended before it; the
+        RuntimeError: the first failed or took longer, or another one failed before it; the
             end of everybody's output is in the message.
     """
     with contextlib.ExitStack() as stack:
@@ -201,21 +201,24 @@ def wait_modules(
             stack.callback(_end_group, running[role])
         first = next(iter(arguments))
         deadline = Deadline(SystemClock(), limit_s)
-        while not deadline.is_over() and not (ended := _ended(running)):
+        while not (ended := _ended(first, running)) and not deadline.is_over():
             threading.Event().wait(POLL_S)
         failure = ""
         if not ended:
             failure = f"{first} is not over after {limit_s:g} s"
-        elif ended[0] != first or running[first].returncode:
-            failure = f"{ended[0]} ended with status {running[ended[0]].returncode}"
+        elif running[ended].returncode:
+            failure = f"{ended} ended with status {running[ended].returncode}"
     if failure:
         words = [f"-- {role}:\n{_last_lines(folder / f'{role}.log')}" for role in arguments]
         raise RuntimeError("\n".join([f"{module}: {failure}", *words]))
 
 
-def _ended(running: "Mapping[str, subprocess.Popen[bytes]]") -> list[str]:
-    """The roles whose process is over."""
-    return [role for role, process in running.items() if process.poll() is not None]
+def _ended(first: str, running: "Mapping[str, subprocess.Popen[bytes]]") -> str:
+    """The first role if it is over, or else another one that has failed; or none."""
+    if running[first].poll() is not None:
+        return first
+    failed = [role for role, process in running.items() if process.poll()]
+    return failed[0] if failed else ""
 
 
 def _end_group(process: "subprocess.Popen[bytes]") -> None:

@@ -22,21 +22,31 @@ from torch import nn
 
 import paceline
 from benchmarks.watching import Trips, watched
-from paceline.trainer.pushing import pull_part
+from paceline.messages import Pull, Pulled
+from paceline.trainer.asking import Act, Ask
+from paceline.trainer.protocol import TrainerProtocol
 
 WARM = 0.2  # not timed, as a share
 LR = 0.25  # a power of two: the product with the gradient below is exact
 GRADIENT = 0.5
 
 
+def pull(protocol: TrainerProtocol) -> Act[None]:
+    """Fetch part 0 from all servers, as the trainer's own pulls do."""
+    who = {"incarnation": protocol.incarnation, "timeline": protocol.timeline}
+    replies = yield Ask(dict.fromkeys(protocol.servers, Pull(**who, part=0)))
+    for server, reply in replies.items():
+        if not isinstance(reply, Pulled):
+            raise TypeError(f"{server} answered a pull with {reply}")
+
+
 def pull_seconds(session: paceline.Session, count: int) -> float:
     """The median seconds of a pull of part 0, from asking until its memory is settled."""
-    carrier, protocol = session._carrier, session._protocol
-    part, servers = protocol.parts[0], tuple(protocol.servers)
+    carrier = session._carrier
     seconds = []
     for _ in range(count):
         began_s = time.perf_counter()
-        carrier.run(pull_part(protocol._asking, part, servers, 0))
+        carrier.run(pull(carrier.protocol))
         seconds.append(time.perf_counter() - began_s)
     return statistics.median(seconds[round(WARM * count) :])
 

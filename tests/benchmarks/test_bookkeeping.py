@@ -63,8 +63,13 @@ def test_without_bookkeeping_no_window_is_looked_at() -> None:
     assert marks.export() == {0: {}}
 
 
-def test_the_ratio_is_the_share_that_is_left() -> None:
-    runs = {WITH: [Run(97.0, 0.5, {}, {})], WITHOUT: [Run(100.0, 0.5, {}, {})]}
+def test_what_is_left_is_a_share_of_rate_and_of_processor_time() -> None:
+    runs = {
+        WITH: [Run(97.0, 0.5, {"trainer": 6.0, "server": 4.0}, {})],
+        WITHOUT: [Run(100.0, 0.5, {"trainer": 6.0, "server": 3.0}, {})],
+    }
     assert compare_losses(runs)[0]
-    ratio = compared(*figures_of(runs), at_least=0.97)
-    assert (ratio.value, ratio.verdict) == (0.97, "reached")
+    with_rate, without_rate, with_time, without_time = figures_of(runs)
+    rate = compared(with_rate, without_rate, at_least=0.97)
+    assert (rate.value, rate.verdict) == (0.97, "reached")
+    assert compared(with_time, without_time).value == 0.9

@@ -3,7 +3,9 @@
 # make test    format, lint, types, tests from fast to slow, examples; then one line of counts
 # make lint    format, lint, types
 # make docs    the documentation as a site in build/site
-# make bench   against the best plain loop, recovery times, a crowd; minutes, on an idle machine
+# make bench   all that needs no other library; half an hour, on an idle machine
+# make bench-peers  against TensorFlow, Paddle, gRPC, pyzmq and Ray, installed in build/peers
+# make bench-page   what was found last, into docs/benchmarks-results.md
 # make soak    20,000 simulated jobs with faults; real processes killed for minutes
 # make fuzz    made-up bytes for everything that reads them from strangers, FUZZ_SECONDS each
 # make clean   remove what was made, except runs/
@@ -18,7 +20,7 @@ JOB    := runs/demo-$(shell date +%Y%m%d-%H%M%S)
 FUZZ   := .venv/.installed-fuzz
 FUZZ_SECONDS ?= 60
 
-.PHONY: setup demo test lint docs bench soak fuzz clean
+.PHONY: setup demo test lint docs bench bench-peers bench-page soak fuzz clean
 
 setup: $(DEV)
 
@@ -38,8 +40,19 @@ docs: $(DEV)
 
 bench: $(DEV)
 	$(BIN)/python -m benchmarks.ctr
+	$(BIN)/python -m benchmarks.dense
+	$(BIN)/python -m benchmarks.transport --peers torch
+	$(BIN)/python -m benchmarks.bookkeeping
+	$(BIN)/python -m benchmarks.scaling
 	$(BIN)/python -m benchmarks.recovery
 	$(BIN)/python -m benchmarks.coordinator_scale
+
+bench-peers: $(DEV)
+	$(BIN)/python -m benchmarks.transport
+	$(BIN)/python -m benchmarks.ctr_peers
+
+bench-page: $(DEV)
+	$(BIN)/python -m benchmarks.page
 
 soak: $(DEV)
 	@PACELINE_SIM_SEEDS=20000 PACELINE_SIM_SECONDS=1e9 $(BIN)/python tools/check.py soak

@@ -28,15 +28,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.ctr_loops import Plan
-from benchmarks.processes import fork_server, wait_script
+from benchmarks.figures import Figure, Kind, Ratio, compared, kept
+from benchmarks.processes import fork_server, job_config, wait_job, wait_script
 from benchmarks.record import circumstances, say, spread, table, write
-from paceline.config import JobConfig, parse_pace
 from paceline.launch.commands import UserScript
-from paceline.launch.folder import JobDir
 from paceline.launch.forkserver import ForkServer
-from paceline.launch.local import LocalRun, fresh_run_id, wait_local_run
-from paceline.timing import SystemClock
-from paceline.watch.progress import open_show
 
 SCRIPT = Path(__file__).with_name("ctr_loops.py")
 FIELDS = 26
@@ -107,28 +103,13 @@ def run_once(
     arguments = (candidate.kind, *named, "--plan", json.dumps(plan._asdict()))
     threads = {"OMP_NUM_THREADS": str(candidate.threads)}
     if candidate.kind == "paceline":
-        _run_job(arguments, folder, threads, forks)
+        script = UserScript(str(SCRIPT), arguments)
+        wait_job(forks, job_config("async"), script, threads, folder)
     else:
         wait_script(forks, SCRIPT, arguments, threads, folder / "log", LIMIT_S)
     result = json.loads(out.read_text())
     rate = plan.timed * plan.batch / result.pop("seconds")
     return Run(rate=rate, **result)
-
-
-def _run_job(
-    arguments: tuple[str, ...], folder: Path, threads: dict[str, str], forks: ForkServer
-) -> None:
-    config = JobConfig(run=fresh_run_id(), pace=parse_pace("async"), cut_every_s=0.0)
-    job = JobDir(folder / "job")
-    with (folder / "show").open("w") as output:
-        show = open_show(output)
-        run = LocalRun(config, UserScript(str(SCRIPT), arguments), job)
-        environment = {**os.environ, **threads}
-        result = wait_local_run(
-            run, show, SystemClock(), environment=environment, forks=forks
-        )
-    if result.verdict.exit_code:
-        raise RuntimeError(f"the job failed: {result.verdict}")
 
 
 def rates(runs: dict[Candidate, list[Run]], candidate: Candidate) -> float:
@@ -184,6 +165,34 @@ def busy(load: float, cores: int) -> str:
         f"the machine was busy before this began (load {load:g} on {cores} cores): take "
         "the ratios for no more than a hint, and measure again on an idle one"
     )
+
+
+def figures_of(runs: dict[Candidate, list[Run]], rows: str) -> list[Figure]:
+    """Records per second of every candidate."""
+    kinds: dict[str, Kind] = {OURS.kind: "ours", FLOOR.kind: "floor"}
+    return [
+        Figure(
+            f"CTR, rows under {rows}",
+            str(candidate),
+            kinds.get(candidate.kind, "peer"),
+            "records/s",
+            tuple(run.rate for run in found),
+            is_more_better=True,
+        )
+        for candidate, found in runs.items()
+    ]
+
+
+def ratios_of(runs: dict[Candidate, list[Run]], figures: Sequence[Figure]) -> list[Ratio]:
+    """Ours against the best loop of at most so many threads."""
+    by_name = {figure.who: figure for figure in figures}
+    ratios = []
+    for threads, goal in GOALS.items():
+        peer = best_plain(runs, threads)
+        ratio = compared(by_name[str(OURS)], by_name[str(peer)], at_least=goal)
+        told = f"best of at most {threads} thread{'s' * (threads > 1)}: {peer}"
+        ratios.append(ratio._replace(against=told))
+    return ratios
 
 
 def report(runs: dict[Candidate, list[Run]], profile: Run, steps: int) -> str:
@@ -244,19 +253,18 @@ def main(arguments: Sequence[str]) -> int:
     print(report(runs, profile, plan.timed))
     if loaded := busy(float(str(where["load_1m"])), len(os.sched_getaffinity(0))):
         print(f"\n{loaded}")
-    kept = {
+    figures = figures_of(runs, flags.rows)
+    ratios = ratios_of(runs, figures)
+    told = "held-out loss: " + ", ".join(f"{n}: {loss:.4f}" for n, loss in losses.items())
+    record = {
         **where,
         "plan": plan._asdict(),
         "losses": losses,
-        "is_equal": is_equal,
+        **kept(figures, ratios, told, is_equal=is_equal),
         "runs": {str(c): [run._asdict() for run in found] for c, found in runs.items()},
-        "ratios": {
-            str(n): rates(runs, OURS) / rates(runs, best_plain(runs, n)) for n in GOALS
-        },
-        "goals": GOALS,
         "profile": profile._asdict(),
     }
-    print(f"\n{write('ctr', kept)}")
+    print(f"\n{write('ctr', record)}")
     return 0 if is_equal else 1
 
 

@@ -29,6 +29,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks import figures as figures_
+from benchmarks.figures import Ratio, kept
 from benchmarks.processes import fork_server
 from benchmarks.record import circumstances, say, spread, table, write
 from benchmarks.recovery_coordinator import wait_coordinator_times
@@ -106,6 +108,20 @@ def report(figures: Sequence[Figure]) -> str:
     return table(rows)
 
 
+def for_page(figures: Sequence[Figure]) -> tuple[list[figures_.Figure], list[Ratio]]:
+    """The same as all benchmarks keep it; a ratio is what is wanted by what was found."""
+    measured = [figure for figure in figures if figure.seconds]
+    found = [
+        figures_.Figure(f.name, "paceline", "ours", "s", tuple(f.seconds)) for f in measured
+    ]
+    ratios = [
+        Ratio(f.name, "paceline", f"{wanted:g} s", wanted / one.median, at_least=1.0)
+        for f, one in zip(measured, found, strict=True)
+        if (wanted := f.wanted_s) is not None
+    ]
+    return found, ratios
+
+
 def main(arguments: Sequence[str]) -> int:
     """Measure, print, keep; see the module."""
     parser = argparse.ArgumentParser(prog="benchmarks.recovery", description=__doc__)
@@ -119,9 +135,11 @@ def main(arguments: Sequence[str]) -> int:
     ):
         figures = wait_figures(flags.times, flags.tasks, Path(name), forks)
     print(report(figures))
-    kept = {**where, "figures": [f._asdict() for f in figures]}
-    print(f"\n{write('recovery', kept)}")
-    return 0 if all(figure.seconds for figure in figures) else 1
+    is_whole = all(figure.seconds for figure in figures)
+    told = "every figure was measured" if is_whole else "not every figure was measured"
+    found = kept(*for_page(figures), told, is_equal=is_whole)
+    print(f"\n{write('recovery', {**where, **found})}")
+    return 0 if is_whole else 1
 
 
 if __name__ == "__main__":

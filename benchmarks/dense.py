@@ -1,0 +1,261 @@
+"""A synchronous step of a dense model by two trainers, against DDP over Gloo.
+
+::
+
+    python -m benchmarks.dense [--times 5] [--batches 64,8]
+
+784-1024-1024-10 (1.9 million parameters) under Adam, two trainers and one server in `sync`
+against two processes under `DistributedDataParallel`, one thread each. Both take the same
+two batches in every step, so that the parameters must be the same up to rounding: that and
+the held-out loss are compared first. The floor is forward, backward and Adam in two
+processes at once that exchange nothing. Runs are interleaved, each in processes of its own.
+
+What a round costs beside its numbers (tick, commit, reply) is measured with one trainer
+and one parameter of 4 KiB: from the acknowledgement of the push, which the server holds
+then, to the end of the step, less what a pull takes by itself.
+
+Exit status: 0; 1 if the models differ. A goal that is missed is told, and is no failure.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.dense_loops import CLASSES, FEATURES, SIDES, Plan
+from benchmarks.environments import one_thread
+from benchmarks.figures import (
+    Figure,
+    Kind,
+    Ratio,
+    compared,
+    figure_table,
+    kept,
+    ratio_table,
+)
+from benchmarks.processes import fork_server, job_config, wait_job, wait_scripts
+from benchmarks.record import circumstances, say, spread, table, write
+from paceline.launch.commands import UserScript
+from paceline.launch.forkserver import ForkServer
+
+SCRIPT = Path(__file__).with_name("dense_loops.py")
+ROUND_SCRIPT = Path(__file__).with_name("transport_job.py")
+HELD_OUT = 4096
+GOALS = {64: 1.4, 8: 1.6}  # {batch: times as many records per second as DDP}
+ROUND_GOAL_MS = 0.5
+ROUND_BYTES = 4096
+LOSS_WITHIN = 0.01
+PARAMETERS_WITHIN = 1e-4  # norm-relative, in float32: Adam divides rounding by little
+LIMIT_S = 600.0  # of one run
+
+
+class Candidate(NamedTuple):
+    """What is measured, a kind of `dense_loops`."""
+
+    name: str
+    who: str
+    kind: Kind
+
+
+OURS = Candidate("paceline", "paceline, 2 trainers + 1 server", "ours")
+DDP = Candidate("ddp", "DDP over Gloo, 2 processes", "peer")
+FLOOR = Candidate("floor", "2 processes, no exchange", "floor")
+
+
+class Run(NamedTuple):
+    """Both sides of one candidate; what differs is that of the slower one."""
+
+    rate: float  # records per second, of both together
+    loss: float  # held out
+    parameters: NDArray[np.float32]  # of side 0
+    phases: dict[str, float]  # {phase: seconds} of side 0
+
+
+def draw_records(records: int, seed: int) -> dict[str, NDArray[Any]]:
+    """Records whose class follows from a hidden linear map of their features."""
+    draw = np.random.default_rng(seed)
+    features = draw.standard_normal((records, FEATURES), np.float32)
+    hidden = draw.standard_normal((FEATURES, CLASSES), np.float32)
+    return {"features": features, "labels": (features @ hidden).argmax(axis=1)}
+
+
+def run_once(
+    candidate: Candidate, plan: Plan, data: Path, folder: Path, forks: ForkServer
+) -> Run:
+    """One run, each side in a process of its own, in a fresh folder."""
+    shared = ("--data", str(data), "--out", str(folder))
+    words = (candidate.name, *shared, "--plan", json.dumps(plan._asdict()))
+    if candidate == OURS:
+        script = UserScript(str(SCRIPT), words)
+        wait_job(forks, job_config("sync", trainers=SIDES), script, one_thread(), folder)
+    else:
+        sides = [(*words, "--side", str(side)) for side in range(SIDES)]
+        wait_scripts(forks, SCRIPT, sides, one_thread(), folder / "log", LIMIT_S)
+    results = [
+        json.loads((folder / f"result-{side}.json").read_text()) for side in range(SIDES)
+    ]
+    seconds = max(result["seconds"] for result in results)
+    parameters = np.load(folder / "parameters-0.npy")
+    records = SIDES * plan.timed * plan.batch
+    return Run(records / seconds, results[0]["loss"], parameters, results[0]["phases"])
+
+
+def round_ms(trips: int, folder: Path, forks: ForkServer) -> float:
+    """What a round costs beside its numbers, from one job: see the module."""
+    out = folder / "result.json"
+    flags = {"bytes": ROUND_BYTES, "trips": trips, "out": out}
+    words = tuple(word for name, v in flags.items() for word in (f"--{name}", str(v)))
+    script = UserScript(str(ROUND_SCRIPT), words)
+    wait_job(forks, job_config("sync"), script, one_thread(), folder)
+    found = json.loads(out.read_text(encoding="utf-8"))
+    return 1000 * float(found["after push"] - found["pull"])
+
+
+def distance(ours: NDArray[np.float32], other: NDArray[np.float32]) -> float:
+    """How far two models are apart, as a share of the other's norm."""
+    return float(np.linalg.norm(ours - other) / np.linalg.norm(other))
+
+
+def compare_models(runs: Mapping[Candidate, Sequence[Run]]) -> tuple[bool, str]:
+    """Whether both have learned the same, and what was compared."""
+    losses = {c: spread([run.loss for run in runs[c]]).median for c in (OURS, DDP)}
+    apart = max(distance(ours.parameters, runs[DDP][0].parameters) for ours in runs[OURS])
+    is_equal = (
+        abs(losses[OURS] / losses[DDP] - 1) <= LOSS_WITHIN and apart <= PARAMETERS_WITHIN
+    )
+    told = (
+        f"held-out loss {losses[OURS]:.5f}, of DDP {losses[DDP]:.5f}; the parameters are "
+        f"{apart:.1e} of their norm apart (at most {PARAMETERS_WITHIN:g})"
+    )
+    return is_equal, told
+
+
+def figures_of(batch: int, runs: Mapping[Candidate, Sequence[Run]]) -> list[Figure]:
+    """Records per second of every candidate."""
+    what = f"batch {batch} each"
+    return [
+        Figure(
+            what,
+            candidate.who,
+            candidate.kind,
+            "records/s",
+            tuple(run.rate for run in found),
+            is_more_better=True,
+        )
+        for candidate, found in runs.items()
+    ]
+
+
+def ratios_of(figures: Sequence[Figure], goal: float | None) -> list[Ratio]:
+    """Ours against DDP and the floor; all figures are of one batch size."""
+    ours, peer, floor = figures
+    return [compared(ours, peer, at_least=goal), compared(ours, floor)]
+
+
+def measure(
+    times: int, plan: Plan, data: Path, folder: Path, forks: ForkServer
+) -> dict[Candidate, list[Run]]:
+    """Interleaved runs."""
+    runs: dict[Candidate, list[Run]] = {OURS: [], DDP: [], FLOOR: []}
+    for again in range(times):
+        for candidate, found in runs.items():
+            place = folder / f"{candidate.name}-{plan.batch}-{again}"
+            place.mkdir()
+            found.append(run_once(candidate, plan, data, place, forks))
+            rate = f"{found[-1].rate:,.0f} records/s"
+            say(f"{again + 1}/{times}  batch {plan.batch}, {candidate.who}: {rate}")
+    return runs
+
+
+def phase_table(phases: Mapping[str, float], steps: int) -> str:
+    """Where a trainer's step goes, for people."""
+    rows = [["where a step of a trainer goes", "ms"]]
+    rows += [[name, f"{1000 * spent / steps:.2f}"] for name, spent in phases.items()]
+    return table([*rows, ["together", f"{1000 * sum(phases.values()) / steps:.2f}"]])
+
+
+class Findings(NamedTuple):
+    """Of all batch sizes."""
+
+    figures: list[Figure]
+    ratios: list[Ratio]
+    told: list[str]  # what was compared
+    are_equal: list[bool]
+    phases: dict[int, dict[str, float]]  # {batch: {phase: seconds}}
+
+
+def measure_batch(
+    plan: Plan, times: int, folder: Path, forks: ForkServer, findings: Findings
+) -> None:
+    """Measure one batch size, profile it once more, and add to the findings."""
+    data = folder / f"data-{plan.batch}.npz"
+    trained = SIDES * (plan.warm + plan.timed) * plan.batch
+    np.savez(data, **draw_records(trained + HELD_OUT, seed=0))
+    runs = measure(times, plan, data, folder, forks)
+    place = folder / f"profile-{plan.batch}"
+    place.mkdir()
+    profile = run_once(OURS, plan._replace(is_profiled=True), data, place, forks)
+    is_equal, words = compare_models(runs)
+    figures = figures_of(plan.batch, runs)
+    findings.figures.extend(figures)
+    findings.ratios.extend(ratios_of(figures, GOALS.get(plan.batch)))
+    findings.told.append(f"batch {plan.batch}: {words}")
+    findings.are_equal.append(is_equal)
+    findings.phases[plan.batch] = profile.phases
+
+
+def measure_rounds(
+    times: int, trips: int, folder: Path, forks: ForkServer
+) -> tuple[Figure, Ratio]:
+    """What a round costs beside its numbers, and how often it goes into what is wanted."""
+    found = []
+    for again in range(times):
+        place = folder / f"rounds-{again}"
+        place.mkdir()
+        found.append(round_ms(trips, place, forks))
+        say(f"{again + 1}/{times}  bookkeeping of a round: {found[-1]:.3f} ms")
+    who = "paceline, 1 trainer + 1 server"
+    figure = Figure("bookkeeping of a round", who, "ours", "ms", tuple(found))
+    value = ROUND_GOAL_MS / figure.median
+    against = f"{ROUND_GOAL_MS:g} ms"
+    return figure, Ratio(figure.what, figure.who, against, value, at_least=1.0)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Measure, print, keep; see the module."""
+    parser = argparse.ArgumentParser(prog="benchmarks.dense", description=__doc__)
+    parser.add_argument("--times", type=int, default=5, help="runs of each candidate")
+    parser.add_argument("--batches", default="64,8", help="sizes, of each trainer")
+    parser.add_argument("--warm", type=int, default=20, help="steps before the clock")
+    parser.add_argument("--steps", type=int, default=200, help="steps that are timed")
+    parser.add_argument("--rounds", type=int, default=500, help="of the small parameter")
+    flags = parser.parse_args(arguments[1:])
+    where = circumstances(arguments)  # before the load is our own
+    findings = Findings([], [], [], [], {})
+    with (
+        tempfile.TemporaryDirectory(prefix="paceline-bench-") as name,
+        fork_server(Path(name) / "forks", 1) as forks,
+    ):
+        for batch in map(int, flags.batches.split(",")):
+            plan = Plan(batch, flags.warm, flags.steps)
+            measure_batch(plan, flags.times, Path(name), forks, findings)
+        figure, ratio = measure_rounds(flags.times, flags.rounds, Path(name), forks)
+    figures, ratios = [*findings.figures, figure], [*findings.ratios, ratio]
+    is_equal, told = all(findings.are_equal), "\n".join(findings.told)
+    print(told if is_equal else f"{told}\nNOT EQUAL: the rates below mean nothing")
+    print(f"\n{figure_table(figures)}\n\n{ratio_table(ratios)}")
+    for batch, phases in findings.phases.items():
+        print(f"\nbatch {batch}\n{phase_table(phases, flags.steps)}")
+    found = kept(figures, ratios, told, is_equal=is_equal)
+    print(f"\n{write('dense', {**where, **found, 'phases': findings.phases})}")
+    return 0 if is_equal else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))

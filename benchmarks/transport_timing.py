@@ -1,0 +1,100 @@
+"""The clock of the transport benchmark: the same for every candidate.
+
+A candidate is a client whose server is another process that holds two arenas, a small and a
+large one. Before anything is timed, random bytes are pushed and must come back by a pull.
+
+    pull    the server's bytes lie in memory that the caller had before
+    push    the caller's bytes lie in the server's arena, and the caller knows it
+
+Only NumPy and the standard library: this runs in the peers' environments.
+"""
+
+import argparse
+import json
+import statistics
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+
+
+class Plan(NamedTuple):
+    """How much is carried, and how often."""
+
+    small_bytes: int = 4 << 10
+    large_bytes: int = 16 << 20
+    small_trips: int = 2000
+    large_trips: int = 50
+    warm: float = 0.2  # trips before the clock, as a share
+
+
+class Link(ABC):
+    """The client's end of a candidate; arenas are numbered: 0 small, 1 large."""
+
+    @abstractmethod
+    def pull(self, arena: int, into: Bytes) -> None:
+        """Fetch an arena's bytes into memory of the same size."""
+
+    @abstractmethod
+    def push(self, arena: int, values: Bytes) -> None:
+        """Store bytes in an arena; they are there when this returns."""
+
+
+def arenas(plan: Plan) -> list[Bytes]:
+    """What a server holds, with every page touched."""
+    return [np.ones(size, np.uint8) for size in (plan.small_bytes, plan.large_bytes)]
+
+
+def measure(link: Link, plan: Plan, seed: int = 0) -> dict[str, float]:
+    """Seconds of one trip, the median of many: {what: seconds}.
+
+    Raises:
+        ValueError: what was pushed did not come back.
+    """
+    draw = np.random.default_rng(seed)
+    sizes = (plan.small_bytes, plan.large_bytes)
+    values = [draw.integers(0, 256, size, np.uint8) for size in sizes]
+    landing = [np.ones(size, np.uint8) for size in sizes]
+    for arena in (0, 1):
+        link.push(arena, values[arena])
+        link.pull(arena, landing[arena])
+        if not np.array_equal(values[arena], landing[arena]):
+            raise ValueError(f"{sizes[arena]} bytes were pushed, others came back")
+    return {
+        "small pull": timed(lambda: link.pull(0, landing[0]), plan.small_trips, plan.warm),
+        "large pull": timed(lambda: link.pull(1, landing[1]), plan.large_trips, plan.warm),
+        "large push": timed(lambda: link.push(1, values[1]), plan.large_trips, plan.warm),
+    }
+
+
+def timed(trip: Callable[[], None], trips: int, warm: float) -> float:
+    """The median seconds of a trip, after a share of them untimed."""
+    for _ in range(max(1, round(trips * warm))):
+        trip()
+    seconds = []
+    for _ in range(trips):
+        began_s = time.perf_counter()
+        trip()
+        seconds.append(time.perf_counter() - began_s)
+    return statistics.median(seconds)
+
+
+def read_flags(what: str) -> tuple[str, str, Plan, Path]:
+    """A candidate's command line: its role, where the two meet, the plan, the result."""
+    parser = argparse.ArgumentParser(description=what)
+    parser.add_argument("role", choices=["client", "server"])
+    parser.add_argument("--place", default="", help="where client and server meet")
+    parser.add_argument("--plan", required=True, help="a Plan as JSON")
+    parser.add_argument("--out", type=Path, required=True, help="the result, as JSON")
+    flags = parser.parse_args()
+    return flags.role, flags.place, Plan(**json.loads(flags.plan)), flags.out
+
+
+def write_result(out: Path, seconds: dict[str, float]) -> None:
+    """What a client leaves behind."""
+    out.write_text(json.dumps(seconds), encoding="utf-8")

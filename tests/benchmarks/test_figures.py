@@ -1,0 +1,68 @@
+"""Ratios say who wins; records keep what the page draws."""
+
+import json
+
+import pytest
+
+from benchmarks.figures import (
+    Figure,
+    compared,
+    figure_table,
+    kept,
+    number,
+    ratio_table,
+    read,
+)
+
+OURS = Figure("pull", "paceline", "ours", "us", (30.0, 10.0, 20.0))
+PEER = Figure("pull", "torch RPC", "peer", "us", (100.0, 90.0, 110.0))
+
+
+def test_a_shorter_time_is_better_and_so_is_a_higher_rate() -> None:
+    assert compared(OURS, PEER).value == 5.0
+    fast = OURS._replace(unit="records/s", is_more_better=True)
+    assert compared(fast, PEER).value == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize(
+    ("at_least", "at_most", "goal", "verdict"),
+    [
+        (5.0, None, ">= 5", "reached"),
+        (8.0, None, ">= 8", "missed"),
+        (None, 5.0, "<= 5", "reached"),
+        (None, 3.0, "<= 3", "missed"),
+        (None, None, "", ""),
+    ],
+)
+def test_a_goal_is_reached_or_missed(
+    at_least: float | None, at_most: float | None, goal: str, verdict: str
+) -> None:
+    ratio = compared(OURS, PEER, at_least=at_least, at_most=at_most)
+    assert (ratio.goal, ratio.verdict) == (goal, verdict)
+
+
+def test_only_figures_of_the_same_thing_are_compared() -> None:
+    with pytest.raises(AssertionError, match="is not"):
+        compared(OURS, PEER._replace(what="push"))
+
+
+def test_a_record_gives_back_what_was_kept() -> None:
+    ratio = compared(OURS, PEER, at_least=8.0)
+    record = kept([OURS, PEER], [ratio], "the same bytes", is_equal=True)
+    assert read(json.loads(json.dumps(record))) == ([OURS, PEER], [ratio])
+
+
+def test_tables_hold_medians_and_verdicts() -> None:
+    assert figure_table([OURS]).splitlines()[1].split() == [
+        *("pull", "paceline", "us"),
+        *("20", "10", "30", "3"),
+    ]
+    assert ratio_table([compared(OURS, PEER, at_least=8.0)]).endswith("5.00  >= 8  missed")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.01234, "0.0123"), (4.5678, "4.57"), (12345.6, "12,346"), (99.96, "100")],
+)
+def test_numbers_have_three_digits_that_count(value: float, text: str) -> None:
+    assert number(value) == text

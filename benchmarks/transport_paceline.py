@@ -27,7 +27,7 @@ from paceline.transport.connection import Connection
 from paceline.transport.frames import DATA_LIMITS, ByteArray
 from paceline.transport.handshake import Hello, admit
 from paceline.transport.opening import connect, listen
-from paceline.transport.service import Peer, Reply
+from paceline.transport.service import Peer, Reply, places_of
 
 RUN = "transport"
 TIMEOUT_S = 60.0
@@ -66,7 +66,10 @@ class ArenaService:
         """Give an arena's bytes, or take them."""
         del peer
         if isinstance(message, Fetch):
-            reply(Fetched(), [self._arenas[message.arena]])
+            arena = self._arenas[message.arena]
+            (place,) = places_of(reply, [arena.nbytes])
+            np.copyto(place, arena)
+            reply(Fetched(), [place])
         else:
             assert isinstance(message, Store)
             np.copyto(self._arenas[message.arena], buffers[0])
@@ -85,9 +88,13 @@ class PacelineLink(Link):
 
     def pull(self, arena: int, into: Bytes) -> None:
         """See `Link`."""
-        self._connection.call(
-            Fetch(arena), timeout_s=TIMEOUT_S, landing=lambda _, __: [into]
+        number = self._connection.submit(
+            Fetch(arena),
+            landing=lambda _, __: [into],
+            reply_sizes=[into.nbytes],
+            timeout_s=TIMEOUT_S,
         )
+        self._connection.wait_reply(number, TIMEOUT_S)
 
     def push(self, arena: int, values: Bytes) -> None:
         """See `Link`."""

@@ -76,13 +76,18 @@ class WatchedConnection(Connection):
         buffers: Sequence[Buffer] = (),
         *,
         landing: Landing | None = None,
+        reply_sizes: Sequence[int] = (),
         timeout_s: float = SEND_TIMEOUT_S,
     ) -> int:
         """See `Connection.submit`."""
         sent_bytes = frame_bytes(message, buffers)
         sent_s = time.perf_counter()
         number = self._connection.submit(
-            message, buffers, landing=landing, timeout_s=timeout_s
+            message,
+            buffers,
+            landing=landing,
+            reply_sizes=reply_sizes,
+            timeout_s=timeout_s,
         )
         self._open[number] = _Open(type(message).__name__, sent_s, sent_bytes)
         return number

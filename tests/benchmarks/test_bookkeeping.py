@@ -63,7 +63,7 @@ def test_without_bookkeeping_no_window_is_looked_at() -> None:
     assert marks.export() == {0: {}}
 
 
-def test_what_is_left_is_a_share_of_rate_and_of_processor_time() -> None:
+def test_what_is_left_is_a_share_of_the_rate_and_of_cpu_time() -> None:
     runs = {
         WITH: [Run(97.0, 0.5, {"trainer": 6.0, "server": 4.0}, {})],
         WITHOUT: [Run(100.0, 0.5, {"trainer": 6.0, "server": 3.0}, {})],

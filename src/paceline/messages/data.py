@@ -38,6 +38,7 @@ class Push(TrainerMessage, frozen=True):
 
     ``number`` grows by one with every push of this incarnation to this part. Without
     ``round`` it is applied at once and answered by `Pushed`; with it, it is prepared.
+    With ``is_lent`` its buffers stay as they are until the round is applied here.
 
     Buffers: the gradient of each of ``blocks`` (slots whose parameter has one); then for
     each of ``sparse_blocks`` (slots whose parameter has a sparse one) the int64 numbers of
@@ -51,6 +52,7 @@ class Push(TrainerMessage, frozen=True):
     window: Window
     records: int
     round: int | None = None
+    is_lent: bool = False
     hyper: tuple[Hyper, ...] = ()
     blocks: tuple[int, ...] = ()
     sparse_blocks: tuple[int, ...] = ()

@@ -190,7 +190,7 @@ class ServerService:
             refusal = state.push(message).refusal
             assert refusal is not None, f"{message} was decided without its part"
             return refusal
-        if message.round is not None:  # it is kept until its round, long after the reply
+        if message.round is not None and not message.is_lent:  # kept until its round
             buffers = [own(buffer) for buffer in buffers]
         try:
             contents = read_push(layout, message, buffers)

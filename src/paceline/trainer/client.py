@@ -65,6 +65,7 @@ class Payload(NamedTuple):
     buffers: Sequence[Buffer] = ()
     landing: Landing | None = None
     reply_sizes: Sequence[int] = ()  # bytes of the reply's buffers, as far as known
+    pen: int | None = None  # where the buffers stay beyond the reply
     landed: Callable[[Message], Message] | None = None
     direct: Callable[[], Message | None] | None = None
 
@@ -336,6 +337,7 @@ class Driver:
                 payload.buffers,
                 landing=payload.landing,
                 reply_sizes=payload.reply_sizes,
+                pen=payload.pen,
                 timeout_s=self._timeout_s,
             )
         except _LOSSES as loss:

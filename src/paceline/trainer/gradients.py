@@ -156,7 +156,7 @@ class PartNumbers:
             return message
 
         question, sizes = self._pulls.ask(server, pull)
-        return Payload(question, (), land, sizes, landed)
+        return Payload(question, (), land, sizes, landed=landed)
 
     def _push(self, server: str, push: Push, plan: PartPlan) -> Payload:
         slots: list[int] = []
@@ -182,14 +182,17 @@ class PartNumbers:
                     rows.append(piece.slots)
                     buffers.append(loaded.route.ids[piece.start : piece.stop])
                     buffers.append(loaded.gradient[piece.start : piece.stop].numpy())
+        # The next push of a round is computed from values of this one, applied.
+        is_lent = push.round is not None
         message = msgspec.structs.replace(
             push,
+            is_lent=is_lent,
             hyper=self._load.hyper,
             blocks=tuple(slots),
             sparse_blocks=tuple(sparse),
             rows=tuple(rows),
         )
-        return Payload(message, buffers)
+        return Payload(message, buffers, pen=push.part if is_lent else None)
 
     # ------------------------------------------------------------ gradients
 

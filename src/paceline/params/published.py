@@ -19,12 +19,11 @@ reads.
 Source: seqlocks; Boehm, "Can seqlocks get along with programming language memory models?"
 (2012).
 
-Pure: its memory is handed to it. Writers call in the order of decisions; any thread may end
-a change.
+Pure: its memory is handed to it. The writer's calls come one at a time, `decide` in the
+order of decisions.
 """
 
-import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, final
 
 import numpy as np
@@ -65,8 +64,6 @@ class PublishedValues:
         self._blocks = {
             slot: memory[start : start + sizes[slot]] for slot, start in offsets.items()
         }
-        # Guards the words that several threads change, and the field below.
-        self._lock = threading.Lock()
         self._rounds: set[int] = set()  # done before one that comes earlier
 
     def block(self, slot: int) -> Bytes:
@@ -77,26 +74,21 @@ class PublishedValues:
         """Whether a slot's values lie here."""
         return slot in self._blocks
 
-    def changing(self, change: Callable[[], None]) -> Callable[[], None]:
-        """Note a change of one slot as decided; what is returned makes it, once."""
-        with self._lock:
-            self._words[_DECIDED] += 1
+    def decide(self) -> None:
+        """A slot is going to change: no number of it has, yet."""
+        self._words[_DECIDED] += 1
 
-        def run() -> None:
-            change()  # one that fails is never done, and readers ask
-            with self._lock:
-                self._words[_DONE] += 1
-
-        return run
+    def done(self) -> None:
+        """One of the changes that were decided is over; one that failed never is."""
+        self._words[_DONE] += 1
 
     def applied(self, number: int) -> None:
         """All numbers of a round are here; rounds may end in any order."""
-        with self._lock:
-            if number > self._words[_ROUND]:
-                self._rounds.add(number)
-            while (following := int(self._words[_ROUND]) + 1) in self._rounds:
-                self._rounds.remove(following)
-                self._words[_ROUND] = following
+        if number > self._words[_ROUND]:
+            self._rounds.add(number)
+        while (following := int(self._words[_ROUND]) + 1) in self._rounds:
+            self._rounds.remove(following)
+            self._words[_ROUND] = following
 
     def stand_at(self, applied_round: int) -> None:
         """The values are of this round; before readers are told of them."""

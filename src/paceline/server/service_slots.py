@@ -36,8 +36,8 @@ from paceline.server.contents import (
     TableIds,
     layout_of,
 )
-from paceline.server.lending import LentValues
 from paceline.server.rounds import Contributed, sum_block, sum_rows, sum_sparse_block
+from paceline.server.service_lending import LentValues
 from paceline.transport.serial import Action, SerialQueue
 
 Actions = dict[int, Action]  # {slot: what happens to its numbers}

@@ -4,11 +4,12 @@ A part's blocks lie there unless their gradients are sparse: of those, trainers 
 has changed. Where the system has no such memory, or is out of it, values lie in the
 server's own, and all pulls are answered.
 
-Pure but for making the memory; by the lock of `paceline.server.service_standing.Standing`.
+Waits for nothing but its lock. Any thread may call.
 """
 
 import logging
 import os
+import threading
 from typing import final
 
 from paceline.messages import ValuesPlace
@@ -29,6 +30,7 @@ class LentValues:
         self._memory: LentMemory | None = None
         self._published: PublishedValues | None = None
         self._place: ValuesPlace | None = None
+        self._lock = threading.Lock()  # guards what `_published` counts
         has_others = any(block.row_bytes for block in layout.blocks.values())
         if has_others or not layout.blocks or not is_supported():
             return
@@ -56,12 +58,22 @@ class LentValues:
         """Have readers know that a slot is about to change, from now on until it has."""
         if self._published is None or not self._published.holds(slot):
             return change
-        return self._published.changing(change)
+        published, lock = self._published, self._lock
+        with lock:
+            published.decide()
+
+        def run() -> None:
+            change()
+            with lock:
+                published.done()
+
+        return run
 
     def applied(self, number: int) -> None:
         """All numbers of a round have followed."""
         if self._published is not None:
-            self._published.applied(number)
+            with self._lock:
+                self._published.applied(number)
 
     def stand_at(self, applied_round: int) -> None:
         """Values are loaded that are of this round; nobody reads them yet."""

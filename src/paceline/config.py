@@ -18,6 +18,7 @@ import msgspec
 from paceline.errors import UsageError
 
 Reduce = Literal["mean", "sum"]
+Isolation = Literal["serial", "hogwild"]
 
 
 def _require(condition: bool, text: str) -> None:
@@ -63,12 +64,20 @@ class Async(msgspec.Struct, frozen=True, tag="async", kw_only=True):
         pull_every: fetch parameters so often that a batch lacks at most the trainer's own
             last m - 1. If that is at least twice ``push_every``, nobody waits for a push
             either: the trainer computes on while it is under way.
+        isolation: ``"serial"``, one update at a time on each slot; or ``"hogwild"``, as
+            many at once as there are pushes (Niu 2011): a number that two of them change
+            at the same moment may keep one change only. Each push still counts once.
     """
 
     push_every: int = 1
     pull_every: int = 1
+    isolation: Isolation = "serial"
 
     def __post_init__(self) -> None:
+        _require(
+            self.isolation in get_args(Isolation),
+            f"async: isolation is 'serial' or 'hogwild', got {self.isolation!r}",
+        )
         for name, value in (("push", self.push_every), ("pull", self.pull_every)):
             _require(
                 _is_whole(value) and value >= 1,
@@ -77,9 +86,12 @@ class Async(msgspec.Struct, frozen=True, tag="async", kw_only=True):
 
     def __str__(self) -> str:
         """As it is written on the command line."""
-        if self.push_every == self.pull_every == 1:
-            return "async"
-        return f"async:push={self.push_every},pull={self.pull_every}"
+        options = []
+        if not self.push_every == self.pull_every == 1:
+            options += [f"push={self.push_every}", f"pull={self.pull_every}"]
+        if self.isolation != "serial":
+            options.append(f"isolation={self.isolation}")
+        return f"async:{','.join(options)}" if options else "async"
 
 
 Pace = Sync | Async
@@ -346,11 +358,16 @@ def parse_pace(text: str) -> Pace:
         _require(bool(equals), f"pace {text!r}: expected option=value, got {item!r}")
         options[key.strip()] = value.strip()
     if name == "sync":
+        _require(
+            options.pop("isolation", "serial") == "serial",
+            f"pace {text!r}: a round is one update, so only async has isolation=hogwild",
+        )
         pace: Pace = Sync(reduce=options.pop("reduce", "mean"))  # type: ignore[arg-type]  # checked by Sync
     elif name == "async":
         pace = Async(
             push_every=_whole(text, options.pop("push", "1")),
             pull_every=_whole(text, options.pop("pull", "1")),
+            isolation=options.pop("isolation", "serial"),  # type: ignore[arg-type]  # checked by Async
         )
     else:
         raise UsageError(f"pace {text!r}: {name!r} is not one of sync, async")

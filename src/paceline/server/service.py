@@ -203,7 +203,7 @@ class ServerService:
             actions = slots.applying(message.part, contents, decision.slots)
             pushed = Pushed(verdict="applied", version=version)
             acknowledge = functools.partial(self._acknowledge, message, pushed, reply)
-            return slots.line_up(actions, acknowledge)
+            return slots.line_up(actions, acknowledge, message.incarnation)
         if decision.verdict == "duplicate":
             return Pushed(verdict="duplicate", version=version)
         if decision.verdict == "prepare":
@@ -293,14 +293,15 @@ class ServerService:
                 unknown = dict(zip(sizes, places, strict=True))
                 actions, reads = slots.reading_blocks(unknown, known)
                 done = functools.partial(_answer_reads, request.reply, reads, at)
-                return slots.line_up(actions, done)
+                return slots.line_up(actions, done, message.incarnation)
             wanted = read_pull_rows(layout, message, request.buffers)
         except UsageError as error:
             return _invalid(message, error)
         rows = places_of(request.reply, [4 * len(one.ids) * one.dim for one in wanted])
         actions = slots.reading_rows(wanted, rows, create=message.create)
         pulled_rows = PulledRows(version=at.version, round=at.applied_round)
-        return slots.line_up(actions, lambda: _answer(request.reply, pulled_rows, rows))
+        done = functools.partial(_answer, request.reply, pulled_rows, rows)
+        return slots.line_up(actions, done, message.incarnation)
 
     def _look_at_parked(self) -> None:
         """Something has changed: answer what can be answered now."""

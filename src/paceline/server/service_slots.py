@@ -7,7 +7,8 @@
 
 So numbers follow in the order of the decisions, one action at a time per slot, slots in
 parallel, and no lock is held while they are computed. A copy for a cut, lined up in the
-same breath as the marks are copied, is of exactly the pushes that the marks show.
+same breath as the marks are copied, is of exactly the pushes that the marks show. In a
+hogwild part pushes and reads of a slot run beside each other; all else is alone.
 
 Waits for nothing; running actions computes. Any thread may run; lining up and creating
 are done under the lock of `paceline.server.service_standing.Standing`.
@@ -15,7 +16,6 @@ are done under the lock of `paceline.server.service_standing.Standing`.
 
 import functools
 import threading
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import final
 
@@ -24,12 +24,15 @@ import torch
 
 from paceline.messages import Hyper, PartPlan
 from paceline.params.dense import OptimizeBlock
+from paceline.params.hogwild import is_hogwild
 from paceline.params.rows.table import RowTable
 from paceline.params.shard import ParameterShard
 from paceline.params.snapshot import SlotSnapshot
 from paceline.server.block_reads import BlockReads
 from paceline.server.contents import (
     Bytes,
+    Float32s,
+    Int64s,
     PartLayout,
     PushContents,
     RowGradients,
@@ -37,45 +40,26 @@ from paceline.server.contents import (
     layout_of,
 )
 from paceline.server.rounds import Contributed, sum_block, sum_rows, sum_sparse_block
-from paceline.transport.serial import Action, SerialQueue
+from paceline.server.service_hogwild import HogwildBlock, step_rows
+from paceline.server.service_queue import Beside, SlotQueue, Turn
+from paceline.transport.serial import Action
 
-Actions = dict[int, Action]  # {slot: what happens to its numbers}
+Actions = dict[int, Turn]  # {slot: what happens to its numbers}
+_RowRead = tuple[RowTable, Int64s, Float32s]  # a table, ids (n,), a place (n, dim)
 SlotTensors = dict[str, torch.Tensor]  # {name: tensor}, all that a slot holds
 
 
 @final
-class _SlotQueue:
-    """Actions of one slot: placed in the order of decisions, run by whoever comes by."""
-
-    def __init__(self, on_error: Callable[[Exception], None]) -> None:
-        self._serial = SerialQueue(on_error)
-        self._placed: deque[Action] = deque()
-
-    def place(self, action: Action) -> None:
-        """Take the next place; `run` must follow once."""
-        self._placed.append(action)
-
-    def run(self) -> None:
-        """Run all that is placed, others' actions too, unless somebody is at it."""
-        self._serial.submit(self._run_placed)
-
-    def _run_placed(self) -> None:
-        while self._placed:
-            self._placed.popleft()()
-
-
-@final
 class _Countdown:
-    """Runs ``done`` after the last of ``count`` actions."""
+    """Runs ``done`` after the last of ``count`` turns."""
 
     def __init__(self, count: int, done: Action) -> None:
         self._lock = threading.Lock()  # guards `_left`
         self._left = count
         self._done = done
 
-    def after(self, action: Action) -> None:
-        """Run an action, and what follows if it was the last."""
-        action()
+    def ended(self) -> None:
+        """A turn has ended; run what follows if it was the last."""
         with self._lock:
             self._left -= 1
             is_last = self._left == 0
@@ -100,7 +84,10 @@ class Slots:
         self._seed = seed
         self._on_error = on_error
         self._shard = ParameterShard()
-        self._queues: dict[int, _SlotQueue] = {}  # {slot: queue}
+        self._queues: dict[int, SlotQueue] = {}  # {slot: queue}
+        self._hogwild: dict[
+            int, HogwildBlock | None
+        ] = {}  # {slot: its dense block, if any}
 
     def create(self, plan: PartPlan) -> None:
         """Make the slots of a part that lie here.
@@ -111,7 +98,12 @@ class Slots:
         self._shard.create(plan, self._server, self._seed)
         layout = layout_of(plan, self._server)
         for slot in (*layout.blocks, *layout.row_slots):
-            self._queues[slot] = _SlotQueue(self._on_error)
+            self._queues[slot] = SlotQueue(self._on_error)
+        if is_hogwild(plan.spec):
+            # A block with sparse gradients notes its changes in order: it keeps its queue.
+            dense = (s for s, block in layout.blocks.items() if not block.row_bytes)
+            self._hogwild |= {s: HogwildBlock(self._shard.dense(s)) for s in dense}
+            self._hogwild |= dict.fromkeys(layout.row_slots)
         self.layouts[plan.spec.part] = layout
 
     def all_slots(self) -> tuple[int, ...]:
@@ -126,17 +118,18 @@ class Slots:
         """
         self._shard.load(slot, tensors)
 
-    def line_up(self, actions: Actions, done: Action) -> Action:
+    def line_up(self, actions: Actions, done: Action, owner: int = 0) -> Action:
         """Give the actions their places; what is returned runs them and must be called.
 
-        ``done`` runs after the last of them, in whichever thread that is.
+        ``done`` runs after the last of them, in whichever thread that is. Actions of one
+        ``owner``, an incarnation, follow each other even where others run beside them.
         """
         if not actions:
             return done
         countdown = _Countdown(len(actions), done)
         queues = [self._queues[slot] for slot in actions]
         for queue, action in zip(queues, actions.values(), strict=True):
-            queue.place(functools.partial(countdown.after, action))
+            queue.place(action, countdown.ended, owner)
         return functools.partial(_run, queues)
 
     # ------------------------------------------------------------ actions
@@ -147,8 +140,7 @@ class Slots:
         for slot in slots:
             gradient = contents.blocks.get(slot)
             if gradient is not None:
-                block, hyper = self._block(part, slot, contents.hyper)
-                actions[slot] = functools.partial(block.apply, gradient, hyper)
+                actions[slot] = self._applying_block(part, slot, gradient, contents.hyper)
             elif slot in contents.sparse:
                 group = self._group(part, slot, contents.hyper)
                 actions[slot] = functools.partial(
@@ -156,9 +148,10 @@ class Slots:
                 )
             elif slot in contents.rows:
                 rows = contents.rows[slot]
-                actions[slot] = functools.partial(
-                    _apply_rows, self._tables(slot, rows), rows
-                )
+                tables = self._tables(slot, rows)
+                alone = functools.partial(_apply_rows, tables, rows)
+                beside = functools.partial(step_rows, tables, rows)
+                actions[slot] = Beside(beside, alone) if slot in self._hogwild else alone
         return actions
 
     def applying_round(
@@ -193,23 +186,29 @@ class Slots:
     ) -> tuple[Actions, BlockReads]:
         """Copy what a reader needs of dense slots; see `BlockReads` for both."""
         reads = BlockReads(self._shard, unknown, known)
-        return {slot: functools.partial(reads.copy, slot) for slot in reads.slots}, reads
+        actions: Actions = {}
+        for slot in reads.slots:
+            copy = functools.partial(reads.copy, slot)
+            actions[slot] = _beside(copy) if slot in self._hogwild else copy
+        return actions, reads
 
     def reading_rows(
         self, wanted: Sequence[TableIds], places: Sequence[Bytes], *, create: bool
     ) -> Actions:
         """Copy rows into the places, float32 (ids, dim) for each of ``wanted``."""
-        by_slot: dict[int, list[Action]] = {}
+        by_slot: dict[int, list[_RowRead]] = {}
         for (table, dim, ids, spans), place in zip(wanted, places, strict=True):
             copy = place.view(np.float32).reshape(len(ids), dim)
             for slot, start, stop in spans:
                 rows = self._shard.table(slot, table)
-                by_slot.setdefault(slot, []).append(
-                    functools.partial(
-                        rows.gather_into, ids[start:stop], create, copy[start:stop]
-                    )
-                )
-        return {slot: functools.partial(_run_all, reads) for slot, reads in by_slot.items()}
+                read = (rows, ids[start:stop], copy[start:stop])
+                by_slot.setdefault(slot, []).append(read)
+        actions: Actions = {}
+        for slot, reads in by_slot.items():
+            alone = functools.partial(_read_rows, reads, create=create)
+            beside = functools.partial(_read_made_rows, reads, create=create)
+            actions[slot] = Beside(beside, alone) if slot in self._hogwild else alone
+        return actions
 
     def pinning(self) -> tuple[Actions, dict[int, SlotSnapshot]]:
         """Hold the moment of all slots in the dict returned: ``{slot: snapshot}``."""
@@ -223,6 +222,21 @@ class Slots:
     def unpinning(self) -> Actions:
         """Let the snapshots of all slots go."""
         return {s: functools.partial(self._shard.unpin, s) for s in self.all_slots()}
+
+    def standing_still(self) -> Actions:
+        """Nothing; what is decided later follows when all decided before has ended."""
+        return dict.fromkeys(self._hogwild, _nothing)
+
+    def _applying_block(
+        self, part: int, slot: int, gradient: torch.Tensor, hyper: tuple[Hyper, ...]
+    ) -> Turn:
+        hogwild, (block, group) = self._hogwild.get(slot), self._block(part, slot, hyper)
+        if hogwild is None:
+            return functools.partial(block.apply, gradient, group)
+        return Beside(
+            functools.partial(hogwild.step, gradient, group),
+            functools.partial(hogwild.step_alone, gradient, group),
+        )
 
     def _block(
         self, part: int, slot: int, hyper: tuple[Hyper, ...]
@@ -247,14 +261,36 @@ class Slots:
         _apply_rows(self._tables(slot, rows), rows)
 
 
-def _run(queues: Sequence[_SlotQueue]) -> None:
+def _run(queues: Sequence[SlotQueue]) -> None:
     for queue in queues:
         queue.run()
 
 
-def _run_all(actions: Sequence[Action]) -> None:
-    for action in actions:
-        action()
+def _nothing() -> None:
+    pass
+
+
+def _beside(read: Action) -> Beside:
+    """A turn that never has to be alone."""
+
+    def attempt() -> bool:
+        read()
+        return True
+
+    return Beside(attempt, read)
+
+
+def _read_rows(reads: Sequence[_RowRead], *, create: bool) -> None:
+    for table, ids, place in reads:
+        table.gather_into(ids, create, place)
+
+
+def _read_made_rows(reads: Sequence[_RowRead], *, create: bool) -> bool:
+    """Read beside others; false if a row has to be made."""
+    if create and any(table.lacks(ids) for table, ids, _ in reads):
+        return False
+    _read_rows(reads, create=False)
+    return True
 
 
 def _apply_block_round(

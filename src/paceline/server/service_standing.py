@@ -157,10 +157,13 @@ class Standing:
         """Refuse an incarnation from now on; None while a committed round is missing."""
         with self.lock:
             report = self.state.fence(order)
-            if report is not None:
-                for key in [k for k in self.prepared if k[1] == order.incarnation]:
-                    del self.prepared[key]
-            return report
+            if report is None:
+                return None
+            for key in [k for k in self.prepared if k[1] == order.incarnation]:
+                del self.prepared[key]
+            run = self.slots.line_up(self.slots.standing_still(), _nothing)
+        run()
+        return report
 
     def note(self, order: Forget | ConfirmTracked) -> None:
         """Let marks go that a committed cut makes superfluous, or states but one."""

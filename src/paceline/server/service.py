@@ -49,13 +49,13 @@ from paceline.server.contents import (
     read_upload,
 )
 from paceline.server.service_control import Control, Myself
+from paceline.server.service_queue import Action
 from paceline.server.service_standing import PreparedPush, Standing
 from paceline.server.tracked import TrackedState
 from paceline.store.blobs import BlobStore
 from paceline.timing import Clock
 from paceline.transport.connection import Connection
 from paceline.transport.frames import Buffer
-from paceline.transport.serial import Action
 from paceline.transport.service import Peer, Reply, own, places_of
 
 PARK_S = 1.0

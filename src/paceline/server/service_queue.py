@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple, final
 
-from paceline.transport.serial import Action
+Action = Callable[[], None]
 
 
 class Beside(NamedTuple):

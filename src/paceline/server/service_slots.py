@@ -41,8 +41,7 @@ from paceline.server.contents import (
 )
 from paceline.server.rounds import Contributed, sum_block, sum_rows, sum_sparse_block
 from paceline.server.service_hogwild import HogwildBlock, step_rows
-from paceline.server.service_queue import Beside, SlotQueue, Turn
-from paceline.transport.serial import Action
+from paceline.server.service_queue import Action, Beside, SlotQueue, Turn
 
 Actions = dict[int, Turn]  # {slot: what happens to its numbers}
 _RowRead = tuple[RowTable, Int64s, Float32s]  # a table, ids (n,), a place (n, dim)

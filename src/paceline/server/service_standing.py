@@ -31,11 +31,11 @@ from paceline.params.snapshot import SlotSnapshot
 from paceline.server.contents import PushContents
 from paceline.server.rounds import Contributed, agreed_hyper
 from paceline.server.service_cuts import Share
+from paceline.server.service_queue import Action
 from paceline.server.service_slots import Slots
 from paceline.server.state import ServerState
 from paceline.server.tracked import TrackedState, TrackedStates
 from paceline.server.windows import SlotMarks
-from paceline.transport.serial import Action
 
 PAGES_AT_ONCE: Final = 8  # what a push may have to wait for at a slot, about a millisecond
 

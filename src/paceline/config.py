@@ -67,11 +67,15 @@ class Async(msgspec.Struct, frozen=True, tag="async", kw_only=True):
         isolation: ``"serial"``, one update at a time on each slot; or ``"hogwild"``, as
             many at once as there are pushes (Niu 2011): a number that two of them change
             at the same moment may keep one change only. Each push still counts once.
+        merge: how many pushes that wait for one slot may become one update: their
+            gradients are summed for SGD, averaged for other optimizers. Each still counts
+            for itself. 1: none are merged.
     """
 
     push_every: int = 1
     pull_every: int = 1
     isolation: Isolation = "serial"
+    merge: int = 1
 
     def __post_init__(self) -> None:
         _require(
@@ -83,6 +87,15 @@ class Async(msgspec.Struct, frozen=True, tag="async", kw_only=True):
                 _is_whole(value) and value >= 1,
                 f"async: {name} is a number of batches >= 1, got {value!r}",
             )
+        _require(
+            _is_whole(self.merge) and self.merge >= 1,
+            f"async: merge is a number of pushes >= 1, got {self.merge!r}",
+        )
+        _require(
+            self.merge == 1 or self.isolation == "serial",
+            f"async: merge={self.merge} takes pushes that wait for each other, and with "
+            f"isolation={self.isolation} none does: choose one of the two",
+        )
 
     def __str__(self) -> str:
         """As it is written on the command line."""
@@ -91,6 +104,8 @@ class Async(msgspec.Struct, frozen=True, tag="async", kw_only=True):
             options += [f"push={self.push_every}", f"pull={self.pull_every}"]
         if self.isolation != "serial":
             options.append(f"isolation={self.isolation}")
+        if self.merge != 1:
+            options.append(f"merge={self.merge}")
         return f"async:{','.join(options)}" if options else "async"
 
 
@@ -198,16 +213,18 @@ def parse_pace(text: str) -> Pace:
         _require(bool(equals), f"pace {text!r}: expected option=value, got {item!r}")
         options[key.strip()] = value.strip()
     if name == "sync":
-        _require(
-            options.pop("isolation", "serial") == "serial",
-            f"pace {text!r}: a round is one update, so only async has isolation=hogwild",
-        )
+        for option in ("isolation", "merge"):
+            _require(
+                option not in options,
+                f"pace {text!r}: a round is one update, so only async has {option}",
+            )
         pace: Pace = Sync(reduce=options.pop("reduce", "mean"))  # type: ignore[arg-type]  # checked by Sync
     elif name == "async":
         pace = Async(
             push_every=_whole(text, options.pop("push", "1")),
             pull_every=_whole(text, options.pop("pull", "1")),
             isolation=options.pop("isolation", "serial"),  # type: ignore[arg-type]  # checked by Async
+            merge=_whole(text, options.pop("merge", "1")),
         )
     else:
         raise UsageError(f"pace {text!r}: {name!r} is not one of sync, async")

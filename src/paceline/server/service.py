@@ -49,7 +49,7 @@ from paceline.server.contents import (
     read_upload,
 )
 from paceline.server.service_control import Control, Myself
-from paceline.server.service_queue import Action
+from paceline.server.service_queue import MOST_WAITING, Action
 from paceline.server.service_standing import PreparedPush, Standing
 from paceline.server.tracked import TrackedState
 from paceline.store.blobs import BlobStore
@@ -193,6 +193,9 @@ class ServerService:
             contents = read_push(layout, message, buffers)
         except UsageError as error:
             return _invalid(message, error)
+        crowded = slots.crowded((*contents.blocks, *contents.sparse, *contents.rows))
+        if crowded is not None:
+            return self._crowded(crowded, message)
         decision = state.push(message)
         if decision.refusal is not None:
             return decision.refusal
@@ -210,6 +213,11 @@ class ServerService:
             push = PreparedPush(contents, frozenset(decision.slots))
             self._standing.prepared[message.part, message.incarnation] = push
         return Pushed(verdict="prepared", version=version)
+
+    def _crowded(self, slot: int, message: TrainerMessage) -> Refusal:
+        """Nothing has been decided: the trainer comes again with the same."""
+        text = f"slot {slot} of {self._standing.server} has {MOST_WAITING} turns waiting"
+        return Refusal(kind="not_ready", text=text, timeline=message.timeline)
 
     def _acknowledge(self, message: Push, pushed: Pushed, reply: Reply) -> None:
         """The numbers of a push have followed on all slots."""
@@ -292,6 +300,9 @@ class ServerService:
                 places = places_of(request.reply, list(sizes.values()))
                 unknown = dict(zip(sizes, places, strict=True))
                 actions, reads = slots.reading_blocks(unknown, known)
+                crowded = slots.crowded(actions)
+                if crowded is not None:
+                    return self._crowded(crowded, message)
                 done = functools.partial(_answer_reads, request.reply, reads, at)
                 return slots.line_up(actions, done, message.incarnation)
             wanted = read_pull_rows(layout, message, request.buffers)

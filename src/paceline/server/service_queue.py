@@ -2,8 +2,9 @@
 
 ::
 
-    placed      a   b   [c  d  e]   f  ...      a turn alone runs when nothing else does
-                        `beside `               turns beside each other run at once
+    placed      a   b   [c  d  e]   [f  g]  h ...   a turn alone runs when nothing else does
+                        `beside `   `joint`         turns beside each other run at once,
+                                                    joint ones as one
 
 Whoever comes by runs what is next and may start. A turn beside others may find that it
 must be alone after all (its rows have to be made): then it is next, alone, before
@@ -17,7 +18,11 @@ called under the lock of `paceline.server.service_standing.Standing`, which make
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple, final
+from typing import Any, Final, NamedTuple, final
+
+# Turns that may wait at a slot, each with the memory of its request: more than a thousand
+# trainers have on their way at once.
+MOST_WAITING: Final = 1024
 
 Action = Callable[[], None]
 
@@ -33,7 +38,20 @@ class Beside(NamedTuple):
     alone: Action
 
 
-Turn = Action | Beside
+class Joint(NamedTuple):
+    """A turn alone that may be one with those right behind it.
+
+    ``together`` runs the ``numbers`` of all of them, in order. They must be equal in
+    ``kind``; they are ``most`` at a time.
+    """
+
+    numbers: Any  # what ``together`` takes
+    together: Callable[[list[Any]], None]
+    kind: object
+    most: int
+
+
+Turn = Action | Beside | Joint
 
 
 class _Placed(NamedTuple):
@@ -53,6 +71,17 @@ class SlotQueue:
         self._placed: deque[_Placed] = deque()
         self._beside: set[int] = set()  # owners of turns that run beside others
         self._is_alone = False  # a turn runs alone
+        self._num_merged = 0
+
+    @property
+    def num_merged(self) -> int:
+        """Turns that became one with a turn before them."""
+        return self._num_merged
+
+    @property
+    def is_full(self) -> bool:
+        """Whether as many turns wait as may; the asker comes again."""
+        return len(self._placed) >= MOST_WAITING
 
     def place(self, turn: Turn, done: Action, owner: int) -> None:
         """Take the next place, ``done`` following the turn; `run` must follow once.
@@ -65,34 +94,50 @@ class SlotQueue:
 
     def run(self) -> None:
         """Run all that may start, others' turns too, until nothing may."""
-        while (placed := self._next()) is not None:
-            turn, has_ended = placed.turn, True
+        while placed := self._next():
+            turn, has_ended = placed[0].turn, True
             try:
                 if isinstance(turn, Beside):
                     has_ended = turn.attempt()
+                elif isinstance(turn, Joint):
+                    turn.together(
+                        [one.turn.numbers for one in placed if isinstance(one.turn, Joint)]
+                    )
                 else:
                     turn()
                 if has_ended:
-                    placed.done()
+                    for one in placed:
+                        one.done()
             except Exception as error:  # noqa: BLE001  (handed to the owner)
                 self._on_error(error)
             finally:
-                self._end(placed, has_ended=has_ended)
+                self._end(placed[0], has_ended=has_ended)
 
-    def _next(self) -> _Placed | None:
+    def _next(self) -> list[_Placed]:
+        """What is next if it may start; several only if they are one."""
         with self._lock:
             if not self._placed or self._is_alone:
-                return None
+                return []
             turn, _, owner = self._placed[0]
             if isinstance(turn, Beside):
                 if owner in self._beside:
-                    return None  # whoever runs that comes by again
+                    return []  # whoever runs that comes by again
                 self._beside.add(owner)
             elif self._beside:
-                return None  # the last of those that run comes by again
+                return []  # the last of those that run comes by again
             else:
                 self._is_alone = True
-            return self._placed.popleft()
+            found = [self._placed.popleft()]
+            if isinstance(turn, Joint):
+                while len(found) < turn.most and self._goes_with(turn):
+                    found.append(self._placed.popleft())
+                self._num_merged += len(found) - 1
+            return found
+
+    def _goes_with(self, turn: Joint) -> bool:
+        """Whether the turn that is next now may be one with ``turn``."""
+        following = self._placed[0].turn if self._placed else None
+        return isinstance(following, Joint) and following.kind == turn.kind
 
     def _end(self, placed: _Placed, *, has_ended: bool) -> None:
         with self._lock:

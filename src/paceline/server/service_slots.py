@@ -8,7 +8,8 @@
 So numbers follow in the order of the decisions, one action at a time per slot, slots in
 parallel, and no lock is held while they are computed. A copy for a cut, lined up in the
 same breath as the marks are copied, is of exactly the pushes that the marks show. In a
-hogwild part pushes and reads of a slot run beside each other; all else is alone.
+hogwild part pushes and reads of a slot run beside each other; all else is alone. Where a
+pace merges, pushes that wait behind each other are one update.
 
 Waits for nothing; running actions computes. Any thread may run; lining up and creating
 are done under the lock of `paceline.server.service_standing.Standing`.
@@ -16,13 +17,14 @@ are done under the lock of `paceline.server.service_standing.Standing`.
 
 import functools
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import final
 
 import numpy as np
 import torch
 
 from paceline.messages import Hyper, PartPlan
+from paceline.pace.policy import pushes_per_update
 from paceline.params.dense import OptimizeBlock
 from paceline.params.hogwild import is_hogwild
 from paceline.params.rows.table import RowTable
@@ -39,9 +41,10 @@ from paceline.server.contents import (
     TableIds,
     layout_of,
 )
+from paceline.server.merging import step_blocks, step_sparse, step_tables
 from paceline.server.rounds import Contributed, sum_block, sum_rows, sum_sparse_block
 from paceline.server.service_hogwild import HogwildBlock, step_rows
-from paceline.server.service_queue import Action, Beside, SlotQueue, Turn
+from paceline.server.service_queue import Action, Beside, Joint, SlotQueue, Turn
 
 Actions = dict[int, Turn]  # {slot: what happens to its numbers}
 _RowRead = tuple[RowTable, Int64s, Float32s]  # a table, ids (n,), a place (n, dim)
@@ -83,6 +86,7 @@ class Slots:
         self._seed = seed
         self._on_error = on_error
         self._shard = ParameterShard()
+        self._most: dict[int, int] = {}  # {part: pushes that may be one update}
         self._queues: dict[int, SlotQueue] = {}  # {slot: queue}
         self._hogwild: dict[
             int, HogwildBlock | None
@@ -104,10 +108,19 @@ class Slots:
             self._hogwild |= {s: HogwildBlock(self._shard.dense(s)) for s in dense}
             self._hogwild |= dict.fromkeys(layout.row_slots)
         self.layouts[plan.spec.part] = layout
+        self._most[plan.spec.part] = pushes_per_update(plan.spec.pace)
 
     def all_slots(self) -> tuple[int, ...]:
         """All slots of this server, ascending."""
         return self._shard.slots()
+
+    def crowded(self, slots: Iterable[int]) -> int | None:
+        """A slot among these at which no further turn may wait; None if there is none."""
+        return next((slot for slot in slots if self._queues[slot].is_full), None)
+
+    def num_merged(self) -> int:
+        """Pushes that became one update with one before them, over all slots."""
+        return sum(queue.num_merged for queue in self._queues.values())
 
     def load(self, slot: int, tensors: SlotTensors) -> None:
         """Replace all that a slot holds, before anybody else knows this object.
@@ -135,6 +148,8 @@ class Slots:
 
     def applying(self, part: int, contents: PushContents, slots: Sequence[int]) -> Actions:
         """Take one optimizer step on each of ``slots`` that the push has numbers for."""
+        if self._most[part] > 1:
+            return self._applying_jointly(part, contents, slots)
         actions: Actions = {}
         for slot in slots:
             gradient = contents.blocks.get(slot)
@@ -151,6 +166,26 @@ class Slots:
                 alone = functools.partial(_apply_rows, tables, rows)
                 beside = functools.partial(step_rows, tables, rows)
                 actions[slot] = Beside(beside, alone) if slot in self._hogwild else alone
+        return actions
+
+    def _applying_jointly(
+        self, part: int, contents: PushContents, slots: Sequence[int]
+    ) -> Actions:
+        """As `applying`; pushes that wait behind each other take one step together."""
+        actions: Actions = {}
+        shard, kind, most = self._shard, self.layouts[part].kind, self._most[part]
+        for slot in slots:
+            if slot in contents.blocks:
+                block, hyper = self._block(part, slot, contents.hyper)
+                step = functools.partial(step_blocks, block, kind, hyper)
+                actions[slot] = Joint(contents.blocks[slot], step, hyper, most)
+            elif slot in contents.sparse:
+                hyper = self._group(part, slot, contents.hyper)
+                step = functools.partial(step_sparse, shard, slot, kind, hyper)
+                actions[slot] = Joint(contents.sparse[slot], step, hyper, most)
+            elif slot in contents.rows:
+                step = functools.partial(step_tables, shard, slot)
+                actions[slot] = Joint(contents.rows[slot], step, None, most)
         return actions
 
     def applying_round(

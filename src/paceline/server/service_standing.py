@@ -105,6 +105,7 @@ class Standing:
         self.over = threading.Event()
         self.pinned_cut = -1
         self._seed = seed
+        self._num_merged = 0  # on the timelines before, by `lock`
 
     def fail(self, error: Exception) -> None:
         """Numbers could not follow a decision: nothing more may be answered."""
@@ -187,7 +188,7 @@ class Standing:
                 state.is_ready,
                 state.parts(),
                 state.forgotten_cut,
-                dict(state.counters),
+                {**state.counters, "merged": self._num_merged + self.slots.num_merged()},
                 self.tracked.confirmed.number,
                 self.pinned_cut,
             )
@@ -271,6 +272,7 @@ class Standing:
                 return
             self.state.end_restore(order, share.marks, share.versions)
             self.tracked = TrackedStates(share.tracked)
+            self._num_merged += self.slots.num_merged()
             self.slots = slots
 
     def is_returning(self, order: Restore) -> bool:

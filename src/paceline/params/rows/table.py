@@ -15,6 +15,7 @@ from typing import Any, final
 
 import numpy as np
 
+from paceline.config import RowOptimizer
 from paceline.errors import UsageError
 from paceline.messages import TableSpec
 from paceline.params.rows import kernels
@@ -54,6 +55,11 @@ class RowTable:
     def __len__(self) -> int:
         """How many rows were made."""
         return len(self._index)
+
+    @property
+    def optimizer(self) -> RowOptimizer:
+        """What takes the steps."""
+        return self._spec.optimizer
 
     def gather(self, ids: Int64s, create: bool) -> Float32s:
         """The rows of ``ids``, float32 (n, dim): a copy. Ids may repeat.

@@ -1,10 +1,10 @@
 """Pushes a second that one slot takes: queued, merged, and beside each other (hogwild).
 
-``python -m benchmarks.isolation [--trainers 4] [--batch 512] [--repeats 5]``: threads that push to one
-slot of a server's `Slots`, each waiting for its acknowledgement before it pushes again; no
-transport. Once a dense block of 262,144 elements under Adam, once a batch of rows of 16,
-of a million, under Adagrad. Three isolations in turn, repeated. Before anything is timed, serial
-and merged pushes of SGD must have added up. One intra-op thread.
+``python -m benchmarks.isolation [--trainers 4] [--batch 512] [--repeats 5]``: threads that
+push to one slot of a server's `Slots`, each waiting for its acknowledgement before it
+pushes again; no transport. Once a dense block of 262,144 elements under Adam, once a batch
+of rows of 16, of a million, under Adagrad. Three isolations in turn, repeated. Before
+anything is timed, queued and merged pushes of SGD must have added up. One intra-op thread.
 """
 
 import argparse

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.config import SGD, Adagrad, Adam, Async, Pace, RowOptimizer
-from paceline.messages import Hyper, OptimizerSpec, Pull, Waiting
+from paceline.messages import Hyper, OptimizerSpec, Pull, PulledRows, PullRows, Waiting
 from paceline.params.dense import OptimizeBlock
 from paceline.params.rows.table import RowTable
 from paceline.params.sparse import SparseGradient
@@ -205,11 +205,27 @@ def test_a_full_queue_sends_pushes_and_reads_back_undecided(
         answers = [_submit(server, trainer) for trainer in (12, 13)]
         assert verdict(_submit(server, 14).wait()) == "not_ready"
         assert verdict(server.ask(Pull(incarnation=99, timeline=0, part=0))) == "not_ready"
+        assert np.array_equal(server.pull_rows([1]), [[0, 0]]), "other slots have room"
         assert not any(answer.is_given() for answer in answers)
     assert [verdict(answer.wait()) for answer in answers] == ["applied"] * 2
     assert server.version() == 3, "the one sent back was not decided"
     assert verdict(_submit(server, 14).wait()) == "applied"
     assert np.array_equal(server.pull()[0], np.full(6, -15.0))
+
+
+def test_rows_are_read_later_where_too_much_waits(
+    make_server: MakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = _make(make_server, Async())
+    monkeypatch.setattr(service_queue, "MOST_WAITING", 1)
+    order, entry = group([SAME_SLOT[0]])
+    ids = np.array([SAME_SLOT[0]], np.int64)[order]
+    read = PullRows(incarnation=99, timeline=0, part=0, rows=(entry,), create=True)
+    with held(server, monkeypatch, RowTable):
+        waiting = _submit(server, 12, owner=RowTable)
+        assert verdict(server.ask(read, [ids])) == "not_ready"
+    assert verdict(waiting.wait()) == "applied"
+    assert isinstance(server.ask(read, [ids]), PulledRows)
 
 
 def test_all_pushes_of_many_trainers_are_in_the_sum(make_server: MakeServer) -> None:

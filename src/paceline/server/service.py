@@ -50,6 +50,7 @@ from paceline.server.contents import (
 )
 from paceline.server.service_control import Control, Myself
 from paceline.server.service_queue import MOST_WAITING, Action
+from paceline.server.service_slots import Actions
 from paceline.server.service_standing import PreparedPush, Standing
 from paceline.server.tracked import TrackedState
 from paceline.store.blobs import BlobStore
@@ -300,11 +301,8 @@ class ServerService:
                 places = places_of(request.reply, list(sizes.values()))
                 unknown = dict(zip(sizes, places, strict=True))
                 actions, reads = slots.reading_blocks(unknown, known)
-                crowded = slots.crowded(actions)
-                if crowded is not None:
-                    return self._crowded(crowded, message)
                 done = functools.partial(_answer_reads, request.reply, reads, at)
-                return slots.line_up(actions, done, message.incarnation)
+                return self._line_up(actions, done, message)
             wanted = read_pull_rows(layout, message, request.buffers)
         except UsageError as error:
             return _invalid(message, error)
@@ -312,6 +310,16 @@ class ServerService:
         actions = slots.reading_rows(wanted, rows, create=message.create)
         pulled_rows = PulledRows(version=at.version, round=at.applied_round)
         done = functools.partial(_answer, request.reply, pulled_rows, rows)
+        return self._line_up(actions, done, message)
+
+    def _line_up(
+        self, actions: Actions, done: Action, message: Pull | PullRows
+    ) -> Message | Action:
+        """Give a read its places, if there is room."""
+        slots = self._standing.slots
+        crowded = slots.crowded(actions)
+        if crowded is not None:
+            return self._crowded(crowded, message)
         return slots.line_up(actions, done, message.incarnation)
 
     def _look_at_parked(self) -> None:

@@ -13,6 +13,7 @@ Pure, all but ``service``: `ServerState` decides what happens to a push, a pull,
         service_standing   decisions and numbers under one lock
         service_slots      the shard, with a queue in front of each slot
         service_queue      turns at a slot: one after the other, or beside each other
+        service_turns      what is done there beside others, or together
         service_hogwild    several steps on the same numbers at once
         service_control    reports to the coordinator, carries out its orders
         service_cuts       a server's file of a cut

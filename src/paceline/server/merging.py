@@ -22,7 +22,7 @@ import torch
 
 from paceline.config import SGD, RowOptimizer
 from paceline.messages import Hyper
-from paceline.params.dense import OptimizeBlock, weighted_sum
+from paceline.params.dense import weighted_sum
 from paceline.params.rows.slots import sum_duplicates, unique_ids
 from paceline.params.shard import ParameterShard
 from paceline.params.sparse import SparseGradient, sum_sparse
@@ -60,13 +60,6 @@ def merge_rows(optimizer: RowOptimizer, gradients: Sequence[RowGradients]) -> Ro
     if not isinstance(optimizer, SGD):
         total /= np.bincount(inverse, minlength=len(ids)).astype(np.float32)[:, None]
     return RowGradients(gradients[0].table, ids, total)
-
-
-def step_blocks(
-    block: OptimizeBlock, kind: str, hyper: Hyper, pushes: Sequence[torch.Tensor]
-) -> None:
-    """Take one step of a dense block for the gradients of several pushes."""
-    block.apply(merge_blocks(kind, pushes), hyper)
 
 
 def step_sparse(

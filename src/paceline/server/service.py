@@ -29,6 +29,7 @@ from paceline.messages import (
     Message,
     PartReport,
     Pull,
+    Pulled,
     PulledRows,
     PullRows,
     Push,
@@ -37,6 +38,7 @@ from paceline.messages import (
     Tracked,
     TrainerMessage,
     Upload,
+    ValuesPlace,
     Waiting,
 )
 from paceline.params.dense import warm_up
@@ -49,8 +51,7 @@ from paceline.server.contents import (
     read_upload,
 )
 from paceline.server.service_control import Control, Myself
-from paceline.server.service_queue import MOST_WAITING, Action
-from paceline.server.service_slots import Actions
+from paceline.server.service_queue import Action
 from paceline.server.service_standing import PreparedPush, Standing
 from paceline.server.tracked import TrackedState
 from paceline.store.blobs import BlobStore
@@ -136,6 +137,7 @@ class ServerService:
             self._timer.join(JOIN_S)
         with self._standing.lock:
             parked, self._parked = self._parked, []
+            self._standing.slots.retire()
         for request in parked:
             reason = f"{self._standing.server} closes"
             _answer(request.reply, Waiting(reason=reason))
@@ -188,15 +190,15 @@ class ServerService:
             refusal = state.push(message).refusal
             assert refusal is not None, f"{message} was decided without its part"
             return refusal
-        if message.round is not None:  # it is kept until its round, long after the reply
+        if message.round is not None and not message.is_lent:  # kept until its round
             buffers = [own(buffer) for buffer in buffers]
         try:
             contents = read_push(layout, message, buffers)
         except UsageError as error:
             return _invalid(message, error)
-        crowded = slots.crowded((*contents.blocks, *contents.sparse, *contents.rows))
-        if crowded is not None:
-            return self._crowded(crowded, message)
+        touched = (*contents.blocks, *contents.sparse, *contents.rows)
+        if (refusal := slots.refusal_of(touched, message)) is not None:
+            return refusal
         decision = state.push(message)
         if decision.refusal is not None:
             return decision.refusal
@@ -214,11 +216,6 @@ class ServerService:
             push = PreparedPush(contents, frozenset(decision.slots))
             self._standing.prepared[message.part, message.incarnation] = push
         return Pushed(verdict="prepared", version=version)
-
-    def _crowded(self, slot: int, message: TrainerMessage) -> Refusal:
-        """Nothing has been decided: the trainer comes again with the same."""
-        text = f"slot {slot} of {self._standing.server} has {MOST_WAITING} turns waiting"
-        return Refusal(kind="not_ready", text=text, timeline=message.timeline)
 
     def _acknowledge(self, message: Push, pushed: Pushed, reply: Reply) -> None:
         """The numbers of a push have followed on all slots."""
@@ -242,7 +239,9 @@ class ServerService:
             return _invalid(message, error)
         if not state.is_untouched(message.part):
             return Done()  # a late repeat: it was taken, and trained on since
-        return slots.line_up(slots.uploading(values), lambda: _answer(reply, Done()))
+        return slots.line_up(
+            slots.uploading(message.part, values), lambda: _answer(reply, Done())
+        )
 
     # ------------------------------------------------------------ tracked objects
 
@@ -296,13 +295,19 @@ class ServerService:
             return None
         try:
             if isinstance(message, Pull):
+                place = slots.lent(message.part).place()
+                if message.reads_there and place is not None:
+                    there = Pulled(slots=(), round=at.applied_round, is_there=True)
+                    turns = dict.fromkeys(layout.blocks, _nothing)
+                    return slots.line_up(turns, lambda: _answer(request.reply, there))
                 known = read_known(layout, message)
                 sizes = {s: b.num_bytes for s, b in layout.blocks.items() if s not in known}
                 places = places_of(request.reply, list(sizes.values()))
                 unknown = dict(zip(sizes, places, strict=True))
                 actions, reads = slots.reading_blocks(unknown, known)
-                done = functools.partial(_answer_reads, request.reply, reads, at)
-                return self._line_up(actions, done, message)
+                told = place if message.asks_place else None
+                done = functools.partial(_answer_reads, request.reply, reads, at, told)
+                return slots.line_up_read(actions, done, message)
             wanted = read_pull_rows(layout, message, request.buffers)
         except UsageError as error:
             return _invalid(message, error)
@@ -310,17 +315,7 @@ class ServerService:
         actions = slots.reading_rows(wanted, rows, create=message.create)
         pulled_rows = PulledRows(version=at.version, round=at.applied_round)
         done = functools.partial(_answer, request.reply, pulled_rows, rows)
-        return self._line_up(actions, done, message)
-
-    def _line_up(
-        self, actions: Actions, done: Action, message: Pull | PullRows
-    ) -> Message | Action:
-        """Give a read its places, if there is room."""
-        slots = self._standing.slots
-        crowded = slots.crowded(actions)
-        if crowded is not None:
-            return self._crowded(crowded, message)
-        return slots.line_up(actions, done, message.incarnation)
+        return slots.line_up_read(actions, done, message)
 
     def _look_at_parked(self) -> None:
         """Something has changed: answer what can be answered now."""
@@ -352,8 +347,14 @@ def _carry_out(answer: Message | Action, reply: Reply) -> None:
         answer()
 
 
-def _answer_reads(reply: Reply, reads: BlockReads, at: PartReport) -> None:
-    _answer(reply, *reads.answer(at))
+def _answer_reads(
+    reply: Reply, reads: BlockReads, at: PartReport, place: ValuesPlace | None
+) -> None:
+    _answer(reply, *reads.answer(at, place))
+
+
+def _nothing() -> None:
+    pass
 
 
 def _invalid(message: TrainerMessage, error: UsageError) -> Refusal:

@@ -23,7 +23,7 @@ from typing import final
 import numpy as np
 import torch
 
-from paceline.messages import Hyper, PartPlan
+from paceline.messages import Hyper, PartPlan, Refusal, TrainerMessage
 from paceline.pace.policy import pushes_per_update
 from paceline.params.dense import OptimizeBlock
 from paceline.params.hogwild import is_hogwild
@@ -33,21 +33,35 @@ from paceline.params.snapshot import SlotSnapshot
 from paceline.server.block_reads import BlockReads
 from paceline.server.contents import (
     Bytes,
-    Float32s,
-    Int64s,
     PartLayout,
     PushContents,
     RowGradients,
     TableIds,
     layout_of,
 )
-from paceline.server.merging import step_blocks, step_sparse, step_tables
+from paceline.server.merging import step_sparse, step_tables
 from paceline.server.rounds import Contributed, sum_block, sum_rows, sum_sparse_block
 from paceline.server.service_hogwild import HogwildBlock, step_rows
-from paceline.server.service_queue import Action, Beside, Joint, SlotQueue, Turn
+from paceline.server.service_lending import LentValues
+from paceline.server.service_queue import (
+    MOST_WAITING,
+    Action,
+    Beside,
+    Joint,
+    SlotQueue,
+    Turn,
+)
+from paceline.server.service_turns import (
+    RowRead,
+    beside,
+    read_made_rows,
+    read_rows,
+    step_alone,
+    step_beside,
+    step_together,
+)
 
 Actions = dict[int, Turn]  # {slot: what happens to its numbers}
-_RowRead = tuple[RowTable, Int64s, Float32s]  # a table, ids (n,), a place (n, dim)
 SlotTensors = dict[str, torch.Tensor]  # {name: tensor}, all that a slot holds
 
 
@@ -91,6 +105,7 @@ class Slots:
         self._hogwild: dict[
             int, HogwildBlock | None
         ] = {}  # {slot: its dense block, if any}
+        self._lent: dict[int, LentValues] = {}  # {part: values that trainers may read}
 
     def create(self, plan: PartPlan) -> None:
         """Make the slots of a part that lie here.
@@ -98,8 +113,10 @@ class Slots:
         Raises:
             UsageError: no server knows its optimizer or dtype; nothing has been changed.
         """
-        self._shard.create(plan, self._server, self._seed)
         layout = layout_of(plan, self._server)
+        lent = LentValues(layout)
+        self._shard.create(plan, self._server, self._seed, lent.block)
+        self._lent[layout.part] = lent
         for slot in (*layout.blocks, *layout.row_slots):
             self._queues[slot] = SlotQueue(self._on_error)
         if is_hogwild(plan.spec):
@@ -114,9 +131,23 @@ class Slots:
         """All slots of this server, ascending."""
         return self._shard.slots()
 
-    def crowded(self, slots: Iterable[int]) -> int | None:
-        """A slot among these at which no further turn may wait; None if there is none."""
-        return next((slot for slot in slots if self._queues[slot].is_full), None)
+    def line_up_read(
+        self, actions: Actions, done: Action, message: TrainerMessage
+    ) -> Refusal | Action:
+        """As `line_up`, for who has asked; or why not, see `refusal_of`."""
+        refusal = self.refusal_of(actions, message)
+        return refusal or self.line_up(actions, done, message.incarnation)
+
+    def refusal_of(self, slots: Iterable[int], message: TrainerMessage) -> Refusal | None:
+        """Why nothing more may wait at one of these slots; None if it may.
+
+        Nothing has been decided: the trainer comes again with the same.
+        """
+        for slot in slots:
+            if self._queues[slot].is_full:
+                text = f"slot {slot} of {self._server} has {MOST_WAITING} turns waiting"
+                return Refusal(kind="not_ready", text=text, timeline=message.timeline)
+        return None
 
     def num_merged(self) -> int:
         """Pushes that became one update with one before them, over all slots."""
@@ -130,7 +161,7 @@ class Slots:
         """
         self._shard.load(slot, tensors)
 
-    def line_up(self, actions: Actions, done: Action, owner: int = 0) -> Action:
+    def line_up(self, actions: Mapping[int, Turn], done: Action, owner: int = 0) -> Action:
         """Give the actions their places; what is returned runs them and must be called.
 
         ``done`` runs after the last of them, in whichever thread that is. Actions of one
@@ -177,8 +208,9 @@ class Slots:
         for slot in slots:
             if slot in contents.blocks:
                 block, hyper = self._block(part, slot, contents.hyper)
-                step = functools.partial(step_blocks, block, kind, hyper)
-                actions[slot] = Joint(contents.blocks[slot], step, hyper, most)
+                numbers = (contents.blocks[slot], self._lent[part].deciding(slot))
+                step = functools.partial(step_together, block, kind, hyper)
+                actions[slot] = Joint(numbers, step, hyper, most)
             elif slot in contents.sparse:
                 hyper = self._group(part, slot, contents.hyper)
                 step = functools.partial(step_sparse, shard, slot, kind, hyper)
@@ -196,9 +228,10 @@ class Slots:
         for one in contributed:
             for slot in one.contents.blocks.keys() - actions.keys():
                 block, group = self._block(part, slot, hyper)
-                actions[slot] = functools.partial(
+                change = functools.partial(
                     _apply_block_round, block, slot, contributed, group
                 )
+                actions[slot] = self._lent[part].changing(slot, change)
             for slot in one.contents.sparse.keys() - actions.keys():
                 group = self._group(part, slot, hyper)
                 actions[slot] = functools.partial(
@@ -208,12 +241,22 @@ class Slots:
                 actions[slot] = functools.partial(self._apply_rows_round, slot, contributed)
         return actions
 
-    def uploading(self, values: Mapping[int, Bytes]) -> Actions:
+    def uploading(self, part: int, values: Mapping[int, Bytes]) -> Actions:
         """Set the values of dense slots."""
+        lent = self._lent[part]
         return {
-            slot: functools.partial(self._shard.upload, slot, buffer)
+            slot: lent.changing(slot, functools.partial(self._shard.upload, slot, buffer))
             for slot, buffer in values.items()
         }
+
+    def lent(self, part: int) -> LentValues:
+        """The dense values of a part that trainers of this host may read themselves."""
+        return self._lent[part]
+
+    def retire(self) -> None:
+        """Another object takes this one's place: nothing here changes any more."""
+        for lent in self._lent.values():
+            lent.retire()
 
     def reading_blocks(
         self, unknown: Mapping[int, Bytes], known: Mapping[int, int]
@@ -223,14 +266,14 @@ class Slots:
         actions: Actions = {}
         for slot in reads.slots:
             copy = functools.partial(reads.copy, slot)
-            actions[slot] = _beside(copy) if slot in self._hogwild else copy
+            actions[slot] = beside(copy) if slot in self._hogwild else copy
         return actions, reads
 
     def reading_rows(
         self, wanted: Sequence[TableIds], places: Sequence[Bytes], *, create: bool
     ) -> Actions:
         """Copy rows into the places, float32 (ids, dim) for each of ``wanted``."""
-        by_slot: dict[int, list[_RowRead]] = {}
+        by_slot: dict[int, list[RowRead]] = {}
         for (table, dim, ids, spans), place in zip(wanted, places, strict=True):
             copy = place.view(np.float32).reshape(len(ids), dim)
             for slot, start, stop in spans:
@@ -239,8 +282,8 @@ class Slots:
                 by_slot.setdefault(slot, []).append(read)
         actions: Actions = {}
         for slot, reads in by_slot.items():
-            alone = functools.partial(_read_rows, reads, create=create)
-            beside = functools.partial(_read_made_rows, reads, create=create)
+            alone = functools.partial(read_rows, reads, create=create)
+            beside = functools.partial(read_made_rows, reads, create=create)
             actions[slot] = Beside(beside, alone) if slot in self._hogwild else alone
         return actions
 
@@ -264,12 +307,14 @@ class Slots:
     def _applying_block(
         self, part: int, slot: int, gradient: torch.Tensor, hyper: tuple[Hyper, ...]
     ) -> Turn:
-        hogwild, (block, group) = self._hogwild.get(slot), self._block(part, slot, hyper)
+        hogwild, lent = self._hogwild.get(slot), self._lent[part]
+        block, group = self._block(part, slot, hyper)
         if hogwild is None:
-            return functools.partial(block.apply, gradient, group)
+            return lent.changing(slot, functools.partial(block.apply, gradient, group))
+        done = lent.deciding(slot)
         return Beside(
-            functools.partial(hogwild.step, gradient, group),
-            functools.partial(hogwild.step_alone, gradient, group),
+            functools.partial(step_beside, hogwild, gradient, group, done),
+            functools.partial(step_alone, hogwild, gradient, group, done),
         )
 
     def _block(
@@ -302,29 +347,6 @@ def _run(queues: Sequence[SlotQueue]) -> None:
 
 def _nothing() -> None:
     pass
-
-
-def _beside(read: Action) -> Beside:
-    """A turn that never has to be alone."""
-
-    def attempt() -> bool:
-        read()
-        return True
-
-    return Beside(attempt, read)
-
-
-def _read_rows(reads: Sequence[_RowRead], *, create: bool) -> None:
-    for table, ids, place in reads:
-        table.gather_into(ids, create, place)
-
-
-def _read_made_rows(reads: Sequence[_RowRead], *, create: bool) -> bool:
-    """Read beside others; false if a row has to be made."""
-    if create and any(table.lacks(ids) for table, ids, _ in reads):
-        return False
-    _read_rows(reads, create=False)
-    return True
 
 
 def _apply_block_round(

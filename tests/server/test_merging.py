@@ -12,7 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.config import SGD, Adagrad, Adam, Async, Pace, RowOptimizer
-from paceline.messages import Hyper, OptimizerSpec, Pull, PulledRows, PullRows, Waiting
+from paceline.messages import (
+    CutReport,
+    Hyper,
+    OptimizerSpec,
+    Pull,
+    PulledRows,
+    PullRows,
+    Restore,
+    Snapshot,
+    Waiting,
+)
 from paceline.params.dense import OptimizeBlock
 from paceline.params.rows.table import RowTable
 from paceline.params.sparse import SparseGradient
@@ -108,6 +118,30 @@ def test_pushes_that_wait_become_one_update_and_are_acknowledged_each(
     again = [verdict(_submit(server, trainer).wait()) for trainer in range(11, 17)]
     assert again == ["duplicate"] * 6
     assert np.array_equal(server.pull()[0], np.full(6, -63.0))
+
+
+def test_what_was_merged_is_counted_over_a_return_to_a_cut(
+    make_server: MakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = _make(make_server, Async(merge=4))
+    snapshot = Snapshot(cut=1, folder="cut-1", rounds={})
+    report = server.coordinator.order(snapshot, until=lambda r: bool(r.answers))
+    (cut,) = (answer for answer in report.answers if isinstance(answer, CutReport))
+    with held(server, monkeypatch):
+        answers = [_submit(server, trainer) for trainer in (12, 13, 14)]
+    assert [verdict(answer.wait()) for answer in answers] == ["applied"] * 3
+    restore = Restore(
+        timeline=1,
+        cut=1,
+        folder="cut-1",
+        plans=(server.plan,),
+        files=cut.files,
+        rounds={},
+    )
+    report = server.coordinator.order(
+        restore, until=lambda report: report.ready and report.timeline == 1
+    )
+    assert report.counters["merged"] == 2
 
 
 def test_by_default_none_are_merged(

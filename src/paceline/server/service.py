@@ -299,7 +299,8 @@ class ServerService:
                 if message.reads_there and place is not None:
                     there = Pulled(slots=(), round=at.applied_round, is_there=True)
                     turns = dict.fromkeys(layout.blocks, _nothing)
-                    return slots.line_up(turns, lambda: _answer(request.reply, there))
+                    done = functools.partial(_answer, request.reply, there)
+                    return slots.line_up_read(turns, done, message)
                 known = read_known(layout, message)
                 sizes = {s: b.num_bytes for s, b in layout.blocks.items() if s not in known}
                 places = places_of(request.reply, list(sizes.values()))

@@ -132,7 +132,7 @@ class Slots:
         return self._shard.slots()
 
     def line_up_read(
-        self, actions: Actions, done: Action, message: TrainerMessage
+        self, actions: Mapping[int, Turn], done: Action, message: TrainerMessage
     ) -> Refusal | Action:
         """As `line_up`, for who has asked; or why not, see `refusal_of`."""
         refusal = self.refusal_of(actions, message)

@@ -20,9 +20,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, final
 
-# Turns that may wait at a slot, each with the memory of its request: more than a thousand
-# trainers have on their way at once.
-MOST_WAITING: Final = 1024
+# Turns that may wait at a slot, each with the memory of its request: a thousand trainers
+# have a push and what they read behind it on their way at once.
+MOST_WAITING: Final = 4096
 
 Action = Callable[[], None]
 

@@ -101,7 +101,17 @@ def test_the_most_trainers_are_not_fewer_than_the_fewest() -> None:
 
 
 @pytest.mark.parametrize(
-    "pace", [Sync(), Sync(reduce="sum"), Async(), Async(push_every=4, pull_every=8)]
+    "pace",
+    [
+        Sync(),
+        Sync(reduce="sum"),
+        Async(),
+        Async(push_every=4, pull_every=8),
+        Async(isolation="hogwild"),
+        Async(merge=4),
+        Async(push_every=2, merge=8),
+        Async(pull_every=2, isolation="hogwild"),
+    ],
 )
 def test_a_pace_is_read_as_it_is_written(pace: Sync | Async) -> None:
     assert parse_pace(str(pace)) == pace
@@ -115,6 +125,15 @@ def test_a_pace_is_read_as_it_is_written(pace: Sync | Async) -> None:
         ("sync:reduce=max", "reduce is 'mean' or 'sum', got 'max'"),
         ("sync:push=4", "sync has no option push"),
         ("async:pull=2,twist=1", "async has no option twist"),
+        ("async:isolation=wild", "isolation is 'serial' or 'hogwild', got 'wild'"),
+        ("sync:isolation=hogwild", "a round is one update, so only async has isolation"),
+        ("async:merge=0", "merge is a number of pushes >= 1, got 0"),
+        ("async:merge=some", "expected a whole number, got 'some'"),
+        (
+            "async:merge=4,isolation=hogwild",
+            "merge=4 takes pushes that wait for each other, and with isolation=hogwild",
+        ),
+        ("sync:merge=4", "a round is one update, so only async has merge"),
         ("async:push", "expected option=value, got 'push'"),
         ("async:push=0", "push is a number of batches >= 1, got 0"),
         ("async:pull=soon", "expected a whole number, got 'soon'"),

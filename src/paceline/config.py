@@ -1,14 +1,9 @@
 """Plain, frozen descriptions that users write and roles exchange.
 
 Everything here is checked when it is made and means the same on every machine: paces
-(`Sync`, `Async`), row optimizers (`SGD`, `Adagrad`, `RowWiseAdagrad`, `Adam`, `FTRL`),
-row initialisers (`Zeros`, `Uniform`, `Normal`) and the `JobConfig` that a launcher hands
-to all roles. Nothing here has behaviour: `pace/` interprets paces, `params/` interprets
-optimizers.
-
-Of row optimizers, w is an element of a row, float32, and g its gradient: those of equal
-ids in a batch are summed first. All are lazy: a step touches the rows that it has
-gradients for, and nothing of any other row, neither values nor state.
+(`Sync`, `Async`), what rows are (`paceline.row_specs`) and the `JobConfig` that a launcher
+hands to all roles. Nothing here has behaviour: `pace/` interprets paces, `params/`
+interprets optimizers.
 """
 
 from typing import Literal, get_args
@@ -16,8 +11,19 @@ from typing import Literal, get_args
 import msgspec
 
 from paceline.errors import UsageError
+from paceline.row_specs import FTRL as FTRL
+from paceline.row_specs import SGD as SGD
+from paceline.row_specs import Adagrad as Adagrad
+from paceline.row_specs import Adam as Adam
+from paceline.row_specs import Normal as Normal
+from paceline.row_specs import RowInit as RowInit
+from paceline.row_specs import RowOptimizer as RowOptimizer
+from paceline.row_specs import RowWiseAdagrad as RowWiseAdagrad
+from paceline.row_specs import Uniform as Uniform
+from paceline.row_specs import Zeros as Zeros
 
 Reduce = Literal["mean", "sum"]
+Isolation = Literal["serial", "hogwild"]
 
 
 def _require(condition: bool, text: str) -> None:
@@ -27,11 +33,6 @@ def _require(condition: bool, text: str) -> None:
 
 def _is_whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _require_not_negative(optimizer: str, **values: float) -> None:
-    for name, value in values.items():
-        _require(value >= 0, f"{optimizer}: {name} must be >= 0, got {value}")
 
 
 class Sync(msgspec.Struct, frozen=True, tag="sync", kw_only=True):
@@ -63,186 +64,52 @@ class Async(msgspec.Struct, frozen=True, tag="async", kw_only=True):
         pull_every: fetch parameters so often that a batch lacks at most the trainer's own
             last m - 1. If that is at least twice ``push_every``, nobody waits for a push
             either: the trainer computes on while it is under way.
+        isolation: ``"serial"``, one update at a time on each slot; or ``"hogwild"``, as
+            many at once as there are pushes (Niu 2011): a number that two of them change
+            at the same moment may keep one change only. Each push still counts once.
+        merge: how many pushes that wait for one slot may become one update: their
+            gradients are summed for SGD, averaged for other optimizers. Each still counts
+            for itself. 1: none are merged.
     """
 
     push_every: int = 1
     pull_every: int = 1
+    isolation: Isolation = "serial"
+    merge: int = 1
 
     def __post_init__(self) -> None:
+        _require(
+            self.isolation in get_args(Isolation),
+            f"async: isolation is 'serial' or 'hogwild', got {self.isolation!r}",
+        )
         for name, value in (("push", self.push_every), ("pull", self.pull_every)):
             _require(
                 _is_whole(value) and value >= 1,
                 f"async: {name} is a number of batches >= 1, got {value!r}",
             )
+        _require(
+            _is_whole(self.merge) and self.merge >= 1,
+            f"async: merge is a number of pushes >= 1, got {self.merge!r}",
+        )
+        _require(
+            self.merge == 1 or self.isolation == "serial",
+            f"async: merge={self.merge} takes pushes that wait for each other, and with "
+            f"isolation={self.isolation} none does: choose one of the two",
+        )
 
     def __str__(self) -> str:
         """As it is written on the command line."""
-        if self.push_every == self.pull_every == 1:
-            return "async"
-        return f"async:push={self.push_every},pull={self.pull_every}"
+        options = []
+        if not self.push_every == self.pull_every == 1:
+            options += [f"push={self.push_every}", f"pull={self.pull_every}"]
+        if self.isolation != "serial":
+            options.append(f"isolation={self.isolation}")
+        if self.merge != 1:
+            options.append(f"merge={self.merge}")
+        return f"async:{','.join(options)}" if options else "async"
 
 
 Pace = Sync | Async
-
-
-class SGD(msgspec.Struct, frozen=True, tag="sgd", kw_only=True):
-    """Row optimizer: ``m = momentum * m + g; w -= lr * m``, as `torch.optim.SGD`.
-
-    Momentum is lazy: a row that a step does not touch keeps its m and does not move,
-    however many steps pass. Where every row is touched in every step, it equals torch.
-
-    Args:
-        lr: learning rate, >= 0.
-        momentum: in [0, 1). With 0 a row has no state: ``w -= lr * g``.
-    """
-
-    lr: float
-    momentum: float = 0.0
-
-    def __post_init__(self) -> None:
-        _require_not_negative("SGD", lr=self.lr)
-        _require(
-            0 <= self.momentum < 1, f"SGD: momentum must be in [0, 1), got {self.momentum}"
-        )
-
-
-class Adagrad(msgspec.Struct, frozen=True, tag="adagrad", kw_only=True):
-    """Row optimizer: ``sum += g*g; w -= lr * g / (sqrt(sum) + eps)`` (Duchi 2011).
-
-    Args:
-        lr: learning rate, >= 0.
-        initial_accumulator: what every element's sum begins as, >= 0.
-        eps: keeps the division finite, >= 0.
-    """
-
-    lr: float = 0.05
-    initial_accumulator: float = 0.0
-    eps: float = 1e-10
-
-    def __post_init__(self) -> None:
-        _require_not_negative(
-            "Adagrad",
-            lr=self.lr,
-            initial_accumulator=self.initial_accumulator,
-            eps=self.eps,
-        )
-
-
-class RowWiseAdagrad(msgspec.Struct, frozen=True, tag="row_wise_adagrad", kw_only=True):
-    """Row optimizer: Adagrad with one sum for a whole row, as in FBGEMM and torchrec.
-
-    ``sum += mean(g*g); w -= lr * g / (sqrt(sum) + eps)``, the mean over the elements of
-    the row: a state of 4 bytes a row, not of 4 an element.
-
-    Args:
-        lr: learning rate, >= 0.
-        initial_accumulator: what the row's sum begins as, >= 0.
-        eps: keeps the division finite, >= 0.
-    """
-
-    lr: float = 0.05
-    initial_accumulator: float = 0.0
-    eps: float = 1e-10
-
-    def __post_init__(self) -> None:
-        _require_not_negative(
-            "RowWiseAdagrad",
-            lr=self.lr,
-            initial_accumulator=self.initial_accumulator,
-            eps=self.eps,
-        )
-
-
-def _are_betas(betas: object) -> bool:
-    # A list would not equal the tuple that the same spec is on another machine.
-    if not isinstance(betas, tuple) or len(betas) != 2:
-        return False
-    return all(0 <= beta < 1 for beta in betas)
-
-
-class Adam(msgspec.Struct, frozen=True, tag="adam", kw_only=True):
-    """Row optimizer: lazy Adam, ``w -= lr * m_hat / (sqrt(v_hat) + eps)`` (Kingma 2015).
-
-    ``m += (1 - beta1) * (g - m); v += (1 - beta2) * (g*g - v)``, and
-    ``m_hat = m / (1 - beta1**t), v_hat = v / (1 - beta2**t)``.
-
-    It is lazy: m, v and the step count t of a row move only in steps that touch the row,
-    and t counts those. Where every row is touched in every step, it equals
-    `torch.optim.Adam`. `torch.optim.SparseAdam` is lazy too, but counts all steps for all
-    rows, so that a rare row is hardly corrected for beginning at zero.
-
-    Args:
-        lr: learning rate, >= 0.
-        betas: (beta1, beta2), how much of m and of v a step keeps; each in [0, 1).
-        eps: keeps the division finite, >= 0.
-    """
-
-    lr: float = 1e-3
-    betas: tuple[float, float] = (0.9, 0.999)
-    eps: float = 1e-8
-
-    def __post_init__(self) -> None:
-        _require_not_negative("Adam", lr=self.lr, eps=self.eps)
-        _require(
-            _are_betas(self.betas),
-            f"Adam: betas must be a tuple of two numbers in [0, 1), got {self.betas!r}",
-        )
-
-
-class FTRL(msgspec.Struct, frozen=True, tag="ftrl", kw_only=True):
-    """Row optimizer: FTRL-Proximal (McMahan 2013, Algorithm 1), element by element.
-
-    ``sigma = (sqrt(n + g*g) - sqrt(n)) / lr; z += g - sigma * w; n += g*g``, then ``w = 0``
-    where ``|z| <= l1``, else ``w = -(z - sign(z) * l1) / ((beta + sqrt(n)) / lr + l2)``.
-
-    The paper begins with w = 0. A row that begins elsewhere has ``z = -w * beta / lr`` at
-    first: what the paper's proximal terms, centered at that w, add up to. So without l1
-    and l2 it is gradient descent with a rate of ``lr / (beta + sqrt(n))`` per element,
-    wherever it begins. Nothing is regularised before the first touch.
-
-    Args:
-        lr: the paper's alpha, > 0.
-        beta: slows the first steps, >= 0.
-        l1: the more, the more elements are exactly zero; >= 0.
-        l2: pulls elements to zero, >= 0.
-    """
-
-    lr: float = 0.1
-    beta: float = 1.0
-    l1: float = 0.0
-    l2: float = 0.0
-
-    def __post_init__(self) -> None:
-        _require(self.lr > 0, f"FTRL: lr must be > 0, got {self.lr}")
-        _require_not_negative("FTRL", beta=self.beta, l1=self.l1, l2=self.l2)
-
-
-RowOptimizer = SGD | Adagrad | RowWiseAdagrad | Adam | FTRL
-
-
-class Zeros(msgspec.Struct, frozen=True, tag="zeros"):
-    """A new row is all zeros."""
-
-
-class Uniform(msgspec.Struct, frozen=True, tag="uniform"):
-    """A new row is uniform in [-bound, bound), a pure function of (seed, table, id)."""
-
-    bound: float = 0.05
-
-    def __post_init__(self) -> None:
-        _require(self.bound >= 0, f"Uniform: bound must be >= 0, got {self.bound}")
-
-
-class Normal(msgspec.Struct, frozen=True, tag="normal"):
-    """A new row is normal with this deviation, a pure function of (seed, table, id)."""
-
-    std: float = 0.01
-
-    def __post_init__(self) -> None:
-        _require(self.std >= 0, f"Normal: std must be >= 0, got {self.std}")
-
-
-RowInit = Zeros | Uniform | Normal
 
 
 _WHOLE = (
@@ -346,11 +213,18 @@ def parse_pace(text: str) -> Pace:
         _require(bool(equals), f"pace {text!r}: expected option=value, got {item!r}")
         options[key.strip()] = value.strip()
     if name == "sync":
+        for option in ("isolation", "merge"):
+            _require(
+                option not in options,
+                f"pace {text!r}: a round is one update, so only async has {option}",
+            )
         pace: Pace = Sync(reduce=options.pop("reduce", "mean"))  # type: ignore[arg-type]  # checked by Sync
     elif name == "async":
         pace = Async(
             push_every=_whole(text, options.pop("push", "1")),
             pull_every=_whole(text, options.pop("pull", "1")),
+            isolation=options.pop("isolation", "serial"),  # type: ignore[arg-type]  # checked by Async
+            merge=_whole(text, options.pop("merge", "1")),
         )
     else:
         raise UsageError(f"pace {text!r}: {name!r} is not one of sync, async")

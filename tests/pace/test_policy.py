@@ -3,7 +3,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.config import Async, Sync
-from paceline.pace.policy import overlaps, pull_due, push_due, updates_in_rounds, weigh
+from paceline.pace.policy import (
+    overlaps,
+    pull_due,
+    push_due,
+    pushes_per_update,
+    updates_in_rounds,
+    weigh,
+)
 
 
 def test_sync_pushes_every_step_and_lets_rounds_pull() -> None:
@@ -32,6 +39,11 @@ def test_a_batch_lacks_at_most_the_last_m_minus_one(n: int, m: int, windows: int
         if pull_due(pace, since, has_pushed=True):
             since = 0
     assert lacking <= max(m, n) - 1
+
+
+def test_pushes_are_merged_only_where_they_are_let() -> None:
+    assert pushes_per_update(Async()) == pushes_per_update(Sync()) == 1
+    assert pushes_per_update(Async(merge=5)) == 5
 
 
 def test_pushes_overlap_where_that_many_batches_may_be_lacking() -> None:

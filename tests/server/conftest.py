@@ -226,7 +226,11 @@ class Server:
     ) -> Message:
         return self.submit(message, arrays, trainer).wait()
 
-    def push(
+    def push(self, number: int, pushed: Window, **what: Any) -> Message:
+        """As `submit_push`; the answer."""
+        return self.submit_push(number, pushed, **what).wait()
+
+    def submit_push(
         self,
         number: int,
         pushed: Window,
@@ -236,7 +240,7 @@ class Server:
         trainer: int = 11,
         round: int | None = None,  # noqa: A002
         hyper: Hyper | None = None,
-    ) -> Message:
+    ) -> Answered:
         blocks = blocks or {}
         arrays = list(blocks.values())
         entries: tuple[RowSlots, ...] = ()
@@ -259,7 +263,7 @@ class Server:
             blocks=tuple(blocks),
             rows=entries,
         )
-        return self.ask(message, arrays, trainer)
+        return self.submit(message, arrays, trainer)
 
     def pull(self) -> dict[int, Array]:
         """The values of the dense slots, float64."""

@@ -1,10 +1,12 @@
 """A server tells where its dense values lie, and they are over when it returns to a cut."""
 
+import threading
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 
+from paceline.config import Async
 from paceline.messages import CutReport, Pull, Pulled, Restore, Snapshot, ValuesPlace
 from paceline.params.published import ValuesReader
 from paceline.transport.lent_memory import find_memory, is_supported
@@ -58,6 +60,31 @@ def test_what_a_push_has_changed_is_read_there(server: Server) -> None:
     server.push(1, window(0), blocks=gradients)
     found = read(reader, server)
     assert found is not None
+    for slot, values in server.pull().items():
+        assert values.any()
+        np.testing.assert_array_equal(found[slot], values)
+
+
+@pytest.mark.parametrize("pace", [Async(merge=4), Async(isolation="hogwild")], ids=str)
+def test_what_pushes_that_met_have_changed_is_read_there(
+    make_server: MakeServer, pace: Async
+) -> None:
+    server = make_server(plan=make_plan(pace=pace))
+    reader = reader_of(server, place_of(server))
+
+    def train(trainer: int) -> None:
+        for number in range(30):
+            pushed = window(number, task=trainer)
+            blocks = {0: np.ones(6), 1: np.ones(4)}
+            server.push(number + 1, pushed, blocks=blocks, trainer=trainer)
+
+    threads = [threading.Thread(target=train, args=(trainer,)) for trainer in range(20, 24)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = read(reader, server)
+    assert found is not None, "all that was decided is done"
     for slot, values in server.pull().items():
         assert values.any()
         np.testing.assert_array_equal(found[slot], values)

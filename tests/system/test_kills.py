@@ -18,7 +18,7 @@ SCRIPT = Path(__file__).parents[2] / "examples" / "counting" / "train.py"
 JOB = ("--records", "3200", "--ids", "300", "--epochs", "2", "--task-size", "160")
 SLOWED = (*JOB, "--sleep-ms", "80")
 LONG = ("--records", "3200", "--ids", "300", "--epochs", "10", "--task-size", "160")
-SYNC, ASYNC = "sync:reduce=sum", "async:push=4,pull=8"
+SYNC, ASYNC, MERGED = "sync:reduce=sum", "async:push=4,pull=8", "async:merge=4"
 WINDOWS = {  # {window: failpoint, and how it is armed}
     # The first dies when one server alone has the push, the other when both may have it.
     "between two servers' acknowledgements": (
@@ -35,6 +35,7 @@ SERVER_POINTS = {  # servers die, and trainers beside them
     ASYNC: "server.before_ack=kill@40x2;server.snapshot=kill@3x1;"
     "trainer.before_tick=kill@9x2",
 }
+SERVER_POINTS[MERGED] = SERVER_POINTS[ASYNC]
 PREPARED = {"prepared, not committed": "trainer.prepared=kill@8x3"}
 
 
@@ -81,7 +82,7 @@ def test_counts_are_exact_when_killed_in(
 
 @pytest.mark.soak
 @pytest.mark.timeout(0)
-@pytest.mark.parametrize("pace", [SYNC, ASYNC])
+@pytest.mark.parametrize("pace", [SYNC, ASYNC, MERGED])
 def test_counts_are_exact_when_servers_die_too(
     pace: str, tmp_path: Path, forks: ForkServer
 ) -> None:

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from paceline.config import Async
 from paceline.errors import UsageError
 from paceline.trainer.session import Session
 from tests.trainer.fake_job import FakeJob
@@ -31,6 +32,13 @@ def test_a_parameter_is_shared_once(session: Session) -> None:
     model, _ = share_line(session)
     with pytest.raises(UsageError, match="'weight' is shared already"):
         session.share(model, torch.optim.SGD(model.parameters(), lr=1.0))
+
+
+def test_an_optimizer_that_needs_one_step_at_a_time_is_no_hogwild(session: Session) -> None:
+    model, hogwild = nn.Linear(2, 1), Async(isolation="hogwild")
+    with pytest.raises(UsageError, match=r"share: isolation=hogwild .* RAdam cannot"):
+        session.share(model, torch.optim.RAdam(model.parameters()), pace=hogwild)
+    session.share(model, torch.optim.Adam(model.parameters()), pace=hogwild)
 
 
 def test_another_part_than_the_jobs_is_refused(job: FakeJob, session: Session) -> None:

@@ -25,6 +25,11 @@ def push_due(pace: Pace, num_batches: int, *, must_close: bool) -> bool:
     return isinstance(pace, Sync) or must_close or num_batches >= pace.push_every
 
 
+def pushes_per_update(pace: Pace) -> int:
+    """How many pushes that wait for a slot may become one update of it."""
+    return 1 if isinstance(pace, Sync) else pace.merge
+
+
 def overlaps(pace: Pace) -> bool:
     """Whether a trainer computes on while its last push is under way.
 

@@ -23,6 +23,7 @@ from paceline.errors import UsageError
 from paceline.messages import Block, Hyper, PartPlan, PartSpec
 from paceline.params.blocks import dtype_bytes
 from paceline.params.dense import OptimizeBlock
+from paceline.params.hogwild import why_not_hogwild
 from paceline.params.rows.table import Array, RowTable
 from paceline.params.snapshot import SlotSnapshot
 from paceline.params.sparse import RowChanges, SparseGradient
@@ -60,9 +61,12 @@ class ParameterShard:
 
         Raises:
             UsageError: the part has another plan already, or an optimizer or dtype that
-                no server knows; nothing has been changed.
+                no server knows, or that cannot be hogwild; nothing has been changed.
         """
         part = plan.spec.part
+        reason = why_not_hogwild(plan.spec)
+        if reason is not None:
+            raise UsageError(f"part {part}: {reason}")
         if part in self._plans:
             if self._plans[part] != plan:
                 raise UsageError(f"part {part} lies here already, by another plan")

@@ -51,13 +51,13 @@ from paceline.server.contents import (
     read_upload,
 )
 from paceline.server.service_control import Control, Myself
+from paceline.server.service_queue import Action
 from paceline.server.service_standing import PreparedPush, Standing
 from paceline.server.tracked import TrackedState
 from paceline.store.blobs import BlobStore
 from paceline.timing import Clock
 from paceline.transport.connection import Connection
 from paceline.transport.frames import Buffer
-from paceline.transport.serial import Action
 from paceline.transport.service import Peer, Reply, own, places_of
 
 PARK_S = 1.0
@@ -196,6 +196,9 @@ class ServerService:
             contents = read_push(layout, message, buffers)
         except UsageError as error:
             return _invalid(message, error)
+        touched = (*contents.blocks, *contents.sparse, *contents.rows)
+        if (refusal := slots.refusal_of(touched, message)) is not None:
+            return refusal
         decision = state.push(message)
         if decision.refusal is not None:
             return decision.refusal
@@ -206,7 +209,7 @@ class ServerService:
             actions = slots.applying(message.part, contents, decision.slots)
             pushed = Pushed(verdict="applied", version=version)
             acknowledge = functools.partial(self._acknowledge, message, pushed, reply)
-            return slots.line_up(actions, acknowledge)
+            return slots.line_up(actions, acknowledge, message.incarnation)
         if decision.verdict == "duplicate":
             return Pushed(verdict="duplicate", version=version)
         if decision.verdict == "prepare":
@@ -296,7 +299,8 @@ class ServerService:
                 if message.reads_there and place is not None:
                     there = Pulled(slots=(), round=at.applied_round, is_there=True)
                     turns = dict.fromkeys(layout.blocks, _nothing)
-                    return slots.line_up(turns, lambda: _answer(request.reply, there))
+                    done = functools.partial(_answer, request.reply, there)
+                    return slots.line_up_read(turns, done, message)
                 known = read_known(layout, message)
                 sizes = {s: b.num_bytes for s, b in layout.blocks.items() if s not in known}
                 places = places_of(request.reply, list(sizes.values()))
@@ -304,14 +308,15 @@ class ServerService:
                 actions, reads = slots.reading_blocks(unknown, known)
                 told = place if message.asks_place else None
                 done = functools.partial(_answer_reads, request.reply, reads, at, told)
-                return slots.line_up(actions, done)
+                return slots.line_up_read(actions, done, message)
             wanted = read_pull_rows(layout, message, request.buffers)
         except UsageError as error:
             return _invalid(message, error)
         rows = places_of(request.reply, [4 * len(one.ids) * one.dim for one in wanted])
         actions = slots.reading_rows(wanted, rows, create=message.create)
         pulled_rows = PulledRows(version=at.version, round=at.applied_round)
-        return slots.line_up(actions, lambda: _answer(request.reply, pulled_rows, rows))
+        done = functools.partial(_answer, request.reply, pulled_rows, rows)
+        return slots.line_up_read(actions, done, message)
 
     def _look_at_parked(self) -> None:
         """Something has changed: answer what can be answered now."""

@@ -15,8 +15,8 @@ from typing import final
 from paceline.messages import ValuesPlace
 from paceline.params.published import KEY_BYTES, PublishedValues, bytes_needed
 from paceline.server.contents import Bytes, PartLayout
+from paceline.server.service_queue import Action
 from paceline.transport.lent_memory import LentMemory, is_supported
-from paceline.transport.serial import Action
 
 _log = logging.getLogger("paceline.server")
 
@@ -56,18 +56,29 @@ class LentValues:
 
     def changing(self, slot: int, change: Action) -> Action:
         """Have readers know that a slot is about to change, from now on until it has."""
-        if self._published is None or not self._published.holds(slot):
+        if self.block(slot) is None:
             return change
+        done = self.deciding(slot)
+
+        def run() -> None:
+            change()
+            done()
+
+        return run
+
+    def deciding(self, slot: int) -> Action:
+        """Have readers know that a slot is about to change; and, by what returns, has."""
+        if self._published is None or not self._published.holds(slot):
+            return _nothing
         published, lock = self._published, self._lock
         with lock:
             published.decide()
 
-        def run() -> None:
-            change()
+        def done() -> None:
             with lock:
                 published.done()
 
-        return run
+        return done
 
     def applied(self, number: int) -> None:
         """All numbers of a round have followed."""
@@ -86,3 +97,7 @@ class LentValues:
             self._published.retire()
             self._memory.close()
         self._place = None
+
+
+def _nothing() -> None:
+    pass

@@ -7,7 +7,9 @@
 
 So numbers follow in the order of the decisions, one action at a time per slot, slots in
 parallel, and no lock is held while they are computed. A copy for a cut, lined up in the
-same breath as the marks are copied, is of exactly the pushes that the marks show.
+same breath as the marks are copied, is of exactly the pushes that the marks show. In a
+hogwild part pushes and reads of a slot run beside each other; all else is alone. Where a
+pace merges, pushes that wait behind each other are one update.
 
 Waits for nothing; running actions computes. Any thread may run; lining up and creating
 are done under the lock of `paceline.server.service_standing.Standing`.
@@ -15,15 +17,16 @@ are done under the lock of `paceline.server.service_standing.Standing`.
 
 import functools
 import threading
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import final
 
 import numpy as np
 import torch
 
-from paceline.messages import Hyper, PartPlan
+from paceline.messages import Hyper, PartPlan, Refusal, TrainerMessage
+from paceline.pace.policy import pushes_per_update
 from paceline.params.dense import OptimizeBlock
+from paceline.params.hogwild import is_hogwild
 from paceline.params.rows.table import RowTable
 from paceline.params.shard import ParameterShard
 from paceline.params.snapshot import SlotSnapshot
@@ -36,47 +39,43 @@ from paceline.server.contents import (
     TableIds,
     layout_of,
 )
+from paceline.server.merging import step_sparse, step_tables
 from paceline.server.rounds import Contributed, sum_block, sum_rows, sum_sparse_block
+from paceline.server.service_hogwild import HogwildBlock, step_rows
 from paceline.server.service_lending import LentValues
-from paceline.transport.serial import Action, SerialQueue
+from paceline.server.service_queue import (
+    MOST_WAITING,
+    Action,
+    Beside,
+    Joint,
+    SlotQueue,
+    Turn,
+)
+from paceline.server.service_turns import (
+    RowRead,
+    beside,
+    read_made_rows,
+    read_rows,
+    step_alone,
+    step_beside,
+    step_together,
+)
 
-Actions = dict[int, Action]  # {slot: what happens to its numbers}
+Actions = dict[int, Turn]  # {slot: what happens to its numbers}
 SlotTensors = dict[str, torch.Tensor]  # {name: tensor}, all that a slot holds
 
 
 @final
-class _SlotQueue:
-    """Actions of one slot: placed in the order of decisions, run by whoever comes by."""
-
-    def __init__(self, on_error: Callable[[Exception], None]) -> None:
-        self._serial = SerialQueue(on_error)
-        self._placed: deque[Action] = deque()
-
-    def place(self, action: Action) -> None:
-        """Take the next place; `run` must follow once."""
-        self._placed.append(action)
-
-    def run(self) -> None:
-        """Run all that is placed, others' actions too, unless somebody is at it."""
-        self._serial.submit(self._run_placed)
-
-    def _run_placed(self) -> None:
-        while self._placed:
-            self._placed.popleft()()
-
-
-@final
 class _Countdown:
-    """Runs ``done`` after the last of ``count`` actions."""
+    """Runs ``done`` after the last of ``count`` turns."""
 
     def __init__(self, count: int, done: Action) -> None:
         self._lock = threading.Lock()  # guards `_left`
         self._left = count
         self._done = done
 
-    def after(self, action: Action) -> None:
-        """Run an action, and what follows if it was the last."""
-        action()
+    def ended(self) -> None:
+        """A turn has ended; run what follows if it was the last."""
         with self._lock:
             self._left -= 1
             is_last = self._left == 0
@@ -101,7 +100,11 @@ class Slots:
         self._seed = seed
         self._on_error = on_error
         self._shard = ParameterShard()
-        self._queues: dict[int, _SlotQueue] = {}  # {slot: queue}
+        self._most: dict[int, int] = {}  # {part: pushes that may be one update}
+        self._queues: dict[int, SlotQueue] = {}  # {slot: queue}
+        self._hogwild: dict[
+            int, HogwildBlock | None
+        ] = {}  # {slot: its dense block, if any}
         self._lent: dict[int, LentValues] = {}  # {part: values that trainers may read}
 
     def create(self, plan: PartPlan) -> None:
@@ -115,12 +118,40 @@ class Slots:
         self._shard.create(plan, self._server, self._seed, lent.block)
         self._lent[layout.part] = lent
         for slot in (*layout.blocks, *layout.row_slots):
-            self._queues[slot] = _SlotQueue(self._on_error)
+            self._queues[slot] = SlotQueue(self._on_error)
+        if is_hogwild(plan.spec):
+            # A block with sparse gradients notes its changes in order: it keeps its queue.
+            dense = (s for s, block in layout.blocks.items() if not block.row_bytes)
+            self._hogwild |= {s: HogwildBlock(self._shard.dense(s)) for s in dense}
+            self._hogwild |= dict.fromkeys(layout.row_slots)
         self.layouts[plan.spec.part] = layout
+        self._most[plan.spec.part] = pushes_per_update(plan.spec.pace)
 
     def all_slots(self) -> tuple[int, ...]:
         """All slots of this server, ascending."""
         return self._shard.slots()
+
+    def line_up_read(
+        self, actions: Mapping[int, Turn], done: Action, message: TrainerMessage
+    ) -> Refusal | Action:
+        """As `line_up`, for who has asked; or why not, see `refusal_of`."""
+        refusal = self.refusal_of(actions, message)
+        return refusal or self.line_up(actions, done, message.incarnation)
+
+    def refusal_of(self, slots: Iterable[int], message: TrainerMessage) -> Refusal | None:
+        """Why nothing more may wait at one of these slots; None if it may.
+
+        Nothing has been decided: the trainer comes again with the same.
+        """
+        for slot in slots:
+            if self._queues[slot].is_full:
+                text = f"slot {slot} of {self._server} has {MOST_WAITING} turns waiting"
+                return Refusal(kind="not_ready", text=text, timeline=message.timeline)
+        return None
+
+    def num_merged(self) -> int:
+        """Pushes that became one update with one before them, over all slots."""
+        return sum(queue.num_merged for queue in self._queues.values())
 
     def load(self, slot: int, tensors: SlotTensors) -> None:
         """Replace all that a slot holds, before anybody else knows this object.
@@ -130,30 +161,31 @@ class Slots:
         """
         self._shard.load(slot, tensors)
 
-    def line_up(self, actions: Actions, done: Action) -> Action:
+    def line_up(self, actions: Mapping[int, Turn], done: Action, owner: int = 0) -> Action:
         """Give the actions their places; what is returned runs them and must be called.
 
-        ``done`` runs after the last of them, in whichever thread that is.
+        ``done`` runs after the last of them, in whichever thread that is. Actions of one
+        ``owner``, an incarnation, follow each other even where others run beside them.
         """
         if not actions:
             return done
         countdown = _Countdown(len(actions), done)
         queues = [self._queues[slot] for slot in actions]
         for queue, action in zip(queues, actions.values(), strict=True):
-            queue.place(functools.partial(countdown.after, action))
+            queue.place(action, countdown.ended, owner)
         return functools.partial(_run, queues)
 
     # ------------------------------------------------------------ actions
 
     def applying(self, part: int, contents: PushContents, slots: Sequence[int]) -> Actions:
         """Take one optimizer step on each of ``slots`` that the push has numbers for."""
+        if self._most[part] > 1:
+            return self._applying_jointly(part, contents, slots)
         actions: Actions = {}
         for slot in slots:
             gradient = contents.blocks.get(slot)
             if gradient is not None:
-                block, hyper = self._block(part, slot, contents.hyper)
-                change = functools.partial(block.apply, gradient, hyper)
-                actions[slot] = self._lent[part].changing(slot, change)
+                actions[slot] = self._applying_block(part, slot, gradient, contents.hyper)
             elif slot in contents.sparse:
                 group = self._group(part, slot, contents.hyper)
                 actions[slot] = functools.partial(
@@ -161,9 +193,31 @@ class Slots:
                 )
             elif slot in contents.rows:
                 rows = contents.rows[slot]
-                actions[slot] = functools.partial(
-                    _apply_rows, self._tables(slot, rows), rows
-                )
+                tables = self._tables(slot, rows)
+                alone = functools.partial(_apply_rows, tables, rows)
+                beside = functools.partial(step_rows, tables, rows)
+                actions[slot] = Beside(beside, alone) if slot in self._hogwild else alone
+        return actions
+
+    def _applying_jointly(
+        self, part: int, contents: PushContents, slots: Sequence[int]
+    ) -> Actions:
+        """As `applying`; pushes that wait behind each other take one step together."""
+        actions: Actions = {}
+        shard, kind, most = self._shard, self.layouts[part].kind, self._most[part]
+        for slot in slots:
+            if slot in contents.blocks:
+                block, hyper = self._block(part, slot, contents.hyper)
+                numbers = (contents.blocks[slot], self._lent[part].deciding(slot))
+                step = functools.partial(step_together, block, kind, hyper)
+                actions[slot] = Joint(numbers, step, hyper, most)
+            elif slot in contents.sparse:
+                hyper = self._group(part, slot, contents.hyper)
+                step = functools.partial(step_sparse, shard, slot, kind, hyper)
+                actions[slot] = Joint(contents.sparse[slot], step, hyper, most)
+            elif slot in contents.rows:
+                step = functools.partial(step_tables, shard, slot)
+                actions[slot] = Joint(contents.rows[slot], step, None, most)
         return actions
 
     def applying_round(
@@ -209,23 +263,29 @@ class Slots:
     ) -> tuple[Actions, BlockReads]:
         """Copy what a reader needs of dense slots; see `BlockReads` for both."""
         reads = BlockReads(self._shard, unknown, known)
-        return {slot: functools.partial(reads.copy, slot) for slot in reads.slots}, reads
+        actions: Actions = {}
+        for slot in reads.slots:
+            copy = functools.partial(reads.copy, slot)
+            actions[slot] = beside(copy) if slot in self._hogwild else copy
+        return actions, reads
 
     def reading_rows(
         self, wanted: Sequence[TableIds], places: Sequence[Bytes], *, create: bool
     ) -> Actions:
         """Copy rows into the places, float32 (ids, dim) for each of ``wanted``."""
-        by_slot: dict[int, list[Action]] = {}
+        by_slot: dict[int, list[RowRead]] = {}
         for (table, dim, ids, spans), place in zip(wanted, places, strict=True):
             copy = place.view(np.float32).reshape(len(ids), dim)
             for slot, start, stop in spans:
                 rows = self._shard.table(slot, table)
-                by_slot.setdefault(slot, []).append(
-                    functools.partial(
-                        rows.gather_into, ids[start:stop], create, copy[start:stop]
-                    )
-                )
-        return {slot: functools.partial(_run_all, reads) for slot, reads in by_slot.items()}
+                read = (rows, ids[start:stop], copy[start:stop])
+                by_slot.setdefault(slot, []).append(read)
+        actions: Actions = {}
+        for slot, reads in by_slot.items():
+            alone = functools.partial(read_rows, reads, create=create)
+            beside = functools.partial(read_made_rows, reads, create=create)
+            actions[slot] = Beside(beside, alone) if slot in self._hogwild else alone
+        return actions
 
     def pinning(self) -> tuple[Actions, dict[int, SlotSnapshot]]:
         """Hold the moment of all slots in the dict returned: ``{slot: snapshot}``."""
@@ -239,6 +299,23 @@ class Slots:
     def unpinning(self) -> Actions:
         """Let the snapshots of all slots go."""
         return {s: functools.partial(self._shard.unpin, s) for s in self.all_slots()}
+
+    def standing_still(self) -> Actions:
+        """Nothing; what is decided later follows when all decided before has ended."""
+        return dict.fromkeys(self._hogwild, _nothing)
+
+    def _applying_block(
+        self, part: int, slot: int, gradient: torch.Tensor, hyper: tuple[Hyper, ...]
+    ) -> Turn:
+        hogwild, lent = self._hogwild.get(slot), self._lent[part]
+        block, group = self._block(part, slot, hyper)
+        if hogwild is None:
+            return lent.changing(slot, functools.partial(block.apply, gradient, group))
+        done = lent.deciding(slot)
+        return Beside(
+            functools.partial(step_beside, hogwild, gradient, group, done),
+            functools.partial(step_alone, hogwild, gradient, group, done),
+        )
 
     def _block(
         self, part: int, slot: int, hyper: tuple[Hyper, ...]
@@ -263,14 +340,13 @@ class Slots:
         _apply_rows(self._tables(slot, rows), rows)
 
 
-def _run(queues: Sequence[_SlotQueue]) -> None:
+def _run(queues: Sequence[SlotQueue]) -> None:
     for queue in queues:
         queue.run()
 
 
-def _run_all(actions: Sequence[Action]) -> None:
-    for action in actions:
-        action()
+def _nothing() -> None:
+    pass
 
 
 def _apply_block_round(

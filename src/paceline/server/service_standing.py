@@ -32,11 +32,11 @@ from paceline.params.snapshot import SlotSnapshot
 from paceline.server.contents import PushContents
 from paceline.server.rounds import Contributed, agreed_hyper
 from paceline.server.service_cuts import Share
+from paceline.server.service_queue import Action
 from paceline.server.service_slots import Slots
 from paceline.server.state import ServerState
 from paceline.server.tracked import TrackedState, TrackedStates
 from paceline.server.windows import SlotMarks
-from paceline.transport.serial import Action
 
 PAGES_AT_ONCE: Final = 8  # what a push may have to wait for at a slot, about a millisecond
 
@@ -106,6 +106,7 @@ class Standing:
         self.over = threading.Event()
         self.pinned_cut = -1
         self._seed = seed
+        self._num_merged = 0  # on the timelines before, by `lock`
 
     def fail(self, error: Exception) -> None:
         """Numbers could not follow a decision: nothing more may be answered."""
@@ -159,10 +160,13 @@ class Standing:
         """Refuse an incarnation from now on; None while a committed round is missing."""
         with self.lock:
             report = self.state.fence(order)
-            if report is not None:
-                for key in [k for k in self.prepared if k[1] == order.incarnation]:
-                    del self.prepared[key]
-            return report
+            if report is None:
+                return None
+            for key in [k for k in self.prepared if k[1] == order.incarnation]:
+                del self.prepared[key]
+            run = self.slots.line_up(self.slots.standing_still(), _nothing)
+        run()
+        return report
 
     def note(self, order: Forget | ConfirmTracked) -> None:
         """Let marks go that a committed cut makes superfluous, or states but one."""
@@ -186,7 +190,7 @@ class Standing:
                 state.is_ready,
                 state.parts(),
                 state.forgotten_cut,
-                dict(state.counters),
+                {**state.counters, "merged": self._num_merged + self.slots.num_merged()},
                 self.tracked.confirmed.number,
                 self.pinned_cut,
             )
@@ -271,6 +275,7 @@ class Standing:
                 return
             self.state.end_restore(order, share.marks, share.versions)
             self.tracked = TrackedStates(share.tracked)
+            self._num_merged += self.slots.num_merged()
             for part, at in self.state.parts().items():
                 slots.lent(part).stand_at(at.applied_round)
             self.slots = slots

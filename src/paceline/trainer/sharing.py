@@ -15,6 +15,7 @@ from paceline.config import Pace
 from paceline.errors import UsageError
 from paceline.messages import PartSpec, TableSpec
 from paceline.pace.policy import overlaps
+from paceline.params.hogwild import why_not_hogwild
 from paceline.trainer.carrier import Carrier
 from paceline.trainer.describing import describe
 from paceline.trainer.embedding import Embedding
@@ -65,9 +66,11 @@ class Sharing:
             numbers = PartNumbers(
                 described.parameters, groups, sparse=sparse, apart=overlaps(pace)
             )
-            self._carrier.share(
-                PartSpec(part, described.specs, described.optimizer, new, pace), numbers
-            )
+            whole = PartSpec(part, described.specs, described.optimizer, new, pace)
+            reason = why_not_hogwild(whole)
+            if reason is not None:
+                raise UsageError(f"share: {reason}")
+            self._carrier.share(whole, numbers)
             numbers.tables += [SharedTable(spec, part, self._carrier) for spec in new]
             self._tables |= {table.spec.name: table for table in numbers.tables}
             self._parameters.update(described.parameters)

@@ -23,7 +23,6 @@ Read in this order::
     stream_listener     many connections on few threads
     inprocess   the same without sockets: embedded jobs and tests
     opening     `connect` and `listen`: the address chooses
-    serial      one thing at a time, in order, on whoever comes by
 
 No message type of the house is known here; decoders are handed in.
 """

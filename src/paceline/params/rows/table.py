@@ -15,6 +15,7 @@ from typing import Any, final
 
 import numpy as np
 
+from paceline.config import RowOptimizer
 from paceline.errors import UsageError
 from paceline.messages import TableSpec
 from paceline.params.rows import kernels
@@ -55,6 +56,11 @@ class RowTable:
         """How many rows were made."""
         return len(self._index)
 
+    @property
+    def optimizer(self) -> RowOptimizer:
+        """What takes the steps."""
+        return self._spec.optimizer
+
     def gather(self, ids: Int64s, create: bool) -> Float32s:
         """The rows of ``ids``, float32 (n, dim): a copy. Ids may repeat.
 
@@ -88,6 +94,31 @@ class RowTable:
         rows = self._make_rows(ids)
         if self._snapshot is not None:
             self._snapshot.keep(rows)
+        step(self._spec.optimizer, self._values, self._state, rows, gradients)
+
+    def lacks(self, ids: Int64s) -> bool:
+        """Whether the row of any of these ids is not made yet."""
+        return bool(np.any(self._index.find(ids) < 0))
+
+    def made_rows(self, ids: Int64s) -> Int64s | None:
+        """The row of each id, for `step_made`; None if `apply` alone may change them.
+
+        That is if a row has to be made first, or a snapshot is live. Calls of it, of
+        `step_made` and of `gather` without ``create`` may run beside each other: no array
+        moves. Where two of them meet in a row, an element may keep one change only.
+        """
+        if self._snapshot is not None:
+            return None
+        rows = self._index.find(ids)
+        return None if np.any(rows < 0) else rows
+
+    def step_made(self, rows: Int64s, gradients: Float32s) -> None:
+        """Take one optimizer step on rows that `made_rows` has found; see there.
+
+        Raises:
+            UsageError: the gradients have another shape; nothing has been changed.
+        """
+        self._require_shape("gradients", gradients, len(rows), self._spec.dim)
         step(self._spec.optimizer, self._values, self._state, rows, gradients)
 
     def export(self) -> dict[str, Array]:

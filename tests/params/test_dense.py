@@ -13,6 +13,8 @@ SETTINGS: list[tuple[str, Hyper]] = [
     ("SGD", {"lr": 0.1, "momentum": 0.9, "nesterov": True, "weight_decay": 0.01}),
     ("SGD", {"lr": 0.1, "momentum": 0.9, "maximize": True}),
     ("Adam", {"lr": 0.1, "betas": (0.8, 0.9), "amsgrad": True, "weight_decay": 0.1}),
+    ("Adam", {"lr": 0.1, "weight_decay": 0.1, "maximize": True}),
+    ("AdamW", {"lr": 0.1, "betas": (0.8, 0.9), "weight_decay": 0.1, "eps": 1e-3}),
     ("Adagrad", {"lr": 0.1, "lr_decay": 0.1, "initial_accumulator_value": 0.5}),
     ("RMSprop", {"lr": 0.1, "momentum": 0.5, "centered": True}),
 ]

@@ -1,4 +1,5 @@
 import copy
+import weakref
 from collections.abc import Callable
 
 import pytest
@@ -80,6 +81,15 @@ def test_forward_without_backward_leaves_nothing_behind(session: Session) -> Non
     module = session.embedding("user", 2)
     module(IDS)
     assert gradient_by_id(module, session) == {}
+
+
+def test_a_gradient_that_was_taken_leaves_no_memory_behind(session: Session) -> None:
+    module = session.embedding("user", 2)
+    module(torch.tensor([1])).sum().backward()
+    assert module._table is not None
+    gradient = weakref.ref(module._table._recorded[0].shown)
+    assert len(module._table.take()) == 1
+    assert gradient() is None
 
 
 def test_eval_reads_the_initial_value_and_makes_no_row(

@@ -20,6 +20,7 @@ import torch
 
 from paceline.errors import UsageError
 from paceline.messages import Hyper
+from paceline.params import fused
 from paceline.params.sparse import SPARSE_OPTIMIZERS, why_not_by_rows
 
 OPTIMIZERS: Final[dict[str, Callable[..., torch.optim.Optimizer]]] = {
@@ -89,6 +90,10 @@ class OptimizeBlock:
         """
         if hyper != self._hyper:
             self._set_hyper(hyper)
+        group, state = self._optimizer.param_groups[0], self._optimizer.state[self._values]
+        if fused.can_step(group, state):
+            fused.step(self._values, gradient, group, state)
+            return
         self._values.grad = gradient
         try:
             self._optimizer.step()

@@ -170,7 +170,8 @@ class SharedTable:
         gradient, leaf.grad = leaf.grad, None  # a second backward brings only its own
         if gradient is not None and len(route.ids):
             shown = gradient.detach().contiguous()
-            shown.grad = shown.view_as(shown)  # the same memory
+            # The same memory. A view would hold what holds it, and never be freed.
+            shown.grad = shown.detach()
             self._recorded.append(_Recorded(route, shown))
             for params in self._shows:
                 params.append(shown)

@@ -24,6 +24,8 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
+from paceline.params.rows.prefetch import AHEAD, prefetch
+
 Int64s = NDArray[np.int64]
 Float32s = NDArray[np.float32]
 
@@ -96,6 +98,9 @@ def find(cells: Int64s, ids: Int64s, rows: Int64s) -> None:
     """Look ids up; -1 where unknown."""
     mask = np.uint64(len(cells) - 1)
     for i in range(len(ids)):
+        if i + AHEAD < len(ids):
+            soon = mix64(np.uint64(ids[i + AHEAD]) ^ _MAP_SALT) & mask
+            prefetch(cells, np.int64(soon))
         at = mix64(np.uint64(ids[i]) ^ _MAP_SALT) & mask
         while cells[at, 1] >= 0 and cells[at, 0] != ids[i]:
             at = (at + np.uint64(1)) & mask
@@ -113,6 +118,9 @@ def find_or_insert(
     """
     mask = np.uint64(len(cells) - 1)
     for i in range(len(ids)):
+        if i + AHEAD < len(ids):
+            soon = mix64(np.uint64(ids[i + AHEAD]) ^ _MAP_SALT) & mask
+            prefetch(cells, np.int64(soon))
         at = mix64(np.uint64(ids[i]) ^ _MAP_SALT) & mask
         while cells[at, 1] >= 0 and cells[at, 0] != ids[i]:
             at = (at + np.uint64(1)) & mask
@@ -168,6 +176,9 @@ def draw_normal(key: np.uint64, ids: Int64s, std: float, out: Float32s) -> None:
 def gather(values: Float32s, rows: Int64s, out: Float32s) -> None:
     """Copy rows into ``out`` (n, dim); places of row -1 are left as they are."""
     for i in range(len(rows)):
+        if i + AHEAD < len(rows):
+            soon = rows[i + AHEAD]
+            prefetch(values, soon)
         if rows[i] >= 0:
             for j in range(values.shape[1]):
                 out[i, j] = values[rows[i], j]
@@ -191,6 +202,9 @@ def sum_duplicates(inverse: Int64s, gradients: Float32s, sums: Float32s) -> None
 def sgd(values: Float32s, rows: Int64s, gradients: Float32s, lr: np.float32) -> None:
     """``w -= lr * g`` on the given rows."""
     for i in range(len(rows)):
+        if i + AHEAD < len(rows):
+            soon = rows[i + AHEAD]
+            prefetch(values, soon)
         r = rows[i]
         for j in range(values.shape[1]):
             values[r, j] -= lr * gradients[i, j]
@@ -207,6 +221,10 @@ def momentum(
 ) -> None:
     """``m = mu*m + g; w -= lr * m`` on the given rows, m in ``buffers``."""
     for i in range(len(rows)):
+        if i + AHEAD < len(rows):
+            soon = rows[i + AHEAD]
+            prefetch(values, soon)
+            prefetch(buffers, soon)
         r = rows[i]
         for j in range(values.shape[1]):
             m = mu * buffers[r, j] + gradients[i, j]
@@ -225,6 +243,10 @@ def adagrad(
 ) -> None:
     """``G += g*g; w -= lr * (g / (sqrt(G) + eps))`` on the given rows (Duchi 2011)."""
     for i in range(len(rows)):
+        if i + AHEAD < len(rows):
+            soon = rows[i + AHEAD]
+            prefetch(values, soon)
+            prefetch(sums, soon)
         r = rows[i]
         for j in range(values.shape[1]):
             g = gradients[i, j]
@@ -245,6 +267,10 @@ def row_wise_adagrad(
     """``G += mean(g*g); w -= lr * (g / (sqrt(G) + eps))``, G one number a row."""
     dim = values.shape[1]
     for i in range(len(rows)):
+        if i + AHEAD < len(rows):
+            soon = rows[i + AHEAD]
+            prefetch(values, soon)
+            prefetch(row_sums, soon)
         squares = np.float32(0)
         for j in range(dim):
             squares += gradients[i, j] * gradients[i, j]
@@ -304,6 +330,12 @@ def adam(  # noqa: PLR0913  (a row has that much state)
     # Rounded once, here: 1 - b2 of a rounded b2 would be off by 1e-5 of itself.
     new1, new2, eps32 = np.float32(1 - b1), np.float32(1 - b2), np.float32(eps)
     for i in range(len(rows)):
+        if i + AHEAD < len(rows):
+            soon = rows[i + AHEAD]
+            prefetch(values, soon)
+            prefetch(exp_avg, soon)
+            prefetch(exp_avg_sq, soon)
+            prefetch(steps, soon)
         r = rows[i]
         t = steps[r, 0] + np.float32(1)
         steps[r, 0] = t
@@ -339,6 +371,11 @@ def ftrl(
     """
     alpha, beta, lambda1, lambda2 = hyper
     for i in range(len(rows)):
+        if i + AHEAD < len(rows):
+            soon = rows[i + AHEAD]
+            prefetch(values, soon)
+            prefetch(z, soon)
+            prefetch(n, soon)
         r = rows[i]
         for j in range(values.shape[1]):
             g = gradients[i, j]

@@ -15,6 +15,7 @@ from typing import Literal, get_args
 
 import msgspec
 
+from paceline.codec_names import require_codec
 from paceline.errors import UsageError
 
 Reduce = Literal["mean", "sum"]
@@ -40,19 +41,24 @@ class Sync(msgspec.Struct, frozen=True, tag="sync", kw_only=True):
     Args:
         reduce: ``"mean"`` (weighted by records: equals one process on the joined
             batch) or ``"sum"``.
+        codec: how gradients and values travel, see `paceline.codec_names`; None: as they
+            are.
     """
 
     reduce: Reduce = "mean"
+    codec: str | None = None
 
     def __post_init__(self) -> None:
         _require(
             self.reduce in get_args(Reduce),
             f"sync: reduce is 'mean' or 'sum', got {self.reduce!r}",
         )
+        require_codec("sync", self.codec)
 
     def __str__(self) -> str:
         """As it is written on the command line."""
-        return "sync" if self.reduce == "mean" else f"sync:reduce={self.reduce}"
+        reduce = None if self.reduce == "mean" else self.reduce
+        return _written("sync", reduce=reduce, codec=self.codec)
 
 
 class Async(msgspec.Struct, frozen=True, tag="async", kw_only=True):
@@ -63,10 +69,13 @@ class Async(msgspec.Struct, frozen=True, tag="async", kw_only=True):
         pull_every: fetch parameters so often that a batch lacks at most the trainer's own
             last m - 1. If that is at least twice ``push_every``, nobody waits for a push
             either: the trainer computes on while it is under way.
+        codec: how gradients and values travel, see `paceline.codec_names`; None: as they
+            are.
     """
 
     push_every: int = 1
     pull_every: int = 1
+    codec: str | None = None
 
     def __post_init__(self) -> None:
         for name, value in (("push", self.push_every), ("pull", self.pull_every)):
@@ -74,15 +83,22 @@ class Async(msgspec.Struct, frozen=True, tag="async", kw_only=True):
                 _is_whole(value) and value >= 1,
                 f"async: {name} is a number of batches >= 1, got {value!r}",
             )
+        require_codec("async", self.codec)
 
     def __str__(self) -> str:
         """As it is written on the command line."""
-        if self.push_every == self.pull_every == 1:
-            return "async"
-        return f"async:push={self.push_every},pull={self.pull_every}"
+        is_each = self.push_every == self.pull_every == 1
+        push, pull = (None, None) if is_each else (self.push_every, self.pull_every)
+        return _written("async", push=push, pull=pull, codec=self.codec)
 
 
 Pace = Sync | Async
+
+
+def _written(pace: str, **options: object) -> str:
+    """A pace as the command line takes it; options that are None are left out."""
+    said = [f"{name}={value}" for name, value in options.items() if value is not None]
+    return f"{pace}:{','.join(said)}" if said else pace
 
 
 class SGD(msgspec.Struct, frozen=True, tag="sgd", kw_only=True):
@@ -345,12 +361,14 @@ def parse_pace(text: str) -> Pace:
         key, equals, value = item.partition("=")
         _require(bool(equals), f"pace {text!r}: expected option=value, got {item!r}")
         options[key.strip()] = value.strip()
+    codec = options.pop("codec", None)
     if name == "sync":
-        pace: Pace = Sync(reduce=options.pop("reduce", "mean"))  # type: ignore[arg-type]  # checked by Sync
+        pace: Pace = Sync(reduce=options.pop("reduce", "mean"), codec=codec)  # type: ignore[arg-type]  # checked by Sync
     elif name == "async":
         pace = Async(
             push_every=_whole(text, options.pop("push", "1")),
             pull_every=_whole(text, options.pop("pull", "1")),
+            codec=codec,
         )
     else:
         raise UsageError(f"pace {text!r}: {name!r} is not one of sync, async")

@@ -18,7 +18,7 @@ from tests.architecture.house import (
 # Rooms of one floor never import each other: they meet in messages.py.
 FLOORS = (
     ("errors",),
-    ("ids", "timing", "failpoints"),
+    ("ids", "timing", "failpoints", "codec_names"),
     ("config",),
     ("messages", "events"),
     ("data", "params", "store", "transport"),

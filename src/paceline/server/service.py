@@ -41,8 +41,11 @@ from paceline.messages import (
 )
 from paceline.params.dense import warm_up
 from paceline.server.block_reads import BlockReads
+from paceline.server.coded import Plain, coded_block_bytes, decode_push
 from paceline.server.contents import (
     Bytes,
+    PartLayout,
+    TableIds,
     read_known,
     read_pull_rows,
     read_push,
@@ -172,13 +175,20 @@ class ServerService:
     def _push(self, message: Push, buffers: list[Bytes], reply: Reply) -> None:
         failpoint("server.before_decide")
         with self._standing.lock:
-            answer = self._decide_push(message, buffers, reply)
+            layout = self._standing.slots.layouts.get(message.part)
+        try:
+            plain = None if layout is None else decode_push(layout, message, buffers)
+        except UsageError as error:
+            _answer(reply, _invalid(message, error))
+            return
+        with self._standing.lock:
+            answer = self._decide_push(message, plain, reply)
         if isinstance(answer, Pushed) and answer.verdict == "prepared":
             failpoint("server.after_prepare")
         _carry_out(answer, reply)
 
     def _decide_push(
-        self, message: Push, buffers: list[Bytes], reply: Reply
+        self, message: Push, plain: Plain | None, reply: Reply
     ) -> Message | Action:
         """Under the lock: the answer, or what leads to it."""
         state, slots = self._standing.state, self._standing.slots
@@ -187,6 +197,10 @@ class ServerService:
             refusal = state.push(message).refusal
             assert refusal is not None, f"{message} was decided without its part"
             return refusal
+        if plain is None:  # the part has come this very moment
+            return Waiting(reason=f"part {message.part} has just been created")
+        buffers, *counted = plain
+        self._standing.traffic.note(message.part, "gradient", *counted)
         if message.round is not None:  # it is kept until its round, long after the reply
             buffers = [own(buffer) for buffer in buffers]
         try:
@@ -288,19 +302,38 @@ class ServerService:
         try:
             if isinstance(message, Pull):
                 known = read_known(layout, message)
-                sizes = {s: b.num_bytes for s, b in layout.blocks.items() if s not in known}
+                blocks = layout.blocks.items()
+                sizes = {s: coded_block_bytes(b) for s, b in blocks if s not in known}
                 places = places_of(request.reply, list(sizes.values()))
                 unknown = dict(zip(sizes, places, strict=True))
-                actions, reads = slots.reading_blocks(unknown, known)
-                done = functools.partial(_answer_reads, request.reply, reads, at)
+                codecs = {s: b.value_codec for s, b in blocks if b.value_codec is not None}
+                actions, reads = slots.reading_blocks(unknown, known, codecs)
+                done = functools.partial(self._answer_reads, request, reads, at)
                 return slots.line_up(actions, done)
             wanted = read_pull_rows(layout, message, request.buffers)
         except UsageError as error:
             return _invalid(message, error)
-        rows = places_of(request.reply, [4 * len(one.ids) * one.dim for one in wanted])
-        actions = slots.reading_rows(wanted, rows, create=message.create)
+        rows = places_of(request.reply, self._row_sizes(layout, wanted))
+        codec = layout.value_codec
+        actions = slots.reading_rows(wanted, rows, create=message.create, codec=codec)
         pulled_rows = PulledRows(version=at.version, round=at.applied_round)
         return slots.line_up(actions, lambda: _answer(request.reply, pulled_rows, rows))
+
+    def _row_sizes(self, layout: PartLayout, wanted: Sequence[TableIds]) -> list[int]:
+        """Under the lock: how many bytes the rows of each table have; they count."""
+        plain = [4 * len(one.ids) * one.dim for one in wanted]
+        codec, sizes = layout.value_codec, plain
+        if codec is not None:
+            sizes = [codec.coded_row_bytes(len(one.ids), one.dim) for one in wanted]
+        self._standing.traffic.note(layout.part, "value", sum(plain), sum(sizes))
+        return sizes
+
+    def _answer_reads(self, request: _Request, reads: BlockReads, at: PartReport) -> None:
+        """All blocks are copied."""
+        with self._standing.lock:
+            part, counted = request.message.part, reads.count_bytes()
+            self._standing.traffic.note(part, "value", *counted)
+        _answer(request.reply, *reads.answer(at))
 
     def _look_at_parked(self) -> None:
         """Something has changed: answer what can be answered now."""
@@ -330,10 +363,6 @@ def _carry_out(answer: Message | Action, reply: Reply) -> None:
         _answer(reply, answer)
     else:
         answer()
-
-
-def _answer_reads(reply: Reply, reads: BlockReads, at: PartReport) -> None:
-    _answer(reply, *reads.answer(at))
 
 
 def _invalid(message: TrainerMessage, error: UsageError) -> Refusal:

@@ -23,13 +23,15 @@ import numpy as np
 import torch
 
 from paceline.messages import Hyper, PartPlan
+from paceline.params.codecs.codec import Codec
 from paceline.params.dense import OptimizeBlock
-from paceline.params.rows.table import RowTable
+from paceline.params.rows.table import Array, RowTable
 from paceline.params.shard import ParameterShard
 from paceline.params.snapshot import SlotSnapshot
 from paceline.server.block_reads import BlockReads
 from paceline.server.contents import (
     Bytes,
+    Int64s,
     PartLayout,
     PushContents,
     RowGradients,
@@ -189,24 +191,38 @@ class Slots:
         }
 
     def reading_blocks(
-        self, unknown: Mapping[int, Bytes], known: Mapping[int, int]
+        self,
+        unknown: Mapping[int, Bytes],
+        known: Mapping[int, int],
+        codecs: Mapping[int, Codec] | None = None,
     ) -> tuple[Actions, BlockReads]:
-        """Copy what a reader needs of dense slots; see `BlockReads` for both."""
-        reads = BlockReads(self._shard, unknown, known)
+        """Copy what a reader needs of dense slots; see `BlockReads` for all three."""
+        reads = BlockReads(self._shard, unknown, known, codecs)
         return {slot: functools.partial(reads.copy, slot) for slot in reads.slots}, reads
 
     def reading_rows(
-        self, wanted: Sequence[TableIds], places: Sequence[Bytes], *, create: bool
+        self,
+        wanted: Sequence[TableIds],
+        places: Sequence[Bytes],
+        *,
+        create: bool,
+        codec: Codec | None = None,
     ) -> Actions:
-        """Copy rows into the places, float32 (ids, dim) for each of ``wanted``."""
+        """Copy rows into the places: float32 (ids, dim) of each one wanted, or its code."""
         by_slot: dict[int, list[Action]] = {}
         for (table, dim, ids, spans), place in zip(wanted, places, strict=True):
-            copy = place.view(np.float32).reshape(len(ids), dim)
+            gather: Callable[[RowTable, Int64s, bool, Array], None] = _gather
+            copy: Array = place
+            if codec is None:
+                copy = place.view(np.float32).reshape(len(ids), dim)
+            else:
+                gather = functools.partial(_gather_coded, codec, dim)
+                copy = place.reshape(len(ids), codec.coded_row_bytes(1, dim))
             for slot, start, stop in spans:
                 rows = self._shard.table(slot, table)
                 by_slot.setdefault(slot, []).append(
                     functools.partial(
-                        rows.gather_into, ids[start:stop], create, copy[start:stop]
+                        gather, rows, ids[start:stop], create, copy[start:stop]
                     )
                 )
         return {slot: functools.partial(_run_all, reads) for slot, reads in by_slot.items()}
@@ -250,6 +266,19 @@ class Slots:
 def _run(queues: Sequence[_SlotQueue]) -> None:
     for queue in queues:
         queue.run()
+
+
+def _gather(rows: RowTable, ids: Int64s, create: bool, copy: Array) -> None:
+    rows.gather_into(ids, create, copy)
+
+
+def _gather_coded(
+    codec: Codec, dim: int, rows: RowTable, ids: Int64s, create: bool, copy: Array
+) -> None:
+    """Copy rows into their code, a row of ``copy`` each."""
+    values = np.empty((len(ids), dim), np.float32)
+    rows.gather_into(ids, create, values)
+    codec.encode_rows(values, copy.reshape(-1))
 
 
 def _run_all(actions: Sequence[Action]) -> None:

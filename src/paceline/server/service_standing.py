@@ -34,6 +34,7 @@ from paceline.server.service_cuts import Share
 from paceline.server.service_slots import Slots
 from paceline.server.state import ServerState
 from paceline.server.tracked import TrackedState, TrackedStates
+from paceline.server.traffic import Traffic
 from paceline.server.windows import SlotMarks
 from paceline.transport.serial import Action
 
@@ -83,11 +84,12 @@ class Standing:
 
     Attributes:
         server: its role id.
-        lock: guards the five attributes below, and the order of actions at the slots.
+        lock: guards the six attributes below, and the order of actions at the slots.
         state: the decisions.
         slots: the numbers; replaced at every return to a cut.
         prepared: what prepared pushes hold, ``{(part, incarnation): numbers}``.
         tracked: the states of the user's tracked objects.
+        traffic: bytes that were pushed and pulled.
         failure: why the server cannot go on, if so.
         over: set when the server is to end.
         pinned_cut: the last cut whose moment all slots held.
@@ -101,6 +103,7 @@ class Standing:
         self.slots = Slots(server, seed, self.fail)
         self.prepared: dict[tuple[int, int], PreparedPush] = {}
         self.tracked = TrackedStates()
+        self.traffic = Traffic()
         self.failure: str | None = None
         self.over = threading.Event()
         self.pinned_cut = -1
@@ -184,7 +187,7 @@ class Standing:
                 state.is_ready,
                 state.parts(),
                 state.forgotten_cut,
-                dict(state.counters),
+                state.counters | self.traffic.counters,
                 self.tracked.confirmed.number,
                 self.pinned_cut,
             )

@@ -43,11 +43,12 @@ class Half(Codec):
         source = torch.from_numpy(values.reshape(-1))
         halves = torch.from_numpy(coded).view(self._dtype)
         halves.copy_(source)
-        too_large = halves.isinf()
-        if bool(too_large.any()):
-            too_large &= source.isfinite()
-            greatest = torch.finfo(self._dtype).max
-            halves[too_large] = (source[too_large].sign() * greatest).to(self._dtype)
+        least, most = torch.aminmax(source)
+        if -self.limit < float(least) and float(most) < self.limit:
+            return  # neither too large nor NaN, as nearly always
+        too_large = (source.abs() >= self.limit) & source.isfinite()
+        greatest = torch.finfo(self._dtype).max
+        halves[too_large] = (source[too_large].sign() * greatest).to(self._dtype)
 
     def decode(self, coded: Bytes, values: Float32s) -> None:
         """See `Codec.decode`."""

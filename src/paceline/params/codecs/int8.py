@@ -18,6 +18,7 @@ Source: the blocks of Dettmers et al. 2022 (8-bit optimizers), with an even grid
 from typing import Final, final
 
 import numpy as np
+import torch
 
 from paceline.params.codecs.codec import Bytes, Codec, Float32s, require_bytes
 
@@ -94,7 +95,9 @@ def _encode(values: Float32s, scales: Float32s, levels: Int8s) -> None:
     at_once = max(1, _AT_ONCE // values.shape[1])
     for start in range(0, len(values), at_once):
         some = values[start : start + at_once]
-        scale = np.maximum(some.max(axis=1), -some.min(axis=1)) / _LEVELS
+        # torch is several times faster than NumPy at this, where rows are short.
+        greatest = torch.from_numpy(some).abs().amax(1).numpy()
+        scale = greatest / _LEVELS
         scale[scale < np.finfo(np.float32).tiny] = 0
         with np.errstate(over="ignore"):
             beyond = np.isinf(scale * _LEVELS)

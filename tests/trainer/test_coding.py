@@ -42,6 +42,8 @@ def send(coding: GradientCoding, plan: PartPlan, gradient: Float32s) -> Float32s
     """What a server comes to know of a gradient."""
     coding.follow(plan)
     coded = coding.code_blocks({0: gradient.view(np.uint8)})
+    coding.sent()
+    coding.sent()  # its reply was lost
     codec = codec_of(plan)
     assert codec is not None
     found = np.empty_like(gradient)
@@ -80,6 +82,14 @@ def test_what_was_left_out_is_forgotten_with_its_future() -> None:
     assert np.array_equal(send(coding, plan, gradient), first)
     again = plan_of(Async(codec="top10%"))
     assert np.array_equal(send(coding, again, gradient), first), "another plan"
+
+
+def test_a_push_that_is_never_sent_leaves_what_waits_as_it_is() -> None:
+    coding, plan = GradientCoding(), plan_of(Async(codec="top10%"))
+    send(coding, plan, np.array([9, 5, *[0] * 8], np.float32))
+    coding.code_blocks({0: np.full(NUM, 100, np.float32).view(np.uint8)})
+    found = send(coding, plan, np.zeros(NUM, np.float32))
+    assert found.tolist() == [0, 5, *[0] * 8]
 
 
 def test_two_that_have_no_finite_sum_are_not_added() -> None:

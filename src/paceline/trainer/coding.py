@@ -6,9 +6,10 @@
                                              `--less what is sent--> left out, next time
 
 A push is coded once, when it is held ready: whoever asks again sends the very same bytes.
-What is left out belongs to one membership of the trainer. It is kept from loop to loop, and
-goes with the trainer: whoever leaves, dies or returns to a cut takes it along. A push that
-a server drops as a duplicate has taken its share along, too.
+From the first time that it is sent, what it leaves out is what waits; one that is never
+sent changes nothing. What waits belongs to one membership of the trainer. It is kept from
+loop to loop, and goes with the trainer: whoever leaves, dies or returns to a cut takes it
+along. A push that a server drops as a duplicate has taken its share along, too.
 
 Called by the thread of the user's loop.
 """
@@ -40,6 +41,7 @@ class GradientCoding:
         self._codec: Codec | None = None
         self._coded: frozenset[int] = frozenset()  # parameters whose dtype is coded
         self._left_out: dict[int, Float32s] = {}  # {slot: of its block}
+        self._ready: dict[int, Float32s] = {}  # {slot: the same, once the push is sent}
 
     def follow(self, plan: PartPlan) -> None:
         """The part lies as this plan says; what was left out under another is dropped."""
@@ -54,7 +56,7 @@ class GradientCoding:
 
     def forget(self) -> None:
         """What was left out belongs to an abandoned future."""
-        self._left_out = {}
+        self._left_out, self._ready = {}, {}
 
     def fits(self, gradients: Iterable[torch.Tensor]) -> bool:
         """Whether every element can be coded; those that are not finite aside."""
@@ -73,7 +75,7 @@ class GradientCoding:
         return parameter in self._coded
 
     def code_blocks(self, gradients: Mapping[int, ByteArray]) -> dict[int, ByteArray]:
-        """Dense gradients as they travel; from here on, what is left out is the rest.
+        """Dense gradients as they travel, when `sent` says so.
 
         Args:
             gradients: ``{parameter: all of its gradient}``.
@@ -81,6 +83,7 @@ class GradientCoding:
         Returns:
             ``{slot: code}``, in memory of its own, of blocks that are coded.
         """
+        self._ready = {}
         if self._codec is None or self._plan is None:
             return {}
         return {
@@ -88,6 +91,11 @@ class GradientCoding:
             for block in self._plan.blocks
             if block.parameter in self._coded and block.parameter in gradients
         }
+
+    def sent(self) -> None:
+        """What was coded last is on its way, perhaps again."""
+        self._left_out |= self._ready
+        self._ready = {}
 
     def code_rows(self, gradients: torch.Tensor) -> ByteArray:
         """Gradients of rows, (rows, dim), as they travel."""
@@ -109,7 +117,7 @@ class GradientCoding:
             sent = np.empty_like(values)
             codec.decode(coded, sent)
             values -= sent
-            self._left_out[block.slot] = values
+            self._ready[block.slot] = values
         return coded
 
     def _with_left_out(self, slot: int, gradient: Float32s) -> Float32s:

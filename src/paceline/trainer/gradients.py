@@ -141,6 +141,7 @@ class PartNumbers:
         return Payload(question, (), land, sizes, landed)
 
     def _push(self, server: str, push: Push, plan: PartPlan) -> Payload:
+        self._coding.sent()
         slots: list[int] = []
         buffers: list[Buffer] = []
         for block in plan.blocks:

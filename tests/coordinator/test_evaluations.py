@@ -395,18 +395,3 @@ def _happen(job: Job, step: str) -> None:
 
 def _join_if_lost(job: Job, trainer: str) -> None:
     job.join(trainer, job.trainers[trainer])
-
-
-def test_a_repeated_tick_of_a_stage_that_is_over_brings_no_task_of_the_next() -> None:
-    job = Job(pace=Async())
-    job.open("trainer-0", "trainer-1", stage=TRAIN)
-    while isinstance(lease := job.lease("trainer-0"), Lease):
-        last = lease
-        job.finish("trainer-0", lease)
-    assert isinstance(lease, StageOver)
-    begin(job, "trainer-1", msgspec.structs.replace(EVALUATION, stage=1))
-    job.restart()  # it knows no more who is in which stage
-    job.serve()
-    repeated = job.tick("trainer-0", last, 0, 4, next_lease=True)
-    assert repeated.lease is None, "it would train on records that are to be evaluated"
-    assert isinstance(job.lease("trainer-1", stage=1), Lease)

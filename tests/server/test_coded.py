@@ -29,6 +29,7 @@ from paceline.params.codecs.codec import Codec
 from paceline.params.codecs.named import codec_of
 from paceline.server.coded import coded_block_bytes, decode_push
 from paceline.server.contents import layout_of, read_push
+from paceline.transport.lent_memory import is_supported
 from tests.server.conftest import (
     Array,
     Server,
@@ -305,3 +306,16 @@ def test_rows_to_come_need_no_more_room_than_was_kept() -> None:
     for name, sizes in {"fp16": [12, 8, 80], "int8": [24, 16, 160]}.items():
         layout = layout_of(plan_of(Async(codec=name)), "server-0")
         assert [coded_block_bytes(block) for block in layout.blocks.values()] == sizes
+
+
+@pytest.mark.parametrize("name", [None, *CODECS])
+def test_values_that_are_rounded_are_read_by_asking_on_every_host(
+    name: str | None, make_server: MakeServer
+) -> None:
+    whole = plan_of(Async(codec=name))
+    parameters = whole.spec.parameters[:2]  # what changes by rows is asked for anyway
+    spec = msgspec.structs.replace(whole.spec, parameters=parameters)
+    blocks = cut_blocks(spec.parameters, 1, first_slot=0)
+    plan = PartPlan(spec, blocks, 2, 3, dict.fromkeys(range(5), "server-0"))
+    message, _ = pulled(make_server(plan=plan), asks_place=True)
+    assert (message.place is None) == (name in HALVES or not is_supported())

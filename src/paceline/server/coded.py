@@ -18,7 +18,7 @@ import numpy as np
 from paceline.errors import UsageError
 from paceline.messages import Push
 from paceline.params.codecs.codec import Codec, Float32s
-from paceline.server.contents import BlockLayout, Bytes, PartLayout
+from paceline.server.contents import BlockLayout, Bytes, PartLayout, TableIds
 
 _ROW_NUMBER_BYTES = 8
 _FLOAT_BYTES = 4
@@ -112,3 +112,14 @@ def coded_block_bytes(block: BlockLayout) -> int:
     if codec is None:
         return block.num_bytes
     return codec.coded_bytes(block.num_bytes // _FLOAT_BYTES)
+
+
+def coded_row_sizes(
+    layout: PartLayout, wanted: Sequence[TableIds]
+) -> tuple[int, list[int]]:
+    """How many bytes rows have as float32, together, and in an answer, by table."""
+    plain = [_FLOAT_BYTES * len(one.ids) * one.dim for one in wanted]
+    codec = layout.value_codec
+    if codec is None:
+        return sum(plain), plain
+    return sum(plain), [codec.coded_row_bytes(len(one.ids), one.dim) for one in wanted]

@@ -29,6 +29,7 @@ from paceline.messages import (
     Message,
     PartReport,
     Pull,
+    Pulled,
     PulledRows,
     PullRows,
     Push,
@@ -37,15 +38,14 @@ from paceline.messages import (
     Tracked,
     TrainerMessage,
     Upload,
+    ValuesPlace,
     Waiting,
 )
 from paceline.params.dense import warm_up
 from paceline.server.block_reads import BlockReads
-from paceline.server.coded import Plain, coded_block_bytes, decode_push
+from paceline.server.coded import Plain, coded_block_bytes, coded_row_sizes, decode_push
 from paceline.server.contents import (
     Bytes,
-    PartLayout,
-    TableIds,
     read_known,
     read_pull_rows,
     read_push,
@@ -138,6 +138,7 @@ class ServerService:
             self._timer.join(JOIN_S)
         with self._standing.lock:
             parked, self._parked = self._parked, []
+            self._standing.slots.retire()
         for request in parked:
             reason = f"{self._standing.server} closes"
             _answer(request.reply, Waiting(reason=reason))
@@ -201,7 +202,7 @@ class ServerService:
             return Waiting(reason=f"part {message.part} has just been created")
         buffers, *counted = plain
         self._standing.traffic.note(message.part, "gradient", *counted)
-        if message.round is not None:  # it is kept until its round, long after the reply
+        if message.round is not None and not message.is_lent:  # kept until its round
             buffers = [own(buffer) for buffer in buffers]
         try:
             contents = read_push(layout, message, buffers)
@@ -247,7 +248,9 @@ class ServerService:
             return _invalid(message, error)
         if not state.is_untouched(message.part):
             return Done()  # a late repeat: it was taken, and trained on since
-        return slots.line_up(slots.uploading(values), lambda: _answer(reply, Done()))
+        return slots.line_up(
+            slots.uploading(message.part, values), lambda: _answer(reply, Done())
+        )
 
     # ------------------------------------------------------------ tracked objects
 
@@ -301,6 +304,11 @@ class ServerService:
             return None
         try:
             if isinstance(message, Pull):
+                place = slots.lent(message.part).place()
+                if message.reads_there and place is not None:
+                    there = Pulled(slots=(), round=at.applied_round, is_there=True)
+                    turns = dict.fromkeys(layout.blocks, _nothing)
+                    return slots.line_up(turns, lambda: _answer(request.reply, there))
                 known = read_known(layout, message)
                 blocks = layout.blocks.items()
                 sizes = {s: coded_block_bytes(b) for s, b in blocks if s not in known}
@@ -308,32 +316,28 @@ class ServerService:
                 unknown = dict(zip(sizes, places, strict=True))
                 codecs = {s: b.value_codec for s, b in blocks if b.value_codec is not None}
                 actions, reads = slots.reading_blocks(unknown, known, codecs)
-                done = functools.partial(self._answer_reads, request, reads, at)
+                told = place if message.asks_place else None
+                done = functools.partial(self._answer_reads, request, reads, at, told)
                 return slots.line_up(actions, done)
             wanted = read_pull_rows(layout, message, request.buffers)
         except UsageError as error:
             return _invalid(message, error)
-        rows = places_of(request.reply, self._row_sizes(layout, wanted))
+        plain_bytes, sizes = coded_row_sizes(layout, wanted)
+        self._standing.traffic.note(message.part, "value", plain_bytes, sum(sizes))
+        rows = places_of(request.reply, sizes)
         codec = layout.value_codec
         actions = slots.reading_rows(wanted, rows, create=message.create, codec=codec)
         pulled_rows = PulledRows(version=at.version, round=at.applied_round)
         return slots.line_up(actions, lambda: _answer(request.reply, pulled_rows, rows))
 
-    def _row_sizes(self, layout: PartLayout, wanted: Sequence[TableIds]) -> list[int]:
-        """Under the lock: how many bytes the rows of each table have; they count."""
-        plain = [4 * len(one.ids) * one.dim for one in wanted]
-        codec, sizes = layout.value_codec, plain
-        if codec is not None:
-            sizes = [codec.coded_row_bytes(len(one.ids), one.dim) for one in wanted]
-        self._standing.traffic.note(layout.part, "value", sum(plain), sum(sizes))
-        return sizes
-
-    def _answer_reads(self, request: _Request, reads: BlockReads, at: PartReport) -> None:
+    def _answer_reads(
+        self, request: _Request, reads: BlockReads, at: PartReport, told: ValuesPlace | None
+    ) -> None:
         """All blocks are copied."""
         with self._standing.lock:
-            part, counted = request.message.part, reads.count_bytes()
-            self._standing.traffic.note(part, "value", *counted)
-        _answer(request.reply, *reads.answer(at))
+            traffic, counted = self._standing.traffic, reads.count_bytes()
+            traffic.note(request.message.part, "value", *counted)
+        _answer(request.reply, *reads.answer(at, told))
 
     def _look_at_parked(self) -> None:
         """Something has changed: answer what can be answered now."""
@@ -363,6 +367,10 @@ def _carry_out(answer: Message | Action, reply: Reply) -> None:
         _answer(reply, answer)
     else:
         answer()
+
+
+def _nothing() -> None:
+    pass
 
 
 def _invalid(message: TrainerMessage, error: UsageError) -> Refusal:

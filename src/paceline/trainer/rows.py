@@ -67,7 +67,7 @@ def _request(part: int, pieces: list[_Piece], create: bool, codec: Codec | None)
     )
     places: Sequence[WritableBuffer] = [piece.place for piece in pieces]
     sizes = [piece.place.nbytes for piece in pieces]
-    landed: Callable[[Message], None] | None = None
+    landed: Callable[[Message], Message] | None = None
     if codec is not None:
         sizes = [codec.coded_row_bytes(*piece.place.shape) for piece in pieces]
         places, landed = _decoding(codec, pieces, sizes)
@@ -75,19 +75,21 @@ def _request(part: int, pieces: list[_Piece], create: bool, codec: Codec | None)
     def land(reply: msgspec.Struct, _: Sequence[int]) -> Sequence[WritableBuffer]:
         return places if isinstance(reply, PulledRows) else []
 
-    return Payload(message, [piece.ids for piece in pieces], land, sizes, landed)
+    ids = [piece.ids for piece in pieces]
+    return Payload(message, ids, land, sizes, landed=landed)
 
 
 def _decoding(
     codec: Codec, pieces: list[_Piece], sizes: Sequence[int]
-) -> tuple[list[ByteArray], Callable[[Message], None]]:
+) -> tuple[list[ByteArray], Callable[[Message], Message]]:
     """Where coded rows land, and what brings them home when all are there."""
     coded: list[ByteArray] = [np.empty(size, np.uint8) for size in sizes]
 
-    def landed(reply: Message) -> None:
+    def landed(reply: Message) -> Message:
         if isinstance(reply, PulledRows):
             for piece, came in zip(pieces, coded, strict=True):
                 codec.decode_rows(came, piece.place)
+        return reply
 
     return coded, landed
 

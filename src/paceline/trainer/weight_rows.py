@@ -96,6 +96,11 @@ class RowPulls:
                 size = codec.coded_bytes(block.stop - block.start)
             self._bytes.setdefault(plan.placement[slot], {})[slot] = size
 
+    @property
+    def are_coded(self) -> bool:
+        """Whether values travel by a codec, so that all trainers have them so."""
+        return bool(self._codecs)
+
     def ask(self, server: str, pull: Pull) -> tuple[Pull, list[int]]:
         """The same question, for no more than what is not known, and room for the answer.
 

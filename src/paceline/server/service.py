@@ -322,9 +322,9 @@ class ServerService:
             wanted = read_pull_rows(layout, message, request.buffers)
         except UsageError as error:
             return _invalid(message, error)
-        plain_bytes, sizes = coded_row_sizes(layout, wanted)
-        self._standing.traffic.note(message.part, "value", plain_bytes, sum(sizes))
-        rows = places_of(request.reply, sizes)
+        plain_bytes, row_sizes = coded_row_sizes(layout, wanted)
+        self._standing.traffic.note(message.part, "value", plain_bytes, sum(row_sizes))
+        rows = places_of(request.reply, row_sizes)
         codec = layout.value_codec
         actions = slots.reading_rows(wanted, rows, create=message.create, codec=codec)
         pulled_rows = PulledRows(version=at.version, round=at.applied_round)

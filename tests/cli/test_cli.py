@@ -39,7 +39,7 @@ STATUS = JobStatus(
     total_records=0,
     timeline=0,
     cut=0,
-    counters={},
+    counters={"duplicates": 2},
 )
 
 
@@ -319,6 +319,7 @@ EXPECTED_VIEW = {
             "records": 512,
         }
     ],
+    "counters": {"duplicates": 2},
 }
 
 

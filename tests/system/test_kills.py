@@ -99,6 +99,32 @@ def test_counts_are_exact_when_servers_die_too(
 
 @pytest.mark.soak
 @pytest.mark.timeout(0)
+@pytest.mark.parametrize("pace", [SYNC, ASYNC])
+def test_counts_are_exact_when_they_travel_in_halves(
+    pace: str, tmp_path: Path, forks: ForkServer
+) -> None:
+    """Rows count no further here than bf16 counts exactly, which is to 256."""
+    between = WINDOWS["between two servers' acknowledgements"]
+    points = f"{SERVER_POINTS[pace]};{between}"
+    plan = ChaosPlan(
+        SCRIPT,
+        f"{pace},codec=bf16",
+        SLOWED,
+        failpoints=points,
+        cut_every_s=2.0,
+        limit_s=900.0,
+    )
+    report = told(wait_chaos(plan, tmp_path, forks))
+    assert report.is_exact(), report.verdict
+    for name, rule in parse(points).items():
+        assert report.faults.get(name) == rule.budget, f"{name}: a fault was not injected"
+    assert report.returns, "no return to a cut happened"
+    sent = report.counters["part-0.gradient_bytes_sent"]
+    assert 0 < sent < report.counters["part-0.gradient_bytes"]
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(0)
 @pytest.mark.parametrize("seed", range(10))
 def test_counts_are_exact_under_random_kills(
     seed: int, tmp_path: Path, forks: ForkServer

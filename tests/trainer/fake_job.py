@@ -55,9 +55,12 @@ from paceline.messages import (
     Waiting,
 )
 from paceline.params.blocks import cut_blocks
+from paceline.params.codecs.named import codec_of, value_codec
 from paceline.params.shard import ParameterShard
 from paceline.params.sparse import SparseGradient
 from paceline.server.block_reads import BlockReads
+from paceline.server.coded import coded_block_bytes, decode_push
+from paceline.server.contents import layout_of
 from paceline.timing import ManualClock
 from paceline.trainer.session import Session
 from paceline.transport.frames import Buffer
@@ -78,6 +81,7 @@ class FakeJob:
         self.shards = {server: ParameterShard() for server in self.servers}
         self.plans: dict[int, PartPlan] = {}
         self.sent: list[Sent] = []
+        self.pushed: list[tuple[Push, list[bytes]]] = []  # as they came, lost or not
         self.bytes: list[tuple[Message, int, int]] = []  # a message, its, its reply's
         self.lose: Callable[[str, Message], bool] = lambda _role, _message: False
         self.timeline = 0
@@ -130,6 +134,8 @@ class FakeJob:
         self, role: str, message: Message, buffers: list[np.ndarray]
     ) -> tuple[Message, Sequence[Buffer]]:
         self.sent.append((role, message))
+        if isinstance(message, Push):
+            self.pushed.append((message, [buffer.tobytes() for buffer in buffers]))
         if self.lose(role, message):
             raise PeerLost(f"{role}: lost {type(message).__name__}")
         is_bound = isinstance(message, TrainerMessage) and not isinstance(message, Beat)
@@ -262,10 +268,12 @@ class FakeJob:
                     shard.upload(slot, values)
                 return Done(), ()
             case Pull(part=part, known=known):
-                sizes = {s: shard.dense(s).values.nbytes for s in shard.dense_slots(part)}
+                blocks = layout_of(self.plans[part], server).blocks
+                sizes = {s: coded_block_bytes(blocks[s]) for s in shard.dense_slots(part)}
                 places = {s: np.empty(n, np.uint8) for s, n in sizes.items()}
                 unknown = {s: place for s, place in places.items() if s not in known}
-                reads = BlockReads(shard, unknown, known)
+                codecs = {s: b.value_codec for s, b in blocks.items() if b.value_codec}
+                reads = BlockReads(shard, unknown, known, codecs)
                 for slot in reads.slots:
                     reads.copy(slot)
                 return reads.answer(PartReport(0, 0))
@@ -274,13 +282,14 @@ class FakeJob:
                 return Done(), ()
             case AskTracked(number=number):
                 return Tracked(), [np.frombuffer(self.states[number], np.uint8)]
-            case PullRows(rows=(rows,), create=create):
+            case PullRows(part=number, rows=(rows,), create=create):
                 [ids] = buffers
                 gathered = [
                     shard.table(slot, rows.table).gather(part, create)
                     for slot, part in _cut(rows.slots, rows.counts, ids.view(np.int64))
                 ]
-                return PulledRows(version=0, round=0), [np.concatenate(gathered)]
+                rows_of = _coded(self.plans[number], np.concatenate(gathered))
+                return PulledRows(version=0, round=0), [rows_of]
             case Push():
                 if message.round is None:
                     self._apply(server, message, buffers)
@@ -293,7 +302,8 @@ class FakeJob:
     def _apply(self, server: str, push: Push, buffers: list[np.ndarray]) -> None:
         shard, spec = self.shards[server], self.plans[push.part].spec
         parameter_of = {b.slot: b.parameter for b in self.plans[push.part].blocks}
-        waiting = iter(buffers)
+        layout = layout_of(self.plans[push.part], server)
+        waiting = iter(decode_push(layout, push, buffers).buffers)
         for slot in push.blocks:
             block = shard.dense(slot)
             gradient = torch.from_numpy(next(waiting)).view(block.values.dtype)
@@ -313,6 +323,16 @@ class FakeJob:
                 table.apply(part, gradients[start : start + len(part)])
                 start += len(part)
         assert not list(waiting), "buffers that no field speaks of"
+
+
+def _coded(plan: PartPlan, values: np.ndarray) -> np.ndarray:
+    """Rows as they travel."""
+    codec = value_codec(codec_of(plan))
+    if codec is None:
+        return values
+    coded = np.empty(codec.coded_row_bytes(*values.shape), np.uint8)
+    codec.encode_rows(values, coded)
+    return coded
 
 
 def _cut(

@@ -38,7 +38,7 @@ def status(
         total_records=1000,
         timeline=0,
         cut=3,
-        counters={},
+        counters={"duplicates": 1, "part-0.value_bytes_sent": 8},
         stopped=stopped,
         error=error,
     )
@@ -100,6 +100,7 @@ def test_the_summary_has_exactly_the_promised_fields() -> None:
         "metrics": {"loss": 0.5, "broken": None},
         "restarts": {"coordinator": 1, "server": 2, "trainer": 3},
         "job_dir": "/job",
+        "counters": {"duplicates": 1, "part-0.value_bytes_sent": 8},
     }
 
 

@@ -41,6 +41,7 @@ def as_view(job: JobStatus, state: str) -> StatusView:
         "kind": job.kind,
         "pace": job.pace,
         "processes": [msgspec.to_builtins(process) for process in job.processes],
+        "counters": dict(job.counters),
     }
 
 
@@ -63,6 +64,7 @@ def ended_view(job: JobDir) -> StatusView | None:
         "kind": "train",
         "pace": str(job.read_config().pace),
         "processes": [],
+        "counters": {},
     }
 
 

@@ -27,6 +27,8 @@ from paceline.messages import (
     Upload,
 )
 from paceline.params.blocks import dtype_bytes
+from paceline.params.codecs.codec import Codec
+from paceline.params.codecs.named import codec_of, codes_blocks_of, value_codec
 from paceline.params.sparse import SparseGradient, why_not_by_rows
 from paceline.transport.service import own
 
@@ -39,12 +41,15 @@ class BlockLayout(NamedTuple):
     """A dense block of this server; ``group`` is its parameter group.
 
     ``row_bytes`` is what a row of a block with sparse gradients has, 0 for any other.
+    ``codec`` is that of its gradients, ``value_codec`` that of its values.
     """
 
     dtype: torch.dtype
     num_bytes: int
     group: int
     row_bytes: int = 0
+    codec: Codec | None = None
+    value_codec: Codec | None = None
 
 
 class PartLayout(NamedTuple):
@@ -56,6 +61,8 @@ class PartLayout(NamedTuple):
     dims: dict[str, int]  # {table: dim}
     kind: str  # of the optimizer; empty without one
     groups: tuple[Hyper, ...]
+    codec: Codec | None = None  # of gradients of rows
+    value_codec: Codec | None = None  # of rows
 
 
 class RowGradients(NamedTuple):
@@ -95,6 +102,8 @@ class TableIds(NamedTuple):
 def layout_of(plan: PartPlan, server: str) -> PartLayout:
     """What of a plan lies on a server."""
     here = {slot for slot, holder in plan.placement.items() if holder == server}
+    codec = codec_of(plan)
+    codecs = codec, value_codec(codec)
     blocks = {}
     for block in sorted(plan.blocks, key=lambda block: block.slot):
         if block.slot in here:
@@ -103,7 +112,10 @@ def layout_of(plan: PartPlan, server: str) -> PartLayout:
             num_bytes = (block.stop - block.start) * size
             row_bytes = spec.shape[1] * size if spec.has_sparse_gradients else 0
             dtype: torch.dtype = getattr(torch, spec.dtype)
-            blocks[block.slot] = BlockLayout(dtype, num_bytes, spec.group, row_bytes)
+            coded = codecs if codes_blocks_of(spec.dtype) else (None, None)
+            blocks[block.slot] = BlockLayout(
+                dtype, num_bytes, spec.group, row_bytes, *coded
+            )
     row_slots = range(plan.first_row_slot, plan.first_row_slot + plan.num_row_slots)
     optimizer = plan.spec.optimizer
     return PartLayout(
@@ -113,6 +125,7 @@ def layout_of(plan: PartPlan, server: str) -> PartLayout:
         {table.name: table.dim for table in plan.spec.tables},
         optimizer.kind if optimizer is not None else "",
         optimizer.groups if optimizer is not None else (),
+        *codecs,
     )
 
 

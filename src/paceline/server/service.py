@@ -43,8 +43,11 @@ from paceline.messages import (
 )
 from paceline.params.dense import warm_up
 from paceline.server.block_reads import BlockReads
+from paceline.server.coded import Plain, coded_block_bytes, coded_row_sizes, decode_push
 from paceline.server.contents import (
     Bytes,
+    PartLayout,
+    PushContents,
     read_known,
     read_pull_rows,
     read_push,
@@ -175,13 +178,20 @@ class ServerService:
     def _push(self, message: Push, buffers: list[Bytes], reply: Reply) -> None:
         failpoint("server.before_decide")
         with self._standing.lock:
-            answer = self._decide_push(message, buffers, reply)
+            layout = self._standing.slots.layouts.get(message.part)
+        try:
+            plain = None if layout is None else decode_push(layout, message, buffers)
+        except UsageError as error:
+            _answer(reply, _invalid(message, error))
+            return
+        with self._standing.lock:
+            answer = self._decide_push(message, plain, reply)
         if isinstance(answer, Pushed) and answer.verdict == "prepared":
             failpoint("server.after_prepare")
         _carry_out(answer, reply)
 
     def _decide_push(
-        self, message: Push, buffers: list[Bytes], reply: Reply
+        self, message: Push, plain: Plain | None, reply: Reply
     ) -> Message | Action:
         """Under the lock: the answer, or what leads to it."""
         state, slots = self._standing.state, self._standing.slots
@@ -190,15 +200,11 @@ class ServerService:
             refusal = state.push(message).refusal
             assert refusal is not None, f"{message} was decided without its part"
             return refusal
-        if message.round is not None and not message.is_lent:  # kept until its round
-            buffers = [own(buffer) for buffer in buffers]
-        try:
-            contents = read_push(layout, message, buffers)
-        except UsageError as error:
-            return _invalid(message, error)
-        touched = (*contents.blocks, *contents.sparse, *contents.rows)
-        if (refusal := slots.refusal_of(touched, message)) is not None:
-            return refusal
+        if plain is None:  # the part has come this very moment
+            return Waiting(reason=f"part {message.part} has just been created")
+        contents = self._read_push(layout, message, plain)
+        if isinstance(contents, Refusal):
+            return contents
         decision = state.push(message)
         if decision.refusal is not None:
             return decision.refusal
@@ -216,6 +222,21 @@ class ServerService:
             push = PreparedPush(contents, frozenset(decision.slots))
             self._standing.prepared[message.part, message.incarnation] = push
         return Pushed(verdict="prepared", version=version)
+
+    def _read_push(
+        self, layout: PartLayout, message: Push, plain: Plain
+    ) -> PushContents | Refusal:
+        """Under the lock: what a push holds, or why it is not even decided."""
+        buffers, *counted = plain
+        self._standing.traffic.note(message.part, "gradient", *counted)
+        if message.round is not None and not message.is_lent:  # kept until its round
+            buffers = [own(buffer) for buffer in buffers]
+        try:
+            contents = read_push(layout, message, buffers)
+        except UsageError as error:
+            return _invalid(message, error)
+        touched = (*contents.blocks, *contents.sparse, *contents.rows)
+        return self._standing.slots.refusal_of(touched, message) or contents
 
     def _acknowledge(self, message: Push, pushed: Pushed, reply: Reply) -> None:
         """The numbers of a push have followed on all slots."""
@@ -302,21 +323,35 @@ class ServerService:
                     done = functools.partial(_answer, request.reply, there)
                     return slots.line_up_read(turns, done, message)
                 known = read_known(layout, message)
-                sizes = {s: b.num_bytes for s, b in layout.blocks.items() if s not in known}
+                blocks = layout.blocks.items()
+                sizes = {s: coded_block_bytes(b) for s, b in blocks if s not in known}
                 places = places_of(request.reply, list(sizes.values()))
                 unknown = dict(zip(sizes, places, strict=True))
-                actions, reads = slots.reading_blocks(unknown, known)
+                codecs = {s: b.value_codec for s, b in blocks if b.value_codec is not None}
+                actions, reads = slots.reading_blocks(unknown, known, codecs)
                 told = place if message.asks_place else None
-                done = functools.partial(_answer_reads, request.reply, reads, at, told)
+                done = functools.partial(self._answer_reads, request, reads, at, told)
                 return slots.line_up_read(actions, done, message)
             wanted = read_pull_rows(layout, message, request.buffers)
         except UsageError as error:
             return _invalid(message, error)
-        rows = places_of(request.reply, [4 * len(one.ids) * one.dim for one in wanted])
-        actions = slots.reading_rows(wanted, rows, create=message.create)
+        plain_bytes, row_sizes = coded_row_sizes(layout, wanted)
+        self._standing.traffic.note(message.part, "value", plain_bytes, sum(row_sizes))
+        rows = places_of(request.reply, row_sizes)
+        codec = layout.value_codec
+        actions = slots.reading_rows(wanted, rows, create=message.create, codec=codec)
         pulled_rows = PulledRows(version=at.version, round=at.applied_round)
         done = functools.partial(_answer, request.reply, pulled_rows, rows)
         return slots.line_up_read(actions, done, message)
+
+    def _answer_reads(
+        self, request: _Request, reads: BlockReads, at: PartReport, told: ValuesPlace | None
+    ) -> None:
+        """All blocks are copied."""
+        with self._standing.lock:
+            traffic, counted = self._standing.traffic, reads.count_bytes()
+            traffic.note(request.message.part, "value", *counted)
+        _answer(request.reply, *reads.answer(at, told))
 
     def _look_at_parked(self) -> None:
         """Something has changed: answer what can be answered now."""
@@ -346,12 +381,6 @@ def _carry_out(answer: Message | Action, reply: Reply) -> None:
         _answer(reply, answer)
     else:
         answer()
-
-
-def _answer_reads(
-    reply: Reply, reads: BlockReads, at: PartReport, place: ValuesPlace | None
-) -> None:
-    _answer(reply, *reads.answer(at, place))
 
 
 def _nothing() -> None:

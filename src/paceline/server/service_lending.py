@@ -1,7 +1,8 @@
 """Dense values in memory that trainers of the same host read by themselves.
 
 A part's blocks lie there unless their gradients are sparse: of those, trainers fetch what
-has changed. Where the system has no such memory, or is out of it, values lie in the
+has changed. Nor do values of a part with a codec for them: a trainer has them rounded, on
+whatever host it is. Where the system has no such memory, or is out of it, values lie in the
 server's own, and all pulls are answered.
 
 Waits for nothing but its lock. Any thread may call.
@@ -32,7 +33,8 @@ class LentValues:
         self._place: ValuesPlace | None = None
         self._lock = threading.Lock()  # guards what `_published` counts
         has_others = any(block.row_bytes for block in layout.blocks.values())
-        if has_others or not layout.blocks or not is_supported():
+        is_coded = any(block.value_codec for block in layout.blocks.values())
+        if has_others or is_coded or not layout.blocks or not is_supported():
             return
         sizes = {slot: block.num_bytes for slot, block in layout.blocks.items()}
         num_bytes, key = bytes_needed(sizes), os.urandom(KEY_BYTES)

@@ -25,9 +25,10 @@ import torch
 
 from paceline.messages import Hyper, PartPlan, Refusal, TrainerMessage
 from paceline.pace.policy import pushes_per_update
+from paceline.params.codecs.codec import Codec
 from paceline.params.dense import OptimizeBlock
 from paceline.params.hogwild import is_hogwild
-from paceline.params.rows.table import RowTable
+from paceline.params.rows.table import Array, RowTable
 from paceline.params.shard import ParameterShard
 from paceline.params.snapshot import SlotSnapshot
 from paceline.server.block_reads import BlockReads
@@ -259,10 +260,13 @@ class Slots:
             lent.retire()
 
     def reading_blocks(
-        self, unknown: Mapping[int, Bytes], known: Mapping[int, int]
+        self,
+        unknown: Mapping[int, Bytes],
+        known: Mapping[int, int],
+        codecs: Mapping[int, Codec] | None = None,
     ) -> tuple[Actions, BlockReads]:
-        """Copy what a reader needs of dense slots; see `BlockReads` for both."""
-        reads = BlockReads(self._shard, unknown, known)
+        """Copy what a reader needs of dense slots; see `BlockReads` for all three."""
+        reads = BlockReads(self._shard, unknown, known, codecs)
         actions: Actions = {}
         for slot in reads.slots:
             copy = functools.partial(reads.copy, slot)
@@ -270,15 +274,24 @@ class Slots:
         return actions, reads
 
     def reading_rows(
-        self, wanted: Sequence[TableIds], places: Sequence[Bytes], *, create: bool
+        self,
+        wanted: Sequence[TableIds],
+        places: Sequence[Bytes],
+        *,
+        create: bool,
+        codec: Codec | None = None,
     ) -> Actions:
-        """Copy rows into the places, float32 (ids, dim) for each of ``wanted``."""
+        """Copy rows into the places: float32 (ids, dim) of each one wanted, or its code."""
         by_slot: dict[int, list[RowRead]] = {}
         for (table, dim, ids, spans), place in zip(wanted, places, strict=True):
-            copy = place.view(np.float32).reshape(len(ids), dim)
+            copy: Array
+            if codec is None:
+                copy = place.view(np.float32).reshape(len(ids), dim)
+            else:
+                copy = place.reshape(len(ids), codec.coded_row_bytes(1, dim))
             for slot, start, stop in spans:
                 rows = self._shard.table(slot, table)
-                read = (rows, ids[start:stop], copy[start:stop])
+                read = RowRead(rows, ids[start:stop], copy[start:stop], codec)
                 by_slot.setdefault(slot, []).append(read)
         actions: Actions = {}
         for slot, reads in by_slot.items():

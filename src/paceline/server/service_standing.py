@@ -36,6 +36,7 @@ from paceline.server.service_queue import Action
 from paceline.server.service_slots import Slots
 from paceline.server.state import ServerState
 from paceline.server.tracked import TrackedState, TrackedStates
+from paceline.server.traffic import Traffic
 from paceline.server.windows import SlotMarks
 
 PAGES_AT_ONCE: Final = 8  # what a push may have to wait for at a slot, about a millisecond
@@ -84,11 +85,12 @@ class Standing:
 
     Attributes:
         server: its role id.
-        lock: guards the five attributes below, and the order of actions at the slots.
+        lock: guards the six attributes below, and the order of actions at the slots.
         state: the decisions.
         slots: the numbers; replaced at every return to a cut.
         prepared: what prepared pushes hold, ``{(part, incarnation): numbers}``.
         tracked: the states of the user's tracked objects.
+        traffic: bytes that were pushed and pulled.
         failure: why the server cannot go on, if so.
         over: set when the server is to end.
         pinned_cut: the last cut whose moment all slots held.
@@ -102,6 +104,7 @@ class Standing:
         self.slots = Slots(server, seed, self.fail)
         self.prepared: dict[tuple[int, int], PreparedPush] = {}
         self.tracked = TrackedStates()
+        self.traffic = Traffic()
         self.failure: str | None = None
         self.over = threading.Event()
         self.pinned_cut = -1
@@ -190,7 +193,11 @@ class Standing:
                 state.is_ready,
                 state.parts(),
                 state.forgotten_cut,
-                {**state.counters, "merged": self._num_merged + self.slots.num_merged()},
+                {
+                    **state.counters,
+                    **self.traffic.counters,
+                    "merged": self._num_merged + self.slots.num_merged(),
+                },
                 self.tracked.confirmed.number,
                 self.pinned_cut,
             )

@@ -6,18 +6,35 @@ Waits for nothing. Any thread.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
+import numpy as np
 import torch
 
 from paceline.messages import Hyper
+from paceline.params.codecs.codec import Codec
 from paceline.params.dense import OptimizeBlock
-from paceline.params.rows.table import RowTable
-from paceline.server.contents import Float32s, Int64s
+from paceline.params.rows.table import Array, RowTable
+from paceline.server.contents import Int64s
 from paceline.server.merging import merge_blocks
 from paceline.server.service_hogwild import HogwildBlock
 from paceline.server.service_queue import Action, Beside
 
-RowRead = tuple[RowTable, Int64s, Float32s]  # a table, ids (n,), a place (n, dim)
+
+class RowRead(NamedTuple):
+    """Rows of a table for ids (n,), wanted at a place.
+
+    Args:
+        table: which rows.
+        ids: of them.
+        place: float32 (n, dim), or bytes (n, those of a coded row).
+        codec: how they travel; None: as they are.
+    """
+
+    table: RowTable
+    ids: Int64s
+    place: Array
+    codec: Codec | None = None
 
 
 def beside(read: Action) -> Beside:
@@ -62,13 +79,18 @@ def step_together(
 
 def read_rows(reads: Sequence[RowRead], *, create: bool) -> None:
     """Copy rows to their places; ``create`` makes those that there are none of."""
-    for table, ids, place in reads:
-        table.gather_into(ids, create, place)
+    for table, ids, place, codec in reads:
+        if codec is None:
+            table.gather_into(ids, create, place)
+            continue
+        values = np.empty((len(ids), table.dim), np.float32)
+        table.gather_into(ids, create, values)
+        codec.encode_rows(values, place.reshape(-1))
 
 
 def read_made_rows(reads: Sequence[RowRead], *, create: bool) -> bool:
     """Read beside others; false if a row has to be made."""
-    if create and any(table.lacks(ids) for table, ids, _ in reads):
+    if create and any(one.table.lacks(one.ids) for one in reads):
         return False
     read_rows(reads, create=False)
     return True

@@ -10,6 +10,7 @@
 Waits: for coordinator and servers, as the acts say. The thread of the user's loop calls.
 """
 
+import math
 import warnings
 from collections.abc import Sequence
 from functools import partial
@@ -32,6 +33,8 @@ from paceline.messages import (
     Push,
     Upload,
 )
+from paceline.params.codecs.codec import Codec
+from paceline.params.codecs.named import codec_of, value_codec
 from paceline.trainer.asking import Act
 from paceline.trainer.averaging import average_states
 from paceline.trainer.client import Driver, Payload, bare
@@ -51,6 +54,10 @@ T = TypeVar("T")
 Scaled = Literal["never", "unscaled", "not finite"]
 
 _NOT_FINITE = "gradients are not finite: a push without them was sent"
+_TOO_LARGE = (
+    "gradients are not finite, or beyond what {codec} can carry ({limit:g}): a push "
+    "without them was sent; bf16 has the range of float32"
+)
 _SCALED = (
     "gradients were accumulated and not stepped when their batches had to be pushed (at "
     "the end of an epoch, or where another trainer had stopped), and only the GradScaler "
@@ -142,7 +149,7 @@ class Carrier:
         if not is_refused and len(found) > 1:
             is_refused = not all(numbers.is_finite() for numbers in found)
             if is_refused:
-                self._warn_once(_NOT_FINITE)
+                self._warn_once(self._why_refused(parts))
         for numbers in found:
             numbers.is_scaled = scaled != "never"
             if is_refused:
@@ -199,7 +206,15 @@ class Carrier:
             as_copy=self.protocol.parts[part].overlaps,
         )
         if not is_finite:
-            self._warn_once(_NOT_FINITE)
+            self._warn_once(self._why_refused([part]))
+
+    def _why_refused(self, parts: Sequence[int]) -> str:
+        for part in parts:
+            codec = codec_of(self.plan(part))
+            if codec is not None and codec.limit < math.inf:
+                name = self.protocol.parts[part].spec.pace.codec
+                return _TOO_LARGE.format(codec=name, limit=codec.limit)
+        return _NOT_FINITE
 
     def _land(self, part: int) -> None:
         """Wait for the part's push that is on its way."""
@@ -211,7 +226,7 @@ class Carrier:
         found = [(table, table.foresee(ahead)) for table in self.numbers[part].tables]
         asked = {table: rows for table, rows in found if rows is not None}
         wanted = [Wanted(rows.route, rows.values) for rows in asked.values()]
-        requests = row_requests(part, wanted, create=True)
+        requests = row_requests(part, wanted, create=True, codec=self._value_codec(part))
         self._asked[part] = asked
         self._coming |= requests
         return {server: request.message for (server, _), request in requests.items()}
@@ -261,12 +276,16 @@ class Carrier:
         self, part: int, route: Route, values: torch.Tensor, *, create: bool
     ) -> None:
         """See `RowReader.wait_rows`: one question to every server that has any of them."""
-        requests = row_requests(part, [Wanted(route, values)], create=create)
+        wanted, codec = [Wanted(route, values)], self._value_codec(part)
+        requests = row_requests(part, wanted, create=create, codec=codec)
         asked = {server: request.message for (server, _), request in requests.items()}
         if asked:
             self._driver.run(self.protocol.read(asked), attaching(requests, bare))
 
     # ------------------------------------------------------------ within
+
+    def _value_codec(self, part: int) -> Codec | None:
+        return value_codec(codec_of(self.plan(part)))
 
     def _attach(self, role: str, message: Message) -> Payload:
         if isinstance(message, PullRows):
@@ -316,6 +335,7 @@ class Carrier:
             for numbers in self.numbers.values():
                 numbers.zero_grad()
                 numbers.clear()
+                numbers.forget_left_out()
                 for table in numbers.tables:
                     table.expect_nothing()
         self._joined = self.protocol.joined

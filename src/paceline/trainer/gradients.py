@@ -33,6 +33,7 @@ from paceline.messages import (
 )
 from paceline.params.sparse import SparseGradient
 from paceline.trainer.client import Payload
+from paceline.trainer.coding import GradientCoding, coded_rows
 from paceline.trainer.describing import hyper_of
 from paceline.trainer.direct_pulls import DirectPulls
 from paceline.trainer.memory import ParameterMemory, all_finite, byte_array, cut, on_cpu
@@ -49,6 +50,7 @@ class _Load(NamedTuple):
     dense: Mapping[int, ByteArray] = {}  # {parameter index: gradient}
     sparse: Mapping[int, SparseGradient] = {}  # {parameter index: gradient}
     rows: tuple[RowGradient, ...] = ()
+    coded: Mapping[int, ByteArray] = {}  # {slot: what travels instead of its gradient}
 
 
 _NOTHING = _Load()
@@ -89,6 +91,7 @@ class PartNumbers:
         self._sparse = frozenset(sparse)
         self._memory = [ParameterMemory(parameter, apart=apart) for parameter in parameters]
         self._pulls = RowPulls(self._memory)
+        self._coding = GradientCoding()
         # Values that must include pushes on their way come from the servers, in order.
         self._direct = None if apart or sparse else DirectPulls(self._memory, self._land)
         self._kept: dict[int, torch.Tensor] = {}  # {parameter index: sum of gradients}
@@ -108,6 +111,7 @@ class PartNumbers:
             self._plan = plan
             self._blocks = {block.slot: block for block in plan.blocks}
             self._pulls.follow(plan)
+            self._coding.follow(plan)
             if self._direct is not None:
                 self._direct.follow(plan)
         if isinstance(message, Upload):
@@ -134,7 +138,7 @@ class PartNumbers:
 
     def _pull(self, server: str, pull: Pull) -> Payload:
         direct = self._direct
-        if direct is None:
+        if direct is None or self._pulls.are_coded:
             return self._pull_by_asking(server, pull)
         question = direct.ask(server, pull)
         payload = self._pull_by_asking(server, question)
@@ -159,6 +163,7 @@ class PartNumbers:
         return Payload(question, (), land, sizes, landed=landed)
 
     def _push(self, server: str, push: Push, plan: PartPlan) -> Payload:
+        self._coding.sent()
         slots: list[int] = []
         buffers: list[Buffer] = []
         for block in plan.blocks:
@@ -166,7 +171,8 @@ class PartNumbers:
             if gradient is not None and plan.placement[block.slot] == server:
                 size = self._parameters[block.parameter].element_size()
                 slots.append(block.slot)
-                buffers.append(cut(gradient, block, size))
+                coded = self._load.coded.get(block.slot)
+                buffers.append(cut(gradient, block, size) if coded is None else coded)
         sparse: list[int] = []
         for block in plan.blocks:
             found = self._load.sparse.get(block.parameter)
@@ -174,14 +180,15 @@ class PartNumbers:
                 # Also without a row here: the step counts for all blocks of a parameter.
                 here = cut_rows(found, block, self._parameters[block.parameter].shape[1])
                 sparse.append(block.slot)
-                buffers += [byte_array(here.rows), byte_array(here.values)]
+                buffers += coded_rows(self._coding, here)
         rows: list[RowSlots] = []
         for loaded in self._load.rows:
             for piece in loaded.route.pieces:
                 if piece.server == server:
                     rows.append(piece.slots)
                     buffers.append(loaded.route.ids[piece.start : piece.stop])
-                    buffers.append(loaded.gradient[piece.start : piece.stop].numpy())
+                    piece_of = loaded.gradient[piece.start : piece.stop]
+                    buffers.append(self._coding.code_rows(piece_of))
         # The next push of a round is computed from values of this one, applied.
         is_lent = push.round is not None
         message = msgspec.structs.replace(
@@ -197,9 +204,10 @@ class PartNumbers:
     # ------------------------------------------------------------ gradients
 
     def is_finite(self) -> bool:
-        """Whether all gradients of this step are finite."""
+        """Whether all gradients of this step are finite, and the codec can take them."""
         rows = [gradient for table in self.tables for gradient in table.waiting()]
-        return all_finite([*self._gradients(only_fresh=False).values(), *rows])
+        found = [*self._gradients(only_fresh=False).values(), *rows]
+        return all_finite(found) and self._coding.fits(found)
 
     def has_fresh(self) -> bool:
         """Whether a backward has left gradients here since the last step."""
@@ -246,8 +254,9 @@ class PartNumbers:
             as_copy: the user's gradients may change before the push is acknowledged.
 
         Returns:
-            Whether all were finite; if not, nothing is pushed.
+            Whether all were finite, and the codec can take them; if not, nothing is pushed.
         """
+        self._coding.follow(plan)
         dense = dict(self._kept)
         is_refused, self._is_refused = self._is_refused, False
         if with_step and is_refused:
@@ -263,16 +272,22 @@ class PartNumbers:
             merge(table, plan, recorded) for table, recorded in self._kept_rows.items()
         )
         by_rows = [found.values for found in sparse.values()]
-        is_finite = all_finite([*dense.values(), *by_rows, *(row.gradient for row in rows)])
+        found = [*dense.values(), *by_rows, *(row.gradient for row in rows)]
+        is_finite = all_finite(found) and self._coding.fits(found)
         if not is_finite:
             dense, sparse, rows = {}, {}, ()
         self.refused += is_refused or not is_finite
         if as_copy:
-            dense = {index: gradient.clone() for index, gradient in dense.items()}
+            dense = {i: g if self._coding.codes(i) else g.clone() for i, g in dense.items()}
             sparse = {index: gradient.copy() for index, gradient in sparse.items()}
         arrays = {index: byte_array(gradient) for index, gradient in dense.items()}
-        self._load = _Load(hyper_of(self._groups), arrays, sparse, rows)
+        coded = self._coding.code_blocks(arrays)
+        self._load = _Load(hyper_of(self._groups), arrays, sparse, rows, coded)
         return is_finite
+
+    def forget_left_out(self) -> None:
+        """What the codec left out of pushes belongs to an abandoned future."""
+        self._coding.forget()
 
     def clear(self, *, is_flying: bool = False) -> None:
         """The step is over, whatever became of it: nothing waits any more.

@@ -3,17 +3,19 @@
 Pure.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import msgspec
+import numpy as np
 import torch
 
 from paceline.messages import Message, PulledRows, PullRows, RowSlots
+from paceline.params.codecs.codec import Codec
 from paceline.params.rows.kernels import Float32s, Int64s
 from paceline.trainer.client import Attach, Payload
 from paceline.trainer.routing import Route
-from paceline.transport.frames import WritableBuffer
+from paceline.transport.frames import ByteArray, WritableBuffer
 
 
 class Wanted(NamedTuple):
@@ -32,13 +34,16 @@ class _Piece(NamedTuple):
     place: Float32s
 
 
-def row_requests(part: int, wanted: Sequence[Wanted], *, create: bool) -> Requests:
+def row_requests(
+    part: int, wanted: Sequence[Wanted], *, create: bool, codec: Codec | None = None
+) -> Requests:
     """What to ask each server that has any of these rows; tables are distinct.
 
     Args:
         part: of all the tables.
         wanted: rows, each of another table.
         create: make rows that are unseen.
+        codec: that of the part's values, if they are coded.
     """
     pieces: dict[str, list[_Piece]] = {}
     for route, values in wanted:
@@ -46,10 +51,13 @@ def row_requests(part: int, wanted: Sequence[Wanted], *, create: bool) -> Reques
         for server, start, stop, slots in route.pieces:
             piece = _Piece(slots, route.ids[start:stop], rows[start:stop])
             pieces.setdefault(server, []).append(piece)
-    return {(s, part): _request(part, found, create) for s, found in pieces.items()}
+    return {
+        (server, part): _request(part, found, create, codec)
+        for server, found in pieces.items()
+    }
 
 
-def _request(part: int, pieces: list[_Piece], create: bool) -> Payload:
+def _request(part: int, pieces: list[_Piece], create: bool, codec: Codec | None) -> Payload:
     message = PullRows(
         incarnation=0,
         timeline=0,
@@ -57,13 +65,33 @@ def _request(part: int, pieces: list[_Piece], create: bool) -> Payload:
         rows=tuple(piece.slots for piece in pieces),
         create=create,
     )
-    places: list[WritableBuffer] = [piece.place for piece in pieces]
+    places: Sequence[WritableBuffer] = [piece.place for piece in pieces]
+    sizes = [piece.place.nbytes for piece in pieces]
+    landed: Callable[[Message], Message] | None = None
+    if codec is not None:
+        sizes = [codec.coded_row_bytes(*piece.place.shape) for piece in pieces]
+        places, landed = _decoding(codec, pieces, sizes)
 
-    def land(reply: msgspec.Struct, _: Sequence[int]) -> list[WritableBuffer]:
+    def land(reply: msgspec.Struct, _: Sequence[int]) -> Sequence[WritableBuffer]:
         return places if isinstance(reply, PulledRows) else []
 
-    sizes = [piece.place.nbytes for piece in pieces]
-    return Payload(message, [piece.ids for piece in pieces], land, sizes)
+    ids = [piece.ids for piece in pieces]
+    return Payload(message, ids, land, sizes, landed=landed)
+
+
+def _decoding(
+    codec: Codec, pieces: list[_Piece], sizes: Sequence[int]
+) -> tuple[list[ByteArray], Callable[[Message], Message]]:
+    """Where coded rows land, and what brings them home when all are there."""
+    coded: list[ByteArray] = [np.empty(size, np.uint8) for size in sizes]
+
+    def landed(reply: Message) -> Message:
+        if isinstance(reply, PulledRows):
+            for piece, came in zip(pieces, coded, strict=True):
+                codec.decode_rows(came, piece.place)
+        return reply
+
+    return coded, landed
 
 
 def attaching(requests: Requests, otherwise: Attach) -> Attach:

@@ -10,6 +10,8 @@ What a trainer knows of a block is the count of its updates that the server said
 last values that have landed. Whoever is somebody else by now (another incarnation, another
 timeline) knows nothing, and gets all rows.
 
+Values that are coded land beside, whole blocks too, and are decoded when all are there.
+
 Called by the thread of the user's loop; landings write from whichever thread receives.
 """
 
@@ -22,6 +24,8 @@ import torch
 
 from paceline.messages import Block, PartPlan, Pull, Pulled
 from paceline.params.blocks import dtype_bytes
+from paceline.params.codecs.codec import Codec, Float32s
+from paceline.params.codecs.named import codec_of, codes_blocks_of, value_codec
 from paceline.params.sparse import Int64s, SparseGradient
 from paceline.trainer.memory import ParameterMemory, on_cpu
 from paceline.transport.frames import ByteArray
@@ -53,10 +57,10 @@ def cut_rows(gradient: SparseGradient, block: Block, dim: int) -> SparseGradient
 
 
 class _Arriving(NamedTuple):
-    """Rows of a slot as they come from the wire."""
+    """Values of a slot as they come from the wire; ``rows`` is None if they are all."""
 
     slot: int
-    rows: Int64s
+    rows: Int64s | None
     values: ByteArray
 
 
@@ -74,6 +78,7 @@ class RowPulls:
         self._memory = memory
         self._blocks: dict[int, Block] = {}  # {slot: block}, of all blocks
         self._bytes: dict[str, dict[int, int]] = {}  # {server: {slot: bytes of its block}}
+        self._codecs: dict[int, Codec] = {}  # {slot: codec of its values}
         self._reader: _Reader | None = None
         self._known: dict[int, int] = {}  # {slot: update}
         self._arriving: dict[str, list[_Arriving]] = {}  # {server: rows}
@@ -81,11 +86,20 @@ class RowPulls:
     def follow(self, plan: PartPlan) -> None:
         """The part lies as this plan says; values are known of none."""
         self._blocks = {block.slot: block for block in plan.blocks}
-        self._known, self._bytes = {}, {}
+        self._known, self._bytes, self._codecs = {}, {}, {}
+        codec = value_codec(codec_of(plan))
         for slot, block in sorted(self._blocks.items()):
             spec = plan.spec.parameters[block.parameter]
             size = (block.stop - block.start) * dtype_bytes(spec.dtype)
+            if codec is not None and codes_blocks_of(spec.dtype):
+                self._codecs[slot] = codec
+                size = codec.coded_bytes(block.stop - block.start)
             self._bytes.setdefault(plan.placement[slot], {})[slot] = size
+
+    @property
+    def are_coded(self) -> bool:
+        """Whether values travel by a codec, so that all trainers have them so."""
+        return bool(self._codecs)
 
     def ask(self, server: str, pull: Pull) -> tuple[Pull, list[int]]:
         """The same question, for no more than what is not known, and room for the answer.
@@ -107,24 +121,41 @@ class RowPulls:
         self, server: str, pulled: Pulled, sizes: Sequence[int]
     ) -> list[ByteArray | Int64s]:
         """Where an answer's buffers land: whole blocks in place, rows beside them."""
-        whole = [self._blocks[slot] for slot in pulled.slots]
-        places: list[ByteArray | Int64s] = [
-            self._memory[block.parameter].place(block) for block in whole
-        ]
-        coming = sizes[len(whole) :]
-        arriving = []
+        arriving: list[_Arriving] = []
+        places: list[ByteArray | Int64s] = []
+        for slot, size in zip(pulled.slots, sizes, strict=False):
+            block = self._blocks[slot]
+            if slot not in self._codecs:
+                places.append(self._memory[block.parameter].place(block))
+                continue
+            arriving.append(_Arriving(slot, None, np.empty(size, np.uint8)))
+            places.append(arriving[-1].values)
+        coming = sizes[len(pulled.slots) :]
         for slot, row_bytes, value_bytes in zip(
             pulled.changed, coming[::2], coming[1::2], strict=True
         ):
             rows = np.empty(row_bytes // _ROW_NUMBER_BYTES, np.int64)
             arriving.append(_Arriving(slot, rows, np.empty(value_bytes, np.uint8)))
-            places += arriving[-1][1:]
+            places += [rows, arriving[-1].values]
         self._arriving[server] = arriving
         return places
 
     def landed(self, server: str, pulled: Pulled) -> None:
         """All buffers of an answer are here: rows go home, and what is known grows."""
         for slot, rows, values in self._arriving.pop(server, ()):
-            block = self._blocks[slot]
-            self._memory[block.parameter].put_rows(block, rows, values)
+            block, codec = self._blocks[slot], self._codecs.get(slot)
+            memory = self._memory[block.parameter]
+            if rows is None:
+                assert codec is not None, f"slot {slot} was to land in place"
+                codec.decode(values, memory.place(block).view(np.float32))
+            else:
+                plain = values if codec is None else _decoded(codec, values)
+                memory.put_rows(block, rows, plain)
         self._known |= pulled.updates
+
+
+def _decoded(codec: Codec, coded: ByteArray) -> ByteArray:
+    """Values of rows: codecs of values take each element alone."""
+    plain: Float32s = np.empty(coded.nbytes // codec.coded_bytes(1), np.float32)
+    codec.decode(coded, plain)
+    return plain.view(np.uint8)

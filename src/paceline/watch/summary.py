@@ -89,6 +89,7 @@ class Summary(msgspec.Struct, frozen=True):
     metrics: dict[str, float | None]
     restarts: Restarts
     job_dir: str
+    counters: dict[str, int]  # of the servers, by name
 
     def as_dict(self) -> dict[str, object]:
         """As plain data, ready for JSON."""
@@ -154,4 +155,5 @@ def summarize(
         metrics=dict(status.metrics) if status else {},
         restarts=restarts,
         job_dir=job_dir,
+        counters=dict(status.counters) if status else {},
     )

@@ -61,6 +61,11 @@ class RowTable:
         """What takes the steps."""
         return self._spec.optimizer
 
+    @property
+    def dim(self) -> int:
+        """Numbers in a row."""
+        return self._spec.dim
+
     def gather(self, ids: Int64s, create: bool) -> Float32s:
         """The rows of ``ids``, float32 (n, dim): a copy. Ids may repeat.
 

@@ -1,0 +1,112 @@
+"""int8: whole multiples of a scale, which a row or a stretch of a dense block has.
+
+::
+
+    scale = max |x| / 127,    q = round(x / scale), ties to even,    decoded: q * scale
+    code:  scales, float32  |  q, int8
+
+The error of an element is at most half a scale. A dense block has a scale for every 1,024
+elements rather than one for all: a single great element spoils the digits of its stretch,
+not of a whole layer, for 4 bytes in 1,024.
+
+A scale below the least normal float32 is 0, and so are its elements: whether such numbers
+exist depends on how a machine is set.
+
+Source: the blocks of Dettmers et al. 2022 (8-bit optimizers), with an even grid.
+"""
+
+from typing import Final, final
+
+import numpy as np
+import torch
+
+from paceline.params.codecs.codec import Bytes, Codec, Float32s, require_bytes
+
+STRETCH: Final = 1024  # elements
+_AT_ONCE: Final = 256 << 10  # elements: what is worked on stays in the cache
+_SCALE_BYTES = 4
+_LEVELS = np.float32(127)
+
+
+@final
+class Int8(Codec):
+    """8 bits an element."""
+
+    def coded_bytes(self, num: int) -> int:
+        """See `Codec.coded_bytes`."""
+        return _SCALE_BYTES * -(-num // STRETCH) + num
+
+    def encode(self, values: Float32s, coded: Bytes) -> None:
+        """See `Codec.encode`."""
+        scales, levels = _parts(coded, -(-values.size // STRETCH))
+        whole = values.size // STRETCH
+        split = whole * STRETCH
+        _encode(
+            values[:split].reshape(whole, STRETCH),
+            scales[:whole],
+            levels[:split].reshape(whole, STRETCH),
+        )
+        if split < values.size:
+            _encode(values[None, split:], scales[whole:], levels[None, split:])
+
+    def decode(self, coded: Bytes, values: Float32s) -> None:
+        """See `Codec.decode`."""
+        require_bytes(coded, self.coded_bytes(values.size), "int8")
+        scales, levels = _parts(coded, -(-values.size // STRETCH))
+        whole = values.size // STRETCH
+        split = whole * STRETCH
+        _decode(
+            scales[:whole],
+            levels[:split].reshape(whole, STRETCH),
+            values[:split].reshape(whole, STRETCH),
+        )
+        if split < values.size:
+            _decode(scales[whole:], levels[None, split:], values[None, split:])
+
+    def coded_row_bytes(self, rows: int, dim: int) -> int:
+        """See `Codec.coded_row_bytes`."""
+        return _SCALE_BYTES * rows + rows * dim
+
+    def encode_rows(self, values: Float32s, coded: Bytes) -> None:
+        """See `Codec.encode_rows`."""
+        scales, levels = _parts(coded, len(values))
+        _encode(values, scales, levels.reshape(values.shape))
+
+    def decode_rows(self, coded: Bytes, values: Float32s) -> None:
+        """See `Codec.decode_rows`."""
+        require_bytes(coded, self.coded_row_bytes(*values.shape), "rows in int8")
+        scales, levels = _parts(coded, len(values))
+        _decode(scales, levels.reshape(values.shape), values)
+
+
+Int8s = np.ndarray[tuple[int, ...], np.dtype[np.int8]]
+
+
+def _parts(coded: Bytes, num_scales: int) -> tuple[Float32s, Int8s]:
+    split = _SCALE_BYTES * num_scales
+    return coded[:split].view(np.float32), coded[split:].view(np.int8)
+
+
+def _encode(values: Float32s, scales: Float32s, levels: Int8s) -> None:
+    """Each row of ``values`` (n, dim) with a scale of its own."""
+    if not values.size:
+        scales[:] = 0
+        return
+    at_once = max(1, _AT_ONCE // values.shape[1])
+    for start in range(0, len(values), at_once):
+        some = values[start : start + at_once]
+        # torch is several times faster than NumPy at this, where rows are short.
+        greatest = torch.from_numpy(some).abs().amax(1).numpy()
+        scale = greatest / _LEVELS
+        scale[scale < np.finfo(np.float32).tiny] = 0
+        with np.errstate(over="ignore"):
+            beyond = np.isinf(scale * _LEVELS)
+        scale[beyond] = np.nextafter(scale[beyond], np.float32(0))
+        scales[start : start + at_once] = scale
+        divisor = np.where(scale > 0, scale, np.float32(1))
+        quotient = some / divisor[:, None]
+        levels[start : start + at_once] = np.rint(quotient, out=quotient)
+
+
+def _decode(scales: Float32s, levels: Int8s, values: Float32s) -> None:
+    np.multiply(levels, scales[:, None], out=values, casting="same_kind")

@@ -71,6 +71,7 @@ class Follower:
         self.open_call: str | None = None
         self._plans: dict[int, PartPlan] = {}
         self._own = OwnShare()
+        self._is_stepping = False  # in a step of its own, or while it waits for a batch
         self._offered: dict[int, Gradients] = {}  # {part: what was offered for a push}
         self._loop: Generator[Any, None, None] | None = None
         self._logbook, self._clock = Logbook(), clock
@@ -116,7 +117,11 @@ class Follower:
             one.is_scaled = scaled != "never"
         # One part alone is looked at when it is pushed.
         is_finite = len(parts) == 1 or all(one.is_finite() for one in numbers)
-        self._call(wire.Step(tuple(parts), scaled, is_finite))
+        self._is_stepping = True
+        try:
+            self._call(wire.Step(tuple(parts), scaled, is_finite))
+        finally:
+            self._is_stepping = False
 
     # ------------------------------------------------------------ the loop
 
@@ -141,6 +146,7 @@ class Follower:
                         break
                     answer = self._follow().message  # of the same call
                 else:
+                    self._drop_unspent()
                     if isinstance(answer, wire.Leave):
                         raise Preempted(answer.reason)
                     return
@@ -154,6 +160,9 @@ class Follower:
             self._call(wire.LeaveLoop())
         except (errors.PacelineError, ValueError) as error:
             _log.warning("the loop was left without its leader: %s", error)
+        self._drop_unspent()
+
+    def _drop_unspent(self) -> None:
         self._own.forget()
         for numbers in self.numbers.values():
             numbers.zero_unspent()
@@ -333,8 +342,9 @@ class Follower:
         part = asked.part
         numbers, has_batch = self.numbers[part], self._own.has_batch(part)
         with_step = asked.with_step and has_batch
-        is_unscaled = asked.only_fresh and numbers.is_scaled and numbers.has_fresh()
-        found = numbers.gather(with_step=with_step, only_fresh=asked.only_fresh)
+        only_fresh = asked.only_fresh or not self._is_stepping
+        is_unscaled = only_fresh and numbers.is_scaled and numbers.has_fresh()
+        found = numbers.gather(with_step=with_step, only_fresh=only_fresh)
         found = found._replace(is_refused=with_step and is_unscaled)
         self._offered[part] = found
         records = self._own.records(part)
@@ -350,15 +360,16 @@ class Follower:
             self._tensors.reduce(own, like, asked.weight)
 
     def _stepped(self, told: wire.Stepped) -> None:
-        numbers = self.numbers[told.part]
-        if told.is_kept:
-            if self._own.has_batch(told.part):
-                if told.is_refused:
-                    numbers.refuse()
-                numbers.keep()
-        else:
+        numbers, has_batch = self.numbers[told.part], self._own.has_batch(told.part)
+        if told.is_kept and has_batch and not self._is_stepping:
+            return  # its gradients go on to add up until its own step
+        if told.is_kept and has_batch:
+            if told.is_refused:
+                numbers.refuse()
+            numbers.keep()
+        if not told.is_kept:
             numbers.clear()
-        if told.zero_grad:
+        if told.zero_grad or (has_batch and not told.is_kept and not self._is_stepping):
             numbers.zero_grad()
         self._own.stepped(told.part, is_kept=told.is_kept)
 

@@ -18,8 +18,8 @@ from paceline.messages import StageSpec
 from paceline.trainer import group_wire as wire
 
 Served = tuple[wire.Answer, Sequence[Any]] | None
-Serve = Callable[[wire.FromFollower, Sequence[bytearray]], Served]
-"""A call and its buffers -> the answer and its buffers; None if the call has to wait."""
+Serve = Callable[[int, wire.Received[wire.FromFollower], type[wire.Call]], Served]
+"""(rank, its call, what the leader is at) -> the answer; None if the call has to wait."""
 
 _NAMES: dict[type, str] = {
     wire.Share: "session.share",
@@ -67,9 +67,17 @@ class Followers:
 
     @contextmanager
     def hearing(
-        self, kind: type[wire.Call], numbers: Iterable[int] | None = None
+        self,
+        kind: type[wire.Call],
+        numbers: Iterable[int] | None = None,
+        or_waits: bool = False,
     ) -> Iterator[dict[int, wire.FromFollower]]:
         """A call of this kind from each of these ranks; what fails here fails there, too.
+
+        Args:
+            kind: of the leader's own call.
+            numbers: the ranks; all if None.
+            or_waits: they may also wait for their next batch; those are left out.
 
         Raises:
             UsageError: one of them makes another call.
@@ -78,8 +86,9 @@ class Followers:
         try:
             self.hear(chosen, kind)
             for number in chosen:
-                self._check_kind(number, kind)
-            yield {number: self._calls[number].message for number in chosen}
+                self._check_kind(number, kind, or_waits=or_waits)
+            found = {number: self._calls[number].message for number in chosen}
+            yield {n: call for n, call in found.items() if isinstance(call, kind)}
         except (PacelineError, Preempted) as error:
             name = type(error).__name__
             self.answer(list(self._calls), wire.Failed(name, str(error)))
@@ -94,7 +103,7 @@ class Followers:
                 call = self._calls[number]
                 served = None
                 if not isinstance(call.message, kind):
-                    served = self._serve(call.message, call.buffers)
+                    served = self._serve(number, call, kind)
                 if served is None:
                     break
                 self.answer([number], *served)
@@ -169,14 +178,14 @@ class Followers:
             assert isinstance(call, wire.Begin)
             self.check_same(number, call.spec, spec, _name(wire.Begin))
 
-    def _check_kind(self, number: int, kind: type[wire.Call]) -> None:
+    def _check_kind(self, number: int, kind: type[wire.Call], *, or_waits: bool) -> None:
         call = self._calls[number].message
-        if not isinstance(call, kind):
+        if not isinstance(call, kind) and not (or_waits and isinstance(call, wire.Next)):
             raise UsageError(
                 f"rank 0 of {self._place.role} is at {_name(kind)}, rank {number} at "
                 f"{_name(type(call))}: every rank of a trainer makes the same calls, in "
-                "the same order; to end a loop early on all of them, call "
-                "session.stop(reason)"
+                "the same order; a loop is left by `break` in rank 0, or by "
+                "session.stop(reason) in any rank"
             )
 
 

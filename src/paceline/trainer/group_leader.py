@@ -226,7 +226,7 @@ class Leader:
         Raises:
             UsageError: no batch was delivered since the last step.
         """
-        with self._followers.hearing(wire.Step, self._active) as calls:
+        with self._followers.hearing(wire.Step, self._active, or_waits=True) as calls:
             worst: Scaled = scaled
             for index, call in calls.items():
                 assert isinstance(call, wire.Step)
@@ -286,7 +286,10 @@ class Leader:
     def _leave_loop(self) -> None:
         """Left early, by all ranks that have a batch; the others' loops are over."""
         active, self._active = self._active, []
-        with _warning(), self._followers.hearing(wire.LeaveLoop, active) as calls:
+        with (
+            _warning(),
+            self._followers.hearing(wire.LeaveLoop, active, or_waits=True) as calls,
+        ):
             self._followers.hear(
                 [i for i in self._followers.all if i not in calls], wire.Next
             )
@@ -331,8 +334,20 @@ class Leader:
 
     # ------------------------------------------------------------ beside its own calls
 
-    def _serve(self, call: wire.FromFollower, buffers: Sequence[bytearray]) -> Served:
+    def _serve(
+        self,
+        number: int,
+        received: wire.Received[wire.FromFollower],
+        kind: type[wire.Call],
+    ) -> Served:
         """Answer what needs no other rank; None: the call waits for the leader's own."""
+        call, buffers = received
+        if isinstance(call, wire.Step) and kind is wire.Next:
+            # Ranks that count their batches to a step may have had fewer: it is kept.
+            for part in call.parts:
+                is_refused = call.scaled == "not finite"
+                self._followers.tell([number], wire.Stepped(part, True, False, is_refused))
+            return wire.Done(), []
         if isinstance(call, wire.AskRecords):
             return wire.Done(self.records()), []
         if isinstance(call, wire.Save):

@@ -24,7 +24,7 @@ from paceline.launch.local import LocalRun, RunResult, fresh_run_id, wait_local_
 from paceline.timing import SystemClock
 from paceline.watch.progress import open_show
 from paceline.watch.summary import Ending
-from tests.system import group_job
+from tests.system import group_calls, group_job
 from tests.system.events import events_of
 from tests.system.group_job import BATCH, IDS, RECORDS
 
@@ -150,7 +150,7 @@ def test_a_trainer_of_four_equals_four_trainers(tmp_path: Path, forks: ForkServe
         assert_equal(model, train_alone(four, 1))
 
 
-def test_ranks_that_count_batches_to_a_step_may_have_had_fewer(
+def test_processes_that_count_batches_to_a_step_may_have_had_fewer(
     tmp_path: Path, forks: ForkServer
 ) -> None:
     job, task_size = JobDir(tmp_path / "job"), 3 * BATCH
@@ -159,13 +159,21 @@ def test_ranks_that_count_batches_to_a_step_may_have_had_fewer(
     assert result.summary.records == RECORDS
 
 
-@pytest.mark.parametrize("victim", ["trainer-0", "trainer-0.1", "trainer-1.2"])
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_rank_that_is_lost_costs_no_record(
+@pytest.mark.parametrize(
+    ("number", "victim"),
+    [
+        (signal.SIGKILL, "trainer-0"),
+        (signal.SIGKILL, "trainer-0.1"),
+        (signal.SIGKILL, "trainer-1.2"),
+        (signal.SIGSTOP, "trainer-1.2"),
+        (signal.SIGTERM, "trainer-0"),
+        (signal.SIGTERM, "trainer-1.1"),
+        (signal.SIGKILL, "server-1"),
+    ],
+)
+def test_a_process_that_is_lost_costs_no_record(
     number: signal.Signals, victim: str, tmp_path: Path, forks: ForkServer
 ) -> None:
-    if number is signal.SIGSTOP and victim == "trainer-0":
-        pytest.skip("the coordinator's to see: tests/system/test_kills.py")
     job, verdict = JobDir(tmp_path / "job"), tmp_path / "verdict.json"
     before = {child.pid for child in psutil.Process(forks.pid).children(recursive=True)}
     hit: list[int] = []
@@ -201,7 +209,51 @@ def test_a_rank_that_is_lost_costs_no_record(
     assert result.verdict.ending is Ending.TRAINED, result.verdict
     assert result.summary.records == 3200
     assert json.loads(verdict.read_text())["exact"]
-    assert result.summary.restarts.trainer == 1
+    restarts, is_server = result.summary.restarts, victim.startswith("server")
+    assert restarts.server >= 1 if is_server else restarts.trainer == 1
+    left_in_order = len(events_of(job.path, "TrainerLeft")) - 2
+    assert left_in_order == (number is signal.SIGTERM)
     left = {child.pid for child in psutil.Process(forks.pid).children(recursive=True)}
     assert left == before, "processes are left"
     assert not any(psutil.pid_exists(pid) for pid in hit)
+
+
+def test_every_call_of_a_session_works_in_every_process(
+    tmp_path: Path, forks: ForkServer
+) -> None:
+    job = JobDir(tmp_path / "job")
+    result = run(forks, job, Path(group_calls.__file__), (tmp_path,))
+    assert result.verdict.ending is Ending.STOPPED, result.verdict
+    found = [json.loads((tmp_path / f"{number}.json").read_text()) for number in (0, 1)]
+    assert found[0] == found[1]
+    records, batch = group_calls.RECORDS, group_calls.BATCH
+    assert found[0]["records"] == records
+    assert found[0]["rate"] == pytest.approx(1e-6 * 0.1**4)
+    assert found[0]["mean"] == (records - 1) / 2
+    assert found[0]["before the break"] == 2
+    # The batch before the bad one counts, three batches of its task are given up.
+    assert found[0]["after the flaky"] == records + 4 * batch + records - 3 * batch
+    assert result.summary.metrics == {"count 0": 11.0, "count 1": 11.0}
+    listing = json.loads((tmp_path / "predictions" / "predictions.json").read_text())
+    assert listing["records"] == records
+
+
+def test_processes_that_make_other_calls_are_told_so(
+    tmp_path: Path, forks: ForkServer
+) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import os, torch, paceline\n"
+        "session = paceline.connect()\n"
+        "model = torch.nn.Linear(1, 1)\n"
+        "session.share(model, torch.optim.SGD(model.parameters(), lr=1.0))\n"
+        "if os.environ['PACELINE_RANK'] == '0':\n"
+        "    session.embedding('rows', 2)\n"
+        "for batch in session.batches(torch.ones(8, 1), 1):\n"
+        "    pass\n"
+    )
+    job = JobDir(tmp_path / "job")
+    result = run(forks, job, script, ())
+    assert result.verdict.ending is Ending.FAILED
+    assert "every rank of a trainer makes the same calls" in result.verdict.reason
+    assert "rank 0 of trainer-0 is at session.share" in result.verdict.reason

@@ -24,15 +24,14 @@ from torch import nn
 
 from paceline import errors
 from paceline.config import Pace
-from paceline.errors import JobFailed, PeerLost, Preempted, UsageError, describe_error
+from paceline.errors import Preempted, UsageError, describe_error
 from paceline.messages import PartPlan, PartSpec
 from paceline.timing import Clock
 from paceline.trainer import group_wire as wire
 from paceline.trainer.carrier import Scaled
 from paceline.trainer.evaluator import Work
-from paceline.trainer.gradients import Gradients, PartNumbers
-from paceline.trainer.group_numbers import OwnShare, offer
-from paceline.trainer.group_tensors import GroupTensors
+from paceline.trainer.gradients import PartNumbers
+from paceline.trainer.group_following import Following
 from paceline.trainer.logbook import Logbook
 from paceline.trainer.loop import TaskReader
 from paceline.trainer.outlook import Outlook
@@ -69,24 +68,18 @@ class Follower:
         self.numbers: dict[int, PartNumbers] = {}
         self.tracker, self.outlook = Tracker(), Outlook()
         self.open_call: str | None = None
-        self._plans: dict[int, PartPlan] = {}
-        self._own = OwnShare()
-        self._is_stepping = False  # in a step of its own, or while it waits for a batch
-        self._offered: dict[int, Gradients] = {}  # {part: what was offered for a push}
         self._loop: Generator[Any, None, None] | None = None
         self._logbook, self._clock = Logbook(), clock
         self._leaving: str | None = None  # to be told; any thread may say so
         self._is_closed = False
         self._pid = os.getpid()
-        [end] = place.channels
-        self._channel = wire.Channel(end, wire.INSTRUCTIONS, "rank 0 of this trainer")
-        self._tensors = GroupTensors(place)
+        self._following = Following(place, self.numbers, self.tracker)
 
     # ------------------------------------------------------------ what is shared
 
     def plan(self, part: int) -> PartPlan:
         """See `Seat`."""
-        return self._plans[part]
+        return self._following.plans[part]
 
     def share(self, spec: PartSpec, numbers: PartNumbers) -> None:
         """See `Seat`."""
@@ -97,7 +90,7 @@ class Follower:
             del self.numbers[spec.part]
             raise
         assert isinstance(answer, wire.Shared)
-        self._plans[spec.part] = answer.plan
+        self._following.plans[spec.part] = answer.plan
 
     def wait_rows(
         self, part: int, route: Route, values: torch.Tensor, *, create: bool
@@ -117,11 +110,8 @@ class Follower:
             one.is_scaled = scaled != "never"
         # One part alone is looked at when it is pushed.
         is_finite = len(parts) == 1 or all(one.is_finite() for one in numbers)
-        self._is_stepping = True
-        try:
+        with self._following.stepping():
             self._call(wire.Step(tuple(parts), scaled, is_finite))
-        finally:
-            self._is_stepping = False
 
     # ------------------------------------------------------------ the loop
 
@@ -136,15 +126,15 @@ class Follower:
                 answer = self._call(wire.Next()).message
                 while isinstance(answer, wire.Dealt):
                     dealt, (data, error) = answer, _read(reader, answer)
-                    self._channel.send(wire.Have(error))
-                    go = self._follow().message
+                    self._following.tell(wire.Have(error))
+                    go = self._following.follow().message
                     assert isinstance(go, wire.Go)
                     if go.is_delivered:
-                        self._own.deliver(list(self.numbers), dealt.records)
+                        self._following.own.deliver(list(self.numbers), dealt.records)
                         is_inside = True
                         yield data
                         break
-                    answer = self._follow().message  # of the same call
+                    answer = self._following.follow().message  # of the same call
                 else:
                     self._drop_unspent()
                     if isinstance(answer, wire.Leave):
@@ -163,7 +153,7 @@ class Follower:
         self._drop_unspent()
 
     def _drop_unspent(self) -> None:
-        self._own.forget()
+        self._following.own.forget()
         for numbers in self.numbers.values():
             numbers.zero_unspent()
             numbers.clear()
@@ -192,7 +182,8 @@ class Follower:
 
     def stop(self, reason: str) -> None:
         """See `Seat`."""
-        self._tell(wire.Tell(stop=reason))
+        self.check_open()
+        self._following.tell(wire.Tell(stop=reason))
 
     def save(self, number: int) -> None:
         """See `Seat`."""
@@ -258,7 +249,7 @@ class Follower:
             pass  # the leader is gone, or another thread is in the loop
         finally:
             self._is_closed = True
-            self._channel.close()
+            self._following.close()
 
     def leave_soon(self, reason: str) -> None:
         """See `Membership.leave_soon`: the leader is told with the next call."""
@@ -271,7 +262,7 @@ class Follower:
         """See `Membership.is_idle`."""
         return self.open_call is None
 
-    # ------------------------------------------------------------ following
+    # ------------------------------------------------------------ asking the leader
 
     def _call(
         self, call: wire.Call, buffers: Sequence[Any] = ()
@@ -290,107 +281,15 @@ class Follower:
                 "use it: read data there, train here"
             )
         leaving, self._leaving = self._leaving, None
-        try:
-            if leaving is not None:
-                self._channel.send(wire.Tell(leaving=leaving))
-            self._channel.send(call, buffers)
-        except PeerLost as error:
-            raise JobFailed(str(error)) from error
-        return self._follow()
-
-    def _follow(self) -> wire.Received[wire.FromLeader]:
-        """Do what the leader says until it says something else."""
-        while True:
-            try:
-                received = self._channel.receive()
-            except PeerLost as error:
-                raise JobFailed(str(error)) from error
-            message = received.message
-            if isinstance(message, wire.Failed):
-                raise _error_of(message.error)(message.text)
-            if isinstance(message, wire.Answer | wire.Dealt):
-                return received
-            self._do(message, received.buffers)
-
-    def _do(
-        self,
-        told: wire.Offer
-        | wire.Reduce
-        | wire.Stepped
-        | wire.Refresh
-        | wire.Forget
-        | wire.Load,
-        buffers: Sequence[bytearray],
-    ) -> None:
-        match told:
-            case wire.Offer():
-                self._offer(told)
-            case wire.Reduce():
-                self._reduce(told)
-            case wire.Stepped():
-                self._stepped(told)
-            case wire.Refresh():
-                for part in told.parts:
-                    parameters = self.numbers[part].parameters
-                    self._tensors.broadcast(parameters, is_leader=False)
-            case wire.Forget():
-                self._forget()
-            case wire.Load():
-                self.tracker.load(bytes(buffers[0]))
-
-    def _offer(self, asked: wire.Offer) -> None:
-        part = asked.part
-        numbers, has_batch = self.numbers[part], self._own.has_batch(part)
-        with_step = asked.with_step and has_batch
-        only_fresh = asked.only_fresh or not self._is_stepping
-        is_unscaled = only_fresh and numbers.is_scaled and numbers.has_fresh()
-        found = numbers.gather(with_step=with_step, only_fresh=only_fresh)
-        found = found._replace(is_refused=with_step and is_unscaled)
-        self._offered[part] = found
-        records = self._own.records(part)
-        offered = offer(found, self._plans[part], records, numbers.sparse)
-        self._channel.send(offered.message, offered.buffers)
-
-    def _reduce(self, asked: wire.Reduce) -> None:
-        found = self._offered.pop(asked.part).dense
-        if asked.dense:
-            parameters = self.numbers[asked.part].parameters
-            like = [parameters[index] for index in asked.dense]
-            own = [found.get(index) for index in asked.dense]
-            self._tensors.reduce(own, like, asked.weight)
-
-    def _stepped(self, told: wire.Stepped) -> None:
-        numbers, has_batch = self.numbers[told.part], self._own.has_batch(told.part)
-        if told.is_kept and has_batch and not self._is_stepping:
-            return  # its gradients go on to add up until its own step
-        if told.is_kept and has_batch:
-            if told.is_refused:
-                numbers.refuse()
-            numbers.keep()
-        if not told.is_kept:
-            numbers.clear()
-        if told.zero_grad or (has_batch and not told.is_kept and not self._is_stepping):
-            numbers.zero_grad()
-        self._own.stepped(told.part, is_kept=told.is_kept)
-
-    def _forget(self) -> None:
-        self._own.forget()
-        for numbers in self.numbers.values():
-            numbers.zero_grad()
-            numbers.clear()
+        if leaving is not None:
+            self._following.tell(wire.Tell(leaving=leaving))
+        return self._following.call(call, buffers)
 
     def _send_log(self) -> None:
         found = self._logbook.take(self._clock.now_s())
         numbers = {n: float("nan") if v is None else v for n, v in found.items()}
         if numbers:
-            self._tell(wire.Tell(numbers=numbers))
-
-    def _tell(self, told: wire.Tell) -> None:
-        self.check_open()
-        try:
-            self._channel.send(told)
-        except PeerLost as error:
-            raise JobFailed(str(error)) from error
+            self._following.tell(wire.Tell(numbers=numbers))
 
 
 def _read(reader: TaskReader, dealt: wire.Dealt) -> tuple[Any, str | None]:
@@ -399,10 +298,3 @@ def _read(reader: TaskReader, dealt: wire.Dealt) -> tuple[Any, str | None]:
     except Exception as error:  # noqa: BLE001  (a user's data set may raise any)
         _log.exception("task %s cannot be read", dealt.key)
         return None, describe_error(error)
-
-
-def _error_of(name: str) -> type[BaseException]:
-    """The leader's error, where it takes a text; else the job has failed."""
-    found = getattr(errors, name, None)
-    simple = (errors.UsageError, errors.JobFailed, Preempted, errors.StoreError)
-    return found if found in simple else JobFailed

@@ -32,10 +32,11 @@ from paceline.params.rows.kernels import Float32s
 from paceline.trainer import group_wire as wire
 from paceline.trainer.carrier import AfterStep, Scaled
 from paceline.trainer.evaluator import Work
-from paceline.trainer.gradients import Gathering, Gradients, PartNumbers
-from paceline.trainer.group_dealing import deal, shares
+from paceline.trainer.gradients import PartNumbers
+from paceline.trainer.group_dealing import deal
 from paceline.trainer.group_followers import Followers, Served
-from paceline.trainer.group_numbers import OwnShare, rows_of, weighted
+from paceline.trainer.group_joint import JointGradients
+from paceline.trainer.group_numbers import OwnShare
 from paceline.trainer.group_tensors import GroupTensors
 from paceline.trainer.loop import TaskReader
 from paceline.trainer.membership import Membership
@@ -79,6 +80,9 @@ class Leader:
         self._versions: dict[int, list[int]] = {}  # {part: of what followers have}
         self._carrier.after_step = self._after_step
         self._tensors = GroupTensors(place)
+        self._joint = JointGradients(
+            self._followers, self._tensors, self._carrier, self._own
+        )
 
     # ------------------------------------------------------------ what is shared
 
@@ -92,7 +96,7 @@ class Leader:
             for index, call in calls.items():
                 assert isinstance(call, wire.Share)
                 self._followers.check_same(index, call.spec, spec, "session.share")
-            numbers.join = partial(self._join, spec.part)
+            numbers.join = partial(self._joint.join, spec.part)
             self._carrier.share(spec, numbers)
             self._synchronize()
             plan = self._carrier.plan(spec.part)
@@ -238,43 +242,6 @@ class Leader:
             self._carrier.step_all(parts, scaled=worst)
             self._synchronize()
             self._followers.answer(calls, wire.Done())
-
-    def _join(self, part: int, own: Gradients, gathering: Gathering) -> Gradients:
-        """This rank's gradients with those of all others; they all wait in a call."""
-        numbers, plan = self.numbers[part], self.plan(part)
-        self._followers.tell(self._followers.all, wire.Offer(part, *gathering))
-        offers = {}
-        for index in self._followers.all:
-            message, buffers = self._followers.receive(index)
-            assert isinstance(message, wire.Offered)
-            offers[index] = (message, rows_of(message, buffers, numbers, plan))
-        records = [self._own.records(part), *(o.records for o, _ in offers.values())]
-        weights = shares(plan.spec.pace, records)
-        mine = weighted(own, weights[0])
-        dense = {i: g for i, g in mine.dense.items() if i not in numbers.sparse}
-        theirs = {i for offered, _ in offers.values() for i in offered.dense}
-        wanted = tuple(sorted({*dense, *theirs})) if theirs else ()
-        for index in self._followers.all:
-            self._followers.tell([index], wire.Reduce(part, wanted, weights[index]))
-        if wanted:
-            like = [numbers.parameters[i] for i in wanted]
-            sums = self._tensors.reduce(
-                [own.dense.get(i) for i in wanted], like, weights[0]
-            )
-            dense = dict(zip(wanted, sums, strict=True))
-        sparse = {i: g for i, g in mine.dense.items() if i in numbers.sparse}
-        rows = mine.rows
-        for index, (_, found) in offers.items():
-            more = weighted(
-                Gradients(found.sparse, {t: [g] for t, g in found.tables.items()}),
-                weights[index],
-            )
-            for i, gradient in more.dense.items():
-                sparse[i] = sparse[i] + gradient if i in sparse else gradient
-            for table, recorded in more.rows.items():
-                rows.setdefault(table, []).extend(recorded)
-        is_refused = any(offered.is_refused for offered, _ in offers.values())
-        return Gradients({**dense, **sparse}, rows, is_refused)
 
     def _after_step(self, after: AfterStep) -> None:
         self._own.stepped(after.part, is_kept=after.is_kept)

@@ -15,6 +15,7 @@ it at once.
 import contextlib
 import datetime as dt
 import os
+import sys
 from collections.abc import Sequence
 from typing import final
 
@@ -45,7 +46,7 @@ class GroupTensors:
                 "--ranks-per-trainer makes torch.distributed's process group for the ranks "
                 "of a trainer: leave init_process_group out of the script"
             )
-        self._size = place.size
+        shown = sys.excepthook  # torch puts its own in its place, and words in every line
         try:
             distributed.init_process_group(
                 "gloo",
@@ -57,6 +58,7 @@ class GroupTensors:
                 timeout=dt.timedelta(seconds=WAIT_S),
             )
             distributed.barrier()
+            sys.excepthook = shown
         except RuntimeError as error:
             raise PeerLost(f"the ranks of {place.role} do not meet: {error}") from error
         if place.number == 0:

@@ -328,7 +328,7 @@ class Session:
         self._seat.log(numbers)
 
     def once(self, name: str) -> bool:
-        """True in exactly one trainer of the job, for good.
+        """True in exactly one trainer of the job, and there in rank 0, for good.
 
         If that trainer is lost, its successor gets True again: what it guards must be
         repeatable.

@@ -77,6 +77,7 @@ class WatchedConnection(Connection):
         *,
         landing: Landing | None = None,
         reply_sizes: Sequence[int] = (),
+        pen: int | None = None,
         timeout_s: float = SEND_TIMEOUT_S,
     ) -> int:
         """See `Connection.submit`."""
@@ -87,6 +88,7 @@ class WatchedConnection(Connection):
             buffers,
             landing=landing,
             reply_sizes=reply_sizes,
+            pen=pen,
             timeout_s=timeout_s,
         )
         self._open[number] = _Open(type(message).__name__, sent_s, sent_bytes)

@@ -26,6 +26,7 @@ from paceline.messages import (
     PartSpec,
     Pull,
     Pulled,
+    PulledRows,
     PullRows,
     Push,
     Pushed,
@@ -290,8 +291,9 @@ class Server:
 
     def version(self) -> int:
         """Updates applied so far, as trainers are told."""
-        message = self.ask(Pull(incarnation=99, timeline=self.timeline, part=0))
-        assert isinstance(message, Pulled)
+        who = {"incarnation": 99, "timeline": self.timeline}
+        message = self.ask(PullRows(**who, part=0, rows=(), create=False))
+        assert isinstance(message, PulledRows)
         return message.version
 
     def _listen(self) -> tuple[FakeCoordinator, Listener]:

@@ -16,10 +16,13 @@ from paceline.messages import (
     OptimizerSpec,
     Pull,
     Pulled,
+    Push,
     Waiting,
 )
 from paceline.timing import ManualClock
+from paceline.transport.service import Peer
 from tests.server.conftest import (
+    Answered,
     Array,
     Rows,
     Server,
@@ -113,6 +116,33 @@ def test_a_prepared_push_changes_nothing_before_its_round(make_server: MakeServe
     assert verdict(server.push(1, FIRST, blocks=ONES, round=1)) == "duplicate"
 
 
+@pytest.mark.parametrize("is_lent", [True, False])
+def test_what_is_lent_is_read_in_place_when_its_round_comes(
+    make_server: MakeServer, is_lent: bool
+) -> None:
+    server = make_server(plan=make_plan(pace=Sync()))
+    lent = [np.ones(6).view(np.uint8), np.ones(4).view(np.uint8)]
+    push = Push(
+        incarnation=11,
+        timeline=0,
+        part=0,
+        number=1,
+        window=FIRST,
+        records=1,
+        round=1,
+        is_lent=is_lent,
+        hyper=({"lr": 1.0},),
+        blocks=(0, 1),
+    )
+    answered = Answered()
+    server.service.received(Peer("trainer-11", "run", 11, 11), push, lent, answered)
+    assert verdict(answered.wait()) == "prepared"
+    for values in lent:
+        values[:] = 0  # no trainer does so: it shows which memory is read
+    server.commit(1, contribution(1, FIRST, 1.0, 11))
+    assert server.pull()[0].any() != is_lent
+
+
 def test_an_absent_gradient_counts_as_zero(make_server: MakeServer) -> None:
     server = make_server(plan=make_plan(pace=Sync()))
     server.push(1, FIRST, blocks={0: np.ones(6)}, trainer=11, round=1)
@@ -149,7 +179,7 @@ def test_a_pull_waits_for_its_round(make_server: MakeServer) -> None:
     parked = server.submit(Pull(incarnation=11, timeline=0, part=0, at_round=1))
     assert not parked.is_given()
     server.commit(1, contribution(1, FIRST, 1.0))
-    assert parked.wait() == Pulled(slots=(0, 1), version=1, round=1)
+    assert parked.wait() == Pulled(slots=(0, 1), round=1)
     assert np.array_equal(parked.buffers[0].view(np.float64), -np.ones(6))
 
 

@@ -95,6 +95,26 @@ def test_room_is_used_again_when_its_request_is_answered() -> None:
     assert outgoing.put(6, []) is None
 
 
+def test_a_pen_is_written_by_its_own_requests_alone() -> None:
+    outgoing = Outgoing(1)
+    incoming = Incoming(outgoing.fd, Offer(outgoing.num_bytes))
+    first = outgoing.put(1, views_of(b"lent"), pen=7)
+    outgoing.free(1)
+    assert first is not None
+    assert first.place is not None
+    others = [outgoing.put(2, views_of(b"next")), outgoing.put(3, views_of(b"x"), pen=8)]
+    assert first.place not in {other.place for other in others if other is not None}
+    [lent] = incoming.find(first.place, [4], DATA_LIMITS)
+    assert lent.tobytes() == b"lent", "it is answered, and still there"
+    assert outgoing.put(4, views_of(b"anew"), pen=7) == first
+    larger = outgoing.put(5, views_of(bytes(1000)), [8], pen=7)
+    assert larger is not None
+    assert larger.place != first.place
+    assert larger.room is not None
+    assert outgoing.put(6, views_of(bytes(outgoing.num_bytes)), pen=9) is None
+    outgoing.close()
+
+
 @pytest.mark.parametrize(
     ("place", "sizes", "limit"),
     [(0, [1 << 26, 1], 1 << 30), (1 << 26, [1], 1 << 30), (0, [4096], 4095)],

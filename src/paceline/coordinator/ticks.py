@@ -33,7 +33,8 @@ def ticked(book: Book, tick: Tick) -> None:
 def reply_ticked(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
     """Answer a tick, with the next lease if the trainer wants one and there is one."""
     lease = None
-    if tick.next_lease:
+    # One who repeats a late tick of a stage that is over has that stage's data at hand.
+    if tick.next_lease and tick.window.stage == book.durable.queue.stage:
         known = set(tick.window.task_keys())
         lease = next(
             (

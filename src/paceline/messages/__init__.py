@@ -35,6 +35,7 @@ from paceline.messages.data import (
     RowSlots,
     Tracked,
     Upload,
+    ValuesPlace,
 )
 from paceline.messages.server import (
     CommitRound,
@@ -231,5 +232,6 @@ __all__ = [
     "TrainerReply",
     "TrainerRequest",
     "Upload",
+    "ValuesPlace",
     "Waiting",
 ]

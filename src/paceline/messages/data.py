@@ -38,6 +38,7 @@ class Push(TrainerMessage, frozen=True):
 
     ``number`` grows by one with every push of this incarnation to this part. Without
     ``round`` it is applied at once and answered by `Pushed`; with it, it is prepared.
+    With ``is_lent`` its buffers stay as they are until the round is applied here.
 
     Buffers: the gradient of each of ``blocks`` (slots whose parameter has one); then for
     each of ``sparse_blocks`` (slots whose parameter has a sparse one) the int64 numbers of
@@ -51,6 +52,7 @@ class Push(TrainerMessage, frozen=True):
     window: Window
     records: int
     round: int | None = None
+    is_lent: bool = False
     hyper: tuple[Hyper, ...] = ()
     blocks: tuple[int, ...] = ()
     sparse_blocks: tuple[int, ...] = ()
@@ -69,12 +71,25 @@ class Pull(TrainerMessage, frozen=True):
 
     With ``at_round``, parked until that round is applied here. ``known`` says of slots
     with sparse gradients at which update the sender knows them: of those, rows that have
-    changed since are enough.
+    changed since are enough. ``asks_place``: say where the values lie, if processes of
+    this host may read them. ``reads_there``: the sender does; it wants to know when it
+    may, and no values.
     """
 
     part: int
     at_round: int = 0
     known: dict[int, int] = msgspec.field(default_factory=dict)  # {slot: update}
+    asks_place: bool = False
+    reads_there: bool = False
+
+
+class ValuesPlace(msgspec.Struct, frozen=True):
+    """Where a server's dense values of a part lie; see `paceline.params.published`."""
+
+    pid: int
+    descriptor: int
+    num_bytes: int
+    key: bytes
 
 
 class Pulled(Message, frozen=True):
@@ -83,14 +98,16 @@ class Pulled(Message, frozen=True):
     Buffers: one per entry of ``slots``: those that the `Pull` does not know, ascending,
     then others, ascending; then for each of ``changed``, ascending, the int64 numbers of
     rows, as in a `Push`, and their values ``(rows, dim)``.
-    ``updates`` says how many updates each slot with sparse gradients has seen.
+    ``updates`` says how many updates each slot with sparse gradients has seen. With
+    ``is_there`` nothing comes along: the values may be read at their place.
     """
 
     slots: tuple[int, ...]
-    version: int
     round: int
     changed: tuple[int, ...] = ()
     updates: dict[int, int] = msgspec.field(default_factory=dict)  # {slot: update}
+    place: ValuesPlace | None = None
+    is_there: bool = False
 
 
 class PullRows(TrainerMessage, frozen=True):

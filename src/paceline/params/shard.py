@@ -13,7 +13,7 @@ one at a time. `create` alone changes which slots there are: nothing else may ru
 Pure.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, final
 
 import numpy as np
@@ -28,6 +28,7 @@ from paceline.params.snapshot import SlotSnapshot
 from paceline.params.sparse import RowChanges, SparseGradient
 
 Bytes = bytes | bytearray | memoryview | np.ndarray[Any, np.dtype[Any]]
+Memory = np.ndarray[Any, np.dtype[np.uint8]]
 
 _TABLE = "table/"
 _STATE = "state/"
@@ -44,11 +45,18 @@ class ParameterShard:
         self._changes: dict[int, RowChanges] = {}  # {dense slot of sparse gradients: when}
         self._rows: dict[int, dict[str, RowTable]] = {}  # {slot: {table name: table}}
 
-    def create(self, plan: PartPlan, server: str, seed: int) -> None:
+    def create(
+        self,
+        plan: PartPlan,
+        server: str,
+        seed: int,
+        memory: Callable[[int], Memory | None] = lambda _: None,
+    ) -> None:
         """Make the slots of a part that the plan places on ``server``.
 
         Dense values are zeros until `upload`; rows are made when they are touched, as
-        ``seed`` decides. The same plan again changes nothing.
+        ``seed`` decides. The same plan again changes nothing. ``memory`` says where a
+        dense slot's values are to lie, zeroed; None where that does not matter.
 
         Raises:
             UsageError: the part has another plan already, or an optimizer or dtype that
@@ -61,7 +69,7 @@ class ParameterShard:
             return
         here = {slot for slot, holder in plan.placement.items() if holder == server}
         dense = {
-            block.slot: _optimize_block(plan.spec, block)
+            block.slot: _optimize_block(plan.spec, block, memory(block.slot))
             for block in plan.blocks
             if block.slot in here
         }
@@ -255,7 +263,7 @@ class ParameterShard:
         )
 
 
-def _optimize_block(spec: PartSpec, block: Block) -> OptimizeBlock:
+def _optimize_block(spec: PartSpec, block: Block, memory: Memory | None) -> OptimizeBlock:
     parameter = spec.parameters[block.parameter]
     if spec.optimizer is None:
         raise UsageError(
@@ -264,7 +272,10 @@ def _optimize_block(spec: PartSpec, block: Block) -> OptimizeBlock:
         )
     dtype_bytes(parameter.dtype)  # refuses what no optimizer steps on
     dtype: torch.dtype = getattr(torch, parameter.dtype)
-    values = torch.zeros(block.stop - block.start, dtype=dtype)
+    if memory is None:
+        values = torch.zeros(block.stop - block.start, dtype=dtype)
+    else:
+        values = torch.from_numpy(memory).view(dtype)
     if parameter.has_sparse_gradients:
         values = values.view(-1, parameter.shape[1])
     hyper = spec.optimizer.groups[parameter.group]

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 import torch
 
-from paceline.messages import PartReport, Pulled
+from paceline.messages import PartReport, Pulled, ValuesPlace
 from paceline.params.shard import ParameterShard
 from paceline.server.contents import Bytes
 
@@ -71,15 +71,22 @@ class BlockReads:
             found = _bytes(values.index_select(0, rows))
             self._copies[slot] = _Copy(found, rows.numpy(), changes.count)
 
-    def answer(self, at: PartReport) -> tuple[Pulled, list[Array]]:
-        """All copies as a message, with its buffers; ``at`` is how the part stood."""
+    def answer(
+        self, at: PartReport, place: ValuesPlace | None = None
+    ) -> tuple[Pulled, list[Array]]:
+        """All copies as a message, with its buffers.
+
+        Args:
+            at: how the part stood.
+            place: where the reader may read by itself the next time.
+        """
         copies = [(slot, self._copies[slot]) for slot in self.slots]
         pulled = Pulled(
             slots=tuple(slot for slot, copy in copies if copy.rows is None),
-            version=at.version,
             round=at.applied_round,
             changed=tuple(slot for slot, copy in copies if copy.rows is not None),
             updates={s: copy.update for s, copy in copies if copy.update is not None},
+            place=place,
         )
         buffers: list[Array] = [copy.values for _, copy in copies if copy.rows is None]
         for _, copy in copies:

@@ -29,6 +29,7 @@ from paceline.messages import (
     Message,
     PartReport,
     Pull,
+    Pulled,
     PulledRows,
     PullRows,
     Push,
@@ -37,6 +38,7 @@ from paceline.messages import (
     Tracked,
     TrainerMessage,
     Upload,
+    ValuesPlace,
     Waiting,
 )
 from paceline.params.dense import warm_up
@@ -135,6 +137,7 @@ class ServerService:
             self._timer.join(JOIN_S)
         with self._standing.lock:
             parked, self._parked = self._parked, []
+            self._standing.slots.retire()
         for request in parked:
             reason = f"{self._standing.server} closes"
             _answer(request.reply, Waiting(reason=reason))
@@ -187,7 +190,7 @@ class ServerService:
             refusal = state.push(message).refusal
             assert refusal is not None, f"{message} was decided without its part"
             return refusal
-        if message.round is not None:  # it is kept until its round, long after the reply
+        if message.round is not None and not message.is_lent:  # kept until its round
             buffers = [own(buffer) for buffer in buffers]
         try:
             contents = read_push(layout, message, buffers)
@@ -233,7 +236,9 @@ class ServerService:
             return _invalid(message, error)
         if not state.is_untouched(message.part):
             return Done()  # a late repeat: it was taken, and trained on since
-        return slots.line_up(slots.uploading(values), lambda: _answer(reply, Done()))
+        return slots.line_up(
+            slots.uploading(message.part, values), lambda: _answer(reply, Done())
+        )
 
     # ------------------------------------------------------------ tracked objects
 
@@ -287,12 +292,18 @@ class ServerService:
             return None
         try:
             if isinstance(message, Pull):
+                place = slots.lent(message.part).place()
+                if message.reads_there and place is not None:
+                    there = Pulled(slots=(), round=at.applied_round, is_there=True)
+                    turns = dict.fromkeys(layout.blocks, _nothing)
+                    return slots.line_up(turns, lambda: _answer(request.reply, there))
                 known = read_known(layout, message)
                 sizes = {s: b.num_bytes for s, b in layout.blocks.items() if s not in known}
                 places = places_of(request.reply, list(sizes.values()))
                 unknown = dict(zip(sizes, places, strict=True))
                 actions, reads = slots.reading_blocks(unknown, known)
-                done = functools.partial(_answer_reads, request.reply, reads, at)
+                told = place if message.asks_place else None
+                done = functools.partial(_answer_reads, request.reply, reads, at, told)
                 return slots.line_up(actions, done)
             wanted = read_pull_rows(layout, message, request.buffers)
         except UsageError as error:
@@ -332,8 +343,14 @@ def _carry_out(answer: Message | Action, reply: Reply) -> None:
         answer()
 
 
-def _answer_reads(reply: Reply, reads: BlockReads, at: PartReport) -> None:
-    _answer(reply, *reads.answer(at))
+def _answer_reads(
+    reply: Reply, reads: BlockReads, at: PartReport, place: ValuesPlace | None
+) -> None:
+    _answer(reply, *reads.answer(at, place))
+
+
+def _nothing() -> None:
+    pass
 
 
 def _invalid(message: TrainerMessage, error: UsageError) -> Refusal:

@@ -37,6 +37,7 @@ from paceline.server.contents import (
     layout_of,
 )
 from paceline.server.rounds import Contributed, sum_block, sum_rows, sum_sparse_block
+from paceline.server.service_lending import LentValues
 from paceline.transport.serial import Action, SerialQueue
 
 Actions = dict[int, Action]  # {slot: what happens to its numbers}
@@ -101,6 +102,7 @@ class Slots:
         self._on_error = on_error
         self._shard = ParameterShard()
         self._queues: dict[int, _SlotQueue] = {}  # {slot: queue}
+        self._lent: dict[int, LentValues] = {}  # {part: values that trainers may read}
 
     def create(self, plan: PartPlan) -> None:
         """Make the slots of a part that lie here.
@@ -108,8 +110,10 @@ class Slots:
         Raises:
             UsageError: no server knows its optimizer or dtype; nothing has been changed.
         """
-        self._shard.create(plan, self._server, self._seed)
         layout = layout_of(plan, self._server)
+        lent = LentValues(layout)
+        self._shard.create(plan, self._server, self._seed, lent.block)
+        self._lent[layout.part] = lent
         for slot in (*layout.blocks, *layout.row_slots):
             self._queues[slot] = _SlotQueue(self._on_error)
         self.layouts[plan.spec.part] = layout
@@ -148,7 +152,8 @@ class Slots:
             gradient = contents.blocks.get(slot)
             if gradient is not None:
                 block, hyper = self._block(part, slot, contents.hyper)
-                actions[slot] = functools.partial(block.apply, gradient, hyper)
+                change = functools.partial(block.apply, gradient, hyper)
+                actions[slot] = self._lent[part].changing(slot, change)
             elif slot in contents.sparse:
                 group = self._group(part, slot, contents.hyper)
                 actions[slot] = functools.partial(
@@ -169,9 +174,10 @@ class Slots:
         for one in contributed:
             for slot in one.contents.blocks.keys() - actions.keys():
                 block, group = self._block(part, slot, hyper)
-                actions[slot] = functools.partial(
+                change = functools.partial(
                     _apply_block_round, block, slot, contributed, group
                 )
+                actions[slot] = self._lent[part].changing(slot, change)
             for slot in one.contents.sparse.keys() - actions.keys():
                 group = self._group(part, slot, hyper)
                 actions[slot] = functools.partial(
@@ -181,12 +187,22 @@ class Slots:
                 actions[slot] = functools.partial(self._apply_rows_round, slot, contributed)
         return actions
 
-    def uploading(self, values: Mapping[int, Bytes]) -> Actions:
+    def uploading(self, part: int, values: Mapping[int, Bytes]) -> Actions:
         """Set the values of dense slots."""
+        lent = self._lent[part]
         return {
-            slot: functools.partial(self._shard.upload, slot, buffer)
+            slot: lent.changing(slot, functools.partial(self._shard.upload, slot, buffer))
             for slot, buffer in values.items()
         }
+
+    def lent(self, part: int) -> LentValues:
+        """The dense values of a part that trainers of this host may read themselves."""
+        return self._lent[part]
+
+    def retire(self) -> None:
+        """Another object takes this one's place: nothing here changes any more."""
+        for lent in self._lent.values():
+            lent.retire()
 
     def reading_blocks(
         self, unknown: Mapping[int, Bytes], known: Mapping[int, int]

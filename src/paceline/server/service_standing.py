@@ -8,6 +8,7 @@ Waits for nothing but its lock, which is never held while numbers are computed. 
 may call; orders come from one thread.
 """
 
+import functools
 import logging
 import threading
 from collections.abc import Callable
@@ -149,7 +150,8 @@ class Standing:
                     )
             hyper = agreed_hyper(order, contributed)
             actions = self.slots.applying_round(order.part, contributed, hyper)
-            run = self.slots.line_up(actions, _nothing)
+            applied = functools.partial(self.slots.lent(order.part).applied, order.round)
+            run = self.slots.line_up(actions, applied)
         run()
         failpoint("server.after_commit")
 
@@ -257,6 +259,7 @@ class Standing:
             slots.create(plan)
         with self.lock:
             self.state.begin_restore(order)
+            self.slots.retire()
             self.prepared.clear()
             self.tracked = TrackedStates()
         return slots
@@ -268,6 +271,8 @@ class Standing:
                 return
             self.state.end_restore(order, share.marks, share.versions)
             self.tracked = TrackedStates(share.tracked)
+            for part, at in self.state.parts().items():
+                slots.lent(part).stand_at(at.applied_round)
             self.slots = slots
 
     def is_returning(self, order: Restore) -> bool:

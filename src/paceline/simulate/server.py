@@ -141,7 +141,7 @@ class SimServer(Process):
             self._parked.append((pull, answer))
         else:
             stands = self.state.stands_at(pull.part)
-            answer(Pulled(slots=(), version=stands.version, round=stands.applied_round))
+            answer(Pulled(slots=(), round=stands.applied_round))
 
     # ------------------------------------------------------------ control side
 

@@ -57,14 +57,17 @@ _LOSSES = (PeerLost, DeadlineExceeded, HandshakeRefused)
 class Payload(NamedTuple):
     """A message with its numbers: what is sent, and where the reply's numbers go.
 
-    ``landed`` is told the reply when all its numbers are there, by the acting thread.
+    ``landed`` is told the reply when all its numbers are there, by the acting thread; it
+    may say what the reply comes to instead. ``direct`` may give the reply without asking.
     """
 
     message: Message
     buffers: Sequence[Buffer] = ()
     landing: Landing | None = None
     reply_sizes: Sequence[int] = ()  # bytes of the reply's buffers, as far as known
-    landed: Callable[[Message], None] | None = None
+    pen: int | None = None  # where the buffers stay beyond the reply
+    landed: Callable[[Message], Message] | None = None
+    direct: Callable[[], Message | None] | None = None
 
 
 Attach = Callable[[str, Message], Payload]
@@ -137,7 +140,7 @@ class Courier:
 class _Sent(NamedTuple):
     connection: Connection
     request_id: int
-    landed: Callable[[Message], None] | None
+    landed: Callable[[Message], Message] | None
 
 
 class _Sending(NamedTuple):
@@ -145,6 +148,7 @@ class _Sending(NamedTuple):
 
     calls: dict[str, Message]
     sent: dict[str, _Sent]  # {role: its request}
+    later: dict[str, Payload]  # {role: what may need no asking, once it is waited for}
     replies: Replies
 
 
@@ -191,7 +195,8 @@ class Driver:
                     replies = self._gather(self._send(wanted.calls, attach))
                 elif isinstance(wanted, Post):
                     posted = wanted.posted
-                    self._posted[posted.number] = self._send(posted.calls, attach)
+                    sending = self._send(posted.calls, attach, is_posted=True)
+                    self._posted[posted.number] = sending
                 elif isinstance(wanted, Collect):
                     replies = self._gather(self._posted.pop(wanted.posted.number))
                 elif isinstance(wanted, Forget):
@@ -253,9 +258,11 @@ class Driver:
         address = "" if role == COORDINATOR else self._protocol.servers[role]
         return self._courier.reach(role, address, self._protocol.incarnation)
 
-    def _send(self, calls: dict[str, Message], attach: Attach) -> _Sending:
-        """Submit all calls."""
-        sending = _Sending(calls, {}, {})
+    def _send(
+        self, calls: dict[str, Message], attach: Attach, *, is_posted: bool = False
+    ) -> _Sending:
+        """Submit all calls, but those that may be answered without."""
+        sending = _Sending(calls, {}, {}, {})
         is_push = _are_pushes(calls)
         tick = calls.get(COORDINATOR)
         if isinstance(tick, Tick):
@@ -266,19 +273,37 @@ class Driver:
             for role, message in calls.items():
                 if is_push and sending.sent:
                     failpoint("trainer.before_submit_rest")
-                self._submit(role, attach(role, message), sending)
+                payload = attach(role, message)
+                if payload.direct is None:
+                    self._submit(role, payload, sending)
+                else:
+                    sending.later[role] = payload
+            if not is_posted:
+                self._settle_later(sending)
         except BaseException:
             self._drop(sending)
             raise
         return sending
 
+    def _settle_later(self, sending: _Sending) -> None:
+        """Answer what can be answered here; the rest is asked for now."""
+        while sending.later:
+            role, payload = sending.later.popitem()
+            assert payload.direct is not None
+            reply = payload.direct()
+            if reply is None:
+                self._submit(role, payload, sending)
+            else:
+                sending.replies[role] = reply
+
     def _gather(self, sending: _Sending) -> Replies:
         """Collect the replies."""
-        calls, sent, replies = sending
+        calls, sent, _, replies = sending
         is_push = _are_pushes(calls)
         deadline = Deadline(self._clock, self._timeout_s)
         self.waiting_for = _described(calls)
         try:
+            self._settle_later(sending)
             while sent:
                 role = next(iter(sent))
                 replies[role] = self._wait_reply(role, sent[role], deadline)
@@ -312,6 +337,7 @@ class Driver:
                 payload.buffers,
                 landing=payload.landing,
                 reply_sizes=payload.reply_sizes,
+                pen=payload.pen,
                 timeout_s=self._timeout_s,
             )
         except _LOSSES as loss:
@@ -330,9 +356,7 @@ class Driver:
             self._courier.drop(role, sent.connection)
             return Lost(str(loss))
         assert isinstance(answer.message, Message)
-        if sent.landed is not None:
-            sent.landed(answer.message)
-        return answer.message
+        return answer.message if sent.landed is None else sent.landed(answer.message)
 
 
 def _described(calls: dict[str, Message]) -> str:

@@ -13,6 +13,7 @@ Called by the thread of the user's loop; landings write from whichever thread re
 
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, final
 
 import msgspec
@@ -33,6 +34,7 @@ from paceline.messages import (
 from paceline.params.sparse import SparseGradient
 from paceline.trainer.client import Payload
 from paceline.trainer.describing import hyper_of
+from paceline.trainer.direct_pulls import DirectPulls
 from paceline.trainer.memory import ParameterMemory, all_finite, byte_array, cut, on_cpu
 from paceline.trainer.routing import RowGradient, merge
 from paceline.trainer.tables import SharedTable
@@ -113,6 +115,8 @@ class PartNumbers:
         self._sparse = frozenset(sparse)
         self._memory = [ParameterMemory(parameter, apart=apart) for parameter in parameters]
         self._pulls = RowPulls(self._memory)
+        # Values that must include pushes on their way come from the servers, in order.
+        self._direct = None if apart or sparse else DirectPulls(self._memory, self._land)
         self._kept: dict[int, torch.Tensor] = {}  # {parameter index: sum of gradients}
         self._kept_rows: dict[str, list[RowGradient]] = {}  # {table name: waiting}
         self._load = _NOTHING
@@ -130,6 +134,8 @@ class PartNumbers:
             self._plan = plan
             self._blocks = {block.slot: block for block in plan.blocks}
             self._pulls.follow(plan)
+            if self._direct is not None:
+                self._direct.follow(plan)
         if isinstance(message, Upload):
             return Payload(message, [self._values(slot) for slot in message.slots])
         if isinstance(message, Pull):
@@ -149,18 +155,34 @@ class PartNumbers:
         block = self._blocks[slot]
         return self._memory[block.parameter].read(block)
 
+    def _land(self) -> None:
+        self._has_landed = True
+
     def _pull(self, server: str, pull: Pull) -> Payload:
+        direct = self._direct
+        if direct is None:
+            return self._pull_by_asking(server, pull)
+        question = direct.ask(server, pull)
+        payload = self._pull_by_asking(server, question)
+        answered = partial(direct.answered, server, question)
+        if direct.knows(server):
+            read = partial(direct.read, server, question)
+            return payload._replace(reply_sizes=(), landed=answered, direct=read)
+        return payload._replace(landed=answered)
+
+    def _pull_by_asking(self, server: str, pull: Pull) -> Payload:
         def land(message: msgspec.Struct, sizes: Sequence[int]) -> Sequence[WritableBuffer]:
             assert isinstance(message, Pulled)
-            self._has_landed = True
+            self._land()
             return self._pulls.place(server, message, sizes)
 
-        def landed(message: Message) -> None:
+        def landed(message: Message) -> Message:
             if isinstance(message, Pulled):
                 self._pulls.landed(server, message)
+            return message
 
         question, sizes = self._pulls.ask(server, pull)
-        return Payload(question, (), land, sizes, landed)
+        return Payload(question, (), land, sizes, landed=landed)
 
     def _push(self, server: str, push: Push, plan: PartPlan) -> Payload:
         slots: list[int] = []
@@ -186,14 +208,17 @@ class PartNumbers:
                     rows.append(piece.slots)
                     buffers.append(loaded.route.ids[piece.start : piece.stop])
                     buffers.append(loaded.gradient[piece.start : piece.stop].numpy())
+        # The next push of a round is computed from values of this one, applied.
+        is_lent = push.round is not None
         message = msgspec.structs.replace(
             push,
+            is_lent=is_lent,
             hyper=self._load.hyper,
             blocks=tuple(slots),
             sparse_blocks=tuple(sparse),
             rows=tuple(rows),
         )
-        return Payload(message, buffers)
+        return Payload(message, buffers, pen=push.part if is_lent else None)
 
     # ------------------------------------------------------------ gradients
 

@@ -59,6 +59,7 @@ class Connection(ABC):
         *,
         landing: Landing | None = None,
         reply_sizes: Sequence[int] = (),
+        pen: int | None = None,
         timeout_s: float = SEND_TIMEOUT_S,
     ) -> int:
         """Send a request and return its number; the buffers are the caller's again.
@@ -70,6 +71,8 @@ class Connection(ABC):
             buffers: C-contiguous memory of any dtype, sent as bytes without a copy.
             landing: where the buffers of the reply go; without one, fresh memory.
             reply_sizes: bytes of each of them, if they are known: no promise, but room.
+            pen: where the peer may read the buffers after its reply, until another
+                request of the same pen is submitted.
             timeout_s: how long sending may take.
 
         Raises:

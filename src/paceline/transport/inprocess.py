@@ -276,10 +276,12 @@ class InProcessConnection(Connection):
         *,
         landing: Landing | None = None,
         reply_sizes: Sequence[int] = (),
+        pen: int | None = None,
         timeout_s: float = SEND_TIMEOUT_S,
     ) -> int:
         """See `Connection.submit`."""
         del reply_sizes  # the reply's buffers are copied straight to their landing
+        del pen  # the request's are copied, too
         with self._requests.changed:
             request_id = self._requests.open(message, landing)
         try:

@@ -79,12 +79,18 @@ class Outgoing:
             os.close(fd)
             raise
         self.fd = fd  # until `close`
-        self._lock = threading.Lock()  # guards the two fields below
-        self._taken: dict[int, int] = {}  # {request id: behind its last byte}
+        self._lock = threading.Lock()  # guards the four fields below
+        self._taken: dict[int, int] = {}  # {request id, < 0 a pen's: behind its last byte}
+        self._pens: dict[int, tuple[int, int]] = {}  # {pen: where it begins and ends}
+        self._num_pens = 0  # made so far
         self._is_open = True
 
     def put(
-        self, request_id: int, views: Sequence[memoryview], room: Sequence[int] = ()
+        self,
+        request_id: int,
+        views: Sequence[memoryview],
+        room: Sequence[int] = (),
+        pen: int | None = None,
     ) -> Shared | None:
         """Copy a request's buffers, and keep room for its reply's.
 
@@ -92,6 +98,7 @@ class Outgoing:
             request_id: whose they are.
             views: its buffers; none if they travel in the frame.
             room: bytes of each buffer of the reply; none if they do.
+            pen: a place of its own, which only requests of the same pen use.
 
         Returns:
             Where they lie; None if they do not fit now.
@@ -99,8 +106,11 @@ class Outgoing:
         offsets, total = spread([view.nbytes for view in views])
         room_bytes = spread(room)[1]
         with self._lock:
-            start = max(self._taken.values(), default=0)
-            stop = start + total + room_bytes
+            start = self._pen(pen, total) if pen is not None and views else None
+            begins = max(self._taken.values(), default=0)
+            if start is None:
+                start, begins = begins, begins + total
+            stop = begins + room_bytes
             if not self._is_open or stop > self.num_bytes:
                 return None
             self._taken[request_id] = stop
@@ -109,8 +119,22 @@ class Outgoing:
             self._memory[at : at + view.nbytes] = np.frombuffer(view, np.uint8)
         return Shared(
             start if views else None,
-            Room(start + total, room_bytes) if room else None,
+            Room(begins, room_bytes) if room else None,
         )
+
+    def _pen(self, pen: int, num_bytes: int) -> int | None:
+        """Where a pen begins; None if there is no room for it. By the lock's owner."""
+        start, stop = self._pens.get(pen, (0, 0))
+        if stop - start < num_bytes:
+            start = max(self._taken.values(), default=0)
+            stop = start + num_bytes
+            if stop > self.num_bytes:
+                return None
+            # One that has become too small is left as it is: it may still be read.
+            self._pens[pen] = start, stop
+            self._num_pens += 1
+            self._taken[-self._num_pens] = stop
+        return start
 
     def take(self, place: int, buffers: Sequence[ByteArray]) -> None:
         """Copy a reply's buffers to where they belong.

@@ -195,6 +195,7 @@ class StreamConnection(Connection):
         *,
         landing: Landing | None = None,
         reply_sizes: Sequence[int] = (),
+        pen: int | None = None,
         timeout_s: float = SEND_TIMEOUT_S,
     ) -> int:
         """See `Connection.submit`."""
@@ -204,7 +205,7 @@ class StreamConnection(Connection):
         with self._requests.changed:
             request_id = self._requests.open(message, landing)
         try:
-            put = partial(self._put, request_id, reply_sizes, deadline)
+            put = partial(self._put, request_id, reply_sizes, pen, deadline)
             pieces = encode_frame(
                 Kind.REQUEST, request_id, message, buffers, self._limits, put
             )
@@ -253,6 +254,7 @@ class StreamConnection(Connection):
         self,
         request_id: int,
         reply_sizes: Sequence[int],
+        pen: int | None,
         deadline: Deadline,
         views: Sequence[memoryview],
     ) -> Shared:
@@ -263,10 +265,12 @@ class StreamConnection(Connection):
         if not self._has_mailbox or not (put or room):
             return Shared()
         needed = sum(sizes) + sum(reply_sizes)
-        shared = None if self._mailbox is None else self._mailbox.put(request_id, put, room)
+        shared = None
+        if self._mailbox is not None:
+            shared = self._mailbox.put(request_id, put, room, pen)
         if shared is None and self._offer_mailbox(2 * needed, deadline):
             assert self._mailbox is not None
-            shared = self._mailbox.put(request_id, put, room)
+            shared = self._mailbox.put(request_id, put, room, pen)
         if shared is None:
             return Shared()
         assert self._mailbox is not None

@@ -1,0 +1,157 @@
+"""A part's dense values where other processes of the host may read them by themselves.
+
+::
+
+    word 0, 1    key: which memory this is
+    word 2       1: it is over, nothing here changes any more
+    word 3       last round whose numbers are all here
+    word 4       changes that were decided
+    word 5       changes that are done
+    from 4096    the blocks of the slots, ascending, each at a multiple of 64 bytes
+
+A reader copies while as many changes are done as were decided, and looks again afterwards
+that no other was decided meanwhile: then what it has is of one moment, between two
+updates, as if it had stood in the queue of every slot. If not, it asks the server.
+
+That is sound where stores are seen in their order (x86-64). One process writes, any number
+reads.
+
+Source: seqlocks; Boehm, "Can seqlocks get along with programming language memory models?"
+(2012).
+
+Pure: its memory is handed to it. The writer's calls come one at a time, `decide` in the
+order of decisions.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, final
+
+import numpy as np
+
+from paceline.errors import UsageError
+
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+
+KEY_BYTES: Final = 16
+_HEAD_BYTES: Final = 4096
+_ALIGNED_TO: Final = 64
+_OVER, _ROUND, _DECIDED, _DONE = 2, 3, 4, 5
+_MOST_READS: Final = 3
+
+
+def bytes_needed(sizes: Mapping[int, int]) -> int:
+    """How much memory the blocks of these slots take: ``{slot: bytes}``."""
+    return _offsets(sizes)[1]
+
+
+@final
+class PublishedValues:
+    """The server's end: it writes."""
+
+    def __init__(self, memory: Bytes, sizes: Mapping[int, int], key: bytes) -> None:
+        """Lay out zeroed memory.
+
+        Args:
+            memory: `bytes_needed` of them, shared with readers.
+            sizes: ``{slot: bytes of its block}``.
+            key: by which readers know that they have found this memory.
+        """
+        assert len(key) == KEY_BYTES
+        offsets, total = _offsets(sizes)
+        assert memory.nbytes == total, f"{memory.nbytes} bytes for a layout of {total}"
+        memory[:KEY_BYTES] = np.frombuffer(key, np.uint8)
+        self._words = memory[:_HEAD_BYTES].view(np.int64)
+        self._blocks = {
+            slot: memory[start : start + sizes[slot]] for slot, start in offsets.items()
+        }
+        self._rounds: set[int] = set()  # done before one that comes earlier
+
+    def block(self, slot: int) -> Bytes:
+        """Where a slot's values lie."""
+        return self._blocks[slot]
+
+    def holds(self, slot: int) -> bool:
+        """Whether a slot's values lie here."""
+        return slot in self._blocks
+
+    def decide(self) -> None:
+        """A slot is going to change: no number of it has, yet."""
+        self._words[_DECIDED] += 1
+
+    def done(self) -> None:
+        """One of the changes that were decided is over; one that failed never is."""
+        self._words[_DONE] += 1
+
+    def applied(self, number: int) -> None:
+        """All numbers of a round are here; rounds may end in any order."""
+        if number > self._words[_ROUND]:
+            self._rounds.add(number)
+        while (following := int(self._words[_ROUND]) + 1) in self._rounds:
+            self._rounds.remove(following)
+            self._words[_ROUND] = following
+
+    def stand_at(self, applied_round: int) -> None:
+        """The values are of this round; before readers are told of them."""
+        self._words[_ROUND] = applied_round
+
+    def retire(self) -> None:
+        """Nothing here changes any more: readers ask."""
+        self._words[_OVER] = 1
+
+
+@final
+class ValuesReader:
+    """A reader's end."""
+
+    def __init__(self, memory: Bytes, sizes: Mapping[int, int], key: bytes) -> None:
+        """Look at memory that a server has told of.
+
+        Raises:
+            UsageError: this is another memory, or it is laid out otherwise.
+        """
+        offsets, total = _offsets(sizes)
+        if memory.nbytes != total or memory[:KEY_BYTES].tobytes() != key:
+            raise UsageError(
+                f"expected {total} bytes of values under the key told, got "
+                f"{memory.nbytes} bytes under another or the same"
+            )
+        self._words = memory[:_HEAD_BYTES].view(np.int64)
+        self._blocks = {
+            slot: memory[start : start + sizes[slot]] for slot, start in offsets.items()
+        }
+
+    @property
+    def slots(self) -> tuple[int, ...]:
+        """Whose values lie here, ascending."""
+        return tuple(self._blocks)
+
+    def read_into(self, places: Mapping[int, Bytes], at_round: int) -> int | None:
+        """Copy all blocks, of one moment, at ``at_round`` or later.
+
+        Args:
+            places: ``{slot: where its block goes}``; after None their bytes are anything.
+            at_round: the least round.
+
+        Returns:
+            The round that they are of; None if the server must be asked.
+        """
+        words = self._words
+        for _ in range(_MOST_READS):
+            decided = words[_DECIDED]
+            if words[_DONE] != decided or words[_ROUND] < at_round or words[_OVER]:
+                return None
+            found = int(words[_ROUND])
+            for slot, block in self._blocks.items():
+                np.copyto(places[slot], block)
+            if words[_DECIDED] == decided and not words[_OVER]:
+                return found
+        return None
+
+
+def _offsets(sizes: Mapping[int, int]) -> tuple[dict[int, int], int]:
+    """``{slot: where its block begins}``, slots ascending, and where the last one ends."""
+    offsets, end = {}, _HEAD_BYTES
+    for slot, size in sorted(sizes.items()):
+        offsets[slot] = end
+        end = -(-(end + size) // _ALIGNED_TO) * _ALIGNED_TO
+    return offsets, end

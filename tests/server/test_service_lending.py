@@ -1,0 +1,98 @@
+"""A server tells where its dense values lie, and they are over when it returns to a cut."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from paceline.messages import CutReport, Pull, Pulled, Restore, Snapshot, ValuesPlace
+from paceline.params.published import ValuesReader
+from paceline.transport.lent_memory import find_memory, is_supported
+from tests.server.conftest import Server, make_plan, window
+
+MakeServer = Callable[..., Server]
+
+pytestmark = pytest.mark.skipif(not is_supported(), reason="nothing is lent here")
+
+
+@pytest.fixture
+def server(make_server: MakeServer) -> Server:
+    return make_server(plan=make_plan())
+
+
+def ask(server: Server, **fields: object) -> Pulled:
+    who = {"incarnation": 99, "timeline": server.timeline, "part": 0}
+    answered = server.ask(Pull(**who, **fields))  # type: ignore[arg-type]
+    assert isinstance(answered, Pulled)
+    return answered
+
+
+def place_of(server: Server) -> ValuesPlace:
+    place = ask(server, asks_place=True).place
+    assert place is not None
+    return place
+
+
+def reader_of(server: Server, place: ValuesPlace) -> ValuesReader:
+    memory = find_memory(place.pid, place.descriptor, place.num_bytes)
+    assert memory is not None
+    sizes = {slot: values.nbytes for slot, values in server.pull().items()}
+    return ValuesReader(memory, sizes, place.key)
+
+
+def read(reader: ValuesReader, server: Server) -> dict[int, np.ndarray] | None:
+    places = {s: np.zeros(v.nbytes, np.uint8) for s, v in server.pull().items()}
+    if reader.read_into(places, 0) is None:
+        return None
+    return {slot: place.view(np.float64) for slot, place in places.items()}
+
+
+def test_the_place_is_told_to_those_who_ask(server: Server) -> None:
+    assert ask(server).place is None
+    assert place_of(server) == place_of(server)
+
+
+def test_what_a_push_has_changed_is_read_there(server: Server) -> None:
+    reader = reader_of(server, place_of(server))
+    gradients = {slot: np.ones_like(values) for slot, values in server.pull().items()}
+    server.push(1, window(0), blocks=gradients)
+    found = read(reader, server)
+    assert found is not None
+    for slot, values in server.pull().items():
+        assert values.any()
+        np.testing.assert_array_equal(found[slot], values)
+
+
+def test_who_reads_there_is_told_when_and_gets_no_values(server: Server) -> None:
+    answered = server.submit(Pull(incarnation=99, timeline=0, part=0, reads_there=True))
+    assert answered.wait() == Pulled(slots=(), round=0, is_there=True)
+    assert not answered.buffers
+
+
+def test_a_return_ends_the_place_and_makes_another(server: Server) -> None:
+    place = place_of(server)
+    reader = reader_of(server, place)
+    snapshot = Snapshot(cut=1, folder="cut-1", rounds={})
+    report = server.coordinator.order(snapshot, until=lambda r: bool(r.answers))
+    [cut] = [answer for answer in report.answers if isinstance(answer, CutReport)]
+    restore = Restore(
+        timeline=1,
+        cut=1,
+        folder="cut-1",
+        plans=(server.plan,),
+        files=cut.files,
+        rounds={},
+    )
+    server.timeline = 1
+    server.coordinator.order(restore, until=lambda r: r.ready and r.timeline == 1)
+    assert read(reader, server) is None
+    assert place_of(server).key != place.key
+
+
+def test_a_server_that_ends_lends_nothing(server: Server) -> None:
+    place = place_of(server)
+    reader = reader_of(server, place)
+    places = {s: np.zeros(v.nbytes, np.uint8) for s, v in server.pull().items()}
+    server.close()
+    assert reader.read_into(places, 0) is None
+    assert find_memory(place.pid, place.descriptor, place.num_bytes) is None

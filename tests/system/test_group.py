@@ -1,5 +1,6 @@
 """A trainer of several processes is one trainer: in what it learns, in life and death."""
 
+import itertools
 import json
 import os
 import signal
@@ -15,7 +16,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from paceline.config import JobConfig, Pace, Sync
+from paceline.config import Async, JobConfig, Pace, Sync
 from paceline.data.order import records_at
 from paceline.launch.commands import UserScript
 from paceline.launch.folder import JobDir
@@ -148,6 +149,23 @@ def test_a_trainer_of_four_equals_four_trainers(tmp_path: Path, forks: ForkServe
     assert [sorted(r.tolist()) for r in rounds] == [sorted(r.tolist()) for r in four]
     for model in models_of(tmp_path).values():
         assert_equal(model, train_alone(four, 1))
+
+
+def test_a_trainer_of_two_that_waits_for_nobody_equals_the_plain_loop_on_its_steps(
+    tmp_path: Path, forks: ForkServer
+) -> None:
+    job, task_size = JobDir(tmp_path / "job"), 3 * BATCH
+    run(forks, job, SCRIPT, (tmp_path, "table", 1, task_size), pace=Async())
+    cuts = [0]
+    while cuts[-1] < RECORDS:  # two batches of a task, then its last one
+        has_two = cuts[-1] % task_size == 0
+        cuts.append(min(RECORDS, cuts[-1] + (2 if has_two else 1) * BATCH))
+    steps = [
+        torch.from_numpy(records_at(np.arange(*cut), RECORDS, 11, 0, True))
+        for cut in itertools.pairwise(cuts)
+    ]
+    for model in models_of(tmp_path).values():
+        assert_equal(model, train_alone(steps, 1))
 
 
 def test_processes_that_count_batches_to_a_step_may_have_had_fewer(

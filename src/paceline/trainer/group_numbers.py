@@ -141,6 +141,8 @@ def _pairs(
 
 def weighted(gradients: Gradients, weight: float) -> Gradients:
     """The same times a weight."""
+    if weight == 1.0:
+        return gradients
     return Gradients(
         {index: gradient * weight for index, gradient in gradients.dense.items()},
         {

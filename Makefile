@@ -46,6 +46,7 @@ bench: $(DEV)
 	$(BIN)/python -m benchmarks.scaling
 	$(BIN)/python -m benchmarks.recovery
 	$(BIN)/python -m benchmarks.coordinator_scale
+	$(BIN)/python -m benchmarks.server_scale
 
 bench-peers: $(DEV)
 	$(BIN)/python -m benchmarks.transport

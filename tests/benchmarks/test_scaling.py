@@ -35,7 +35,7 @@ def test_more_bytes_with_more_servers_miss_the_goal() -> None:
 def test_two_servers_get_twice_the_messages_and_the_same_bytes(tmp_path: Path) -> None:
     one = count(Case("async", 1, 1), 4, tmp_path / "one")
     two = count(Case("async", 2, 1), 4, tmp_path / "two")
-    assert one.kib > 2 * 1024 + 2 * 256  # gradients and values, of the dense part and rows
+    assert one.kib > 1024 + 2 * 256  # gradients, and values of rows
     assert two.kib == pytest.approx(one.kib, rel=0.05)
     assert two.messages > one.messages
     assert two.round_trips == one.round_trips

@@ -135,6 +135,7 @@ def _written(pace: str, **options: object) -> str:
 _WHOLE = (
     "trainers",
     "most_trainers",
+    "ranks_per_trainer",
     "servers",
     "seed",
     "keep_cuts",
@@ -150,6 +151,7 @@ class JobConfig(msgspec.Struct, frozen=True, kw_only=True):
         trainers: how many trainers the first lease waits for: the fewest of the job.
         most_trainers: how many there may be at most; 0: as many as ``trainers``, until
             somebody scales the job.
+        ranks_per_trainer: processes of one trainer, which act as one.
         servers: number of parameter servers.
         pace: pace of every part that `Session.share` gives none.
         seed: seed of row initialisation.
@@ -166,6 +168,7 @@ class JobConfig(msgspec.Struct, frozen=True, kw_only=True):
     run: str
     trainers: int = 1
     most_trainers: int = 0
+    ranks_per_trainer: int = 1
     servers: int = 1
     pace: Pace = Sync()
     seed: int = 0
@@ -185,6 +188,10 @@ class JobConfig(msgspec.Struct, frozen=True, kw_only=True):
             self.most_trainers == 0 or self.most_trainers >= self.trainers,
             f"trainers: expected the fewest, then the most, got "
             f"{self.trainers}:{self.most_trainers}",
+        )
+        _require(
+            self.ranks_per_trainer >= 1,
+            f"ranks-per-trainer must be >= 1, got {self.ranks_per_trainer}",
         )
         _require(self.servers >= 1, f"servers must be >= 1, got {self.servers}")
         _require(abs(self.seed) < 2**63, f"seed must be within 64 bits, got {self.seed}")

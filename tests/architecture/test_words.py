@@ -38,7 +38,11 @@ FORBIDDEN = {
 FORBIDDEN_IN_FILES = FORBIDDEN | dict.fromkeys(
     ("base", "common", "core", "misc"), "what it is about"
 )
-ALLOWED = {"num_workers", "workers"}  # DataLoader's own word, in `Session.batches`
+ALLOWED = {
+    "num_workers",  # DataLoader's own word, in `Session.batches`
+    "workers",
+    "ranks_per_trainer",  # torch's own word, for processes of a process group
+}
 
 
 def words(name: str) -> list[str]:

@@ -21,7 +21,7 @@ def gradient_by_id(module: Embedding, session: Session) -> dict[int, torch.Tenso
     """What a step would push for a table, by id."""
     table = module._table
     assert table is not None
-    plan = session._carrier.plan(table.part)
+    plan = session._seat.plan(table.part)
     recorded = table.take()
     if not recorded:
         return {}

@@ -35,6 +35,10 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
             help="Trainer processes: 4, or 2:6 (at least, at most).", show_default="1"
         ),
     ] = None,
+    ranks_per_trainer: Annotated[
+        int | None,
+        typer.Option(help="Processes of a trainer, which act as one.", show_default="1"),
+    ] = None,
     servers: Annotated[
         int | None, typer.Option(help="Server processes.", show_default="1")
     ] = None,
@@ -87,6 +91,7 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
     chosen = {
         "trainers": least,
         "most_trainers": most,
+        "ranks_per_trainer": ranks_per_trainer,
         "servers": servers,
         "pace": parse_pace(pace) if pace is not None else None,
         "seed": seed,
@@ -134,6 +139,11 @@ def _config(chosen: dict[str, Any], last: JobConfig | None) -> JobConfig:
         raise UsageError(
             f"--pace {fields['pace']}: the job began with {last.pace}; a pace cannot "
             "change yet"
+        )
+    if fields.get("ranks_per_trainer", last.ranks_per_trainer) != last.ranks_per_trainer:
+        raise UsageError(
+            f"--ranks-per-trainer {fields['ranks_per_trainer']}: the job began with "
+            f"{last.ranks_per_trainer}, and its tasks were cut for that"
         )
     if fields.get("checkpoints", last.checkpoints) != last.checkpoints:
         raise UsageError(

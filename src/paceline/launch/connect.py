@@ -23,6 +23,7 @@ from paceline.ids import role_kind
 from paceline.launch.embedded import EmbeddedJob
 from paceline.launch.environment import JOB_DIR, Place, read_place
 from paceline.launch.folder import RUNS, JobDir, fresh_job_dir
+from paceline.launch.group import group_place
 from paceline.launch.local import fresh_run_id
 from paceline.launch.notice import LeaveNotice
 from paceline.launch.wiring import Wires
@@ -66,6 +67,8 @@ def _join(place: Place) -> Session:
         wires.to_server(),
         wires.clock,
         timeout_s=config.timeout_s,
+        group=group_place(),
+        pace=config.pace,
     )
     atexit.register(_leave, session)
     if threading.current_thread() is threading.main_thread():  # where signals arrive

@@ -9,6 +9,8 @@ PACELINE_ADDRESS      where the process listens; a trainer does not
 PACELINE_SECRET       secret of the run, where roles listen at TCP ports
 PACELINE_SOCKETS      private folder of the job's Unix sockets
 PACELINE_LAUNCHER     process id of the launcher; without it the job has ended
+PACELINE_RANKS        processes of the trainer, where it has several
+PACELINE_RANK         which of them this one is; 0 leads
 ====================  ==============================================================
 
 A user sets one of them at most: ``PACELINE_JOB_DIR``, where an embedded job goes.
@@ -32,6 +34,8 @@ ADDRESS = "PACELINE_ADDRESS"
 SECRET = "PACELINE_SECRET"
 SOCKETS = "PACELINE_SOCKETS"
 LAUNCHER = "PACELINE_LAUNCHER"
+GROUP_SIZE = "PACELINE_RANKS"
+GROUP_INDEX = "PACELINE_RANK"
 THREADS = "OMP_NUM_THREADS"  # torch takes its intra-op threads from it
 
 # glibc's malloc keeps what is freed, up to this many bytes, and maps only larger pieces by
@@ -54,6 +58,7 @@ class Place(NamedTuple):
     launcher: int  # its process id
     secret: Secret | None = None  # with TCP only; does not print
     address: str = ""  # where it listens itself
+    size: int = 1  # of a trainer: its processes
 
     def variables(self) -> dict[str, str]:
         """The environment that says so."""
@@ -64,6 +69,7 @@ class Place(NamedTuple):
             COORDINATOR: self.coordinator,
             SOCKETS: str(self.sockets),
             LAUNCHER: str(self.launcher),
+            GROUP_SIZE: str(self.size),
         }
         if self.secret is not None:
             variables[SECRET] = self.secret.text()
@@ -96,6 +102,12 @@ def read_place(environ: Mapping[str, str]) -> Place | None:
             f"{LAUNCHER}={environ[LAUNCHER]!r} is no process id; start the script with "
             "`paceline run`, which sets it"
         )
+    size = environ.get(GROUP_SIZE, "1")
+    if not size.isdecimal() or int(size) < 1:
+        raise UsageError(
+            f"{GROUP_SIZE}={size!r} is no number of processes; start the script with "
+            "`paceline run --ranks-per-trainer`, which sets it"
+        )
     return Place(
         run=environ[RUN],
         role=environ[ROLE],
@@ -105,6 +117,7 @@ def read_place(environ: Mapping[str, str]) -> Place | None:
         launcher=int(environ[LAUNCHER]),
         secret=Secret.parse(environ[SECRET], SECRET) if is_tcp else None,
         address=environ.get(ADDRESS, ""),
+        size=int(size),
     )
 
 

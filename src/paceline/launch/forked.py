@@ -42,6 +42,7 @@ from paceline.launch.forkwire import (
     receive,
     send,
 )
+from paceline.launch.group import open_group, wait_group
 from paceline.launch.parent import die_with_parent, name_process
 from paceline.launch.role import run_role
 
@@ -107,6 +108,7 @@ def _run(request: Fork, server: int) -> None:
     _become(request)
     if request.script:
         die_with_parent(server, signal.SIGKILL)
+        open_group()
         run_script([os.fsdecode(argument) for argument in request.script])
         return
     try:
@@ -137,6 +139,7 @@ def _leave(status: int) -> NoReturn:
     """End as Python does, but without taking every shared object apart, page by page."""
     threading._shutdown()  # type: ignore[attr-defined]  # what multiprocessing calls too
     atexit._run_exitfuncs()
+    status = wait_group(status)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status & 0xFF)

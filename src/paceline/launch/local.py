@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from paceline.config import JobConfig
 from paceline.errors import JobFailed
-from paceline.ids import COORDINATOR, LAUNCHER, server_id, trainer_id
+from paceline.ids import COORDINATOR, LAUNCHER, role_kind, server_id, trainer_id
 from paceline.launch.addresses import Transport, hold_addresses
 from paceline.launch.commands import UserScript, role_command, with_failpoints
 from paceline.launch.environment import THREADS, Place, trainer_threads
@@ -114,7 +114,9 @@ def wait_local_run(
         )
         coordinator = addresses[COORDINATOR]
         secret = _open_secret(stack, job) if transport == "tcp" else None
-        threads = trainer_threads(len(os.sched_getaffinity(0)), config.max_trainers)
+        threads = trainer_threads(
+            len(os.sched_getaffinity(0)), config.max_trainers * config.ranks_per_trainer
+        )
         launcher_pid = os.getpid()
         job.write_run(RunFile(config.run, coordinator, str(sockets), launcher_pid))
 
@@ -128,6 +130,7 @@ def wait_local_run(
                 launcher_pid,
                 secret,
                 addresses.get(role, ""),
+                config.ranks_per_trainer if role_kind(role) == "trainer" else 1,
             )
             command = role_command(place, script, base, threads)
             assert forks is not None

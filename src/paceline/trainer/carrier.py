@@ -12,9 +12,9 @@ Waits: for coordinator and servers, as the acts say. The thread of the user's lo
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Literal, TypeVar, final
+from typing import Literal, NamedTuple, TypeVar, final
 
 import msgspec
 import torch
@@ -69,6 +69,19 @@ class StepWarning(UserWarning):
     """A step had no effect, or not the one that its gradients would have had."""
 
 
+class AfterStep(NamedTuple):
+    """What a step of a part means for its gradients."""
+
+    part: int
+    is_kept: bool
+    zero_grad: bool
+    is_refused: bool
+
+
+def _nobody_else(after: AfterStep) -> None:
+    del after
+
+
 @final
 class Carrier:
     """One trainer at work.
@@ -78,6 +91,7 @@ class Carrier:
         numbers: what it moves, by part.
         tracker: the user's own objects.
         outlook: the batches before and behind the user's step.
+        after_step: is told what became of every step of a part.
     """
 
     def __init__(self, protocol: TrainerProtocol, driver: Driver) -> None:
@@ -86,6 +100,7 @@ class Carrier:
         self.numbers: dict[int, PartNumbers] = {}
         self.tracker = Tracker()
         self.outlook = Outlook()
+        self.after_step: Callable[[AfterStep], None] = _nobody_else
         self._asked: dict[int, dict[SharedTable, Expected]] = {}  # {part: rows to come}
         self._coming: Requests = {}  # for them
         self._landings: dict[int, list[bytearray]] = {}  # {number: where a state landed}
@@ -158,6 +173,18 @@ class Carrier:
             self.step(part)
 
     def step(self, part: int, *, flush: bool = False) -> Stepped:
+        """See `_step`; other processes of the trainer learn of it."""
+        has_batch = self.protocol.parts[part].window.has_delivered()
+        is_refused = self.numbers[part].is_refused
+        stepped = self._step(part, flush=flush)
+        is_kept = stepped.verdict == "kept"
+        zero_grad = flush and has_batch and not is_kept
+        self.after_step(
+            AfterStep(part, is_kept, zero_grad=zero_grad, is_refused=is_refused)
+        )
+        return stepped
+
+    def _step(self, part: int, *, flush: bool) -> Stepped:
         """A step of one part over the batches delivered since the last one.
 
         Args:

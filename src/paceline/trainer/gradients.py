@@ -12,7 +12,7 @@ Called by the thread of the user's loop; landings write from whichever thread re
 """
 
 import weakref
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, final
 
@@ -56,6 +56,30 @@ class _Load(NamedTuple):
 _NOTHING = _Load()
 
 
+class Gradients(NamedTuple):
+    """What a window's gradients come to, in one process or in all of a trainer."""
+
+    dense: dict[int, torch.Tensor]  # {parameter index: gradient}, sparse ones too
+    rows: dict[str, list[RowGradient]]  # {table name: in the order of lookups}
+    is_refused: bool = False  # they are not to be used
+
+
+class Gathering(NamedTuple):
+    """Which gradients a push takes; see `PartNumbers.gather`."""
+
+    with_step: bool
+    only_fresh: bool
+
+
+Join = Callable[[Gradients, Gathering], Gradients]
+"""What this process has -> what all processes of the trainer have together."""
+
+
+def _alone(gradients: Gradients, gathering: Gathering) -> Gradients:
+    del gathering
+    return gradients
+
+
 @final
 class PartNumbers:
     """Parameters, tables and gradients of one part.
@@ -64,6 +88,7 @@ class PartNumbers:
         tables: the part's tables.
         refused: pushes whose gradients were not finite, so that nothing of them was sent.
         is_scaled: a `GradScaler` steps; what no step has unscaled is no gradient yet.
+        join: brings in what other processes of the trainer have.
     """
 
     def __init__(
@@ -85,6 +110,7 @@ class PartNumbers:
         self.tables: list[SharedTable] = []
         self.refused = 0
         self.is_scaled = False
+        self.join: Join = _alone
         self._is_refused = False  # the gradients of this step are not to be used
         self._parameters = tuple(parameters)
         self._groups = groups
@@ -214,6 +240,21 @@ class PartNumbers:
         has_rows = any(table.waiting() for table in self.tables)
         return has_rows or bool(self._gradients(only_fresh=True))
 
+    @property
+    def parameters(self) -> tuple[nn.Parameter, ...]:
+        """The dense ones, in the order of the part."""
+        return self._parameters
+
+    @property
+    def sparse(self) -> frozenset[int]:
+        """Which of the parameters have sparse gradients."""
+        return self._sparse
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether no gradient of this step is to be used."""
+        return self._is_refused
+
     def refuse(self) -> None:
         """Use no gradient of this step, as `load` does when one is not finite."""
         self._is_refused = True
@@ -257,23 +298,18 @@ class PartNumbers:
             Whether all were finite, and the codec can take them; if not, nothing is pushed.
         """
         self._coding.follow(plan)
-        dense = dict(self._kept)
-        is_refused, self._is_refused = self._is_refused, False
-        if with_step and is_refused:
-            self._drop_rows()
-        elif with_step:
-            for index, gradient in self._gradients(only_fresh=only_fresh).items():
-                kept = dense.get(index)
-                dense[index] = gradient if kept is None else kept + gradient
-            self._keep_rows()
+        is_refused = self._is_refused
+        gathered = self.gather(with_step=with_step, only_fresh=only_fresh)
+        gathering = Gathering(with_step and not is_refused, only_fresh)
+        dense, kept_rows, is_void = self.join(gathered, gathering)
+        if is_void:
+            dense, kept_rows = {}, {}
         indices = self._sparse & dense.keys()
         sparse = {index: coalesced(dense.pop(index)) for index in indices}
-        rows = tuple(
-            merge(table, plan, recorded) for table, recorded in self._kept_rows.items()
-        )
+        rows = tuple(merge(table, plan, recorded) for table, recorded in kept_rows.items())
         by_rows = [found.values for found in sparse.values()]
         found = [*dense.values(), *by_rows, *(row.gradient for row in rows)]
-        is_finite = all_finite(found) and self._coding.fits(found)
+        is_finite = not is_void and all_finite(found) and self._coding.fits(found)
         if not is_finite:
             dense, sparse, rows = {}, {}, ()
         self.refused += is_refused or not is_finite
@@ -288,6 +324,22 @@ class PartNumbers:
     def forget_left_out(self) -> None:
         """What the codec left out of pushes belongs to an abandoned future."""
         self._coding.forget()
+
+    def gather(self, *, with_step: bool, only_fresh: bool) -> Gradients:
+        """What this process has for a push: what was kept, with this step's gradients.
+
+        Rows' gradients wait here until `clear`; those of a refused step are left out.
+        """
+        dense = dict(self._kept)
+        is_refused, self._is_refused = self._is_refused, False
+        if with_step and is_refused:
+            self._drop_rows()
+        elif with_step:
+            for index, gradient in self._gradients(only_fresh=only_fresh).items():
+                kept = dense.get(index)
+                dense[index] = gradient if kept is None else kept + gradient
+            self._keep_rows()
+        return Gradients(dense, dict(self._kept_rows))
 
     def clear(self, *, is_flying: bool = False) -> None:
         """The step is over, whatever became of it: nothing waits any more.

@@ -7,6 +7,9 @@
     evaluate, predict   metrics and predictions, by all together    (evaluator)
     log, save, stop, once, records                                  asked of the coordinator
 
+In a trainer of several processes each has a session; the first one's is the trainer's, the
+others follow it (`paceline.trainer.seat`).
+
 A script that is started again begins at the top: its n-th `share` is the
 job's n-th part, its n-th `batches`, `evaluate` or `predict` the job's n-th stage.
 
@@ -25,25 +28,21 @@ from torch import nn
 
 from paceline.config import Adagrad, Pace, RowInit, RowOptimizer, Uniform
 from paceline.errors import UsageError
-from paceline.messages import (
-    AskRecords,
-    Claimed,
-    ClaimOnce,
-    Records,
-    Stop,
-)
 from paceline.timing import Clock
 from paceline.trainer.carrier import Scaled
 from paceline.trainer.client import ConnectCoordinator, ConnectServer, Courier
 from paceline.trainer.embedding import Embedding, Mode
-from paceline.trainer.evaluator import Evaluator, MetricWork, Work, evaluating
-from paceline.trainer.loop import deliver
+from paceline.trainer.evaluator import MetricWork
+from paceline.trainer.group_follower import Follower
+from paceline.trainer.group_leader import Leader
+from paceline.trainer.group_wire import GroupPlace
 from paceline.trainer.membership import Membership
 from paceline.trainer.metric_states import Metric
 from paceline.trainer.optimizer import SharedOptimizer
 from paceline.trainer.predictions import open_predictions
+from paceline.trainer.seat import Alone, Seat
 from paceline.trainer.sharing import Sharing
-from paceline.trainer.staging import Cutting, Stage, Stages
+from paceline.trainer.staging import Cutting, Stages
 
 _DEFAULT_OPTIMIZER = Adagrad(lr=0.05)
 _DEFAULT_INIT = Uniform(0.05)
@@ -62,6 +61,8 @@ class Session:
         clock: Clock,
         *,
         timeout_s: float,
+        group: GroupPlace | None = None,
+        pace: Pace | None = None,
     ) -> None:
         """Join the job; returns when all its servers are there.
 
@@ -71,16 +72,24 @@ class Session:
             server: (address, incarnation) -> a fresh connection to a server.
             clock: for deadlines.
             timeout_s: a reply that takes longer is asked for again.
+            group: where this process stands in a trainer of several.
+            pace: of the job, for those that do not lead their trainer.
 
         Raises:
             JobFailed: there is no coordinator.
             ForeignPeer: the coordinator is of another run, version or secret.
         """
-        courier = Courier(coordinator, server)
-        self._membership = Membership(trainer, courier, clock, timeout_s)
-        self._carrier = self._membership.carrier
-        self._sharing = Sharing(self._carrier)
-        self._stages = Stages(self._carrier)
+        self._seat: Seat
+        self._membership: Membership | Follower
+        if group is not None and group.number:
+            assert pace is not None
+            self._membership = self._seat = Follower(group, pace, clock)
+        else:
+            courier = Courier(coordinator, server)
+            member = self._membership = Membership(trainer, courier, clock, timeout_s)
+            self._seat = Alone(member) if group is None else Leader(member, group)
+        self._sharing = Sharing(self._seat)
+        self._stages = Stages(self._seat)
         self._num_saves = 0
 
     # ------------------------------------------------------------ what is shared
@@ -111,8 +120,8 @@ class Session:
             JobFailed: the job as a whole cannot go on.
         """
         self._membership.check_idle("share", "share the whole model before the loop")
-        parts = self._sharing.share(model, optimizer, pace or self._membership.pace)
-        self._carrier.tracker.add_model(parts[0], model, optimizer)
+        parts = self._sharing.share(model, optimizer, pace or self._seat.pace)
+        self._seat.tracker.add_model(parts[0], model, optimizer)
 
         def step(scaled: Scaled) -> None:
             self._membership.check_open()
@@ -121,7 +130,7 @@ class Session:
                     "step() without a batch: a step belongs to the batches of a loop over "
                     "session.batches, and none is open"
                 )
-            self._carrier.step_all(parts, scaled=scaled)
+            self._seat.step_all(parts, scaled=scaled)
 
         shared = SharedOptimizer(optimizer, step, lambda: self._sharing.drop_rows(parts))
         self._sharing.show_rows(model, shared.param_groups[-1]["params"])
@@ -169,7 +178,7 @@ class Session:
         """
         self._membership.check_idle("track", "track objects before the loop")
         for name, tracked in objects.items():
-            self._carrier.tracker.add(name, tracked)
+            self._seat.tracker.add(name, tracked)
 
     # ------------------------------------------------------------ the loop
 
@@ -214,8 +223,8 @@ class Session:
         """
         self._membership.check_open()
         cutting = Cutting(batch_size, epochs, shuffle, seed, task_size, collate_fn, workers)
-        source, spec = self._stages.begin("train", dataset, cutting)
-        return self._membership.iterate(deliver(self._carrier, source, spec, workers))
+        stage = self._stages.begin("train", dataset, cutting)
+        return self._membership.iterate(self._seat.deliver(stage, workers))
 
     def evaluate(
         self,
@@ -261,7 +270,8 @@ class Session:
         self._membership.check_idle("evaluate", _BETWEEN)
         work = MetricWork(metric)
         stage = self._stages.begin("evaluate", dataset, cutting)
-        return work.decode(self._evaluate(stage, step, work, workers))
+        models = self._sharing.models
+        return work.decode(self._seat.evaluate(stage, step, work, models, workers))
 
     def predict(
         self,
@@ -302,7 +312,7 @@ class Session:
         self._membership.check_idle("predict", _BETWEEN)
         work = open_predictions(writer)
         stage = self._stages.begin("predict", dataset, cutting)
-        self._evaluate(stage, step, work, workers)
+        self._seat.evaluate(stage, step, work, self._sharing.models, workers)
 
     # ------------------------------------------------------------ anything else
 
@@ -315,49 +325,45 @@ class Session:
         Raises:
             UsageError: a value is no number.
         """
-        self._membership.log(numbers)
+        self._seat.log(numbers)
 
     def once(self, name: str) -> bool:
-        """True in exactly one trainer of the job, for good.
+        """True in exactly one trainer of the job, and there in rank 0, for good.
 
         If that trainer is lost, its successor gets True again: what it guards must be
         repeatable.
         """
-        claimed = self._membership.ask(ClaimOnce(incarnation=0, timeline=0, name=name))
-        assert isinstance(claimed, Claimed)
-        return claimed.mine
+        return self._seat.once(name)
 
     def stop(self, reason: str) -> None:
         """End the running loop, and all later ones, on every trainer.
 
         What was stepped counts; it survives the loss of anyone.
         """
-        self._membership.ask(Stop(incarnation=0, timeline=0, reason=reason))
+        self._seat.stop(reason)
 
     def save(self) -> None:
         """Take a checkpoint; when this returns, a cut begun after the call is committed."""
         self._membership.check_open()
         self._num_saves += 1
-        self._carrier.run(self._carrier.protocol.save(self._num_saves))
+        self._seat.save(self._num_saves)
 
     @property
     def records(self) -> int:
         """Acknowledged records of the job so far; fewer after a return to a cut."""
-        answer = self._membership.ask(AskRecords(incarnation=0, timeline=0))
-        assert isinstance(answer, Records)
-        return answer.records
+        return self._seat.records()
 
     @property
     def refused_nonfinite(self) -> int:
         """Pushes of this trainer that went without their gradients: not all were finite."""
-        return sum(numbers.refused for numbers in self._carrier.numbers.values())
+        return sum(numbers.refused for numbers in self._seat.numbers.values())
 
     def close(self) -> None:
         """Leave the job cleanly: an open loop is left, the last numbers are sent.
 
         Raises nothing if the job is gone already. May be repeated.
         """
-        self._membership.close()
+        self._seat.close()
 
     def leave_soon(self, reason: str) -> None:
         """End the loop at its next batch, by `Preempted`; any thread may call."""
@@ -388,12 +394,3 @@ class Session:
     ) -> None:
         """Close."""
         self.close()
-
-    # ------------------------------------------------------------ within
-
-    def _evaluate(
-        self, stage: Stage, step: Callable[[Any], Any], work: Work, workers: int
-    ) -> bytes:
-        evaluator = Evaluator(self._carrier, stage.source, stage.spec, step, work)
-        with self._membership.calling(stage.spec.kind), evaluating(self._sharing.models):
-            return evaluator.run(workers).value

@@ -16,10 +16,10 @@ from paceline.errors import UsageError
 from paceline.messages import PartSpec, TableSpec
 from paceline.pace.policy import overlaps
 from paceline.params.hogwild import why_not_hogwild
-from paceline.trainer.carrier import Carrier
 from paceline.trainer.describing import describe
 from paceline.trainer.embedding import Embedding
 from paceline.trainer.gradients import PartNumbers
+from paceline.trainer.seat import Seat
 from paceline.trainer.tables import SharedTable
 
 
@@ -31,10 +31,10 @@ class Sharing:
         models: all that were shared, whole.
     """
 
-    def __init__(self, carrier: Carrier) -> None:
+    def __init__(self, seat: Seat) -> None:
         """Nothing is shared yet."""
         self.models: list[nn.Module] = []
-        self._carrier = carrier
+        self._seat = seat
         self._tables: dict[str, SharedTable] = {}  # {name: table}
         self._parameters: set[nn.Parameter] = set()
 
@@ -60,7 +60,7 @@ class Sharing:
             )
         new = self._new_tables(modules)
         if described.specs or new:
-            part = len(self._carrier.numbers)
+            part = len(self._seat.numbers)
             groups = [] if optimizer is None else optimizer.param_groups
             sparse = [i for i, s in enumerate(described.specs) if s.has_sparse_gradients]
             numbers = PartNumbers(
@@ -70,8 +70,8 @@ class Sharing:
             reason = why_not_hogwild(whole)
             if reason is not None:
                 raise UsageError(f"share: {reason}")
-            self._carrier.share(whole, numbers)
-            numbers.tables += [SharedTable(spec, part, self._carrier) for spec in new]
+            self._seat.share(whole, numbers)
+            numbers.tables += [SharedTable(spec, part, self._seat) for spec in new]
             self._tables |= {table.spec.name: table for table in numbers.tables}
             self._parameters.update(described.parameters)
         for module in modules:
@@ -89,7 +89,7 @@ class Sharing:
     def drop_rows(self, parts: tuple[int, ...]) -> None:
         """Forget the gradients of rows that no step has used."""
         for part in parts:
-            for table in self._carrier.numbers[part].tables:
+            for table in self._seat.numbers[part].tables:
                 table.take()
 
     def _new_tables(self, modules: list[Embedding]) -> tuple[TableSpec, ...]:

@@ -4,13 +4,30 @@ Waits: for the data set, to be looked at. The thread of the user's script calls.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple, Protocol, final
 
 from paceline.data.source import Source, open_source
 from paceline.data.split import check_stage, default_task_size
 from paceline.errors import UsageError
 from paceline.messages import StageKind, StageSpec
-from paceline.trainer.carrier import Carrier
+from paceline.trainer.gradients import PartNumbers
+from paceline.trainer.tracker import Tracker
+
+
+class Staged(Protocol):
+    """Whose stages they are."""
+
+    @property
+    def size(self) -> int:
+        """Processes of the trainer."""
+
+    @property
+    def numbers(self) -> dict[int, PartNumbers]:
+        """What is shared, by part."""
+
+    @property
+    def tracker(self) -> Tracker:
+        """The user's own objects."""
 
 
 class Cutting(NamedTuple):
@@ -36,10 +53,10 @@ class Stage(NamedTuple):
 class Stages:
     """The stages of one run of the script, in the order of its calls."""
 
-    def __init__(self, carrier: Carrier) -> None:
+    def __init__(self, seat: Staged) -> None:
         """None has begun."""
         self.num_begun = 0
-        self._carrier = carrier
+        self._seat = seat
 
     def begin(
         self,
@@ -54,14 +71,16 @@ class Stages:
                 cannot be read; no number was used.
         """
         call = "batches" if kind == "train" else kind
-        if not self._carrier.numbers:
+        if not self._seat.numbers:
             raise UsageError(f"{call}: share a model first (session.share)")
         if cutting.workers < 0:
             raise UsageError(f"{call}: workers must be >= 0, got {cutting.workers}")
         source = open_source(dataset, cutting.collate_fn)
         task_size = cutting.task_size
         if task_size is None:
-            task_size = default_task_size(len(source), cutting.batch_size)
+            # Every rank of a trainer works on the same task, each on batches of its own.
+            together = cutting.batch_size * self._seat.size
+            task_size = default_task_size(len(source), together)
         spec = StageSpec(
             stage=self.num_begun,
             records=len(source),
@@ -71,11 +90,11 @@ class Stages:
             shuffle=cutting.shuffle,
             seed=cutting.seed,
             fingerprint=source.fingerprint(),
-            tracked=self._carrier.tracker.names,
-            averaged=self._carrier.tracker.averaged if kind == "train" else (),
+            tracked=self._seat.tracker.names,
+            averaged=self._seat.tracker.averaged if kind == "train" else (),
             kind=kind,
         )
         check_stage(spec)
-        self._carrier.tracker.begin()
+        self._seat.tracker.begin()
         self.num_begun += 1
         return Stage(source, spec)

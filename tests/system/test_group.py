@@ -1,0 +1,277 @@
+"""A trainer of several processes is one trainer: in what it learns, in life and death."""
+
+import itertools
+import json
+import os
+import signal
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import psutil
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from paceline.config import Async, JobConfig, Pace, Sync
+from paceline.data.order import records_at
+from paceline.launch.commands import UserScript
+from paceline.launch.folder import JobDir
+from paceline.launch.forkserver import ForkServer
+from paceline.launch.local import LocalRun, RunResult, fresh_run_id, wait_local_run
+from paceline.timing import SystemClock
+from paceline.watch.progress import open_show
+from paceline.watch.summary import Ending
+from tests.system import group_calls, group_job
+from tests.system.events import events_of
+from tests.system.group_job import BATCH, IDS, RECORDS
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
+
+SCRIPT = Path(group_job.__file__)
+COUNTING = Path(__file__).parents[2] / "examples" / "counting" / "train.py"
+CLOCK = SystemClock()
+_SYNC = Sync()
+
+
+class _Contribution(msgspec.Struct):
+    window: tuple[int, int, list[tuple[int, int, int]]]
+
+
+def run(
+    forks: ForkServer,
+    job: JobDir,
+    script: Path,
+    arguments: Sequence[object],
+    *,
+    size: int = 2,
+    trainers: int = 1,
+    pace: Pace = _SYNC,
+    timeout_s: float = 60.0,
+) -> RunResult:
+    config = JobConfig(
+        run=fresh_run_id(),
+        trainers=trainers,
+        ranks_per_trainer=size,
+        servers=2,
+        pace=pace,
+        timeout_s=timeout_s,
+    )
+    local = LocalRun(config, UserScript(str(script), [str(a) for a in arguments]), job)
+    with job.path.with_suffix(".out").open("a") as out:
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        result = wait_local_run(
+            local, open_show(out), CLOCK, environment=environment, forks=forks
+        )
+    if result.verdict.ending is not Ending.TRAINED:
+        print("\n".join(log.read_text() for log in job.log("x").parent.glob("trainer*")))  # noqa: T201  (for whoever looks at a failure)
+    return result
+
+
+def committed_rounds(job: JobDir, task_size: int) -> list[Tensor]:
+    """The records of each round, as the coordinator told who was in it."""
+    rounds = []
+    for event in events_of(job.path, "RoundCommitted"):
+        contributions = msgspec.convert(event["contributions"], list[_Contribution])
+        positions = [
+            np.arange(
+                task * task_size + first * BATCH,
+                min(task * task_size + (last + 1) * BATCH, (task + 1) * task_size, RECORDS),
+            )
+            for contribution in contributions
+            for task, first, last in contribution.window[2]
+        ]
+        order = records_at(np.concatenate(positions), RECORDS, 11, 0, True)
+        rounds.append(torch.from_numpy(order))
+    return rounds
+
+
+def train_alone(rounds: Sequence[Tensor], accumulate: int) -> dict[str, Tensor]:
+    """One process on the joined batches of the rounds."""
+    model = group_job.Model(nn.Embedding(IDS, 4, _weight=torch.zeros(IDS, 4)))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    features, ids, target = group_job.make_data()
+    for chosen in rounds:
+        loss = nn.functional.mse_loss(model(features[chosen], ids[chosen]), target[chosen])
+        (loss / accumulate).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    assert isinstance(model.rows, nn.Embedding)
+    return {"rows": model.rows.weight.detach(), **model.layers.state_dict()}
+
+
+def models_of(folder: Path) -> dict[str, dict[str, Tensor]]:
+    return {path.stem: load_file(path) for path in sorted(folder.glob("*.safetensors"))}
+
+
+def assert_equal(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
+    for name, value in expected.items():
+        torch.testing.assert_close(found[name], value, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("rows", ["table", "sparse", "dense"])
+def test_two_trainers_of_two_equal_one_process_on_the_joined_batches(
+    rows: str, tmp_path: Path, forks: ForkServer
+) -> None:
+    # Tasks of three batches: every other step has a rank without one.
+    job, task_size = JobDir(tmp_path / "job"), 3 * BATCH
+    result = run(forks, job, SCRIPT, (tmp_path, rows, 1, task_size), trainers=2)
+    assert result.verdict.ending is Ending.TRAINED, result.verdict
+    assert result.summary.records == RECORDS
+    assert "loss" in result.summary.metrics
+    found = models_of(tmp_path)
+    assert list(found) == ["trainer-0.0", "trainer-0.1", "trainer-1.0", "trainer-1.1"]
+    rounds = committed_rounds(job, task_size)
+    assert max(len(records) for records in rounds) == 4 * BATCH, "all four at once"
+    alone = train_alone(rounds, 1)
+    for model in found.values():
+        assert_equal(model, alone)
+        assert model["records"] == RECORDS
+    steps = [int(model["steps"]) for model in found.values()]
+    assert sum(steps) == RECORDS // BATCH
+    assert sum("once" in model for model in found.values()) == 1
+
+
+def test_a_trainer_of_four_equals_four_trainers(tmp_path: Path, forks: ForkServer) -> None:
+    """A round of four trainers with a batch each, and a step of one with four, are one."""
+    job, task_size = JobDir(tmp_path / "job"), 4 * BATCH
+    run(forks, job, SCRIPT, (tmp_path, "dense", 1, task_size), size=4)
+    rounds = committed_rounds(job, task_size)
+    four = [
+        torch.from_numpy(
+            records_at(np.arange(start, start + 4 * BATCH), RECORDS, 11, 0, True)
+        )
+        for start in range(0, RECORDS, 4 * BATCH)
+    ]
+    assert [sorted(r.tolist()) for r in rounds] == [sorted(r.tolist()) for r in four]
+    for model in models_of(tmp_path).values():
+        assert_equal(model, train_alone(four, 1))
+
+
+def test_a_trainer_of_two_that_waits_for_nobody_equals_the_plain_loop_on_its_steps(
+    tmp_path: Path, forks: ForkServer
+) -> None:
+    job, task_size = JobDir(tmp_path / "job"), 3 * BATCH
+    run(forks, job, SCRIPT, (tmp_path, "table", 1, task_size), pace=Async())
+    cuts = [0]
+    while cuts[-1] < RECORDS:  # two batches of a task, then its last one
+        has_two = cuts[-1] % task_size == 0
+        cuts.append(min(RECORDS, cuts[-1] + (2 if has_two else 1) * BATCH))
+    steps = [
+        torch.from_numpy(records_at(np.arange(*cut), RECORDS, 11, 0, True))
+        for cut in itertools.pairwise(cuts)
+    ]
+    for model in models_of(tmp_path).values():
+        assert_equal(model, train_alone(steps, 1))
+
+
+def test_processes_that_count_batches_to_a_step_may_have_had_fewer(
+    tmp_path: Path, forks: ForkServer
+) -> None:
+    job, task_size = JobDir(tmp_path / "job"), 3 * BATCH
+    result = run(forks, job, SCRIPT, (tmp_path, "table", 2, task_size))
+    assert result.verdict.ending is Ending.TRAINED, result.verdict
+    assert result.summary.records == RECORDS
+
+
+@pytest.mark.parametrize(
+    ("number", "victim"),
+    [
+        (signal.SIGKILL, "trainer-0"),
+        (signal.SIGKILL, "trainer-0.1"),
+        (signal.SIGKILL, "trainer-1.2"),
+        (signal.SIGSTOP, "trainer-1.2"),
+        (signal.SIGTERM, "trainer-0"),
+        (signal.SIGTERM, "trainer-1.1"),
+        (signal.SIGKILL, "server-1"),
+    ],
+)
+def test_a_process_that_is_lost_costs_no_record(
+    number: signal.Signals, victim: str, tmp_path: Path, forks: ForkServer
+) -> None:
+    job, verdict = JobDir(tmp_path / "job"), tmp_path / "verdict.json"
+    before = {child.pid for child in psutil.Process(forks.pid).children(recursive=True)}
+    hit: list[int] = []
+
+    def strike() -> None:
+        while not over.wait(0.05):
+            if len(events_of(job.path, "LeaseGranted")) < 8:
+                continue
+            for child in psutil.Process(forks.pid).children(recursive=True):
+                if child.name() == victim:
+                    child.send_signal(number)
+                    hit.append(child.pid)
+                    return
+
+    over, arguments = threading.Event(), ("--records", 3200, "--ids", 50, "--epochs", 1)
+    thread = threading.Thread(target=strike)
+    thread.start()
+    try:
+        result = run(
+            forks,
+            job,
+            COUNTING,
+            (*arguments, "--sleep-ms", 20, "--task-size", 80, "--out", verdict),
+            size=3,
+            trainers=2,
+            pace=Sync(reduce="sum"),
+            timeout_s=3.0,
+        )
+    finally:
+        over.set()
+        thread.join()
+    assert hit, "nobody was hit"
+    assert result.verdict.ending is Ending.TRAINED, result.verdict
+    assert result.summary.records == 3200
+    assert json.loads(verdict.read_text())["exact"]
+    restarts, is_server = result.summary.restarts, victim.startswith("server")
+    assert restarts.server >= 1 if is_server else restarts.trainer == 1
+    left_in_order = len(events_of(job.path, "TrainerLeft")) - 2
+    assert left_in_order == (number is signal.SIGTERM)
+    left = {child.pid for child in psutil.Process(forks.pid).children(recursive=True)}
+    assert left == before, "processes are left"
+    assert not any(psutil.pid_exists(pid) for pid in hit)
+
+
+def test_every_call_of_a_session_works_in_every_process(
+    tmp_path: Path, forks: ForkServer
+) -> None:
+    job = JobDir(tmp_path / "job")
+    result = run(forks, job, Path(group_calls.__file__), (tmp_path,))
+    assert result.verdict.ending is Ending.STOPPED, result.verdict
+    found = [json.loads((tmp_path / f"{number}.json").read_text()) for number in (0, 1)]
+    assert found[0] == found[1]
+    records, batch = group_calls.RECORDS, group_calls.BATCH
+    assert found[0]["records"] == records
+    assert found[0]["rate"] == pytest.approx(1e-6 * 0.1**4)
+    assert found[0]["mean"] == (records - 1) / 2
+    assert found[0]["before the break"] == 2
+    # The batch before the bad one counts, three batches of its task are given up.
+    assert found[0]["after the flaky"] == records + 4 * batch + records - 3 * batch
+    assert result.summary.metrics == {"count 0": 11.0, "count 1": 11.0}
+    listing = json.loads((tmp_path / "predictions" / "predictions.json").read_text())
+    assert listing["records"] == records
+
+
+def test_processes_that_make_other_calls_are_told_so(
+    tmp_path: Path, forks: ForkServer
+) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import os, torch, paceline\n"
+        "session = paceline.connect()\n"
+        "model = torch.nn.Linear(1, 1)\n"
+        "session.share(model, torch.optim.SGD(model.parameters(), lr=1.0))\n"
+        "if os.environ['PACELINE_RANK'] == '0':\n"
+        "    session.embedding('rows', 2)\n"
+        "for batch in session.batches(torch.ones(8, 1), 1):\n"
+        "    pass\n"
+    )
+    job = JobDir(tmp_path / "job")
+    result = run(forks, job, script, ())
+    assert result.verdict.ending is Ending.FAILED
+    assert "every rank of a trainer makes the same calls" in result.verdict.reason
+    assert "rank 0 of trainer-0 is at session.share" in result.verdict.reason

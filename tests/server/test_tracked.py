@@ -16,7 +16,7 @@ from paceline.messages import (
     Snapshot,
     Tracked,
 )
-from paceline.server.tracked import MOST_UNCONFIRMED, TrackedState, TrackedStates
+from paceline.server.tracked import MOST_KEEPERS, TrackedState, TrackedStates
 from tests.server.conftest import INCARNATION, Server, make_plan
 
 MakeServer = Callable[..., Server]
@@ -25,7 +25,7 @@ MakeServer = Callable[..., Server]
 def test_a_state_counts_once_it_is_confirmed_and_those_before_it_go() -> None:
     states = TrackedStates()
     for number in (1, 2, 3):
-        states.keep(TrackedState(number, bytes([number])))
+        states.keep(TrackedState(number, bytes([number])), INCARNATION)
     assert states.confirmed.number == 0
     states.confirm(2)
     assert states.confirmed == TrackedState(2, b"\2")
@@ -34,25 +34,43 @@ def test_a_state_counts_once_it_is_confirmed_and_those_before_it_go() -> None:
     assert states.find(3) == TrackedState(3, b"\3"), "it may be confirmed yet"
 
 
+def test_of_two_trainers_the_one_that_came_first_may_count_last() -> None:
+    states = TrackedStates()
+    states.keep(TrackedState(1, b"first"), 11)
+    states.keep(TrackedState(2, b"second"), 12)
+    states.confirm(2)
+    states.confirm(1)
+    assert states.confirmed.data == b"first"
+
+
+def test_a_trainer_that_goes_on_before_its_state_is_confirmed_takes_nothing_away() -> None:
+    states = TrackedStates()
+    states.keep(TrackedState(1, b"told the coordinator"), 11)
+    states.keep(TrackedState(2, b"not told yet"), 11)
+    states.keep(TrackedState(2, b"not told yet"), 11)
+    states.confirm(1)
+    assert states.confirmed.number == 1
+
+
 def test_a_share_is_there_until_an_average_counts() -> None:
     states = TrackedStates()
-    states.keep(TrackedState(1, b"share"), is_share=True)
-    states.keep(TrackedState(2, b"of one trainer"))
+    states.keep_share(TrackedState(1, b"share"))
+    states.keep(TrackedState(2, b"of one trainer"), 11)
     states.confirm(2)
     assert states.find(1) == TrackedState(1, b"share"), "it has not been averaged yet"
     states.confirm(1)
     assert states.confirmed.number == 2, "a share alone is no state"
-    states.keep(TrackedState(3, b"of all", is_average=True))
+    states.keep(TrackedState(3, b"of all", is_average=True), 11)
     states.confirm(3)
     assert states.find(1) is None
 
 
 def test_a_state_that_came_from_one_who_was_given_up_changes_nothing() -> None:
     states = TrackedStates()
-    states.keep(TrackedState(1, b"good"))
+    states.keep(TrackedState(1, b"good"), 11)
     states.confirm(1)
-    for number in range(100, 100 + 3 * MOST_UNCONFIRMED):
-        states.keep(TrackedState(number, b"late"))
+    for number in range(100, 100 + 3 * MOST_KEEPERS):
+        states.keep(TrackedState(number, b"late"), number)
     assert states.find(1) == TrackedState(1, b"good")
     states.confirm(99)
     assert states.confirmed.data == b"good", "an unknown number confirms nothing"

@@ -276,7 +276,10 @@ class ServerService:
                 return _invalid(message, UsageError(text))
             data, is_average = buffers[0].tobytes(), bool(message.average)
             state = TrackedState(message.number, data, is_average)
-            self._standing.tracked.keep(state, is_share=message.buffers_only)
+            if message.buffers_only:
+                self._standing.tracked.keep_share(state)
+            else:
+                self._standing.tracked.keep(state, message.incarnation)
         return Done()
 
     def _read_tracked(self, message: AskTracked, reply: Reply) -> None:

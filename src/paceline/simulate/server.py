@@ -82,9 +82,11 @@ class SimServer(Process):
             refusal = self.state.may_keep(message)
             if refusal is None:
                 kept = TrackedState(message.number, is_average=bool(message.average))
-                self._tracked.keep(kept, is_share=message.buffers_only)
                 if message.buffers_only:
+                    self._tracked.keep_share(kept)
                     self._shares.add(message.number)
+                else:
+                    self._tracked.keep(kept, message.incarnation)
             answer(refusal or Done())
         elif isinstance(message, AskTracked):
             answer(self._read_tracked(message))

@@ -42,7 +42,7 @@ def pull(protocol: TrainerProtocol) -> Act[None]:
 
 def pull_seconds(session: paceline.Session, count: int) -> float:
     """The median seconds of a pull of part 0, from asking until its memory is settled."""
-    carrier = session._carrier
+    carrier = session._membership.carrier
     seconds = []
     for _ in range(count):
         began_s = time.perf_counter()

@@ -35,7 +35,6 @@ from paceline.messages import (
     Push,
     Pushed,
     Refusal,
-    Tracked,
     TrainerMessage,
     Upload,
     ValuesPlace,
@@ -56,7 +55,7 @@ from paceline.server.contents import (
 from paceline.server.service_control import Control, Myself
 from paceline.server.service_queue import Action
 from paceline.server.service_standing import PreparedPush, Standing
-from paceline.server.tracked import TrackedState
+from paceline.server.service_tracked import keep_tracked, read_tracked
 from paceline.store.blobs import BlobStore
 from paceline.timing import Clock
 from paceline.transport.connection import Connection
@@ -159,9 +158,9 @@ class ServerService:
             until_s = self._clock.now_s() + PARK_S
             self._read(_Request(peer, message, buffers, reply, until_s))
         elif isinstance(message, KeepTracked):
-            _answer(reply, self._keep_tracked(message, buffers))
+            _answer(reply, keep_tracked(self._standing, message, buffers))
         elif isinstance(message, AskTracked):
-            self._read_tracked(message, reply)
+            _answer(reply, *read_tracked(self._standing, message))
         else:
             assert isinstance(message, Upload), f"{message} is no request to a server"
             with self._standing.lock:
@@ -263,36 +262,6 @@ class ServerService:
         return slots.line_up(
             slots.uploading(message.part, values), lambda: _answer(reply, Done())
         )
-
-    # ------------------------------------------------------------ tracked objects
-
-    def _keep_tracked(self, message: KeepTracked, buffers: list[Bytes]) -> Message:
-        with self._standing.lock:
-            refusal = self._standing.state.may_keep(message)
-            if refusal is not None:
-                return refusal
-            if len(buffers) != 1 or message.number < 1:
-                text = f"expected one buffer and a number, got {len(buffers)} of {message}"
-                return _invalid(message, UsageError(text))
-            data, is_average = buffers[0].tobytes(), bool(message.average)
-            state = TrackedState(message.number, data, is_average)
-            if message.buffers_only:
-                self._standing.tracked.keep_share(state)
-            else:
-                self._standing.tracked.keep(state, message.incarnation)
-        return Done()
-
-    def _read_tracked(self, message: AskTracked, reply: Reply) -> None:
-        with self._standing.lock:
-            refusal = self._standing.state.refusal_of(message)
-            found = self._standing.tracked.find(message.number)
-        if refusal is not None:
-            _answer(reply, refusal)
-        elif found is None:
-            text = f"no state {message.number} of tracked objects is here"
-            _answer(reply, Refusal(kind="stale", text=text, timeline=message.timeline))
-        else:
-            _answer(reply, Tracked(), [found.data])
 
     # ------------------------------------------------------------ reads
 

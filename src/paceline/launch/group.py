@@ -22,7 +22,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NoReturn, final
 
@@ -211,6 +211,6 @@ def _place(
     return GroupPlace(role, index, size, channels, str(store))
 
 
-def _close(ends: object) -> None:
-    for end in ends:  # type: ignore[attr-defined]
+def _close(ends: Iterable[socket.socket]) -> None:
+    for end in ends:
         end.close()

@@ -14,7 +14,7 @@ from paceline.timing import SystemClock
 from paceline.watch.progress import open_show
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "images" / "train.py"
-RECORDS, EPOCHS = 3000, 3
+RECORDS, EPOCHS = 3000, 8
 
 
 @pytest.mark.slow
@@ -47,4 +47,5 @@ def test_two_trainers_learn_to_read_digits(
     assert result.summary.restarts.trainer == 0, said
     accuracy = result.summary.metrics["accuracy"]
     assert accuracy is not None
-    assert accuracy > 0.7
+    # Plain PyTorch reads 96 %; after three epochs two free runners read anything from 64 to 83 %.
+    assert accuracy > 0.9

@@ -1,8 +1,8 @@
 """What follows from how things stand, looked at after every event.
 
 Rounds close, epochs and stages end, cuts begin and are committed, parts are planned,
-leases are granted, waits end. Each function looks at one of these; `look_again` repeats
-them until none decides anything more.
+leases are granted, those who are ahead go on, waits end. Each function looks at one of
+these; `look_again` repeats them until none decides anything more.
 
 Pure.
 """
@@ -38,7 +38,9 @@ from paceline.coordinator.tracking import is_tracked, reason_to_wait
 from paceline.coordinator.unreadable import look_at_unreadable
 from paceline.messages import (
     AskLease,
+    GoOn,
     Granted,
+    MayGoOn,
     PartAnswer,
     Save,
     SharePart,
@@ -46,6 +48,7 @@ from paceline.messages import (
     Tick,
     Waiting,
 )
+from paceline.pace.policy import is_within
 
 MOST_NAMED = 8  # trainers, in a reason to wait
 
@@ -65,6 +68,7 @@ def look_again(book: Book) -> None:
             _look_at_rounds(book)
         _look_at_epoch(book)
         _look_at_leases(book)
+        _look_at_clocks(book)
         look_at_saves(book)
     answer_servers(book)
 
@@ -73,6 +77,7 @@ def end_waits(book: Book) -> None:
     """Answer every question that has been parked for its time with the reason."""
     _end_waits(book, book.leases)
     _end_waits(book, book.ticks)
+    _end_waits(book, book.ahead)
     _end_waits(book, book.shares)
     _end_waits(book, book.saves)
 
@@ -92,6 +97,8 @@ def wait_reason(book: Book, parked: Parked) -> str:
             return f"cut {book.open_cut.cut} is being taken"
         missing = book.rounds.missing(message.part, book.durable)
         return f"round {message.round} waits for {_named(missing)}"
+    if isinstance(message, MayGoOn):
+        return _why_not_on(book, message)
     if isinstance(message, Save):
         return cut_reason(book)
     if isinstance(message, AskLease) and (book.open_cut or waits_for_cut(book)):
@@ -114,6 +121,18 @@ def _why_no_lease(book: Book) -> str:
     if tracked is not None:
         return tracked
     return f"the epoch's last tasks are with {_named(state.queue.holders())}"
+
+
+def _why_not_on(book: Book, ask: MayGoOn) -> str:
+    slowest = book.clocks.slowest(book.durable.queue)
+    if slowest is None:
+        return "not all trainers have told a coordinator that has restarted their clocks"
+    names = {incarnation: name for name, incarnation in book.durable.trainers.items()}
+    last = _named([names.get(i, str(i)) for i in book.clocks.slowest_of(slowest)])
+    return (
+        f"at clock {ask.clock}, {ask.clock - slowest} ahead of {last}; the pace allows "
+        f"{ask.staleness}"
+    )
 
 
 def _named(trainers: Collection[str]) -> str:
@@ -231,6 +250,21 @@ def _look_at_leases(book: Book) -> None:
         if lease is not None:
             book.leases.take(incarnation)
             book.reply(parked.ticket, Granted(lease=lease))
+
+
+def _look_at_clocks(book: Book) -> None:
+    if not book.clocks.are_told:
+        return
+    slowest = book.clocks.slowest(book.durable.queue)  # who is gone is seen to be gone
+    if slowest is None:
+        return
+    for incarnation, parked in book.ahead.to_look_at(slowest):
+        ask = parked.message
+        assert isinstance(ask, MayGoOn)
+        if is_within(ask.staleness, ask.clock, slowest):
+            book.ahead.take(incarnation)
+            book.start_clock(incarnation)
+            book.reply(parked.ticket, GoOn(slowest=slowest))
 
 
 def _what_asks_wait_for(book: Book) -> tuple[object, ...]:

@@ -52,7 +52,11 @@ def grant(book: Book, trainer: str, incarnation: int) -> Lease | None:
             rounds = {part: state.parts[part].round + 1 for part in book.sync_parts()}
             tracked = None if held else to_load(book, incarnation)
             edges = pick.resume.edges
-            lease = Lease(state.next_token, key, first, edges, rounds, tracked)
+            clock, slowest = (0, 0)
+            if not held:
+                clock, slowest = book.clocks.enter(incarnation, state.queue)
+            token = state.next_token
+            lease = Lease(token, key, first, edges, rounds, tracked, clock, slowest)
             book.commit(LeaseGranted(lease, trainer, incarnation))
             book.entered.add(incarnation)
             book.progress.advance(key, first - 1)

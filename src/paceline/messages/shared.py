@@ -132,7 +132,8 @@ class Lease(msgspec.Struct, frozen=True):
     ``token`` grows with every grant of the job. ``edges`` are batches that a window must
     end at. ``rounds`` says at which round of each synchronous part the holder enters.
     ``tracked`` is the number of the tracked state that it loads before; 0: as at the
-    beginning; None: it keeps its own.
+    beginning; None: it keeps its own. ``clock`` is the holder's clock as it enters, if it
+    held no lease, and ``slowest`` the least that any has.
     """
 
     token: int
@@ -141,6 +142,8 @@ class Lease(msgspec.Struct, frozen=True):
     edges: tuple[int, ...] = ()
     rounds: dict[int, int] = {}  # {part: round}
     tracked: int | None = None
+    clock: int = 0
+    slowest: int = 0
 
 
 class Contribution(msgspec.Struct, frozen=True):

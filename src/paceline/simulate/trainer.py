@@ -234,6 +234,7 @@ class SimTrainer(Process):
                 clock=protocol.clock,
                 state="computing",
                 evaluated=protocol.evaluation.evaluated,
+                bounded_clock=protocol.asking.bounded_clock,
             )
             self.ask(COORDINATOR, beat, lambda _: None, CALL_TIMEOUT_S)
         self.after(BEAT_S, self._beat)

@@ -33,7 +33,7 @@ from paceline.messages import (
     SharePart,
     Tick,
 )
-from paceline.pace.policy import updates_in_rounds
+from paceline.pace.policy import staleness_of, updates_in_rounds
 
 PARK_S = 1.0
 
@@ -253,6 +253,14 @@ class Book:
         """Parts that are updated in rounds."""
         parts = self.durable.parts
         return [p for p, r in sorted(parts.items()) if updates_in_rounds(r.plan.spec.pace)]
+
+    def knows_clocks(self) -> bool:
+        """Whether it is known where a trainer without a clock would enter."""
+        paces = [record.plan.spec.pace for record in self.durable.parts.values()]
+        if all(staleness_of(pace) is None for pace in paces):
+            return True
+        queue = self.durable.queue
+        return not queue.num_holders() or self.clocks.slowest(queue) is not None
 
     def forget_saves_in(self, cut: int) -> None:
         """A cut, and what came behind it, is not: whoever waited for it wants another."""

@@ -13,6 +13,8 @@ Pure.
 
 from typing import Protocol, final
 
+from paceline.messages import TrainerClock
+
 
 class Holding(Protocol):
     """Who holds a lease."""
@@ -23,6 +25,9 @@ class Holding(Protocol):
     def num_holders(self) -> int:
         """How many do."""
 
+    def entry_of(self, incarnation: int) -> int | None:
+        """Which lease a trainer has entered with; None if it holds none."""
+
 
 @final
 class Clocks:
@@ -30,32 +35,36 @@ class Clocks:
 
     def __init__(self, *, is_whole: bool) -> None:
         """Know none; ``is_whole``: there is none to know."""
-        self._clocks: dict[int, int] = {}  # {incarnation: steps finished}
+        self._clocks: dict[int, TrainerClock] = {}  # {incarnation: clock}
         self._at: dict[int, set[int]] = {}  # {clock: incarnations}
         self._floor = 0  # the slowest that was seen last
         self._is_whole = is_whole
         self.are_told = False  # whether any trainer counts steps for a bound
 
-    def enter(self, incarnation: int, holding: Holding) -> tuple[int, int]:
-        """A trainer gets a lease and held none.
+    def enter(self, incarnation: int, entry: int, holding: Holding) -> tuple[int, int]:
+        """A trainer gets a lease, the ``entry``, and held none.
 
         Returns:
             Its clock, its own if it has only gone from one task to the next, else the
             slowest; and the slowest, as far as it is known.
         """
-        own = self._clocks.get(incarnation)
         slowest = self.slowest(holding)
-        if own is None:
-            own = self._floor if slowest is None else slowest
+        if slowest is None:
+            slowest = self._floor
+        own = self._clocks[incarnation].steps if incarnation in self._clocks else slowest
         self.leave(incarnation)
-        self._put(incarnation, own)
-        return own, min(own, self._floor)
+        self._put(incarnation, TrainerClock(entry, own))
+        return own, min(own, slowest)
 
-    def tell(self, incarnation: int, clock: int) -> None:
-        """A trainer has finished so many steps; what came late changes nothing."""
+    def tell(self, incarnation: int, clock: TrainerClock, holding: Holding) -> None:
+        """A trainer says its clock; what came late changes nothing."""
         self.are_told = True
         known = self._clocks.get(incarnation)
-        if known is None or clock > known:
+        if known is None:
+            is_news = holding.entry_of(incarnation) == clock.entry
+        else:
+            is_news = known.entry == clock.entry and known.steps < clock.steps
+        if is_news:
             self.leave(incarnation)
             self._put(incarnation, clock)
 
@@ -63,9 +72,9 @@ class Clocks:
         """A trainer is gone."""
         clock = self._clocks.pop(incarnation, None)
         if clock is not None:
-            self._at[clock].discard(incarnation)
-            if not self._at[clock]:
-                del self._at[clock]
+            self._at[clock.steps].discard(incarnation)
+            if not self._at[clock.steps]:
+                del self._at[clock.steps]
 
     def clear(self) -> None:
         """All leases are void (a return to a cut); who gets one enters anew."""
@@ -79,19 +88,29 @@ class Clocks:
             self._is_whole = known == holding.num_holders()
         if not self._is_whole:
             return None
+        for clock in sorted(self._at):
+            if any(holding.does_any_hold((one,)) for one in self._at[clock]):
+                return clock
+        return None
+
+    def drop_idle(self, holding: Holding) -> None:
+        """Trainers at the slowest clock that hold no lease leave; see `enter`.
+
+        Not in the middle of a decision: who goes from one task to the next holds none for
+        a moment, and keeps its clock.
+        """
         while self._at:
             least = min(self._at)
             first = next(iter(self._at[least]))
             if holding.does_any_hold((first,)):
                 self._floor = max(self._floor, least)
-                return least
+                return
             self.leave(first)
-        return None
 
     def slowest_of(self, clock: int) -> tuple[int, ...]:
         """Incarnations at this clock."""
         return tuple(sorted(self._at.get(clock, ())))
 
-    def _put(self, incarnation: int, clock: int) -> None:
+    def _put(self, incarnation: int, clock: TrainerClock) -> None:
         self._clocks[incarnation] = clock
-        self._at.setdefault(clock, set()).add(incarnation)
+        self._at.setdefault(clock.steps, set()).add(incarnation)

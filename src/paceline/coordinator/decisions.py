@@ -50,6 +50,7 @@ from paceline.messages import (
 )
 from paceline.pace.policy import is_within
 
+_CLOCKS_UNKNOWN = "the coordinator has restarted, and trainers tell it their clocks"
 MOST_NAMED = 8  # trainers, in a reason to wait
 
 _Key = TypeVar("_Key")
@@ -61,6 +62,8 @@ def look_again(book: Book) -> None:
     while before != book.num_outcomes():
         before = book.num_outcomes()
         settle(book)
+        if book.clocks.are_told:
+            book.clocks.drop_idle(book.durable.queue)
         look_at_unreadable(book)
         _look_at_parts(book)
         look_at_cut(book)
@@ -115,6 +118,8 @@ def _why_no_lease(book: Book) -> str:
         return f"{here} of {wanted} trainers have asked for work"
     if state.settling:
         return "servers fence a lost trainer"
+    if not book.knows_clocks():
+        return _CLOCKS_UNKNOWN
     if is_mid_step(book):
         return "others are between two parts of a step"
     tracked = averaging.reason_to_wait(book) or reason_to_wait(book)
@@ -126,13 +131,12 @@ def _why_no_lease(book: Book) -> str:
 def _why_not_on(book: Book, ask: MayGoOn) -> str:
     slowest = book.clocks.slowest(book.durable.queue)
     if slowest is None:
-        return "not all trainers have told a coordinator that has restarted their clocks"
+        return _CLOCKS_UNKNOWN
     names = {incarnation: name for name, incarnation in book.durable.trainers.items()}
     last = _named([names.get(i, str(i)) for i in book.clocks.slowest_of(slowest)])
-    return (
-        f"at clock {ask.clock}, {ask.clock - slowest} ahead of {last}; the pace allows "
-        f"{ask.staleness}"
-    )
+    clock = ask.clock.steps
+    allowed = f"the pace allows {ask.staleness}"
+    return f"at clock {clock}, {clock - slowest} ahead of {last}; {allowed}"
 
 
 def _named(trainers: Collection[str]) -> str:
@@ -255,13 +259,13 @@ def _look_at_leases(book: Book) -> None:
 def _look_at_clocks(book: Book) -> None:
     if not book.clocks.are_told:
         return
-    slowest = book.clocks.slowest(book.durable.queue)  # who is gone is seen to be gone
+    slowest = book.clocks.slowest(book.durable.queue)
     if slowest is None:
         return
     for incarnation, parked in book.ahead.to_look_at(slowest):
         ask = parked.message
         assert isinstance(ask, MayGoOn)
-        if is_within(ask.staleness, ask.clock, slowest):
+        if is_within(ask.staleness, ask.clock.steps, slowest):
             book.ahead.take(incarnation)
             book.start_clock(incarnation)
             book.reply(parked.ticket, GoOn(slowest=slowest))
@@ -274,7 +278,7 @@ def _what_asks_wait_for(book: Book) -> tuple[object, ...]:
     return (
         (state.timeline, queue.stage, queue.epoch, queue.next_fresh == 0),
         (state.stopped, len(state.stages)),
-        (may_grant(book), is_mid_step(book), pick_task(state) is None),
+        (may_grant(book), is_mid_step(book), book.knows_clocks(), pick_task(state) is None),
         (book.is_fresh, book.track_from, book.track_from in book.leases),
         is_tracked(book) and (state.generation, state.committed_rounds()),
     )

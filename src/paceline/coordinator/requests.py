@@ -202,7 +202,7 @@ def _(message: Tick, book: Book, asker: Asker) -> None:
     elif message.round is None:
         book.deadlines.progressed(message.incarnation, message.records, book.now)
         if message.clock is not None:
-            book.clocks.tell(message.incarnation, message.clock)
+            book.clocks.tell(message.incarnation, message.clock, book.durable.queue)
         ticked(book, message)
         book.start_clock(message.incarnation)
         reply_ticked(book, asker.role, asker.ticket, message)
@@ -224,7 +224,7 @@ def _(message: Tick, book: Book, asker: Asker) -> None:
 
 @_answer.register
 def _(message: MayGoOn, book: Book, asker: Asker) -> None:
-    book.clocks.tell(message.incarnation, message.clock)
+    book.clocks.tell(message.incarnation, message.clock, book.durable.queue)
     book.deadlines.pause(message.incarnation)
     book.park_ahead(asker.ticket, asker.role, message)
 
@@ -308,7 +308,7 @@ def _(message: Beat, book: Book, asker: Asker) -> None:
         book.start_clock(message.incarnation)
     is_current = message.timeline == book.durable.timeline
     if message.bounded_clock is not None and is_current:
-        book.clocks.tell(message.incarnation, message.bounded_clock)
+        book.clocks.tell(message.incarnation, message.bounded_clock, book.durable.queue)
     info.clock = max(info.clock, message.clock)
     info.state, info.waiting_for = message.state, message.waiting_for
     state = book.durable

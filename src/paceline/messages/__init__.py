@@ -76,6 +76,7 @@ from paceline.messages.shared import (
     StageKind,
     StageSpec,
     TableSpec,
+    TrainerClock,
     Waiting,
 )
 from paceline.messages.trainer import (
@@ -232,6 +233,7 @@ __all__ = [
     "Ticked",
     "Tracked",
     "TrackedKept",
+    "TrainerClock",
     "TrainerMessage",
     "TrainerReply",
     "TrainerRequest",

@@ -12,6 +12,7 @@ from paceline.messages.shared import (
     PartSpec,
     Refusal,
     StageSpec,
+    TrainerClock,
     Waiting,
 )
 
@@ -132,7 +133,7 @@ class Tick(TrainerMessage, frozen=True):
     is_prepared: bool = False
     ends_step: bool = True
     next_lease: bool = False
-    clock: int | None = None
+    clock: TrainerClock | None = None
 
 
 class Ticked(Message, frozen=True):
@@ -154,7 +155,7 @@ class MayGoOn(TrainerMessage, frozen=True):
     Answered by `GoOn`, or `Waiting`.
     """
 
-    clock: int
+    clock: TrainerClock
     staleness: int
 
 
@@ -262,7 +263,7 @@ class Beat(TrainerMessage, frozen=True):
     state: str
     waiting_for: str = ""
     evaluated: int = 0
-    bounded_clock: int | None = None
+    bounded_clock: TrainerClock | None = None
 
 
 class Beaten(Message, frozen=True):

@@ -19,7 +19,15 @@ import msgspec
 
 from paceline.errors import JobFailed, Refused, UsageError
 from paceline.ids import COORDINATOR
-from paceline.messages import Beat, Beaten, Message, Refusal, RefusalKind, Waiting
+from paceline.messages import (
+    Beat,
+    Beaten,
+    Message,
+    Refusal,
+    RefusalKind,
+    TrainerClock,
+    Waiting,
+)
 
 FIRST_PAUSE_S = 0.02
 LONGEST_PAUSE_S = 0.5
@@ -100,7 +108,7 @@ class Asking:
         self.incarnation = 0
         self.timeline = 0
         self.clock = 0  # pushes that are acknowledged
-        self.bounded_clock: int | None = None  # steps, where a pace bounds them
+        self.bounded_clock: TrainerClock | None = None  # steps, where a pace bounds them
         self.stopped: str | None = None
         self.now_s = 0.0  # told by whoever drives the acts
         self._patience_s = patience_s

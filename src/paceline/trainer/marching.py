@@ -13,7 +13,7 @@ Pure.
 
 from typing import Literal, final
 
-from paceline.messages import GoOn, Lease, MayGoOn, Waiting
+from paceline.messages import GoOn, Lease, MayGoOn, TrainerClock, Waiting
 from paceline.pace.policy import is_within
 from paceline.trainer.asking import Act, Asking
 from paceline.trainer.parts import SharedPart
@@ -22,13 +22,18 @@ from paceline.trainer.pushing import pull_part
 
 @final
 class Marching:
-    """The clock of one trainer, and what it knows of the slowest."""
+    """The clock of one trainer, and what it knows of the slowest.
+
+    Attributes:
+        entered: the lease that it has entered with last.
+    """
 
     def __init__(self, asking: Asking, parts: dict[int, SharedPart]) -> None:
         """At clock 0, like all others; the parts are the trainer's own."""
         self._asking, self._parts = asking, parts
         self._base = 0  # the clock at which no step of a part was finished
         self._slowest = 0
+        self.entered: Lease | None = None
 
     @property
     def clock(self) -> int | None:
@@ -36,22 +41,28 @@ class Marching:
         finished = [part.finished for part in self._bounded()]
         return self._base + min(finished) if finished else None
 
+    def clock_of(self, part: SharedPart) -> int:
+        """Steps finished in one part, from the same beginning."""
+        return self._base + part.finished
+
     def enter(self, lease: Lease) -> None:
         """A lease has come, and none was held."""
-        clock = self.clock
+        clock, self.entered = self.clock, lease
         if clock is not None:
             self._base += lease.clock - clock
             self._slowest = lease.slowest
-            self._asking.bounded_clock = lease.clock
+            self.ticks()
 
     def forget(self) -> None:
         """The timeline or the incarnation is gone: a beat tells no clock of it."""
         self._asking.bounded_clock = None
 
-    def ticks(self) -> int | None:
+    def ticks(self) -> TrainerClock | None:
         """The clock to tell, if there is one; it is what beats say from now on."""
-        self._asking.bounded_clock = self.clock
-        return self.clock
+        steps, lease = self.clock, self.entered
+        told = None if steps is None or lease is None else TrainerClock(lease.entry, steps)
+        self._asking.bounded_clock = told
+        return told
 
     def heard(self, slowest: int | None) -> None:
         """The slowest is at this clock by now."""
@@ -73,12 +84,14 @@ class Marching:
         if not all(self._is_near(part, 0) for part in self._bounded()):
             if is_open:
                 return "flush"
-            if not (yield from self._wait(clock)):
+            if not (yield from self._wait()):
                 return "wait"
         yield from self._refresh(clock, servers)
         return "go"
 
-    def _wait(self, clock: int) -> Act[bool]:
+    def _wait(self) -> Act[bool]:
+        clock = self.ticks()
+        assert clock is not None
         staleness = min(part.staleness for part in self._bounded())
         ask = MayGoOn(**self._asking.who(), clock=clock, staleness=staleness)
         reply = yield from self._asking.ask_once(ask)

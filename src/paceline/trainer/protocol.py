@@ -307,8 +307,7 @@ class TrainerProtocol:
         for part in parts:
             yield from self._note((yield from self.stepping.land(part, self.stage)))
 
-    def _land_all(self) -> Act[None]:
-        """Nothing is on its way or kept back: something is going to be asked."""
+    def _land_all(self) -> Act[None]:  # nothing is on its way or kept back then
         yield from self._land(*self.parts.values())
         yield from self._teller.tell_all(self.parts)
 
@@ -341,9 +340,8 @@ class TrainerProtocol:
     def _ask_lease(self) -> AskLease:
         assert self.stage is not None
         stage, held = self.stage.stage, self._leases.held(tuple(self.parts))
-        return AskLease(
-            **self.asking.who(), stage=stage, held=held, is_open=self._is_open()
-        )
+        is_open = self._is_open()
+        return AskLease(**self.asking.who(), stage=stage, held=held, is_open=is_open)
 
     def _hand_back(self) -> Act[None]:
         yield from self._land_all()

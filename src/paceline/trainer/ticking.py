@@ -11,7 +11,7 @@ Pure.
 from typing import final
 
 from paceline.ids import Span, TaskKey, Window
-from paceline.messages import Tick, Ticked
+from paceline.messages import Tick, Ticked, TrainerClock
 from paceline.trainer.asking import Act, Asking
 from paceline.trainer.parts import SharedPart
 from paceline.trainer.pushing import Acknowledged
@@ -71,7 +71,7 @@ class Teller:
         is_prepared: bool,
         ends_step: bool,
         wants_lease: bool,
-        clock: int | None = None,
+        clock: TrainerClock | None = None,
     ) -> Act[Ticked]:
         """Tick for all windows of a part that are to be told, until it is counted.
 

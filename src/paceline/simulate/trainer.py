@@ -186,11 +186,12 @@ class SimTrainer(Process):
     def _with_numbers(self, message: Message) -> Message:
         """What the carrier attaches; clocks are noted as they are told."""
         if isinstance(message, Tick) and message.clock is not None:
-            protocol, part = self.protocol, self.protocol.parts[message.part]
+            part = self.protocol.parts[message.part]
             where = (message.timeline, message.incarnation)
-            clock = protocol.marching.clock_of(part)
-            self._clocks.pushed(*where, message.part, message.number, clock)
             self._clocks.ticked(*where, message.clock.steps)
+            if self._is_member():
+                clock = self.protocol.marching.clock_of(part)
+                self._clocks.pushed(*where, message.part, message.number, clock)
         if isinstance(message, KeepTracked):
             self._states[message.number] = dict(self._steps)
         if isinstance(message, Push) and self._stages[0].tracked:
@@ -256,6 +257,13 @@ class SimTrainer(Process):
             self._clocks.read(self.protocol.incarnation, asked.part, role, reply)
         gathering.got(role, reply)
 
+    def _is_member(self) -> bool:
+        """Whether there is a coordinator, and it does not take this one for dead."""
+        coordinator = self.world.processes.get(COORDINATOR)
+        if not isinstance(coordinator, SimCoordinator):
+            return False
+        return self.protocol.incarnation in coordinator.state.durable.incarnations()
+
     def _holders(self) -> list[Holder]:
         """Who holds a lease, if there is a coordinator to know it, on this timeline."""
         coordinator = self.world.processes.get(COORDINATOR)
@@ -271,8 +279,8 @@ class SimTrainer(Process):
         protocol = self.protocol
         staleness = {n: p.staleness for n, p in protocol.parts.items() if p.is_bounded}
         clock = protocol.marching.clock
-        if clock is None:
-            return
+        if clock is None or not self._is_member():
+            return  # what the dead compute is dropped
         who, holders = (protocol.timeline, protocol.incarnation), self._holders()
         lease = protocol.marching.entered
         if lease is not None and lease is not self._entered:

@@ -279,14 +279,15 @@ class SimTrainer(Process):
         protocol = self.protocol
         staleness = {n: p.staleness for n, p in protocol.parts.items() if p.is_bounded}
         clock = protocol.marching.clock
-        if clock is None or not self._is_member():
-            return  # what the dead compute is dropped
+        if clock is None:
+            return
         who, holders = (protocol.timeline, protocol.incarnation), self._holders()
         lease = protocol.marching.entered
         if lease is not None and lease is not self._entered:
             self._entered = lease
             self._clocks.entered(*who, lease, holders)
-        self._clocks.began(*who, clock, staleness, holders)
+        if self._is_member():  # what the dead compute is dropped
+            self._clocks.began(*who, clock, staleness, holders)
 
     def _beat(self) -> None:
         self.may_crash(FAULT)  # here it dies while it waits for an answer

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from paceline.config import Async, JobConfig, Pace, Sync
+from paceline.config import SSP, Async, JobConfig, Pace, Sync
 from paceline.coordinator.outcomes import CutSkipped
 from paceline.ids import COORDINATOR, server_id, trainer_id
 from paceline.messages import OptimizerSpec, ParameterSpec, PartSpec, StageSpec
@@ -76,6 +76,9 @@ def draw_job(seed: int) -> SimJob:
         (Async(push_every=4, pull_every=8),),
         (Sync(), Async(push_every=2)),
         (Sync(), Sync()),
+        (SSP(staleness=1),),
+        (SSP(staleness=3), SSP(staleness=1)),
+        (Sync(), SSP(staleness=2)),
     ]
     scale = random.choice([0.3, 1.0, 2.0])
     rates = FaultRates()

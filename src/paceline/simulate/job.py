@@ -79,6 +79,9 @@ def draw_job(seed: int) -> SimJob:
         (SSP(staleness=1),),
         (SSP(staleness=3), SSP(staleness=1)),
         (Sync(), SSP(staleness=2)),
+        (Sync(backup=1),),
+        (Sync(backup=1), Async(push_every=2)),
+        (Sync(backup=1, late="again"),),
     ]
     scale = random.choice([0.3, 1.0, 2.0])
     rates = FaultRates()

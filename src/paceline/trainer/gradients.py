@@ -34,6 +34,7 @@ from paceline.messages import (
 from paceline.params.sparse import SparseGradient
 from paceline.trainer.client import Payload
 from paceline.trainer.coding import GradientCoding, coded_rows
+from paceline.trainer.deltas import Deltas
 from paceline.trainer.describing import hyper_of
 from paceline.trainer.direct_pulls import DirectPulls
 from paceline.trainer.memory import ParameterMemory, all_finite, byte_array, cut, on_cpu
@@ -98,6 +99,7 @@ class PartNumbers:
         *,
         sparse: Collection[int] = (),
         apart: bool = False,
+        deltas: Deltas | None = None,
     ) -> None:
         """Begin without gradients.
 
@@ -106,7 +108,9 @@ class PartNumbers:
             groups: the optimizer's, read anew with every push.
             sparse: which of the parameters have sparse gradients.
             apart: pulled values may come while the user computes, and wait for `settle`.
+            deltas: steps are taken here, and pushes say how far they have led.
         """
+        self.deltas = deltas
         self.tables: list[SharedTable] = []
         self.refused = 0
         self.is_scaled = False
@@ -154,6 +158,8 @@ class PartNumbers:
             self._has_landed = False
             for memory in self._memory:
                 memory.settle()
+            if self.deltas is not None:
+                self.deltas.anchor()
 
     def _values(self, slot: int) -> ByteArray:
         block = self._blocks[slot]
@@ -267,7 +273,8 @@ class PartNumbers:
             self._drop_rows()
             self._spend()
             return
-        for index, gradient in self._gradients(only_fresh=False).items():
+        own = {} if self.deltas is not None else self._gradients(only_fresh=False)
+        for index, gradient in own.items():
             kept = self._kept.get(index)
             if kept is None:
                 self._kept[index] = gradient.clone()
@@ -324,12 +331,17 @@ class PartNumbers:
     def forget_left_out(self) -> None:
         """What the codec left out of pushes belongs to an abandoned future."""
         self._coding.forget()
+        if self.deltas is not None:
+            self.deltas.forget()
 
     def gather(self, *, with_step: bool, only_fresh: bool) -> Gradients:
         """What this process has for a push: what was kept, with this step's gradients.
 
         Rows' gradients wait here until `clear`; those of a refused step are left out.
         """
+        if self.deltas is not None:
+            self._is_refused = False
+            return Gradients(self.deltas.take(), {})
         dense = dict(self._kept)
         is_refused, self._is_refused = self._is_refused, False
         if with_step and is_refused:

@@ -130,6 +130,7 @@ class Session:
                     "step() without a batch: a step belongs to the batches of a loop over "
                     "session.batches, and none is open"
                 )
+            self._sharing.step_here(parts, scaled)
             self._seat.step_all(parts, scaled=scaled)
 
         shared = SharedOptimizer(optimizer, step, lambda: self._sharing.drop_rows(parts))

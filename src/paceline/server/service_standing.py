@@ -30,6 +30,7 @@ from paceline.messages import (
 )
 from paceline.params.snapshot import SlotSnapshot
 from paceline.server.contents import PushContents
+from paceline.server.early import EarlyGradients
 from paceline.server.rounds import Contributed, agreed_hyper
 from paceline.server.service_cuts import Share
 from paceline.server.service_queue import Action
@@ -85,10 +86,11 @@ class Standing:
 
     Attributes:
         server: its role id.
-        lock: guards the six attributes below, and the order of actions at the slots.
+        lock: guards the seven attributes below, and the order of actions at the slots.
         state: the decisions.
         slots: the numbers; replaced at every return to a cut.
         prepared: what prepared pushes hold, ``{(part, incarnation): numbers}``.
+        early: gradients that have come ahead of their push.
         tracked: the states of the user's tracked objects.
         traffic: bytes that were pushed and pulled.
         failure: why the server cannot go on, if so.
@@ -103,6 +105,7 @@ class Standing:
         self.state = ServerState(server)
         self.slots = Slots(server, seed, self.fail)
         self.prepared: dict[tuple[int, int], PreparedPush] = {}
+        self.early = EarlyGradients()
         self.tracked = TrackedStates()
         self.traffic = Traffic()
         self.failure: str | None = None
@@ -162,6 +165,7 @@ class Standing:
     def fence(self, order: Fence) -> FenceReport | None:
         """Refuse an incarnation from now on; None while a committed round is missing."""
         with self.lock:
+            self.early.drop(order.incarnation)
             report = self.state.fence(order)
             if report is None:
                 return None
@@ -272,6 +276,7 @@ class Standing:
             self.state.begin_restore(order)
             self.slots.retire()
             self.prepared.clear()
+            self.early = EarlyGradients()
             self.tracked = TrackedStates()
         return slots
 

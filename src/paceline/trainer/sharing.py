@@ -6,6 +6,7 @@ that are shared already: its step moves their part too.
 Waits: for coordinator and servers, in `Sharing.share`. The thread of the user's loop calls.
 """
 
+from collections.abc import Sequence
 from typing import final
 
 import torch
@@ -17,6 +18,7 @@ from paceline.messages import PartSpec, TableSpec
 from paceline.pace.policy import overlaps
 from paceline.params.hogwild import why_not_hogwild
 from paceline.trainer.describing import describe
+from paceline.trainer.early import why_not_early
 from paceline.trainer.embedding import Embedding
 from paceline.trainer.gradients import PartNumbers
 from paceline.trainer.seat import Seat
@@ -39,7 +41,12 @@ class Sharing:
         self._parameters: set[nn.Parameter] = set()
 
     def share(
-        self, model: nn.Module, optimizer: torch.optim.Optimizer | None, pace: Pace
+        self,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer | None,
+        pace: Pace,
+        *,
+        overlap: bool,
     ) -> tuple[int, ...]:
         """Share what is new in a model as the next part, and bind its embeddings.
 
@@ -63,8 +70,14 @@ class Sharing:
             part = len(self._seat.numbers)
             groups = [] if optimizer is None else optimizer.param_groups
             sparse = [i for i, s in enumerate(described.specs) if s.has_sparse_gradients]
+            if overlap:
+                _check_early(pace, described.parameters, self._seat.size)
             numbers = PartNumbers(
-                described.parameters, groups, sparse=sparse, apart=overlaps(pace)
+                described.parameters,
+                groups,
+                sparse=sparse,
+                apart=overlaps(pace),
+                sends_early=overlap,
             )
             whole = PartSpec(part, described.specs, described.optimizer, new, pace)
             reason = why_not_hogwild(whole)
@@ -105,3 +118,9 @@ class Sharing:
                     f"{spec} in another; give one of them another name"
                 )
         return tuple(new.values())
+
+
+def _check_early(pace: Pace, parameters: Sequence[nn.Parameter], processes: int) -> None:
+    reason = why_not_early(pace, parameters, processes=processes)
+    if reason is not None:
+        raise UsageError(f"share: {reason}")

@@ -56,6 +56,14 @@ def agreed_hyper(
     return with_blocks[0].contents.hyper if with_blocks else ()
 
 
+def count_bytes(contributed: Sequence[Contributed]) -> int:
+    """How much dense gradients the largest contribution to a round has."""
+    return max(
+        (sum(g.nbytes for g in one.contents.blocks.values()) for one in contributed),
+        default=0,
+    )
+
+
 def sum_block(slot: int, contributed: Sequence[Contributed]) -> torch.Tensor | None:
     """The gradient (n,) of a dense slot in a round; None if nobody has one."""
     found = [

@@ -122,6 +122,7 @@ class ServerService:
         """Join the job; call after the listener is open."""
         warm_up()
         self._timer.start()
+        self._standing.runners.start()
         self._control.start()
 
     def wait_over(self, timeout_s: float) -> bool:
@@ -140,6 +141,7 @@ class ServerService:
         self._control.close(JOIN_S)
         if self._timer.ident is not None:
             self._timer.join(JOIN_S)
+        self._standing.runners.close(JOIN_S)
         with self._standing.lock:
             parked, self._parked = self._parked, []
             self._standing.slots.retire()

@@ -31,9 +31,10 @@ from paceline.messages import (
 from paceline.params.snapshot import SlotSnapshot
 from paceline.server.contents import PushContents
 from paceline.server.early import EarlyGradients
-from paceline.server.rounds import Contributed, agreed_hyper
+from paceline.server.rounds import Contributed, agreed_hyper, count_bytes
 from paceline.server.service_cuts import Share
 from paceline.server.service_queue import Action
+from paceline.server.service_runners import SlotRunners
 from paceline.server.service_slots import Slots
 from paceline.server.state import ServerState
 from paceline.server.tracked import TrackedState, TrackedStates
@@ -93,6 +94,7 @@ class Standing:
         early: gradients that have come ahead of their push.
         tracked: the states of the user's tracked objects.
         traffic: bytes that were pushed and pulled.
+        runners: threads that apply a round together.
         failure: why the server cannot go on, if so.
         over: set when the server is to end.
         pinned_cut: the last cut whose moment all slots held.
@@ -108,6 +110,7 @@ class Standing:
         self.early = EarlyGradients()
         self.tracked = TrackedStates()
         self.traffic = Traffic()
+        self.runners = SlotRunners(server)
         self.failure: str | None = None
         self.over = threading.Event()
         self.pinned_cut = -1
@@ -159,7 +162,8 @@ class Standing:
             actions = self.slots.applying_round(order.part, contributed, hyper)
             applied = functools.partial(self.slots.lent(order.part).applied, order.round)
             run = self.slots.line_up(actions, applied)
-        run()
+            num_bytes = count_bytes(contributed)
+        self.runners.run(run, num_bytes)
         failpoint("server.after_commit")
 
     def fence(self, order: Fence) -> FenceReport | None:

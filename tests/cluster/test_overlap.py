@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from paceline.config import Async, JobConfig, Pace, Sync
+from paceline.config import SSP, Async, JobConfig, Pace, Sync
 from paceline.launch.embedded import EmbeddedJob
 from paceline.messages import Push
 from paceline.server.early import EarlyGradients
@@ -32,12 +32,18 @@ def train(folder: Path, pace: Pace, trainers: int, *, overlap: bool) -> list[Ten
         run=folder.name, trainers=trainers, servers=2, pace=pace, timeout_s=60.0
     )
     job = EmbeddedJob(config, folder)
+    torch.manual_seed(3)
+    models = [
+        nn.Sequential(nn.Linear(WIDE, WIDE), nn.Tanh(), nn.Linear(WIDE, 1))
+        for _ in range(trainers)
+    ]
+    for model in models[1:]:
+        model.load_state_dict(models[0].state_dict())
     # Who holds a task is in the round: so both are in all of them.
     have_tasks = threading.Barrier(trainers, timeout=60.0)
 
     def run(index: int) -> list[Tensor]:
-        torch.manual_seed(3)
-        model = nn.Sequential(nn.Linear(WIDE, WIDE), nn.Tanh(), nn.Linear(WIDE, 1))
+        model = models[index]
         optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
         session = job.session(f"trainer-{index}")
         optimizer = session.share(model, optimizer, overlap=overlap)
@@ -68,7 +74,13 @@ def assert_same(found: list[Tensor], expected: list[Tensor]) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("pace", "trainers"),
-    [(Sync(), 1), (Sync(), 2), (Async(), 1), (Async(pull_every=2), 1)],
+    [
+        (Sync(), 1),
+        (Sync(), 2),
+        (Async(), 1),
+        (Async(pull_every=2), 1),
+        (SSP(staleness=1), 1),
+    ],
     ids=str,
 )
 def test_gradients_sent_early_train_the_same_bits(

@@ -80,6 +80,7 @@ class FakeJob:
     def __init__(self, servers: int = 1, pace: Pace | None = None) -> None:
         self.pace = pace or Sync()
         self.clock = ManualClock()
+        self.prefix = "fake:"  # of servers' addresses
         self.servers = [f"server-{index}" for index in range(servers)]
         self.shards = {server: ParameterShard() for server in self.servers}
         self.early = {server: EarlyGradients() for server in self.servers}
@@ -112,7 +113,7 @@ class FakeJob:
         return Session(
             "trainer-0",
             lambda _: FakeConnection(self, COORDINATOR),
-            lambda address, _: FakeConnection(self, address.removeprefix("fake:")),
+            lambda address, _: FakeConnection(self, address.removeprefix(self.prefix)),
             self.clock,
             timeout_s=5.0,
         )
@@ -163,7 +164,7 @@ class FakeJob:
                     generation=1,
                     pace=self.pace,
                     seed=0,
-                    servers={server: f"fake:{server}" for server in self.servers},
+                    servers={server: f"{self.prefix}{server}" for server in self.servers},
                     beat_s=1.0,
                     undone=self.undone,
                 )

@@ -1,5 +1,6 @@
 """With `overlap=True` gradients leave while backward still runs; nothing else changes."""
 
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -18,6 +19,7 @@ from tests.trainer.fake_job import FakeJob
 WIDE = 128  # 128 x 128 float32 are worth a message of their own
 FEATURES = torch.linspace(-1, 1, 12 * WIDE).reshape(12, WIDE)
 BATCH = 2
+PATIENCE_S = 10.0
 
 Use = Callable[[int, nn.Module, torch.optim.Optimizer, Tensor], None]
 """(number of the batch, model, optimizer, loss): what a loop does with a loss."""
@@ -28,12 +30,18 @@ def make_model() -> nn.Sequential:
     return nn.Sequential(nn.Linear(WIDE, WIDE), nn.Tanh(), nn.Linear(WIDE, 1))
 
 
-def step_each(
-    _number: int, _model: nn.Module, optimizer: torch.optim.Optimizer, loss: Tensor
+def step(
+    _number: int, _model: nn.Module, optimizer: torch.optim.Optimizer, _loss: Tensor
 ) -> None:
-    loss.backward()
     optimizer.step()
     optimizer.zero_grad()
+
+
+def step_each(
+    number: int, model: nn.Module, optimizer: torch.optim.Optimizer, loss: Tensor
+) -> None:
+    loss.backward()
+    step(number, model, optimizer, loss)
 
 
 def accumulate_two(
@@ -111,7 +119,10 @@ def pushes(job: FakeJob) -> list[Push]:
     return [message for message in job.of(Push) if isinstance(message, Push)]
 
 
-@pytest.mark.parametrize("pace", [Sync(), Async(), Async(pull_every=2)])
+PACES: list[Pace] = [Sync(), Async(), Async(pull_every=2)]
+
+
+@pytest.mark.parametrize("pace", PACES)
 @pytest.mark.parametrize("use", [step_each, keep_zeros, accumulate_two, freeze_one])
 def test_the_values_are_those_without_overlap_to_the_bit(use: Use, pace: Pace) -> None:
     job = FakeJob(servers=2, pace=pace)
@@ -131,23 +142,38 @@ def test_large_gradients_leave_before_the_step_and_small_ones_with_it() -> None:
     assert kinds == ["PushEarly", "Push"] * 6
 
 
-@pytest.mark.parametrize("pace", [Sync(), Async(), Async(pull_every=2)])
+@pytest.mark.parametrize("prefix", ["fake:", "tcp:"])
+@pytest.mark.parametrize("pace", PACES)
 @pytest.mark.parametrize("number", [1, 4])
 @pytest.mark.parametrize("kind", [Push, PushEarly])
-def test_a_lost_message_costs_nothing(kind: type[Message], number: int, pace: Pace) -> None:
-    job, lost = FakeJob(servers=2, pace=pace), []
+def test_a_lost_message_costs_nothing(
+    kind: type[Message], number: int, pace: Pace, prefix: str
+) -> None:
+    job, lost, come = FakeJob(servers=2, pace=pace), [], threading.Event()
+    job.prefix = prefix
 
     def lose(role: str, message: Message) -> bool:
+        if isinstance(message, PushEarly) and role == "server-1":
+            come.set()  # server-0 has its own already
         is_it = isinstance(message, kind) and message.number == number  # type: ignore[attr-defined]  # both kinds have it
         if is_it and role == "server-1" and not lost:
             lost.append(message)
             return True
         return False
 
+    def use(
+        number: int, model: nn.Module, optimizer: torch.optim.Optimizer, loss: Tensor
+    ) -> None:
+        come.clear()
+        loss.backward()
+        assert come.wait(PATIENCE_S), "nothing was sent early"
+        step(number, model, optimizer, loss)
+
     job.lose = lose
-    found = run(job)
+    found = run(job, use)
     assert lost
     assert_same(found, run(FakeJob(servers=2, pace=pace), overlap=False))
+    assert any(push.early for push in pushes(job))
 
 
 def test_a_repeated_push_carries_everything() -> None:
@@ -321,3 +347,29 @@ def test_gradients_that_are_not_in_the_memory_of_the_cpu_are_refused_by_name() -
     reason = why_not_early(Sync(), [elsewhere], processes=1)
     assert reason is not None
     assert "overlap=True with parameters on meta" in reason
+
+
+def test_over_a_network_the_loops_thread_sends_nothing_in_backward() -> None:
+    job, threads, come = FakeJob(servers=1), set(), threading.Event()
+    job.prefix = "tcp:"
+
+    def note(_role: str, message: Message) -> bool:
+        if isinstance(message, PushEarly):
+            threads.add(threading.current_thread().name)
+            come.set()
+        return False
+
+    def use(
+        number: int, model: nn.Module, optimizer: torch.optim.Optimizer, loss: Tensor
+    ) -> None:
+        come.clear()
+        loss.backward()
+        assert come.wait(PATIENCE_S)
+        step(number, model, optimizer, loss)
+
+    job.lose = note
+    found = run(job, use)
+    assert threads == {"paceline-early"}
+    assert_same(found, run(FakeJob(servers=1), overlap=False))
+    assert all(push.early for push in pushes(job) if push.blocks), "all have come in time"
+    assert not any(t.name == "paceline-early" for t in threading.enumerate())

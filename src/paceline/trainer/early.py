@@ -10,13 +10,17 @@ So nothing depends on what was sent early but time: a server that does not have 
 push names asks for it again. What no push names never counts (a batch that was skipped, a
 gradient that grew by another backward).
 
-Only what is worth a message of its own goes early, from the thread of the user's loop: that
-is where autograd runs hooks of parameters on the CPU.
+Only what is worth a message of its own goes early. Autograd runs hooks of parameters on the
+CPU in the thread of the user's loop. To a server on the same host that thread sends itself:
+it is the copy that the push would make. Over a network a thread beside it does, and what
+that has not begun when the step comes goes with the push.
 
-Waits: to send, as the connection does; in `EarlySender.clear`, for replies that have come
-long ago. The thread of the user's loop calls.
+Waits: to send, as the connection does; in `EarlySender.name` for what is being sent; in
+`EarlySender.clear`, for replies that have come long ago. The thread of the user's loop
+calls.
 """
 
+import contextlib
 import threading
 from collections.abc import Collection, Sequence
 from functools import partial
@@ -26,16 +30,20 @@ import torch
 from torch import nn
 
 from paceline.config import Pace
+from paceline.errors import PacelineError
 from paceline.failpoints import failpoint
 from paceline.messages import Block, PushEarly, Refusal, Waiting
 from paceline.pace.policy import push_due
 from paceline.trainer.client import Driver, Payload, Sent
+from paceline.trainer.early_thread import SendingThread
 from paceline.trainer.memory import all_finite, byte_array, cut
 from paceline.trainer.parts import SharedPart
 from paceline.trainer.protocol import TrainerProtocol
 
 # A message costs both ends about 0.1 ms: what is copied faster waits for the push.
 EARLY_BYTES: Final = 64 << 10
+
+_NETWORK: Final = "tcp:"
 
 
 def why_not_early(
@@ -78,7 +86,7 @@ class _Piece(NamedTuple):
     tag: int
     gradient: torch.Tensor
     version: int
-    slots: dict[str, list[int]]  # {server: those of its slots that have it}
+    slots: dict[str, tuple[int, ...]]  # {server: those of its slots that have it}
 
 
 class _Asked(NamedTuple):
@@ -102,6 +110,7 @@ class EarlySender:
         self._asked: list[_Asked] = []  # not answered yet, as far as is known
         self._asked_before: list[_Asked] = []  # the same, for a push that is on its way
         self._tag = 0
+        self._sending = SendingThread()  # over networks
 
     def begin(self, protocol: TrainerProtocol, driver: Driver, part: int) -> None:
         """From now on, send gradients of a shared part as they come."""
@@ -143,7 +152,8 @@ class EarlySender:
             if block.parameter == index:
                 blocks.setdefault(plan.placement[block.slot], []).append(block)
         self._tag += 1
-        array, slots = byte_array(gradient), {}
+        piece = _Piece(self._tag, gradient, gradient._version, {})
+        array = byte_array(gradient)
         for server, here in blocks.items():
             message = PushEarly(
                 **self._protocol.asking.who(),
@@ -156,12 +166,24 @@ class EarlySender:
             )
             buffers = [cut(array, block, gradient.element_size()) for block in here]
             pen = None if part.overlaps else ~here[0].slot  # >= 0 are those of pushes
-            sent = self._driver.send(server, Payload(message, buffers, pen=pen))
+            payload = Payload(message, buffers, pen=pen)
+            send = partial(self._send_one, index, server, payload, piece)
+            if self._protocol.servers[server].startswith(_NETWORK):
+                self._sending.hand(send)
+            else:
+                send()
+        self._pieces[index] = piece
+
+    def _send_one(self, index: int, server: str, payload: Payload, piece: _Piece) -> None:
+        """Send a server's share; in a thread of its own, no other looks meanwhile."""
+        assert isinstance(payload.message, PushEarly)
+        # What cannot be sent is left to the push, which says why.
+        with contextlib.suppress(PacelineError):
+            sent = self._driver.send(server, payload)
             if sent is not None:
                 self._asked.append(_Asked(index, server, sent))
-                slots[server] = [block.slot for block in here]
-            failpoint("trainer.after_early")
-        self._pieces[index] = _Piece(self._tag, gradient, gradient._version, slots)
+                piece.slots[server] = payload.message.blocks
+        failpoint("trainer.after_early")
 
     # ------------------------------------------------------------ step
 
@@ -177,8 +199,9 @@ class EarlySender:
         """Let the next push name what was sent of these parameters.
 
         Returns:
-            The parameters that it names, whole or in part; they were finite.
+            Those of them whose gradients were looked at already: they are finite.
         """
+        self._sending.withdraw()
         self._named = {}
         found = {i for i in self._pieces if i in indices and self._is_as_sent(i)}
         for index in found:
@@ -198,6 +221,7 @@ class EarlySender:
         Args:
             is_flying: its push is not acknowledged yet; the one before it is.
         """
+        self._sending.withdraw()
         self._pieces.clear()
         if self._backwards:
             self._usual, self._backwards = self._backwards, {}

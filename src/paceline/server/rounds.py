@@ -57,11 +57,9 @@ def agreed_hyper(
 
 
 def count_bytes(contributed: Sequence[Contributed]) -> int:
-    """How much dense gradients the largest contribution to a round has."""
-    return max(
-        (sum(g.nbytes for g in one.contents.blocks.values()) for one in contributed),
-        default=0,
-    )
+    """How much dense gradients a round has of one contributor; all have about the same."""
+    blocks = contributed[0].contents.blocks if contributed else {}
+    return sum(gradient.nbytes for gradient in blocks.values())
 
 
 def sum_block(slot: int, contributed: Sequence[Contributed]) -> torch.Tensor | None:

@@ -23,6 +23,7 @@ from paceline.messages import (
     PartPlan,
     PartReport,
     Push,
+    PushEarly,
     Refusal,
     RefusalKind,
     Restore,
@@ -229,6 +230,20 @@ class ServerState:
     def may_keep(self, message: KeepTracked) -> Refusal | None:
         """Why the state of tracked objects is refused; None if it is taken."""
         return self.refusal_of(message) or self._fence_of(message)
+
+    def may_stage(self, message: PushEarly) -> Refusal | None:
+        """Why gradients ahead of a push are refused; None if they are held for it."""
+        refusal = self.refusal_of(message) or self._fence_of(message)
+        if refusal is not None:
+            return refusal
+        part = self._parts.get(message.part)
+        if part is None:
+            return self._refuse("not_ready", f"part {message.part} is not here yet")
+        last = part.last.get(message.incarnation)
+        if last is not None and message.number <= last.number:
+            text = f"gradients for push {message.number} came after push {last.number}"
+            return self._refuse("stale", text)
+        return None
 
     def has_part(self, part: int) -> bool:
         """Whether a part is here."""

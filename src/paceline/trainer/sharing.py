@@ -6,6 +6,7 @@ that are shared already: its step moves their part too.
 Waits: for coordinator and servers, in `Sharing.share`. The thread of the user's loop calls.
 """
 
+from collections.abc import Sequence
 from typing import final
 
 import torch
@@ -24,6 +25,7 @@ from paceline.params.hogwild import why_not_hogwild
 from paceline.trainer.carrier import Scaled
 from paceline.trainer.deltas import Deltas
 from paceline.trainer.describing import Described, describe, describe_local
+from paceline.trainer.early import why_not_early
 from paceline.trainer.embedding import Embedding
 from paceline.trainer.gradients import PartNumbers
 from paceline.trainer.seat import Seat
@@ -47,7 +49,12 @@ class Sharing:
         self._paces: list[Pace] = []  # of the parts
 
     def share(
-        self, model: nn.Module, optimizer: torch.optim.Optimizer | None, pace: Pace
+        self,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer | None,
+        pace: Pace,
+        *,
+        overlap: bool,
     ) -> tuple[int, ...]:
         """Share what is new in a model as the next part, and bind its embeddings.
 
@@ -78,12 +85,15 @@ class Sharing:
             if steps_locally(pace) and optimizer is not None:
                 deltas = Deltas(described.parameters, optimizer)
                 groups = [outer_step(pace)]
+            if overlap:
+                _check_early(pace, described.parameters, self._seat.size)
             numbers = PartNumbers(
                 described.parameters,
                 groups,
                 sparse=sparse,
                 apart=overlaps(pace),
                 deltas=deltas,
+                sends_early=overlap,
             )
             whole = PartSpec(part, described.specs, described.optimizer, new, pace)
             reason = why_not_hogwild(whole) or why_not_beside([*self._paces, pace])
@@ -100,11 +110,16 @@ class Sharing:
         parts = {self._tables[module.spec.name].part for module in modules}
         return tuple(sorted(parts | ({part} if described.specs else set())))
 
-    def step_here(self, parts: tuple[int, ...], scaled: Scaled) -> None:
-        """Take the steps of parts that move by the trainer's own optimizer.
+    def step_all(self, parts: tuple[int, ...], scaled: Scaled) -> None:
+        """A step of several parts; see `paceline.trainer.carrier.Carrier.step_all`.
 
-        None is taken with gradients that are not finite: they would stay in its state.
+        Parts with local steps take theirs first, by the trainer's own optimizer; none with
+        gradients that are not finite, which would stay in its state.
         """
+        self._step_here(parts, scaled)
+        self._seat.step_all(parts, scaled=scaled)
+
+    def _step_here(self, parts: tuple[int, ...], scaled: Scaled) -> None:
         found = [self._seat.numbers[part] for part in parts]
         local = [numbers for numbers in found if numbers.deltas is not None]
         if not local:
@@ -161,3 +176,9 @@ class Sharing:
                     f"{spec} in another; give one of them another name"
                 )
         return tuple(new.values())
+
+
+def _check_early(pace: Pace, parameters: Sequence[nn.Parameter], processes: int) -> None:
+    reason = why_not_early(pace, parameters, processes=processes)
+    if reason is not None:
+        raise UsageError(f"share: {reason}")

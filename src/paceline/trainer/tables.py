@@ -16,7 +16,7 @@ import torch
 from paceline.messages import PartPlan, TableSpec
 from paceline.params.rows.kernels import Int64s
 from paceline.trainer.outlook import IdsPlace, Outlook, find_ids, ids_at
-from paceline.trainer.routing import Route, RowGradient, route_ids
+from paceline.trainer.routing import Route, Router, RowGradient
 
 
 class RowReader(Protocol):
@@ -71,6 +71,7 @@ class SharedTable:
         self.part = part
         self._reader = reader
         self._recorded: list[_Recorded] = []
+        self._router: Router | None = None  # for the plan of the last lookup
         self._habit: _Habit | None = None
         self._expected: list[Expected] = []
         self._shows: list[list[torch.Tensor]] = []  # where gradients that wait appear
@@ -144,7 +145,10 @@ class SharedTable:
         return None
 
     def _prepare(self, flat: Int64s) -> Expected:
-        route, inverse = route_ids(self.spec.name, self._reader.plan(self.part), flat)
+        plan = self._reader.plan(self.part)
+        if self._router is None or self._router.plan is not plan:
+            self._router = Router(self.spec.name, plan)
+        route, inverse = self._router.route(flat)
         return Expected(flat, route, inverse, torch.empty(len(route.ids), self.spec.dim))
 
     def take(self) -> Sequence[RowGradient]:

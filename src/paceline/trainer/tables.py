@@ -38,7 +38,7 @@ class RowReader(Protocol):
 class Expected(NamedTuple):
     """Rows that are asked for before they are looked up."""
 
-    ids: Int64s
+    ids: bytes  # all of the batch's, as they were: a script may change its own
     route: Route
     inverse: Int64s
     values: torch.Tensor  # float32 (distinct ids, dim), where they land
@@ -138,8 +138,9 @@ class SharedTable:
         self._expected = []
 
     def _take_expected(self, flat: Int64s) -> Expected | None:
+        ids = flat.tobytes() if self._expected else b""
         for number, expected in enumerate(self._expected):
-            if np.array_equal(expected.ids, flat):
+            if expected.ids == ids:
                 del self._expected[: number + 1]
                 return expected
         return None
@@ -149,7 +150,8 @@ class SharedTable:
         if self._router is None or self._router.plan is not plan:
             self._router = Router(self.spec.name, plan)
         route, inverse = self._router.route(flat)
-        return Expected(flat, route, inverse, torch.empty(len(route.ids), self.spec.dim))
+        values = torch.empty(len(route.ids), self.spec.dim)
+        return Expected(flat.tobytes(), route, inverse, values)
 
     def take(self) -> Sequence[RowGradient]:
         """The gradients recorded since the last call; they are not shown any more."""

@@ -16,7 +16,6 @@ from paceline.params.blocks import dtype_bytes
 from paceline.params.dense import NOT_SHARED, OPTIMIZERS
 from paceline.params.sparse import SPARSE_OPTIMIZERS, why_not_by_rows
 
-
 # Values of a parameter group that travel as they are; asked for with every push.
 _AS_THEY_ARE = frozenset({bool, int, float, str, type(None)})
 

@@ -62,12 +62,12 @@ class Router:
         placed = [(plan.placement[first + n], n) for n in range(plan.num_row_slots)]
         placed.sort()
         self._slots = [first + n for _, n in placed]  # as they travel
-        self._ranks = np.empty(len(placed), np.int64)
-        self._ranks[[n for _, n in placed]] = np.arange(len(placed))
+        self._positions = np.empty(len(placed), np.int64)
+        self._positions[[n for _, n in placed]] = np.arange(len(placed))
         self._runs: dict[str, slice] = {}  # {server: its slots}
-        for rank, (server, _) in enumerate(placed):
-            start = self._runs[server].start if server in self._runs else rank
-            self._runs[server] = slice(start, rank + 1)
+        for position, (server, _) in enumerate(placed):
+            start = self._runs[server].start if server in self._runs else position
+            self._runs[server] = slice(start, position + 1)
 
     def route(self, ids: Int64s) -> tuple[Route, Int64s]:
         """Find every id its server.
@@ -78,7 +78,7 @@ class Router:
         Returns:
             The route of the distinct ids, and for each of ``ids`` its index in the route.
         """
-        found = distinct_ids(ids, self._key, self._ranks)
+        found = distinct_ids(ids, self._key, self._positions)
         counts: list[int] = found.counts.tolist()
         pieces: list[Piece] = []
         start = 0

@@ -1,4 +1,4 @@
-"""A batch's distinct ids, by the ranks of their slots, are those of plain Python."""
+"""A batch's distinct ids, by the positions of their slots, are those of plain Python."""
 
 import numpy as np
 import pytest
@@ -16,15 +16,17 @@ KEY = table_key("user")
 
 @on_any_machine
 @given(id_arrays, st.integers(1, 20).flatmap(lambda n: st.permutations(range(n))))
-def test_distinct_ids_are_grouped_by_rank_in_the_order_of_their_arrival(
-    ids: NDArray[np.int64], ranks: list[int]
+def test_distinct_ids_are_grouped_by_position_in_the_order_of_their_arrival(
+    ids: NDArray[np.int64], positions: list[int]
 ) -> None:
-    found = distinct_ids(ids, KEY, np.array(ranks, np.int64))
+    found = distinct_ids(ids, KEY, np.array(positions, np.int64))
     seen = np.array(list(dict.fromkeys(ids.tolist())), np.int64)
-    by_rank = np.array(ranks, np.int64)[slot_of(KEY, seen, len(ranks))]
-    assert found.ids.tolist() == seen[np.argsort(by_rank, kind="stable")].tolist()
+    by_position = np.array(positions, np.int64)[slot_of(KEY, seen, len(positions))]
+    assert found.ids.tolist() == seen[np.argsort(by_position, kind="stable")].tolist()
     assert found.ids[found.inverse].tolist() == ids.tolist()
-    assert found.counts.tolist() == np.bincount(by_rank, minlength=len(ranks)).tolist()
+    assert (
+        found.counts.tolist() == np.bincount(by_position, minlength=len(positions)).tolist()
+    )
 
 
 @pytest.mark.parametrize("step", [1, 16, 2**15, 2**40, 2**63 - 1])

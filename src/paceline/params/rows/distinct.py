@@ -2,10 +2,10 @@
 
 ::
 
-    ids       7 7 3 9 3
-    ranks     1 0           slot 0 comes second, slot 1 first
-    distinct  3 | 7 9       counts 1 2: 3 lies in slot 1, 7 and 9 in slot 0
-    inverse   1 1 0 2 0     distinct[inverse] == ids
+    ids         7 7 3 9 3
+    positions   1 0           slot 0 comes second, slot 1 first
+    distinct    3 | 7 9       counts 1 2: 3 lies in slot 1, 7 and 9 in slot 0
+    inverse     1 1 0 2 0     distinct[inverse] == ids
 
 What `unique_ids` and `group_by_slot` of `slots` give together, in little more than half the
 time, since a trainer does it for every batch: the map holds numbers of 32 bits and stays in
@@ -33,11 +33,11 @@ Int32s = NDArray[np.int32]
 
 
 class Distinct(NamedTuple):
-    """Distinct ids by rank, within a rank as they were first seen."""
+    """Distinct ids by position, within a position as they were first seen."""
 
     ids: Int64s  # (n,)
     inverse: Int64s  # (all ids,): where in ``ids`` each lies
-    counts: Int64s  # (ranks,): how many have each rank
+    counts: Int64s  # (positions,): how many have each position
 
 
 def _compiled(signature: Any) -> Callable[[Callable[..., Any]], Any]:  # noqa: ANN401  # numba's door: it types what it compiles
@@ -79,44 +79,44 @@ def number_ids(ids: Int64s, cells: Int32s, seen: Int64s, inverse: Int64s) -> int
 @_compiled(
     types.void(_INDEXES, types.uint64, _INDEXES, _SMALL, _INDEXES, _INDEXES, _INDEXES)
 )
-def group_by_rank(
+def group_by_position(
     seen: Int64s,
     key: np.uint64,
-    ranks: Int64s,
+    positions: Int64s,
     places: Int32s,
     counts: Int64s,
     distinct: Int64s,
     inverse: Int64s,
 ) -> None:
-    """Move ``seen`` to ``distinct``, by the rank of each one's slot, and ``inverse`` along.
+    """Move ``seen`` to ``distinct``, by the positions of slots, and ``inverse`` along.
 
-    ``places``, as long as ``seen``, is to work in; ``counts`` come in as zeros, one a rank.
+    ``places``, as long as ``seen``, is to work in; ``counts`` come in as zeros.
     """
-    num_slots = np.uint64(len(ranks))
+    num_slots = np.uint64(len(positions))
     last = num_slots - np.uint64(1)
     is_power = num_slots & last == 0  # of two, as it is by default: no division needed
     for i in range(len(seen)):
         draw = mix64(np.uint64(seen[i]) ^ key)
-        rank = ranks[draw & last if is_power else draw % num_slots]
-        places[i] = rank
-        counts[rank] += 1
+        position = positions[draw & last if is_power else draw % num_slots]
+        places[i] = position
+        counts[position] += 1
     ends = np.cumsum(counts)
     for i in range(len(seen) - 1, -1, -1):
-        rank = places[i]
-        ends[rank] -= 1
-        places[i] = ends[rank]
-        distinct[ends[rank]] = seen[i]
+        position = places[i]
+        ends[position] -= 1
+        places[i] = ends[position]
+        distinct[ends[position]] = seen[i]
     for i in range(len(inverse)):
         inverse[i] = places[inverse[i]]
 
 
-def distinct_ids(ids: Int64s, table_key: int, ranks: Int64s) -> Distinct:
-    """Find the distinct ids, in the order of their slots' ranks.
+def distinct_ids(ids: Int64s, table_key: int, positions: Int64s) -> Distinct:
+    """Find the distinct ids, in the order of their slots' positions.
 
     Args:
         ids: int64 (n,), any values; may be empty, read-only or unaligned.
         table_key: `paceline.params.rows.initial.table_key` of the table's name.
-        ranks: int64 (slots,), a permutation: which place each slot has.
+        positions: int64 (slots,), a permutation: which place each slot has.
     """
     num_ids = len(ids)
     assert num_ids <= _LONGEST, "a batch's ids are numbered by 32 bits"
@@ -124,7 +124,7 @@ def distinct_ids(ids: Int64s, table_key: int, ranks: Int64s) -> Distinct:
     seen, inverse = np.empty(num_ids, np.int64), np.empty(num_ids, np.int64)
     count = number_ids(ids, cells, seen, inverse)
     distinct, places = np.empty(count, np.int64), np.empty(count, np.int32)
-    counts = np.zeros(len(ranks), np.int64)
+    counts = np.zeros(len(positions), np.int64)
     key = np.uint64(table_key)
-    group_by_rank(seen[:count], key, ranks, places, counts, distinct, inverse)
+    group_by_position(seen[:count], key, positions, places, counts, distinct, inverse)
     return Distinct(distinct, inverse, counts)

@@ -38,13 +38,15 @@ class Push(TrainerMessage, frozen=True):
 
     ``number`` grows by one with every push of this incarnation to this part. Without
     ``round`` it is applied at once and answered by `Pushed`; with it, it is prepared.
-    With ``is_lent`` its buffers stay as they are until the round is applied here.
+    With ``is_lent`` its buffers stay as they are until the round is applied here. Without
+    a round, rows may be asked for ``behind`` it: they are read when it is acknowledged,
+    and come with the acknowledgement.
 
     Buffers: the gradient of each of ``blocks`` (slots whose parameter has one); then for
     each of ``sparse_blocks`` (slots whose parameter has a sparse one) the int64 numbers of
     its rows, distinct, ascending, counted from the block's first, and the gradients
     ``(rows, dim)``; then per entry of ``rows`` the int64 ids and the float32 gradients
-    ``(ids, dim)``.
+    ``(ids, dim)``; then those of ``behind``.
     """
 
     part: int
@@ -57,13 +59,18 @@ class Push(TrainerMessage, frozen=True):
     blocks: tuple[int, ...] = ()
     sparse_blocks: tuple[int, ...] = ()
     rows: tuple[RowSlots, ...] = ()
+    behind: "PullRows | None" = None
 
 
 class Pushed(Message, frozen=True):
-    """``applied``, ``prepared``, or ``duplicate``: the window had its effect before."""
+    """``applied``, ``prepared``, or ``duplicate``: the window had its effect before.
+
+    ``behind`` answers what was asked for behind the push; the buffers are its own.
+    """
 
     verdict: Literal["applied", "prepared", "duplicate"]
     version: int
+    behind: "PulledRows | None" = None
 
 
 class Pull(TrainerMessage, frozen=True):

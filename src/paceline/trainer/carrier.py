@@ -42,7 +42,13 @@ from paceline.trainer.gradients import PartNumbers
 from paceline.trainer.outlook import Outlook
 from paceline.trainer.protocol import TrainerProtocol
 from paceline.trainer.routing import Route
-from paceline.trainer.rows import Requests, Wanted, attaching, row_requests
+from paceline.trainer.rows import (
+    Requests,
+    Wanted,
+    attaching,
+    pushed_with,
+    row_requests,
+)
 from paceline.trainer.tables import Expected, SharedTable
 from paceline.trainer.tracker import Tracker
 from paceline.trainer.verdicts import Batch, Stepped
@@ -324,7 +330,10 @@ class Carrier:
         if role == COORDINATOR or not isinstance(message, Upload | Pull | Push):
             return Payload(message)
         plan = self.plan(message.part)
-        return self.numbers[message.part].attach(role, message, plan)
+        payload = self.numbers[message.part].attach(role, message, plan)
+        if isinstance(message, Push) and message.behind is not None:
+            return pushed_with(payload, self._coming[role, message.part])
+        return payload
 
     def _encode_tracked(self, message: KeepTracked) -> bytes:
         if message.buffers_only:

@@ -7,6 +7,9 @@
                              so that they are read after it
     acknowledged by all ---> tick
 
+Who computes on meanwhile asks for the rows in the push itself; who waits finds out what to
+ask for while servers apply.
+
 Pure.
 """
 
@@ -16,7 +19,7 @@ from typing import NamedTuple
 import msgspec
 
 from paceline.ids import Window
-from paceline.messages import Message, Pull, Push, Pushed
+from paceline.messages import Message, Pull, PullRows, Push, Pushed
 from paceline.trainer.asking import Act, Asking, Collect, Posted
 from paceline.trainer.parts import SharedPart
 
@@ -53,8 +56,13 @@ class Flight(NamedTuple):
     at_round: int | None
 
 
-def post_push(asking: Asking, part: SharedPart, servers: tuple[str, ...]) -> Act[Posted]:
-    """Send a part's open window to all servers."""
+def post_push(
+    asking: Asking,
+    part: SharedPart,
+    servers: tuple[str, ...],
+    coming: Coming = nothing_coming,
+) -> Act[Posted]:
+    """Send a part's open window to all servers, and what they are asked for behind it."""
     window, records = part.window.close()
     part.number += 1
     part.pushed(sum(span.last - span.first + 1 for span in window.spans))
@@ -66,7 +74,12 @@ def post_push(asking: Asking, part: SharedPart, servers: tuple[str, ...]) -> Act
         records=records,
         round=part.round if part.is_sync else None,
     )
-    return (yield from asking.post(dict.fromkeys(servers, push)))
+    pushes: dict[str, Message] = dict.fromkeys(servers, push)
+    for server, message in coming().items():
+        assert isinstance(message, PullRows)
+        behind = msgspec.structs.replace(message, **asking.who())
+        pushes[server] = msgspec.structs.replace(push, behind=behind)
+    return (yield from asking.post(pushes))
 
 
 def collect_push(asking: Asking, posted: Posted) -> Act[Acknowledged]:

@@ -15,6 +15,7 @@ from paceline.trainer.pushing import (
     Flight,
     collect_push,
     collect_values,
+    nothing_coming,
     post_push,
     post_values,
 )
@@ -54,11 +55,15 @@ class Stepping:
             What the coordinator has answered, if it was told.
         """
         ticked = yield from self.land(part, stage)
-        push = yield from post_push(self._asking, part, servers)
+        # Nothing is waited for: one request to each server then costs the least.
+        first, then = (
+            (coming, nothing_coming) if part.overlaps else (nothing_coming, coming)
+        )
+        push = yield from post_push(self._asking, part, servers, first)
         at_round = part.round if part.is_sync else 0
         is_pulling = part.is_sync or part.pull_due(has_pushed=True)
         values = yield from post_values(
-            self._asking, part, servers, coming, at_round=at_round, with_dense=is_pulling
+            self._asking, part, servers, then, at_round=at_round, with_dense=is_pulling
         )
         flight = Flight(push, values, at_round if is_pulling else None)
         self._flights[part.spec.part] = flight

@@ -49,6 +49,7 @@ class Plan(NamedTuple):
     timed: int
     rows: str
     is_profiled: bool = False
+    task_batches: int = 0  # of a task; 0: as the job cuts them by itself
 
 
 class Model(nn.Module):
@@ -177,7 +178,10 @@ def run_paceline(
         if clock is not None:
             stack.enter_context(watched_trainer(clock))
             stack.enter_context(clock.phase("data: next batch; the loop itself"))
-        batches = session.batches(data, batch_size=plan.batch, shuffle=False)
+        task_size = plan.batch * plan.task_batches or None
+        batches = session.batches(
+            data, batch_size=plan.batch, shuffle=False, task_size=task_size
+        )
         train(model, watch.watch(batches), step, clock)
     return model, watch
 

@@ -205,13 +205,8 @@ class Carrier:
         self._land(part)
         if (flush or protocol.must_push(part)) and not protocol.must_join:
             self._load(part, flush=flush, has_batch=has_batch)
-        depth = 1 + protocol.parts[part].overlaps
-        coming = [protocol.peek(ahead) for ahead in range(depth)]
-        self.outlook.look([batch for batch in coming if batch is not None])
         stepped = self.run(
-            protocol.step(
-                part, flush=flush, coming=lambda: self._ask_ahead(part, depth - 1)
-            )
+            protocol.step(part, flush=flush, coming=lambda: self._ask_ahead(part))
         )
         if stepped.verdict == "kept":
             numbers.keep()
@@ -254,8 +249,15 @@ class Carrier:
         if self.protocol.stepping.is_flying(part):
             self.run(self.protocol.land(part))
 
-    def _ask_ahead(self, part: int, ahead: int) -> dict[str, Message]:
-        """What to ask of each server for a batch to come; runs while they apply a push."""
+    def _ask_ahead(self, part: int) -> dict[str, Message]:
+        """What to ask of each server for a batch to come.
+
+        Who waits for his push runs this meanwhile: the data are read here, too.
+        """
+        protocol = self.protocol
+        ahead = int(protocol.parts[part].overlaps)
+        coming = [protocol.peek(number) for number in range(ahead + 1)]
+        self.outlook.look([batch for batch in coming if batch is not None])
         found = [(table, table.foresee(ahead)) for table in self.numbers[part].tables]
         asked = {table: rows for table, rows in found if rows is not None}
         wanted = [Wanted(rows.route, rows.values) for rows in asked.values()]

@@ -103,7 +103,11 @@ def post_values(
     at_round: int,
     with_dense: bool,
 ) -> Act[list[Posted]]:
-    """Ask for rows of the next batch, and for dense values, as of ``at_round`` or later."""
+    """Ask for rows of the next batch, and for dense values, as of ``at_round`` or later.
+
+    Returns:
+        What was asked, in the order in which to wait for it.
+    """
     rows: dict[str, Message] = {
         server: msgspec.structs.replace(message, **asking.who(), at_round=at_round)
         for server, message in coming().items()
@@ -112,7 +116,9 @@ def post_values(
     if with_dense:
         pull = Pull(**asking.who(), part=part.spec.part, at_round=at_round)
         posted.append((yield from asking.post(dict.fromkeys(servers, pull))))
-    return posted
+    # Without a round, dense values may be read while servers look for rows. In a round,
+    # rows that have come say that the round is applied, and nobody has to be asked.
+    return posted if at_round else posted[::-1]
 
 
 def collect_values(asking: Asking, posted: list[Posted], *, is_current: bool) -> Act[None]:

@@ -61,20 +61,18 @@ class Stepping:
             What the coordinator has answered, if it was told.
         """
         ticked = yield from self.land(part, stage)
-        # Nothing is waited for: one request to each server then costs the least.
-        first, then = (
-            (coming, nothing_coming) if part.overlaps else (nothing_coming, coming)
-        )
-        push = yield from post_push(self._asking, part, servers, first)
+        # Where nothing is waited for, one request to each server costs the least.
+        with_push = coming if part.overlaps else nothing_coming
+        push = yield from post_push(self._asking, part, servers, with_push)
         at_round = part.round if part.is_sync else 0
         may_read = self._marching.may_read(part)
         is_pulling = part.is_sync or (may_read and part.pull_due(has_pushed=True))
-        if not may_read:
+        if part.overlaps or not may_read:
             coming = nothing_coming
         if is_pulling:
             self._marching.reads(part)
         values = yield from post_values(
-            self._asking, part, servers, then, at_round=at_round, with_dense=is_pulling
+            self._asking, part, servers, coming, at_round=at_round, with_dense=is_pulling
         )
         flight = Flight(push, values, at_round if is_pulling else None)
         self._flights[part.spec.part] = flight

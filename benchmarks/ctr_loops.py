@@ -50,6 +50,7 @@ class Plan(NamedTuple):
     rows: str
     is_profiled: bool = False
     task_batches: int = 0  # of a task; 0: as the job cuts them by itself
+    rows_lr: float = 0.0  # of a job's rows; 0: as `ROWS_LR` says
 
 
 class Model(nn.Module):
@@ -159,7 +160,7 @@ def run_paceline(
     rows = paceline.Embedding(
         "rows",
         DIM,
-        optimizer=rule(lr=ROWS_LR[plan.rows]),
+        optimizer=rule(lr=plan.rows_lr or ROWS_LR[plan.rows]),
         init=paceline.Uniform(HALF_WIDTH),
     )
     model = Model(rows, data[0].shape[1])

@@ -63,12 +63,14 @@ class Push(TrainerMessage, frozen=True):
 
 
 class Pushed(Message, frozen=True):
-    """``applied``, ``prepared``, or ``duplicate``: the window had its effect before.
+    """What became of a push.
 
-    ``behind`` answers what was asked for behind the push; the buffers are its own.
+    ``applied``, ``prepared``; ``duplicate``: the window had its effect before; ``late``:
+    its round was closed without it. ``behind`` answers what was asked for behind the push;
+    the buffers are its own.
     """
 
-    verdict: Literal["applied", "prepared", "duplicate"]
+    verdict: Literal["applied", "prepared", "duplicate", "late"]
     version: int
     behind: "PulledRows | None" = None
 

@@ -5,7 +5,7 @@ Pure.
 
 import numbers
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import nn
@@ -15,6 +15,9 @@ from paceline.messages import Hyper, HyperValue, OptimizerSpec, ParameterSpec
 from paceline.params.blocks import dtype_bytes
 from paceline.params.dense import NOT_SHARED, OPTIMIZERS
 from paceline.params.sparse import SPARSE_OPTIMIZERS, why_not_by_rows
+
+# Values of a parameter group that travel as they are; asked for with every push.
+_AS_THEY_ARE = frozenset({bool, int, float, str, type(None)})
 
 
 class Described(NamedTuple):
@@ -210,6 +213,8 @@ def _dtype(name: str, parameter: nn.Parameter) -> str:
 
 
 def _is_plain(value: object) -> bool:
+    if type(value) in _AS_THEY_ARE:
+        return True
     if isinstance(value, torch.Tensor):
         return value.numel() == 1
     if isinstance(value, tuple | list):
@@ -222,6 +227,8 @@ def _is_scalar(value: object) -> bool:
 
 
 def _plain(value: Any) -> HyperValue:  # noqa: ANN401  (a parameter group's value)
+    if type(value) in _AS_THEY_ARE:
+        return cast("HyperValue", value)
     if isinstance(value, tuple | list):
         return tuple(float(item) for item in value)
     if isinstance(value, torch.Tensor) or not isinstance(value, bool | int | str | None):

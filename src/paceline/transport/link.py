@@ -184,6 +184,9 @@ class Link:
             self._epoll.unregister(self.fd)
             self._outbox.close()
             self._drop_descriptors()
+            # At once: a server makes too little garbage for a collector to come by.
+            self._reader.close()
+            self._mailbox = None
 
     def _arm_if_idle(self) -> None:
         """Have the rest of the outbox attended to, unless somebody is about to arm."""

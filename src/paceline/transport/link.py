@@ -255,6 +255,10 @@ class LinkReply:
         self._is_given = True
         link.send(pieces)
 
+    def is_awaited(self) -> bool:
+        """See `LosableReply.is_awaited`."""
+        return self._link.loss is None
+
     def places(self, sizes: Sequence[int]) -> list[ByteArray]:
         """See `RoomyReply.places`."""
         if spread(sizes)[1] > len(self._room):

@@ -11,23 +11,18 @@ from pathlib import Path
 import psutil
 import pytest
 
-from paceline.launch.addresses import Transport
 from paceline.launch.forkserver import ForkServer
 from paceline.testing.chaos import ChaosPlan, ChaosReport, RandomKills, wait_chaos
 from paceline.transport.lent_memory import is_supported
-from paceline.transport.shared_memory import SHARED_MEMORY, may_share_memory
+from paceline.transport.shared_memory import may_share_memory
 from tests.system.leftovers import Watch, holding
+from tests.system.ways import EVERY_WAY, Way
 
 SCRIPT = Path(__file__).with_name("lending_job.py")
 TRAINERS, SERVERS = 3, 2
 # A server lends once and has a mailbox of each trainer, and a trainer sees the other ends.
 MEMORY = {"server": 1 + TRAINERS, "trainer": 2 * SERVERS, "coordinator": 0}
 MOST_GROWTH = 25  # a job that begins opens as many; what leaks with each death opens more
-WAYS: dict[str, tuple[Transport, str]] = {
-    "shared memory": ("unix", "on"),
-    "unix": ("unix", "off"),
-    "tcp": ("tcp", "off"),
-}
 
 pytestmark = pytest.mark.skipif(not is_supported(), reason="nothing is lent here")
 
@@ -86,19 +81,17 @@ def test_nothing_is_left_of_a_few_dead(
 
 @pytest.mark.soak
 @pytest.mark.timeout(0)
-@pytest.mark.parametrize("way", WAYS)
+@EVERY_WAY
 @pytest.mark.parametrize("pace", ["sync:reduce=sum", "async"])
 def test_nothing_is_left_of_two_hundred_dead(
     pace: str,
-    way: str,
+    way: Way,
     tmp_path: Path,
     forks: ForkServer,
     sockets: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A sixth of them in each of six jobs."""
-    transport, shared_memory = WAYS[way]
-    monkeypatch.setenv(SHARED_MEMORY, shared_memory)
     kills = RandomKills(7, 34, within_s=70.0, kinds=("trainer", "server"))
     plan = ChaosPlan(
         SCRIPT,
@@ -109,7 +102,7 @@ def test_nothing_is_left_of_two_hundred_dead(
         servers=SERVERS,
         cut_every_s=2.0,
         limit_s=1200.0,
-        transport=transport,
+        transport=way.choose(monkeypatch),
     )
     report = run_watched(plan, tmp_path, forks, sockets)
     assert sum(n for name, n in report.faults.items() if name.startswith("kill ")) == 34

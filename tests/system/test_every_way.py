@@ -42,6 +42,7 @@ SYNC = "sync:reduce=sum"
 SETTINGS = (
     SYNC,
     f"{SYNC},codec=bf16",
+    "ssp:2",
     "async",
     "async:push=4,pull=8",
     "async:merge=4",

@@ -20,7 +20,7 @@ from paceline.transport.lent_memory import is_supported
 
 FOLDER = Path(__file__).parent
 SCRIPT = FOLDER / "reading_job.py"
-SYNC, ASYNC = "sync:reduce=sum", "async"
+SYNC, SSP, ASYNC = "sync:reduce=sum", "ssp:2", "async"
 
 pytestmark = pytest.mark.skipif(not is_supported(), reason="nothing is lent here")
 
@@ -61,7 +61,7 @@ def arguments_for(pace: str, *more: str) -> tuple[str, ...]:
 
 @pytest.mark.system
 @pytest.mark.timeout(0)
-@pytest.mark.parametrize("pace", [SYNC, ASYNC])
+@pytest.mark.parametrize("pace", [SYNC, SSP, ASYNC])
 def test_values_are_whole_though_their_writer_dies(
     pace: str, tmp_path: Path, forks: ForkServer
 ) -> None:
@@ -84,7 +84,7 @@ def test_values_are_whole_though_their_writer_dies(
 
 @pytest.mark.soak
 @pytest.mark.timeout(0)
-@pytest.mark.parametrize("pace", [SYNC, ASYNC])
+@pytest.mark.parametrize("pace", [SYNC, SSP, ASYNC])
 def test_values_are_whole_amid_slow_writes_and_dying_writers(
     pace: str, tmp_path: Path, slow_forks: ForkServer
 ) -> None:

@@ -2,12 +2,16 @@
 
 import gc
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from paceline.transport.mailbox import LEAST_BYTES
+from paceline.errors import DeadlineExceeded
+from paceline.transport.frames import Shared
+from paceline.transport.mailbox import LEAST_BYTES, Outgoing
+from paceline.transport.mailboxes import Mailboxes
 from tests.transport.corridors import PATIENCE_S, Memory, Park, Said, Say, UnixCorridor
 
 VALUES = bytes(3 * LEAST_BYTES)
@@ -70,4 +74,52 @@ def test_what_is_read_when_its_sender_goes_stays_until_it_has_been_read(
     service.parked.clear()
     del buffers
     listener.close(PATIENCE_S)
+    assert pieces() == before
+
+
+def test_two_that_send_at_once_share_the_mailbox_that_is_made() -> None:
+    offered: list[Outgoing] = []
+    places: list[Shared] = []
+    is_offered, may_go_on = threading.Event(), threading.Event()
+
+    def offer(made: Outgoing) -> None:
+        offered.append(made)
+        is_offered.set()
+        assert may_go_on.wait(PATIENCE_S)
+
+    mailboxes = Mailboxes(is_possible=True)
+
+    def put(request_id: int) -> None:
+        views = [memoryview(VALUES)]
+        places.append(mailboxes.put(request_id, (), None, offer, views))
+
+    threads = [threading.Thread(target=put, args=(number,)) for number in range(2)]
+    threads[0].start()
+    assert is_offered.wait(PATIENCE_S)
+    threads[1].start()
+    may_go_on.set()
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    assert len(offered) == 1
+    assert len({shared.place for shared in places} - {None}) == 2
+    mailboxes.close()
+
+
+def test_a_mailbox_that_cannot_be_offered_is_given_up_and_made_again() -> None:
+    before = pieces()
+    offered: list[int] = []
+
+    def offer(made: Outgoing) -> None:
+        offered.append(made.fd)
+        if len(offered) == 1:
+            raise DeadlineExceeded("the peer takes no request")
+
+    mailboxes = Mailboxes(is_possible=True)
+    with pytest.raises(DeadlineExceeded):
+        mailboxes.put(1, (), None, offer, [memoryview(VALUES)])
+    assert pieces() == before
+    assert mailboxes.put(2, (), None, offer, [memoryview(VALUES)]).place is not None
+    assert len(offered) == 2
+    mailboxes.close()
+    assert mailboxes.put(3, (), None, offer, [memoryview(VALUES)]) == Shared()
     assert pieces() == before

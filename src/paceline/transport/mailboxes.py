@@ -4,33 +4,28 @@ A mailbox is made when the first large request comes, and a larger one when it i
 small; the older is given up as soon as nothing of it is under way. Where there can be
 none, everything goes through the socket.
 
-Waits: as the function that offers a mailbox does. One thread puts at a time, any frees.
+Waits: as the function that offers a mailbox does. Any thread may call.
 """
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import final
 
-from paceline.timing import Deadline
 from paceline.transport.frames import Shared
 from paceline.transport.mailbox import LEAST_BYTES, Outgoing
+
+Offering = Callable[[Outgoing], None]
 
 
 @final
 class Mailboxes:
     """The client's mailboxes of one connection."""
 
-    def __init__(
-        self, offer: Callable[[Outgoing, Deadline], None], *, is_possible: bool
-    ) -> None:
-        """Have none yet.
-
-        Args:
-            offer: tells the other end of a new one, before anything lies there.
-            is_possible: whether the other end can look into one.
-        """
-        self._offer = offer
+    def __init__(self, *, is_possible: bool) -> None:
+        """Have none yet; ``is_possible``: whether the other end can look into one."""
+        self._lock = threading.Lock()  # guards changes of the two fields below
         self._is_possible = is_possible
-        self._newest: Outgoing | None = None  # by who puts
+        self._newest: Outgoing | None = None
         self._used: dict[int, Outgoing] = {}  # {request id: what it lies in}
 
     def put(
@@ -38,10 +33,17 @@ class Mailboxes:
         request_id: int,
         reply_sizes: Sequence[int],
         pen: int | None,
-        deadline: Deadline,
+        offer: Offering,
         views: Sequence[memoryview],
     ) -> Shared:
         """Let large buffers of a request, and of its reply, lie there; see `Outgoing.put`.
+
+        Args:
+            request_id: of the request.
+            reply_sizes: as of `Connection.submit`.
+            pen: the same.
+            offer: tells the other end of a new mailbox, before anything lies there.
+            views: the request's buffers.
 
         Raises:
             TransportError: as offering a mailbox.
@@ -54,7 +56,8 @@ class Mailboxes:
         mailbox = self._newest
         shared = mailbox and mailbox.put(request_id, lying, room, pen)
         if shared is None:
-            mailbox = self._enlarge(2 * (sum(sizes) + sum(reply_sizes)), deadline)
+            needed = 2 * (sum(sizes) + sum(reply_sizes))
+            mailbox = self._enlarged(mailbox, needed, offer)
             shared = mailbox and mailbox.put(request_id, lying, room, pen)
         if mailbox is None or shared is None:
             return Shared()
@@ -73,27 +76,33 @@ class Mailboxes:
 
     def close(self) -> None:
         """Let go of all: nothing comes that would lie there."""
-        newest, self._newest, self._is_possible = self._newest, None, False
+        with self._lock:
+            newest, self._newest, self._is_possible = self._newest, None, False
         self._used.clear()
         if newest is not None:
             newest.close()
 
-    def _enlarge(self, num_bytes: int, deadline: Deadline) -> Outgoing | None:
-        """Make a mailbox, the first or a larger one; None if that helps nobody."""
-        old = self._newest
-        if old is not None and old.num_bytes >= num_bytes:
-            return None  # it is large enough, and others are still under way in it
-        try:
-            made = Outgoing(num_bytes)
-        except OSError:
-            self._is_possible = False  # the socket carries everything
-            return None
-        try:
-            self._offer(made, deadline)
-        except BaseException:
-            made.close()
-            raise
-        self._newest = made
+    def _enlarged(
+        self, tried: Outgoing | None, num_bytes: int, offer: Offering
+    ) -> Outgoing | None:
+        """A mailbox to try after that one; None if that helps nobody."""
+        with self._lock:
+            old = self._newest
+            if old is not tried or not self._is_possible:
+                return old  # another thread was quicker
+            if old is not None and old.num_bytes >= num_bytes:
+                return None  # it is large enough, and others are still under way in it
+            try:
+                made = Outgoing(num_bytes)
+            except OSError:
+                self._is_possible = False  # the socket carries everything
+                return None
+            try:
+                offer(made)
+            except BaseException:
+                made.close()
+                raise
+            self._newest = made
         if old is not None:
             old.close()
         return made

@@ -184,7 +184,7 @@ class StreamConnection(Connection):
         self._send_lock = threading.Lock()
         self._requests = requests
         is_possible = sock.family == socket.AF_UNIX and may_share_memory()
-        self._mailboxes = Mailboxes(self._offer, is_possible=is_possible)
+        self._mailboxes = Mailboxes(is_possible=is_possible)
         self._reader = FrameReader(limits, self._place)  # by requests.changed
         self._is_polled = False  # by requests.changed; one thread polls at a time
 
@@ -205,7 +205,8 @@ class StreamConnection(Connection):
         with self._requests.changed:
             request_id = self._requests.open(message, landing)
         try:
-            put = partial(self._mailboxes.put, request_id, reply_sizes, pen, deadline)
+            offer = partial(self._offer, deadline)
+            put = partial(self._mailboxes.put, request_id, reply_sizes, pen, offer)
             pieces = encode_frame(
                 Kind.REQUEST, request_id, message, buffers, self._limits, put
             )
@@ -249,9 +250,9 @@ class StreamConnection(Connection):
             self._reader.close()
         with self._send_lock:
             self._socket.close()
-            self._mailboxes.close()
+        self._mailboxes.close()  # whoever offers one just now has lost the connection
 
-    def _offer(self, mailbox: Outgoing, deadline: Deadline) -> None:
+    def _offer(self, deadline: Deadline, mailbox: Outgoing) -> None:
         """Tell the listener of a mailbox."""
         offer = Offer(mailbox.num_bytes)
         pieces = encode_frame(Kind.MAILBOX, 0, offer, (), self._limits)

@@ -2,6 +2,7 @@
 
 import gc
 import json
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -12,6 +13,9 @@ from rich.table import Table
 from paceline.cli.every import parse_every
 from paceline.config import parse_pace
 from paceline.errors import UsageError
+from paceline.simulate.forecast.advice import Advice
+from paceline.simulate.forecast.advice import advise as advise_on
+from paceline.simulate.forecast.draw import draw_forecasts
 from paceline.simulate.forecast.job import Forecast, forecast
 from paceline.simulate.forecast.plan import Plan
 from paceline.simulate.forecast.tables import table_of
@@ -81,6 +85,15 @@ def simulate(  # noqa: PLR0913  (the command line has one parameter for each opt
         str, typer.Option(help="Between checkpoints: 60s, off.", show_default="60s")
     ] = "60s",
     seed: Annotated[int, typer.Option(help="Seed of all draws.", show_default="0")] = 0,
+    advise: Annotated[
+        bool,
+        typer.Option(
+            "--advise", help="Try other numbers of servers and trainers; say what pays."
+        ),
+    ] = False,
+    picture: Annotated[
+        Path | None, typer.Option("--draw", help="Draw it: a .png or .svg.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Forecast a job: how fast, what waits, how old pushes are, what is busy."""
@@ -110,10 +123,15 @@ def simulate(  # noqa: PLR0913  (the command line has one parameter for each opt
     paces = [parse_pace(text) for text in pace or ["sync"]]
     gc.disable()  # millions of messages, none in a circle: looking at them doubles the time
     found = [forecast(msgspec.structs.replace(plan, pace=one)) for one in paces]
+    advice = advise_on(plan, paces) if advise else None
+    if picture is not None:
+        draw_forecasts(found, picture)
     if as_json:
-        print(json.dumps(_as_dict(found)))
+        print(json.dumps(_as_dict(found, advice)))
         return
     Console().print(_table(found))
+    if advice is not None:
+        print("\n" + "\n".join(f"* {sentence}" for sentence in advice.sentences))
 
 
 def _count(option: str, text: str) -> int:
@@ -123,8 +141,12 @@ def _count(option: str, text: str) -> int:
     return int(number)
 
 
-def _as_dict(found: list[Forecast]) -> dict[str, Any]:
-    return {"forecasts": [msgspec.to_builtins(one) for one in found]}
+def _as_dict(found: list[Forecast], advice: Advice | None) -> dict[str, Any]:
+    said: dict[str, Any] = {"forecasts": msgspec.to_builtins(found)}
+    if advice is not None:
+        said["advice"] = advice.sentences
+        said["tried"] = msgspec.to_builtins(advice.tried)
+    return said
 
 
 def _table(found: list[Forecast]) -> Table:

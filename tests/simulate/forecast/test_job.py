@@ -141,7 +141,7 @@ def test_what_dies_is_computed_again_and_counts_once() -> None:
             servers=5,
             steps=200,
             pace=Async(),
-            deaths=Deaths(50.0, 1.0),
+            deaths=Deaths(15.0, 0.5),
             cut_every_s=5.0,
             write_s=0.2,
         )

@@ -132,7 +132,7 @@ def test_what_is_no_number_of_bytes_is_refused(text: str) -> None:
 
 
 def test_pairs_are_read_with_their_units() -> None:
-    assert parse_network("--network", "100us,10Gbit/s") == Network(1e-4, 1.25e9)
+    assert parse_network("--network", "2ms,10Gbit/s") == Network(2e-3, 1.25e9)
     assert parse_network("--network", "0,1GB") == Network(0.0, 1e9)
     assert parse_deaths("--deaths", "10h,30s") == Deaths(36_000, 30)
     assert parse_pauses("--pause", "0.01,5s") == Pauses(0.01, 5)

@@ -17,7 +17,7 @@ from paceline.simulate.forecast.models import (
     Pauses,
 )
 
-TASKS_PER_TRAINER = 10  # at least, where only steps are asked for
+TASKS_PER_TRAINER = 2  # at least, where only steps are asked for
 
 # Calibrated on a machine with two cores (docs/LOG.md): what a request costs beside the
 # numbers, and how fast one core adds and applies them.
@@ -103,7 +103,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         """The data, and how it is cut.
 
         By the product's own rule where ``records`` is given. Where only steps are, tasks
-        come out even and are small, so that the end of this sample of a job is short.
+        come out even, and are as large as in a long job if there are steps enough.
         """
         if self.records:
             records, epochs = self.records, self.epochs

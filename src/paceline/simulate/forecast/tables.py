@@ -13,43 +13,37 @@ Row = tuple[str, list[str]]
 def table_of(forecasts: Sequence[Forecast]) -> list[Row]:
     """Rows of (name, one value for each forecast); names of groups have no values."""
     found = list(forecasts)
-
-    def row(name: str, values: list[str]) -> Row:
-        return name, values
-
-    rows = [
-        row("pace", [f.pace for f in found]),
-        row("trainers, servers", [f"{f.trainers:,}, {f.servers:,}" for f in found]),
-        row("records/s", [f"{f.records_per_second:,.0f}" for f in found]),
-        row("seconds", [seconds(f.seconds) for f in found]),
-        row("a batch of a trainer", [seconds(f.step_s) for f in found]),
-        row("a trainer's time", []),
-        row("  computes", [percent(f.spells["computing"]) for f in found]),
-        row("  waits for servers", [percent(f.spells["servers"]) for f in found]),
-        row("  waits for others", [percent(f.spells["coordinator"]) for f in found]),
-        row("  has no work", [percent(f.spells["without work"]) for f in found]),
-        row("  pauses", [percent(f.spells["paused"]) for f in found]),
-        row("  is away, or else", [percent(f.spells["other"]) for f in found]),
-        row("age of a push", []),
-        row("  mean", [f"{f.ages.mean:,.1f}" for f in found]),
-        row("  half, 90 %, 99 %", [_ages(f) for f in found]),
-        row("  most", [f"{f.ages.most:,}" for f in found]),
-        row(
-            "clocks apart, mean, most", [f"{f.gap_mean:,.1f}, {f.gap_most}" for f in found]
-        ),
-        row("each server", []),
-        row("  processor", [_load(f.server.cpu) for f in found]),
-        row("  network in", [_load(f.server.inward) for f in found]),
-        row("  network out", [_load(f.server.outward) for f in found]),
-        row("  in, out a second", [_traffic(f) for f in found]),
-        row("  messages a second", [f"{f.server.messages_per_s:,.0f}" for f in found]),
-        row("coordinator", [_load(f.coordinator) for f in found]),
-        row("  requests a second", [f"{f.requests_per_s:,.0f}" for f in found]),
+    rows: list[Row] = [
+        ("pace", [f.pace for f in found]),
+        ("trainers, servers", [f"{f.trainers:,}, {f.servers:,}" for f in found]),
+        ("records/s", [f"{f.records_per_second:,.0f}" for f in found]),
+        ("seconds", [seconds(f.seconds) for f in found]),
+        ("a batch of a trainer", [seconds(f.step_s) for f in found]),
+        ("a trainer's time", []),
+        ("  computes", [percent(f.spells["computing"]) for f in found]),
+        ("  waits for servers", [percent(f.spells["servers"]) for f in found]),
+        ("  waits for others", [percent(f.spells["coordinator"]) for f in found]),
+        ("  has no work", [percent(f.spells["without work"]) for f in found]),
+        ("  pauses", [percent(f.spells["paused"]) for f in found]),
+        ("  is away, or else", [percent(f.spells["other"]) for f in found]),
+        ("age of a push", []),
+        ("  mean", [f"{f.ages.mean:,.1f}" for f in found]),
+        ("  half, 90 %, 99 %", [_ages(f) for f in found]),
+        ("  most", [f"{f.ages.most:,}" for f in found]),
+        ("clocks apart, mean, most", [f"{f.gap_mean:,.1f}, {f.gap_most}" for f in found]),
+        ("each server: busy, wait", []),
+        ("  processor", [_load(f.server.cpu) for f in found]),
+        ("  network in", [_load(f.server.inward) for f in found]),
+        ("  network out", [_load(f.server.outward) for f in found]),
+        ("  in, out a second", [_traffic(f) for f in found]),
+        ("  messages a second", [f"{f.server.messages_per_s:,.0f}" for f in found]),
+        ("coordinator: busy, wait", [_load(f.coordinator) for f in found]),
+        ("  requests a second", [f"{f.requests_per_s:,.0f}" for f in found]),
     ]
     if any(f.deaths for f in found):
         rows += [
-            row("deaths", [_deaths(f) for f in found]),
-            row("  computed in vain", [percent(1 - f.useful) for f in found]),
+            ("deaths", [_deaths(f) for f in found]),
+            ("  computed in vain", [percent(1 - f.useful) for f in found]),
         ]
     return [(name, values) for name, values in rows if not _is_nothing(name, values)]
 
@@ -85,7 +79,7 @@ def _ages(found: Forecast) -> str:
 
 
 def _load(load: Load) -> str:
-    return f"busy {100 * load.busy:.0f} %, wait {seconds(load.wait_s)}"
+    return f"{100 * load.busy:.0f} %, {seconds(load.wait_s)}"
 
 
 def _traffic(found: Forecast) -> str:

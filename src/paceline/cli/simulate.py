@@ -13,10 +13,14 @@ from rich.table import Table
 from paceline.cli.every import parse_every
 from paceline.config import parse_pace
 from paceline.errors import UsageError
+from paceline.events import event_lines
+from paceline.launch.folder import JobDir
 from paceline.simulate.forecast.advice import Advice
 from paceline.simulate.forecast.advice import advise as advise_on
 from paceline.simulate.forecast.draw import draw_forecasts
+from paceline.simulate.forecast.fit import fit_compute
 from paceline.simulate.forecast.job import Forecast, forecast
+from paceline.simulate.forecast.models import Compute
 from paceline.simulate.forecast.plan import Plan
 from paceline.simulate.forecast.tables import table_of
 from paceline.simulate.forecast.written import (
@@ -49,13 +53,13 @@ def simulate(  # noqa: PLR0913  (the command line has one parameter for each opt
         int, typer.Option(help="Records of a batch.", show_default="1")
     ] = 1,
     compute: Annotated[
-        str,
+        str | None,
         typer.Option(
             help="Seconds of computing a batch: fixed:0.1, lognormal:0.1,0.3, "
             "straggler:0.1,4,0.2, slow:0.1,4,1, quantiles:0.1,0.2,0.4.",
             show_default="lognormal:0.1,0.3",
         ),
-    ] = "lognormal:0.1,0.3",
+    ] = None,
     spread: Annotated[
         float,
         typer.Option(help="How much trainers differ for ever: sigma.", show_default="0"),
@@ -85,6 +89,10 @@ def simulate(  # noqa: PLR0913  (the command line has one parameter for each opt
         str, typer.Option(help="Between checkpoints: 60s, off.", show_default="60s")
     ] = "60s",
     seed: Annotated[int, typer.Option(help="Seed of all draws.", show_default="0")] = 0,
+    fit: Annotated[
+        Path | None,
+        typer.Option(help="Job folder or events.jsonl: compute as in that run."),
+    ] = None,
     advise: Annotated[
         bool,
         typer.Option(
@@ -97,6 +105,8 @@ def simulate(  # noqa: PLR0913  (the command line has one parameter for each opt
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Forecast a job: how fast, what waits, how old pushes are, what is busy."""
+    if fit is not None and compute is not None:
+        raise UsageError("--compute and --fit both say how long a batch takes: give one")
     if records is not None and steps is not None:
         raise UsageError("--steps and --records both say how much there is: give one")
     every = parse_every("--checkpoint-every", checkpoint_every)
@@ -109,7 +119,7 @@ def simulate(  # noqa: PLR0913  (the command line has one parameter for each opt
         records=0 if records is None else _count("--records", records),
         epochs=epochs,
         batch_size=batch_size,
-        compute=parse_compute("--compute", compute),
+        compute=_compute(compute, fit),
         spread=spread,
         pauses=None if pause is None else parse_pauses("--pause", pause),
         network=parse_network("--network", network),
@@ -132,6 +142,16 @@ def simulate(  # noqa: PLR0913  (the command line has one parameter for each opt
     Console().print(_table(found))
     if advice is not None:
         print("\n" + "\n".join(f"* {sentence}" for sentence in advice.sentences))
+
+
+def _compute(text: str | None, fit: Path | None) -> Compute:
+    if fit is None:
+        return parse_compute("--compute", text or "lognormal:0.1,0.3")
+    events = JobDir(fit).events if fit.is_dir() else fit
+    try:
+        return fit_compute(event_lines(events), str(events))
+    except OSError as error:
+        raise UsageError(f"--fit: cannot read {events}: {error.strerror}") from error
 
 
 def _count(option: str, text: str) -> int:

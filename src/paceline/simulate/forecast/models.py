@@ -106,7 +106,16 @@ class Quantiles(msgspec.Struct, frozen=True, tag="quantiles"):
         return "quantiles:" + ",".join(f"{seconds:g}" for seconds in self.seconds)
 
 
-Compute = Fixed | Lognormal | Straggler | Slow | Quantiles
+class Measured(msgspec.Struct, frozen=True, tag="measured"):
+    """As measured, trainer by trainer; with more trainers than that, in turn."""
+
+    trainers: tuple[Quantiles, ...]
+
+    def __post_init__(self) -> None:
+        _require("measured: trainers", bool(self.trainers), "one or more", 0)
+
+
+Compute = Fixed | Lognormal | Straggler | Slow | Quantiles | Measured
 
 
 class Pauses(msgspec.Struct, frozen=True):
@@ -152,6 +161,8 @@ def draw_compute(model: Compute, trainer: int, random: Random) -> Draw:
         trainer: index of the trainer, from 0.
         random: of this trainer alone.
     """
+    if isinstance(model, Measured):
+        model = model.trainers[trainer % len(model.trainers)]
     if isinstance(model, Lognormal):
         mu, sigma, lognormal = math.log(model.median_s), model.sigma, random.lognormvariate
         return lambda: lognormal(mu, sigma)
@@ -175,6 +186,9 @@ def draw_pauses(model: Pauses, random: Random) -> Draw:
 
 def mean_s(model: Compute, trainers: int) -> float:
     """What a batch computes on average over so many trainers."""
+    if isinstance(model, Measured):
+        own = [mean_s(model.trainers[n % len(model.trainers)], 1) for n in range(trainers)]
+        return sum(own) / trainers
     if isinstance(model, Lognormal):
         return model.median_s * math.exp(model.sigma**2 / 2)
     if isinstance(model, Straggler):

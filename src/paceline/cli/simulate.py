@@ -7,8 +7,6 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from paceline.cli.every import parse_every
 from paceline.config import parse_pace
@@ -22,7 +20,7 @@ from paceline.simulate.forecast.fit import fit_compute
 from paceline.simulate.forecast.job import Forecast, forecast
 from paceline.simulate.forecast.models import Compute
 from paceline.simulate.forecast.plan import Plan
-from paceline.simulate.forecast.tables import table_of
+from paceline.simulate.forecast.tables import table_of, text_of
 from paceline.simulate.forecast.written import (
     parse_bytes,
     parse_compute,
@@ -139,7 +137,7 @@ def simulate(  # noqa: PLR0913  (the command line has one parameter for each opt
     if as_json:
         print(json.dumps(_as_dict(found, advice)))
         return
-    Console().print(_table(found))
+    print(text_of(table_of(found)))
     if advice is not None:
         print("\n" + "\n".join(f"* {sentence}" for sentence in advice.sentences))
 
@@ -167,13 +165,3 @@ def _as_dict(found: list[Forecast], advice: Advice | None) -> dict[str, Any]:
         said["advice"] = advice.sentences
         said["tried"] = msgspec.to_builtins(advice.tried)
     return said
-
-
-def _table(found: list[Forecast]) -> Table:
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="dim")
-    for _ in found:
-        table.add_column(justify="right")
-    for name, values in table_of(found):
-        table.add_row(name, *values)
-    return table

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from paceline.config import Async, Pace, Sync
+from paceline.config import SSP, Async, Pace, Sync
 from paceline.simulate.forecast.job import forecast
 from paceline.simulate.forecast.models import (
     Compute,
@@ -22,7 +22,7 @@ from paceline.simulate.forecast.models import (
 from paceline.simulate.forecast.plan import Plan
 
 FREE = Network(0.0, 1e30)
-PACES = [Sync(), Async(), Async(push_every=4, pull_every=8)]
+PACES = [Sync(), SSP(staleness=2), Async(), Async(push_every=4, pull_every=8)]
 
 
 def plan_of_nothing_but_computing(**fields: object) -> Plan:
@@ -108,6 +108,15 @@ def test_rounds_are_computed_on_the_newest_values() -> None:
 def test_a_free_runner_misses_what_the_others_push_meanwhile() -> None:
     found = forecast(Plan(trainers=8, pace=Async(), compute=Fixed(0.1)))
     assert found.ages.mean == pytest.approx(7, abs=1)
+
+
+@pytest.mark.parametrize("staleness", [0, 2, 5])
+def test_bounded_clocks_stay_as_near_as_their_bound(staleness: int) -> None:
+    found = forecast(
+        Plan(trainers=4, steps=40, compute=Slow(0.1, 4, 1), pace=SSP(staleness=staleness))
+    )
+    assert found.gap_most == staleness + 1
+    assert found.records_per_second < 15  # four of the slow one; free runners have 32.5
 
 
 def test_servers_share_bytes_and_updates() -> None:

@@ -16,7 +16,7 @@ def table_of(forecasts: Sequence[Forecast]) -> list[Row]:
     rows: list[Row] = [
         ("pace", [f.pace for f in found]),
         ("trainers, servers", [f"{f.trainers:,}, {f.servers:,}" for f in found]),
-        ("records/s", [f"{f.records_per_second:,.0f}" for f in found]),
+        ("records/s", [_rate(f.records_per_second) for f in found]),
         ("seconds", [seconds(f.seconds) for f in found]),
         ("a batch of a trainer", [seconds(f.step_s) for f in found]),
         ("a trainer's time", []),
@@ -48,6 +48,20 @@ def table_of(forecasts: Sequence[Forecast]) -> list[Row]:
     return [(name, values) for name, values in rows if not _is_nothing(name, values)]
 
 
+def text_of(rows: Sequence[Row]) -> str:
+    """Rows as columns of text, however wide: a comparison is read across."""
+    columns = max(len(values) for _, values in rows)
+    names = max(len(name) for name, _ in rows)
+    widths = [
+        max(len(values[n]) for _, values in rows if len(values) > n) for n in range(columns)
+    ]
+    lines = []
+    for name, values in rows:
+        cells = [value.rjust(width) for value, width in zip(values, widths, strict=False)]
+        lines.append("  ".join([name.ljust(names), *cells]).rstrip())
+    return "\n".join(lines)
+
+
 def seconds(value: float) -> str:
     """A duration with its unit."""
     for factor, unit in ((1e-3, "us"), (1.0, "ms")):
@@ -72,6 +86,10 @@ def amount(size: float) -> str:
 
 def _is_nothing(name: str, values: list[str]) -> bool:
     return name.strip() in {"pauses", "is away, or else"} and set(values) == {"0.0 %"}
+
+
+def _rate(per_s: float) -> str:
+    return f"{per_s:,.0f}" if per_s >= 100 else f"{per_s:.3g}"
 
 
 def _ages(found: Forecast) -> str:

@@ -2,6 +2,7 @@
 
 import gc
 import json
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -131,7 +132,7 @@ def simulate(  # noqa: PLR0913  (the command line has one parameter for each opt
     paces = [parse_pace(text) for text in pace or ["sync"]]
     gc.disable()  # millions of messages, none in a circle: looking at them doubles the time
     found = [forecast(msgspec.structs.replace(plan, pace=one)) for one in paces]
-    advice = advise_on(plan, paces) if advise else None
+    advice = advise_on(plan, paces, _tell) if advise else None
     if picture is not None:
         draw_forecasts(found, picture)
     if as_json:
@@ -140,6 +141,10 @@ def simulate(  # noqa: PLR0913  (the command line has one parameter for each opt
     print(text_of(table_of(found)))
     if advice is not None:
         print("\n" + "\n".join(f"* {sentence}" for sentence in advice.sentences))
+
+
+def _tell(said: str) -> None:
+    print(said, file=sys.stderr)
 
 
 def _compute(text: str | None, fit: Path | None) -> Compute:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from paceline.config import SSP, Async, Pace, Sync
+from paceline.errors import UsageError
 from paceline.simulate.forecast.job import forecast
 from paceline.simulate.forecast.models import (
     Compute,
@@ -141,6 +142,12 @@ def test_a_slow_trainer_holds_rounds_and_not_free_runners() -> None:
     assert sync.records_per_second == pytest.approx(10, rel=0.05)
     assert free.records_per_second == pytest.approx(32.5, rel=0.05)
     assert sync.spells["coordinator"] > 0.5 > free.spells["coordinator"]
+
+
+def test_a_job_that_never_ends_is_refused_with_what_became_of_it() -> None:
+    # A lease lasts a minute without progress, until durations are known.
+    with pytest.raises(UsageError, match="all was computed 50 times"):
+        forecast(Plan(trainers=2, steps=3, compute=Fixed(100.0)))
 
 
 def test_what_dies_is_computed_again_and_counts_once() -> None:

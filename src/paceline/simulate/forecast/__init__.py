@@ -13,8 +13,9 @@ run as they run in a job, in virtual time, message by message. What takes time i
     coordinator  `CoordinatorState` behind a line
     server       `ServerState` behind lines; one stands for all, which have equal shares
     trainer      `TrainerProtocol` with a user who computes for as long as the model says
-    deaths       who dies when, and comes back
+    launcher     starts trainers, lets processes die, and brings them back
     gauge        what is measured on the way
     job          one forecast: `forecast(plan)`
+    fit          how long batches compute, from the events of a real run
     advice       the same with other numbers of servers and trainers: what pays
 """

@@ -6,7 +6,7 @@ same draws. A change counts as a gain from `WORTH` on.
 Pure.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -29,22 +29,39 @@ class Advice(NamedTuple):
     tried: tuple[Forecast, ...]
 
 
-def advise(plan: Plan, paces: Sequence[Pace]) -> Advice:
-    """Forecast each pace with fewer and more servers and trainers, and say what pays."""
+def silent(said: str) -> None:
+    """Nobody wants to know how far it is."""
+
+
+def advise(
+    plan: Plan, paces: Sequence[Pace], tell: Callable[[str], None] = silent
+) -> Advice:
+    """Forecast each pace with fewer and more servers and trainers, and say what pays.
+
+    Args:
+        plan: the machines that there are, or may be.
+        paces: those asked for.
+        tell: is told what is forecast next.
+    """
     if not plan.records:
         plan = replace(plan, steps=min(plan.steps, MOST_STEPS))
     sentences: list[str] = []
     tried: list[Forecast] = []
     asked: list[Forecast] = []
+
+    def found(one: Plan) -> Forecast:
+        tell(f"forecast: {one.pace}, {one.trainers:,} trainers, {one.servers:,} servers")
+        return forecast(one)
+
     for pace in paces:
         here = replace(plan, pace=pace)
-        now = forecast(here)
-        by_servers = [
-            forecast(replace(here, servers=n)) for n in _numbers(plan.servers, SERVERS)
-        ]
-        by_trainers = [
-            forecast(_with_trainers(here, n)) for n in _numbers(plan.trainers, TRAINERS)
-        ]
+        now = found(here)
+        servers, trainers = (
+            _numbers(plan.servers, SERVERS),
+            _numbers(plan.trainers, TRAINERS),
+        )
+        by_servers = [found(replace(here, servers=n)) for n in servers]
+        by_trainers = [found(replace(here, trainers=n)) for n in trainers]
         sentences += [what_limits(now), *about_servers(now, by_servers)]
         sentences += about_trainers(now, by_trainers)
         asked.append(now)
@@ -123,10 +140,6 @@ def which_pace(asked: Sequence[Forecast]) -> str:
 def _numbers(now: int, factors: Sequence[float]) -> list[int]:
     """Other numbers of machines, ascending."""
     return sorted({max(1, round(now * factor)) for factor in factors} - {now})
-
-
-def _with_trainers(plan: Plan, trainers: int) -> Plan:
-    return replace(plan, trainers=trainers)
 
 
 def _busiest(now: Forecast) -> tuple[str, float]:

@@ -18,7 +18,10 @@ from paceline.simulate.forecast.plan import Plan
 from paceline.simulate.forecast.server import Server
 from paceline.simulate.forecast.trainer import Place
 
-LONGEST_S = 1e8  # three years: a job that takes longer never ends
+# A job that comes to one of these never ends, whatever it waits for.
+LONGEST_S = 1e8  # three years
+MOST_REPEATED = 50  # times that all batches are computed
+MOST_IDLE_S = 10_000.0  # without a batch that begins
 
 
 class Load(msgspec.Struct, frozen=True):
@@ -85,7 +88,7 @@ def forecast(plan: Plan) -> Forecast:
     """Run a plan to its end.
 
     Raises:
-        UsageError: the job would not end: processes die faster than work goes on.
+        UsageError: the job would not end; says how far it came.
     """
     return _Run(plan).forecast()
 
@@ -117,16 +120,17 @@ class _Run:
         self._launcher = Launcher(place)
         self._began: _Moment | None = None
         self._leased: _Moment | None = None  # when there was nothing more to lease
+        self._expected = self._stage.epochs * sum(
+            self._stage.num_batches(task) for task in range(self._stage.num_tasks())
+        )
+        self._active = (0, 0.0)  # batches begun, and since when so many
         self._done_s = 0.0  # when the last task so far was done
         self._agenda.at(LOOK_S, self._look)
 
     def forecast(self) -> Forecast:
         plan, gauge = self._plan, self._gauge
         if not self._agenda.run(LONGEST_S, self._launcher.is_over):
-            raise UsageError(
-                f"after {LONGEST_S / 86_400:,.0f} days this job is not over: with deaths "
-                f"every {plan.deaths and plan.deaths.mean_s:g} s it never will be"
-            )
+            self._refuse(f"{LONGEST_S / 86_400:,.0f} days have passed")
         end = self._moment()
         began = self._began or end
         until = self._leased if self._leased and self._leased.records else end
@@ -140,7 +144,6 @@ class _Run:
         loads = [
             _load(*pair, seconds) for pair in zip(began.lines, until.lines, strict=True)
         ]
-        expected = -(-self._stage.records // plan.batch_size) * plan.epochs
         gap_mean, gap_most = gauge.gaps()
         return Forecast(
             pace=str(plan.pace),
@@ -152,7 +155,7 @@ class _Run:
             updates=gauge.outcomes["RoundCommitted"] or self._server.num_pushes,
             records_per_second=records / seconds,
             step_s=total_s / max(1, until.batches - began.batches),
-            useful=min(1.0, expected / max(1, end.batches)),
+            useful=min(1.0, self._expected / max(1, end.batches)),
             spells=spells,
             ages=gauge.ages(),
             gap_mean=gap_mean,
@@ -186,7 +189,25 @@ class _Run:
                 if is_last and self._leased is None:
                     self._leased = self._moment()
 
+    def _refuse(self, reason: str) -> None:
+        gauge, deaths = self._gauge, self._gauge.deaths.total()
+        lost = gauge.outcomes["TrainerLost"] - gauge.deaths["trainer"]
+        raise UsageError(
+            f"this job does not end: {reason}, {gauge.batches:,} batches were begun, and "
+            f"{gauge.outcomes['TaskDone']:,} tasks done; {self._expected:,} batches are to "
+            f"be trained. Processes died {deaths:,} times, and {lost:,} leases were taken "
+            f"from trainers that made no progress: batches must be shorter than a lease "
+            f"lasts, and lives longer than the time between two checkpoints"
+        )
+
     def _look(self) -> None:
+        batches, since_s = self._active
+        if self._gauge.batches > max(1000, MOST_REPEATED * self._expected):
+            self._refuse(f"all was computed {MOST_REPEATED} times")
+        if batches != self._gauge.batches:
+            self._active = (self._gauge.batches, self._agenda.now_s)
+        elif self._agenda.now_s - since_s > MOST_IDLE_S:
+            self._refuse(f"for {MOST_IDLE_S:,.0f} s no batch has begun")
         trainers = self._launcher.trainers.values()
         self._gauge.spread([trainer.protocol.clock for trainer in trainers])
         self._agenda.at(self._agenda.now_s + LOOK_S, self._look)

@@ -74,4 +74,5 @@ class Stopwatch:
 def _at(ascending: list[float], place: float) -> float:
     below = int(place)
     above = min(below + 1, len(ascending) - 1)
-    return ascending[below] + (place - below) * (ascending[above] - ascending[below])
+    step = (place - below) * (ascending[above] - ascending[below])
+    return min(ascending[above], ascending[below] + step)  # rounding may carry it past

@@ -69,5 +69,6 @@ def _value_at(share: float, places: list[float], values: list[float]) -> float:
     for n in range(1, len(places)):
         if share <= places[n]:
             step = (share - places[n - 1]) / (places[n] - places[n - 1])
-            return values[n - 1] + step * (values[n] - values[n - 1])
+            # Rounding may carry it past its neighbor, and quantiles ascend.
+            return min(values[n], values[n - 1] + step * (values[n] - values[n - 1]))
     return values[-1]

@@ -67,6 +67,10 @@ def test_a_forecast_becomes_a_picture(tmp_path: Path, ending: str, begins: bytes
         (["--trainers", "0"], "trainers: expected 1 or more, got 0"),
         (["--checkpoint-every", "10steps"], "a forecast takes seconds"),
         (["--draw", "forecast.bmp"], "ends with .png or .svg"),
+        (["--draw", "nowhere/forecast.png"], "there is no folder"),
+        (["--epochs", "2"], "give --records, too"),
+        (["--compute", "fixed:1", "--fit", "runs/first"], "--compute and --fit both say"),
+        (["--fit", "nowhere"], "--fit: cannot read nowhere"),
     ],
 )
 def test_what_cannot_be_forecast_is_refused(options: list[str], reason: str) -> None:

@@ -16,7 +16,7 @@ from paceline.events import event_lines
 from paceline.launch.folder import JobDir
 from paceline.simulate.forecast.advice import Advice
 from paceline.simulate.forecast.advice import advise as advise_on
-from paceline.simulate.forecast.draw import draw_forecasts
+from paceline.simulate.forecast.draw import check_picture, draw_forecasts
 from paceline.simulate.forecast.fit import fit_compute
 from paceline.simulate.forecast.job import Forecast, forecast
 from paceline.simulate.forecast.models import Compute
@@ -108,6 +108,10 @@ def simulate(  # noqa: PLR0913  (the command line has one parameter for each opt
         raise UsageError("--compute and --fit both say how long a batch takes: give one")
     if records is not None and steps is not None:
         raise UsageError("--steps and --records both say how much there is: give one")
+    if records is None and epochs != 1:
+        raise UsageError("--epochs: --steps is a sample of an epoch; give --records, too")
+    if picture is not None:
+        check_picture(picture)
     every = parse_every("--checkpoint-every", checkpoint_every)
     if every.steps:
         raise UsageError("--checkpoint-every: a forecast takes seconds, or off")

@@ -26,16 +26,29 @@ SHOWN: dict[Spell, tuple[str, str]] = {  # {spell: (what it is called, its color
 }
 
 
-def draw_forecasts(forecasts: Sequence[Forecast], picture: Path) -> None:
-    """Draw forecasts side by side, as a PNG or SVG.
+def check_picture(picture: Path) -> None:
+    """Refuse, before anything is forecast, what cannot be drawn.
 
     Raises:
-        UsageError: the name has another ending, or matplotlib is not installed.
+        UsageError: the name has another ending, there is no such folder, or matplotlib is
+            not installed.
     """
     if picture.suffix not in ENDINGS:
         raise UsageError(
             f"--draw: expected a file that ends with {' or '.join(ENDINGS)}, got {picture}"
         )
+    if not picture.absolute().parent.is_dir():
+        raise UsageError(f"--draw: there is no folder {picture.absolute().parent}")
+    import_pyplot()
+
+
+def draw_forecasts(forecasts: Sequence[Forecast], picture: Path) -> None:
+    """Draw forecasts side by side, as a PNG or SVG.
+
+    Raises:
+        UsageError: as `check_picture`.
+    """
+    check_picture(picture)
     pyplot = import_pyplot()
     with pyplot.rc_context(STYLE):
         height = 1.6 + 0.9 * len(forecasts)

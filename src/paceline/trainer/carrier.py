@@ -103,6 +103,7 @@ class Carrier:
         tracker: the user's own objects.
         outlook: the batches before and behind the user's step.
         after_step: is told what became of every step of a part.
+        stopwatch: how long batches take.
     """
 
     def __init__(self, protocol: TrainerProtocol, driver: Driver) -> None:
@@ -117,6 +118,7 @@ class Carrier:
         self._landings: dict[int, list[bytearray]] = {}  # {number: where a state landed}
         self._loads = self._buffers = 0
         self._driver = driver
+        self.stopwatch = driver.stopwatch
         self._joined: object = None
         self._tasks_finished = 0
         self._warned: set[str] = set()

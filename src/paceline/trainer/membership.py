@@ -149,6 +149,7 @@ class Membership:
         finally:
             self._is_closed = True
             self._heartbeat.stop(self._timeout_s)
+            self.driver.tell_computed()
             told = self._protocol.leaving or self._protocol.must_begin_again
             self._tell_leave(is_done=told is None)
             self.driver.close()

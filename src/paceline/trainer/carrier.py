@@ -82,6 +82,11 @@ def _nobody_else(after: AfterStep) -> None:
     del after
 
 
+def _to_nobody(role: str, message: Message) -> Payload | None:
+    del role, message
+    return None
+
+
 @final
 class Carrier:
     """One trainer at work.
@@ -92,6 +97,8 @@ class Carrier:
         tracker: the user's own objects.
         outlook: the batches before and behind the user's step.
         after_step: is told what became of every step of a part.
+        entrust: lets another process of the trainer carry a question to a server; None:
+            it is carried here.
     """
 
     def __init__(self, protocol: TrainerProtocol, driver: Driver) -> None:
@@ -101,6 +108,7 @@ class Carrier:
         self.tracker = Tracker()
         self.outlook = Outlook()
         self.after_step: Callable[[AfterStep], None] = _nobody_else
+        self.entrust: Callable[[str, Message], Payload | None] = _to_nobody
         self._asked: dict[int, dict[SharedTable, Expected]] = {}  # {part: rows to come}
         self._coming: Requests = {}  # for them
         self._landings: dict[int, list[bytearray]] = {}  # {number: where a state landed}
@@ -323,8 +331,10 @@ class Carrier:
             return Payload(message, landing=partial(self._land_tracked, message.number))
         if role == COORDINATOR or not isinstance(message, Upload | Pull | Push):
             return Payload(message)
-        plan = self.plan(message.part)
-        return self.numbers[message.part].attach(role, message, plan)
+        entrusted = self.entrust(role, message)
+        if entrusted is not None:
+            return entrusted
+        return self.numbers[message.part].attach(role, message, self.plan(message.part))
 
     def _encode_tracked(self, message: KeepTracked) -> bytes:
         if message.buffers_only:

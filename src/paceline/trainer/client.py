@@ -67,7 +67,7 @@ class Payload(NamedTuple):
     reply_sizes: Sequence[int] = ()  # bytes of the reply's buffers, as far as known
     pen: int | None = None  # where the buffers stay beyond the reply
     landed: Callable[[Message], Message] | None = None
-    direct: Callable[[], Message | None] | None = None
+    direct: Callable[[], Message | Lost | None] | None = None
 
 
 Attach = Callable[[str, Message], Payload]

@@ -29,8 +29,10 @@ from paceline.messages import PartPlan, PartSpec
 from paceline.timing import Clock
 from paceline.trainer import group_wire as wire
 from paceline.trainer.carrier import Scaled
+from paceline.trainer.client import ConnectServer
 from paceline.trainer.evaluator import Work
 from paceline.trainer.gradients import PartNumbers
+from paceline.trainer.group_errands import Carrying
 from paceline.trainer.group_following import Following
 from paceline.trainer.logbook import Logbook
 from paceline.trainer.loop import TaskReader
@@ -58,8 +60,22 @@ class Follower:
 
     must_begin_again: str | None = None
 
-    def __init__(self, place: wire.GroupPlace, pace: Pace, clock: Clock) -> None:
+    def __init__(
+        self,
+        place: wire.GroupPlace,
+        pace: Pace,
+        server: ConnectServer,
+        clock: Clock,
+        timeout_s: float,
+    ) -> None:
         """Meet the other ranks.
+
+        Args:
+            place: of this rank.
+            pace: of the job.
+            server: (address, incarnation) -> a fresh connection to a server.
+            clock: for deadlines.
+            timeout_s: a server's reply that takes longer is lost.
 
         Raises:
             PeerLost: one did not come.
@@ -73,7 +89,8 @@ class Follower:
         self._leaving: str | None = None  # to be told; any thread may say so
         self._is_closed = False
         self._pid = os.getpid()
-        self._following = Following(place, self.numbers, self.tracker)
+        carrying = Carrying(server, clock, timeout_s)
+        self._following = Following(place, self.numbers, self.tracker, carrying)
 
     # ------------------------------------------------------------ what is shared
 

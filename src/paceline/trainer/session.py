@@ -83,7 +83,7 @@ class Session:
         self._membership: Membership | Follower
         if group is not None and group.number:
             assert pace is not None
-            self._membership = self._seat = Follower(group, pace, clock)
+            self._membership = self._seat = Follower(group, pace, server, clock, timeout_s)
         else:
             courier = Courier(coordinator, server)
             member = self._membership = Membership(trainer, courier, clock, timeout_s)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torchmetrics
 from safetensors.torch import save_file
 from torch import nn
 
@@ -82,7 +83,7 @@ def counting() -> Counter[str]:
 
 
 def main(out: Path, task_size: int) -> None:
-    """Train an epoch; every process writes what it has."""
+    """Train, evaluate, train on; every process writes what it has."""
     session = paceline.connect()
     counted = counting()
     rows = paceline.Embedding(
@@ -90,16 +91,27 @@ def main(out: Path, task_size: int) -> None:
     )
     model = Model(rows)
     optimizer = session.share(model, torch.optim.SGD(model.parameters(), lr=0.005))
-    for features, ids, target in session.batches(
-        make_data(), BATCH, seed=11, task_size=task_size
-    ):
-        nn.functional.mse_loss(model(features, ids), target).backward()
-        optimizer.step()
-        optimizer.zero_grad()
+
+    def train() -> None:
+        for features, ids, target in session.batches(
+            make_data(), BATCH, seed=11, task_size=task_size
+        ):
+            nn.functional.mse_loss(model(features, ids), target).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+    train()
+    mean = session.evaluate(
+        torchmetrics.MeanMetric(),
+        lambda batch: model(batch[0], batch[1]),
+        make_data(),
+        batch_size=8,
+    )
+    train()
     model.eval()
     with torch.no_grad():
         values = model.rows(torch.arange(IDS)).contiguous()
-    found = {"rows": values}
+    found = {"rows": values, "mean": torch.as_tensor(mean).float()}
     dense = {name: p for name, p in model.state_dict().items() if name != "rows"}
     found |= {name: p.contiguous() for name, p in dense.items()}
     found |= {name: torch.tensor(counted[name]) for name in COUNTED}

@@ -27,12 +27,18 @@ def train_alone(rounds: Sequence[Tensor]) -> dict[str, Tensor]:
     model = group_wide_job.Model(nn.Embedding(IDS, 4, _weight=torch.zeros(IDS, 4)))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.005)
     features, ids, target = group_wide_job.make_data()
+    seen, mean = 0, torch.zeros(())
     for chosen in rounds:
         loss = nn.functional.mse_loss(model(features[chosen], ids[chosen]), target[chosen])
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
-    found = dict(model.state_dict())
+        seen += len(chosen)
+        if seen == RECORDS:  # the first of two loops is over
+            with torch.no_grad():
+                mean = model(features, ids).mean()
+    assert seen == 2 * RECORDS
+    found = {**model.state_dict(), "mean": mean.float()}
     found["rows"] = found.pop("rows.weight")
     return found
 
@@ -49,7 +55,7 @@ def test_two_trainers_of_two_whose_ranks_share_the_way_equal_one_process(
     job, task_size = JobDir(tmp_path / "job"), 3 * BATCH
     result = run(forks, job, SCRIPT, (tmp_path, task_size), trainers=2)
     assert result.verdict.ending is Ending.TRAINED, result.verdict
-    assert result.summary.records == RECORDS
+    assert result.summary.records == 2 * RECORDS
     found = models_of(tmp_path)
     assert list(found) == ["trainer-0.0", "trainer-0.1", "trainer-1.0", "trainer-1.1"]
     alone = train_alone(committed_rounds(job, RECORDS, BATCH, task_size))
@@ -65,7 +71,7 @@ def test_each_rank_carries_its_share_of_every_push_and_pull(
     job, task_size = JobDir(tmp_path / "job"), 2 * BATCH
     result = run(forks, job, SCRIPT, (tmp_path, task_size), pace=pace)
     assert result.verdict.ending is Ending.TRAINED, result.verdict
-    steps, whole = RECORDS // task_size, dense_bytes()
+    steps, whole = 2 * RECORDS // task_size, dense_bytes()
     by_rank = models_of(tmp_path)
     assert list(by_rank) == ["trainer-0.0", "trainer-0.1"]
     for found in by_rank.values():

@@ -292,7 +292,7 @@ class Leader:
 
     def close(self) -> None:
         """Leave the job, when all ranks have come to the end of their sessions."""
-        if self._membership.open_call is not None:
+        if self._membership.calls.open_call is not None:
             self._alone.close()
         else:
             with _warning(), self._followers.hearing(wire.Bye):

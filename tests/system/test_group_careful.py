@@ -1,12 +1,13 @@
 """Scaling, clipping and accumulation in a trainer of several processes, step for step."""
 
+import itertools
 from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from paceline.config import Async, Pace, Sync
+from paceline.config import SSP, Async, Pace, Sync
 from paceline.launch.folder import JobDir
 from paceline.launch.forkserver import ForkServer
 from paceline.watch.summary import Ending
@@ -51,10 +52,17 @@ def train_alone(accumulate: int, *, is_wide: bool, is_scaled: bool) -> dict[str,
     return dict(model.state_dict())
 
 
-@pytest.mark.parametrize("pace", [Sync(), Async()])
-@pytest.mark.parametrize("is_wide", [False, True])
-@pytest.mark.parametrize("is_scaled", [False, True])
-@pytest.mark.parametrize("accumulate", [1, 2])
+CASES = [  # (wide, scaled, batches to a step)
+    *((Sync(), *case) for case in itertools.product((False, True), (False, True), (1, 2))),
+    *(
+        (pace, *case)
+        for pace in (Async(), SSP(staleness=1))
+        for case in ((False, False, 1), (True, True, 2))
+    ),
+]
+
+
+@pytest.mark.parametrize(("pace", "is_wide", "is_scaled", "accumulate"), CASES)
 def test_a_step_is_the_mean_of_what_each_rank_would_have_stepped_or_none(
     pace: Pace,
     is_wide: bool,

@@ -35,9 +35,9 @@ def train_alone(accumulate: int, *, is_wide: bool, is_scaled: bool) -> dict[str,
             skipped += 1
             continue
         total = [torch.zeros_like(p) for p in model.parameters()]
-        for rank in range(SIZE):
+        for index in range(SIZE):
             optimizer.zero_grad()
-            for _, inputs in window[rank::SIZE]:
+            for _, inputs in window[index::SIZE]:
                 (model(inputs) / accumulate).backward()
             norm = nn.utils.clip_grad_norm_(model.parameters(), CLIP)
             clipped += bool(norm > CLIP)
@@ -63,7 +63,7 @@ CASES = [  # (wide, scaled, batches to a step)
 
 
 @pytest.mark.parametrize(("pace", "is_wide", "is_scaled", "accumulate"), CASES)
-def test_a_step_is_the_mean_of_what_each_rank_would_have_stepped_or_none(
+def test_a_step_is_the_mean_of_what_each_process_would_have_stepped_or_none(
     pace: Pace,
     is_wide: bool,
     is_scaled: bool,

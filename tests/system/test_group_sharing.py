@@ -48,7 +48,7 @@ def dense_bytes() -> int:
     return sum(p.numel() * p.element_size() for p in model.parameters())
 
 
-def test_two_trainers_of_two_whose_ranks_share_the_way_equal_one_process(
+def test_two_trainers_of_two_that_share_the_way_equal_one_process(
     tmp_path: Path, forks: ForkServer
 ) -> None:
     # Tasks of three batches: every other step has a rank without one.
@@ -64,7 +64,7 @@ def test_two_trainers_of_two_whose_ranks_share_the_way_equal_one_process(
 
 
 @pytest.mark.parametrize("pace", [Sync(), Async()])
-def test_each_rank_carries_its_share_of_every_push_and_pull(
+def test_each_process_carries_its_share_of_every_push_and_pull(
     pace: Pace, tmp_path: Path, forks: ForkServer
 ) -> None:
     # Tasks of two batches: every step has one in both ranks.
@@ -72,9 +72,9 @@ def test_each_rank_carries_its_share_of_every_push_and_pull(
     result = run(forks, job, SCRIPT, (tmp_path, task_size), pace=pace)
     assert result.verdict.ending is Ending.TRAINED, result.verdict
     steps, whole = 2 * RECORDS // task_size, dense_bytes()
-    by_rank = models_of(tmp_path)
-    assert list(by_rank) == ["trainer-0.0", "trainer-0.1"]
-    for found in by_rank.values():
+    models = models_of(tmp_path)
+    assert list(models) == ["trainer-0.0", "trainer-0.1"]
+    for found in models.values():
         counted = {name: int(found[name]) for name in COUNTED}
         assert counted["pushes"] == steps
         assert 0.4 * whole * steps < counted["pushed bytes"] < 0.6 * whole * steps

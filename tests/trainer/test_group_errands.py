@@ -111,7 +111,7 @@ def errand(message: Push | Pull) -> wire.Errand:
     return wire.Errand(3, "server-1", "there", message)
 
 
-def test_a_push_is_the_leaders_with_the_blocks_of_the_rank(
+def test_a_push_is_the_leaders_with_the_blocks_of_who_carries_it(
     server: Server, carrying: Carrying, numbers: PartNumbers
 ) -> None:
     carried = carrying.carry(errand(PUSH), [IDS, ROWS], numbers, PLAN)
@@ -134,7 +134,7 @@ def test_a_push_that_is_refused_as_a_whole_carries_no_block(
     assert server.asked == [("there", void, [])]
 
 
-def test_values_of_a_pull_land_in_the_ranks_own_parameters(
+def test_values_of_a_pull_land_in_the_carriers_own_parameters(
     carrying: Carrying, numbers: PartNumbers
 ) -> None:
     pull = Pull(incarnation=4, timeline=0, part=0, at_round=1)

@@ -41,7 +41,7 @@ def plan_of(
     size=st.integers(2, 5),
     least=st.sampled_from([0, LEAST_BYTES]),
 )
-def test_every_element_is_held_by_one_rank_and_every_server_hears_one(
+def test_every_element_is_held_by_one_process_and_every_server_hears_one(
     heights: list[int], servers: int, size: int, least: int
 ) -> None:
     plan = plan_of([(height, WIDTH) for height in heights], servers)
@@ -59,9 +59,9 @@ def test_every_element_is_held_by_one_rank_and_every_server_hears_one(
     if speaking:
         assert set(speaking) == {plan.placement[block.slot] for block in plan.blocks}
         assert 0 in speaking.values(), "the leader is at work, too"
-        by_rank = Counter(speaking.values())
-        assert max(by_rank.values()) - min(by_rank.values()) <= 1
-        assert len(by_rank) == min(size, len(speaking))
+        counted = Counter(speaking.values())
+        assert max(counted.values()) - min(counted.values()) <= 1
+        assert len(counted) == min(size, len(speaking))
     else:
         assert set(held) == {0}
 
@@ -87,7 +87,7 @@ def test_of_whole_parameters_the_leader_has_all() -> None:
         (Sync(), True, False),
     ],
 )
-def test_what_must_stay_with_one_rank_stays_with_the_leader(
+def test_what_must_stay_with_one_process_stays_with_the_leader(
     pace: Pace, is_sparse: bool, is_shared: bool
 ) -> None:
     shapes = [(HEIGHT, WIDTH), (HEIGHT, WIDTH)]

@@ -81,8 +81,8 @@ class Errands:
         speaking = self._joint.speaking(part) if self._is_possible else {}
         if isinstance(message, Pull):
             self._values.pulling(part, by_shares=bool(speaking))
-        rank = speaking.get(server, 0)
-        if rank == 0:
+        speaker = speaking.get(server, 0)
+        if speaker == 0:
             return None
         behind: Sequence[Buffer] = ()
         if isinstance(message, Push):
@@ -93,12 +93,12 @@ class Errands:
         self._number += 1
         address = self._carrier.protocol.servers[server]
         errand = wire.Errand(self._number, server, address, message)
-        self._followers.tell([rank], errand, behind)
-        return Payload(message, direct=partial(self._wait, rank, self._number))
+        self._followers.tell([speaker], errand, behind)
+        return Payload(message, direct=partial(self._wait, speaker, self._number))
 
-    def _wait(self, rank: int, number: int) -> Message | Lost:
+    def _wait(self, speaker: int, number: int) -> Message | Lost:
         while number not in self._came:
-            carried = self._followers.receive(rank, carried=True).message
+            carried = self._followers.receive(speaker, carried=True).message
             assert isinstance(carried, wire.Carried), f"{carried} before errand {number}"
             self._came[carried.number] = carried
         carried = self._came.pop(number)

@@ -79,9 +79,9 @@ def shares(
     found: dict[int, list[Piece]] = {}
     for block in plan.blocks:
         if block.parameter in places:
-            rank = speaking.get(plan.placement[block.slot], 0)
+            holder = speaking.get(plan.placement[block.slot], 0)
             piece = Piece(places[block.parameter], block.start, block.stop)
-            found.setdefault(rank, []).append(piece)
+            found.setdefault(holder, []).append(piece)
     return found
 
 

@@ -91,12 +91,12 @@ class GroupTensors:
         bundles = _bundles([one.dtype for one in flat], shares)
         sums = [_together(flat, bundle.pieces) for bundle in bundles]
         self._collect(
-            partial(distributed.reduce, total, bundle.rank, async_op=True)
+            partial(distributed.reduce, total, bundle.holder, async_op=True)
             for bundle, total in zip(bundles, sums, strict=True)
         )
         found: dict[int, torch.Tensor] = {}
         for bundle, total in zip(bundles, sums, strict=True):
-            if bundle.rank == self._number:
+            if bundle.holder == self._number:
                 for piece, values in _apart(total, bundle.pieces):
                     if len(values) == len(flat[piece.place]):
                         found[piece.place] = values
@@ -120,18 +120,18 @@ class GroupTensors:
         own = [p.detach().reshape(-1) for p in parameters]
         values = [
             _together(own, bundle.pieces).cpu()
-            if bundle.rank == self._number
+            if bundle.holder == self._number
             else torch.empty(_num_elements(bundle.pieces), dtype=bundle.dtype)
             for bundle in bundles
         ]
         raw = [flat.view(torch.uint8) for flat in values]  # any dtype: nothing is added
         self._collect(
-            partial(distributed.broadcast, flat, bundle.rank, async_op=True)
+            partial(distributed.broadcast, flat, bundle.holder, async_op=True)
             for bundle, flat in zip(bundles, raw, strict=True)
         )
         with torch.no_grad():
             for bundle, flat in zip(bundles, values, strict=True):
-                if bundle.rank == self._number:
+                if bundle.holder == self._number:
                     continue
                 for piece, part in _apart(flat, bundle.pieces):
                     parameter = parameters[piece.place]
@@ -152,7 +152,7 @@ class GroupTensors:
 class _Bundle(NamedTuple):
     """What travels as one tensor: pieces of one dtype that one rank holds."""
 
-    rank: int
+    holder: int
     dtype: torch.dtype
     pieces: list[Piece]
 
@@ -160,10 +160,10 @@ class _Bundle(NamedTuple):
 def _bundles(dtypes: Sequence[torch.dtype], shares: Shares) -> list[_Bundle]:
     """In an order that is the same in every rank."""
     found: dict[tuple[int, torch.dtype], list[Piece]] = {}
-    for rank in sorted(shares):
-        for piece in shares[rank]:
-            found.setdefault((rank, dtypes[piece.place]), []).append(piece)
-    return [_Bundle(rank, dtype, pieces) for (rank, dtype), pieces in found.items()]
+    for holder in sorted(shares):
+        for piece in shares[holder]:
+            found.setdefault((holder, dtypes[piece.place]), []).append(piece)
+    return [_Bundle(holder, dtype, pieces) for (holder, dtype), pieces in found.items()]
 
 
 def _together(flat: Sequence[torch.Tensor], pieces: Sequence[Piece]) -> torch.Tensor:

@@ -13,6 +13,7 @@ from paceline.errors import UsageError
 
 Reduce = Literal["mean", "sum"]
 Isolation = Literal["serial", "hogwild"]
+Late = Literal["drop", "again"]
 
 
 def require(condition: bool, text: str) -> None:
@@ -32,11 +33,17 @@ class Sync(msgspec.Struct, frozen=True, tag="sync", kw_only=True):
     Args:
         reduce: ``"mean"`` (weighted by records: equals one process on the joined
             batch) or ``"sum"``.
+        backup: trainers that a round does without: it closes when all but so many have
+            pushed (Chen 2016). Whoever comes later is late.
+        late: what becomes of the batches of a late push. ``"drop"``: they have no effect,
+            and count; ``"again"``: they go back to the queue, for whoever is next.
         codec: how gradients and values travel, see `paceline.codec_names`; None: as they
             are.
     """
 
     reduce: Reduce = "mean"
+    backup: int = 0
+    late: Late = "drop"
     codec: str | None = None
 
     def __post_init__(self) -> None:
@@ -44,12 +51,30 @@ class Sync(msgspec.Struct, frozen=True, tag="sync", kw_only=True):
             self.reduce in get_args(Reduce),
             f"sync: reduce is 'mean' or 'sum', got {self.reduce!r}",
         )
+        require(
+            is_whole(self.backup) and self.backup >= 0,
+            f"sync: backup is a number of trainers >= 0, got {self.backup!r}",
+        )
+        require(
+            self.late in get_args(Late),
+            f"sync: late is 'drop' or 'again', got {self.late!r}",
+        )
+        require(
+            self.backup > 0 or self.late == "drop",
+            "sync: late='again' without backup: nobody is late where all are waited for",
+        )
         require_codec("sync", self.codec)
 
     def __str__(self) -> str:
         """As it is written on the command line."""
         reduce = None if self.reduce == "mean" else self.reduce
-        return _written("sync", reduce=reduce, codec=self.codec)
+        return _written(
+            "sync",
+            reduce=reduce,
+            backup=self.backup or None,
+            late=None if self.late == "drop" else self.late,
+            codec=self.codec,
+        )
 
 
 class SSP(msgspec.Struct, frozen=True, tag="ssp", kw_only=True):
@@ -176,7 +201,7 @@ def parse_pace(text: str) -> Pace:
 
 
 _OPTIONS = {  # {pace: {option: field}}; the first may be written without its name
-    "sync": {"reduce": "reduce", "codec": "codec"},
+    "sync": {"reduce": "reduce", "backup": "backup", "late": "late", "codec": "codec"},
     "ssp": {"staleness": "staleness", "codec": "codec"},
     "async": {
         "push": "push_every",
@@ -187,7 +212,7 @@ _OPTIONS = {  # {pace: {option: field}}; the first may be written without its na
     },
 }
 _WITHOUT_NAME = {"ssp": "staleness"}
-_WORDS = {"reduce", "isolation", "codec"}
+_WORDS = {"reduce", "late", "isolation", "codec"}
 _ALONE = "a round is one update, so only async has {}"
 _REFUSED = {
     ("sync", "isolation"): _ALONE.format("isolation"),

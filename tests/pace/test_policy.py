@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from paceline.config import SSP, Async, Pace, Sync
 from paceline.pace.policy import (
     is_within,
+    may_do_without,
     overlaps,
     pull_due,
     push_due,
@@ -94,11 +95,24 @@ def test_a_trainer_is_at_most_its_staleness_ahead(s: int, clock: int, slowest: i
         ((Sync(), SSP(staleness=1)), False),
         ((Async(), SSP(staleness=0)), False),
         ((SSP(staleness=0), SSP(staleness=4)), False),
+        ((Sync(backup=1), Sync()), True),
+        ((Sync(backup=1), Sync(backup=1)), True),
+        ((Sync(backup=1), Async()), False),
+        ((Sync(backup=1, late="again"), Async()), True),
+        ((Sync(), Sync()), False),
     ],
 )
-def test_ssp_of_0_does_not_go_with_rounds(
+def test_paces_that_would_wait_for_each_other_are_refused(
     paces: tuple[Pace, ...], is_refused: bool
 ) -> None:
     reason = why_not_beside(paces)
     assert (reason is not None) == is_refused
-    assert reason is None or "ssp:0" in reason
+    assert reason is None or str(paces[0]) in reason
+
+
+@given(st.integers(0, 3), st.integers(1, 8), st.integers(0, 8))
+def test_a_round_does_without_its_backup_but_never_without_all(
+    backup: int, trainers: int, missing: int
+) -> None:
+    allowed = may_do_without(Sync(backup=backup), missing, trainers)
+    assert allowed == (missing <= backup and missing < trainers)

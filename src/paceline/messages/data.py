@@ -60,9 +60,13 @@ class Push(TrainerMessage, frozen=True):
 
 
 class Pushed(Message, frozen=True):
-    """``applied``, ``prepared``, or ``duplicate``: the window had its effect before."""
+    """What became of a push.
 
-    verdict: Literal["applied", "prepared", "duplicate"]
+    ``applied``, ``prepared``; ``duplicate``: the window had its effect before; ``late``:
+    its round was closed without it.
+    """
+
+    verdict: Literal["applied", "prepared", "duplicate", "late"]
     version: int
 
 

@@ -16,6 +16,21 @@ def updates_in_rounds(pace: Pace) -> bool:
     return isinstance(pace, Sync)
 
 
+def backups_of(pace: Pace) -> int:
+    """How many trainers a round does without."""
+    return pace.backup if isinstance(pace, Sync) else 0
+
+
+def may_do_without(pace: Pace, num_missing: int, num_trainers: int) -> bool:
+    """Whether a round of ``num_trainers`` closes while so many of them are missing."""
+    return num_missing <= min(backups_of(pace), num_trainers - 1)
+
+
+def trains_late_again(pace: Pace) -> bool:
+    """Whether batches of a late push go back to the queue, or have no effect."""
+    return isinstance(pace, Sync) and pace.late == "again"
+
+
 def staleness_of(pace: Pace) -> int | None:
     """How many steps a trainer may be ahead of the slowest; None: clocks do not matter.
 
@@ -40,7 +55,18 @@ def why_not_beside(paces: Iterable[Pace]) -> str | None:
     any staleness but 0 asks for.
     """
     known = list(paces)
+    again = [pace for pace in known if trains_late_again(pace)]
+    if again and len(known) > 1:
+        return (
+            f"{again[0]} gives batches of a late push back to the queue, which other parts "
+            f"may have applied: share one part, or let late pushes be dropped"
+        )
     in_rounds = [pace for pace in known if updates_in_rounds(pace)]
+    if len(in_rounds) > 1 and any(backups_of(pace) for pace in in_rounds):
+        return (
+            f"parts are {' and '.join(map(str, in_rounds))}: who is late for a round of "
+            f"one falls out of step with the other; backup goes with one part in rounds"
+        )
     strictest = [pace for pace in known if staleness_of(pace) == 0]
     if not in_rounds or not strictest:
         return None
@@ -100,7 +126,7 @@ def weigh(pace: Pace, records: int, total: int) -> float:
     """The weight of a contribution of ``records`` in a round of ``total`` records.
 
     ``records / total`` makes the round the mean over all records, as one process would
-    have it on the joined batch; 1 sums.
+    have it on the joined batch; 1 sums. A push of late batches alone has no records.
     """
     is_sum = isinstance(pace, Sync) and pace.reduce == "sum"
-    return 1.0 if is_sum else records / total
+    return 1.0 if is_sum else records / max(total, 1)

@@ -215,8 +215,8 @@ class ServerService:
             pushed = Pushed(verdict="applied", version=version)
             acknowledge = functools.partial(self._acknowledge, message, pushed, reply)
             return slots.line_up(actions, acknowledge, message.incarnation)
-        if decision.verdict == "duplicate":
-            return Pushed(verdict="duplicate", version=version)
+        if decision.verdict in {"duplicate", "late"}:
+            return Pushed(verdict=decision.verdict, version=version)
         if decision.verdict == "prepare":
             push = PreparedPush(contents, frozenset(decision.slots))
             self._standing.prepared[message.part, message.incarnation] = push

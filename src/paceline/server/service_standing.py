@@ -152,7 +152,9 @@ class Standing:
                             push.contents,
                         )
                     )
-            hyper = agreed_hyper(order, contributed)
+            for incarnation in decision.dropped:
+                del self.prepared[order.part, incarnation]
+            hyper = agreed_hyper(order, contributed, may_differ=decision.may_differ)
             actions = self.slots.applying_round(order.part, contributed, hyper)
             applied = functools.partial(self.slots.lent(order.part).applied, order.round)
             run = self.slots.line_up(actions, applied)

@@ -272,7 +272,7 @@ class Carrier:
             if self.protocol.stepping.is_flying(part):
                 continue
             for table, rows in self._asked.pop(part).items():
-                if self.protocol.must_join:
+                if self.protocol.must_join or self.protocol.parts[part].is_late:
                     table.expect_nothing()
                 else:
                     table.expect(rows, most=1 + self.protocol.parts[part].overlaps)

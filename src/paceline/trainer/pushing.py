@@ -32,8 +32,8 @@ def nothing_coming() -> dict[str, Message]:
 class Acknowledged(NamedTuple):
     """A window that all servers have acknowledged.
 
-    ``is_prepared``: it has its effect with its round; ``is_first``: no server had to be
-    asked twice, so that what was asked behind the push was read after it.
+    ``is_prepared``: it has its effect with its round, if it is in time; ``is_first``: no
+    server had to be asked twice, so that what was asked behind the push was read after it.
     """
 
     window: Window
@@ -75,7 +75,7 @@ def collect_push(asking: Asking, posted: Posted) -> Act[Acknowledged]:
     [push, *_] = posted.calls.values()
     assert isinstance(push, Push)
     is_prepared = any(
-        isinstance(reply, Pushed) and reply.verdict == "prepared"
+        isinstance(reply, Pushed) and reply.verdict in {"prepared", "late"}
         for reply in replies.values()
     )
     return Acknowledged(push.window, push.records, is_prepared, is_first)

@@ -26,7 +26,8 @@ from paceline.messages import (
 from paceline.params.blocks import cut_blocks
 from paceline.timing import ManualClock
 from paceline.trainer import group_wire as wire
-from paceline.trainer.gradients import Gradients, PartNumbers
+from paceline.trainer.gathered import Gradients
+from paceline.trainer.gradients import PartNumbers
 from paceline.trainer.group_errands import Carrying
 from paceline.trainer.group_followers import Followers
 from paceline.transport.connection import Connection

@@ -16,7 +16,7 @@ import torch
 
 from paceline.trainer import group_wire as wire
 from paceline.trainer.carrier import Carrier
-from paceline.trainer.gradients import Gathering, Gradients
+from paceline.trainer.gathered import Gathering, Gradients
 from paceline.trainer.group_dealing import weights as weights_of
 from paceline.trainer.group_followers import Followers
 from paceline.trainer.group_numbers import OwnShare, rows_of, weighted

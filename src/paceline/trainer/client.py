@@ -32,16 +32,7 @@ from paceline.failpoints import failpoint
 from paceline.ids import COORDINATOR
 from paceline.messages import Beat, Computed, Message, Push, Pushed, Tick
 from paceline.timing import Clock, Deadline
-from paceline.trainer.asking import (
-    Act,
-    Ask,
-    Collect,
-    Forget,
-    Lost,
-    Pause,
-    Post,
-    Replies,
-)
+from paceline.trainer.asking import Act, Ask, Collect, Forget, Lost, Pause, Post, Replies
 from paceline.trainer.protocol import TrainerProtocol
 from paceline.trainer.stopwatch import Stopwatch
 from paceline.transport.connection import Connection, Landing
@@ -68,7 +59,7 @@ class Payload(NamedTuple):
     reply_sizes: Sequence[int] = ()  # bytes of the reply's buffers, as far as known
     pen: int | None = None  # where the buffers stay beyond the reply
     landed: Callable[[Message], Message] | None = None
-    direct: Callable[[], Message | None] | None = None
+    direct: Callable[[], Message | Lost | None] | None = None
 
 
 Attach = Callable[[str, Message], Payload]

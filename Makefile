@@ -42,6 +42,7 @@ bench: $(DEV)
 	$(BIN)/python -m benchmarks.ctr
 	$(BIN)/python -m benchmarks.dense
 	$(BIN)/python -m benchmarks.transport --peers torch
+	$(BIN)/python -m benchmarks.codecs
 	$(BIN)/python -m benchmarks.bookkeeping
 	$(BIN)/python -m benchmarks.scaling
 	$(BIN)/python -m benchmarks.recovery

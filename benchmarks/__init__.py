@@ -4,12 +4,15 @@
 
     record        what every benchmark writes down: machine, commit, versions, spread
     figures       what was measured of whom, ratios and goals: in every record, for the page
+    goals         what is wanted: the one table of it
     environments  the peers, each in a virtual environment of its own
     processes     processes of a benchmark: forked, a job's, or a peer's
     ctr           paceline against the best plain PyTorch loop (`ctr_loops`, `ctr_phases`)
     ctr_peers     the same against TensorFlow's and Paddle's parameter servers (`ctr_*`)
     transport     a pull and a push against torch RPC, pyzmq, gRPC, Ray (`transport_*`)
     dense         a synchronous step against DDP over Gloo (`dense_loops`)
+    codecs        what a codec costs in AUC and saves in bytes
+    apart         a job on one host as if it were on several
     bookkeeping   what journal and exactly-once cost (`bookkeeping_off`)
     scaling       what a step sends, with one to four servers and trainers
     watching      what goes over a trainer's connections

@@ -38,6 +38,8 @@ import psutil
 
 from benchmarks.coordinator_queue import QueueFigure, measure_queue
 from benchmarks.crowd import Crowd, LightServer, wait_at_work
+from benchmarks.figures import Figure, Kind, Ratio, compared, judged, kept, ratio_table
+from benchmarks.goals import wanted
 from benchmarks.record import ROOT, circumstances, say, spread, table, write
 from paceline.messages import StageSpec
 
@@ -132,6 +134,28 @@ def report(rates: dict[str, Rates], queue: Sequence[QueueFigure]) -> str:
     return f"{table(rows)}\n\n{table(lines)}"
 
 
+def figures_of(rates: dict[str, Rates], queue: Sequence[QueueFigure]) -> list[Figure]:
+    """Rates, what they cost, and the queue; the echo is the floor."""
+    figures = []
+    for name, found in rates.items():
+        kind: Kind = "floor" if name == "echo" else "ours"
+        cost = tuple(found.cpu_us)
+        per_s = Figure("requests", name, kind, "a second", tuple(found.per_s), True)
+        figures += [per_s, Figure("processor time of a request", name, kind, "us", cost)]
+    for one in queue:
+        who = f"{one.tasks:,} tasks"
+        figures.append(Figure("a lease and its end", who, "ours", "us", (one.lease_us,)))
+    return sorted(figures, key=lambda figure: figure.what)
+
+
+def ratios_of(figures: Sequence[Figure]) -> list[Ratio]:
+    """Ticks and leases a second, and a long queue against a short one."""
+    rates = {figure.who: figure for figure in figures if figure.what == "requests"}
+    short, long = (figure for figure in figures if figure.what == "a lease and its end")
+    reached = [judged(rates[name], wanted(name)) for name in ("ticks", "leases")]
+    return [*reached, compared(long, short, wanted("queue"))]
+
+
 def main(arguments: Sequence[str]) -> int:
     """Measure, print, keep; see the module."""
     parser = argparse.ArgumentParser(prog="benchmarks.coordinator_scale")
@@ -153,13 +177,18 @@ def main(arguments: Sequence[str]) -> int:
     say("the queue")
     queue = [measure_queue(tasks) for tasks in (1000, flags.tasks)]
     print(report(rates, queue))
-    kept = {
+    figures = figures_of(rates, queue)
+    ratios = ratios_of(figures)
+    print(f"\n{ratio_table(ratios)}")
+    told = f"{flags.trainers:,} trainers were led, by one coordinator"
+    record = {
         **where,
         "trainers": flags.trainers,
         "rates": {name: found._asdict() for name, found in rates.items()},
         "queue": [figure._asdict() for figure in queue],
+        **kept(figures, ratios, told, is_equal=True),
     }
-    print(f"\n{write('coordinator_scale', kept)}")
+    print(f"\n{write('coordinator_scale', record)}")
     return 0
 
 

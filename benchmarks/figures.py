@@ -3,7 +3,8 @@
 ::
 
     Figure   what was measured of whom: ours, a peer, or a floor that nobody can beat
-    Ratio    ours against a peer or a floor; `at_least` or `at_most` is wanted of it
+    Ratio    ours against a peer or a floor, or an amount; `benchmarks.goals` says what
+             is wanted of it
 
 All benchmarks keep both in their record under the same names, so that `benchmarks.page` can
 draw any of them.
@@ -14,6 +15,7 @@ Pure.
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
+from benchmarks.goals import TIMES, Goal
 from benchmarks.record import spread, table
 
 COUNTS = ("messages", "round trips", "KiB")  # units of what is the same in every run
@@ -47,15 +49,17 @@ class Figure(NamedTuple):
 
 
 class Ratio(NamedTuple):
-    """Ours against somebody else's.
+    """Ours against somebody else's, or an amount that a goal is about.
 
     Args:
         what: as in the figures.
         ours: the candidate of ours.
-        against: the other candidate.
-        value: how many times.
+        against: the other candidate; empty for an amount.
+        value: how many times, or how much.
         at_least: what is wanted; None: nothing was promised.
         at_most: the same from the other side.
+        unit: of the value.
+        goal_name: in the table of goals; empty without one.
     """
 
     what: str
@@ -64,6 +68,14 @@ class Ratio(NamedTuple):
     value: float
     at_least: float | None = None
     at_most: float | None = None
+    unit: str = TIMES
+    goal_name: str = ""
+
+    @property
+    def found(self) -> str:
+        """The value for people: ``1.65 times``, ``0.31 ms``."""
+        value = f"{self.value:.2f}" if self.unit == TIMES else number(self.value)
+        return f"{value} {self.unit}"
 
     @property
     def goal(self) -> str:
@@ -88,17 +100,23 @@ def times_better(ours: Figure, other: Figure) -> float:
     return first / second if ours.is_more_better else second / first
 
 
-def compared(
-    ours: Figure,
-    other: Figure,
-    *,
-    at_least: float | None = None,
-    at_most: float | None = None,
-) -> Ratio:
+def compared(ours: Figure, other: Figure, goal: Goal | None = None) -> Ratio:
     """The ratio of two figures of the same thing, as `times_better` has it."""
     assert ours.what == other.what, f"{ours.what!r} is not {other.what!r}"
-    value = times_better(ours, other)
-    return Ratio(ours.what, ours.who, other.who, value, at_least, at_most)
+    ratio = Ratio(ours.what, ours.who, other.who, times_better(ours, other))
+    return ratio if goal is None else _aimed(ratio, goal)
+
+
+def judged(figure: Figure, goal: Goal, amount: float | None = None) -> Ratio:
+    """An amount in a goal's own unit: a figure's median, or one that was worked out."""
+    value = figure.median if amount is None else amount
+    return _aimed(Ratio(figure.what, figure.who, "", value), goal)
+
+
+def _aimed(ratio: Ratio, goal: Goal) -> Ratio:
+    return ratio._replace(
+        at_least=goal.at_least, at_most=goal.at_most, unit=goal.unit, goal_name=goal.name
+    )
 
 
 def figure_table(figures: Sequence[Figure]) -> str:
@@ -112,13 +130,9 @@ def figure_table(figures: Sequence[Figure]) -> str:
 
 
 def ratio_table(ratios: Sequence[Ratio]) -> str:
-    """The ratios for people; above one, we win."""
-    rows = [["", "ours", "against", "times as good", "goal", ""]]
-    for ratio in ratios:
-        value = f"{ratio.value:.2f}"
-        rows.append(
-            [ratio.what, ratio.ours, ratio.against, value, ratio.goal, ratio.verdict]
-        )
+    """The ratios for people; above one time as good, we win."""
+    rows = [["", "ours", "against", "found", "goal", ""]]
+    rows += [[r.what, r.ours, r.against, r.found, r.goal, r.verdict] for r in ratios]
     return table(rows)
 
 

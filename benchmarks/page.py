@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import matplotlib as mpl
 
 from benchmarks.figures import COUNTS, Figure, Ratio, number, read
+from benchmarks.goals import TIMES
 from benchmarks.record import FOLDER, ROOT, spread
 
 mpl.use("Agg")
@@ -32,6 +33,7 @@ TITLES = {  # {name of a record: what stands above it}, in the page's order
     "ctr_peers": "Against other parameter servers",
     "dense": "A synchronous step, against DDP",
     "transport": "A pull and a push between two processes",
+    "codecs": "What a codec costs and saves",
     "bookkeeping": "What journal and exactly-once cost",
     "scaling": "One to four servers and trainers",
     "recovery": "How long a job stands still",
@@ -94,12 +96,12 @@ def ratio_rows(ratios: Sequence[Ratio], floors: frozenset[str]) -> list[list[str
 
     Against a floor nobody wins: it says how far there is to go.
     """
-    rows = [["", "ours", "against", "times as good", "goal", ""]]
+    rows = [["", "ours", "against", "found", "goal", ""]]
     for ratio in ratios:
-        told = "we lose" if ratio.value < 1 else ""
+        told = "we lose" if ratio.unit == TIMES and ratio.value < 1 else ""
         verdict = ratio.verdict or ("floor" if ratio.against in floors else told)
-        value = f"{ratio.value:.2f}"
-        rows.append([ratio.what, ratio.ours, ratio.against, value, ratio.goal, verdict])
+        cells = [ratio.what, ratio.ours, ratio.against, ratio.found, ratio.goal, verdict]
+        rows.append(cells)
     return rows
 
 

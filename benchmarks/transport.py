@@ -38,6 +38,7 @@ from benchmarks.figures import (
     number,
     ratio_table,
 )
+from benchmarks.goals import wanted
 from benchmarks.processes import fork_server, job_config, wait_job, wait_modules
 from benchmarks.record import circumstances, say, write
 from benchmarks.transport_timing import Plan
@@ -69,12 +70,12 @@ PEERS = {
     "grpc": Candidate("gRPC", "peer", "transport_grpc", "messages"),
     "ray": Candidate("Ray actor", "peer", "transport_ray", "ray", has_server=False),
 }
-GOALS = (  # what, against whom, how many times as fast
-    ("small pull", PEERS["torch"], 8.0),
-    ("small pull", PEERS["ray"], 20.0),
-    ("large pull", MEMCPY, 0.85),
-    ("large push", MEMCPY, 0.60),
-)
+GOALS = {  # {what, against whom: goal}
+    ("small pull", PEERS["torch"].who): wanted("small-pull-torch"),
+    ("small pull", PEERS["ray"].who): wanted("small-pull-ray"),
+    ("large pull", MEMCPY.who): wanted("large-pull"),
+    ("large push", MEMCPY.who): wanted("large-push"),
+}
 
 Runs = dict[Candidate, list[dict[str, float]]]  # {candidate: {what: seconds} of each run}
 
@@ -155,12 +156,11 @@ def figures_of(runs: Mapping[Candidate, Sequence[Mapping[str, float]]]) -> list[
 def ratios_of(figures: Sequence[Figure]) -> list[Ratio]:
     """Both of ours against everybody; goals are those of the whole path, the job's."""
     by_name = {(figure.what, figure.who): figure for figure in figures}
-    wanted = {(what, against.who): goal for what, against, goal in GOALS}
     return [
         compared(
             by_name[what, ours.who],
             other,
-            at_least=wanted.get((what, other.who)),
+            GOALS.get((what, other.who)) if ours == JOB else None,
         )
         for what in WHAT
         for ours in (TRANSPORT, JOB)

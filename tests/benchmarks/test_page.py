@@ -49,8 +49,8 @@ def test_doubts_are_told(changes: dict[str, object], doubt: str) -> None:
 
 def test_where_we_lose_the_page_says_so_but_not_of_a_floor() -> None:
     text = section(Found("transport", record()), "p.png")
-    assert "| pull | paceline | torch RPC | 0.50 |  | we lose |" in text
-    assert "| pull | paceline | memcpy | 0.05 |  | floor |" in text
+    assert "| pull | paceline | torch RPC | 0.50 times |  | we lose |" in text
+    assert "| pull | paceline | memcpy | 0.05 times |  | floor |" in text
     assert "`python -m benchmarks.transport` at `0123456`" in text
 
 

@@ -15,6 +15,7 @@
     apart         a job on one host as if it were on several
     bookkeeping   what journal and exactly-once cost (`bookkeeping_off`)
     scaling       what a step sends, with one to four servers and trainers
+    link          a step over a slow link between two network namespaces (`network`)
     watching      what goes over a trainer's connections
     page          draws what was found last into docs/benchmarks-results.md
     recovery      how long a job stands still when something dies (`recovery_*`)

@@ -48,15 +48,15 @@ class Plan(NamedTuple):
     is_profiled: bool = False
 
 
-def make_model() -> nn.Sequential:
+def make_model(width: int = WIDTH) -> nn.Sequential:
     """784-1024-1024-10: 1,863,690 parameters, the same in every process."""
     torch.manual_seed(0)
     return nn.Sequential(
-        nn.Linear(FEATURES, WIDTH),
+        nn.Linear(FEATURES, width),
         nn.ReLU(),
-        nn.Linear(WIDTH, WIDTH),
+        nn.Linear(width, width),
         nn.ReLU(),
-        nn.Linear(WIDTH, CLASSES),
+        nn.Linear(width, CLASSES),
     )
 
 

@@ -55,7 +55,6 @@ TABLE = (
     Goal("journal", "bookkeeping", "records/s", "no journal, no exactly-once", 0.97),
     Goal("codec", "codecs", "AUC lost to a codec", "", at_most=0.002, unit="AUC"),
     Goal("counts", "scaling", "round trips, bytes of a step", "one server", 0.91),
-    Goal("link", "link", "bytes by the link's rate, of a step's time", "the step", 0.8),
     Goal("stall-async", "recovery", "others' stall, async", "", at_most=0.2, unit="s"),
     Goal("stall-sync", "recovery", "others' stall, sync", "", at_most=2.0, unit="s"),
     Goal("leased-again", "recovery", "work leased again", "", at_most=1.0, unit="s"),

@@ -36,6 +36,7 @@ TITLES = {  # {name of a record: what stands above it}, in the page's order
     "codecs": "What a codec costs and saves",
     "bookkeeping": "What journal and exactly-once cost",
     "scaling": "One to four servers and trainers",
+    "link": "Over a slow link",
     "recovery": "How long a job stands still",
 }
 ENOUGH_RUNS = 5

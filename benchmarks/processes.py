@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from paceline.config import JobConfig, parse_pace
-from paceline.launch.addresses import Transport
+from paceline.launch.addresses import LOOPBACK, Transport
 from paceline.launch.commands import Command, UserScript
 from paceline.launch.folder import JobDir
 from paceline.launch.forked import PRELOADED
@@ -146,6 +146,7 @@ def wait_job(
     changes: Mapping[str, str],
     folder: Path,
     transport: Transport = "unix",
+    host: str = LOOPBACK,
 ) -> Summary:
     """Run a script as a job of this machine to its end, in a folder below ``folder``.
 
@@ -161,6 +162,7 @@ def wait_job(
             environment={**os.environ, **changes},
             forks=forks,
             transport=transport,
+            host=host,
         )
     if result.verdict.exit_code:
         raise RuntimeError(f"the job failed: {result.verdict}")

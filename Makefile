@@ -45,6 +45,7 @@ bench: $(DEV)
 	$(BIN)/python -m benchmarks.codecs
 	$(BIN)/python -m benchmarks.bookkeeping
 	$(BIN)/python -m benchmarks.scaling
+	$(BIN)/python -m benchmarks.link
 	$(BIN)/python -m benchmarks.recovery
 	$(BIN)/python -m benchmarks.coordinator_scale
 	$(BIN)/python -m benchmarks.server_scale

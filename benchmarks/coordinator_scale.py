@@ -44,6 +44,7 @@ from benchmarks.record import ROOT, circumstances, say, spread, table, write
 from paceline.messages import StageSpec
 
 TASKS = 1_000_000
+QUEUE = "a lease and its end"
 WARM_UP_S = 0.5
 
 
@@ -142,16 +143,16 @@ def figures_of(rates: dict[str, Rates], queue: Sequence[QueueFigure]) -> list[Fi
         cost = tuple(found.cpu_us)
         per_s = Figure("requests", name, kind, "a second", tuple(found.per_s), True)
         figures += [per_s, Figure("processor time of a request", name, kind, "us", cost)]
-    for one in queue:
-        who = f"{one.tasks:,} tasks"
-        figures.append(Figure("a lease and its end", who, "ours", "us", (one.lease_us,)))
+    for tasks in dict.fromkeys(one.tasks for one in queue):
+        each = tuple(one.lease_us for one in queue if one.tasks == tasks)
+        figures.append(Figure(QUEUE, f"{tasks:,} tasks", "ours", "us", each))
     return sorted(figures, key=lambda figure: figure.what)
 
 
 def ratios_of(figures: Sequence[Figure]) -> list[Ratio]:
     """Ticks and leases a second, and a long queue against a short one."""
     rates = {figure.who: figure for figure in figures if figure.what == "requests"}
-    short, long = (figure for figure in figures if figure.what == "a lease and its end")
+    short, long = (figure for figure in figures if figure.what == QUEUE)
     reached = [judged(rates[name], wanted(name)) for name in ("ticks", "leases")]
     return [*reached, compared(long, short, wanted("queue"))]
 
@@ -175,7 +176,8 @@ def main(arguments: Sequence[str]) -> int:
         say(f"{name}: {flags.trainers} trainers")
         rates[name] = measure(kind, batches, *many)
     say("the queue")
-    queue = [measure_queue(tasks) for tasks in (1000, flags.tasks)]
+    # Which is first takes turns with which is second.
+    queue = [measure_queue(n) for _ in range(flags.times) for n in (1000, flags.tasks)]
     print(report(rates, queue))
     figures = figures_of(rates, queue)
     ratios = ratios_of(figures)

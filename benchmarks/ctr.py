@@ -28,7 +28,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.ctr_loops import Plan
-from benchmarks.figures import Figure, Kind, Ratio, compared, kept, ratio_table
+from benchmarks.figures import (
+    Figure,
+    Kind,
+    Profile,
+    Ratio,
+    compared,
+    figure_table,
+    kept,
+    profile_table,
+    ratio_table,
+)
 from benchmarks.goals import wanted
 from benchmarks.processes import fork_server, job_config, wait_job, wait_script
 from benchmarks.record import circumstances, say, spread, table, write
@@ -196,22 +206,13 @@ def ratios_of(runs: dict[Candidate, list[Run]], figures: Sequence[Figure]) -> li
     return ratios
 
 
-def report(runs: dict[Candidate, list[Run]], profile: Run, steps: int) -> str:
-    """The tables for people."""
-    rows = [["", "records/s", "least", "most", "runs"]]
-    for candidate, found in runs.items():
-        s = spread([run.rate for run in found])
-        rates_ = [f"{value:,.0f}" for value in s[:3]]
-        rows.append([str(candidate), *rates_, str(s.times)])
-    total = sum(profile.phases.values())
-    phases = [["where a step of the trainer goes", "ms", "share"]]
-    for name, seconds in profile.phases.items():
-        share = f"{100 * seconds / total:.0f} %"
-        phases.append([name, f"{1000 * seconds / steps:.2f}", share])
-    phases.append(["together", f"{1000 * total / steps:.2f}", ""])
-    spent = [["processor time", "ms/step"]]
-    spent += [[name, f"{ms:.2f}"] for name, ms in sorted(profile.cpu_ms.items())]
-    return "\n\n".join([table(rows), table(phases), table(spent)])
+def profiles_of(run: Run, steps: int) -> list[Profile]:
+    """Where a step of the trainer goes, and what each process of the job spends."""
+    phases = {name: 1000 * seconds / steps for name, seconds in run.phases.items()}
+    return [
+        Profile("a step of the trainer", "ms", phases),
+        Profile("processor time of a step", "ms", run.cpu_ms),
+    ]
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -246,7 +247,9 @@ def main(arguments: Sequence[str]) -> int:
     print("equal within 1 %\n" if is_equal else "NOT EQUAL: the rates below mean nothing\n")
     figures = figures_of(runs, flags.rows)
     ratios = ratios_of(runs, figures)
-    print(f"{report(runs, profile, plan.timed)}\n\n{ratio_table(ratios)}")
+    profiles = profiles_of(profile, plan.timed)
+    tables = [figure_table(figures), ratio_table(ratios), *map(profile_table, profiles)]
+    print("\n\n".join(tables))
     if loaded := busy(float(str(where["load_1m"])), len(os.sched_getaffinity(0))):
         print(f"\n{loaded}")
     told = "held-out loss: " + ", ".join(f"{n}: {loss:.4f}" for n, loss in losses.items())
@@ -254,9 +257,8 @@ def main(arguments: Sequence[str]) -> int:
         **where,
         "plan": plan._asdict(),
         "losses": losses,
-        **kept(figures, ratios, told, is_equal=is_equal),
+        **kept(figures, ratios, told, is_equal=is_equal, profiles=profiles),
         "runs": {str(c): [run._asdict() for run in found] for c, found in runs.items()},
-        "profile": profile._asdict(),
     }
     print(f"\n{write('ctr', record)}")
     return 0 if is_equal else 1

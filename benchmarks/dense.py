@@ -35,16 +35,18 @@ from benchmarks.environments import one_thread
 from benchmarks.figures import (
     Figure,
     Kind,
+    Profile,
     Ratio,
     compared,
     figure_table,
     judged,
     kept,
+    profile_table,
     ratio_table,
 )
 from benchmarks.goals import Goal, wanted
 from benchmarks.processes import fork_server, job_config, wait_job, wait_scripts
-from benchmarks.record import circumstances, say, spread, table, write
+from benchmarks.record import circumstances, say, spread, write
 from paceline.launch.commands import UserScript
 from paceline.launch.forkserver import ForkServer
 
@@ -122,15 +124,16 @@ def run_once(
     return Run(records / seconds, results[0]["loss"], parameters, results[0]["phases"])
 
 
-def round_ms(trips: int, folder: Path, forks: ForkServer) -> float:
-    """What a round costs beside its numbers, from one job: see the module."""
+def run_rounds(trips: int, folder: Path, forks: ForkServer, *more: str) -> dict[str, Any]:
+    """A job of one trainer and one small parameter: what its script has written."""
+    folder.mkdir()
     out = folder / "result.json"
     flags = {"bytes": ROUND_BYTES, "trips": trips, "out": out}
     words = tuple(word for name, v in flags.items() for word in (f"--{name}", str(v)))
-    script = UserScript(str(ROUND_SCRIPT), words)
+    script = UserScript(str(ROUND_SCRIPT), (*words, *more))
     wait_job(forks, job_config("sync"), script, one_thread(), folder)
-    found = json.loads(out.read_text(encoding="utf-8"))
-    return 1000 * float(found["after push"] - found["pull"])
+    found: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
+    return found
 
 
 def distance(ours: NDArray[np.float32], other: NDArray[np.float32]) -> float:
@@ -213,13 +216,6 @@ def measure(
     return runs
 
 
-def phase_table(phases: Mapping[str, float], steps: int) -> str:
-    """Where a trainer's step goes, for people."""
-    rows = [["where a step of a trainer goes", "ms"]]
-    rows += [[name, f"{1000 * spent / steps:.2f}"] for name, spent in phases.items()]
-    return table([*rows, ["together", f"{1000 * sum(phases.values()) / steps:.2f}"]])
-
-
 class Findings(NamedTuple):
     """Of all batch sizes."""
 
@@ -227,7 +223,7 @@ class Findings(NamedTuple):
     ratios: list[Ratio]
     told: list[str]  # what was compared
     are_equal: list[bool]
-    phases: dict[int, dict[str, float]]  # {batch: {phase: seconds}}
+    profiles: list[Profile]
 
 
 def measure_batch(
@@ -253,22 +249,24 @@ def measure_batch(
     findings.ratios.extend(ratios_of(runs, plan.batch, goal))
     findings.told.append(f"batch {plan.batch}: {words}")
     findings.are_equal.append(is_equal)
-    findings.phases[plan.batch] = profile.phases
+    phases = {name: 1000 * s / plan.timed for name, s in profile.phases.items()}
+    what = f"a step of a trainer, batch {plan.batch}"
+    findings.profiles.append(Profile(what, "ms", phases))
 
 
 def measure_rounds(
     times: int, trips: int, folder: Path, forks: ForkServer
-) -> tuple[Figure, Ratio]:
-    """What a round costs beside its numbers, and how that is to what is wanted."""
-    found = []
+) -> tuple[Figure, Profile]:
+    """What a round costs beside its numbers, and where its step goes."""
+    ms = []
     for again in range(times):
-        place = folder / f"rounds-{again}"
-        place.mkdir()
-        found.append(round_ms(trips, place, forks))
-        say(f"{again + 1}/{times}  bookkeeping of a round: {found[-1]:.3f} ms")
+        found = run_rounds(trips, folder / f"rounds-{again}", forks)
+        ms.append(1000 * (found["after push"] - found["pull"]))
+        say(f"{again + 1}/{times}  bookkeeping of a round: {ms[-1]:.3f} ms")
     who = "paceline, 1 trainer + 1 server"
-    figure = Figure("bookkeeping of a round", who, "ours", "ms", tuple(found))
-    return figure, judged(figure, wanted("round"))
+    figure = Figure("bookkeeping of a round", who, "ours", "ms", tuple(ms))
+    phases = run_rounds(trips, folder / "rounds", forks, "--profiled")["step"]
+    return figure, Profile("a step of 4 KiB, nothing computed", "us", phases)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -283,7 +281,7 @@ def main(arguments: Sequence[str]) -> int:
     flags = parser.parse_args(arguments[1:])
     where = circumstances(arguments)  # before the load is our own
     codecs = [name for name in flags.codecs.split(",") if name]
-    findings = Findings([], [], [], [], {})
+    findings = Findings([], [], [], [], [])
     with (
         tempfile.TemporaryDirectory(prefix="paceline-bench-") as name,
         fork_server(Path(name) / "forks", 1) as forks,
@@ -291,15 +289,17 @@ def main(arguments: Sequence[str]) -> int:
         for batch in map(int, flags.batches.split(",")):
             plan = Plan(batch, flags.warm, flags.steps)
             measure_batch(plan, flags.times, codecs, Path(name), forks, findings)
-        figure, ratio = measure_rounds(flags.times, flags.rounds, Path(name), forks)
-    figures, ratios = [*findings.figures, figure], [*findings.ratios, ratio]
+        figure, rounds = measure_rounds(flags.times, flags.rounds, Path(name), forks)
+    figures = [*findings.figures, figure]
+    ratios = [*findings.ratios, judged(figure, wanted("round"))]
+    findings.profiles.append(rounds)
     is_equal, told = all(findings.are_equal), "\n".join(findings.told)
     print(told if is_equal else f"{told}\nNOT EQUAL: the rates below mean nothing")
     print(f"\n{figure_table(figures)}\n\n{ratio_table(ratios)}")
-    for batch, phases in findings.phases.items():
-        print(f"\nbatch {batch}\n{phase_table(phases, flags.steps)}")
-    found = kept(figures, ratios, told, is_equal=is_equal)
-    print(f"\n{write('dense', {**where, **found, 'phases': findings.phases})}")
+    for profile in findings.profiles:
+        print(f"\n{profile_table(profile)}")
+    found = kept(figures, ratios, told, is_equal=is_equal, profiles=findings.profiles)
+    print(f"\n{write('dense', {**where, **found})}")
     return 0 if is_equal else 1
 
 

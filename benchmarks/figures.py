@@ -5,6 +5,7 @@
     Figure   what was measured of whom: ours, a peer, or a floor that nobody can beat
     Ratio    ours against a peer or a floor, or an amount; `benchmarks.goals` says what
              is wanted of it
+    Profile  where one act's time goes, from a run that is not timed otherwise
 
 All benchmarks keep both in their record under the same names, so that `benchmarks.page` can
 draw any of them.
@@ -94,6 +95,32 @@ class Ratio(NamedTuple):
         return ""
 
 
+class Profile(NamedTuple):
+    """Where the time of one act goes.
+
+    Args:
+        what: the act.
+        unit: of the phases.
+        phases: {phase: how long, of one act}.
+    """
+
+    what: str
+    unit: str
+    phases: dict[str, float]
+
+    @property
+    def total(self) -> float:
+        """All phases together."""
+        return sum(self.phases.values())
+
+    def rows(self) -> list[list[str]]:
+        """A head, the phases from the longest with their shares, and the sum."""
+        rows = [[self.what, self.unit, "share"]]
+        for name, spent in sorted(self.phases.items(), key=lambda item: -item[1]):
+            rows.append([name, number(spent), f"{100 * spent / self.total:.0f} %"])
+        return [*rows, ["together", number(self.total), ""]]
+
+
 def times_better(ours: Figure, other: Figure) -> float:
     """How many times better ours is by its median: above one, we win."""
     first, second = ours.median, other.median
@@ -136,6 +163,11 @@ def ratio_table(ratios: Sequence[Ratio]) -> str:
     return table(rows)
 
 
+def profile_table(profile: Profile) -> str:
+    """A profile for people."""
+    return table(profile.rows())
+
+
 def number(value: float) -> str:
     """Three digits that count, or all of a large one: 0.0123, 4.56, 12,345."""
     if abs(value) >= 100:
@@ -144,7 +176,12 @@ def number(value: float) -> str:
 
 
 def kept(
-    figures: Sequence[Figure], ratios: Sequence[Ratio], equality: str, *, is_equal: bool
+    figures: Sequence[Figure],
+    ratios: Sequence[Ratio],
+    equality: str,
+    *,
+    is_equal: bool,
+    profiles: Sequence[Profile] = (),
 ) -> dict[str, object]:
     """What a record holds of them.
 
@@ -153,12 +190,14 @@ def kept(
         ratios: all.
         equality: what was compared before any clock ran, in words.
         is_equal: whether it was equal; if not, no ratio counts.
+        profiles: where ours spends its time; perhaps none.
     """
     return {
         "figures": [figure._asdict() for figure in figures],
         "ratios": [ratio._asdict() for ratio in ratios],
         "equality": equality,
         "is_equal": is_equal,
+        "profiles": [profile._asdict() for profile in profiles],
     }
 
 
@@ -168,3 +207,8 @@ def read(record: dict[str, Any]) -> tuple[list[Figure], list[Ratio]]:
         Figure(**{**found, "values": tuple(found["values"])}) for found in record["figures"]
     ]
     return figures, [Ratio(**found) for found in record["ratios"]]
+
+
+def read_profiles(record: dict[str, Any]) -> list[Profile]:
+    """Profiles of a record that `kept` made."""
+    return [Profile(**found) for found in record.get("profiles", ())]

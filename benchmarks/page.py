@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 
 import matplotlib as mpl
 
-from benchmarks.figures import COUNTS, Figure, Ratio, number, read
-from benchmarks.goals import TIMES
+from benchmarks.figures import COUNTS, Figure, Ratio, number, read, read_profiles
+from benchmarks.goals import TABLE, TIMES
 from benchmarks.record import FOLDER, ROOT, spread
 
 mpl.use("Agg")
@@ -38,6 +38,10 @@ TITLES = {  # {name of a record: what stands above it}, in the page's order
     "scaling": "One to four servers and trainers",
     "link": "Over a slow link",
     "recovery": "How long a job stands still",
+    "coordinator_scale": "How many a coordinator can lead",
+    "server_scale": "How many trainers a server can have",
+    "paces": "Trainers of different speed",
+    "simulator": "The simulator",
 }
 ENOUGH_RUNS = 5
 BUSY = 0.3  # load average for each core when a benchmark began
@@ -106,6 +110,32 @@ def ratio_rows(ratios: Sequence[Ratio], floors: frozenset[str]) -> list[list[str
     return rows
 
 
+def goal_rows(found: Sequence[Found]) -> list[list[str]]:
+    """The table of goals: what was found of each, and whether it is enough.
+
+    Several ratios may be about one goal; each has its row. One that a doubt hangs over says
+    ``a hint``.
+    """
+    rows = [["", "against", "wanted", "found", "", "of whom"]]
+    records = {one.name: one.record for one in found}
+    for goal in TABLE:
+        head = [goal.what, goal.against, goal.words]
+        record = records.get(goal.benchmark, {"figures": [], "ratios": []})
+        ratios = [r for r in read(dict(record))[1] if r.goal_name == goal.name]
+        if not ratios:
+            rows.append([*head, "", "not measured", ""])
+        for ratio in ratios:
+            hint = ", a hint" if doubts(record) else ""
+            cells = [ratio.found, f"{ratio.verdict}{hint}", of_whom(ratio)]
+            rows.append([*head, *cells])
+    return rows
+
+
+def of_whom(ratio: Ratio) -> str:
+    """Ours, and against whom, as the ratio itself says."""
+    return " : ".join(filter(None, [ratio.ours, ratio.against]))
+
+
 def figure_rows(figures: Sequence[Figure]) -> list[list[str]]:
     """Medians and ends."""
     rows = [["", "", "unit", "median", "least", "most", "runs"]]
@@ -138,6 +168,8 @@ def section(found: Found, picture: str) -> str:
         floors = frozenset(figure.who for figure in figures if figure.kind == "floor")
         lines += [markdown_table(ratio_rows(ratios, floors)), ""]
     lines += [markdown_table(figure_rows(figures)), ""]
+    for profile in read_profiles(dict(record)):
+        lines += [markdown_table(profile.rows()), ""]
     return "\n".join(lines)
 
 
@@ -190,6 +222,10 @@ def page(found: Sequence[Found], pictures: str) -> str:
             "[benchmark](benchmarks.md); no number is typed by hand. *Times as good* is "
             "ours against the other by medians: above one, we win. Bars show medians, "
             "lines the least and the most.",
+            "",
+            "## Reached and missed",
+            "",
+            markdown_table(goal_rows(found)),
             "",
             *sections,
         ]

@@ -6,6 +6,7 @@ import pytest
 
 from benchmarks.figures import (
     Figure,
+    Profile,
     compared,
     figure_table,
     judged,
@@ -13,6 +14,7 @@ from benchmarks.figures import (
     number,
     ratio_table,
     read,
+    read_profiles,
 )
 from benchmarks.goals import TABLE, Goal, wanted
 
@@ -74,6 +76,19 @@ def test_a_record_gives_back_what_was_kept() -> None:
     ratio = compared(OURS, PEER, GOAL)
     record = kept([OURS, PEER], [ratio], "the same bytes", is_equal=True)
     assert read(json.loads(json.dumps(record))) == ([OURS, PEER], [ratio])
+
+
+def test_a_profile_is_told_from_the_longest_phase_and_kept() -> None:
+    profile = Profile("a step", "ms", {"push": 1.0, "forward": 3.0})
+    assert profile.rows() == [
+        ["a step", "ms", "share"],
+        ["forward", "3", "75 %"],
+        ["push", "1", "25 %"],
+        ["together", "4", ""],
+    ]
+    record = kept([OURS], [], "nothing", is_equal=True, profiles=[profile])
+    assert read_profiles(json.loads(json.dumps(record))) == [profile]
+    assert read_profiles({}) == []
 
 
 def test_tables_hold_medians_and_verdicts() -> None:

@@ -20,6 +20,7 @@ from benchmarks.goals import TIMES, Goal
 from benchmarks.record import spread, table
 
 COUNTS = ("messages", "round trips", "KiB")  # units of what is the same in every run
+PLACES = {TIMES: 2, "AUC": 4}  # {unit: digits behind the point}
 
 Kind = Literal["ours", "peer", "floor"]
 
@@ -75,8 +76,7 @@ class Ratio(NamedTuple):
     @property
     def found(self) -> str:
         """The value for people: ``1.65 times``, ``0.31 ms``."""
-        value = f"{self.value:.2f}" if self.unit == TIMES else number(self.value)
-        return f"{value} {self.unit}"
+        return f"{amount(self.value, self.unit)} {self.unit}"
 
     @property
     def goal(self) -> str:
@@ -151,7 +151,7 @@ def figure_table(figures: Sequence[Figure]) -> str:
     rows = [["", "", "unit", "median", "least", "most", "runs"]]
     for figure in figures:
         s = spread(figure.values)
-        cells = [number(value) for value in s[:3]]
+        cells = [amount(value, figure.unit) for value in s[:3]]
         rows.append([figure.what, figure.who, figure.unit, *cells, str(s.times)])
     return table(rows)
 
@@ -166,6 +166,12 @@ def ratio_table(ratios: Sequence[Ratio]) -> str:
 def profile_table(profile: Profile) -> str:
     """A profile for people."""
     return table(profile.rows())
+
+
+def amount(value: float, unit: str) -> str:
+    """A value as its unit wants it: ratios and shares have fixed places."""
+    places = PLACES.get(unit)
+    return number(value) if places is None else f"{value:.{places}f}"
 
 
 def number(value: float) -> str:

@@ -36,8 +36,8 @@ class Goal(NamedTuple):
     def words(self) -> str:
         """For people: ``at least 1.6 times``."""
         if self.at_least is not None:
-            return f"at least {self.at_least:g} {self.unit}"
-        return f"at most {self.at_most:g} {self.unit}"
+            return f"at least {self.at_least:,g} {self.unit}"
+        return f"at most {self.at_most:,g} {self.unit}"
 
 
 TABLE = (

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import matplotlib as mpl
 
-from benchmarks.figures import COUNTS, Figure, Ratio, number, read, read_profiles
+from benchmarks.figures import COUNTS, Figure, Ratio, amount, read, read_profiles
 from benchmarks.goals import TABLE, TIMES
 from benchmarks.record import FOLDER, ROOT, spread
 
@@ -44,6 +44,7 @@ TITLES = {  # {name of a record: what stands above it}, in the page's order
     "simulator": "The simulator",
 }
 ENOUGH_RUNS = 5
+MANY = 6  # ratios of one goal
 BUSY = 0.3  # load average for each core when a benchmark began
 COLORS = {"ours": "#00796b", "peer": "#90a4ae", "floor": "#e0a458"}
 
@@ -113,27 +114,32 @@ def ratio_rows(ratios: Sequence[Ratio], floors: frozenset[str]) -> list[list[str
 def goal_rows(found: Sequence[Found]) -> list[list[str]]:
     """The table of goals: what was found of each, and whether it is enough.
 
-    Several ratios may be about one goal; each has its row. One that a doubt hangs over says
-    ``a hint``.
+    Each of some ratios about one goal has its row, and of many the worst. Where a doubt
+    hangs over a record, a verdict is ``a hint``.
     """
     rows = [["", "against", "wanted", "found", "", "of whom"]]
     records = {one.name: one.record for one in found}
     for goal in TABLE:
         head = [goal.what, goal.against, goal.words]
-        record = records.get(goal.benchmark, {"figures": [], "ratios": []})
-        ratios = [r for r in read(dict(record))[1] if r.goal_name == goal.name]
-        if not ratios:
+        record = records.get(goal.benchmark)
+        ratios = [] if record is None else read(dict(record))[1]
+        about = sorted((r for r in ratios if r.goal_name == goal.name), key=distance)
+        if record is None or not about:
             rows.append([*head, "", "not measured", ""])
-        for ratio in ratios:
-            hint = ", a hint" if doubts(record) else ""
-            cells = [ratio.found, f"{ratio.verdict}{hint}", of_whom(ratio)]
-            rows.append([*head, *cells])
+            continue
+        hint = ", a hint" if doubts(record) else ""
+        told = f"the worst of {len(about)}: " if len(about) > MANY else ""
+        for ratio in about[:1] if told else about:
+            whom = " / ".join(filter(None, [ratio.ours, ratio.against]))
+            rows.append([*head, ratio.found, f"{ratio.verdict}{hint}", f"{told}{whom}"])
     return rows
 
 
-def of_whom(ratio: Ratio) -> str:
-    """Ours, and against whom, as the ratio itself says."""
-    return " : ".join(filter(None, [ratio.ours, ratio.against]))
+def distance(ratio: Ratio) -> float:
+    """How far above a goal: less is worse."""
+    if ratio.at_least is not None:
+        return ratio.value - ratio.at_least
+    return (ratio.at_most or 0.0) - ratio.value
 
 
 def figure_rows(figures: Sequence[Figure]) -> list[list[str]]:
@@ -141,7 +147,7 @@ def figure_rows(figures: Sequence[Figure]) -> list[list[str]]:
     rows = [["", "", "unit", "median", "least", "most", "runs"]]
     for figure in figures:
         s = spread(figure.values)
-        cells = [number(value) for value in s[:3]]
+        cells = [amount(value, figure.unit) for value in s[:3]]
         rows.append([figure.what, figure.who, figure.unit, *cells, str(s.times)])
     return rows
 

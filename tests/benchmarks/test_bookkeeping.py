@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks.bookkeeping import WITH, WITHOUT, compare_losses, figures_of
+from benchmarks.bookkeeping import WITH, WITHOUT, compare_losses, figures_of, profiles_of
 from benchmarks.bookkeeping_off import removed
 from benchmarks.ctr import Run
 from benchmarks.figures import compared
@@ -74,3 +74,6 @@ def test_what_is_left_is_a_share_of_the_rate_and_of_cpu_time() -> None:
     rate = compared(with_rate, without_rate, wanted("journal"))
     assert (rate.value, rate.verdict) == (0.97, "reached")
     assert compared(with_time, without_time).value == 0.9
+    with_profile, without_profile = profiles_of(runs)
+    assert with_profile.phases == {"trainer": 6.0, "server": 4.0}
+    assert without_profile.total == 9.0

@@ -68,7 +68,7 @@ def test_each_codec_is_held_to_the_goal_and_to_no_codec() -> None:
     ratios = {(r.what, r.ours): r for r in ratios_of(found, figures_of(found))}
     assert ratios["AUC lost", "bf16"].verdict == "reached"
     assert ratios["AUC lost", "top1%"].verdict == "missed"
-    assert ratios["AUC lost", "top1%"].found == "0.01 AUC"
+    assert ratios["AUC lost", "top1%"].found == "0.0100 AUC"
     assert ratios["sent in a step", "bf16"].value == 2.0
     assert ("AUC lost", "no codec") not in ratios
 

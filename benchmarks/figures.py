@@ -171,7 +171,8 @@ def profile_table(profile: Profile) -> str:
 def amount(value: float, unit: str) -> str:
     """A value as its unit wants it: ratios and shares have fixed places."""
     places = PLACES.get(unit)
-    return number(value) if places is None else f"{value:.{places}f}"
+    # Adding zero takes the sign off a zero.
+    return number(value) if places is None else f"{round(value, places) + 0.0:.{places}f}"
 
 
 def number(value: float) -> str:

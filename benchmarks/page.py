@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import matplotlib as mpl
 
 from benchmarks.figures import COUNTS, Figure, Ratio, amount, read, read_profiles
-from benchmarks.goals import TABLE, TIMES
+from benchmarks.goals import TABLE
 from benchmarks.record import FOLDER, ROOT, spread
 
 mpl.use("Agg")
@@ -46,6 +46,7 @@ TITLES = {  # {name of a record: what stands above it}, in the page's order
 ENOUGH_RUNS = 5
 MANY = 6  # ratios of one goal
 BUSY = 0.3  # load average for each core when a benchmark began
+NEAR_EACH_OTHER = {"AUC"}  # units of points: bars from zero would all look the same
 COLORS = {"ours": "#00796b", "peer": "#90a4ae", "floor": "#e0a458"}
 
 Record = Mapping[str, Any]
@@ -97,15 +98,21 @@ def markdown_table(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join([head, f"|{'---|' * len(rows[0])}", *body])
 
 
-def ratio_rows(ratios: Sequence[Ratio], floors: frozenset[str]) -> list[list[str]]:
-    """How many times as good, goal and verdict; where we lose it is said.
+def ratio_rows(ratios: Sequence[Ratio], kinds: Mapping[str, str]) -> list[list[str]]:
+    """How many times as good, goal and verdict; where we lose to a peer it is said.
 
     Against a floor nobody wins: it says how far there is to go.
+
+    Args:
+        ratios: all.
+        kinds: {candidate: its kind}.
     """
     rows = [["", "ours", "against", "found", "goal", ""]]
     for ratio in ratios:
-        told = "we lose" if ratio.unit == TIMES and ratio.value < 1 else ""
-        verdict = ratio.verdict or ("floor" if ratio.against in floors else told)
+        kind = kinds.get(ratio.against, "peer" if ratio.against else "")
+        is_lost = kind == "peer" and ratio.value < 1
+        told = {"floor": "floor", "peer": "we lose" if is_lost else ""}.get(kind, "")
+        verdict = ratio.verdict or told
         cells = [ratio.what, ratio.ours, ratio.against, ratio.found, ratio.goal, verdict]
         rows.append(cells)
     return rows
@@ -171,8 +178,8 @@ def section(found: Found, picture: str) -> str:
         lines += [f"**No more than a hint: {'; '.join(hints)}.**", ""]
     lines += [f"{record['equality']}.", ""]
     if ratios:
-        floors = frozenset(figure.who for figure in figures if figure.kind == "floor")
-        lines += [markdown_table(ratio_rows(ratios, floors)), ""]
+        kinds = {figure.who: figure.kind for figure in figures}
+        lines += [markdown_table(ratio_rows(ratios, kinds)), ""]
     lines += [markdown_table(figure_rows(figures)), ""]
     for profile in read_profiles(dict(record)):
         lines += [markdown_table(profile.rows()), ""]
@@ -201,7 +208,12 @@ def draw(figures: Sequence[Figure], path: Path) -> None:
             [s.most - s.median for s in spreads],
         ]
         colors = [COLORS[figure.kind] for figure in panel]
-        axis.barh(places, medians, xerr=ends, color=colors, ecolor="#455a64")
+        if panel[0].unit in NEAR_EACH_OTHER:
+            axis.scatter(medians, places, color=colors)
+            axis.errorbar(medians, places, xerr=ends, fmt="none", ecolor="#455a64")
+            axis.set_ylim(-0.6, len(panel) - 0.4)
+        else:
+            axis.barh(places, medians, xerr=ends, color=colors, ecolor="#455a64")
         axis.set_yticks(places, [figure.who for figure in panel], fontsize=8)
         axis.invert_yaxis()
         better = "more" if panel[0].is_more_better else "less"
@@ -225,9 +237,9 @@ def page(found: Sequence[Found], pictures: str) -> str:
             "# What the benchmarks found",
             "",
             "Made by `python -m benchmarks.page` from the newest record of each "
-            "[benchmark](benchmarks.md); no number is typed by hand. *Times as good* is "
-            "ours against the other by medians: above one, we win. Bars show medians, "
-            "lines the least and the most.",
+            "[benchmark](benchmarks.md); no number is typed by hand. *Times* are "
+            "ours against the other by medians: above one, we win. Bars show medians "
+            "(green: ours, gray: a peer's, yellow: a floor), lines the least and the most.",
             "",
             "## Reached and missed",
             "",

@@ -137,7 +137,10 @@ def goal_rows(found: Sequence[Found]) -> list[list[str]]:
         hint = ", a hint" if doubts(record) else ""
         told = f"the worst of {len(about)}: " if len(about) > MANY else ""
         for ratio in about[:1] if told else about:
-            whom = " / ".join(filter(None, [ratio.ours, ratio.against]))
+            sides = (
+                (ratio.ours, ratio.against) if ratio.against else (ratio.what, ratio.ours)
+            )
+            whom = " / ".join(sides)
             rows.append([*head, ratio.found, f"{ratio.verdict}{hint}", f"{told}{whom}"])
     return rows
 

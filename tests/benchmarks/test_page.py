@@ -97,7 +97,7 @@ def test_of_many_ratios_of_one_goal_the_worst_counts() -> None:
     ]
     many = Found("codecs", {**record(), **kept([OURS], lost, "", is_equal=True)})
     [row] = rows_of([many], "AUC lost to a codec")
-    assert row[3:] == ["0.0070 AUC", "missed", "the worst of 8: paceline"]
+    assert row[3:] == ["0.0070 AUC", "missed", "the worst of 8: paceline / pull"]
 
 
 def test_a_table_has_a_head() -> None:

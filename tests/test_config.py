@@ -12,6 +12,7 @@ from paceline.codec_names import top_share
 from paceline.config import (
     FTRL,
     SGD,
+    SSP,
     Adagrad,
     Adam,
     Async,
@@ -119,6 +120,8 @@ def test_the_most_trainers_are_not_fewer_than_the_fewest() -> None:
         ),
         (Async(isolation="hogwild"), "async:isolation=hogwild"),
         (Async(merge=4), "async:merge=4"),
+        (SSP(staleness=3), "ssp:3"),
+        (SSP(staleness=0, codec="bf16"), "ssp:0,codec=bf16"),
         (Async(push_every=2, merge=8), "async:push=2,pull=1,merge=8"),
         (
             Async(pull_every=2, isolation="hogwild", codec="int8"),
@@ -126,7 +129,7 @@ def test_the_most_trainers_are_not_fewer_than_the_fewest() -> None:
         ),
     ],
 )
-def test_a_pace_is_read_as_it_is_written(pace: Sync | Async, text: str) -> None:
+def test_a_pace_is_read_as_it_is_written(pace: Pace, text: str) -> None:
     assert str(pace) == text
     assert parse_pace(text) == pace
     assert msgspec.json.decode(msgspec.json.encode(pace), type=Pace) == pace
@@ -171,8 +174,8 @@ def test_a_share_is_exactly_what_is_written(name: str, share: Fraction | None) -
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "'' is not one of sync, async"),
-        ("warp:speed=9", "'warp' is not one of sync, async"),
+        ("", "'' is not one of sync, ssp, async"),
+        ("warp:speed=9", "'warp' is not one of sync, ssp, async"),
         ("sync:reduce=max", "reduce is 'mean' or 'sum', got 'max'"),
         ("sync:push=4", "sync has no option push"),
         ("async:pull=2,twist=1", "async has no option twist"),
@@ -186,6 +189,12 @@ def test_a_share_is_exactly_what_is_written(name: str, share: Fraction | None) -
         ),
         ("sync:merge=4", "a round is one update, so only async has merge"),
         ("async:push", "expected option=value, got 'push'"),
+        ("ssp", "expected a staleness, like ssp:3"),
+        ("ssp:-1", "staleness is a number of steps >= 0, got -1"),
+        ("ssp:few", "expected a whole number, got 'few'"),
+        ("ssp:3,4", "expected option=value, got '4'"),
+        ("ssp:3,staleness=4", "staleness is said twice"),
+        ("ssp:3,isolation=hogwild", "what ssp promises of reads, hogwild breaks"),
         ("async:push=0", "push is a number of batches >= 1, got 0"),
         ("async:pull=soon", "expected a whole number, got 'soon'"),
         ("async:pull=1.5", "expected a whole number, got '1.5'"),

@@ -29,6 +29,7 @@ from paceline import data
 from paceline.config import (
     FTRL,
     SGD,
+    SSP,
     Adagrad,
     Adam,
     Async,
@@ -50,6 +51,7 @@ __version__ = "0.1.0"
 __all__ = [
     "FTRL",
     "SGD",
+    "SSP",
     "Adagrad",
     "Adam",
     "Async",

@@ -19,6 +19,7 @@ from tests.architecture.house import (
 FLOORS = (
     ("errors",),
     ("ids", "timing", "failpoints", "codec_names", "row_specs"),
+    ("pace_specs",),
     ("config",),
     ("messages", "events"),
     ("data", "params", "store", "transport"),

@@ -2,14 +2,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.config import Async, Sync
+from paceline.config import SSP, Async, Pace, Sync
 from paceline.pace.policy import (
+    is_within,
     overlaps,
     pull_due,
     push_due,
     pushes_per_update,
+    staleness_of,
     updates_in_rounds,
     weigh,
+    why_not_beside,
 )
 
 
@@ -62,3 +65,40 @@ def test_the_weights_of_a_mean_add_up_to_one(records: list[int]) -> None:
 
 def test_a_round_of_one_weighs_exactly_one() -> None:
     assert weigh(Sync(), 37, 37) == 1.0
+
+
+def test_ssp_pushes_and_pulls_every_step_at_once() -> None:
+    pace = SSP(staleness=3)
+    assert not updates_in_rounds(pace)
+    assert push_due(pace, 1, must_close=False)
+    assert pull_due(pace, 1, has_pushed=True)
+    assert pull_due(pace, 1, has_pushed=False), "values that lack an own push do not serve"
+    assert not pull_due(pace, 0, has_pushed=False)
+    assert not overlaps(pace)
+
+
+def test_only_ssp_bounds_clocks() -> None:
+    assert staleness_of(SSP(staleness=3)) == 3
+    assert staleness_of(Sync()) is staleness_of(Async()) is None
+
+
+@given(st.integers(0, 10), st.integers(0, 100), st.integers(0, 100))
+def test_a_trainer_is_at_most_its_staleness_ahead(s: int, clock: int, slowest: int) -> None:
+    assert is_within(s, clock, slowest) == (clock <= slowest + s)
+
+
+@pytest.mark.parametrize(
+    ("paces", "is_refused"),
+    [
+        ((Sync(), SSP(staleness=0)), True),
+        ((Sync(), SSP(staleness=1)), False),
+        ((Async(), SSP(staleness=0)), False),
+        ((SSP(staleness=0), SSP(staleness=4)), False),
+    ],
+)
+def test_ssp_of_0_does_not_go_with_rounds(
+    paces: tuple[Pace, ...], is_refused: bool
+) -> None:
+    reason = why_not_beside(paces)
+    assert (reason is not None) == is_refused
+    assert reason is None or "ssp:0" in reason

@@ -47,5 +47,5 @@ def test_two_trainers_learn_to_read_digits(
     assert result.summary.restarts.trainer == 0, said
     accuracy = result.summary.metrics["accuracy"]
     assert accuracy is not None
-    # Plain PyTorch reads 96 %; after three epochs two free runners read anything from 64 to 83 %.
+    # Plain PyTorch reads 96 %; after three epochs free runners read from 64 to 83 %.
     assert accuracy > 0.9

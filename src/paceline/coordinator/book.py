@@ -11,6 +11,7 @@ Pure.
 from typing import NamedTuple, final
 
 from paceline.config import JobConfig
+from paceline.coordinator.clocks import Clocks
 from paceline.coordinator.cuts import ManifestOrder, OpenCut
 from paceline.coordinator.durable import Durable, restore
 from paceline.coordinator.members import Members
@@ -24,6 +25,7 @@ from paceline.messages import (
     AverageShare,
     MarkEntry,
     MarksReport,
+    MayGoOn,
     Message,
     Refusal,
     Save,
@@ -31,7 +33,7 @@ from paceline.messages import (
     SharePart,
     Tick,
 )
-from paceline.pace.policy import updates_in_rounds
+from paceline.pace.policy import staleness_of, updates_in_rounds
 
 PARK_S = 1.0
 
@@ -84,6 +86,7 @@ class Book:
         self.now = now
         self.members = Members(config.timeout_s)
         self.rounds = Rounds()
+        self.clocks = Clocks(is_whole=not durable.queue.pending)
         self.progress = Progress(self._acked_records)
         self.deadlines = Deadlines()
         self.open_cut: OpenCut | None = None
@@ -103,6 +106,7 @@ class Book:
         self.to_replace: dict[str, int] = {}  # {server id: pid of its dead process}
         self.leases: Parking[int] = Parking()  # {incarnation: AskLease}
         self.ticks: Parking[tuple[int, int]] = Parking()  # {(incarnation, part): Tick}
+        self.ahead: Parking[int] = Parking()  # {incarnation: MayGoOn}
         self.shares: Parking[tuple[int, int]] = Parking()  # the same: SharePart
         self.saves: Parking[int] = Parking()  # {incarnation: Save}
         self.save_cuts: dict[tuple[int, int], int] = {}  # {(incarnation, number): cut}
@@ -165,6 +169,10 @@ class Book:
         key = (tick.incarnation, tick.part)
         self.ticks.park(key, self._parked(ticket, role, tick))
 
+    def park_ahead(self, ticket: int, role: str, ask: MayGoOn) -> None:
+        """Let a trainer wait for the slowest."""
+        self.ahead.park(ask.incarnation, self._parked(ticket, role, ask))
+
     def park_share(self, ticket: int, role: str, share: SharePart) -> None:
         """Let a trainer wait for a part."""
         key = (share.incarnation, share.spec.part)
@@ -195,6 +203,8 @@ class Book:
         self.buffers.pop(incarnation, None)
         self.leases.take(incarnation)
         self.saves.take(incarnation)
+        self.ahead.take(incarnation)
+        self.clocks.leave(incarnation)
         for waiting in (self.ticks, self.shares):
             for key in [key for key in waiting if key[0] == incarnation]:
                 waiting.take(key)
@@ -204,13 +214,19 @@ class Book:
     def refuse_parked(self, text: str) -> None:
         """The timeline is left: an answer would be of another than was asked on."""
         refusal = Refusal(kind="timeline", text=text, timeline=self.durable.timeline)
-        for waiting in (self.leases, self.ticks, self.shares, self.saves):
+        for waiting in (self.leases, self.ticks, self.ahead, self.shares, self.saves):
             for parked in waiting.take_all():
                 self.reply(parked.ticket, refusal)
 
     def look_at_all(self) -> None:
         """Whoever waits is looked at again, as if everything had changed."""
-        for waiting in (self.leases, self.shares, self.saves, self.idle_servers):
+        for waiting in (
+            self.leases,
+            self.ahead,
+            self.shares,
+            self.saves,
+            self.idle_servers,
+        ):
             waiting.look_at_all()
 
     def _parked(self, ticket: int, role: str, message: Message) -> Parked:
@@ -237,6 +253,14 @@ class Book:
         """Parts that are updated in rounds."""
         parts = self.durable.parts
         return [p for p, r in sorted(parts.items()) if updates_in_rounds(r.plan.spec.pace)]
+
+    def knows_clocks(self) -> bool:
+        """Whether it is known where a trainer without a clock would enter."""
+        paces = [record.plan.spec.pace for record in self.durable.parts.values()]
+        if all(staleness_of(pace) is None for pace in paces):
+            return True
+        queue = self.durable.queue
+        return not queue.num_holders() or self.clocks.slowest(queue) is not None
 
     def forget_saves_in(self, cut: int) -> None:
         """A cut, and what came behind it, is not: whoever waited for it wants another."""

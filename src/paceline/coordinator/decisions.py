@@ -1,8 +1,8 @@
 """What follows from how things stand, looked at after every event.
 
 Rounds close, epochs and stages end, cuts begin and are committed, parts are planned,
-leases are granted, waits end. Each function looks at one of these; `look_again` repeats
-them until none decides anything more.
+leases are granted, those who are ahead go on, waits end. Each function looks at one of
+these; `look_again` repeats them until none decides anything more.
 
 Pure.
 """
@@ -38,7 +38,9 @@ from paceline.coordinator.tracking import is_tracked, reason_to_wait
 from paceline.coordinator.unreadable import look_at_unreadable
 from paceline.messages import (
     AskLease,
+    GoOn,
     Granted,
+    MayGoOn,
     PartAnswer,
     Save,
     SharePart,
@@ -46,7 +48,9 @@ from paceline.messages import (
     Tick,
     Waiting,
 )
+from paceline.pace.policy import is_within
 
+_CLOCKS_UNKNOWN = "the coordinator has restarted, and trainers tell it their clocks"
 MOST_NAMED = 8  # trainers, in a reason to wait
 
 _Key = TypeVar("_Key")
@@ -58,6 +62,8 @@ def look_again(book: Book) -> None:
     while before != book.num_outcomes():
         before = book.num_outcomes()
         settle(book)
+        if book.clocks.are_told:
+            book.clocks.drop_idle(book.durable.queue)
         look_at_unreadable(book)
         _look_at_parts(book)
         look_at_cut(book)
@@ -65,6 +71,7 @@ def look_again(book: Book) -> None:
             _look_at_rounds(book)
         _look_at_epoch(book)
         _look_at_leases(book)
+        _look_at_clocks(book)
         look_at_saves(book)
     answer_servers(book)
 
@@ -73,6 +80,7 @@ def end_waits(book: Book) -> None:
     """Answer every question that has been parked for its time with the reason."""
     _end_waits(book, book.leases)
     _end_waits(book, book.ticks)
+    _end_waits(book, book.ahead)
     _end_waits(book, book.shares)
     _end_waits(book, book.saves)
 
@@ -92,6 +100,8 @@ def wait_reason(book: Book, parked: Parked) -> str:
             return f"cut {book.open_cut.cut} is being taken"
         missing = book.rounds.missing(message.part, book.durable)
         return f"round {message.round} waits for {_named(missing)}"
+    if isinstance(message, MayGoOn):
+        return _why_not_on(book, message)
     if isinstance(message, Save):
         return cut_reason(book)
     if isinstance(message, AskLease) and (book.open_cut or waits_for_cut(book)):
@@ -108,12 +118,25 @@ def _why_no_lease(book: Book) -> str:
         return f"{here} of {wanted} trainers have asked for work"
     if state.settling:
         return "servers fence a lost trainer"
+    if not book.knows_clocks():
+        return _CLOCKS_UNKNOWN
     if is_mid_step(book):
         return "others are between two parts of a step"
     tracked = averaging.reason_to_wait(book) or reason_to_wait(book)
     if tracked is not None:
         return tracked
     return f"the epoch's last tasks are with {_named(state.queue.holders())}"
+
+
+def _why_not_on(book: Book, ask: MayGoOn) -> str:
+    slowest = book.clocks.slowest(book.durable.queue)
+    if slowest is None:
+        return _CLOCKS_UNKNOWN
+    names = {incarnation: name for name, incarnation in book.durable.trainers.items()}
+    last = _named([names.get(i, str(i)) for i in book.clocks.slowest_of(slowest)])
+    clock = ask.clock.steps
+    allowed = f"the pace allows {ask.staleness}"
+    return f"at clock {clock}, {clock - slowest} ahead of {last}; {allowed}"
 
 
 def _named(trainers: Collection[str]) -> str:
@@ -233,6 +256,21 @@ def _look_at_leases(book: Book) -> None:
             book.reply(parked.ticket, Granted(lease=lease))
 
 
+def _look_at_clocks(book: Book) -> None:
+    if not book.clocks.are_told:
+        return
+    slowest = book.clocks.slowest(book.durable.queue)
+    if slowest is None:
+        return
+    for incarnation, parked in book.ahead.to_look_at(slowest):
+        ask = parked.message
+        assert isinstance(ask, MayGoOn)
+        if is_within(ask.staleness, ask.clock.steps, slowest):
+            book.ahead.take(incarnation)
+            book.start_clock(incarnation)
+            book.reply(parked.ticket, GoOn(slowest=slowest))
+
+
 def _what_asks_wait_for(book: Book) -> tuple[object, ...]:
     """All that a grant depends on, but what the asker itself holds."""
     state = book.durable
@@ -240,7 +278,7 @@ def _what_asks_wait_for(book: Book) -> tuple[object, ...]:
     return (
         (state.timeline, queue.stage, queue.epoch, queue.next_fresh == 0),
         (state.stopped, len(state.stages)),
-        (may_grant(book), is_mid_step(book), pick_task(state) is None),
+        (may_grant(book), is_mid_step(book), book.knows_clocks(), pick_task(state) is None),
         (book.is_fresh, book.track_from, book.track_from in book.leases),
         is_tracked(book) and (state.generation, state.committed_rounds()),
     )

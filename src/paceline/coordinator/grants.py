@@ -27,11 +27,9 @@ def grant(book: Book, trainer: str, incarnation: int) -> Lease | None:
     if book.asked_stage.get(trainer, state.queue.stage) != state.queue.stage:
         return None
     held = len(state.queue.held_by(incarnation))
-    if held >= MAX_LEASES or (not held and is_mid_step(book)):
-        return None
-    if pick_task(state) is None:
+    if held >= MAX_LEASES or pick_task(state) is None:
         return None  # nobody's state is asked for on behalf of one who has nothing to do
-    if not held and not may_enter(book, incarnation):
+    if not held and not _may_begin(book, incarnation):
         return None
     while (pick := pick_task(state)) is not None:
         key, first = pick.key, pick.resume.first
@@ -52,13 +50,23 @@ def grant(book: Book, trainer: str, incarnation: int) -> Lease | None:
             rounds = {part: state.parts[part].round + 1 for part in book.sync_parts()}
             tracked = None if held else to_load(book, incarnation)
             edges = pick.resume.edges
-            lease = Lease(state.next_token, key, first, edges, rounds, tracked)
+            token = state.next_token
+            entry, clock, slowest = state.queue.entry_of(incarnation) or token, 0, 0
+            if not held:
+                clock, slowest = book.clocks.enter(incarnation, token, state.queue)
+            lease = Lease(token, key, first, edges, rounds, tracked, entry, clock, slowest)
             book.commit(LeaseGranted(lease, trainer, incarnation))
             book.entered.add(incarnation)
             book.progress.advance(key, first - 1)
             book.start_clock(incarnation)
             return lease
     return None
+
+
+def _may_begin(book: Book, incarnation: int) -> bool:
+    """Whether a trainer without a lease may be among those who train."""
+    is_ready = not is_mid_step(book) and book.knows_clocks()
+    return is_ready and may_enter(book, incarnation)
 
 
 def may_grant(book: Book) -> bool:

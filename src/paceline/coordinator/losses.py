@@ -139,6 +139,7 @@ def leave_timeline(
     book.effect(Happened("Returned", fields))
     book.refuse_parked(f"{reason}: all return to cut {cut} on timeline {left.timeline}")
     book.rounds.clear()
+    book.clocks.clear()
     book.progress.clear()
     book.fences.clear()
     book.marks.clear()

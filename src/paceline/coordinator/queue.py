@@ -74,6 +74,11 @@ class Queue(msgspec.Struct, dict=True):  # what is cached beside the fields is n
         """Ids of the trainers that hold a lease."""
         return {next(iter(records.values())).trainer for records in self._held.values()}
 
+    def entry_of(self, incarnation: int) -> int | None:
+        """Token of the lease that a trainer has entered with; None if it holds none."""
+        records = self._held.get(incarnation)
+        return next(iter(records.values())).lease.entry if records else None
+
     def num_holders(self) -> int:
         """Trainers that hold a lease."""
         return len(self._held)

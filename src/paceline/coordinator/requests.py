@@ -45,6 +45,7 @@ from paceline.messages import (
     KeepValue,
     Leave,
     Log,
+    MayGoOn,
     PartUploaded,
     Records,
     Refusal,
@@ -200,6 +201,8 @@ def _(message: Tick, book: Book, asker: Asker) -> None:
         book.reply(asker.ticket, refuse(book, "invalid", text))
     elif message.round is None:
         book.deadlines.progressed(message.incarnation, message.records, book.now)
+        if message.clock is not None:
+            book.clocks.tell(message.incarnation, message.clock, book.durable.queue)
         ticked(book, message)
         book.start_clock(message.incarnation)
         reply_ticked(book, asker.role, asker.ticket, message)
@@ -217,6 +220,13 @@ def _(message: Tick, book: Book, asker: Asker) -> None:
             f"the last committed one is {part.round}"
         )
         book.reply(asker.ticket, refuse(book, "stale", text))
+
+
+@_answer.register
+def _(message: MayGoOn, book: Book, asker: Asker) -> None:
+    book.clocks.tell(message.incarnation, message.clock, book.durable.queue)
+    book.deadlines.pause(message.incarnation)
+    book.park_ahead(asker.ticket, asker.role, message)
 
 
 def _may_tick(book: Book, tick: Tick) -> bool:
@@ -296,6 +306,9 @@ def _(message: Beat, book: Book, asker: Asker) -> None:
     if message.evaluated > info.evaluated:
         info.evaluated = message.evaluated
         book.start_clock(message.incarnation)
+    is_current = message.timeline == book.durable.timeline
+    if message.bounded_clock is not None and is_current:
+        book.clocks.tell(message.incarnation, message.bounded_clock, book.durable.queue)
     info.clock = max(info.clock, message.clock)
     info.state, info.waiting_for = message.state, message.waiting_for
     state = book.durable

@@ -48,4 +48,8 @@ def reply_ticked(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
     book.trainer_records[trainer] = done + tick.records
     book.start_clock(tick.incarnation)
     track = tick.ends_step and book.track_from == tick.incarnation
-    book.reply(ticket, Ticked(lease=lease, stopped=book.durable.stopped, track=track))
+    slowest = None if tick.clock is None else book.clocks.slowest(book.durable.queue)
+    book.reply(
+        ticket,
+        Ticked(lease=lease, stopped=book.durable.stopped, track=track, slowest=slowest),
+    )

@@ -132,7 +132,9 @@ class Lease(msgspec.Struct, frozen=True):
     ``token`` grows with every grant of the job. ``edges`` are batches that a window must
     end at. ``rounds`` says at which round of each synchronous part the holder enters.
     ``tracked`` is the number of the tracked state that it loads before; 0: as at the
-    beginning; None: it keeps its own.
+    beginning; None: it keeps its own. ``entry`` is the token of the lease that the holder
+    has entered with; with that one, ``clock`` is its clock and ``slowest`` the least that
+    any has.
     """
 
     token: int
@@ -141,6 +143,20 @@ class Lease(msgspec.Struct, frozen=True):
     edges: tuple[int, ...] = ()
     rounds: dict[int, int] = {}  # {part: round}
     tracked: int | None = None
+    entry: int = 0
+    clock: int = 0
+    slowest: int = 0
+
+
+class TrainerClock(msgspec.Struct, frozen=True):
+    """Steps that a trainer has finished, as counted since it has entered.
+
+    ``entry`` is the token of the lease that it has entered with: what is said of an earlier
+    one is out of date.
+    """
+
+    entry: int
+    steps: int
 
 
 class Contribution(msgspec.Struct, frozen=True):

@@ -12,6 +12,7 @@ from paceline.messages.shared import (
     PartSpec,
     Refusal,
     StageSpec,
+    TrainerClock,
     Waiting,
 )
 
@@ -120,6 +121,7 @@ class Tick(TrainerMessage, frozen=True):
     trainer only keeps the others company: its steps must not fall out of line with theirs.
     ``ends_step``: no other part that is updated in rounds awaits its step.
     With ``next_lease``, a task finished by this tick is followed by the next one at once.
+    ``clock``: steps that the trainer has finished, where a pace bounds them.
     """
 
     part: int
@@ -131,17 +133,36 @@ class Tick(TrainerMessage, frozen=True):
     is_prepared: bool = False
     ends_step: bool = True
     next_lease: bool = False
+    clock: TrainerClock | None = None
 
 
 class Ticked(Message, frozen=True):
     """The tick counts. ``stopped``: the script's `Session.stop` was called somewhere.
 
-    ``track``: before the next batch, keep the state of tracked objects.
+    ``track``: before the next batch, keep the state of tracked objects. ``slowest``: the
+    least clock, if the tick told one and it is known.
     """
 
     lease: Lease | None = None
     stopped: str | None = None
     track: bool = False
+    slowest: int | None = None
+
+
+class MayGoOn(TrainerMessage, frozen=True):
+    """Ask to begin a step at this clock, at most ``staleness`` ahead of the slowest.
+
+    Answered by `GoOn`, or `Waiting`.
+    """
+
+    clock: TrainerClock
+    staleness: int
+
+
+class GoOn(Message, frozen=True):
+    """The slowest has come so far: all updates of its steps are on the servers."""
+
+    slowest: int
 
 
 class TrackedKept(TrainerMessage, frozen=True):
@@ -235,12 +256,14 @@ class Beat(TrainerMessage, frozen=True):
     """A sign of life between other requests, with what `paceline status` shows.
 
     ``evaluated`` counts batches that needed no step: progress that no tick tells.
+    ``bounded_clock`` is what a `Tick` says, where a pace bounds it.
     """
 
     clock: int
     state: str
     waiting_for: str = ""
     evaluated: int = 0
+    bounded_clock: TrainerClock | None = None
 
 
 class Beaten(Message, frozen=True):
@@ -317,6 +340,7 @@ TrainerRequest = (
     | BeginStage
     | AskLease
     | Tick
+    | MayGoOn
     | TrackedKept
     | BuffersKept
     | HandBack
@@ -338,6 +362,7 @@ TrainerReply = (
     | Granted
     | StageOver
     | Ticked
+    | GoOn
     | Beaten
     | Claimed
     | Saved

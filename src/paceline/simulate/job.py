@@ -9,23 +9,23 @@ from typing import NamedTuple
 
 import msgspec
 
-from paceline.config import Async, JobConfig, Pace, Sync
+from paceline.config import SSP, Async, JobConfig, Pace, Sync
 from paceline.coordinator.outcomes import CutSkipped
 from paceline.ids import COORDINATOR, server_id, trainer_id
 from paceline.messages import OptimizerSpec, ParameterSpec, PartSpec, StageSpec
 from paceline.simulate.checks import (
     RoundHistory,
-    Values,
     Violation,
     check_evaluated,
     check_exactly_once,
 )
+from paceline.simulate.clocks import ClockHistory
 from paceline.simulate.coordinator import Journal, SimCoordinator
 from paceline.simulate.disk import Disk
 from paceline.simulate.faults import FaultRates
 from paceline.simulate.launcher import SimLauncher
 from paceline.simulate.server import SimServer
-from paceline.simulate.trainer import SimTrainer, States
+from paceline.simulate.trainer import History, SimTrainer
 from paceline.simulate.world import Process, World
 
 
@@ -63,6 +63,7 @@ class SimReport(NamedTuple):
     cuts: int
     skipped: int  # cuts that could not be read when all had to return to them
     outcomes: int
+    reads: int  # steps whose values were checked, where a pace bounds clocks
 
 
 def draw_job(seed: int) -> SimJob:
@@ -75,6 +76,9 @@ def draw_job(seed: int) -> SimJob:
         (Async(push_every=4, pull_every=8),),
         (Sync(), Async(push_every=2)),
         (Sync(), Sync()),
+        (SSP(staleness=1),),
+        (SSP(staleness=3), SSP(staleness=1)),
+        (Sync(), SSP(staleness=2)),
     ]
     scale = random.choice([0.3, 1.0, 2.0])
     rates = FaultRates()
@@ -145,8 +149,7 @@ def run_job(job: SimJob, coordinator: type[SimCoordinator] = SimCoordinator) -> 
         )
         for number in range(job.evaluations)
     )
-    states: States = {}
-    values: Values = {}
+    history = History({}, {}, ClockHistory())
     starts = {COORDINATOR: lambda: coordinator(world, config, journal, disk)}
     all_starts: dict[str, object] = dict(starts)
     for index in range(job.servers):
@@ -155,7 +158,7 @@ def run_job(job: SimJob, coordinator: type[SimCoordinator] = SimCoordinator) -> 
     for index in range(job.trainers):
         role = trainer_id(index)
         all_starts[role] = lambda role=role: SimTrainer(
-            world, role, parts, (stage, *evaluations), job.step_s, states, values
+            world, role, parts, (stage, *evaluations), job.step_s, history
         )
     launcher = SimLauncher(world, all_starts)  # type: ignore[arg-type]  # all of them start a Process
     try:
@@ -166,8 +169,8 @@ def run_job(job: SimJob, coordinator: type[SimCoordinator] = SimCoordinator) -> 
         _settle(world)
     except AssertionError as error:
         raise Violation(f"seed {job.seed} at {world.now_s:.3f} s: {error}") from error
-    check_evaluated(evaluations, values)
-    return _check(job, world, stage, rounds, journal)
+    check_evaluated(evaluations, history.values)
+    return _check(job, world, stage, rounds, journal, history.clocks.num_reads)
 
 
 def _part(number: int, pace: Pace) -> PartSpec:
@@ -190,7 +193,12 @@ def _where(world: World) -> str:
 
 
 def _check(
-    job: SimJob, world: World, stage: StageSpec, rounds: RoundHistory, journal: Journal
+    job: SimJob,
+    world: World,
+    stage: StageSpec,
+    rounds: RoundHistory,
+    journal: Journal,
+    reads: int,
 ) -> SimReport:
     process = world.processes[COORDINATOR]
     assert isinstance(process, SimCoordinator)
@@ -225,6 +233,7 @@ def _check(
         status.cut,
         sum(isinstance(outcome, CutSkipped) for outcome in journal.outcomes),
         len(journal.outcomes),
+        reads,
     )
 
 

@@ -20,7 +20,6 @@ from paceline.messages import (
     Order,
     Orders,
     Pull,
-    Pulled,
     Push,
     Pushed,
     Refusal,
@@ -38,6 +37,7 @@ from paceline.server.state import ServerState
 from paceline.server.tracked import TrackedState, TrackedStates
 from paceline.server.windows import SlotMarks
 from paceline.simulate.checks import RoundHistory, Violation, check_steps
+from paceline.simulate.clocks import Seen
 from paceline.simulate.disk import Applied, Disk, Share
 from paceline.simulate.world import Answer, Process, World
 
@@ -55,6 +55,7 @@ class SimServer(Process):
         super().__init__(world, role)
         self.state = ServerState(role)
         self.applied: Applied = {}
+        self._numbers: dict[int, dict[int, int]] = {}  # {part: {incarnation: last push}}
         self._disk, self._rounds = disk, rounds
         self._incarnation = 0
         self._prepared: dict[tuple[int, int], Push] = {}  # {(part, incarnation): push}
@@ -123,6 +124,7 @@ class SimServer(Process):
         elif decision.verdict == "prepare":
             self._prepared[push.part, push.incarnation] = push
             verdict = "prepared"
+        self._numbers.setdefault(push.part, {})[push.incarnation] = push.number
         self.may_crash(FAULT)
         version = self.state.stands_at(push.part).version
         return Pushed(verdict=verdict, version=version)  # type: ignore[arg-type]  # spelled above
@@ -143,7 +145,8 @@ class SimServer(Process):
             self._parked.append((pull, answer))
         else:
             stands = self.state.stands_at(pull.part)
-            answer(Pulled(slots=(), round=stands.applied_round))
+            pushes = dict(self._numbers.get(pull.part, {}))
+            answer(Seen(slots=(), round=stands.applied_round, pushes=pushes))
 
     # ------------------------------------------------------------ control side
 

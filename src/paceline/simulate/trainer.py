@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import TypeVar, final
+from typing import NamedTuple, TypeVar, final
 
 import msgspec
 
@@ -11,13 +11,19 @@ from paceline.ids import COORDINATOR
 from paceline.messages import (
     Beat,
     KeepTracked,
+    Lease,
     Leave,
     Message,
     PartSpec,
+    Pull,
+    Pulled,
     Push,
     StageSpec,
+    Tick,
 )
 from paceline.simulate.checks import Values, check_told, encode_counts
+from paceline.simulate.clocks import ClockHistory, Holder
+from paceline.simulate.coordinator import SimCoordinator
 from paceline.simulate.world import Answer, Process, World
 from paceline.trainer.asking import (
     Act,
@@ -42,6 +48,18 @@ T = TypeVar("T")
 States = dict[int, dict[int, int]]  # {number of a kept state: {part: steps}}
 
 
+class History(NamedTuple):
+    """What trainers have done, and are remembered for, whoever dies.
+
+    ``states`` they have kept of their tracked objects; ``values`` their scripts were told
+    that evaluations came to; ``clocks``: who was where, and read what.
+    """
+
+    states: States
+    values: Values
+    clocks: ClockHistory
+
+
 @final
 class SimTrainer(Process):
     """One process of a trainer, running a script of one loop."""
@@ -53,8 +71,7 @@ class SimTrainer(Process):
         parts: tuple[PartSpec, ...],
         stages: tuple[StageSpec, ...],
         step_s: float,
-        states: States,
-        values: Values,
+        history: History,
     ) -> None:
         """Run the script: share every part, loop over the first stage, evaluate, leave.
 
@@ -64,15 +81,15 @@ class SimTrainer(Process):
             parts: what the script shares.
             stages: what it loops over, and what it evaluates.
             step_s: how long a step takes, on average.
-            states: what trainers have kept of their tracked objects.
-            values: what scripts were told that evaluations came to.
+            history: of the run.
         """
         super().__init__(world, role)
         self.protocol = TrainerProtocol(role, self.pid, "world", patience_s=PATIENCE_S)
         self._parts, self._stages, self._step_s = parts, stages, step_s
-        self._values = values
+        self._states, self._values, self._clocks = history
         self._steps = dict.fromkeys((part.part for part in parts), 0)  # what is tracked
-        self._states, self._loads = states, 0
+        self._loads = 0
+        self._entered: Lease | None = None  # the lease that it was seen to enter with
         self._posted: dict[int, Gathering] = {}
         self._script = self._run()
         self._has_begun = False
@@ -105,6 +122,7 @@ class SimTrainer(Process):
                 for part in self._parts:
                     yield from self._step(part.part, flush=True)
             elif isinstance(found, Batch):
+                self._begin_step()
                 yield from self._compute()
             else:
                 break
@@ -166,7 +184,14 @@ class SimTrainer(Process):
             self._steps = {part: kept.get(part, 0) for part in self._steps}
 
     def _with_numbers(self, message: Message) -> Message:
-        """What the carrier attaches."""
+        """What the carrier attaches; clocks are noted as they are told."""
+        if isinstance(message, Tick) and message.clock is not None:
+            part = self.protocol.parts[message.part]
+            where = (message.timeline, message.incarnation)
+            self._clocks.ticked(*where, message.clock.steps)
+            if self._is_member():
+                clock = self.protocol.marching.clock_of(part)
+                self._clocks.pushed(*where, message.part, message.number, clock)
         if isinstance(message, KeepTracked):
             self._states[message.number] = dict(self._steps)
         if isinstance(message, Push) and self._stages[0].tracked:
@@ -220,9 +245,49 @@ class SimTrainer(Process):
     def _ask_all(self, calls: dict[str, Message]) -> "Gathering":
         gathering = Gathering(len(calls))
         for role, message in calls.items():
-            got = partial(gathering.got, role)
-            self.ask(role, self._with_numbers(message), got, CALL_TIMEOUT_S)
+            got = partial(self._got, gathering, role, message)
+            carried = self._with_numbers(message)
+            self.ask(role, carried, got, CALL_TIMEOUT_S, in_order=role != COORDINATOR)
         return gathering
+
+    def _got(
+        self, gathering: "Gathering", role: str, asked: Message, reply: Message | None
+    ) -> None:
+        if isinstance(asked, Pull) and isinstance(reply, Pulled):
+            self._clocks.read(self.protocol.incarnation, asked.part, role, reply)
+        gathering.got(role, reply)
+
+    def _is_member(self) -> bool:
+        """Whether there is a coordinator, and it does not take this one for dead."""
+        coordinator = self.world.processes.get(COORDINATOR)
+        if not isinstance(coordinator, SimCoordinator):
+            return False
+        return self.protocol.incarnation in coordinator.state.durable.incarnations()
+
+    def _holders(self) -> list[Holder]:
+        """Who holds a lease, if there is a coordinator to know it, on this timeline."""
+        coordinator = self.world.processes.get(COORDINATOR)
+        if not isinstance(coordinator, SimCoordinator):
+            return []
+        durable = coordinator.state.durable
+        if durable.timeline != self.protocol.timeline:
+            return []
+        pending = durable.queue.pending.values()
+        return [Holder(record.incarnation, record.lease.clock) for record in pending]
+
+    def _begin_step(self) -> None:
+        protocol = self.protocol
+        staleness = {n: p.staleness for n, p in protocol.parts.items() if p.is_bounded}
+        clock = protocol.marching.clock
+        if clock is None:
+            return
+        who, holders = (protocol.timeline, protocol.incarnation), self._holders()
+        lease = protocol.marching.entered
+        if lease is not None and lease is not self._entered:
+            self._entered = lease
+            self._clocks.entered(*who, lease, holders)
+        if self._is_member():  # what the dead compute is dropped
+            self._clocks.began(*who, clock, staleness, holders)
 
     def _beat(self) -> None:
         self.may_crash(FAULT)  # here it dies while it waits for an answer
@@ -234,6 +299,7 @@ class SimTrainer(Process):
                 clock=protocol.clock,
                 state="computing",
                 evaluated=protocol.evaluation.evaluated,
+                bounded_clock=protocol.asking.bounded_clock,
             )
             self.ask(COORDINATOR, beat, lambda _: None, CALL_TIMEOUT_S)
         self.after(BEAT_S, self._beat)

@@ -63,9 +63,21 @@ class Process(ABC):
         """Run an act of this process later."""
         self.world.at(self.world.now_s + seconds, lambda: self.act(what))
 
-    def ask(self, to: str, message: Message, got: GotReply, timeout_s: float) -> None:
-        """Ask another role; ``got`` is called once, with the reply or None."""
-        self.world.ask(self, to, message, got, timeout_s)
+    def ask(
+        self,
+        to: str,
+        message: Message,
+        got: GotReply,
+        timeout_s: float,
+        *,
+        in_order: bool = False,
+    ) -> None:
+        """Ask another role; ``got`` is called once, with the reply or None.
+
+        With ``in_order`` it arrives behind what this process has asked that role so
+        before, as on one connection.
+        """
+        self.world.ask(self, to, message, got, timeout_s, in_order=in_order)
 
 
 @final
@@ -80,6 +92,7 @@ class World:
         self.processes: dict[str, Process] = {}  # {role: its running process}
         self.ended: Callable[[Process, int], None] = lambda _process, _code: None
         self._opens_s: dict[tuple[str, str], float] = {}  # {(from, to): a clog's end}
+        self._arrived_s: dict[tuple[int, str], float] = {}  # {(pid, to): last, in order}
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = itertools.count()
         self._pids = itertools.count(1000)
@@ -118,7 +131,14 @@ class World:
         return is_done()
 
     def ask(
-        self, sender: Process, to: str, message: Message, got: GotReply, timeout_s: float
+        self,
+        sender: Process,
+        to: str,
+        message: Message,
+        got: GotReply,
+        timeout_s: float,
+        *,
+        in_order: bool = False,
     ) -> None:
         """Carry a question and its answer, or neither."""
         is_open = True
@@ -139,7 +159,12 @@ class World:
                 receiver.act(lambda: receiver.received(sender.role, message, answer))
 
         for delay_s in self._deliveries(sender.role, to):
-            self.at(self.now_s + delay_s, arrive)
+            moment_s = self.now_s + delay_s
+            if in_order:
+                link = (sender.pid, to)
+                moment_s = max(moment_s, self._arrived_s.get(link, 0.0))
+                self._arrived_s[link] = moment_s
+            self.at(moment_s, arrive)
         sender.after(timeout_s, lambda: settle(None))
 
     def _deliveries(self, sender: str, receiver: str) -> list[float]:

@@ -19,7 +19,15 @@ import msgspec
 
 from paceline.errors import JobFailed, Refused, UsageError
 from paceline.ids import COORDINATOR
-from paceline.messages import Beat, Beaten, Message, Refusal, RefusalKind, Waiting
+from paceline.messages import (
+    Beat,
+    Beaten,
+    Message,
+    Refusal,
+    RefusalKind,
+    TrainerClock,
+    Waiting,
+)
 
 FIRST_PAUSE_S = 0.02
 LONGEST_PAUSE_S = 0.5
@@ -99,7 +107,8 @@ class Asking:
         """Not yet a member; the coordinator may be away for ``patience_s``."""
         self.incarnation = 0
         self.timeline = 0
-        self.clock = 0
+        self.clock = 0  # pushes that are acknowledged
+        self.bounded_clock: TrainerClock | None = None  # steps, where a pace bounds them
         self.stopped: str | None = None
         self.now_s = 0.0  # told by whoever drives the acts
         self._patience_s = patience_s
@@ -209,7 +218,13 @@ class Asking:
 
     def beat(self, reason: str) -> Beat:
         """A sign of life while something is waited for."""
-        return Beat(**self.who(), clock=self.clock, state="waiting", waiting_for=reason)
+        return Beat(
+            **self.who(),
+            clock=self.clock,
+            state="waiting",
+            waiting_for=reason,
+            bounded_clock=self.bounded_clock,
+        )
 
     def who(self) -> Who:
         """The identity that a message carries."""

@@ -234,6 +234,7 @@ class Driver:
             state="waiting" if waiting_for else occupation,
             waiting_for=waiting_for,
             evaluated=protocol.evaluation.evaluated,
+            bounded_clock=protocol.asking.bounded_clock,
         )
         connection = self._reach(COORDINATOR)
         try:

@@ -7,6 +7,7 @@ from paceline.errors import Refused
 from paceline.messages import (
     Joined,
     JoinTrainer,
+    Lease,
     PartAnswer,
     PartUploaded,
     Refusal,
@@ -14,7 +15,9 @@ from paceline.messages import (
     Upload,
 )
 from paceline.trainer.asking import FIRST_PAUSE_S, Act, Asking, Pause
+from paceline.trainer.marching import Marching
 from paceline.trainer.parts import SharedPart
+from paceline.trainer.pushing import pull_part
 
 
 def join_job(asking: Asking, trainer: str, pid: int, host: str) -> Act[Joined]:
@@ -72,3 +75,19 @@ def establish(
     )
     yield from asking.ask(PartUploaded(**asking.who(), part=number))
     return None
+
+
+def enter(
+    asking: Asking,
+    lease: Lease,
+    parts: dict[int, SharedPart],
+    marching: Marching,
+    servers: tuple[str, ...],
+) -> Act[None]:
+    """A lease has come, and none was held: stand where it says, with values to match."""
+    marching.enter(lease)
+    for number, part in sorted(parts.items()):
+        part.round = lease.rounds.get(number, part.round)
+        if not part.is_sync or part.pulled_round < part.base_round():
+            marching.reads(part)
+            yield from pull_part(asking, part, servers, part.base_round())

@@ -7,6 +7,7 @@ from typing import final
 
 from paceline.ids import TaskKey, Window
 from paceline.messages import Lease, StageSpec
+from paceline.trainer.verdicts import Batch
 
 
 @final
@@ -80,6 +81,24 @@ class Leases:
             if work.has(work.next_batch, stage):
                 return work
         return None
+
+    def deliver(self, work: LeaseWork) -> int:
+        """The next batch of a lease, counted as delivered."""
+        batch = work.deliver()
+        self.at_edge = batch in work.lease.edges
+        return batch
+
+    def is_at_end(self, stage: StageSpec | None) -> bool:
+        """Whether a window that holds the last delivered batch must end with it."""
+        assert stage is not None
+        return self.at_edge or self.current(stage) is None
+
+    def peek(self, stage: StageSpec, ahead: int) -> Batch | None:
+        """The batch after ``ahead`` more of the same task; it is not delivered."""
+        work = self.current(stage)
+        if work is None or not work.has(work.next_batch + ahead, stage):
+            return None
+        return Batch(work.lease.key, work.next_batch + ahead)
 
     def advance(self, part: int, window: Window, parts: tuple[int, ...]) -> tuple[int, ...]:
         """All servers have acknowledged a window of a part.

@@ -7,7 +7,13 @@ from typing import final
 
 from paceline.ids import TaskKey
 from paceline.messages import PartPlan, PartSpec
-from paceline.pace.policy import overlaps, pull_due, push_due, updates_in_rounds
+from paceline.pace.policy import (
+    overlaps,
+    pull_due,
+    push_due,
+    staleness_of,
+    updates_in_rounds,
+)
 from paceline.trainer.windows import OpenWindow
 
 
@@ -24,6 +30,10 @@ class SharedPart:
         self.round = 1  # that the next push is prepared for
         self.pulled_round = -1  # what the parameters here correspond to; -1: nothing
         self.batches_since_pull = 0
+        self.stepped = 0  # steps of this membership
+        self.pushed_steps = 0  # of these, those of pushes that have left
+        self.finished = 0  # of these, those that all servers have acknowledged
+        self.seen = 0  # the slowest clock when the values here were asked for
         self.forgotten = ""  # why what was delivered last is gone, until the next batch
 
     def forget(self, reason: str = "") -> None:
@@ -33,6 +43,17 @@ class SharedPart:
         self.window = OpenWindow()
         self.pulled_round = -1
         self.batches_since_pull = 0
+        self.stepped = self.pushed_steps = self.finished = 0
+
+    def step(self) -> bool:
+        """The user has stepped; false if nothing was delivered since the last step."""
+        is_step = self.window.step()
+        self.stepped += is_step
+        return is_step
+
+    def acknowledged(self) -> None:
+        """All servers have what was pushed."""
+        self.finished = self.pushed_steps
 
     def deliver(self, key: TaskKey, batch: int, records: int) -> None:
         """A batch was handed to the user."""
@@ -43,6 +64,18 @@ class SharedPart:
     def is_sync(self) -> bool:
         """Whether the part is updated in rounds."""
         return updates_in_rounds(self.spec.pace)
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether the pace bounds clocks."""
+        return staleness_of(self.spec.pace) is not None
+
+    @property
+    def staleness(self) -> int:
+        """Steps that a trainer may be ahead of the slowest, where clocks are bounded."""
+        staleness = staleness_of(self.spec.pace)
+        assert staleness is not None
+        return staleness
 
     @property
     def overlaps(self) -> bool:
@@ -76,4 +109,5 @@ class SharedPart:
 
     def pushed(self, num_batches: int) -> None:
         """A window of so many batches has left."""
+        self.pushed_steps = self.stepped
         self.batches_since_pull += num_batches

@@ -33,8 +33,9 @@ from paceline.messages import (
 from paceline.trainer.asking import Abandoned, Act, Asking, Forget
 from paceline.trainer.behind import Behind
 from paceline.trainer.evaluating import Evaluation
-from paceline.trainer.joining import establish, join_job
+from paceline.trainer.joining import enter, establish, join_job
 from paceline.trainer.leases import Leases, LeaseWork
+from paceline.trainer.marching import Marching
 from paceline.trainer.parts import SharedPart
 from paceline.trainer.pushing import Coming, nothing_coming, pull_part
 from paceline.trainer.reading import read_values
@@ -76,7 +77,10 @@ class TrainerProtocol:
         self._pid, self._host = pid, host
         self.asking = Asking(patience_s)
         self._teller = Teller(self.asking, self.tracked)
-        self.stepping = Stepping(self.asking, self._teller, self._leases, self.parts)
+        self.marching = Marching(self.asking, self.parts)
+        self.stepping = Stepping(
+            self.asking, self._teller, self._leases, self.parts, self.marching
+        )
         self.evaluation = Evaluation(self, self.asking, self.tracked)
 
     @property
@@ -103,10 +107,7 @@ class TrainerProtocol:
         """The batch after ``ahead`` more, if it is known already; it is not delivered."""
         if self._must_join or self.stage is None or self.asking.stopped is not None:
             return None
-        work = self._leases.current(self.stage)
-        if work is None or not work.has(work.next_batch + ahead, self.stage):
-            return None
-        return Batch(work.lease.key, work.next_batch + ahead)
+        return self._leases.peek(self.stage, ahead)
 
     # ------------------------------------------------------------ becoming a member
 
@@ -178,7 +179,11 @@ class TrainerProtocol:
         if work is not None:
             if (self._leases.at_edge or work.begins_replay()) and self._is_open():
                 return Flush()
-            return self._deliver(self.stage, work)
+            servers, is_open = tuple(self.servers), self._is_open()
+            turn = yield from self.marching.next_turn(servers, is_open=is_open)
+            if turn == "go":
+                return self._deliver(self.stage, work)
+            return Flush() if turn == "flush" else None
         return (yield from self._ask_for_work(self.stage))
 
     def _ask_for_work(self, stage: StageSpec) -> Act[Flush | Over | None]:
@@ -203,8 +208,7 @@ class TrainerProtocol:
         return None
 
     def _deliver(self, stage: StageSpec, work: LeaseWork) -> Batch:
-        batch = work.deliver()
-        self._leases.at_edge = batch in work.lease.edges
+        batch = self._leases.deliver(work)
         records = stage.batch_records(work.lease.key.task, batch, batch)
         for part in self.parts.values():
             part.deliver(work.lease.key, batch, records)
@@ -267,13 +271,14 @@ class TrainerProtocol:
             return Stepped("dropped", self._why_join)
         if part.forgotten and not part.window.is_open():
             return Stepped("dropped", part.forgotten)
-        if not part.window.step() and not flush:
+        if not part.step() and not flush:
             raise UsageError(
                 "step() without a batch: nothing was delivered by Session.batches since "
                 "the last step of this part"
             )
         try:
-            if not flush and not part.push_due(at_end=self._at_end()):
+            at_end = self._leases.is_at_end(self.stage)
+            if not flush and not part.push_due(at_end=at_end):
                 if part.pull_due(has_pushed=False):
                     yield from self._pull(part, 0)
                 return Stepped("kept")
@@ -286,11 +291,8 @@ class TrainerProtocol:
 
     def must_push(self, number: int) -> bool:
         """Whether a step of a part now would be pushed, or kept in its window."""
-        return self.parts[number].push_due(at_end=self._at_end(), with_delivered=True)
-
-    def _at_end(self) -> bool:
-        assert self.stage is not None
-        return self._leases.at_edge or self._leases.current(self.stage) is None
+        at_end = self._leases.is_at_end(self.stage)
+        return self.parts[number].push_due(at_end=at_end, with_delivered=True)
 
     def land(self, number: int) -> Act[None]:
         """Wait for the push of a part that is on its way, if there is one."""
@@ -305,8 +307,7 @@ class TrainerProtocol:
         for part in parts:
             yield from self._note((yield from self.stepping.land(part, self.stage)))
 
-    def _land_all(self) -> Act[None]:
-        """Nothing is on its way or kept back: something is going to be asked."""
+    def _land_all(self) -> Act[None]:  # nothing is on its way or kept back then
         yield from self._land(*self.parts.values())
         yield from self._teller.tell_all(self.parts)
 
@@ -327,15 +328,14 @@ class TrainerProtocol:
     # ------------------------------------------------------------ leases
 
     def _take(self, work: LeaseWork) -> Act[None]:
-        lease = work.lease
         is_entering = not self._leases
         if not self._leases.add(work) or not is_entering:
             return
-        for number, part in sorted(self.parts.items()):
-            part.round = lease.rounds.get(number, part.round)
-            if not part.is_sync or part.pulled_round < part.base_round():
-                yield from self._pull(part, part.base_round())
-        yield from self.tracked.load(self.asking, min(self.servers), lease.tracked)
+        acts = enter(
+            self.asking, work.lease, self.parts, self.marching, tuple(self.servers)
+        )
+        yield from acts
+        yield from self.tracked.load(self.asking, min(self.servers), work.lease.tracked)
 
     def _ask_lease(self) -> AskLease:
         assert self.stage is not None
@@ -356,8 +356,8 @@ class TrainerProtocol:
         yield from self.as_member(lambda: self._wait_saved(number))
 
     def _wait_saved(self, number: int, left: int | None = None) -> Act[int]:
-        asking, tracked, keep = self.asking, self.tracked, self._keep_tracked
-        return (yield from wait_saved(asking, tracked, keep, number, left))
+        acts = wait_saved(self.asking, self.tracked, self._keep_tracked, number, left)
+        return (yield from acts)
 
     def _keep_tracked(self) -> Act[None]:
         yield from self._land_all()

@@ -14,7 +14,7 @@ from torch import nn
 from paceline.config import Pace
 from paceline.errors import UsageError
 from paceline.messages import PartSpec, TableSpec
-from paceline.pace.policy import overlaps
+from paceline.pace.policy import overlaps, why_not_beside
 from paceline.params.hogwild import why_not_hogwild
 from paceline.trainer.describing import describe
 from paceline.trainer.embedding import Embedding
@@ -37,6 +37,7 @@ class Sharing:
         self._seat = seat
         self._tables: dict[str, SharedTable] = {}  # {name: table}
         self._parameters: set[nn.Parameter] = set()
+        self._paces: list[Pace] = []  # of the parts
 
     def share(
         self, model: nn.Module, optimizer: torch.optim.Optimizer | None, pace: Pace
@@ -67,10 +68,11 @@ class Sharing:
                 described.parameters, groups, sparse=sparse, apart=overlaps(pace)
             )
             whole = PartSpec(part, described.specs, described.optimizer, new, pace)
-            reason = why_not_hogwild(whole)
+            reason = why_not_hogwild(whole) or why_not_beside([*self._paces, pace])
             if reason is not None:
                 raise UsageError(f"share: {reason}")
             self._seat.share(whole, numbers)
+            self._paces.append(pace)
             numbers.tables += [SharedTable(spec, part, self._seat) for spec in new]
             self._tables |= {table.spec.name: table for table in numbers.tables}
             self._parameters.update(described.parameters)

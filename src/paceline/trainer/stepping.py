@@ -8,6 +8,7 @@ from typing import final
 from paceline.messages import StageSpec, Ticked
 from paceline.trainer.asking import Act, Asking
 from paceline.trainer.leases import Leases
+from paceline.trainer.marching import Marching
 from paceline.trainer.parts import SharedPart
 from paceline.trainer.pushing import (
     Acknowledged,
@@ -15,6 +16,7 @@ from paceline.trainer.pushing import (
     Flight,
     collect_push,
     collect_values,
+    nothing_coming,
     post_push,
     post_values,
 )
@@ -30,12 +32,17 @@ class Stepping:
     """
 
     def __init__(
-        self, asking: Asking, teller: Teller, leases: Leases, parts: dict[int, SharedPart]
+        self,
+        asking: Asking,
+        teller: Teller,
+        leases: Leases,
+        parts: dict[int, SharedPart],
+        marching: Marching,
     ) -> None:
-        """Nothing was pushed yet; leases and parts are the trainer's own."""
+        """Nothing was pushed yet; leases, parts and clock are the trainer's own."""
         self.tasks_finished = 0
         self._asking, self._teller = asking, teller
-        self._leases, self._parts = leases, parts
+        self._leases, self._parts, self._marching = leases, parts, marching
         self._flights: dict[int, Flight] = {}  # {part: its last push}
 
     def push(
@@ -56,7 +63,12 @@ class Stepping:
         ticked = yield from self.land(part, stage)
         push = yield from post_push(self._asking, part, servers)
         at_round = part.round if part.is_sync else 0
-        is_pulling = part.is_sync or part.pull_due(has_pushed=True)
+        may_read = self._marching.may_read(part)
+        is_pulling = part.is_sync or (may_read and part.pull_due(has_pushed=True))
+        if not may_read:
+            coming = nothing_coming
+        if is_pulling:
+            self._marching.reads(part)
         values = yield from post_values(
             self._asking, part, servers, coming, at_round=at_round, with_dense=is_pulling
         )
@@ -89,6 +101,7 @@ class Stepping:
         """The timeline or the incarnation is gone, and what was on its way with it."""
         self._flights.clear()
         self._teller.forget()
+        self._marching.forget()
 
     def others_open(self, pushing: SharedPart) -> list[SharedPart]:
         """Other parts that await their push."""
@@ -100,6 +113,7 @@ class Stepping:
     ) -> Act[Ticked | None]:
         """All servers have a window; the coordinator is told, if it should know now."""
         parts, others = tuple(self._parts), self.others_open(part)
+        part.acknowledged()
         acked = self._leases.advance(part.spec.part, done.window, parts)
         self._teller.add(part, done, acked)
         num_complete = self._leases.drop_complete(parts, stage)
@@ -109,14 +123,16 @@ class Stepping:
         # would go on into the next one.
         is_busy = part.window.is_open() or others or self._leases.current(stage)
         wants_lease = not is_busy
-        must_tell = part.is_sync or num_complete or wants_lease
+        must_tell = part.is_sync or part.is_bounded or num_complete or wants_lease
         if not must_tell and not self._teller.is_due(part):
             return None
         ticked = yield from self._teller.tell(
             part,
+            clock=self._marching.ticks(),
             is_prepared=done.is_prepared,
             ends_step=not any(other.is_sync for other in others),
             wants_lease=wants_lease,
         )
+        self._marching.heard(ticked.slowest)
         part.round += part.is_sync
         return ticked

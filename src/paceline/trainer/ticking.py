@@ -11,7 +11,7 @@ Pure.
 from typing import final
 
 from paceline.ids import Span, TaskKey, Window
-from paceline.messages import Tick, Ticked
+from paceline.messages import Tick, Ticked, TrainerClock
 from paceline.trainer.asking import Act, Asking
 from paceline.trainer.parts import SharedPart
 from paceline.trainer.pushing import Acknowledged
@@ -65,9 +65,23 @@ class Teller:
         return told_s is None or self._asking.now_s >= told_s + TICK_EVERY_S
 
     def tell(
-        self, part: SharedPart, *, is_prepared: bool, ends_step: bool, wants_lease: bool
+        self,
+        part: SharedPart,
+        *,
+        is_prepared: bool,
+        ends_step: bool,
+        wants_lease: bool,
+        clock: TrainerClock | None = None,
     ) -> Act[Ticked]:
-        """Tick for all windows of a part that are to be told, until it is counted."""
+        """Tick for all windows of a part that are to be told, until it is counted.
+
+        Args:
+            part: whose windows are told.
+            is_prepared: whether the last of them is.
+            ends_step: no other part that is updated in rounds awaits its step.
+            wants_lease: a task that ends here is followed by the next one.
+            clock: of the trainer, where a pace bounds it.
+        """
         number = part.spec.part
         untold = self._untold[number]
         [first, *_] = untold.spans
@@ -83,6 +97,7 @@ class Teller:
                 is_prepared=is_prepared,
                 ends_step=ends_step,
                 next_lease=wants_lease,
+                clock=clock,
             )
         )
         assert isinstance(ticked, Ticked)

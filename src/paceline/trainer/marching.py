@@ -1,0 +1,130 @@
+"""How far a trainer may be ahead of the slowest, and which values still serve.
+
+A bounded part is one whose pace bounds clocks (`paceline.pace.policy.staleness_of`). The
+trainer has one clock for all of them: the steps that it has finished in each. Before it
+begins a step it waits until the slowest is near enough for every bounded part; values of a
+part that were asked for when the slowest was too far behind are fetched again, and so are
+those that lack a push of its own.
+
+Where a part is updated in rounds, nobody waits here: rounds keep all within a step.
+
+Pure.
+"""
+
+from typing import Literal, final
+
+from paceline.messages import GoOn, Lease, MayGoOn, TrainerClock, Waiting
+from paceline.pace.policy import is_within
+from paceline.trainer.asking import Act, Asking
+from paceline.trainer.parts import SharedPart
+from paceline.trainer.pushing import pull_part
+
+
+@final
+class Marching:
+    """The clock of one trainer, and what it knows of the slowest.
+
+    Attributes:
+        entered: the lease that it has entered with last.
+    """
+
+    def __init__(self, asking: Asking, parts: dict[int, SharedPart]) -> None:
+        """At clock 0, like all others; the parts are the trainer's own."""
+        self._asking, self._parts = asking, parts
+        self._base = 0  # the clock at which no step of a part was finished
+        self._slowest = 0
+        self.entered: Lease | None = None
+
+    @property
+    def clock(self) -> int | None:
+        """Steps finished in every bounded part; None if there is none."""
+        finished = [part.finished for part in self._bounded()]
+        return self._base + min(finished) if finished else None
+
+    def clock_of(self, part: SharedPart) -> int:
+        """Steps finished in one part, from the same beginning."""
+        return self._base + part.finished
+
+    def enter(self, lease: Lease) -> None:
+        """A lease has come, and none was held."""
+        clock, self.entered = self.clock, lease
+        if clock is not None:
+            self._base += lease.clock - clock
+            self._slowest = lease.slowest
+            self.ticks()
+
+    def forget(self) -> None:
+        """The timeline or the incarnation is gone: a beat tells no clock of it."""
+        self._asking.bounded_clock = None
+
+    def ticks(self) -> TrainerClock | None:
+        """The clock to tell, if there is one; it is what beats say from now on."""
+        steps, lease = self.clock, self.entered
+        told = None if steps is None or lease is None else TrainerClock(lease.entry, steps)
+        self._asking.bounded_clock = told
+        return told
+
+    def heard(self, slowest: int | None) -> None:
+        """The slowest is at this clock by now."""
+        if slowest is not None:
+            self._slowest = max(self._slowest, slowest)
+
+    def next_turn(
+        self, servers: tuple[str, ...], *, is_open: bool
+    ) -> Act[Literal["go", "flush", "wait"]]:
+        """What to do before the next batch; with ``go``, values serve it.
+
+        Args:
+            servers: of the job.
+            is_open: a window is, and must be pushed before anything is waited for.
+        """
+        clock = self.clock
+        if clock is None:
+            return "go"
+        if not all(self._is_near(part, 0) for part in self._bounded()):
+            if is_open:
+                return "flush"
+            if not (yield from self._wait()):
+                return "wait"
+        yield from self._refresh(clock, servers)
+        return "go"
+
+    def _wait(self) -> Act[bool]:
+        clock = self.ticks()
+        assert clock is not None
+        staleness = min(part.staleness for part in self._bounded())
+        ask = MayGoOn(**self._asking.who(), clock=clock, staleness=staleness)
+        reply = yield from self._asking.ask_once(ask)
+        if isinstance(reply, Waiting):
+            return False
+        assert isinstance(reply, GoOn)
+        self.heard(reply.slowest)
+        return True
+
+    def _refresh(self, clock: int, servers: tuple[str, ...]) -> Act[None]:
+        for part in self._bounded():
+            serves = is_within(part.staleness, clock, part.seen)
+            if not serves or part.pull_due(has_pushed=False):
+                self.reads(part)
+                yield from pull_part(self._asking, part, servers, 0)
+
+    def may_read(self, part: SharedPart) -> bool:
+        """Whether what is read behind a push that goes out now serves the next step."""
+        if part not in self._bounded():
+            return True
+        return self._is_near(part, part.stepped - part.finished)
+
+    def reads(self, part: SharedPart) -> None:
+        """Values of a part are asked for now."""
+        part.seen = self._slowest
+
+    def _is_near(self, part: SharedPart, more: int) -> bool:
+        clock = self.clock
+        assert clock is not None
+        return is_within(part.staleness, clock + more, self._slowest)
+
+    def _bounded(self) -> list[SharedPart]:
+        parts = self._parts.values()
+        if any(part.is_sync for part in parts):
+            return []
+        return [part for part in parts if part.is_bounded]

@@ -1,0 +1,116 @@
+"""SSP in the wind tunnel: the bound on clocks and what reads must show, from histories."""
+
+import os
+from collections.abc import Callable
+from random import Random
+
+import pytest
+
+from paceline.config import SSP, Async, Pace
+from paceline.coordinator import decisions
+from paceline.coordinator.clocks import Clocks, Holding
+from paceline.messages import TrainerClock
+from paceline.simulate.checks import Violation
+from paceline.simulate.faults import QUIET
+from paceline.simulate.job import SimJob, draw_job, run_job
+from paceline.trainer import marching
+from paceline.trainer.marching import Marching
+from paceline.trainer.parts import SharedPart
+
+READS = int(os.environ.get("PACELINE_SIM_READS", "8000"))
+Patch = pytest.MonkeyPatch
+
+
+def draw_bounded(seed: int) -> SimJob:
+    """Up to eight trainers of random speeds, joins and deaths, under a bound."""
+    random = Random(seed)
+    staleness = random.choice([0, 1, 3, 10])
+    pace = SSP(staleness=staleness)
+    paces: list[tuple[Pace, ...]] = [
+        (pace,),
+        (pace,),
+        (pace, SSP(staleness=staleness + 2)),
+        (pace, Async(push_every=3)),
+    ]
+    return draw_job(seed)._replace(
+        trainers=random.choice([2, 4, 8]),
+        paces=random.choice(paces),
+        records=random.choice([60, 200]),
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(0)
+def test_no_read_breaks_the_bound() -> None:
+    reads, seed = 0, 0
+    while reads < READS:
+        reads += run_job(draw_bounded(seed)).reads
+        seed += 1
+    print(f"{reads} reads in {seed} jobs")  # noqa: T201  (the figures of a soak)
+
+
+@pytest.mark.parametrize("staleness", [0, 1, 3])
+def test_trainers_of_one_speed_lose_nothing_and_are_checked(staleness: int) -> None:
+    job = SimJob(1, trainers=4, paces=(SSP(staleness=staleness),), rates=QUIET)
+    report = run_job(job)
+    assert report.reads >= 60  # a read for each batch of each epoch
+    assert (report.duplicates, report.fenced, report.timelines) == (0, 0, 0)
+
+
+def bound_off_by_one(patch: Patch) -> None:
+    def is_within(staleness: int, clock: int, slowest: int) -> bool:
+        return clock - slowest <= staleness + 1
+
+    patch.setattr(decisions, "is_within", is_within)
+    patch.setattr(marching, "is_within", is_within)
+
+
+def joiner_at_the_fastest(patch: Patch) -> None:
+    real = Clocks.enter
+
+    def enter(
+        self: Clocks, incarnation: int, entry: int, holding: Holding
+    ) -> tuple[int, int]:
+        fastest = max(self._at, default=0)
+        own, slowest = real(self, incarnation, entry, holding)
+        if own != slowest:
+            return own, slowest
+        self.leave(incarnation)
+        self._put(incarnation, TrainerClock(entry, max(own, fastest)))
+        return max(own, fastest), slowest
+
+    patch.setattr(Clocks, "enter", enter)
+
+
+def own_push_missing(patch: Patch) -> None:
+    def pull_due(self: SharedPart, *, has_pushed: bool) -> bool:
+        return self.batches_since_pull >= 2 and has_pushed
+
+    patch.setattr(SharedPart, "pull_due", pull_due)
+
+
+def stale_values(patch: Patch) -> None:
+    def reads(self: Marching, part: SharedPart) -> None:
+        part.seen = (self.clock or 0) + 1  # as if they were of now
+
+    patch.setattr(Marching, "reads", reads)
+    patch.setattr(Marching, "may_read", lambda _self, _part: True)
+
+
+MUTANTS = [bound_off_by_one, joiner_at_the_fastest, own_push_missing, stale_values]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_a_planted_mutant_is_caught(
+    mutant: Callable[[Patch], None], monkeypatch: Patch
+) -> None:
+    mutant(monkeypatch)
+    with pytest.raises(Violation, match=r"ahead|without push"):
+        _run(range(100))
+
+
+def _run(seeds: range) -> None:
+    for seed in seeds:
+        run_job(draw_bounded(seed))

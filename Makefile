@@ -39,20 +39,10 @@ docs: $(DEV)
 	@echo "build/site/index.html"
 
 bench: $(DEV)
-	$(BIN)/python -m benchmarks.ctr
-	$(BIN)/python -m benchmarks.dense
-	$(BIN)/python -m benchmarks.transport --peers torch
-	$(BIN)/python -m benchmarks.codecs
-	$(BIN)/python -m benchmarks.bookkeeping
-	$(BIN)/python -m benchmarks.scaling
-	$(BIN)/python -m benchmarks.link
-	$(BIN)/python -m benchmarks.recovery --times 10
-	$(BIN)/python -m benchmarks.coordinator_scale
-	$(BIN)/python -m benchmarks.server_scale
+	$(BIN)/python -m benchmarks
 
 bench-peers: $(DEV)
-	$(BIN)/python -m benchmarks.transport
-	$(BIN)/python -m benchmarks.ctr_peers
+	$(BIN)/python -m benchmarks peers
 
 bench-page: $(DEV)
 	$(BIN)/python -m benchmarks.page

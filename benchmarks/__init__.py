@@ -2,6 +2,7 @@
 
 ::
 
+    __main__      all of them, one after the other
     record        what every benchmark writes down: machine, commit, versions, spread
     figures       what was measured of whom, ratios and goals: in every record, for the page
     goals         what is wanted: the one table of it

@@ -137,10 +137,7 @@ def goal_rows(found: Sequence[Found]) -> list[list[str]]:
         hint = ", a hint" if doubts(record) else ""
         told = f"the worst of {len(about)}: " if len(about) > MANY else ""
         for ratio in about[:1] if told else about:
-            sides = (
-                (ratio.ours, ratio.against) if ratio.against else (ratio.what, ratio.ours)
-            )
-            whom = " / ".join(sides)
+            whom = f"{ratio.ours} / {ratio.against or ratio.what}"
             rows.append([*head, ratio.found, f"{ratio.verdict}{hint}", f"{told}{whom}"])
     return rows
 

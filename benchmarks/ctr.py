@@ -17,7 +17,6 @@ Exit status: 0; 1 if the losses differ. A goal that is missed is told, and is no
 
 import argparse
 import json
-import os
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -55,7 +54,6 @@ THREADS = (1, 2)  # of the peer
 LOSS_WITHIN = 0.01
 HOPELESS = 1.5  # a plain loop so many times slower than the best runs once only
 LIMIT_S = 900.0  # of one run
-BUSY = 0.3  # load average for each core
 
 
 class Candidate(NamedTuple):
@@ -168,16 +166,6 @@ def compare_losses(runs: dict[Candidate, list[Run]]) -> tuple[bool, dict[str, fl
     return is_equal, {str(c): loss for c, loss in losses.items()}
 
 
-def busy(load: float, cores: int) -> str:
-    """What to say about a machine that others used when a benchmark began; may be empty."""
-    if load < BUSY * cores:
-        return ""
-    return (
-        f"the machine was busy before this began (load {load:g} on {cores} cores): take "
-        "the ratios for no more than a hint, and measure again on an idle one"
-    )
-
-
 def figures_of(runs: dict[Candidate, list[Run]], rows: str) -> list[Figure]:
     """Records per second of every candidate."""
     kinds: dict[str, Kind] = {OURS.kind: "ours", FLOOR.kind: "floor"}
@@ -250,8 +238,6 @@ def main(arguments: Sequence[str]) -> int:
     profiles = profiles_of(profile, plan.timed)
     tables = [figure_table(figures), ratio_table(ratios), *map(profile_table, profiles)]
     print("\n\n".join(tables))
-    if loaded := busy(float(str(where["load_1m"])), len(os.sched_getaffinity(0))):
-        print(f"\n{loaded}")
     told = "held-out loss: " + ", ".join(f"{n}: {loss:.4f}" for n, loss in losses.items())
     record = {
         **where,

@@ -22,7 +22,7 @@ import matplotlib as mpl
 
 from benchmarks.figures import COUNTS, Figure, Ratio, amount, read, read_profiles
 from benchmarks.goals import TABLE
-from benchmarks.record import FOLDER, ROOT, spread
+from benchmarks.record import BUSY_SHARE, FOLDER, ROOT, spread
 
 mpl.use("Agg")
 
@@ -45,7 +45,6 @@ TITLES = {  # {name of a record: what stands above it}, in the page's order
 }
 ENOUGH_RUNS = 5
 MANY = 6  # ratios of one goal
-BUSY = 0.3  # load average for each core when a benchmark began
 NEAR_EACH_OTHER = {"AUC"}  # units of points: bars from zero would all look the same
 COLORS = {"ours": "#00796b", "peer": "#90a4ae", "floor": "#e0a458"}
 
@@ -68,7 +67,7 @@ def newest(folder: Path) -> list[Found]:
     for name in TITLES:
         for path in sorted(folder.glob(f"{name}-[0-9]*-[0-9]*.json"), reverse=True):
             record = json.loads(path.read_text(encoding="utf-8"))
-            if "ratios" in record:
+            if "ratios" in record and "busy_share" in record:
                 found.append(Found(name, record))
                 break
     return found
@@ -77,14 +76,13 @@ def newest(folder: Path) -> list[Found]:
 def doubts(record: Record) -> list[str]:
     """Why a record's numbers are no more than a hint; empty if they are more."""
     figures, _ = read(dict(record))
-    cores = int(str(record["machine"]).rsplit(", ", 1)[-1].split()[0])
     runs = [len(figure.values) for figure in figures if figure.unit not in COUNTS]
     least = min(runs, default=ENOUGH_RUNS)
     said = []
     if not record["is_equal"]:
         said.append("the sides were not equal: no ratio counts")
-    if record["load_1m"] >= BUSY * cores:
-        said.append(f"the machine was busy (load {record['load_1m']} when it began)")
+    if record["busy_share"] >= BUSY_SHARE:
+        said.append(f"the machine was {record['busy_share']:.0%} busy when it began")
     if least < ENOUGH_RUNS:
         said.append(f"some figures are of {least} run{'s' * (least != 1)} only")
     if record["is_changed"]:

@@ -22,7 +22,7 @@ def record(*, is_equal: bool = True, **changes: object) -> dict[str, object]:
         "is_changed": False,
         "date": "2026-11-22T00:00:00+00:00",
         "machine": "A, machine, 2 cores",
-        "load_1m": 0.1,
+        "busy_share": 0.01,
         "python": "3.11.7",
         "versions": {"torch": "2.13.0"},
         **kept([OURS, PEER, FLOOR], ratios, "the same bytes", is_equal=is_equal),
@@ -37,7 +37,7 @@ def test_a_calm_whole_record_leaves_no_doubt() -> None:
 @pytest.mark.parametrize(
     ("changes", "doubt"),
     [
-        ({"load_1m": 0.6}, "the machine was busy"),
+        ({"busy_share": 0.6}, "the machine was 60% busy"),
         ({"is_changed": True}, "the tree had changes"),
         ({"is_equal": False}, "not equal"),
         ({"figures": [OURS._replace(values=(1.0,))._asdict()]}, "of 1 run only"),
@@ -85,7 +85,7 @@ def test_a_goal_is_reached_or_missed_by_what_the_record_says() -> None:
         *("torch RPC", "at least 8 times", "2.00 times", "missed"),
         "torch RPC / paceline",
     ]
-    busy = Found("transport", {**found.record, "load_1m": 9.0})
+    busy = Found("transport", {**found.record, "busy_share": 0.9})
     assert rows_of([busy], "a pull of 4 KiB")[0][4] == "missed, a hint"
 
 

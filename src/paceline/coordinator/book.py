@@ -106,6 +106,7 @@ class Book:
         self.to_replace: dict[str, int] = {}  # {server id: pid of its dead process}
         self.leases: Parking[int] = Parking()  # {incarnation: AskLease}
         self.ticks: Parking[tuple[int, int]] = Parking()  # {(incarnation, part): Tick}
+        self.last_late: dict[tuple[int, int], int] = {}  # {(incarnation, part): push}
         self.ahead: Parking[int] = Parking()  # {incarnation: MayGoOn}
         self.shares: Parking[tuple[int, int]] = Parking()  # the same: SharePart
         self.saves: Parking[int] = Parking()  # {incarnation: Save}
@@ -205,6 +206,8 @@ class Book:
         self.saves.take(incarnation)
         self.ahead.take(incarnation)
         self.clocks.leave(incarnation)
+        for late in [key for key in self.last_late if key[0] == incarnation]:
+            del self.last_late[late]
         for waiting in (self.ticks, self.shares):
             for key in [key for key in waiting if key[0] == incarnation]:
                 waiting.take(key)

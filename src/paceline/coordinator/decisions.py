@@ -190,7 +190,9 @@ def _is_created(book: Book, part: int) -> bool:
 
 def _look_at_rounds(book: Book) -> None:
     for part in book.rounds.ticked_parts():
-        committed = book.rounds.decide_round(part, book.durable)
+        # Whose tracked objects are asked for must stand where the round does.
+        needs_all = book.track_from is not None
+        committed = book.rounds.decide_round(part, book.durable, needs_all=needs_all)
         if committed is None:
             continue
         book.commit(committed)

@@ -20,13 +20,18 @@ from paceline.messages import FileEntry, PartPlan, StageSpec
 
 @final
 class PartRecord(msgspec.Struct):
-    """A shared part; ``recent`` are the last rounds, kept until servers have them."""
+    """A shared part.
+
+    ``recent`` are the last rounds, kept until servers have them; ``counted`` is the number
+    of each live trainer's last push that is in a round.
+    """
 
     plan: PartPlan
     uploader: int = 0  # incarnation that sends the initial values
     is_ready: bool = False
     round: int = 0
     recent: list[o.RoundCommitted] = []
+    counted: dict[int, int] = {}  # {incarnation: push}
 
 
 @final
@@ -57,6 +62,8 @@ class Durable(msgspec.Struct):
     servers: dict[str, int] = {}  # {server id: live incarnation}
     left: set[str] = set()  # trainers that went cleanly
     has_started: bool = False
+    late_pushes: int = 0  # that came when their round was closed
+    late_records: int = 0  # in them
     wanted_trainers: int = 0  # by `paceline scale`; 0: as the job was started
     parts: dict[int, PartRecord] = {}
     stages: dict[int, StageSpec] = {}
@@ -126,9 +133,7 @@ def _(outcome: o.ServerJoined, state: Durable) -> None:
 
 @restore.register
 def _(outcome: o.TrainerLost, state: Durable) -> None:
-    state.trainers.pop(outcome.trainer, None)
-    state.mid_step.discard(outcome.incarnation)
-    state.generation += 1
+    _forget_trainer(outcome.trainer, outcome.incarnation, state)
     queue = state.queue
     records = dict(sorted(queue.held_by(outcome.incarnation).items()))
     held = list(records)
@@ -173,10 +178,16 @@ def _(outcome: o.Scaled, state: Durable) -> None:
 
 @restore.register
 def _(outcome: o.TrainerLeft, state: Durable) -> None:
-    state.trainers.pop(outcome.trainer, None)
-    state.mid_step.discard(outcome.incarnation)
+    _forget_trainer(outcome.trainer, outcome.incarnation, state)
     if outcome.is_done:
         state.left.add(outcome.trainer)
+
+
+def _forget_trainer(trainer: str, incarnation: int, state: Durable) -> None:
+    state.trainers.pop(trainer, None)
+    state.mid_step.discard(incarnation)
+    for part in state.parts.values():
+        part.counted.pop(incarnation, None)
     state.generation += 1
 
 
@@ -269,8 +280,15 @@ def _(outcome: o.RoundCommitted, state: Durable) -> None:
     part = state.parts[outcome.part]
     part.round = outcome.round
     part.recent = [*part.recent, outcome][-KEPT_ROUNDS:]
+    part.counted |= {c.incarnation: c.number for c in outcome.contributions}
     state.mid_step -= set(outcome.ticked)
     state.mid_step |= set(outcome.mid_step)
+
+
+@restore.register
+def _(outcome: o.PushLate, state: Durable) -> None:
+    state.late_pushes += 1
+    state.late_records += outcome.records
 
 
 @restore.register

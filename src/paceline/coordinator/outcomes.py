@@ -100,6 +100,17 @@ class TaskDone(Outcome, frozen=True):
     result: bytes | None = None
 
 
+class PushLate(Outcome, frozen=True):
+    """A push came when its round was closed: it has no effect."""
+
+    part: int
+    round: int
+    trainer: str
+    incarnation: int
+    number: int
+    records: int
+
+
 class TaskReturned(Outcome, frozen=True):
     """A task goes back to the front of ``todo``, to go on from ``first``."""
 
@@ -283,6 +294,7 @@ AnyOutcome = (
     | StageRegistered
     | LeaseGranted
     | TaskDone
+    | PushLate
     | TaskReturned
     | TaskFailed
     | StageValued

@@ -25,7 +25,7 @@ from paceline.coordinator.outcomes import (
     TrainerLeft,
 )
 from paceline.coordinator.status import count_records
-from paceline.coordinator.ticks import has_ticked, reply_ticked, ticked
+from paceline.coordinator.ticks import came_late, has_ticked, reply_ticked, ticked
 from paceline.messages import (
     AskLease,
     AskRecords,
@@ -57,7 +57,7 @@ from paceline.messages import (
     TrainerMessage,
     TrainerRequest,
 )
-from paceline.pace.policy import updates_in_rounds
+from paceline.pace.policy import backups_of, updates_in_rounds
 
 
 class Asker(NamedTuple):
@@ -214,6 +214,8 @@ def _(message: Tick, book: Book, asker: Asker) -> None:
     elif has_ticked(book, message):
         ticked(book, message)
         reply_ticked(book, asker.role, asker.ticket, message)
+    elif message.round <= part.round and backups_of(part.plan.spec.pace):
+        came_late(book, asker.role, asker.ticket, message)
     else:
         text = (
             f"round {message.round} of part {message.part} closed without {asker.role}; "

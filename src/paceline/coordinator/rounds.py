@@ -19,7 +19,7 @@ from paceline.coordinator.durable import Durable
 from paceline.coordinator.outcomes import RoundCommitted
 from paceline.ids import Window
 from paceline.messages import Contribution, Tick
-from paceline.pace.policy import weigh
+from paceline.pace.policy import backups_of, may_do_without, weigh
 
 
 class Ticked(NamedTuple):
@@ -75,13 +75,26 @@ class Rounds:
         """Parts whose open round has a tick, in the order of a step."""
         return sorted(self._ticks)
 
-    def decide_round(self, part: int, state: Durable) -> RoundCommitted | None:
-        """The open round of a part, closed, if nobody is missing."""
+    def decide_round(
+        self, part: int, state: Durable, *, needs_all: bool = False
+    ) -> RoundCommitted | None:
+        """The open round of a part, closed, if the pace does without whoever is missing.
+
+        Args:
+            part: whose round it is.
+            state: of the job.
+            needs_all: whether it may do without anybody at all.
+        """
         ticks = self._ticks.get(part, {})
-        too_few = len(ticks) < state.queue.num_holders()  # seen without looking at each
-        if not ticks or too_few or self.missing(part, state):
+        if not ticks:
             return None
-        pace = state.parts[part].plan.spec.pace
+        pace, num_holders = state.parts[part].plan.spec.pace, state.queue.num_holders()
+        spare = 0 if needs_all else backups_of(pace)
+        if len(ticks) < num_holders - spare:  # seen without looking at each
+            return None
+        missing = len(self.missing(part, state))
+        if missing and (needs_all or not may_do_without(pace, missing, num_holders)):
+            return None
         prepared = {t: tick for t, tick in sorted(ticks.items()) if tick.is_prepared}
         total = sum(tick.records for tick in prepared.values())
         contributions = tuple(

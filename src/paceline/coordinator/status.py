@@ -30,6 +30,9 @@ def job_status(book: Book) -> JobStatus:
     for report in book.reports.values():
         for name, count in report.counters.items():
             counters[name] = counters.get(name, 0) + count
+    if state.late_pushes:
+        counters["late"] = state.late_pushes
+        counters["late_records"] = state.late_records
     return JobStatus(
         state=_state(book),
         queue=QueueStatus(

@@ -5,6 +5,7 @@ Pure.
 
 from paceline.coordinator.book import Book
 from paceline.coordinator.grants import finish_if_done, grant, is_pending
+from paceline.coordinator.outcomes import PushLate
 from paceline.messages import Tick, Ticked
 
 
@@ -13,12 +14,7 @@ def has_ticked(book: Book, tick: Tick) -> bool:
     part = book.durable.parts[tick.part]
     if not tick.is_prepared:
         return tick.round is not None and tick.round <= part.round
-    return any(
-        c.incarnation == tick.incarnation and c.number == tick.number
-        for committed in part.recent
-        if committed.round == tick.round
-        for c in committed.contributions
-    )
+    return part.counted.get(tick.incarnation, 0) >= tick.number
 
 
 def ticked(book: Book, tick: Tick) -> None:
@@ -28,6 +24,19 @@ def ticked(book: Book, tick: Tick) -> None:
         if is_pending(book, key):
             book.progress.advance(key, last)
             finish_if_done(book, key)
+
+
+def came_late(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
+    """A round was closed without this tick: its push has no effect, and that is counted."""
+    assert tick.round is not None
+    who = (tick.incarnation, tick.part)
+    if book.last_late.get(who) != tick.number:  # else its answer was lost
+        book.last_late[who] = tick.number
+        late = (tick.part, tick.round, trainer, tick.incarnation, tick.number, tick.records)
+        book.commit(PushLate(*late))
+    book.start_clock(tick.incarnation)
+    round_now, stopped = book.durable.parts[tick.part].round, book.durable.stopped
+    book.reply(ticket, Ticked(late=round_now, stopped=stopped))
 
 
 def reply_ticked(book: Book, trainer: str, ticket: int, tick: Tick) -> None:

@@ -140,13 +140,15 @@ class Ticked(Message, frozen=True):
     """The tick counts. ``stopped``: the script's `Session.stop` was called somewhere.
 
     ``track``: before the next batch, keep the state of tracked objects. ``slowest``: the
-    least clock, if the tick told one and it is known.
+    least clock, if the tick told one and it is known. ``late``: the round was closed
+    without it, and this is the last one; the push has no effect.
     """
 
     lease: Lease | None = None
     stopped: str | None = None
     track: bool = False
     slowest: int | None = None
+    late: int | None = None
 
 
 class MayGoOn(TrainerMessage, frozen=True):

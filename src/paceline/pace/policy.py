@@ -8,12 +8,44 @@ Pure.
 
 from collections.abc import Iterable
 
-from paceline.config import SSP, Async, Pace, Sync
+from paceline.config import SSP, Async, DiLoCo, LocalSGD, Pace, Sync
+from paceline.messages import Hyper
 
 
 def updates_in_rounds(pace: Pace) -> bool:
     """Whether pushes are prepared and committed together, or applied at once."""
-    return isinstance(pace, Sync)
+    return isinstance(pace, Sync | LocalSGD | DiLoCo)
+
+
+def steps_locally(pace: Pace) -> bool:
+    """Whether the trainer's own optimizer steps, and a push says how far it has come."""
+    return isinstance(pace, LocalSGD | DiLoCo)
+
+
+def outer_step(pace: Pace) -> Hyper:
+    """What the servers' SGD makes of a delta; `torch.optim.SGD`'s hyper-parameters.
+
+    Local SGD takes the delta as it is.
+    """
+    if isinstance(pace, DiLoCo):
+        momentum = pace.outer_momentum
+        return {"lr": pace.outer_lr, "momentum": momentum, "nesterov": momentum > 0}
+    return {"lr": 1.0, "momentum": 0.0, "nesterov": False}
+
+
+def backups_of(pace: Pace) -> int:
+    """How many trainers a round does without."""
+    return pace.backup if isinstance(pace, Sync) else 0
+
+
+def may_do_without(pace: Pace, num_missing: int, num_trainers: int) -> bool:
+    """Whether a round of ``num_trainers`` closes while so many of them are missing."""
+    return num_missing <= min(backups_of(pace), num_trainers - 1)
+
+
+def trains_late_again(pace: Pace) -> bool:
+    """Whether batches of a late push go back to the queue, or have no effect."""
+    return isinstance(pace, Sync) and pace.late == "again"
 
 
 def staleness_of(pace: Pace) -> int | None:
@@ -33,6 +65,10 @@ def is_within(staleness: int, clock: int, slowest: int) -> bool:
     return clock - slowest <= staleness
 
 
+def _batches_of_round(pace: Pace) -> int:
+    return pace.every if isinstance(pace, LocalSGD | DiLoCo) else 1
+
+
 def why_not_beside(paces: Iterable[Pace]) -> str | None:
     """Why parts of these paces cannot be trained in one job; None if they can.
 
@@ -40,7 +76,30 @@ def why_not_beside(paces: Iterable[Pace]) -> str | None:
     any staleness but 0 asks for.
     """
     known = list(paces)
+    again = [pace for pace in known if trains_late_again(pace)]
+    if again and len(known) > 1:
+        return (
+            f"{again[0]} gives batches of a late push back to the queue, which other parts "
+            f"may have applied: share one part, or let late pushes be dropped"
+        )
     in_rounds = [pace for pace in known if updates_in_rounds(pace)]
+    if len(in_rounds) > 1 and any(backups_of(pace) for pace in in_rounds):
+        return (
+            f"parts are {' and '.join(map(str, in_rounds))}: who is late for a round of "
+            f"one falls out of step with the other; backup goes with one part in rounds"
+        )
+    if len({_batches_of_round(pace) for pace in in_rounds}) > 1:
+        return (
+            f"parts are {' and '.join(map(str, in_rounds))}: trainers would wait for each "
+            f"other in rounds of different lengths; give them rounds of as many batches"
+        )
+    if any(steps_locally(pace) for pace in in_rounds):
+        bounded = [pace for pace in known if staleness_of(pace) is not None]
+        if bounded:
+            return (
+                f"one part is {in_rounds[0]}, another {bounded[0]}: who waits for a clock "
+                f"in one is waited for in a round of the other; use async for the second"
+            )
     strictest = [pace for pace in known if staleness_of(pace) == 0]
     if not in_rounds or not strictest:
         return None
@@ -58,8 +117,15 @@ def push_due(pace: Pace, num_batches: int, *, must_close: bool) -> bool:
         num_batches: batches in the open window.
         must_close: the window ends here whatever its size: an edge, the end of a task.
     """
+    if isinstance(pace, LocalSGD | DiLoCo):
+        return must_close or num_batches >= pace.every
     every = pace.push_every if isinstance(pace, Async) else 1
     return must_close or num_batches >= every
+
+
+def spans_tasks(pace: Pace) -> bool:
+    """Whether a window goes on behind the end of a task, as long as there is another."""
+    return steps_locally(pace)
 
 
 def pushes_per_update(pace: Pace) -> int:
@@ -85,7 +151,7 @@ def pull_due(pace: Pace, num_batches: int, *, has_pushed: bool) -> bool:
         num_batches: batches since values were fetched last.
         has_pushed: a push has just left, so that these would be in what is fetched.
     """
-    if isinstance(pace, Sync):
+    if not isinstance(pace, SSP | Async):
         return False
     if isinstance(pace, SSP):
         return num_batches >= 1 or has_pushed
@@ -100,7 +166,7 @@ def weigh(pace: Pace, records: int, total: int) -> float:
     """The weight of a contribution of ``records`` in a round of ``total`` records.
 
     ``records / total`` makes the round the mean over all records, as one process would
-    have it on the joined batch; 1 sums.
+    have it on the joined batch; 1 sums. A push of late batches alone has no records.
     """
     is_sum = isinstance(pace, Sync) and pace.reduce == "sum"
-    return 1.0 if is_sum else records / total
+    return 1.0 if is_sum else records / max(total, 1)

@@ -36,9 +36,12 @@ class Contributed(NamedTuple):
 
 
 def agreed_hyper(
-    order: CommitRound, contributed: Sequence[Contributed]
+    order: CommitRound, contributed: Sequence[Contributed], *, may_differ: bool = False
 ) -> tuple[Hyper, ...]:
     """The hyper-parameters of all contributors that have dense gradients.
+
+    Where a round does without some trainers, schedulers fall behind in those that were
+    late; then they ``may_differ``, and the first contributor's are those of the round.
 
     Raises:
         JobFailed: two of them differ; names both.
@@ -46,7 +49,7 @@ def agreed_hyper(
     with_blocks = [one for one in contributed if one.contents.blocks or one.contents.sparse]
     for one in with_blocks[1:]:
         first = with_blocks[0]
-        if one.contents.hyper != first.contents.hyper:
+        if one.contents.hyper != first.contents.hyper and not may_differ:
             raise JobFailed(
                 f"round {order.round} of part {order.part}: {first.trainer} has the "
                 f"hyper-parameters {first.contents.hyper}, {one.trainer} has "
@@ -54,6 +57,12 @@ def agreed_hyper(
                 f"alike on every trainer"
             )
     return with_blocks[0].contents.hyper if with_blocks else ()
+
+
+def count_bytes(contributed: Sequence[Contributed]) -> int:
+    """How much dense gradients a round has of one contributor; all have about the same."""
+    blocks = contributed[0].contents.blocks if contributed else {}
+    return sum(gradient.nbytes for gradient in blocks.values())
 
 
 def sum_block(slot: int, contributed: Sequence[Contributed]) -> torch.Tensor | None:

@@ -23,25 +23,28 @@ from paceline.messages import (
     PartPlan,
     PartReport,
     Push,
+    PushEarly,
     Refusal,
     RefusalKind,
     Restore,
     TrainerMessage,
     Upload,
 )
-from paceline.pace.policy import updates_in_rounds
+from paceline.pace.policy import backups_of, steps_locally, updates_in_rounds
 from paceline.server.windows import Marks, SlotMarks
+
+Verdict = Literal["apply", "prepare", "prepared", "duplicate", "late", "repeat", "refuse"]
 
 
 class PushDecision(NamedTuple):
     """What to do with a push.
 
     ``apply`` and ``prepare``: let the numbers follow on ``slots``, then acknowledge;
-    ``prepared`` (it was before) and ``duplicate``: acknowledge; ``repeat``: the same push
-    is being applied, ask again; ``refuse``: with ``refusal``.
+    ``prepared`` (it was before), ``duplicate`` and ``late``: acknowledge; ``repeat``: the
+    same push is being applied, ask again; ``refuse``: with ``refusal``.
     """
 
-    verdict: Literal["apply", "prepare", "prepared", "duplicate", "repeat", "refuse"]
+    verdict: Verdict
     slots: tuple[int, ...] = ()
     refusal: Refusal | None = None
 
@@ -56,9 +59,16 @@ class Prepared(NamedTuple):
 
 
 class RoundDecision(NamedTuple):
-    """The prepared pushes, by incarnation, that make one update; empty: nothing to do."""
+    """What a round does: all by incarnation.
+
+    ``incarnations``: whose prepared pushes make one update; empty: nothing to do.
+    ``dropped``: whose came too late. ``may_differ``: they need not have taken as many
+    steps, so that schedulers, too, stand where they may.
+    """
 
     incarnations: tuple[int, ...]
+    dropped: tuple[int, ...] = ()
+    may_differ: bool = False
 
 
 class _Last(NamedTuple):
@@ -72,6 +82,9 @@ class _Part:
 
     def __init__(self, plan: PartPlan, server: str) -> None:
         self.is_sync = updates_in_rounds(plan.spec.pace)
+        self.does_without = backups_of(plan.spec.pace) > 0
+        # Trainers have taken as many steps of their own as there was data for each.
+        self.may_differ = self.does_without or steps_locally(plan.spec.pace)
         mine = [slot for slot, place in plan.placement.items() if place == server]
         self.slots = tuple(sorted(mine))
         self.round = 0
@@ -164,7 +177,12 @@ class ServerState:
             self._marks.advance(push.window, push.slots)
         part.round = order.round
         part.version += 1
-        return RoundDecision(tuple(c.incarnation for c in contributions))
+        late = tuple(i for i, push in part.prepared.items() if push.round <= part.round)
+        for incarnation in late:  # its trainer is told so when it ticks
+            del part.prepared[incarnation]
+        self.counters["prepared_dropped"] += len(late)
+        contributed = tuple(c.incarnation for c in contributions)
+        return RoundDecision(contributed, late, part.may_differ)
 
     def forget(self, order: Forget) -> None:
         """A committed cut makes marks superfluous."""
@@ -212,6 +230,20 @@ class ServerState:
     def may_keep(self, message: KeepTracked) -> Refusal | None:
         """Why the state of tracked objects is refused; None if it is taken."""
         return self.refusal_of(message) or self._fence_of(message)
+
+    def may_stage(self, message: PushEarly) -> Refusal | None:
+        """Why gradients ahead of a push are refused; None if they are held for it."""
+        refusal = self.refusal_of(message) or self._fence_of(message)
+        if refusal is not None:
+            return refusal
+        part = self._parts.get(message.part)
+        if part is None:
+            return self._refuse("not_ready", f"part {message.part} is not here yet")
+        last = part.last.get(message.incarnation)
+        if last is not None and message.number <= last.number:
+            text = f"gradients for push {message.number} came after push {last.number}"
+            return self._refuse("stale", text)
+        return None
 
     def has_part(self, part: int) -> bool:
         """Whether a part is here."""
@@ -291,10 +323,15 @@ class ServerState:
     def _repeat(self, part: _Part, message: Push, *, is_settled: bool) -> PushDecision:
         if message.round is not None and message.incarnation in part.prepared:
             return PushDecision("prepared")
+        if message.round is not None and part.does_without and message.round <= part.round:
+            return PushDecision("late")
         return PushDecision("duplicate" if is_settled else "repeat")
 
     def _prepare(self, part: _Part, message: Push, slots: tuple[int, ...]) -> PushDecision:
         assert message.round is not None
+        if message.round <= part.round and part.does_without:
+            part.last[message.incarnation] = _Last(message.number, is_settled=True)
+            return PushDecision("late")
         if message.round <= part.round:
             text = f"round {message.round} closed without it; {part.round} is applied"
             return PushDecision("refuse", refusal=self._refuse("stale", text))

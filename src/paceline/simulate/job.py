@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from paceline.config import SSP, Async, JobConfig, Pace, Sync
+from paceline.config import SSP, Async, JobConfig, LocalSGD, Pace, Sync
 from paceline.coordinator.outcomes import CutSkipped
 from paceline.ids import COORDINATOR, server_id, trainer_id
 from paceline.messages import OptimizerSpec, ParameterSpec, PartSpec, StageSpec
@@ -76,13 +76,20 @@ def draw_job(seed: int) -> SimJob:
         (Async(push_every=4, pull_every=8),),
         (Sync(), Async(push_every=2)),
         (Sync(), Sync()),
+    ]
+    bounded: list[tuple[Pace, ...]] = [
         (SSP(staleness=1),),
         (SSP(staleness=3), SSP(staleness=1)),
         (Sync(), SSP(staleness=2)),
+        (Sync(backup=1),),
+        (Sync(backup=1), Async(push_every=2)),
+        (Sync(backup=1, late="again"),),
+        (LocalSGD(every=5),),
+        (LocalSGD(every=3), Async()),
     ]
     scale = random.choice([0.3, 1.0, 2.0])
     rates = FaultRates()
-    return SimJob(
+    job = SimJob(
         seed,
         trainers=random.choice([1, 2, 3, 4]),
         servers=random.choice([1, 2, 3]),
@@ -103,6 +110,9 @@ def draw_job(seed: int) -> SimJob:
         is_averaged=random.random() < 0.5,
         evaluations=random.choice([0, 0, 0, 1, 2]),
     )
+    if random.random() < 0.25:
+        return job._replace(paces=random.choice(bounded))
+    return job
 
 
 def run_job(job: SimJob, coordinator: type[SimCoordinator] = SimCoordinator) -> SimReport:

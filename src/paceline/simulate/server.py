@@ -44,6 +44,7 @@ from paceline.simulate.world import Answer, Process, World
 FAULT = "crash_server"
 WRITE_S = 0.3  # a share is written while pushes and rounds go on
 REPORT_TIMEOUT_S = 1.5
+_SAID = {"apply": "applied", "prepare": "prepared"}
 
 
 @final
@@ -116,18 +117,16 @@ class SimServer(Process):
             return decision.refusal
         if decision.verdict == "repeat":
             return Waiting(reason="being applied")
-        verdict = "prepared" if decision.verdict == "prepared" else "duplicate"
         if decision.verdict == "apply":
             self._count(decision.slots, push.window)
             self.state.settled(push)
-            verdict = "applied"
         elif decision.verdict == "prepare":
             self._prepared[push.part, push.incarnation] = push
-            verdict = "prepared"
         self._numbers.setdefault(push.part, {})[push.incarnation] = push.number
         self.may_crash(FAULT)
         version = self.state.stands_at(push.part).version
-        return Pushed(verdict=verdict, version=version)  # type: ignore[arg-type]  # spelled above
+        verdict = _SAID.get(decision.verdict, decision.verdict)
+        return Pushed(verdict=verdict, version=version)  # type: ignore[arg-type]  # spelled so
 
     def _count(self, slots: tuple[int, ...], window: Window) -> None:
         for slot in slots:
@@ -205,7 +204,10 @@ class SimServer(Process):
         is_applied = self.state.stands_at(order.part).applied_round >= order.round
         decision = self.state.commit_round(order)
         pushes = [self._prepared.pop((order.part, i)) for i in decision.incarnations]
-        check_steps(pushes, order.round, self.state.parts())
+        for incarnation in decision.dropped:
+            del self._prepared[order.part, incarnation]
+        if not decision.may_differ:
+            check_steps(pushes, order.round, self.state.parts())
         for push in pushes:
             self._count(self.slots(order.part), push.window)
         if self.slots(order.part) and not is_applied:

@@ -7,6 +7,7 @@ from typing import final
 
 from paceline.ids import TaskKey, Window
 from paceline.messages import Lease, StageSpec
+from paceline.trainer.parts import SharedPart
 from paceline.trainer.verdicts import Batch
 
 
@@ -88,10 +89,10 @@ class Leases:
         self.at_edge = batch in work.lease.edges
         return batch
 
-    def is_at_end(self, stage: StageSpec | None) -> bool:
-        """Whether a window that holds the last delivered batch must end with it."""
+    def is_at_end(self, stage: StageSpec | None, part: SharedPart) -> bool:
+        """Whether a part's window that holds the last delivered batch must end with it."""
         assert stage is not None
-        return self.at_edge or self.current(stage) is None
+        return self.at_edge or (not part.spans_tasks and self.current(stage) is None)
 
     def peek(self, stage: StageSpec, ahead: int) -> Batch | None:
         """The batch after ``ahead`` more of the same task; it is not delivered."""
@@ -100,16 +101,28 @@ class Leases:
             return None
         return Batch(work.lease.key, work.next_batch + ahead)
 
-    def advance(self, part: int, window: Window, parts: tuple[int, ...]) -> tuple[int, ...]:
-        """All servers have acknowledged a window of a part.
+    def acked_with(
+        self, part: int, window: Window, parts: tuple[int, ...]
+    ) -> tuple[int, ...]:
+        """What would be acknowledged in every one of ``parts`` after a window of one.
 
         Returns:
-            For each span, its task's last batch acknowledged in every one of ``parts``.
+            The last such batch of the task of each of its spans.
         """
+        works = {work.lease.key: work for work in self._works.values()}
+        others = tuple(number for number in parts if number != part)
+        return tuple(
+            min(span.last, works[key].acked(others)) if others else span.last
+            for key, span in zip(window.task_keys(), window.spans, strict=True)
+        )
+
+    def advance(self, part: int, window: Window, parts: tuple[int, ...]) -> tuple[int, ...]:
+        """All servers have acknowledged a window of a part; returns as `acked_with`."""
+        acked = self.acked_with(part, window, parts)
         works = {work.lease.key: work for work in self._works.values()}
         for key, span in zip(window.task_keys(), window.spans, strict=True):
             works[key].advance(part, span.last)
-        return tuple(works[key].acked(parts) for key in window.task_keys())
+        return acked
 
     def drop_complete(self, parts: tuple[int, ...], stage: StageSpec) -> int:
         """Hold leases no longer that are complete in every part; how many there were."""

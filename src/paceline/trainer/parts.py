@@ -5,13 +5,15 @@ Pure.
 
 from typing import final
 
-from paceline.ids import TaskKey
+from paceline.ids import TaskKey, Window
 from paceline.messages import PartPlan, PartSpec
 from paceline.pace.policy import (
     overlaps,
     pull_due,
     push_due,
+    spans_tasks,
     staleness_of,
+    trains_late_again,
     updates_in_rounds,
 )
 from paceline.trainer.windows import OpenWindow
@@ -34,6 +36,7 @@ class SharedPart:
         self.pushed_steps = 0  # of these, those of pushes that have left
         self.finished = 0  # of these, those that all servers have acknowledged
         self.seen = 0  # the slowest clock when the values here were asked for
+        self.is_late = False  # what was asked for behind the last push is of no use
         self.forgotten = ""  # why what was delivered last is gone, until the next batch
 
     def forget(self, reason: str = "") -> None:
@@ -55,6 +58,22 @@ class SharedPart:
         """All servers have what was pushed."""
         self.finished = self.pushed_steps
 
+    def came_late(self, window: Window, last_round: int) -> None:
+        """A push came when its round was closed; ``last_round`` is, by now.
+
+        Its batches go along with those of the next push, and have no effect, unless they
+        are trained again.
+        """
+        self.is_late = True
+        self.round = last_round + 1
+        if not self.trains_late_again:
+            self.window.reopen(window)
+
+    @property
+    def trains_late_again(self) -> bool:
+        """Whether batches of a late push go back to the queue."""
+        return trains_late_again(self.spec.pace)
+
     def deliver(self, key: TaskKey, batch: int, records: int) -> None:
         """A batch was handed to the user."""
         self.forgotten = ""
@@ -64,6 +83,11 @@ class SharedPart:
     def is_sync(self) -> bool:
         """Whether the part is updated in rounds."""
         return updates_in_rounds(self.spec.pace)
+
+    @property
+    def spans_tasks(self) -> bool:
+        """Whether a window goes on behind the end of a task."""
+        return spans_tasks(self.spec.pace)
 
     @property
     def is_bounded(self) -> bool:
@@ -110,4 +134,5 @@ class SharedPart:
     def pushed(self, num_batches: int) -> None:
         """A window of so many batches has left."""
         self.pushed_steps = self.stepped
+        self.is_late = False
         self.batches_since_pull += num_batches

@@ -19,7 +19,9 @@ from paceline.trainer.pushing import (
     nothing_coming,
     post_push,
     post_values,
+    pull_part,
 )
+from paceline.trainer.returning import hand_back
 from paceline.trainer.ticking import Teller
 
 
@@ -61,11 +63,13 @@ class Stepping:
             What the coordinator has answered, if it was told.
         """
         ticked = yield from self.land(part, stage)
-        push = yield from post_push(self._asking, part, servers)
+        # Where nothing is waited for, one request to each server costs the least.
+        with_push = coming if part.overlaps else nothing_coming
+        push = yield from post_push(self._asking, part, servers, with_push)
         at_round = part.round if part.is_sync else 0
         may_read = self._marching.may_read(part)
         is_pulling = part.is_sync or (may_read and part.pull_due(has_pushed=True))
-        if not may_read:
+        if part.overlaps or not may_read:
             coming = nothing_coming
         if is_pulling:
             self._marching.reads(part)
@@ -89,6 +93,9 @@ class Stepping:
         ticked = yield from self._count(part, stage, done)
         is_current = done.is_first or part.is_sync
         yield from collect_values(self._asking, flight.values, is_current=is_current)
+        if part.is_late:
+            yield from self._catch_up(part, tuple(flight.push.calls))
+            return [] if ticked is None else [ticked]
         if flight.at_round is not None and not part.overlaps:
             part.pulled(flight.at_round)
         return [] if ticked is None else [ticked]
@@ -112,6 +119,8 @@ class Stepping:
         self, part: SharedPart, stage: StageSpec, done: Acknowledged
     ) -> Act[Ticked | None]:
         """All servers have a window; the coordinator is told, if it should know now."""
+        if part.is_sync:
+            return (yield from self._count_round(part, stage, done))
         parts, others = tuple(self._parts), self.others_open(part)
         part.acknowledged()
         acked = self._leases.advance(part.spec.part, done.window, parts)
@@ -123,7 +132,7 @@ class Stepping:
         # would go on into the next one.
         is_busy = part.window.is_open() or others or self._leases.current(stage)
         wants_lease = not is_busy
-        must_tell = part.is_sync or part.is_bounded or num_complete or wants_lease
+        must_tell = part.is_bounded or num_complete or wants_lease
         if not must_tell and not self._teller.is_due(part):
             return None
         ticked = yield from self._teller.tell(
@@ -134,5 +143,34 @@ class Stepping:
             wants_lease=wants_lease,
         )
         self._marching.heard(ticked.slowest)
-        part.round += part.is_sync
         return ticked
+
+    def _count_round(
+        self, part: SharedPart, stage: StageSpec, done: Acknowledged
+    ) -> Act[Ticked]:
+        """All servers have prepared a window; it counts if it is in time for its round."""
+        parts, others = tuple(self._parts), self.others_open(part)
+        acked = self._leases.acked_with(part.spec.part, done.window, parts)
+        self._teller.add(part, done, acked)
+        self._asking.clock += 1
+        is_busy = part.window.is_open() or others or self._leases.current(stage)
+        ticked = yield from self._teller.tell(
+            part,
+            is_prepared=done.is_prepared,
+            ends_step=not any(other.is_sync for other in others),
+            wants_lease=not is_busy,
+        )
+        if ticked.late is not None:
+            part.came_late(done.window, ticked.late)
+            return ticked
+        self._leases.advance(part.spec.part, done.window, parts)
+        self.tasks_finished += self._leases.drop_complete(parts, stage)
+        part.round += 1
+        return ticked
+
+    def _catch_up(self, part: SharedPart, servers: tuple[str, ...]) -> Act[None]:
+        """After a late push: on to the open round, with values of the last one."""
+        if part.trains_late_again:
+            yield from hand_back(self._asking, self._leases, self._parts)
+        else:
+            yield from pull_part(self._asking, part, servers, part.base_round())

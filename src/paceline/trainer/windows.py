@@ -27,6 +27,18 @@ class OpenWindow:
         """A batch was handed to the user."""
         self._delivered.append(_Entry(key, batch, records))
 
+    def reopen(self, window: Window) -> None:
+        """A window that was closed has had no effect, and its batches shall have none.
+
+        They go along with what is stepped next, without a record of their own.
+        """
+        entries = [
+            _Entry(key, batch, 0)
+            for key, span in zip(window.task_keys(), window.spans, strict=True)
+            for batch in range(span.first, span.last + 1)
+        ]
+        self._stepped = entries + self._stepped
+
     def take_back(self, key: TaskKey, batch: int) -> None:
         """The batch delivered last was not delivered after all."""
         entry = self._delivered.pop()

@@ -16,7 +16,6 @@ from benchmarks.ctr import (
     Candidate,
     Run,
     best_plain,
-    busy,
     compare_losses,
     draw_records,
     figures_of,
@@ -71,11 +70,6 @@ def test_the_peer_is_the_fastest_plain_loop_of_at_most_so_many_threads() -> None
     runs[Candidate("sparse", 2)] = [run(21.0)]
     assert best_plain(runs, 1) == Candidate("dense", 1)
     assert best_plain(runs, 2) == Candidate("sparse", 2)
-
-
-def test_a_busy_machine_is_told() -> None:
-    assert not busy(0.5, 2)
-    assert "load 7.5 on 2 cores" in busy(7.5, 2)
 
 
 @pytest.mark.parametrize(("loss", "is_equal"), [(0.504, True), (0.506, False)])

@@ -217,7 +217,7 @@ def test_the_ending_is_the_exit_code_and_its_reason_goes_to_stderr(
         (["run", "missing.py"], "there is no script 'missing.py'"),
         (
             ["run", "--pace", "warp", "SCRIPT"],
-            "'warp' is not one of sync, ssp, local, diloco, async",
+            "'warp' is not one of sync, ssp, local",
         ),
         (["run", "--trainers", "0", "SCRIPT"], "trainers must be >= 1, got 0"),
         (["run", "--trainers", "many", "SCRIPT"], "expected a number, or two like 2:6"),

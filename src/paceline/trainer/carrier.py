@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple, TypeVar, final
 import msgspec
 import torch
 
-from paceline.errors import PacelineError
+from paceline.errors import PacelineError, UsageError
 from paceline.failpoints import failpoint
 from paceline.ids import COORDINATOR
 from paceline.messages import (
@@ -68,6 +68,11 @@ _SCALED = (
     "gradients were accumulated and not stepped when their batches had to be pushed (at "
     "the end of an epoch, or where another trainer had stopped), and only the GradScaler "
     "knows their scale: the batches count without them; step over the last batches, too"
+)
+_CHANGED = (
+    "step(): the gradient of {name!r} was changed after backward() had sent it, by "
+    "clipping or by a GradScaler that unscales: with overlap=True a gradient is sent as "
+    "it comes; share the model with overlap=False, or leave its gradients as they are"
 )
 
 
@@ -153,6 +158,8 @@ class Carrier:
             del self.numbers[spec.part]
             self.protocol.parts.pop(spec.part, None)
             raise
+        if numbers.sends_early:
+            numbers.early.begin(self.protocol, self._driver, spec.part)
 
     def step_all(self, parts: Sequence[int], *, scaled: Scaled) -> None:
         """A step of several parts over the same batches; one verdict on its gradients.
@@ -162,10 +169,13 @@ class Carrier:
             scaled: what a `GradScaler` found.
 
         Raises:
-            UsageError: no batch was delivered since the last step.
+            UsageError: no batch was delivered since the last step, or a gradient was
+                changed after it had been sent.
         """
         found = [self.numbers[part] for part in parts]
         is_refused = scaled == "not finite"
+        if not is_refused:
+            self._check_as_sent(parts)
         # One part alone is looked at when it is pushed.
         if not is_refused and len(found) > 1:
             is_refused = not all(numbers.is_finite() for numbers in found)
@@ -177,6 +187,12 @@ class Carrier:
                 numbers.refuse()
         for part in parts:
             self.step(part)
+
+    def _check_as_sent(self, parts: Sequence[int]) -> None:
+        for part in parts:
+            for index in self.numbers[part].early.changed():
+                name = self.protocol.parts[part].spec.parameters[index].names[0]
+                raise UsageError(_CHANGED.format(name=name))
 
     def step(self, part: int, *, flush: bool = False) -> Stepped:
         """See `_step`; other processes of the trainer learn of it."""

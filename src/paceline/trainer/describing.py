@@ -69,6 +69,40 @@ def describe(model: nn.Module, optimizer: torch.optim.Optimizer | None) -> Descr
     return Described(tuple(names), specs, OptimizerSpec(type(optimizer).__name__, groups))
 
 
+def describe_local(
+    model: nn.Module, optimizer: torch.optim.Optimizer, outer: Hyper
+) -> Described:
+    """Describe a model that trainers move themselves, and servers by an outer SGD.
+
+    Any optimizer will do that steps on the parameters it is given; parameters of the
+    model that it does not have stay as they are on the servers.
+
+    Args:
+        model: whose trainable parameters are shared.
+        optimizer: the trainer's own.
+        outer: hyper-parameters of the servers' SGD.
+
+    Raises:
+        UsageError: a parameter that the model has not; sparse gradients; a dtype that
+            cannot be shared.
+    """
+    names: dict[nn.Parameter, list[str]] = {}  # {trainable parameter: its names}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        if parameter.requires_grad:
+            names.setdefault(parameter, []).append(name)
+    _groups(optimizer, names)
+    if any(map(_is_sparse, model.modules())):
+        raise UsageError(
+            "share: deltas are dense, and the model has an nn.Embedding with sparse=True: "
+            "use sparse=False, or share it as a part of its own with another pace"
+        )
+    specs = tuple(
+        ParameterSpec(tuple(own), tuple(p.shape), _dtype(own[0], p), 0, False)
+        for p, own in names.items()
+    )
+    return Described(tuple(names), specs, OptimizerSpec("SGD", (outer,)))
+
+
 def hyper_of(groups: Sequence[dict[str, Any]]) -> tuple[Hyper, ...]:
     """The plain values of parameter groups: numbers, booleans, words, tuples of numbers."""
     return tuple(

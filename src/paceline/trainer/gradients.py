@@ -106,8 +106,8 @@ class PartNumbers:
         self._memory = [ParameterMemory(parameter, apart=apart) for parameter in parameters]
         self._pulls = RowPulls(self._memory)
         self._coding, self._host = GradientCoding(), HostGradients()
-        # Values that must include pushes on their way come from the servers, in order.
-        self._direct = None if apart or sparse else DirectPulls(self._memory, self._land)
+        # What is read without asking is read when the push before it is acknowledged.
+        self._direct = None if sparse else DirectPulls(self._memory, self._land)
         self._kept: dict[int, torch.Tensor] = {}  # {parameter index: sum of gradients}
         self._kept_rows: dict[str, list[RowGradient]] = {}  # {table name: waiting}
         self._load = _NOTHING

@@ -141,7 +141,8 @@ class FakeJob:
     ) -> tuple[Message, Sequence[Buffer]]:
         self.sent.append((role, message))
         if isinstance(message, Push):
-            self.pushed.append((message, [buffer.tobytes() for buffer in buffers]))
+            stop = len(buffers) - (len(message.behind.rows) if message.behind else 0)
+            self.pushed.append((message, [buffer.tobytes() for buffer in buffers[:stop]]))
         if self.lose(role, message):
             raise PeerLost(f"{role}: lost {type(message).__name__}")
         is_bound = isinstance(message, TrainerMessage) and not isinstance(message, Beat)
@@ -264,7 +265,7 @@ class FakeJob:
 
     # ------------------------------------------------------------ servers
 
-    def _serve(
+    def _serve(  # noqa: C901  (a case each)
         self, server: str, message: Message, buffers: list[np.ndarray]
     ) -> tuple[Message, Sequence[Buffer]]:
         shard = self.shards[server]
@@ -296,6 +297,15 @@ class FakeJob:
                 ]
                 rows_of = _coded(self.plans[number], np.concatenate(gathered))
                 return PulledRows(version=0, round=0), [rows_of]
+            case Push(behind=PullRows() as behind, round=None):
+                stop = len(buffers) - len(behind.rows)
+                pushed = self._push(server, message, buffers[:stop])
+                if not isinstance(pushed, Pushed):
+                    return pushed, ()
+                self.sent.append((server, behind))
+                pulled, values = self._serve(server, behind, buffers[stop:])
+                assert isinstance(pulled, PulledRows)
+                return Pushed(verdict="applied", version=0, behind=pulled), values
             case Push() | PushEarly():
                 return self._push(server, message, buffers), ()
             case _:

@@ -40,13 +40,15 @@ class Push(TrainerMessage, frozen=True):
     ``round`` it is applied at once and answered by `Pushed`; with it, it is prepared.
     With ``is_lent`` its buffers stay as they are until the round is applied here.
     ``early`` names gradients that a `PushEarly` has brought already; a server that has not
-    all of them answers `Waiting`, and is asked again with everything.
+    all of them answers `Waiting`, and is asked again with everything. Without a round, rows
+    may be asked for ``behind`` it: they are read when it is acknowledged, and come with the
+    acknowledgement.
 
     Buffers: the gradient of each of ``blocks`` (slots whose parameter has one); then for
     each of ``sparse_blocks`` (slots whose parameter has a sparse one) the int64 numbers of
     its rows, distinct, ascending, counted from the block's first, and the gradients
     ``(rows, dim)``; then per entry of ``rows`` the int64 ids and the float32 gradients
-    ``(ids, dim)``.
+    ``(ids, dim)``; then those of ``behind``.
     """
 
     part: int
@@ -60,6 +62,7 @@ class Push(TrainerMessage, frozen=True):
     sparse_blocks: tuple[int, ...] = ()
     rows: tuple[RowSlots, ...] = ()
     early: dict[int, int] = msgspec.field(default_factory=dict)  # {slot: tag}
+    behind: "PullRows | None" = None
 
 
 class PushEarly(TrainerMessage, frozen=True):
@@ -84,11 +87,13 @@ class Pushed(Message, frozen=True):
     """What became of a push.
 
     ``applied``, ``prepared``; ``duplicate``: the window had its effect before; ``late``:
-    its round was closed without it.
+    its round was closed without it. ``behind`` answers what was asked for behind the push;
+    the buffers are its own.
     """
 
     verdict: Literal["applied", "prepared", "duplicate", "late"]
     version: int
+    behind: "PulledRows | None" = None
 
 
 class Pull(TrainerMessage, frozen=True):

@@ -54,6 +54,7 @@ from paceline.server.contents import (
     read_upload,
 )
 from paceline.server.early import Gradients
+from paceline.server.service_behind import with_rows
 from paceline.server.service_control import Control, Myself
 from paceline.server.service_early import stage_early
 from paceline.server.service_queue import Action
@@ -158,10 +159,13 @@ class ServerService:
         if self._standing.failure is not None:
             _answer(reply, Refusal(kind="invalid", text=self._standing.failure))
         elif isinstance(message, Push):
-            self._push(message, buffers, reply)
+            ask = functools.partial(self._ask, peer)
+            try:
+                self._push(message, *with_rows(message, buffers, reply, ask))
+            except UsageError as error:
+                _answer(reply, _invalid(message, error))
         elif isinstance(message, Pull | PullRows):
-            until_s = self._clock.now_s() + PARK_S
-            self._read(_Request(peer, message, buffers, reply, until_s))
+            self._ask(peer, message, buffers, reply)
         elif isinstance(message, PushEarly):
             _answer(reply, stage_early(self._standing, message, buffers))
         elif isinstance(message, KeepTracked):
@@ -183,14 +187,11 @@ class ServerService:
     # ------------------------------------------------------------ pushes
 
     def _push(self, message: Push, buffers: list[Bytes], reply: Reply) -> None:
+        """Take a push; what is malformed raises a `UsageError`, before it is decided."""
         failpoint("server.before_decide")
         with self._standing.lock:
             layout = self._standing.slots.layouts.get(message.part)
-        try:
-            plain = None if layout is None else decode_push(layout, message, buffers)
-        except UsageError as error:
-            _answer(reply, _invalid(message, error))
-            return
+        plain = None if layout is None else decode_push(layout, message, buffers)
         with self._standing.lock:
             answer = self._decide_push(message, plain, reply)
         if isinstance(answer, Pushed) and answer.verdict == "prepared":
@@ -276,6 +277,12 @@ class ServerService:
         )
 
     # ------------------------------------------------------------ reads
+
+    def _ask(
+        self, peer: Peer, message: Pull | PullRows, buffers: list[Bytes], reply: Reply
+    ) -> None:
+        until_s = self._clock.now_s() + PARK_S
+        self._read(_Request(peer, message, buffers, reply, until_s))
 
     def _read(self, request: _Request) -> None:
         with self._standing.lock:

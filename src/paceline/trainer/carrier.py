@@ -42,7 +42,13 @@ from paceline.trainer.gradients import PartNumbers
 from paceline.trainer.outlook import Outlook
 from paceline.trainer.protocol import TrainerProtocol
 from paceline.trainer.routing import Route
-from paceline.trainer.rows import Requests, Wanted, attaching, row_requests
+from paceline.trainer.rows import (
+    Requests,
+    Wanted,
+    attaching,
+    pushed_with,
+    row_requests,
+)
 from paceline.trainer.tables import Expected, SharedTable
 from paceline.trainer.tracker import Tracker
 from paceline.trainer.verdicts import Batch, Stepped
@@ -215,13 +221,8 @@ class Carrier:
         self._land(part)
         if (flush or protocol.must_push(part)) and not protocol.must_join:
             self._load(part, flush=flush, has_batch=has_batch)
-        depth = 1 + protocol.parts[part].overlaps
-        coming = [protocol.peek(ahead) for ahead in range(depth)]
-        self.outlook.look([batch for batch in coming if batch is not None])
         stepped = self.run(
-            protocol.step(
-                part, flush=flush, coming=lambda: self._ask_ahead(part, depth - 1)
-            )
+            protocol.step(part, flush=flush, coming=lambda: self._ask_ahead(part))
         )
         if stepped.verdict == "kept":
             numbers.keep()
@@ -264,8 +265,15 @@ class Carrier:
         if self.protocol.stepping.is_flying(part):
             self.run(self.protocol.land(part))
 
-    def _ask_ahead(self, part: int, ahead: int) -> dict[str, Message]:
-        """What to ask of each server for a batch to come; runs while they apply a push."""
+    def _ask_ahead(self, part: int) -> dict[str, Message]:
+        """What to ask of each server for a batch to come.
+
+        Who waits for his push runs this meanwhile: the data are read here, too.
+        """
+        protocol = self.protocol
+        ahead = int(protocol.parts[part].overlaps)
+        coming = [protocol.peek(number) for number in range(ahead + 1)]
+        self.outlook.look([batch for batch in coming if batch is not None])
         found = [(table, table.foresee(ahead)) for table in self.numbers[part].tables]
         asked = {table: rows for table, rows in found if rows is not None}
         wanted = [Wanted(rows.route, rows.values) for rows in asked.values()]
@@ -340,7 +348,10 @@ class Carrier:
         if role == COORDINATOR or not isinstance(message, Upload | Pull | Push):
             return Payload(message)
         plan = self.plan(message.part)
-        return self.numbers[message.part].attach(role, message, plan)
+        payload = self.numbers[message.part].attach(role, message, plan)
+        if isinstance(message, Push) and message.behind is not None:
+            return pushed_with(payload, self._coming[role, message.part])
+        return payload
 
     def _encode_tracked(self, message: KeepTracked) -> bytes:
         if message.buffers_only:

@@ -33,7 +33,7 @@ from paceline.config import Pace
 from paceline.errors import PacelineError
 from paceline.failpoints import failpoint
 from paceline.messages import Block, PushEarly, Refusal, Waiting
-from paceline.pace.policy import push_due
+from paceline.pace.policy import push_due, steps_locally
 from paceline.trainer.client import Driver, Payload, Sent
 from paceline.trainer.early_thread import SendingThread
 from paceline.trainer.memory import all_finite, byte_array, cut
@@ -65,6 +65,11 @@ def why_not_early(
         return (
             f"overlap=True with codec={pace.codec}: what a codec leaves out is known when "
             "the gradient is whole, at step(); choose one of the two"
+        )
+    if steps_locally(pace):
+        return (
+            f"overlap=True with {pace}: what is pushed is how far steps have led, which is "
+            "known at step(); leave overlap out"
         )
     if not push_due(pace, 1, must_close=False):
         return (

@@ -11,7 +11,7 @@ Gradients of several batches are summed, as calling backward several times would
 Called by the thread of the user's loop; landings write from whichever thread receives.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, final
 
@@ -33,9 +33,11 @@ from paceline.messages import (
 from paceline.params.sparse import SparseGradient
 from paceline.trainer.client import Payload
 from paceline.trainer.coding import GradientCoding, coded_rows
+from paceline.trainer.deltas import Deltas
 from paceline.trainer.describing import hyper_of
 from paceline.trainer.direct_pulls import DirectPulls
 from paceline.trainer.early import EarlySender
+from paceline.trainer.gathered import Gathering, Gradients, Join, alone
 from paceline.trainer.memory import ParameterMemory, all_finite, byte_array, cut, on_cpu
 from paceline.trainer.routing import RowGradient, merge
 from paceline.trainer.spent import SpentGradients
@@ -55,30 +57,6 @@ class _Load(NamedTuple):
 
 
 _NOTHING = _Load()
-
-
-class Gradients(NamedTuple):
-    """What a window's gradients come to, in one process or in all of a trainer."""
-
-    dense: dict[int, torch.Tensor]  # {parameter index: gradient}, sparse ones too
-    rows: dict[str, list[RowGradient]]  # {table name: in the order of lookups}
-    is_refused: bool = False  # they are not to be used
-
-
-class Gathering(NamedTuple):
-    """Which gradients a push takes; see `PartNumbers.gather`."""
-
-    with_step: bool
-    only_fresh: bool
-
-
-Join = Callable[[Gradients, Gathering], Gradients]
-"""What this process has -> what all processes of the trainer have together."""
-
-
-def _alone(gradients: Gradients, gathering: Gathering) -> Gradients:
-    del gathering
-    return gradients
 
 
 @final
@@ -101,6 +79,7 @@ class PartNumbers:
         *,
         sparse: Collection[int] = (),
         apart: bool = False,
+        deltas: Deltas | None = None,
         sends_early: bool = False,
     ) -> None:
         """Begin without gradients.
@@ -110,12 +89,14 @@ class PartNumbers:
             groups: the optimizer's, read anew with every push.
             sparse: which of the parameters have sparse gradients.
             apart: pulled values may come while the user computes, and wait for `settle`.
+            deltas: steps are taken here, and pushes say how far they have led.
             sends_early: gradients are sent while backward still runs.
         """
+        self.deltas = deltas
         self.tables: list[SharedTable] = []
         self.refused = 0
         self.is_scaled = False
-        self.join: Join = _alone
+        self.join: Join = alone
         self.sends_early, self.early = sends_early, EarlySender(parameters)
         self._is_refused = False  # the gradients of this step are not to be used
         self._parameters = tuple(parameters)
@@ -159,6 +140,8 @@ class PartNumbers:
             self._has_landed = False
             for memory in self._memory:
                 memory.settle()
+            if self.deltas is not None:
+                self.deltas.anchor()
 
     def _values(self, slot: int) -> ByteArray:
         block = self._blocks[slot]
@@ -275,7 +258,8 @@ class PartNumbers:
             self._drop_rows()
             self._spent.spend()
             return
-        for index, gradient in self._gradients(only_fresh=False).items():
+        own = {} if self.deltas is not None else self._gradients(only_fresh=False)
+        for index, gradient in own.items():
             kept = self._kept.get(index)
             if kept is None:
                 self._kept[index] = gradient.clone()
@@ -335,12 +319,17 @@ class PartNumbers:
     def forget_left_out(self) -> None:
         """What the codec left out of pushes belongs to an abandoned future."""
         self._coding.forget()
+        if self.deltas is not None:
+            self.deltas.forget()
 
     def gather(self, *, with_step: bool, only_fresh: bool) -> Gradients:
         """What this process has for a push: what was kept, with this step's gradients.
 
         Rows' gradients wait here until `clear`; those of a refused step are left out.
         """
+        if self.deltas is not None:
+            self._is_refused = False
+            return Gradients(self.deltas.take(), {})
         dense = dict(self._kept)
         is_refused, self._is_refused = self._is_refused, False
         if with_step and is_refused:

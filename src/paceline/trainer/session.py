@@ -134,7 +134,7 @@ class Session:
                     "step() without a batch: a step belongs to the batches of a loop over "
                     "session.batches, and none is open"
                 )
-            self._seat.step_all(parts, scaled=scaled)
+            self._sharing.step_all(parts, scaled)
 
         shared = SharedOptimizer(optimizer, step, lambda: self._sharing.drop_rows(parts))
         self._sharing.show_rows(model, shared.param_groups[-1]["params"])

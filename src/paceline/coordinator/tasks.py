@@ -118,12 +118,13 @@ class Deadlines:
         """Start with no measurement: the floor holds."""
         self._per_record_s: deque[float] = deque(maxlen=KEPT_DURATIONS)
         self._limit_s = 0.0  # per record, from the durations
+        self._floor_s = FLOOR_S
         self._due_s: dict[int, float] = {}  # {incarnation: expiry}
         self._since_s: dict[int, float] = {}  # {incarnation: last progress}
 
     def start(self, incarnation: int, records: int, now: float) -> None:
         """A trainer goes (on) to work on at most ``records`` records."""
-        allowed_s = min(max(self._limit_s * records, FLOOR_S), CEILING_S)
+        allowed_s = min(max(self._limit_s * records, self._floor_s), CEILING_S)
         self._due_s[incarnation] = now + allowed_s
         self._since_s[incarnation] = now
 
@@ -149,5 +150,12 @@ class Deadlines:
         self._since_s = {inc: since_s + seconds for inc, since_s in self._since_s.items()}
 
     def expired(self, now: float) -> list[int]:
-        """Incarnations whose time is over."""
-        return sorted(inc for inc, due_s in self._due_s.items() if due_s <= now)
+        """Incarnations whose time is over; those that come after them have twice as long.
+
+        Else a first batch that takes longer than anybody was given (a model that is being
+        compiled) would begin again elsewhere for ever.
+        """
+        found = sorted(inc for inc, due_s in self._due_s.items() if due_s <= now)
+        if found:
+            self._floor_s = min(2 * self._floor_s, CEILING_S)
+        return found

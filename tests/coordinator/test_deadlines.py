@@ -1,0 +1,30 @@
+"""When a lease without progress is over."""
+
+from paceline.coordinator.tasks import CEILING_S, FLOOR_S, Deadlines
+
+
+def test_a_first_batch_longer_than_the_floor_is_given_more_time_the_next_time() -> None:
+    deadlines = Deadlines()
+    deadlines.start(1, 100, now=0.0)
+    assert deadlines.expired(FLOOR_S) == [1]
+    deadlines.pause(1)
+    deadlines.start(2, 100, now=FLOOR_S)
+    assert deadlines.expired(2.5 * FLOOR_S) == []
+    assert deadlines.expired(3 * FLOOR_S) == [2]
+
+
+def test_nobody_is_given_more_than_the_ceiling() -> None:
+    deadlines = Deadlines()
+    now = 0.0
+    for incarnation in range(20):
+        deadlines.start(incarnation, 10**9, now)
+        now += CEILING_S
+        assert deadlines.expired(now) == [incarnation]
+        deadlines.pause(incarnation)
+
+
+def test_waiting_stops_the_clock_of_a_lease() -> None:
+    deadlines = Deadlines()
+    deadlines.start(1, 100, now=0.0)
+    deadlines.pause(1)
+    assert deadlines.expired(10 * CEILING_S) == []

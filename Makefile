@@ -3,7 +3,7 @@
 # make test    format, lint, types, tests from fast to slow, examples; then one line of counts
 # make lint    format, lint, types
 # make docs    the documentation as a site in build/site
-# make bench   all that needs no other library; half an hour, on an idle machine
+# make bench   all that needs no other library; twenty minutes, on an idle machine
 # make bench-peers  against TensorFlow, Paddle, gRPC, pyzmq and Ray, installed in build/peers
 # make bench-page   what was found last, into docs/benchmarks-results.md
 # make soak    20,000 simulated jobs with faults; real processes killed for minutes
@@ -39,18 +39,10 @@ docs: $(DEV)
 	@echo "build/site/index.html"
 
 bench: $(DEV)
-	$(BIN)/python -m benchmarks.ctr
-	$(BIN)/python -m benchmarks.dense
-	$(BIN)/python -m benchmarks.transport --peers torch
-	$(BIN)/python -m benchmarks.bookkeeping
-	$(BIN)/python -m benchmarks.scaling
-	$(BIN)/python -m benchmarks.recovery
-	$(BIN)/python -m benchmarks.coordinator_scale
-	$(BIN)/python -m benchmarks.server_scale
+	$(BIN)/python -m benchmarks
 
 bench-peers: $(DEV)
-	$(BIN)/python -m benchmarks.transport
-	$(BIN)/python -m benchmarks.ctr_peers
+	$(BIN)/python -m benchmarks peers
 
 bench-page: $(DEV)
 	$(BIN)/python -m benchmarks.page

@@ -38,10 +38,13 @@ import psutil
 
 from benchmarks.coordinator_queue import QueueFigure, measure_queue
 from benchmarks.crowd import Crowd, LightServer, wait_at_work
+from benchmarks.figures import Figure, Kind, Ratio, compared, judged, kept, ratio_table
+from benchmarks.goals import wanted
 from benchmarks.record import ROOT, circumstances, say, spread, table, write
 from paceline.messages import StageSpec
 
 TASKS = 1_000_000
+QUEUE = "a lease and its end"
 WARM_UP_S = 0.5
 
 
@@ -132,6 +135,28 @@ def report(rates: dict[str, Rates], queue: Sequence[QueueFigure]) -> str:
     return f"{table(rows)}\n\n{table(lines)}"
 
 
+def figures_of(rates: dict[str, Rates], queue: Sequence[QueueFigure]) -> list[Figure]:
+    """Rates, what they cost, and the queue; the echo is the floor."""
+    figures = []
+    for name, found in rates.items():
+        kind: Kind = "floor" if name == "echo" else "ours"
+        cost = tuple(found.cpu_us)
+        per_s = Figure("requests", name, kind, "a second", tuple(found.per_s), True)
+        figures += [per_s, Figure("processor time of a request", name, kind, "us", cost)]
+    for tasks in dict.fromkeys(one.tasks for one in queue):
+        each = tuple(one.lease_us for one in queue if one.tasks == tasks)
+        figures.append(Figure(QUEUE, f"{tasks:,} tasks", "ours", "us", each))
+    return sorted(figures, key=lambda figure: figure.what)
+
+
+def ratios_of(figures: Sequence[Figure]) -> list[Ratio]:
+    """Ticks and leases a second, and a long queue against a short one."""
+    rates = {figure.who: figure for figure in figures if figure.what == "requests"}
+    short, long = (figure for figure in figures if figure.what == QUEUE)
+    reached = [judged(rates[name], wanted(name)) for name in ("ticks", "leases")]
+    return [*reached, compared(long, short, wanted("queue"))]
+
+
 def main(arguments: Sequence[str]) -> int:
     """Measure, print, keep; see the module."""
     parser = argparse.ArgumentParser(prog="benchmarks.coordinator_scale")
@@ -151,15 +176,21 @@ def main(arguments: Sequence[str]) -> int:
         say(f"{name}: {flags.trainers} trainers")
         rates[name] = measure(kind, batches, *many)
     say("the queue")
-    queue = [measure_queue(tasks) for tasks in (1000, flags.tasks)]
+    # Which is first takes turns with which is second.
+    queue = [measure_queue(n) for _ in range(flags.times) for n in (1000, flags.tasks)]
     print(report(rates, queue))
-    kept = {
+    figures = figures_of(rates, queue)
+    ratios = ratios_of(figures)
+    print(f"\n{ratio_table(ratios)}")
+    told = f"{flags.trainers:,} trainers were led, by one coordinator"
+    record = {
         **where,
         "trainers": flags.trainers,
         "rates": {name: found._asdict() for name, found in rates.items()},
         "queue": [figure._asdict() for figure in queue],
+        **kept(figures, ratios, told, is_equal=True),
     }
-    print(f"\n{write('coordinator_scale', kept)}")
+    print(f"\n{write('coordinator_scale', record)}")
     return 0
 
 

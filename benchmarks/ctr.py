@@ -20,7 +20,6 @@ failure.
 
 import argparse
 import json
-import os
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -31,7 +30,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.ctr_loops import Plan
-from benchmarks.figures import Figure, Kind, Ratio, compared, kept
+from benchmarks.figures import (
+    Figure,
+    Kind,
+    Profile,
+    Ratio,
+    compared,
+    figure_table,
+    kept,
+    profile_table,
+    ratio_table,
+)
+from benchmarks.goals import wanted
 from benchmarks.processes import fork_server, job_config, wait_job, wait_script
 from benchmarks.record import circumstances, say, spread, table, write
 from paceline.launch.commands import UserScript
@@ -43,11 +53,10 @@ IDS = 1_000_000
 ZIPF = 1.2
 BATCH = 512
 HELD_OUT = 20_480
-GOALS = {1: 1.6, 2: 1.2}  # {threads of the peer: times as fast}
+THREADS = (1, 2)  # of the peer
 LOSS_WITHIN = 0.01
 HOPELESS = 1.5  # a plain loop so many times slower than the best runs once only
 LIMIT_S = 900.0  # of one run
-BUSY = 0.3  # load average for each core
 TASK_BATCHES = 64  # as in any job of 4,096 batches and more; a run is a piece of one
 
 
@@ -66,7 +75,7 @@ class Candidate(NamedTuple):
         return f"{name}, {self.threads} thread{'s' * (self.threads > 1)}"
 
 
-PLAIN = tuple(Candidate(kind, n) for n in GOALS for kind in ("sparse", "dense"))
+PLAIN = tuple(Candidate(kind, n) for n in THREADS for kind in ("sparse", "dense"))
 FLOOR = Candidate("floor", 1)
 OURS = Candidate("paceline", 1, "async")
 AHEAD = Candidate("paceline", 1, "async:pull=2")  # computes on while servers apply
@@ -165,7 +174,7 @@ def compare_losses(
     runs: dict[Candidate, list[Run]],
 ) -> tuple[dict[Candidate, bool], dict[str, float]]:
     """{ours: whether its held-out loss is that of the best plain loops}, {who: loss}."""
-    peers = [best_plain(runs, threads) for threads in GOALS]
+    peers = [best_plain(runs, threads) for threads in THREADS]
     ours = [candidate for candidate in PACELINE if candidate in runs]
     losses = {c: spread([run.loss for run in runs[c]]).median for c in (*peers, *ours)}
     equal = {
@@ -173,16 +182,6 @@ def compare_losses(
         for mine in ours
     }
     return equal, {str(c): loss for c, loss in losses.items()}
-
-
-def busy(load: float, cores: int) -> str:
-    """What to say about a machine that others used when a benchmark began; may be empty."""
-    if load < BUSY * cores:
-        return ""
-    return (
-        f"the machine was busy before this began (load {load:g} on {cores} cores): take "
-        "the ratios for no more than a hint, and measure again on an idle one"
-    )
 
 
 def figures_of(runs: dict[Candidate, list[Run]], rows: str) -> list[Figure]:
@@ -210,46 +209,21 @@ def ratios_of(
     by_name = {figure.who: figure for figure in figures}
     ratios = []
     for mine in (candidate for candidate, is_equal in equal.items() if is_equal):
-        for threads, goal in GOALS.items():
-            peer = best_plain(runs, threads)
-            ratio = compared(by_name[str(mine)], by_name[str(peer)], at_least=goal)
+        for threads in THREADS:
+            peer, goal = best_plain(runs, threads), wanted(f"ctr-{threads}")
+            ratio = compared(by_name[str(mine)], by_name[str(peer)], goal)
             told = f"best of at most {threads} thread{'s' * (threads > 1)}: {peer}"
             ratios.append(ratio._replace(against=f"{mine.pace}: {told}"))
     return ratios
 
 
-def report(
-    runs: dict[Candidate, list[Run]],
-    equal: Mapping[Candidate, bool],
-    profile: Run,
-    steps: int,
-) -> str:
-    """The tables for people."""
-    rows = [["", "records/s", "least", "most", "runs"]]
-    for candidate, found in runs.items():
-        s = spread([run.rate for run in found])
-        rates_ = [f"{value:,.0f}" for value in s[:3]]
-        rows.append([str(candidate), *rates_, str(s.times)])
-    lines = [table(rows), ""]
-    for mine, is_equal in equal.items():
-        for threads, goal in GOALS.items():
-            peer = best_plain(runs, threads)
-            ratio = rates(runs, mine) / rates(runs, peer)
-            verdict = "reached" if ratio >= goal else "missed"
-            verdict = verdict if is_equal else "not judged, it learns less"
-            told = (
-                f"{ratio:.2f} x the best of at most {threads} thread{'s' * (threads > 1)}"
-            )
-            lines.append(f"{mine.pace}: {told}: {peer} (goal {goal}: {verdict})")
-    total = sum(profile.phases.values())
-    phases = [["where a step of the trainer goes", "ms", "share"]]
-    for name, seconds in profile.phases.items():
-        share = f"{100 * seconds / total:.0f} %"
-        phases.append([name, f"{1000 * seconds / steps:.2f}", share])
-    phases.append(["together", f"{1000 * total / steps:.2f}", ""])
-    spent = [["processor time", "ms/step"]]
-    spent += [[name, f"{ms:.2f}"] for name, ms in sorted(profile.cpu_ms.items())]
-    return "\n".join([*lines, "", table(phases), "", table(spent)])
+def profiles_of(run: Run, steps: int) -> list[Profile]:
+    """Where a step of the trainer goes, and what each process of the job spends."""
+    phases = {name: 1000 * seconds / steps for name, seconds in run.phases.items()}
+    return [
+        Profile("a step of the trainer", "ms", phases),
+        Profile("processor time of a step", "ms", run.cpu_ms),
+    ]
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -292,20 +266,18 @@ def main(arguments: Sequence[str]) -> int:
     for mine, is_same in equal.items():
         told = "equal within 1 %" if is_same else "NOT EQUAL: its rates mean nothing"
         print(f"{mine.pace}: {told}")
-    print()
-    print(report(runs, equal, profile, plan.timed))
-    if loaded := busy(float(str(where["load_1m"])), len(os.sched_getaffinity(0))):
-        print(f"\n{loaded}")
     figures = figures_of(runs, flags.rows)
     ratios = ratios_of(runs, figures, equal)
+    profiles = profiles_of(profile, plan.timed)
+    tables = [figure_table(figures), ratio_table(ratios), *map(profile_table, profiles)]
+    print("\n" + "\n\n".join(tables))
     told = "held-out loss: " + ", ".join(f"{n}: {loss:.4f}" for n, loss in losses.items())
     record = {
         **where,
         "plan": plan._asdict(),
         "losses": losses,
-        **kept(figures, ratios, told, is_equal=is_equal),
+        **kept(figures, ratios, told, is_equal=is_equal, profiles=profiles),
         "runs": {str(c): [run._asdict() for run in found] for c, found in runs.items()},
-        "profile": profile._asdict(),
     }
     print(f"\n{write('ctr', record)}")
     return 0 if is_equal else 1

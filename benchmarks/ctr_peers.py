@@ -39,6 +39,7 @@ from benchmarks.ctr_handed import Handed, Job, write_handed
 from benchmarks.ctr_loops import DIM, HALF_WIDTH, NETWORK_LR, ROWS_LR, Model, Plan
 from benchmarks.environments import one_thread, versions, wait_python
 from benchmarks.figures import Figure, Ratio, compared, figure_table, kept, ratio_table
+from benchmarks.goals import wanted
 from benchmarks.processes import fork_server, wait_modules
 from benchmarks.record import circumstances, say, spread, write
 from paceline.config import JobConfig, Uniform
@@ -55,22 +56,20 @@ class Peer(NamedTuple):
     Args:
         library: its name.
         who: for people.
-        goal: how many times as many records per second we want.
         at_once: TensorFlow: steps of one scheduled call. Paddle: steps after which the
             trainer waits for its pushes; 0: never, as Paddle likes.
     """
 
     library: str
     who: str
-    goal: float
     at_once: int
 
 
 PEERS = {
-    "tensorflow": Peer("tensorflow", "TensorFlow 2.21, ten steps a call", 3.0, 10),
-    "tensorflow-1": Peer("tensorflow", "TensorFlow 2.21, one step a call", 3.0, 1),
-    "paddle": Peer("paddle", "Paddle 2.6.2, as it likes", 5.0, 0),
-    "paddle-1": Peer("paddle", "Paddle 2.6.2, pushes waited for", 5.0, 1),
+    "tensorflow": Peer("tensorflow", "TensorFlow 2.21, ten steps a call", 10),
+    "tensorflow-1": Peer("tensorflow", "TensorFlow 2.21, one step a call", 1),
+    "paddle": Peer("paddle", "Paddle 2.6.2, as it likes", 0),
+    "paddle-1": Peer("paddle", "Paddle 2.6.2, pushes waited for", 1),
 }
 ROLES = {  # the first is waited for; each listens at a port
     "tensorflow": ("client", "trainer", "server"),
@@ -199,11 +198,11 @@ def equal_losses(runs: Mapping[str, Sequence[Run]]) -> tuple[dict[str, bool], st
 
 def ratios_of(figures: Sequence[Figure], equal: Mapping[str, bool]) -> list[Ratio]:
     """Ours against every peer; without a goal where the losses differ."""
-    goals = {peer.who: peer.goal for peer in PEERS.values()}
+    libraries = {peer.who: peer.library for peer in PEERS.values()}
     ratios = []
     for other in figures[1:]:
-        goal = goals[other.who] if equal[other.who] else None
-        ratio = compared(figures[0], other, at_least=goal)
+        goal = wanted(libraries[other.who]) if equal[other.who] else None
+        ratio = compared(figures[0], other, goal)
         against = other.who if equal[other.who] else f"{other.who} (not equal)"
         ratios.append(ratio._replace(against=against))
     return ratios

@@ -22,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from torch import Tensor, distributed, nn
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
@@ -32,6 +33,7 @@ from benchmarks.ctr_phases import PhaseClock, watched_trainer
 FEATURES, WIDTH, CLASSES = 784, 1024, 10
 LR = 1e-3
 SIDES = 2  # trainers, or processes of DDP
+HOOKS = {"fp16": default_hooks.fp16_compress_hook}  # DDP's others want NCCL
 
 Batch = tuple[Tensor, Tensor]  # features (batch, FEATURES) float32, labels (batch,) int64
 
@@ -46,15 +48,15 @@ class Plan(NamedTuple):
     is_profiled: bool = False
 
 
-def make_model() -> nn.Sequential:
+def make_model(width: int = WIDTH) -> nn.Sequential:
     """784-1024-1024-10: 1,863,690 parameters, the same in every process."""
     torch.manual_seed(0)
     return nn.Sequential(
-        nn.Linear(FEATURES, WIDTH),
+        nn.Linear(FEATURES, width),
         nn.ReLU(),
-        nn.Linear(WIDTH, WIDTH),
+        nn.Linear(width, width),
         nn.ReLU(),
-        nn.Linear(WIDTH, CLASSES),
+        nn.Linear(width, CLASSES),
     )
 
 
@@ -84,9 +86,17 @@ def train(
 
 
 def run_alone(
-    side: int, model: nn.Module, data: Batch, plan: Plan, meeting: str = ""
+    side: int,
+    model: nn.Module,
+    data: Batch,
+    plan: Plan,
+    meeting: str = "",
+    codec: str = "",
 ) -> Stopwatch:
-    """A side in this process; with a place to meet, one of two under DDP."""
+    """A side in this process; with a place to meet, one of two under DDP.
+
+    With a codec, DDP's own hook halves its gradients.
+    """
     optimizer = torch.optim.Adam(model.parameters(), lr=LR, fused=True)
     trained = model
     if meeting:
@@ -94,6 +104,8 @@ def run_alone(
             "gloo", init_method=f"file://{meeting}", rank=side, world_size=SIDES
         )
         trained = DistributedDataParallel(model, gradient_as_bucket_view=True)
+        if codec:
+            trained.register_comm_hook(None, HOOKS[codec])
     watch = Stopwatch(plan)
     train(trained, optimizer, watch.watch(batches_of(side, data, plan)))
     if meeting:
@@ -133,6 +145,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True, help="a folder")
     parser.add_argument("--plan", required=True, help="a Plan as JSON")
+    parser.add_argument("--codec", default="", help="of DDP; ours is in its pace")
     flags = parser.parse_args()
     plan = Plan(**json.loads(flags.plan))
     torch.set_num_threads(1)
@@ -147,7 +160,7 @@ def main() -> None:
         watch = run_paceline(paceline.connect(), model, data, plan)
     else:
         meeting = str(flags.out / "meeting") if flags.kind == "ddp" else ""
-        watch = run_alone(side, model, data, plan, meeting)
+        watch = run_alone(side, model, data, plan, meeting, flags.codec)
     values = torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
     np.save(flags.out / f"parameters-{side}.npy", values.numpy())
     result = {

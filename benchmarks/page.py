@@ -20,8 +20,9 @@ from typing import Any, NamedTuple
 
 import matplotlib as mpl
 
-from benchmarks.figures import COUNTS, Figure, Ratio, number, read
-from benchmarks.record import FOLDER, ROOT, spread
+from benchmarks.figures import COUNTS, Figure, Ratio, amount, read, read_profiles
+from benchmarks.goals import TABLE
+from benchmarks.record import BUSY_SHARE, FOLDER, ROOT, spread
 
 mpl.use("Agg")
 
@@ -32,12 +33,19 @@ TITLES = {  # {name of a record: what stands above it}, in the page's order
     "ctr_peers": "Against other parameter servers",
     "dense": "A synchronous step, against DDP",
     "transport": "A pull and a push between two processes",
+    "codecs": "What a codec costs and saves",
     "bookkeeping": "What journal and exactly-once cost",
     "scaling": "One to four servers and trainers",
+    "link": "Over a slow link",
     "recovery": "How long a job stands still",
+    "coordinator_scale": "How many a coordinator can lead",
+    "server_scale": "How many trainers a server can have",
+    "paces": "Trainers of different speed",
+    "simulator": "The simulator",
 }
 ENOUGH_RUNS = 5
-BUSY = 0.3  # load average for each core when a benchmark began
+MANY = 6  # ratios of one goal
+NEAR_EACH_OTHER = {"AUC"}  # units of points: bars from zero would all look the same
 COLORS = {"ours": "#00796b", "peer": "#90a4ae", "floor": "#e0a458"}
 
 Record = Mapping[str, Any]
@@ -59,7 +67,7 @@ def newest(folder: Path) -> list[Found]:
     for name in TITLES:
         for path in sorted(folder.glob(f"{name}-[0-9]*-[0-9]*.json"), reverse=True):
             record = json.loads(path.read_text(encoding="utf-8"))
-            if "ratios" in record:
+            if "ratios" in record and "busy_share" in record:
                 found.append(Found(name, record))
                 break
     return found
@@ -68,14 +76,13 @@ def newest(folder: Path) -> list[Found]:
 def doubts(record: Record) -> list[str]:
     """Why a record's numbers are no more than a hint; empty if they are more."""
     figures, _ = read(dict(record))
-    cores = int(str(record["machine"]).rsplit(", ", 1)[-1].split()[0])
     runs = [len(figure.values) for figure in figures if figure.unit not in COUNTS]
     least = min(runs, default=ENOUGH_RUNS)
     said = []
     if not record["is_equal"]:
         said.append("the sides were not equal: no ratio counts")
-    if record["load_1m"] >= BUSY * cores:
-        said.append(f"the machine was busy (load {record['load_1m']} when it began)")
+    if record["busy_share"] >= BUSY_SHARE:
+        said.append(f"the machine was {record['busy_share']:.0%} busy when it began")
     if least < ENOUGH_RUNS:
         said.append(f"some figures are of {least} run{'s' * (least != 1)} only")
     if record["is_changed"]:
@@ -89,18 +96,55 @@ def markdown_table(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join([head, f"|{'---|' * len(rows[0])}", *body])
 
 
-def ratio_rows(ratios: Sequence[Ratio], floors: frozenset[str]) -> list[list[str]]:
-    """How many times as good, goal and verdict; where we lose it is said.
+def ratio_rows(ratios: Sequence[Ratio], kinds: Mapping[str, str]) -> list[list[str]]:
+    """How many times as good, goal and verdict; where we lose to a peer it is said.
 
     Against a floor nobody wins: it says how far there is to go.
+
+    Args:
+        ratios: all.
+        kinds: {candidate: its kind}.
     """
-    rows = [["", "ours", "against", "times as good", "goal", ""]]
+    rows = [["", "ours", "against", "found", "goal", ""]]
     for ratio in ratios:
-        told = "we lose" if ratio.value < 1 else ""
-        verdict = ratio.verdict or ("floor" if ratio.against in floors else told)
-        value = f"{ratio.value:.2f}"
-        rows.append([ratio.what, ratio.ours, ratio.against, value, ratio.goal, verdict])
+        kind = kinds.get(ratio.against, "peer" if ratio.against else "")
+        is_lost = kind == "peer" and ratio.value < 1
+        told = {"floor": "floor", "peer": "we lose" if is_lost else ""}.get(kind, "")
+        verdict = ratio.verdict or told
+        cells = [ratio.what, ratio.ours, ratio.against, ratio.found, ratio.goal, verdict]
+        rows.append(cells)
     return rows
+
+
+def goal_rows(found: Sequence[Found]) -> list[list[str]]:
+    """The table of goals: what was found of each, and whether it is enough.
+
+    Each of some ratios about one goal has its row, and of many the worst. Where a doubt
+    hangs over a record, a verdict is ``a hint``.
+    """
+    rows = [["", "against", "wanted", "found", "", "of whom"]]
+    records = {one.name: one.record for one in found}
+    for goal in TABLE:
+        head = [goal.what, goal.against, goal.words]
+        record = records.get(goal.benchmark)
+        ratios = [] if record is None else read(dict(record))[1]
+        about = sorted((r for r in ratios if r.goal_name == goal.name), key=distance)
+        if record is None or not about:
+            rows.append([*head, "", "not measured", ""])
+            continue
+        hint = ", a hint" if doubts(record) else ""
+        told = f"the worst of {len(about)}: " if len(about) > MANY else ""
+        for ratio in about[:1] if told else about:
+            whom = f"{ratio.ours} / {ratio.against or ratio.what}"
+            rows.append([*head, ratio.found, f"{ratio.verdict}{hint}", f"{told}{whom}"])
+    return rows
+
+
+def distance(ratio: Ratio) -> float:
+    """How far above a goal: less is worse."""
+    if ratio.at_least is not None:
+        return ratio.value - ratio.at_least
+    return (ratio.at_most or 0.0) - ratio.value
 
 
 def figure_rows(figures: Sequence[Figure]) -> list[list[str]]:
@@ -108,7 +152,7 @@ def figure_rows(figures: Sequence[Figure]) -> list[list[str]]:
     rows = [["", "", "unit", "median", "least", "most", "runs"]]
     for figure in figures:
         s = spread(figure.values)
-        cells = [number(value) for value in s[:3]]
+        cells = [amount(value, figure.unit) for value in s[:3]]
         rows.append([figure.what, figure.who, figure.unit, *cells, str(s.times)])
     return rows
 
@@ -132,9 +176,11 @@ def section(found: Found, picture: str) -> str:
         lines += [f"**No more than a hint: {'; '.join(hints)}.**", ""]
     lines += [f"{record['equality']}.", ""]
     if ratios:
-        floors = frozenset(figure.who for figure in figures if figure.kind == "floor")
-        lines += [markdown_table(ratio_rows(ratios, floors)), ""]
+        kinds = {figure.who: figure.kind for figure in figures}
+        lines += [markdown_table(ratio_rows(ratios, kinds)), ""]
     lines += [markdown_table(figure_rows(figures)), ""]
+    for profile in read_profiles(dict(record)):
+        lines += [markdown_table(profile.rows()), ""]
     return "\n".join(lines)
 
 
@@ -160,7 +206,12 @@ def draw(figures: Sequence[Figure], path: Path) -> None:
             [s.most - s.median for s in spreads],
         ]
         colors = [COLORS[figure.kind] for figure in panel]
-        axis.barh(places, medians, xerr=ends, color=colors, ecolor="#455a64")
+        if panel[0].unit in NEAR_EACH_OTHER:
+            axis.scatter(medians, places, color=colors)
+            axis.errorbar(medians, places, xerr=ends, fmt="none", ecolor="#455a64")
+            axis.set_ylim(-0.6, len(panel) - 0.4)
+        else:
+            axis.barh(places, medians, xerr=ends, color=colors, ecolor="#455a64")
         axis.set_yticks(places, [figure.who for figure in panel], fontsize=8)
         axis.invert_yaxis()
         better = "more" if panel[0].is_more_better else "less"
@@ -184,9 +235,13 @@ def page(found: Sequence[Found], pictures: str) -> str:
             "# What the benchmarks found",
             "",
             "Made by `python -m benchmarks.page` from the newest record of each "
-            "[benchmark](benchmarks.md); no number is typed by hand. *Times as good* is "
-            "ours against the other by medians: above one, we win. Bars show medians, "
-            "lines the least and the most.",
+            "[benchmark](benchmarks.md); no number is typed by hand. *Times* are "
+            "ours against the other by medians: above one, we win. Bars show medians "
+            "(green: ours, gray: a peer's, yellow: a floor), lines the least and the most.",
+            "",
+            "## Reached and missed",
+            "",
+            markdown_table(goal_rows(found)),
             "",
             *sections,
         ]

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from paceline.config import JobConfig, parse_pace
+from paceline.launch.addresses import LOOPBACK, Transport
 from paceline.launch.commands import Command, UserScript
 from paceline.launch.folder import JobDir
 from paceline.launch.forked import PRELOADED
@@ -23,6 +24,7 @@ from paceline.launch.local import LocalRun, fresh_run_id, wait_local_run
 from paceline.launch.process import Child, wait_any
 from paceline.timing import Deadline, SystemClock
 from paceline.watch.progress import open_show
+from paceline.watch.summary import Summary
 
 ROOT = Path(__file__).resolve().parents[1]
 POLL_S = 0.05
@@ -125,13 +127,14 @@ def wait_scripts(
         raise RuntimeError("\n".join(failures))
 
 
-def job_config(pace: str, trainers: int = 1, servers: int = 1) -> JobConfig:
+def job_config(pace: str, trainers: int = 1, servers: int = 1, seed: int = 0) -> JobConfig:
     """A job that takes no cut while it is measured."""
     return JobConfig(
         run=fresh_run_id(),
         pace=parse_pace(pace),
         trainers=trainers,
         servers=servers,
+        seed=seed,
         cut_every_s=0.0,
     )
 
@@ -142,7 +145,9 @@ def wait_job(
     script: UserScript,
     changes: Mapping[str, str],
     folder: Path,
-) -> None:
+    transport: Transport = "unix",
+    host: str = LOOPBACK,
+) -> Summary:
     """Run a script as a job of this machine to its end, in a folder below ``folder``.
 
     Raises:
@@ -156,9 +161,12 @@ def wait_job(
             SystemClock(),
             environment={**os.environ, **changes},
             forks=forks,
+            transport=transport,
+            host=host,
         )
     if result.verdict.exit_code:
         raise RuntimeError(f"the job failed: {result.verdict}")
+    return result.summary
 
 
 def wait_modules(

@@ -1,8 +1,9 @@
 """What every benchmark writes down, so that its numbers can be made again.
 
-A record holds command, commit, machine, versions, date and load beside the figures.
+A record holds command, commit, machine, versions, date and who else was at work beside the
+figures.
 
-Waits: for git, and for the disk.
+Waits: for git, for the disk, and a second to see who else is at work.
 """
 
 import json
@@ -17,8 +18,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
+import psutil
+
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "build" / "bench"
+LOOK_S = 1.0
+BUSY_SHARE = 0.15  # of all processors; more, and a record is a hint
 LIBRARIES = ("torch", "numpy", "numba", "msgspec")
 
 
@@ -42,7 +47,9 @@ def circumstances(arguments: Sequence[str]) -> dict[str, object]:
     Args:
         arguments: its command line, as in ``sys.argv``.
     """
-    module = Path(arguments[0]).stem
+    module, others = Path(arguments[0]).stem, busy_share()
+    if others >= BUSY_SHARE:
+        say(f"others use {others:.0%} of the machine: what follows is no more than a hint")
     return {
         "command": " ".join(["python -m", f"benchmarks.{module}", *arguments[1:]]),
         "commit": _git("rev-parse", "HEAD"),
@@ -50,9 +57,18 @@ def circumstances(arguments: Sequence[str]) -> dict[str, object]:
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": f"{_cpu_model()}, {len(os.sched_getaffinity(0))} cores",
         "load_1m": round(os.getloadavg()[0], 1),
+        "busy_share": others,
         "python": platform.python_version(),
         "versions": {name: version(name) for name in LIBRARIES},
     }
+
+
+def busy_share(seconds: float = LOOK_S) -> float:
+    """Which share of all processors others use just now; looks for so long.
+
+    The load average would still be full of the benchmark before this one.
+    """
+    return float(round(psutil.cpu_percent(seconds) / 100, 2))
 
 
 def write(name: str, record: dict[str, object]) -> Path:

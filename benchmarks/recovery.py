@@ -30,9 +30,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks import figures as figures_
-from benchmarks.figures import Ratio, kept
+from benchmarks.figures import Ratio, figure_table, judged, kept, ratio_table
+from benchmarks.goals import Goal, wanted
 from benchmarks.processes import fork_server
-from benchmarks.record import circumstances, say, spread, table, write
+from benchmarks.record import circumstances, say, write
 from benchmarks.recovery_coordinator import wait_coordinator_times
 from benchmarks.recovery_kills import Killed, KillPlan, wait_killed
 from benchmarks.recovery_times import leased_again, stall, trains_again
@@ -48,7 +49,7 @@ class Figure(NamedTuple):
     """What was measured, and what is wanted of the median; None: it is there to compare."""
 
     name: str
-    wanted_s: float | None
+    goal: Goal | None
     seconds: list[float]
 
 
@@ -57,11 +58,10 @@ def trainer_figures(pace: str, killed: Killed) -> list[Figure]:
     quiet = [stall(killed.steps, k.role, k.moment - QUIET_S, QUIET_S) for k in killed.kills]
     stalls = [stall(killed.steps, k.role, k.moment, WATCHED_S) for k in killed.kills]
     leases = [leased_again(killed.events, k.role, k.moment) for k in killed.kills]
-    wanted_s = 0.2 if pace == "async" else 2.0
     return [
         Figure(f"{pace}: longest gap before a kill", None, known(quiet)),
-        Figure(f"{pace}: others' longest stall", wanted_s, known(stalls)),
-        Figure(f"{pace}: work leased again", 1.0, known(leases)),
+        Figure(f"{pace}: others' longest stall", wanted(f"stall-{pace}"), known(stalls)),
+        Figure(f"{pace}: work leased again", wanted("leased-again"), known(leases)),
     ]
 
 
@@ -80,7 +80,8 @@ def wait_figures(times: int, tasks: int, folder: Path, forks: ForkServer) -> lis
         figures += trainer_figures(pace, wait_killed(plan, folder / pace, forks))
     say(f"a coordinator with {tasks:,} tasks is killed {times} times")
     seconds = wait_coordinator_times(times, tasks, folder / "coordinator", forks)
-    figures.append(Figure(f"coordinator with {tasks:,} tasks answers again", 3.0, seconds))
+    name = f"coordinator with {tasks:,} tasks answers again"
+    figures.append(Figure(name, wanted("coordinator"), seconds))
     say(f"a server with 100 MB is killed {times} times")
     arguments = ("--rows", str(ROWS), "--dim", str(DIM))
     plan = KillPlan("async", ("server-0",), times, trainers=1, arguments=arguments)
@@ -88,36 +89,20 @@ def wait_figures(times: int, tasks: int, folder: Path, forks: ForkServer) -> lis
     moments = [moment for steps in killed.steps.values() for moment in steps]
     again = [trains_again(killed.events, moments, k.moment) for k in killed.kills]
     name = f"server with {killed.cut_bytes / 1e6:.0f} MB: a step at the cut"
-    figures.append(Figure(name, 5.0, known(again)))
+    figures.append(Figure(name, wanted("server"), known(again)))
     return figures
 
 
-def report(figures: Sequence[Figure]) -> str:
-    """The table for people; seconds."""
-    rows = [["seconds", "median", "least", "most", "times", "wanted", ""]]
-    for figure in figures:
-        if not figure.seconds:
-            rows.append([figure.name, "", "", "", "0", "", "not measured"])
-            continue
-        s, wanted, verdict = spread(figure.seconds), "", ""
-        if figure.wanted_s is not None:
-            wanted = f"{figure.wanted_s:g}"
-            verdict = "ok" if s.median <= figure.wanted_s else "missed"
-        cells = [f"{value:.3f}" for value in s[:3]]
-        rows.append([figure.name, *cells, str(s.times), wanted, verdict])
-    return table(rows)
-
-
 def for_page(figures: Sequence[Figure]) -> tuple[list[figures_.Figure], list[Ratio]]:
-    """The same as all benchmarks keep it; a ratio is what is wanted by what was found."""
+    """The same as all benchmarks keep it."""
     measured = [figure for figure in figures if figure.seconds]
     found = [
         figures_.Figure(f.name, "paceline", "ours", "s", tuple(f.seconds)) for f in measured
     ]
     ratios = [
-        Ratio(f.name, "paceline", f"{wanted:g} s", wanted / one.median, at_least=1.0)
+        judged(one, f.goal)
         for f, one in zip(measured, found, strict=True)
-        if (wanted := f.wanted_s) is not None
+        if f.goal is not None
     ]
     return found, ratios
 
@@ -134,11 +119,13 @@ def main(arguments: Sequence[str]) -> int:
         fork_server(Path(name) / "forks", 1) as forks,
     ):
         figures = wait_figures(flags.times, flags.tasks, Path(name), forks)
-    print(report(figures))
+    found, ratios = for_page(figures)
+    print(f"{figure_table(found)}\n\n{ratio_table(ratios)}")
     is_whole = all(figure.seconds for figure in figures)
     told = "every figure was measured" if is_whole else "not every figure was measured"
-    found = kept(*for_page(figures), told, is_equal=is_whole)
-    print(f"\n{write('recovery', {**where, **found})}")
+    print(f"\n{told}")
+    record = {**where, **kept(found, ratios, told, is_equal=is_whole)}
+    print(f"\n{write('recovery', record)}")
     return 0 if is_whole else 1
 
 

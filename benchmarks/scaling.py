@@ -32,7 +32,16 @@ import torch
 from torch import nn
 
 import paceline
-from benchmarks.figures import COUNTS, Figure, Ratio, figure_table, kept, ratio_table
+from benchmarks.figures import (
+    COUNTS,
+    Figure,
+    Ratio,
+    compared,
+    figure_table,
+    kept,
+    ratio_table,
+)
+from benchmarks.goals import wanted
 from benchmarks.record import circumstances, say, write
 from benchmarks.watching import Trip, watched
 from paceline.config import JobConfig, parse_pace
@@ -42,7 +51,6 @@ SIDE = 512  # of the dense parameter: SIDE * SIDE float32 are 1 MiB
 DIM = 16
 IDS = 4096  # of a step
 KINDS = frozenset({"Push", "Pull", "PullRows", "Tick"})  # what a step asks
-GROWTH = 1.1  # times as many bytes, or round trips, as with one server and trainer
 TASKS = 4  # of each trainer: the median step leases nothing
 JOIN_S = 120.0
 
@@ -155,24 +163,16 @@ def figures_of(counts: dict[Case, Counts]) -> list[Figure]:
     ]
 
 
-def ratios_of(counts: dict[Case, Counts]) -> list[Ratio]:
+def ratios_of(figures: Sequence[Figure], counts: dict[Case, Counts]) -> list[Ratio]:
     """Bytes and round trips of the smallest job by those of every other of its pace."""
+    by_name = {(figure.unit, figure.who): figure for figure in figures}
     ratios = []
     for unit in ("round trips", "KiB"):
-        what = UNITS[unit]
-        for case, found in counts.items():
+        for case in counts:
             first = next(one for one in counts if one.pace == case.pace)
             if case != first:
-                value = getattr(counts[first], what) / getattr(found, what)
-                ratios.append(
-                    Ratio(
-                        f"{unit} of a step",
-                        str(case),
-                        str(first),
-                        value,
-                        at_least=round(1 / GROWTH, 2),
-                    )
-                )
+                ours, other = by_name[unit, str(case)], by_name[unit, str(first)]
+                ratios.append(compared(ours, other, wanted("counts")))
     return ratios
 
 
@@ -194,7 +194,8 @@ def main(arguments: Sequence[str]) -> int:
                     folder = Path(name) / f"{pace}-{servers}-{trainers}"
                     counts[case] = count(case, flags.steps, folder)
                     say(f"{case}: {counts[case]}")
-    figures, ratios = figures_of(counts), ratios_of(counts)
+    figures = figures_of(counts)
+    ratios = ratios_of(figures, counts)
     told = "counts of the same step, whatever the numbers of servers and trainers"
     print(f"{figure_table(figures)}\n\n{ratio_table(ratios)}")
     found = kept(figures, ratios, told, is_equal=True)

@@ -25,19 +25,22 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from benchmarks.environments import OURS, one_thread, versions, wait_python
 from benchmarks.figures import (
     Figure,
     Kind,
+    Profile,
     Ratio,
     compared,
     figure_table,
     kept,
     number,
+    profile_table,
     ratio_table,
 )
+from benchmarks.goals import wanted
 from benchmarks.processes import fork_server, job_config, wait_job, wait_modules
 from benchmarks.record import circumstances, say, write
 from benchmarks.transport_timing import Plan
@@ -46,6 +49,7 @@ from paceline.launch.forkserver import ForkServer
 
 JOB_SCRIPT = Path(__file__).with_name("transport_job.py")
 LIMIT_S = 600.0  # of one run
+SIZES = ("small", "large")
 WHAT = ("small pull", "large pull", "large push")
 
 
@@ -69,12 +73,12 @@ PEERS = {
     "grpc": Candidate("gRPC", "peer", "transport_grpc", "messages"),
     "ray": Candidate("Ray actor", "peer", "transport_ray", "ray", has_server=False),
 }
-GOALS = (  # what, against whom, how many times as fast
-    ("small pull", PEERS["torch"], 8.0),
-    ("small pull", PEERS["ray"], 20.0),
-    ("large pull", MEMCPY, 0.85),
-    ("large push", MEMCPY, 0.60),
-)
+GOALS = {  # {what, against whom: goal}
+    ("small pull", PEERS["torch"].who): wanted("small-pull-torch"),
+    ("small pull", PEERS["ray"].who): wanted("small-pull-ray"),
+    ("large pull", MEMCPY.who): wanted("large-pull"),
+    ("large push", MEMCPY.who): wanted("large-push"),
+}
 
 Runs = dict[Candidate, list[dict[str, float]]]  # {candidate: {what: seconds} of each run}
 
@@ -104,26 +108,40 @@ def run_once(
 
 def run_jobs(plan: Plan, folder: Path, forks: ForkServer) -> dict[str, float]:
     """Two jobs of one trainer and one server, one for each size of a part."""
-    found: dict[str, dict[str, float]] = {}
-    for size, num_bytes, trips in (
-        ("small", plan.small_bytes, plan.small_trips),
-        ("large", plan.large_bytes, plan.large_trips),
-    ):
-        place = folder / size
-        place.mkdir()
-        out = place / "result.json"
-        flags = {"bytes": num_bytes, "trips": trips}
-        words = [
-            word for name, value in flags.items() for word in (f"--{name}", str(value))
-        ]
-        script = UserScript(str(JOB_SCRIPT), (*words, "--out", str(out)))
-        wait_job(forks, job_config("sync"), script, one_thread(), place)
-        found[size] = json.loads(out.read_text(encoding="utf-8"))
+    found: dict[str, dict[str, float]] = {
+        size: run_job(size, plan, folder, forks) for size in SIZES
+    }
     return {
         "small pull": found["small"]["pull"],
         "large pull": found["large"]["pull"],
         "large push": found["large"]["push"],
     }
+
+
+def run_job(
+    size: str, plan: Plan, folder: Path, forks: ForkServer, *more: str
+) -> dict[str, Any]:
+    """One of them: what its script has written."""
+    place = folder / size
+    place.mkdir(parents=True)
+    out = place / "result.json"
+    flags = {
+        "bytes": getattr(plan, f"{size}_bytes"),
+        "trips": getattr(plan, f"{size}_trips"),
+        "out": out,
+    }
+    words = [word for name, value in flags.items() for word in (f"--{name}", str(value))]
+    script = UserScript(str(JOB_SCRIPT), (*words, *more))
+    wait_job(forks, job_config("sync"), script, one_thread(), place)
+    found: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
+    return found
+
+
+def profile(plan: Plan, folder: Path, forks: ForkServer) -> list[Profile]:
+    """Where the job's trips spend their time, from runs that are not timed."""
+    small, large = (run_job(size, plan, folder, forks, "--profiled") for size in SIZES)
+    found = zip(WHAT, (small["pull"], large["pull"], large["push"]), strict=True)
+    return [Profile(what, "us", phases) for what, phases in found]
 
 
 def measure(
@@ -155,12 +173,11 @@ def figures_of(runs: Mapping[Candidate, Sequence[Mapping[str, float]]]) -> list[
 def ratios_of(figures: Sequence[Figure]) -> list[Ratio]:
     """Both of ours against everybody; goals are those of the whole path, the job's."""
     by_name = {(figure.what, figure.who): figure for figure in figures}
-    wanted = {(what, against.who): goal for what, against, goal in GOALS}
     return [
         compared(
             by_name[what, ours.who],
             other,
-            at_least=wanted.get((what, other.who)),
+            GOALS.get((what, other.who)) if ours == JOB else None,
         )
         for what in WHAT
         for ours in (TRANSPORT, JOB)
@@ -186,15 +203,17 @@ def main(arguments: Sequence[str]) -> int:
     ):
         candidates = [MEMCPY, SOCKET, TRANSPORT, JOB, *peers]
         runs = measure(flags.times, candidates, plan, Path(name), forks)
+        profiles = profile(plan, Path(name) / "profile", forks)
     figures = figures_of(runs)
     ratios = ratios_of(figures)
     equality = "every candidate gave back the bytes that were pushed before any clock ran"
     print(f"{equality}\n\n{figure_table(figures)}\n\n{ratio_table(ratios)}")
+    print("\n".join(f"\n{profile_table(profile)}" for profile in profiles))
     record = {
         **where,
         "plan": plan._asdict(),
         "peers": {peer.who: versions(peer.environment) for peer in peers},
-        **kept(figures, ratios, equality, is_equal=True),
+        **kept(figures, ratios, equality, is_equal=True, profiles=profiles),
     }
     print(f"\n{write('transport', record)}")
     return 0

@@ -14,10 +14,10 @@ from benchmarks.dense import (
     FLOOR,
     OURS,
     Run,
+    coded,
     compare_models,
     distance,
     draw_records,
-    figures_of,
     ratios_of,
 )
 from benchmarks.dense_loops import (
@@ -28,6 +28,7 @@ from benchmarks.dense_loops import (
     make_model,
     run_paceline,
 )
+from benchmarks.goals import wanted
 from paceline.config import JobConfig, Sync
 from paceline.launch.embedded import EmbeddedJob
 
@@ -73,9 +74,25 @@ def test_the_distance_is_a_share_of_the_norm() -> None:
 
 def test_ours_is_compared_with_ddp_and_with_the_floor() -> None:
     runs = {OURS: [run(30.0)], DDP: [run(20.0)], FLOOR: [run(60.0)]}
-    against_ddp, against_floor = ratios_of(figures_of(64, runs), 1.4)
+    against_ddp, against_floor = ratios_of(runs, 64, wanted("dense-64"))
     assert (against_ddp.value, against_ddp.verdict) == (1.5, "reached")
     assert (against_floor.value, against_floor.goal) == (0.5, "")
+
+
+def test_a_codec_is_compared_with_ddp_and_with_its_own_compression() -> None:
+    ours, theirs, only_ours = coded(["fp16", "int8"])
+    runs = {
+        OURS: [run(30.0)],
+        DDP: [run(20.0)],
+        FLOOR: [run(60.0)],
+        ours: [run(40.0)],
+        theirs: [run(10.0)],
+        only_ours: [run(20.0, loss=0.6)],
+    }
+    ratios = {(r.ours, r.against): r.value for r in ratios_of(runs, 64, None)}
+    assert ratios[ours.who, DDP.who] == 2.0
+    assert ratios[ours.who, theirs.who] == 4.0
+    assert ratios[only_ours.who, f"{DDP.who} (not equal)"] == 1.0
 
 
 @pytest.fixture

@@ -6,14 +6,19 @@ import pytest
 
 from benchmarks.figures import (
     Figure,
+    Profile,
     compared,
     figure_table,
+    judged,
     kept,
     number,
     ratio_table,
     read,
+    read_profiles,
 )
+from benchmarks.goals import TABLE, Goal, wanted
 
+GOAL = Goal("pull", "transport", "a pull", "torch RPC", at_least=8.0)
 OURS = Figure("pull", "paceline", "ours", "us", (30.0, 10.0, 20.0))
 PEER = Figure("pull", "torch RPC", "peer", "us", (100.0, 90.0, 110.0))
 
@@ -31,14 +36,35 @@ def test_a_shorter_time_is_better_and_so_is_a_higher_rate() -> None:
         (8.0, None, ">= 8", "missed"),
         (None, 5.0, "<= 5", "reached"),
         (None, 3.0, "<= 3", "missed"),
-        (None, None, "", ""),
     ],
 )
 def test_a_goal_is_reached_or_missed(
     at_least: float | None, at_most: float | None, goal: str, verdict: str
 ) -> None:
-    ratio = compared(OURS, PEER, at_least=at_least, at_most=at_most)
+    wanted = Goal("pull", "transport", "a pull", "torch RPC", at_least, at_most)
+    ratio = compared(OURS, PEER, wanted)
     assert (ratio.goal, ratio.verdict) == (goal, verdict)
+
+
+def test_without_a_goal_there_is_no_verdict() -> None:
+    ratio = compared(OURS, PEER)
+    assert (ratio.goal, ratio.verdict) == ("", "")
+
+
+def test_an_amount_is_judged_in_its_own_unit() -> None:
+    wanted_us = Goal("pull", "transport", "a pull", "", at_most=25.0, unit="us")
+    ratio = judged(OURS, wanted_us)
+    assert (ratio.found, ratio.goal, ratio.verdict) == ("20 us", "<= 25", "reached")
+    assert judged(OURS, wanted_us, 30.0).verdict == "missed"
+
+
+def test_goals_are_asked_for_by_name_and_each_says_one_thing() -> None:
+    names = [goal.name for goal in TABLE]
+    assert len(set(names)) == len(names)
+    assert all((goal.at_least is None) != (goal.at_most is None) for goal in TABLE)
+    assert wanted("round").words == "at most 0.5 ms"
+    with pytest.raises(KeyError, match="'rounds': expected one of ctr-1, "):
+        wanted("rounds")
 
 
 def test_only_figures_of_the_same_thing_are_compared() -> None:
@@ -47,9 +73,22 @@ def test_only_figures_of_the_same_thing_are_compared() -> None:
 
 
 def test_a_record_gives_back_what_was_kept() -> None:
-    ratio = compared(OURS, PEER, at_least=8.0)
+    ratio = compared(OURS, PEER, GOAL)
     record = kept([OURS, PEER], [ratio], "the same bytes", is_equal=True)
     assert read(json.loads(json.dumps(record))) == ([OURS, PEER], [ratio])
+
+
+def test_a_profile_is_told_from_the_longest_phase_and_kept() -> None:
+    profile = Profile("a step", "ms", {"push": 1.0, "forward": 3.0})
+    assert profile.rows() == [
+        ["a step", "ms", "share"],
+        ["forward", "3", "75 %"],
+        ["push", "1", "25 %"],
+        ["together", "4", ""],
+    ]
+    record = kept([OURS], [], "nothing", is_equal=True, profiles=[profile])
+    assert read_profiles(json.loads(json.dumps(record))) == [profile]
+    assert read_profiles({}) == []
 
 
 def test_tables_hold_medians_and_verdicts() -> None:
@@ -57,7 +96,7 @@ def test_tables_hold_medians_and_verdicts() -> None:
         *("pull", "paceline", "us"),
         *("20", "10", "30", "3"),
     ]
-    assert ratio_table([compared(OURS, PEER, at_least=8.0)]).endswith("5.00  >= 8  missed")
+    assert ratio_table([compared(OURS, PEER, GOAL)]).endswith("5.00 times  >= 8  missed")
 
 
 @pytest.mark.parametrize(

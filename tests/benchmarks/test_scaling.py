@@ -4,7 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.scaling import Case, Counts, count, counts_of, ratios_of, round_trips
+from benchmarks.scaling import (
+    Case,
+    Counts,
+    count,
+    counts_of,
+    figures_of,
+    ratios_of,
+    round_trips,
+)
 from benchmarks.watching import Trip
 
 
@@ -27,7 +35,7 @@ def test_a_step_counts_its_own_questions_with_their_replies() -> None:
 def test_more_bytes_with_more_servers_miss_the_goal() -> None:
     one, two = Case("sync", 1, 1), Case("sync", 2, 1)
     counts = {one: Counts(6, 3, 100.0), two: Counts(12, 3, 200.0)}
-    trips, size = ratios_of(counts)
+    trips, size = ratios_of(figures_of(counts), counts)
     assert (trips.verdict, size.verdict) == ("reached", "missed")
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from paceline.errors import UsageError
 from paceline.launch.addresses import hold_addresses
 from paceline.transport.address import TcpAddress, parse_address
 
@@ -28,3 +29,16 @@ def test_over_tcp_each_has_a_port_of_loopback_until_the_job_is_over() -> None:
             assert where.is_loopback
             with socket.socket() as other, pytest.raises(OSError, match="in use"):
                 other.bind(where)
+
+
+def test_over_tcp_another_address_of_this_host_may_be_named() -> None:
+    with hold_addresses("tcp", SOCKETS, ROLES, "127.0.0.2") as addresses:
+        assert all(text.startswith("tcp:127.0.0.2:") for text in addresses.values())
+
+
+def test_an_address_of_another_host_is_refused() -> None:
+    with (
+        pytest.raises(UsageError, match=r"192\.0\.2\.1:0: cannot listen there"),
+        hold_addresses("tcp", SOCKETS, ROLES, "192.0.2.1"),
+    ):
+        pass

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from paceline.config import JobConfig
 from paceline.errors import JobFailed
 from paceline.ids import COORDINATOR, LAUNCHER, role_kind, server_id, trainer_id
-from paceline.launch.addresses import Transport, hold_addresses
+from paceline.launch.addresses import LOOPBACK, Transport, hold_addresses
 from paceline.launch.commands import UserScript, role_command, with_failpoints
 from paceline.launch.environment import THREADS, Place, trainer_threads
 from paceline.launch.folder import JobDir, RunFile, make_sockets, remove_sockets
@@ -75,6 +75,7 @@ def wait_local_run(
     environment: Mapping[str, str] = os.environ,
     forks: ForkServer | None = None,
     transport: Transport = "unix",
+    host: str = LOOPBACK,
 ) -> RunResult:
     """Run a script as a job on this machine, to its end.
 
@@ -88,12 +89,15 @@ def wait_local_run(
         clock: the time.
         environment: of its processes.
         forks: a fork server that outlives the job; None: the job has its own.
-        transport: how its processes talk. Over TCP they listen at ports of 127.0.0.1, and
+        transport: how its processes talk. Over TCP they listen at ports of ``host``, and
             prove the run's secret to each other, which they get by environment.
+        host: an IP address of this machine. Beyond loopback nothing is encrypted, and
+            the logs warn of it.
 
     Raises:
-        UsageError: the folder belongs to another job, there is none to go on with, or
-            ``PACELINE_SHARED_MEMORY`` is neither on nor off.
+        UsageError: the folder belongs to another job, there is none to go on with; the
+            host is none of this machine's; or ``PACELINE_SHARED_MEMORY`` is neither on nor
+            off.
         JobFailed: the job's own fork server was killed and would not go.
     """
     config, script, job, is_resumed = run
@@ -113,7 +117,7 @@ def wait_local_run(
         stack.callback(remove_sockets, sockets)
         servers = [server_id(n) for n in range(config.servers)]
         addresses = stack.enter_context(
-            hold_addresses(transport, sockets, [COORDINATOR, *servers])
+            hold_addresses(transport, sockets, [COORDINATOR, *servers], host)
         )
         coordinator = addresses[COORDINATOR]
         secret = _open_secret(stack, job) if transport == "tcp" else None

@@ -56,9 +56,9 @@ class Mailboxes:
         mailbox = self._newest
         shared = mailbox and mailbox.put(request_id, lying, room, pen)
         if shared is None:
-            needed = sum(sizes) + sum(reply_sizes)
-            needed += mailbox.pen_bytes() if mailbox is not None else 0
-            mailbox = self._enlarged(mailbox, 2 * needed, offer)
+            pens = mailbox.pen_bytes() if mailbox is not None else 0
+            needed = 2 * (sum(sizes) + sum(reply_sizes) + pens)
+            mailbox = self._enlarged(mailbox, needed, offer)
             shared = mailbox and mailbox.put(request_id, lying, room, pen)
         if mailbox is None or shared is None:
             return Shared()

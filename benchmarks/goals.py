@@ -1,0 +1,87 @@
+"""What paceline is to reach, in one table: benchmarks ask it, the page draws it.
+
+A goal is a number of times, ours against somebody else's in the same run, or an amount in
+a unit of its own. One without a benchmark yet stands here too, and the page says so.
+
+Pure.
+"""
+
+from typing import NamedTuple
+
+TIMES = "times"  # the unit of a ratio
+SLOW_STEPS = "sync, every fifth step of four trainers 4 times slower"
+ONE_SLOW = "sync, one of four trainers 4 times slower for ever"
+
+
+class Goal(NamedTuple):
+    """One thing that is wanted.
+
+    Args:
+        name: by which a benchmark asks for it.
+        benchmark: whose records tell; the module's name.
+        what: is measured, in words.
+        against: whom or what; empty for an amount.
+        at_least: what is wanted; or else
+        at_most: the same from the other side.
+        unit: of what is wanted.
+    """
+
+    name: str
+    benchmark: str
+    what: str
+    against: str
+    at_least: float | None = None
+    at_most: float | None = None
+    unit: str = TIMES
+
+    @property
+    def words(self) -> str:
+        """For people: ``at least 1.6 times``."""
+        if self.at_least is not None:
+            return f"at least {self.at_least:,g} {self.unit}"
+        return f"at most {self.at_most:,g} {self.unit}"
+
+
+TABLE = (
+    Goal("ctr-1", "ctr", "CTR, records/s", "the best plain loop of one thread", 1.6),
+    Goal("ctr-2", "ctr", "CTR, records/s", "the best plain loop of at most two", 1.2),
+    Goal("tensorflow", "ctr_peers", "CTR, records/s", "TensorFlow", 3.0),
+    Goal("paddle", "ctr_peers", "CTR, records/s", "Paddle", 5.0),
+    Goal("dense-64", "dense", "a synchronous step, batches of 64", "DDP", 1.4),
+    Goal("dense-8", "dense", "a synchronous step, batches of 8", "DDP", 1.6),
+    Goal("round", "dense", "bookkeeping of a round", "", at_most=0.5, unit="ms"),
+    Goal("small-pull-torch", "transport", "a pull of 4 KiB", "torch RPC", 8.0),
+    Goal("small-pull-ray", "transport", "a pull of 4 KiB", "a Ray actor call", 20.0),
+    Goal("large-pull", "transport", "a pull of 16 MiB", "memcpy", 0.85),
+    Goal("large-push", "transport", "a push of 16 MiB", "memcpy", 0.6),
+    Goal("journal", "bookkeeping", "records/s", "no journal, no exactly-once", 0.97),
+    Goal("codec", "codecs", "AUC lost to a codec", "", at_most=0.002, unit="AUC"),
+    Goal("counts", "scaling", "round trips, bytes of a step", "one server", 0.91),
+    Goal("stall-async", "recovery", "others' stall, async", "", at_most=0.2, unit="s"),
+    Goal("stall-sync", "recovery", "others' stall, sync", "", at_most=2.0, unit="s"),
+    Goal("leased-again", "recovery", "work leased again", "", at_most=1.0, unit="s"),
+    Goal("coordinator", "recovery", "coordinator is back", "", at_most=3.0, unit="s"),
+    Goal("server", "recovery", "server of 100 MB is back", "", at_most=5.0, unit="s"),
+    Goal("ticks", "coordinator_scale", "ticks", "", 10_000, unit="a second"),
+    Goal("leases", "coordinator_scale", "leases", "", 10_000, unit="a second"),
+    Goal("queue", "coordinator_scale", "a lease of 1,000,000 tasks", "of 1,000", 0.5),
+    Goal("crowd", "server_scale", "trainers served", "", 1000, unit="trainers"),
+    Goal("slow", "server_scale", "growth by a slow reader", "", None, 70.4, "MiB"),
+    Goal("ssp", "paces", "seconds to a loss, ssp:3", SLOW_STEPS, None, 0.75),
+    Goal("backup", "paces", "seconds to a loss, sync:backup=1", ONE_SLOW, None, 0.5),
+    Goal("guarded", "paces", "seconds to a loss, guarded async", ONE_SLOW, None, 0.45),
+    Goal("simulator", "simulator", "10,000 trainers x 100 steps", "", None, 60.0, "s"),
+)
+
+
+def wanted(name: str) -> Goal:
+    """The goal of that name.
+
+    Raises:
+        KeyError: there is none; the message names all.
+    """
+    for goal in TABLE:
+        if goal.name == name:
+            return goal
+    known = ", ".join(goal.name for goal in TABLE)
+    raise KeyError(f"goal {name!r}: expected one of {known}")

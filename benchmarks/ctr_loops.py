@@ -49,6 +49,8 @@ class Plan(NamedTuple):
     timed: int
     rows: str
     is_profiled: bool = False
+    task_batches: int = 0  # of a task; 0: as the job cuts them by itself
+    rows_lr: float = 0.0  # of a job's rows; 0: as `ROWS_LR` says
 
 
 class Model(nn.Module):
@@ -158,7 +160,7 @@ def run_paceline(
     rows = paceline.Embedding(
         "rows",
         DIM,
-        optimizer=rule(lr=ROWS_LR[plan.rows]),
+        optimizer=rule(lr=plan.rows_lr or ROWS_LR[plan.rows]),
         init=paceline.Uniform(HALF_WIDTH),
     )
     model = Model(rows, data[0].shape[1])
@@ -177,7 +179,10 @@ def run_paceline(
         if clock is not None:
             stack.enter_context(watched_trainer(clock))
             stack.enter_context(clock.phase("data: next batch; the loop itself"))
-        batches = session.batches(data, batch_size=plan.batch, shuffle=False)
+        task_size = plan.batch * plan.task_batches or None
+        batches = session.batches(
+            data, batch_size=plan.batch, shuffle=False, task_size=task_size
+        )
         train(model, watch.watch(batches), step, clock)
     return model, watch
 

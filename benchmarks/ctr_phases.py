@@ -14,11 +14,11 @@ from typing import Any, final
 
 import msgspec
 
-from paceline.trainer import tables
 from paceline.trainer.carrier import Carrier
 from paceline.trainer.client import Driver
 from paceline.trainer.gradients import PartNumbers
 from paceline.trainer.loop import TaskReader
+from paceline.trainer.routing import Router
 
 MESSAGES = {  # {last message that is asked: what the asking is for}
     "PullRows": "rows",
@@ -108,7 +108,7 @@ def watched_trainer(clock: PhaseClock) -> Iterator[None]:
         (Driver, "_send", sent),
         (Driver, "_gather", gathered),
         (TaskReader, "read", "data: read"),
-        (tables, "route_ids", "rows: distinct ids, by server and slot"),
+        (Router, "route", "rows: distinct ids, by server and slot"),
         (PartNumbers, "load", "step: gradients made ready"),
         (Carrier, "step", "step: bookkeeping"),
     )

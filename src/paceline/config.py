@@ -11,6 +11,8 @@ import msgspec
 from paceline.errors import UsageError
 from paceline.pace_specs import SSP as SSP
 from paceline.pace_specs import Async as Async
+from paceline.pace_specs import DiLoCo as DiLoCo
+from paceline.pace_specs import LocalSGD as LocalSGD
 from paceline.pace_specs import Pace as Pace
 from paceline.pace_specs import Sync as Sync
 from paceline.pace_specs import is_whole, require

@@ -4,6 +4,7 @@ Frozen, checked when they are made, the same on every machine; `str` writes one 
 command line takes it and `parse_pace` reads it back. What they mean, `paceline.pace` says.
 """
 
+import math
 from typing import Literal, get_args
 
 import msgspec
@@ -14,12 +15,19 @@ from paceline.errors import UsageError
 Reduce = Literal["mean", "sum"]
 Isolation = Literal["serial", "hogwild"]
 Late = Literal["drop", "again"]
+_OUTER_LR, _OUTER_MOMENTUM = 0.7, 0.9  # of the paper's main runs
 
 
 def require(condition: bool, text: str) -> None:
     """Raise a `UsageError` with this text unless the condition holds."""
     if not condition:
         raise UsageError(text)
+
+
+def is_number(value: object) -> bool:
+    """Whether a value is a finite number; True and False are none."""
+    is_real = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_real and math.isfinite(value)  # type: ignore[arg-type]  # it is a number
 
 
 def is_whole(value: object) -> bool:
@@ -103,8 +111,7 @@ class SSP(msgspec.Struct, frozen=True, tag="ssp", kw_only=True):
 
     def __str__(self) -> str:
         """As it is written on the command line."""
-        codec = "" if self.codec is None else f",codec={self.codec}"
-        return f"ssp:{self.staleness}{codec}"
+        return _written(f"ssp:{self.staleness}", codec=self.codec)
 
 
 class Async(msgspec.Struct, frozen=True, tag="async", kw_only=True):
@@ -168,13 +175,85 @@ class Async(msgspec.Struct, frozen=True, tag="async", kw_only=True):
         )
 
 
-Pace = Sync | SSP | Async
+class LocalSGD(msgspec.Struct, frozen=True, tag="local", kw_only=True):
+    """Local steps, then one update of all: the mean of how far each has come.
+
+    Every trainer takes ``every`` batches with its own optimizer, which keeps its state
+    there, and pushes how far that has led it. A round moves the shared parameters by the
+    mean over all trainers, weighted by records (Stich 2018; with several local epochs,
+    McMahan 2016).
+
+    Args:
+        every: batches between two rounds.
+        codec: how deltas and values travel, see `paceline.codec_names`; None: as they are.
+    """
+
+    every: int
+    codec: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_every("local", self.every)
+        require_codec("local", self.codec)
+
+    def __str__(self) -> str:
+        """As it is written on the command line."""
+        return _written(f"local:{self.every}", codec=self.codec)
+
+
+class DiLoCo(msgspec.Struct, frozen=True, tag="diloco", kw_only=True):
+    """Local steps, then an outer step with Nesterov momentum (Douillard 2023).
+
+    As `LocalSGD`, but the servers take the mean delta for a gradient, and step on it with
+    SGD of their own.
+
+    Args:
+        every: batches between two rounds.
+        outer_lr: learning rate of the outer step.
+        outer_momentum: its Nesterov momentum; 0: none.
+        codec: how deltas and values travel, see `paceline.codec_names`; None: as they are.
+    """
+
+    every: int
+    outer_lr: float = _OUTER_LR
+    outer_momentum: float = _OUTER_MOMENTUM
+    codec: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_every("diloco", self.every)
+        require(
+            is_number(self.outer_lr) and self.outer_lr > 0,
+            f"diloco: lr is a number > 0, got {self.outer_lr!r}",
+        )
+        require(
+            is_number(self.outer_momentum) and 0 <= self.outer_momentum < 1,
+            f"diloco: momentum is a number from 0 to below 1, got {self.outer_momentum!r}",
+        )
+        require_codec("diloco", self.codec)
+
+    def __str__(self) -> str:
+        """As it is written on the command line."""
+        lr = None if self.outer_lr == _OUTER_LR else self.outer_lr
+        usual = self.outer_momentum == _OUTER_MOMENTUM
+        momentum = None if usual else self.outer_momentum
+        return _written(f"diloco:{self.every}", lr=lr, momentum=momentum, codec=self.codec)
+
+
+Pace = Sync | SSP | Async | LocalSGD | DiLoCo
+
+
+def _check_every(pace: str, every: object) -> None:
+    require(
+        is_whole(every) and every >= 1,  # type: ignore[operator]  # it is a whole number
+        f"{pace}: every is a number of batches >= 1, got {every!r}",
+    )
 
 
 def _written(pace: str, **options: object) -> str:
     """A pace as the command line takes it; options that are None are left out."""
     said = [f"{name}={value}" for name, value in options.items() if value is not None]
-    return f"{pace}:{','.join(said)}" if said else pace
+    if not said:
+        return pace
+    return f"{pace}{',' if ':' in pace else ':'}{','.join(said)}"
 
 
 def parse_pace(text: str) -> Pace:
@@ -196,13 +275,25 @@ def parse_pace(text: str) -> Pace:
         return Sync(**fields)  # type: ignore[arg-type]  # checked by all of them
     if name == "async":
         return Async(**fields)  # type: ignore[arg-type]
-    require("staleness" in fields, f"pace {text!r}: expected a staleness, like ssp:3")
-    return SSP(**fields)  # type: ignore[arg-type]
+    [first, example] = _WITHOUT_NAME[name]
+    require(first in fields, f"pace {text!r}: expected a number, like {example}")
+    if name == "ssp":
+        return SSP(**fields)  # type: ignore[arg-type]
+    if name == "local":
+        return LocalSGD(**fields)  # type: ignore[arg-type]
+    return DiLoCo(**fields)  # type: ignore[arg-type]
 
 
-_OPTIONS = {  # {pace: {option: field}}; the first may be written without its name
+_OPTIONS = {  # {pace: {option: field}}
     "sync": {"reduce": "reduce", "backup": "backup", "late": "late", "codec": "codec"},
     "ssp": {"staleness": "staleness", "codec": "codec"},
+    "local": {"every": "every", "codec": "codec"},
+    "diloco": {
+        "every": "every",
+        "lr": "outer_lr",
+        "momentum": "outer_momentum",
+        "codec": "codec",
+    },
     "async": {
         "push": "push_every",
         "pull": "pull_every",
@@ -211,31 +302,39 @@ _OPTIONS = {  # {pace: {option: field}}; the first may be written without its na
         "codec": "codec",
     },
 }
-_WITHOUT_NAME = {"ssp": "staleness"}
+_WITHOUT_NAME = {  # {pace: (option and field, example)}
+    "ssp": ("staleness", "ssp:3"),
+    "local": ("every", "local:20"),
+    "diloco": ("every", "diloco:50"),
+}
+_FRACTIONS = {"lr", "momentum"}
 _WORDS = {"reduce", "late", "isolation", "codec"}
 _ALONE = "a round is one update, so only async has {}"
 _REFUSED = {
     ("sync", "isolation"): _ALONE.format("isolation"),
     ("sync", "merge"): _ALONE.format("merge"),
+    ("local", "backup"): "who is late for a round of deltas trains them again: use sync",
+    ("diloco", "backup"): "who is late for a round of deltas trains them again: use sync",
     ("ssp", "isolation"): "what ssp promises of reads, hogwild breaks: use async",
 }
 
 
-def _read_options(text: str, name: str, rest: str) -> dict[str, str | int]:
-    given: dict[str, str | int] = {}
+def _read_options(text: str, name: str, rest: str) -> dict[str, str | int | float]:
+    given: dict[str, str | int | float] = {}
     for item in filter(None, rest.split(",")):
         key, equals, value = (each.strip() for each in item.partition("="))
         if not equals and name in _WITHOUT_NAME and not given:
-            key, value = _WITHOUT_NAME[name], key
+            key, value = _WITHOUT_NAME[name][0], key
         else:
             require(bool(equals), f"pace {text!r}: expected option=value, got {item!r}")
         require(key not in given, f"pace {text!r}: {key} is said twice")
-        given[key] = value if key in _WORDS else _whole(text, value)
+        given[key] = value if key in _WORDS else _numeral(text, key, value)
     return given
 
 
-def _whole(text: str, value: str) -> int:
+def _numeral(text: str, option: str, value: str) -> int | float:
+    kind = "number" if option in _FRACTIONS else "whole number"
     try:
-        return int(value)
+        return float(value) if option in _FRACTIONS else int(value)
     except ValueError:
-        raise UsageError(f"pace {text!r}: expected a whole number, got {value!r}") from None
+        raise UsageError(f"pace {text!r}: expected a {kind}, got {value!r}") from None

@@ -7,8 +7,10 @@ import pytest
 import torch
 
 from benchmarks.ctr import (
+    AHEAD,
     FIELDS,
     FLOOR,
+    GOALS,
     OURS,
     PLAIN,
     Candidate,
@@ -17,6 +19,9 @@ from benchmarks.ctr import (
     busy,
     compare_losses,
     draw_records,
+    figures_of,
+    ratios_of,
+    report,
 )
 from benchmarks.ctr_loops import Batch, Plan, held_out_loss, run_paceline, run_plain
 from benchmarks.ctr_phases import PhaseClock
@@ -77,7 +82,18 @@ def test_a_busy_machine_is_told() -> None:
 def test_losses_are_equal_within_one_percent(loss: float, is_equal: bool) -> None:
     runs = {candidate: [run(10.0)] for candidate in (*PLAIN, OURS)}
     runs[OURS] = [run(99.0, loss)]
-    assert compare_losses(runs)[0] is is_equal
+    assert compare_losses(runs)[0] == {OURS: is_equal}
+
+
+def test_a_pace_that_learns_less_is_not_judged() -> None:
+    runs = {candidate: [run(10.0)] for candidate in (*PLAIN, FLOOR, OURS)}
+    runs[AHEAD] = [run(99.0, 0.506)]
+    equal, _ = compare_losses(runs)
+    assert equal == {OURS: True, AHEAD: False}
+    ratios = ratios_of(runs, figures_of(runs, "adam"), equal)
+    assert [ratio.against.partition(":")[0] for ratio in ratios] == ["async", "async"]
+    told = report(runs, equal, run(10.0)._replace(phases={"all": 1.0}), 10)
+    assert told.count("not judged, it learns less") == len(GOALS)
 
 
 def test_a_phase_counts_without_what_runs_inside_it_and_of_one_thread_only() -> None:

@@ -2,15 +2,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.config import SSP, Async, Pace, Sync
+from paceline.config import SSP, Async, DiLoCo, LocalSGD, Pace, Sync
 from paceline.pace.policy import (
     is_within,
     may_do_without,
+    outer_step,
     overlaps,
     pull_due,
     push_due,
     pushes_per_update,
+    spans_tasks,
     staleness_of,
+    steps_locally,
     updates_in_rounds,
     weigh,
     why_not_beside,
@@ -100,6 +103,11 @@ def test_a_trainer_is_at_most_its_staleness_ahead(s: int, clock: int, slowest: i
         ((Sync(backup=1), Async()), False),
         ((Sync(backup=1, late="again"), Async()), True),
         ((Sync(), Sync()), False),
+        ((LocalSGD(every=4), LocalSGD(every=5)), True),
+        ((LocalSGD(every=4), DiLoCo(every=4)), False),
+        ((LocalSGD(every=4), Sync()), True),
+        ((LocalSGD(every=4), SSP(staleness=3)), True),
+        ((LocalSGD(every=4), Async()), False),
     ],
 )
 def test_paces_that_would_wait_for_each_other_are_refused(
@@ -116,3 +124,21 @@ def test_a_round_does_without_its_backup_but_never_without_all(
 ) -> None:
     allowed = may_do_without(Sync(backup=backup), missing, trainers)
     assert allowed == (missing <= backup and missing < trainers)
+
+
+@pytest.mark.parametrize("pace", [LocalSGD(every=4), DiLoCo(every=4)])
+def test_local_steps_are_pushed_in_rounds_of_so_many_batches(pace: Pace) -> None:
+    assert updates_in_rounds(pace)
+    assert steps_locally(pace)
+    assert spans_tasks(pace)
+    assert not push_due(pace, 3, must_close=False)
+    assert push_due(pace, 3, must_close=True)
+    assert push_due(pace, 4, must_close=False)
+    assert not pull_due(pace, 100, has_pushed=True), "rounds pull by themselves"
+
+
+def test_local_sgd_takes_the_mean_delta_as_it_is() -> None:
+    assert outer_step(LocalSGD(every=4)) == {"lr": 1.0, "momentum": 0.0, "nesterov": False}
+    found = outer_step(DiLoCo(every=4, outer_lr=0.5, outer_momentum=0.8))
+    assert found == {"lr": 0.5, "momentum": 0.8, "nesterov": True}
+    assert outer_step(DiLoCo(every=4, outer_momentum=0.0))["nesterov"] is False

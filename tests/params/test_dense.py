@@ -126,6 +126,21 @@ def test_one_contributor_of_weight_one_keeps_its_bits() -> None:
     assert weighted_sum([gradient], [1.0]) is gradient
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("weights", [[1.0, 1.0], [1.0, 0.3, 1.0], [1.0, 2.5, 0.1, 7.0]])
+def test_a_sum_begins_with_a_weight_of_one_without_its_product(
+    weights: list[float], dtype: torch.dtype
+) -> None:
+    draw = torch.Generator().manual_seed(2)
+    gradients = [torch.randn(1003, generator=draw).to(dtype) for _ in weights]
+    before = [gradient.clone() for gradient in gradients]
+    expected = gradients[0] * weights[0]
+    for gradient, weight in zip(gradients[1:], weights[1:], strict=True):
+        expected = expected.add(gradient, alpha=weight)
+    assert torch.equal(weighted_sum(gradients, weights), expected)
+    assert all(torch.equal(a, b) for a, b in zip(gradients, before, strict=True))
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_a_weighted_sum_is_the_sum_in_order_and_changes_no_input(
     dtype: torch.dtype,

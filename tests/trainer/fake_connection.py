@@ -1,5 +1,6 @@
 """A connection to a job without threads: it answers when it is asked, so nobody waits."""
 
+import threading
 from collections.abc import Sequence
 from typing import Protocol, final
 
@@ -12,6 +13,8 @@ from paceline.timing import ManualClock
 from paceline.transport.connection import Answer, Connection, Landing
 from paceline.transport.frames import Buffer, byte_array
 from paceline.transport.handshake import Welcome
+
+_one_at_a_time = threading.RLock()  # jobs have no lock, and any thread may ask
 
 
 class Job(Protocol):
@@ -62,9 +65,19 @@ class FakeConnection(Connection):
     ) -> int:
         assert timeout_s > 0
         del pen  # copies are made
+        assert isinstance(message, Message)
+        with _one_at_a_time:
+            return self._submit(message, buffers, landing, reply_sizes)
+
+    def _submit(
+        self,
+        message: Message,
+        buffers: Sequence[Buffer],
+        landing: Landing | None,
+        reply_sizes: Sequence[int],
+    ) -> int:
         if self.is_closed:
             raise PeerLost("closed")
-        assert isinstance(message, Message)
         copies = [flat(buffer).copy() for buffer in buffers]
         self._promised[self._last + 1] = tuple(reply_sizes)
         self._last += 1
@@ -98,9 +111,10 @@ class FakeConnection(Connection):
 
     def wait_reply(self, request_id: int, timeout_s: float) -> Answer:
         assert timeout_s >= 0
-        if request_id in self._parked:
-            self._answer(request_id, *self._parked.pop(request_id))
-        return self._answers.pop(request_id)
+        with _one_at_a_time:
+            if request_id in self._parked:
+                self._answer(request_id, *self._parked.pop(request_id))
+            return self._answers.pop(request_id)
 
     def close(self) -> None:
         self.is_closed = True

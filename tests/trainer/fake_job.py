@@ -7,6 +7,7 @@ pulls. Every message is noted; a test can lose some, or leave the timeline.
 from collections.abc import Callable, Sequence
 from typing import final
 
+import msgspec
 import numpy as np
 import torch
 
@@ -38,6 +39,7 @@ from paceline.messages import (
     PulledRows,
     PullRows,
     Push,
+    PushEarly,
     Pushed,
     Records,
     Refusal,
@@ -60,7 +62,8 @@ from paceline.params.shard import ParameterShard
 from paceline.params.sparse import SparseGradient
 from paceline.server.block_reads import BlockReads
 from paceline.server.coded import coded_block_bytes, decode_push
-from paceline.server.contents import layout_of
+from paceline.server.contents import layout_of, read_early
+from paceline.server.early import EarlyGradients
 from paceline.timing import ManualClock
 from paceline.trainer.session import Session
 from paceline.transport.frames import Buffer
@@ -77,8 +80,10 @@ class FakeJob:
     def __init__(self, servers: int = 1, pace: Pace | None = None) -> None:
         self.pace = pace or Sync()
         self.clock = ManualClock()
+        self.prefix = "fake:"  # of servers' addresses
         self.servers = [f"server-{index}" for index in range(servers)]
         self.shards = {server: ParameterShard() for server in self.servers}
+        self.early = {server: EarlyGradients() for server in self.servers}
         self.plans: dict[int, PartPlan] = {}
         self.sent: list[Sent] = []
         self.pushed: list[tuple[Push, list[bytes]]] = []  # as they came, lost or not
@@ -108,7 +113,7 @@ class FakeJob:
         return Session(
             "trainer-0",
             lambda _: FakeConnection(self, COORDINATOR),
-            lambda address, _: FakeConnection(self, address.removeprefix("fake:")),
+            lambda address, _: FakeConnection(self, address.removeprefix(self.prefix)),
             self.clock,
             timeout_s=5.0,
         )
@@ -120,6 +125,7 @@ class FakeJob:
         """As after the loss of a server: everything open is void, the queue begins anew."""
         self.timeline += 1
         self._prepared.clear()
+        self.early = {server: EarlyGradients() for server in self.servers}
         self.held.clear()
         if self.stage is not None:
             self._fill(self.stage)
@@ -135,7 +141,8 @@ class FakeJob:
     ) -> tuple[Message, Sequence[Buffer]]:
         self.sent.append((role, message))
         if isinstance(message, Push):
-            self.pushed.append((message, [buffer.tobytes() for buffer in buffers]))
+            stop = len(buffers) - (len(message.behind.rows) if message.behind else 0)
+            self.pushed.append((message, [buffer.tobytes() for buffer in buffers[:stop]]))
         if self.lose(role, message):
             raise PeerLost(f"{role}: lost {type(message).__name__}")
         is_bound = isinstance(message, TrainerMessage) and not isinstance(message, Beat)
@@ -158,7 +165,7 @@ class FakeJob:
                     generation=1,
                     pace=self.pace,
                     seed=0,
-                    servers={server: f"fake:{server}" for server in self.servers},
+                    servers={server: f"{self.prefix}{server}" for server in self.servers},
                     beat_s=1.0,
                     undone=self.undone,
                 )
@@ -258,7 +265,7 @@ class FakeJob:
 
     # ------------------------------------------------------------ servers
 
-    def _serve(
+    def _serve(  # noqa: C901  (a case each)
         self, server: str, message: Message, buffers: list[np.ndarray]
     ) -> tuple[Message, Sequence[Buffer]]:
         shard = self.shards[server]
@@ -290,14 +297,39 @@ class FakeJob:
                 ]
                 rows_of = _coded(self.plans[number], np.concatenate(gathered))
                 return PulledRows(version=0, round=0), [rows_of]
-            case Push():
-                if message.round is None:
-                    self._apply(server, message, buffers)
-                    return Pushed(verdict="applied", version=0), ()
-                self._prepared[server, message.part] = (message, buffers)
-                return Pushed(verdict="prepared", version=0), ()
+            case Push(behind=PullRows() as behind, round=None):
+                stop = len(buffers) - len(behind.rows)
+                pushed = self._push(server, message, buffers[:stop])
+                if not isinstance(pushed, Pushed):
+                    return pushed, ()
+                self.sent.append((server, behind))
+                pulled, values = self._serve(server, behind, buffers[stop:])
+                assert isinstance(pulled, PulledRows)
+                return Pushed(verdict="applied", version=0, behind=pulled), values
+            case Push() | PushEarly():
+                return self._push(server, message, buffers), ()
             case _:
                 raise AssertionError(f"{server} does not know {message}")
+
+    def _push(
+        self, server: str, message: Push | PushEarly, buffers: list[np.ndarray]
+    ) -> Message:
+        staged = self.early[server]
+        if isinstance(message, PushEarly):
+            layout = layout_of(self.plans[message.part], server)
+            is_in = staged.stage(message, read_early(layout, message, buffers))
+            return Done() if is_in else Waiting(reason="no room ahead of the push")
+        found = staged.take(message)
+        if found is None:
+            return Waiting(reason="not all that the push names is here")
+        early = [gradient.view(torch.uint8).numpy() for gradient in found.values()]
+        blocks = (*found, *message.blocks)
+        push = msgspec.structs.replace(message, blocks=blocks, early={})
+        if push.round is None:
+            self._apply(server, push, [*early, *buffers])
+            return Pushed(verdict="applied", version=0)
+        self._prepared[server, push.part] = (push, [*early, *buffers])
+        return Pushed(verdict="prepared", version=0)
 
     def _apply(self, server: str, push: Push, buffers: list[np.ndarray]) -> None:
         shard, spec = self.shards[server], self.plans[push.part].spec

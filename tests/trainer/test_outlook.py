@@ -112,6 +112,26 @@ def test_foreseen_rows_are_those_that_a_lookup_would_have_found(pace: Pace) -> N
         torch.testing.assert_close(mine, theirs, rtol=0, atol=0)
 
 
+def train_on_changed(session: Session, *, in_place: bool) -> Scorer:
+    """As `train`, on ids that the script changes before it looks them up."""
+    model, optimizer = share_scorer(session)
+    for ids, labels in session.batches((IDS, LABELS), 2, shuffle=False, task_size=6):
+        changed = ids.mul_(3).add_(100) if in_place else ids * 3 + 100
+        nn.functional.mse_loss(model(changed), labels).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return model
+
+
+def test_ids_that_a_script_changes_in_place_read_their_own_rows() -> None:
+    with FakeJob(servers=1, pace=Async()).session() as session:
+        changed = train_on_changed(session, in_place=True)
+    with FakeJob(servers=1, pace=Async()).session() as session:
+        computed = train_on_changed(session, in_place=False)
+    for mine, theirs in zip(changed.parameters(), computed.parameters(), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=0, atol=0)
+
+
 def test_rows_are_asked_for_again_when_a_push_had_to_be_repeated() -> None:
     job = FakeJob(servers=1, pace=Async())
     lost: list[Push] = []

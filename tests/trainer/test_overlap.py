@@ -1,12 +1,29 @@
 """With `async:pull=2` a trainer computes on while its last push is under way."""
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from paceline.config import Async, Uniform
-from paceline.messages import Pull, PullRows, Push
+from paceline.config import Adagrad, Async, Uniform, Zeros
+from paceline.ids import Span, Window
+from paceline.messages import (
+    Message,
+    PartPlan,
+    PartSpec,
+    Pull,
+    PulledRows,
+    PullRows,
+    Push,
+    Pushed,
+    TableSpec,
+    Waiting,
+)
+from paceline.params.codecs.named import codec_of
+from paceline.trainer.client import Payload
 from paceline.trainer.embedding import Embedding
+from paceline.trainer.routing import route_ids
+from paceline.trainer.rows import Wanted, pushed_with, row_requests
 from paceline.trainer.session import Session
 from tests.trainer.fake_job import FakeJob
 
@@ -109,6 +126,58 @@ def test_a_push_is_posted_before_the_last_one_is_forgotten_and_never_two() -> No
         type(m).__name__[-1] for _, m in job.sent if isinstance(m, Push | Pull | PullRows)
     )
     assert kinds.count("s") == 6, f"every batch's rows are asked for once: {kinds}"
+
+
+def test_a_step_asks_a_server_once_for_its_push_and_the_rows_to_come() -> None:
+    job = FakeJob(servers=1, pace=OVERLAPPED)
+    with job.session() as session:
+        train(session)
+    asked = [m.behind is not None for m in job.of(Push)]
+    assert asked == [True, True, True, True, False, False], "no batch comes behind the last"
+
+
+@pytest.mark.parametrize("codec", [None, "bf16", "int8"])
+def test_rows_land_as_they_would_from_a_question_of_their_own(codec: str | None) -> None:
+    spec = PartSpec(
+        part=0,
+        parameters=(),
+        optimizer=None,
+        tables=(TableSpec("id", 4, Adagrad(), Zeros()),),
+        pace=Async(pull_every=2, codec=codec),
+    )
+    plan = PartPlan(spec, (), 0, 1, {0: "server-0"})
+    coder = codec_of(plan)
+    push = Push(
+        incarnation=1,
+        timeline=0,
+        part=0,
+        number=1,
+        window=Window(0, 0, (Span(0, 0, 0),)),
+        records=1,
+    )
+    route, _ = route_ids("id", plan, np.array([4, -7, 9]))
+    rows = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
+    found = []
+    for is_behind in (True, False):
+        values = torch.zeros(3, 4)
+        wanted = [Wanted(route, values)]
+        [payload] = row_requests(0, wanted, create=True, codec=coder).values()
+        reply: Message = PulledRows(version=0, round=0)
+        if is_behind:
+            payload = pushed_with(Payload(push, [b"gradient"]), payload)
+            reply = Pushed(verdict="applied", version=0, behind=reply)
+        assert payload.landing is not None
+        [place] = payload.landing(reply, payload.reply_sizes)
+        if coder is None:
+            np.asarray(place)[:] = rows
+        else:
+            coder.encode_rows(rows, np.asarray(place))
+        if payload.landed is not None:
+            assert payload.landed(reply) is reply
+        found.append(values.clone())
+        assert payload.landing(Waiting(reason="busy"), ()) == []
+    torch.testing.assert_close(found[0], found[1], rtol=0, atol=0)
+    assert found[0].any()
 
 
 @pytest.mark.parametrize("number", [1, 3, 6])

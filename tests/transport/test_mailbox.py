@@ -177,6 +177,23 @@ def test_a_larger_request_gets_a_larger_mailbox_and_the_old_one_stays_readable(
         assert connection.wait_reply(first, PATIENCE_S).message == Said("late")
 
 
+def test_a_mailbox_grows_until_all_pens_have_a_place(
+    corridor: UnixCorridor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("paceline.transport.mailbox._ROUNDS_UP_TO", 4096)
+    service = Memory()
+    corridor.listen(service)
+    with corridor.connect() as connection:
+        for count in range(3 * 8):
+            sent = [bytes([count]) * LARGE]
+            request = connection.submit(Say("here"), sent, pen=count % 8)
+            answer = connection.wait_reply(request, PATIENCE_S)
+            assert (answer.buffers[0] == count).all()
+        places = [buffers[0] for buffers in service.received_buffers[-8:]]
+        assert not any(place.flags.owndata for place in places), "through the socket"
+        assert [place[0] for place in places] == [*range(16, 24)], "written over"
+
+
 def test_what_was_sent_stays_as_it_was_when_the_connection_is_lost(
     corridor: UnixCorridor,
 ) -> None:

@@ -39,12 +39,16 @@ class Push(TrainerMessage, frozen=True):
     ``number`` grows by one with every push of this incarnation to this part. Without
     ``round`` it is applied at once and answered by `Pushed`; with it, it is prepared.
     With ``is_lent`` its buffers stay as they are until the round is applied here.
+    ``early`` names gradients that a `PushEarly` has brought already; a server that has not
+    all of them answers `Waiting`, and is asked again with everything. Without a round, rows
+    may be asked for ``behind`` it: they are read when it is acknowledged, and come with the
+    acknowledgement.
 
     Buffers: the gradient of each of ``blocks`` (slots whose parameter has one); then for
     each of ``sparse_blocks`` (slots whose parameter has a sparse one) the int64 numbers of
     its rows, distinct, ascending, counted from the block's first, and the gradients
     ``(rows, dim)``; then per entry of ``rows`` the int64 ids and the float32 gradients
-    ``(ids, dim)``.
+    ``(ids, dim)``; then those of ``behind``.
     """
 
     part: int
@@ -57,17 +61,39 @@ class Push(TrainerMessage, frozen=True):
     blocks: tuple[int, ...] = ()
     sparse_blocks: tuple[int, ...] = ()
     rows: tuple[RowSlots, ...] = ()
+    early: dict[int, int] = msgspec.field(default_factory=dict)  # {slot: tag}
+    behind: "PullRows | None" = None
+
+
+class PushEarly(TrainerMessage, frozen=True):
+    """Gradients ahead of push ``number``, which takes those that it names.
+
+    Until then they have no effect; those that it does not name never have one. ``tag``
+    grows with every such message of the sender. With ``is_lent`` the buffers stay as they
+    are until that push has its effect. Answered by `Done`, or `Waiting`: there is no room,
+    let the push bring them.
+
+    Buffers: the gradient of each of ``blocks``, as in a `Push`.
+    """
+
+    part: int
+    number: int
+    tag: int
+    blocks: tuple[int, ...]
+    is_lent: bool = False
 
 
 class Pushed(Message, frozen=True):
     """What became of a push.
 
     ``applied``, ``prepared``; ``duplicate``: the window had its effect before; ``late``:
-    its round was closed without it.
+    its round was closed without it. ``behind`` answers what was asked for behind the push;
+    the buffers are its own.
     """
 
     verdict: Literal["applied", "prepared", "duplicate", "late"]
     version: int
+    behind: "PulledRows | None" = None
 
 
 class Pull(TrainerMessage, frozen=True):
@@ -156,5 +182,5 @@ class Tracked(Message, frozen=True):
     """Buffers: the bytes of the state."""
 
 
-DataRequest = Upload | Push | Pull | PullRows | KeepTracked | AskTracked
+DataRequest = Upload | Push | PushEarly | Pull | PullRows | KeepTracked | AskTracked
 DataReply = Done | Pushed | Pulled | PulledRows | Tracked | Waiting | Refusal

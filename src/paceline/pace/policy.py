@@ -8,12 +8,29 @@ Pure.
 
 from collections.abc import Iterable
 
-from paceline.config import SSP, Async, Pace, Sync
+from paceline.config import SSP, Async, DiLoCo, LocalSGD, Pace, Sync
+from paceline.messages import Hyper
 
 
 def updates_in_rounds(pace: Pace) -> bool:
     """Whether pushes are prepared and committed together, or applied at once."""
-    return isinstance(pace, Sync)
+    return isinstance(pace, Sync | LocalSGD | DiLoCo)
+
+
+def steps_locally(pace: Pace) -> bool:
+    """Whether the trainer's own optimizer steps, and a push says how far it has come."""
+    return isinstance(pace, LocalSGD | DiLoCo)
+
+
+def outer_step(pace: Pace) -> Hyper:
+    """What the servers' SGD makes of a delta; `torch.optim.SGD`'s hyper-parameters.
+
+    Local SGD takes the delta as it is.
+    """
+    if isinstance(pace, DiLoCo):
+        momentum = pace.outer_momentum
+        return {"lr": pace.outer_lr, "momentum": momentum, "nesterov": momentum > 0}
+    return {"lr": 1.0, "momentum": 0.0, "nesterov": False}
 
 
 def backups_of(pace: Pace) -> int:
@@ -48,6 +65,10 @@ def is_within(staleness: int, clock: int, slowest: int) -> bool:
     return clock - slowest <= staleness
 
 
+def _batches_of_round(pace: Pace) -> int:
+    return pace.every if isinstance(pace, LocalSGD | DiLoCo) else 1
+
+
 def why_not_beside(paces: Iterable[Pace]) -> str | None:
     """Why parts of these paces cannot be trained in one job; None if they can.
 
@@ -67,6 +88,18 @@ def why_not_beside(paces: Iterable[Pace]) -> str | None:
             f"parts are {' and '.join(map(str, in_rounds))}: who is late for a round of "
             f"one falls out of step with the other; backup goes with one part in rounds"
         )
+    if len({_batches_of_round(pace) for pace in in_rounds}) > 1:
+        return (
+            f"parts are {' and '.join(map(str, in_rounds))}: trainers would wait for each "
+            f"other in rounds of different lengths; give them rounds of as many batches"
+        )
+    if any(steps_locally(pace) for pace in in_rounds):
+        bounded = [pace for pace in known if staleness_of(pace) is not None]
+        if bounded:
+            return (
+                f"one part is {in_rounds[0]}, another {bounded[0]}: who waits for a clock "
+                f"in one is waited for in a round of the other; use async for the second"
+            )
     strictest = [pace for pace in known if staleness_of(pace) == 0]
     if not in_rounds or not strictest:
         return None
@@ -84,8 +117,15 @@ def push_due(pace: Pace, num_batches: int, *, must_close: bool) -> bool:
         num_batches: batches in the open window.
         must_close: the window ends here whatever its size: an edge, the end of a task.
     """
+    if isinstance(pace, LocalSGD | DiLoCo):
+        return must_close or num_batches >= pace.every
     every = pace.push_every if isinstance(pace, Async) else 1
     return must_close or num_batches >= every
+
+
+def spans_tasks(pace: Pace) -> bool:
+    """Whether a window goes on behind the end of a task, as long as there is another."""
+    return steps_locally(pace)
 
 
 def pushes_per_update(pace: Pace) -> int:
@@ -111,7 +151,7 @@ def pull_due(pace: Pace, num_batches: int, *, has_pushed: bool) -> bool:
         num_batches: batches since values were fetched last.
         has_pushed: a push has just left, so that these would be in what is fetched.
     """
-    if isinstance(pace, Sync):
+    if not isinstance(pace, SSP | Async):
         return False
     if isinstance(pace, SSP):
         return num_batches >= 1 or has_pushed

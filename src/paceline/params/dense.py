@@ -211,7 +211,12 @@ def weighted_sum(
     assert len(gradients) == len(weights) > 0, "one weight per gradient, at least one"
     if len(gradients) == 1 and weights[0] == 1.0:
         return gradients[0]
-    total = gradients[0] * weights[0]
-    for gradient, weight in zip(gradients[1:], weights[1:], strict=True):
+    first = 1
+    if weights[0] == 1.0:  # the product would be the gradient itself: one pass less
+        total = torch.add(gradients[0], gradients[1], alpha=weights[1])
+        first = 2
+    else:
+        total = gradients[0] * weights[0]
+    for gradient, weight in zip(gradients[first:], weights[first:], strict=True):
         total.add_(gradient, alpha=weight)
     return total

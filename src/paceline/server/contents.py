@@ -23,6 +23,7 @@ from paceline.messages import (
     Pull,
     PullRows,
     Push,
+    PushEarly,
     RowSlots,
     Upload,
 )
@@ -136,11 +137,11 @@ def read_push(layout: PartLayout, push: Push, buffers: Sequence[Bytes]) -> PushC
         UsageError: the push does not fit the part, or the buffers not the push.
     """
     _require_window(push.window)
-    _require_distinct("blocks", (*push.blocks, *push.sparse_blocks))
+    _require_distinct("blocks", (*push.blocks, *push.early, *push.sparse_blocks))
     _require_distinct("tables", [entry.table for entry in push.rows])
     num_blocks, num_sparse = len(push.blocks), len(push.sparse_blocks)
     _require_count(len(buffers), num_blocks + 2 * (num_sparse + len(push.rows)))
-    if push.blocks or push.sparse_blocks:
+    if push.blocks or push.early or push.sparse_blocks:
         _require_hyper(layout, push.hyper)
     blocks = {
         slot: torch.from_numpy(buffer).view(_block(layout, slot, buffer).dtype)
@@ -169,6 +170,26 @@ def read_push(layout: PartLayout, push: Push, buffers: Sequence[Bytes]) -> PushC
                 RowGradients(entry.table, table.ids[start:stop], gradients[start:stop])
             )
     return PushContents(push.hyper, blocks, sparse, rows)
+
+
+def read_early(
+    layout: PartLayout, early: PushEarly, buffers: Sequence[Bytes]
+) -> dict[int, torch.Tensor]:
+    """Gradients that have come ahead of their push: ``{slot: gradient (n,)}``.
+
+    Raises:
+        UsageError: they do not fit the part, or come ahead of no push.
+    """
+    _require_distinct("blocks", early.blocks)
+    _require_count(len(buffers), len(early.blocks))
+    for slot, buffer in zip(early.blocks, buffers, strict=True):
+        block = _block(layout, slot, buffer)
+        if block.row_bytes or block.codec is not None:
+            raise UsageError(f"dense slot {slot} takes no gradient ahead of its push")
+    return {
+        slot: torch.from_numpy(buffer).view(layout.blocks[slot].dtype)
+        for slot, buffer in zip(early.blocks, buffers, strict=True)
+    }
 
 
 def read_known(layout: PartLayout, pull: Pull) -> Mapping[int, int]:

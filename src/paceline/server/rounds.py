@@ -59,6 +59,12 @@ def agreed_hyper(
     return with_blocks[0].contents.hyper if with_blocks else ()
 
 
+def count_bytes(contributed: Sequence[Contributed]) -> int:
+    """How much dense gradients a round has of one contributor; all have about the same."""
+    blocks = contributed[0].contents.blocks if contributed else {}
+    return sum(gradient.nbytes for gradient in blocks.values())
+
+
 def sum_block(slot: int, contributed: Sequence[Contributed]) -> torch.Tensor | None:
     """The gradient (n,) of a dense slot in a round; None if nobody has one."""
     found = [

@@ -33,6 +33,7 @@ from paceline.messages import (
     PulledRows,
     PullRows,
     Push,
+    PushEarly,
     Pushed,
     Refusal,
     TrainerMessage,
@@ -52,7 +53,10 @@ from paceline.server.contents import (
     read_push,
     read_upload,
 )
+from paceline.server.early import Gradients
+from paceline.server.service_behind import with_rows
 from paceline.server.service_control import Control, Myself
+from paceline.server.service_early import stage_early
 from paceline.server.service_queue import Action
 from paceline.server.service_standing import PreparedPush, Standing
 from paceline.server.service_tracked import keep_tracked, read_tracked
@@ -119,6 +123,7 @@ class ServerService:
         """Join the job; call after the listener is open."""
         warm_up()
         self._timer.start()
+        self._standing.runners.start()
         self._control.start()
 
     def wait_over(self, timeout_s: float) -> bool:
@@ -137,6 +142,7 @@ class ServerService:
         self._control.close(JOIN_S)
         if self._timer.ident is not None:
             self._timer.join(JOIN_S)
+        self._standing.runners.close(JOIN_S)
         with self._standing.lock:
             parked, self._parked = self._parked, []
             self._standing.slots.retire()
@@ -153,10 +159,15 @@ class ServerService:
         if self._standing.failure is not None:
             _answer(reply, Refusal(kind="invalid", text=self._standing.failure))
         elif isinstance(message, Push):
-            self._push(message, buffers, reply)
+            ask = functools.partial(self._ask, peer)
+            try:
+                self._push(message, *with_rows(message, buffers, reply, ask))
+            except UsageError as error:
+                _answer(reply, _invalid(message, error))
         elif isinstance(message, Pull | PullRows):
-            until_s = self._clock.now_s() + PARK_S
-            self._read(_Request(peer, message, buffers, reply, until_s))
+            self._ask(peer, message, buffers, reply)
+        elif isinstance(message, PushEarly):
+            _answer(reply, stage_early(self._standing, message, buffers))
         elif isinstance(message, KeepTracked):
             _answer(reply, keep_tracked(self._standing, message, buffers))
         elif isinstance(message, AskTracked):
@@ -171,18 +182,16 @@ class ServerService:
         """Nobody waits for the parked requests of this connection any more."""
         with self._standing.lock:
             self._parked = [one for one in self._parked if one.peer != peer]
+            self._standing.early.drop(peer.incarnation)
 
     # ------------------------------------------------------------ pushes
 
     def _push(self, message: Push, buffers: list[Bytes], reply: Reply) -> None:
+        """Take a push; what is malformed raises a `UsageError`, before it is decided."""
         failpoint("server.before_decide")
         with self._standing.lock:
             layout = self._standing.slots.layouts.get(message.part)
-        try:
-            plain = None if layout is None else decode_push(layout, message, buffers)
-        except UsageError as error:
-            _answer(reply, _invalid(message, error))
-            return
+        plain = None if layout is None else decode_push(layout, message, buffers)
         with self._standing.lock:
             answer = self._decide_push(message, plain, reply)
         if isinstance(answer, Pushed) and answer.verdict == "prepared":
@@ -199,9 +208,12 @@ class ServerService:
             refusal = state.push(message).refusal
             assert refusal is not None, f"{message} was decided without its part"
             return refusal
+        early = self._standing.early.take(message)
+        if early is None:
+            return Waiting(reason="not all that the push names has come ahead of it")
         if plain is None:  # the part has come this very moment
             return Waiting(reason=f"part {message.part} has just been created")
-        contents = self._read_push(layout, message, plain)
+        contents = self._read_push(layout, message, plain, early)
         if isinstance(contents, Refusal):
             return contents
         decision = state.push(message)
@@ -223,7 +235,7 @@ class ServerService:
         return Pushed(verdict="prepared", version=version)
 
     def _read_push(
-        self, layout: PartLayout, message: Push, plain: Plain
+        self, layout: PartLayout, message: Push, plain: Plain, early: Gradients
     ) -> PushContents | Refusal:
         """Under the lock: what a push holds, or why it is not even decided."""
         buffers, *counted = plain
@@ -234,6 +246,7 @@ class ServerService:
             contents = read_push(layout, message, buffers)
         except UsageError as error:
             return _invalid(message, error)
+        contents.blocks.update(early)
         touched = (*contents.blocks, *contents.sparse, *contents.rows)
         return self._standing.slots.refusal_of(touched, message) or contents
 
@@ -264,6 +277,12 @@ class ServerService:
         )
 
     # ------------------------------------------------------------ reads
+
+    def _ask(
+        self, peer: Peer, message: Pull | PullRows, buffers: list[Bytes], reply: Reply
+    ) -> None:
+        until_s = self._clock.now_s() + PARK_S
+        self._read(_Request(peer, message, buffers, reply, until_s))
 
     def _read(self, request: _Request) -> None:
         with self._standing.lock:

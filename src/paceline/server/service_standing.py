@@ -30,9 +30,11 @@ from paceline.messages import (
 )
 from paceline.params.snapshot import SlotSnapshot
 from paceline.server.contents import PushContents
-from paceline.server.rounds import Contributed, agreed_hyper
+from paceline.server.early import EarlyGradients
+from paceline.server.rounds import Contributed, agreed_hyper, count_bytes
 from paceline.server.service_cuts import Share
 from paceline.server.service_queue import Action
+from paceline.server.service_runners import SlotRunners
 from paceline.server.service_slots import Slots
 from paceline.server.state import ServerState
 from paceline.server.tracked import TrackedState, TrackedStates
@@ -85,12 +87,14 @@ class Standing:
 
     Attributes:
         server: its role id.
-        lock: guards the six attributes below, and the order of actions at the slots.
+        lock: guards the seven attributes below, and the order of actions at the slots.
         state: the decisions.
         slots: the numbers; replaced at every return to a cut.
         prepared: what prepared pushes hold, ``{(part, incarnation): numbers}``.
+        early: gradients that have come ahead of their push.
         tracked: the states of the user's tracked objects.
         traffic: bytes that were pushed and pulled.
+        runners: threads that apply a round together.
         failure: why the server cannot go on, if so.
         over: set when the server is to end.
         pinned_cut: the last cut whose moment all slots held.
@@ -103,8 +107,10 @@ class Standing:
         self.state = ServerState(server)
         self.slots = Slots(server, seed, self.fail)
         self.prepared: dict[tuple[int, int], PreparedPush] = {}
+        self.early = EarlyGradients()
         self.tracked = TrackedStates()
         self.traffic = Traffic()
+        self.runners = SlotRunners(server)
         self.failure: str | None = None
         self.over = threading.Event()
         self.pinned_cut = -1
@@ -158,12 +164,14 @@ class Standing:
             actions = self.slots.applying_round(order.part, contributed, hyper)
             applied = functools.partial(self.slots.lent(order.part).applied, order.round)
             run = self.slots.line_up(actions, applied)
-        run()
+            num_bytes = count_bytes(contributed)
+        self.runners.run(run, num_bytes)
         failpoint("server.after_commit")
 
     def fence(self, order: Fence) -> FenceReport | None:
         """Refuse an incarnation from now on; None while a committed round is missing."""
         with self.lock:
+            self.early.drop(order.incarnation)
             report = self.state.fence(order)
             if report is None:
                 return None
@@ -274,6 +282,7 @@ class Standing:
             self.state.begin_restore(order)
             self.slots.retire()
             self.prepared.clear()
+            self.early = EarlyGradients()
             self.tracked = TrackedStates()
         return slots
 

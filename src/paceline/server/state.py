@@ -23,13 +23,14 @@ from paceline.messages import (
     PartPlan,
     PartReport,
     Push,
+    PushEarly,
     Refusal,
     RefusalKind,
     Restore,
     TrainerMessage,
     Upload,
 )
-from paceline.pace.policy import backups_of, updates_in_rounds
+from paceline.pace.policy import backups_of, steps_locally, updates_in_rounds
 from paceline.server.windows import Marks, SlotMarks
 
 Verdict = Literal["apply", "prepare", "prepared", "duplicate", "late", "repeat", "refuse"]
@@ -61,8 +62,8 @@ class RoundDecision(NamedTuple):
     """What a round does: all by incarnation.
 
     ``incarnations``: whose prepared pushes make one update; empty: nothing to do.
-    ``dropped``: whose came too late. ``may_differ``: in their hyper-parameters, since
-    somebody may have missed a round.
+    ``dropped``: whose came too late. ``may_differ``: they need not have taken as many
+    steps, so that schedulers, too, stand where they may.
     """
 
     incarnations: tuple[int, ...]
@@ -82,6 +83,8 @@ class _Part:
     def __init__(self, plan: PartPlan, server: str) -> None:
         self.is_sync = updates_in_rounds(plan.spec.pace)
         self.does_without = backups_of(plan.spec.pace) > 0
+        # Trainers have taken as many steps of their own as there was data for each.
+        self.may_differ = self.does_without or steps_locally(plan.spec.pace)
         mine = [slot for slot, place in plan.placement.items() if place == server]
         self.slots = tuple(sorted(mine))
         self.round = 0
@@ -179,7 +182,7 @@ class ServerState:
             del part.prepared[incarnation]
         self.counters["prepared_dropped"] += len(late)
         contributed = tuple(c.incarnation for c in contributions)
-        return RoundDecision(contributed, late, part.does_without)
+        return RoundDecision(contributed, late, part.may_differ)
 
     def forget(self, order: Forget) -> None:
         """A committed cut makes marks superfluous."""
@@ -227,6 +230,20 @@ class ServerState:
     def may_keep(self, message: KeepTracked) -> Refusal | None:
         """Why the state of tracked objects is refused; None if it is taken."""
         return self.refusal_of(message) or self._fence_of(message)
+
+    def may_stage(self, message: PushEarly) -> Refusal | None:
+        """Why gradients ahead of a push are refused; None if they are held for it."""
+        refusal = self.refusal_of(message) or self._fence_of(message)
+        if refusal is not None:
+            return refusal
+        part = self._parts.get(message.part)
+        if part is None:
+            return self._refuse("not_ready", f"part {message.part} is not here yet")
+        last = part.last.get(message.incarnation)
+        if last is not None and message.number <= last.number:
+            text = f"gradients for push {message.number} came after push {last.number}"
+            return self._refuse("stale", text)
+        return None
 
     def has_part(self, part: int) -> bool:
         """Whether a part is here."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from paceline.config import SSP, Async, JobConfig, Pace, Sync
+from paceline.config import SSP, Async, JobConfig, LocalSGD, Pace, Sync
 from paceline.coordinator.outcomes import CutSkipped
 from paceline.ids import COORDINATOR, server_id, trainer_id
 from paceline.messages import OptimizerSpec, ParameterSpec, PartSpec, StageSpec
@@ -84,6 +84,8 @@ def draw_job(seed: int) -> SimJob:
         (Sync(backup=1),),
         (Sync(backup=1), Async(push_every=2)),
         (Sync(backup=1, late="again"),),
+        (LocalSGD(every=5),),
+        (LocalSGD(every=3), Async()),
     ]
     scale = random.choice([0.3, 1.0, 2.0])
     rates = FaultRates()

@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple, TypeVar, final
 import msgspec
 import torch
 
-from paceline.errors import PacelineError
+from paceline.errors import PacelineError, UsageError
 from paceline.failpoints import failpoint
 from paceline.ids import COORDINATOR
 from paceline.messages import (
@@ -42,7 +42,13 @@ from paceline.trainer.gradients import PartNumbers
 from paceline.trainer.outlook import Outlook
 from paceline.trainer.protocol import TrainerProtocol
 from paceline.trainer.routing import Route
-from paceline.trainer.rows import Requests, Wanted, attaching, row_requests
+from paceline.trainer.rows import (
+    Requests,
+    Wanted,
+    attaching,
+    pushed_with,
+    row_requests,
+)
 from paceline.trainer.tables import Expected, SharedTable
 from paceline.trainer.tracker import Tracker
 from paceline.trainer.verdicts import Batch, Stepped
@@ -62,6 +68,11 @@ _SCALED = (
     "gradients were accumulated and not stepped when their batches had to be pushed (at "
     "the end of an epoch, or where another trainer had stopped), and only the GradScaler "
     "knows their scale: the batches count without them; step over the last batches, too"
+)
+_CHANGED = (
+    "step(): the gradient of {name!r} was changed after backward() had sent it, by "
+    "clipping or by a GradScaler that unscales: with overlap=True a gradient is sent as "
+    "it comes; share the model with overlap=False, or leave its gradients as they are"
 )
 
 
@@ -92,7 +103,6 @@ class Carrier:
         tracker: the user's own objects.
         outlook: the batches before and behind the user's step.
         after_step: is told what became of every step of a part.
-        stopwatch: how long batches take.
     """
 
     def __init__(self, protocol: TrainerProtocol, driver: Driver) -> None:
@@ -106,8 +116,7 @@ class Carrier:
         self._coming: Requests = {}  # for them
         self._landings: dict[int, list[bytearray]] = {}  # {number: where a state landed}
         self._loads = self._buffers = 0
-        self._driver = driver
-        self.stopwatch = driver.stopwatch
+        self._driver, self.stopwatch = driver, driver.stopwatch
         self._joined: object = None
         self._tasks_finished = 0
         self._warned: set[str] = set()
@@ -149,6 +158,8 @@ class Carrier:
             del self.numbers[spec.part]
             self.protocol.parts.pop(spec.part, None)
             raise
+        if numbers.sends_early:
+            numbers.early.begin(self.protocol, self._driver, spec.part)
 
     def step_all(self, parts: Sequence[int], *, scaled: Scaled) -> None:
         """A step of several parts over the same batches; one verdict on its gradients.
@@ -158,10 +169,13 @@ class Carrier:
             scaled: what a `GradScaler` found.
 
         Raises:
-            UsageError: no batch was delivered since the last step.
+            UsageError: no batch was delivered since the last step, or a gradient was
+                changed after it had been sent.
         """
         found = [self.numbers[part] for part in parts]
         is_refused = scaled == "not finite"
+        if not is_refused:
+            self._check_as_sent(parts)
         # One part alone is looked at when it is pushed.
         if not is_refused and len(found) > 1:
             is_refused = not all(numbers.is_finite() for numbers in found)
@@ -173,6 +187,12 @@ class Carrier:
                 numbers.refuse()
         for part in parts:
             self.step(part)
+
+    def _check_as_sent(self, parts: Sequence[int]) -> None:
+        for part in parts:
+            for index in self.numbers[part].early.changed():
+                name = self.protocol.parts[part].spec.parameters[index].names[0]
+                raise UsageError(_CHANGED.format(name=name))
 
     def step(self, part: int, *, flush: bool = False) -> Stepped:
         """See `_step`; other processes of the trainer learn of it."""
@@ -201,13 +221,8 @@ class Carrier:
         self._land(part)
         if (flush or protocol.must_push(part)) and not protocol.must_join:
             self._load(part, flush=flush, has_batch=has_batch)
-        depth = 1 + protocol.parts[part].overlaps
-        coming = [protocol.peek(ahead) for ahead in range(depth)]
-        self.outlook.look([batch for batch in coming if batch is not None])
         stepped = self.run(
-            protocol.step(
-                part, flush=flush, coming=lambda: self._ask_ahead(part, depth - 1)
-            )
+            protocol.step(part, flush=flush, coming=lambda: self._ask_ahead(part))
         )
         if stepped.verdict == "kept":
             numbers.keep()
@@ -250,8 +265,15 @@ class Carrier:
         if self.protocol.stepping.is_flying(part):
             self.run(self.protocol.land(part))
 
-    def _ask_ahead(self, part: int, ahead: int) -> dict[str, Message]:
-        """What to ask of each server for a batch to come; runs while they apply a push."""
+    def _ask_ahead(self, part: int) -> dict[str, Message]:
+        """What to ask of each server for a batch to come.
+
+        Who waits for his push runs this meanwhile: the data are read here, too.
+        """
+        protocol = self.protocol
+        ahead = int(protocol.parts[part].overlaps)
+        coming = [protocol.peek(number) for number in range(ahead + 1)]
+        self.outlook.look([batch for batch in coming if batch is not None])
         found = [(table, table.foresee(ahead)) for table in self.numbers[part].tables]
         asked = {table: rows for table, rows in found if rows is not None}
         wanted = [Wanted(rows.route, rows.values) for rows in asked.values()]
@@ -326,7 +348,10 @@ class Carrier:
         if role == COORDINATOR or not isinstance(message, Upload | Pull | Push):
             return Payload(message)
         plan = self.plan(message.part)
-        return self.numbers[message.part].attach(role, message, plan)
+        payload = self.numbers[message.part].attach(role, message, plan)
+        if isinstance(message, Push) and message.behind is not None:
+            return pushed_with(payload, self._coming[role, message.part])
+        return payload
 
     def _encode_tracked(self, message: KeepTracked) -> bytes:
         if message.buffers_only:

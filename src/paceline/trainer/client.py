@@ -138,7 +138,9 @@ class Courier:
             connection.close()
 
 
-class _Sent(NamedTuple):
+class Sent(NamedTuple):
+    """A request that is out, until its reply was waited for."""
+
     connection: Connection
     request_id: int
     landed: Callable[[Message], Message] | None
@@ -148,7 +150,7 @@ class _Sending(NamedTuple):
     """Questions to several roles: those that are out, and replies that are here."""
 
     calls: dict[str, Message]
-    sent: dict[str, _Sent]  # {role: its request}
+    sent: dict[str, Sent]  # {role: its request}
     later: dict[str, Payload]  # {role: what may need no asking, once it is waited for}
     replies: Replies
 
@@ -220,23 +222,24 @@ class Driver:
 
     def tell_computed(self) -> None:
         """Tell how long batches took since this was told last; any thread may call."""
-        durations = self.stopwatch.take()
-        if durations is None:
-            return
-        protocol = self._protocol
-        self.tell(
-            Computed(
-                incarnation=protocol.incarnation,
-                timeline=protocol.timeline,
-                batches=durations.batches,
-                seconds=durations.seconds,
-            )
-        )
+        if (told := self.stopwatch.take()) is not None:
+            who = self._protocol.asking.who()
+            self.tell(Computed(**who, batches=told.batches, seconds=told.seconds))
 
     def tell(self, message: Message) -> None:
         """Send the coordinator a message once; whether it arrives does not matter."""
         with contextlib.suppress(TransportError):
             self._reach(COORDINATOR).call(message, timeout_s=self._timeout_s)
+
+    def send(self, server: str, payload: Payload) -> Sent | None:
+        """Send a server what `settle` waits for later; None if it cannot be reached."""
+        sending = _Sending({}, {}, {}, {})
+        self._submit(server, payload, sending)
+        return sending.sent.get(server)
+
+    def settle(self, server: str, sent: Sent) -> Message | Lost:
+        """Wait for the reply to what `send` has sent."""
+        return self._wait_reply(server, sent, Deadline(self._clock, self._timeout_s))
 
     def beat(self) -> None:
         """Give a sign of life, whatever the acting thread does; any thread may call.
@@ -368,9 +371,9 @@ class Driver:
             if connection is not None:
                 self._courier.drop(role, connection)
         else:
-            sending.sent[role] = _Sent(connection, request_id, payload.landed)
+            sending.sent[role] = Sent(connection, request_id, payload.landed)
 
-    def _wait_reply(self, role: str, sent: _Sent, deadline: Deadline) -> Message | Lost:
+    def _wait_reply(self, role: str, sent: Sent, deadline: Deadline) -> Message | Lost:
         try:
             answer = sent.connection.wait_reply(sent.request_id, deadline.remaining_s())
         except _LOSSES as loss:

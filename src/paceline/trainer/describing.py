@@ -5,7 +5,7 @@ Pure.
 
 import numbers
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import nn
@@ -15,6 +15,9 @@ from paceline.messages import Hyper, HyperValue, OptimizerSpec, ParameterSpec
 from paceline.params.blocks import dtype_bytes
 from paceline.params.dense import NOT_SHARED, OPTIMIZERS
 from paceline.params.sparse import SPARSE_OPTIMIZERS, why_not_by_rows
+
+# Values of a parameter group that travel as they are; asked for with every push.
+_AS_THEY_ARE = frozenset({bool, int, float, str, type(None)})
 
 
 class Described(NamedTuple):
@@ -64,6 +67,40 @@ def describe(model: nn.Module, optimizer: torch.optim.Optimizer | None) -> Descr
         for p, own in names.items()
     )
     return Described(tuple(names), specs, OptimizerSpec(type(optimizer).__name__, groups))
+
+
+def describe_local(
+    model: nn.Module, optimizer: torch.optim.Optimizer, outer: Hyper
+) -> Described:
+    """Describe a model that trainers move themselves, and servers by an outer SGD.
+
+    Any optimizer will do that steps on the parameters it is given; parameters of the
+    model that it does not have stay as they are on the servers.
+
+    Args:
+        model: whose trainable parameters are shared.
+        optimizer: the trainer's own.
+        outer: hyper-parameters of the servers' SGD.
+
+    Raises:
+        UsageError: a parameter that the model has not; sparse gradients; a dtype that
+            cannot be shared.
+    """
+    names: dict[nn.Parameter, list[str]] = {}  # {trainable parameter: its names}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        if parameter.requires_grad:
+            names.setdefault(parameter, []).append(name)
+    _groups(optimizer, names)
+    if any(map(_is_sparse, model.modules())):
+        raise UsageError(
+            "share: deltas are dense, and the model has an nn.Embedding with sparse=True: "
+            "use sparse=False, or share it as a part of its own with another pace"
+        )
+    specs = tuple(
+        ParameterSpec(tuple(own), tuple(p.shape), _dtype(own[0], p), 0, False)
+        for p, own in names.items()
+    )
+    return Described(tuple(names), specs, OptimizerSpec("SGD", (outer,)))
 
 
 def hyper_of(groups: Sequence[dict[str, Any]]) -> tuple[Hyper, ...]:
@@ -176,6 +213,8 @@ def _dtype(name: str, parameter: nn.Parameter) -> str:
 
 
 def _is_plain(value: object) -> bool:
+    if type(value) in _AS_THEY_ARE:
+        return True
     if isinstance(value, torch.Tensor):
         return value.numel() == 1
     if isinstance(value, tuple | list):
@@ -188,6 +227,8 @@ def _is_scalar(value: object) -> bool:
 
 
 def _plain(value: Any) -> HyperValue:  # noqa: ANN401  (a parameter group's value)
+    if type(value) in _AS_THEY_ARE:
+        return cast("HyperValue", value)
     if isinstance(value, tuple | list):
         return tuple(float(item) for item in value)
     if isinstance(value, torch.Tensor) or not isinstance(value, bool | int | str | None):

@@ -11,8 +11,7 @@ Gradients of several batches are summed, as calling backward several times would
 Called by the thread of the user's loop; landings write from whichever thread receives.
 """
 
-import weakref
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, final
 
@@ -34,10 +33,14 @@ from paceline.messages import (
 from paceline.params.sparse import SparseGradient
 from paceline.trainer.client import Payload
 from paceline.trainer.coding import GradientCoding, coded_rows
+from paceline.trainer.deltas import Deltas
 from paceline.trainer.describing import hyper_of
 from paceline.trainer.direct_pulls import DirectPulls
+from paceline.trainer.early import EarlySender
+from paceline.trainer.gathered import Gathering, Gradients, Join, alone
 from paceline.trainer.memory import ParameterMemory, all_finite, byte_array, cut, on_cpu
 from paceline.trainer.routing import RowGradient, merge
+from paceline.trainer.spent import SpentGradients
 from paceline.trainer.tables import SharedTable
 from paceline.trainer.weight_rows import RowPulls, coalesced, cut_rows, sparse_on_cpu
 from paceline.transport.frames import Buffer, ByteArray, WritableBuffer
@@ -56,30 +59,6 @@ class _Load(NamedTuple):
 _NOTHING = _Load()
 
 
-class Gradients(NamedTuple):
-    """What a window's gradients come to, in one process or in all of a trainer."""
-
-    dense: dict[int, torch.Tensor]  # {parameter index: gradient}, sparse ones too
-    rows: dict[str, list[RowGradient]]  # {table name: in the order of lookups}
-    is_refused: bool = False  # they are not to be used
-
-
-class Gathering(NamedTuple):
-    """Which gradients a push takes; see `PartNumbers.gather`."""
-
-    with_step: bool
-    only_fresh: bool
-
-
-Join = Callable[[Gradients, Gathering], Gradients]
-"""What this process has -> what all processes of the trainer have together."""
-
-
-def _alone(gradients: Gradients, gathering: Gathering) -> Gradients:
-    del gathering
-    return gradients
-
-
 @final
 class PartNumbers:
     """Parameters, tables and gradients of one part.
@@ -89,6 +68,8 @@ class PartNumbers:
         refused: pushes whose gradients were not finite, so that nothing of them was sent.
         is_scaled: a `GradScaler` steps; what no step has unscaled is no gradient yet.
         join: brings in what other processes of the trainer have.
+        sends_early: gradients are sent while backward still runs.
+        early: what of the next push was sent already.
     """
 
     def __init__(
@@ -98,6 +79,8 @@ class PartNumbers:
         *,
         sparse: Collection[int] = (),
         apart: bool = False,
+        deltas: Deltas | None = None,
+        sends_early: bool = False,
     ) -> None:
         """Begin without gradients.
 
@@ -106,11 +89,15 @@ class PartNumbers:
             groups: the optimizer's, read anew with every push.
             sparse: which of the parameters have sparse gradients.
             apart: pulled values may come while the user computes, and wait for `settle`.
+            deltas: steps are taken here, and pushes say how far they have led.
+            sends_early: gradients are sent while backward still runs.
         """
+        self.deltas = deltas
         self.tables: list[SharedTable] = []
         self.refused = 0
         self.is_scaled = False
-        self.join: Join = _alone
+        self.join: Join = alone
+        self.sends_early, self.early = sends_early, EarlySender(parameters)
         self._is_refused = False  # the gradients of this step are not to be used
         self._parameters = tuple(parameters)
         self._groups = groups
@@ -123,8 +110,7 @@ class PartNumbers:
         self._kept: dict[int, torch.Tensor] = {}  # {parameter index: sum of gradients}
         self._kept_rows: dict[str, list[RowGradient]] = {}  # {table name: waiting}
         self._load = _NOTHING
-        # {parameter index: (its gradient at the last step, that gradient's version)}
-        self._spent: dict[int, tuple[weakref.ref[torch.Tensor], int]] = {}
+        self._spent = SpentGradients(self._parameters)
         self._blocks: dict[int, Block] = {}  # {slot: block}
         self._plan: PartPlan | None = None
         self._has_landed = False
@@ -154,6 +140,8 @@ class PartNumbers:
             self._has_landed = False
             for memory in self._memory:
                 memory.settle()
+            if self.deltas is not None:
+                self.deltas.anchor()
 
     def _values(self, slot: int) -> ByteArray:
         block = self._blocks[slot]
@@ -192,9 +180,11 @@ class PartNumbers:
         self._coding.sent()
         slots: list[int] = []
         buffers: list[Buffer] = []
+        early = self.early.take(server)
         for block in plan.blocks:
             gradient = self._load.dense.get(block.parameter)
-            if gradient is not None and plan.placement[block.slot] == server:
+            is_here = plan.placement[block.slot] == server and block.slot not in early
+            if gradient is not None and is_here:
                 size = self._parameters[block.parameter].element_size()
                 slots.append(block.slot)
                 coded = self._load.coded.get(block.slot)
@@ -224,6 +214,7 @@ class PartNumbers:
             blocks=tuple(slots),
             sparse_blocks=tuple(sparse),
             rows=tuple(rows),
+            early=early,
         )
         return Payload(message, buffers, pen=push.part if is_lent else None)
 
@@ -265,9 +256,10 @@ class PartNumbers:
             self._is_refused = False
             self.refused += 1
             self._drop_rows()
-            self._spend()
+            self._spent.spend()
             return
-        for index, gradient in self._gradients(only_fresh=False).items():
+        own = {} if self.deltas is not None else self._gradients(only_fresh=False)
+        for index, gradient in own.items():
             kept = self._kept.get(index)
             if kept is None:
                 self._kept[index] = gradient.clone()
@@ -276,7 +268,7 @@ class PartNumbers:
             else:
                 kept.add_(gradient)
         self._keep_rows()
-        self._spend()
+        self._spent.spend()
 
     def load(
         self,
@@ -307,11 +299,14 @@ class PartNumbers:
         indices = self._sparse & dense.keys()
         sparse = {index: coalesced(dense.pop(index)) for index in indices}
         rows = tuple(merge(table, plan, recorded) for table, recorded in kept_rows.items())
+        early = self.early.name(dense.keys() - self._kept.keys())
         by_rows = [found.values for found in sparse.values()]
-        found = [*dense.values(), *by_rows, *(row.gradient for row in rows)]
+        unseen = [gradient for index, gradient in dense.items() if index not in early]
+        found = [*unseen, *by_rows, *(row.gradient for row in rows)]
         is_finite = not is_void and all_finite(found) and self._coding.fits(found)
         if not is_finite:
             dense, sparse, rows = {}, {}, ()
+            self.early.name(())
         self.refused += is_refused or not is_finite
         if as_copy:
             dense = {i: g if self._coding.codes(i) else g.clone() for i, g in dense.items()}
@@ -324,12 +319,17 @@ class PartNumbers:
     def forget_left_out(self) -> None:
         """What the codec left out of pushes belongs to an abandoned future."""
         self._coding.forget()
+        if self.deltas is not None:
+            self.deltas.forget()
 
     def gather(self, *, with_step: bool, only_fresh: bool) -> Gradients:
         """What this process has for a push: what was kept, with this step's gradients.
 
         Rows' gradients wait here until `clear`; those of a refused step are left out.
         """
+        if self.deltas is not None:
+            self._is_refused = False
+            return Gradients(self.deltas.take(), {})
         dense = dict(self._kept)
         is_refused, self._is_refused = self._is_refused, False
         if with_step and is_refused:
@@ -353,7 +353,8 @@ class PartNumbers:
             self._load = _NOTHING
         self._is_refused = False
         self._drop_rows()
-        self._spend()
+        self._spent.spend()
+        self.early.clear(is_flying=is_flying)
 
     def zero_grad(self) -> None:
         """Drop the parameters' own gradients: their batch is accounted for, or gone."""
@@ -363,7 +364,7 @@ class PartNumbers:
     def zero_unspent(self) -> None:
         """Drop gradients that no step has used: their batches are handed back."""
         for index, parameter in enumerate(self._parameters):
-            if parameter.grad is not None and not self._is_spent(index, parameter.grad):
+            if parameter.grad is not None and not self._spent.holds(index, parameter.grad):
                 parameter.grad = None
 
     def _gradients(self, *, only_fresh: bool) -> dict[int, torch.Tensor]:
@@ -371,7 +372,7 @@ class PartNumbers:
             index: (sparse_on_cpu if index in self._sparse else on_cpu)(parameter.grad)
             for index, parameter in enumerate(self._parameters)
             if parameter.grad is not None
-            and not (only_fresh and self._is_spent(index, parameter.grad))
+            and not (only_fresh and self._spent.holds(index, parameter.grad))
         }
 
     def _keep_rows(self) -> None:
@@ -382,16 +383,3 @@ class PartNumbers:
     def _drop_rows(self) -> None:
         for table in self.tables:
             table.take()
-
-    def _is_spent(self, index: int, gradient: torch.Tensor) -> bool:
-        spent = self._spent.get(index)
-        return (
-            spent is not None and spent[0]() is gradient and spent[1] == gradient._version
-        )
-
-    def _spend(self) -> None:
-        self._spent = {
-            index: (weakref.ref(parameter.grad), parameter.grad._version)
-            for index, parameter in enumerate(self._parameters)
-            if parameter.grad is not None
-        }

@@ -18,7 +18,8 @@ from paceline import errors
 from paceline.errors import JobFailed, PeerLost, Preempted
 from paceline.messages import PartPlan
 from paceline.trainer import group_wire as wire
-from paceline.trainer.gradients import Gradients, PartNumbers
+from paceline.trainer.gathered import Gradients
+from paceline.trainer.gradients import PartNumbers
 from paceline.trainer.group_numbers import OwnShare, offer
 from paceline.trainer.group_tensors import GroupTensors
 from paceline.trainer.tracker import Tracker

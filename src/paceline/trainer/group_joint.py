@@ -13,7 +13,7 @@ from typing import final
 
 from paceline.trainer import group_wire as wire
 from paceline.trainer.carrier import Carrier
-from paceline.trainer.gradients import Gathering, Gradients
+from paceline.trainer.gathered import Gathering, Gradients
 from paceline.trainer.group_dealing import shares
 from paceline.trainer.group_followers import Followers
 from paceline.trainer.group_numbers import OwnShare, rows_of, weighted

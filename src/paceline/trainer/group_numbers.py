@@ -17,7 +17,8 @@ import numpy as np
 import torch
 
 from paceline.messages import PartPlan
-from paceline.trainer.gradients import Gradients, PartNumbers
+from paceline.trainer.gathered import Gradients
+from paceline.trainer.gradients import PartNumbers
 from paceline.trainer.group_wire import Offered
 from paceline.trainer.memory import byte_array
 from paceline.trainer.routing import RowGradient, merge, route_ids

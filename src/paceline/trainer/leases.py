@@ -7,6 +7,7 @@ from typing import final
 
 from paceline.ids import TaskKey, Window
 from paceline.messages import Lease, StageSpec
+from paceline.trainer.parts import SharedPart
 from paceline.trainer.verdicts import Batch
 
 
@@ -88,10 +89,10 @@ class Leases:
         self.at_edge = batch in work.lease.edges
         return batch
 
-    def is_at_end(self, stage: StageSpec | None) -> bool:
-        """Whether a window that holds the last delivered batch must end with it."""
+    def is_at_end(self, stage: StageSpec | None, part: SharedPart) -> bool:
+        """Whether a part's window that holds the last delivered batch must end with it."""
         assert stage is not None
-        return self.at_edge or self.current(stage) is None
+        return self.at_edge or (not part.spans_tasks and self.current(stage) is None)
 
     def peek(self, stage: StageSpec, ahead: int) -> Batch | None:
         """The batch after ``ahead`` more of the same task; it is not delivered."""

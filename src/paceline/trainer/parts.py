@@ -11,6 +11,7 @@ from paceline.pace.policy import (
     overlaps,
     pull_due,
     push_due,
+    spans_tasks,
     staleness_of,
     trains_late_again,
     updates_in_rounds,
@@ -82,6 +83,11 @@ class SharedPart:
     def is_sync(self) -> bool:
         """Whether the part is updated in rounds."""
         return updates_in_rounds(self.spec.pace)
+
+    @property
+    def spans_tasks(self) -> bool:
+        """Whether a window goes on behind the end of a task."""
+        return spans_tasks(self.spec.pace)
 
     @property
     def is_bounded(self) -> bool:

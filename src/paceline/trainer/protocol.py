@@ -277,7 +277,7 @@ class TrainerProtocol:
                 "the last step of this part"
             )
         try:
-            at_end = self._leases.is_at_end(self.stage)
+            at_end = self._leases.is_at_end(self.stage, part)
             if not flush and not part.push_due(at_end=at_end):
                 if part.pull_due(has_pushed=False):
                     yield from self._pull(part, 0)
@@ -291,7 +291,7 @@ class TrainerProtocol:
 
     def must_push(self, number: int) -> bool:
         """Whether a step of a part now would be pushed, or kept in its window."""
-        at_end = self._leases.is_at_end(self.stage)
+        at_end = self._leases.is_at_end(self.stage, self.parts[number])
         return self.parts[number].push_due(at_end=at_end, with_delivered=True)
 
     def land(self, number: int) -> Act[None]:

@@ -7,6 +7,9 @@
                              so that they are read after it
     acknowledged by all ---> tick
 
+Who computes on meanwhile asks for the rows in the push itself; who waits finds out what to
+ask for while servers apply.
+
 Pure.
 """
 
@@ -16,7 +19,7 @@ from typing import NamedTuple
 import msgspec
 
 from paceline.ids import Window
-from paceline.messages import Message, Pull, Push, Pushed
+from paceline.messages import Message, Pull, PullRows, Push, Pushed
 from paceline.trainer.asking import Act, Asking, Collect, Posted
 from paceline.trainer.parts import SharedPart
 
@@ -53,8 +56,13 @@ class Flight(NamedTuple):
     at_round: int | None
 
 
-def post_push(asking: Asking, part: SharedPart, servers: tuple[str, ...]) -> Act[Posted]:
-    """Send a part's open window to all servers."""
+def post_push(
+    asking: Asking,
+    part: SharedPart,
+    servers: tuple[str, ...],
+    coming: Coming = nothing_coming,
+) -> Act[Posted]:
+    """Send a part's open window to all servers, and what they are asked for behind it."""
     window, records = part.window.close()
     part.number += 1
     part.pushed(sum(span.last - span.first + 1 for span in window.spans))
@@ -66,7 +74,12 @@ def post_push(asking: Asking, part: SharedPart, servers: tuple[str, ...]) -> Act
         records=records,
         round=part.round if part.is_sync else None,
     )
-    return (yield from asking.post(dict.fromkeys(servers, push)))
+    pushes: dict[str, Message] = dict.fromkeys(servers, push)
+    for server, message in coming().items():
+        assert isinstance(message, PullRows)
+        behind = msgspec.structs.replace(message, **asking.who())
+        pushes[server] = msgspec.structs.replace(push, behind=behind)
+    return (yield from asking.post(pushes))
 
 
 def collect_push(asking: Asking, posted: Posted) -> Act[Acknowledged]:
@@ -90,7 +103,11 @@ def post_values(
     at_round: int,
     with_dense: bool,
 ) -> Act[list[Posted]]:
-    """Ask for rows of the next batch, and for dense values, as of ``at_round`` or later."""
+    """Ask for rows of the next batch, and for dense values, as of ``at_round`` or later.
+
+    Returns:
+        What was asked, in the order in which to wait for it.
+    """
     rows: dict[str, Message] = {
         server: msgspec.structs.replace(message, **asking.who(), at_round=at_round)
         for server, message in coming().items()
@@ -99,7 +116,9 @@ def post_values(
     if with_dense:
         pull = Pull(**asking.who(), part=part.spec.part, at_round=at_round)
         posted.append((yield from asking.post(dict.fromkeys(servers, pull))))
-    return posted
+    # Without a round, dense values may be read while servers look for rows. In a round,
+    # rows that have come say that the round is applied, and nobody has to be asked.
+    return posted if at_round else posted[::-1]
 
 
 def collect_values(asking: Asking, posted: list[Posted], *, is_current: bool) -> Act[None]:

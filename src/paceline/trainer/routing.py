@@ -15,15 +15,16 @@ Pure.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, final
 
 import numpy as np
 import torch
 
 from paceline.messages import PartPlan, RowSlots
+from paceline.params.rows.distinct import distinct_ids
 from paceline.params.rows.initial import table_key
 from paceline.params.rows.kernels import Int64s
-from paceline.params.rows.slots import group_by_slot, sum_duplicates, unique_ids
+from paceline.params.rows.slots import sum_duplicates
 
 
 class Piece(NamedTuple):
@@ -49,22 +50,55 @@ class RowGradient(NamedTuple):
     gradient: torch.Tensor
 
 
+@final
+class Router:
+    """Finds ids of one table their servers, as a plan has placed the slots."""
+
+    def __init__(self, table: str, plan: PartPlan) -> None:
+        """Look at the plan once; every batch is routed by what was found."""
+        self.plan = plan
+        self._table, self._key = table, table_key(table)
+        first = plan.first_row_slot
+        placed = [(plan.placement[first + n], n) for n in range(plan.num_row_slots)]
+        placed.sort()
+        self._slots = [first + n for _, n in placed]  # as they travel
+        self._positions = np.empty(len(placed), np.int64)
+        self._positions[[n for _, n in placed]] = np.arange(len(placed))
+        self._runs: dict[str, slice] = {}  # {server: its slots}
+        for position, (server, _) in enumerate(placed):
+            start = self._runs[server].start if server in self._runs else position
+            self._runs[server] = slice(start, position + 1)
+
+    def route(self, ids: Int64s) -> tuple[Route, Int64s]:
+        """Find every id its server.
+
+        Args:
+            ids: int64 (n,), any values, repeated or not.
+
+        Returns:
+            The route of the distinct ids, and for each of ``ids`` its index in the route.
+        """
+        found = distinct_ids(ids, self._key, self._positions)
+        counts: list[int] = found.counts.tolist()
+        pieces: list[Piece] = []
+        start = 0
+        for server, run in self._runs.items():
+            here = [
+                (slot, count)
+                for slot, count in zip(self._slots[run], counts[run], strict=True)
+                if count
+            ]
+            if here:
+                named = RowSlots(self._table, *zip(*here, strict=True))
+                stop = start + sum(named.counts)
+                pieces.append(Piece(server, start, stop, named))
+                start = stop
+        return Route(found.ids, tuple(pieces)), found.inverse
+
+
 def route_ids(table: str, plan: PartPlan, ids: Int64s) -> tuple[Route, Int64s]:
-    """Find every id its server.
-
-    Args:
-        table: its name.
-        plan: of the table's part.
-        ids: int64 (n,), any values, repeated or not.
-
-    Returns:
-        The route of the distinct ids, and for each of ``ids`` its index in the route.
-    """
-    unique, inverse = unique_ids(ids)
-    order, pieces = _by_server(table, plan, unique)
-    position = np.empty(len(unique), np.int64)
-    position[order] = np.arange(len(unique))
-    return Route(unique[order], pieces), position[inverse]
+    """As `Router.route`, for who routes ids of a table once."""
+    return Router(table, plan).route(ids)
 
 
 def merge(table: str, plan: PartPlan, gradients: Sequence[RowGradient]) -> RowGradient:
@@ -75,34 +109,7 @@ def merge(table: str, plan: PartPlan, gradients: Sequence[RowGradient]) -> RowGr
     if len(gradients) == 1:
         return gradients[0]
     ids = np.concatenate([gradient.route.ids for gradient in gradients])
-    unique, inverse = unique_ids(ids)
+    route, inverse = route_ids(table, plan, ids)
     rows = torch.cat([gradient.gradient for gradient in gradients]).numpy()
-    sums = sum_duplicates(inverse, rows, len(unique))
-    order, pieces = _by_server(table, plan, unique)
-    return RowGradient(Route(unique[order], pieces), torch.from_numpy(sums[order]))
-
-
-def _by_server(
-    table: str, plan: PartPlan, unique: Int64s
-) -> tuple[Int64s, tuple[Piece, ...]]:
-    """The order of distinct ids by server and slot, and each server's piece of it."""
-    by_slot, slots, counts = group_by_slot(unique, table_key(table), plan.num_row_slots)
-    ends = np.cumsum(counts).tolist()
-    runs: dict[str, list[int]] = {}  # {server: indices into slots}
-    for index, slot in enumerate(slots):
-        server = plan.placement[plan.first_row_slot + slot]
-        runs.setdefault(server, []).append(index)
-    order: list[Int64s] = []
-    pieces: list[Piece] = []
-    start = 0
-    for server, run in sorted(runs.items()):
-        order += [by_slot[ends[i] - counts[i] : ends[i]] for i in run]
-        stop = start + sum(counts[i] for i in run)
-        named = RowSlots(
-            table,
-            tuple(plan.first_row_slot + slots[i] for i in run),
-            tuple(counts[i] for i in run),
-        )
-        pieces.append(Piece(server, start, stop, named))
-        start = stop
-    return np.concatenate(order) if order else by_slot, tuple(pieces)
+    sums = sum_duplicates(inverse, rows, len(route.ids))
+    return RowGradient(route, torch.from_numpy(sums))

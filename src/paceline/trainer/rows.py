@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import torch
 
-from paceline.messages import Message, PulledRows, PullRows, RowSlots
+from paceline.messages import Message, PulledRows, PullRows, Pushed, RowSlots
 from paceline.params.codecs.codec import Codec
 from paceline.params.rows.kernels import Float32s, Int64s
 from paceline.trainer.client import Attach, Payload
@@ -92,6 +92,34 @@ def _decoding(
         return reply
 
     return coded, landed
+
+
+def pushed_with(push: Payload, rows: Payload) -> Payload:
+    """A push and the question for rows behind it as one: their values come with its reply.
+
+    Args:
+        push: with its own buffers; nothing lands of its reply.
+        rows: from `row_requests`.
+    """
+    land_rows, rows_landed = rows.landing, rows.landed
+    assert land_rows is not None
+
+    def land(reply: msgspec.Struct, sizes: Sequence[int]) -> Sequence[WritableBuffer]:
+        if isinstance(reply, Pushed) and reply.behind is not None:
+            return land_rows(reply.behind, sizes)
+        return []
+
+    def landed(reply: Message) -> Message:
+        if rows_landed is not None and isinstance(reply, Pushed) and reply.behind:
+            rows_landed(reply.behind)
+        return reply
+
+    return push._replace(
+        buffers=[*push.buffers, *rows.buffers],
+        landing=land,
+        reply_sizes=rows.reply_sizes,
+        landed=landed,
+    )
 
 
 def attaching(requests: Requests, otherwise: Attach) -> Attach:

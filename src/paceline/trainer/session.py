@@ -100,6 +100,7 @@ class Session:
         optimizer: torch.optim.Optimizer | None = None,
         *,
         pace: Pace | None = None,
+        overlap: bool = False,
     ) -> SharedOptimizer:
         """Move a model's parameters, its embeddings and the optimizer to the servers.
 
@@ -113,14 +114,17 @@ class Session:
             optimizer: one of `torch.optim`'s elementwise optimizers, before its first
                 step; None for a model of embeddings only.
             pace: how tightly trainers march on this part; the job's if None.
+            overlap: send gradients while backward still runs. The numbers are the same;
+                gradients must not be changed in place before ``step()``.
 
         Raises:
-            UsageError: the model and its optimizer cannot be shared, and why; inside a
-                loop; or the job's n-th part differs from this one.
+            UsageError: the model and its optimizer cannot be shared (so), and why; inside
+                a loop; or the job's n-th part differs from this one.
             JobFailed: the job as a whole cannot go on.
         """
         self._membership.check_idle("share", "share the whole model before the loop")
-        parts = self._sharing.share(model, optimizer, pace or self._seat.pace)
+        pace = pace or self._seat.pace
+        parts = self._sharing.share(model, optimizer, pace, overlap=overlap)
         self._seat.tracker.add_model(parts[0], model, optimizer)
 
         def step(scaled: Scaled) -> None:
@@ -130,7 +134,7 @@ class Session:
                     "step() without a batch: a step belongs to the batches of a loop over "
                     "session.batches, and none is open"
                 )
-            self._seat.step_all(parts, scaled=scaled)
+            self._sharing.step_all(parts, scaled)
 
         shared = SharedOptimizer(optimizer, step, lambda: self._sharing.drop_rows(parts))
         self._sharing.show_rows(model, shared.param_groups[-1]["params"])

@@ -6,6 +6,7 @@ that are shared already: its step moves their part too.
 Waits: for coordinator and servers, in `Sharing.share`. The thread of the user's loop calls.
 """
 
+from collections.abc import Sequence
 from typing import final
 
 import torch
@@ -14,9 +15,17 @@ from torch import nn
 from paceline.config import Pace
 from paceline.errors import UsageError
 from paceline.messages import PartSpec, TableSpec
-from paceline.pace.policy import overlaps, why_not_beside
+from paceline.pace.policy import (
+    outer_step,
+    overlaps,
+    steps_locally,
+    why_not_beside,
+)
 from paceline.params.hogwild import why_not_hogwild
-from paceline.trainer.describing import describe
+from paceline.trainer.carrier import Scaled
+from paceline.trainer.deltas import Deltas
+from paceline.trainer.describing import Described, describe, describe_local
+from paceline.trainer.early import why_not_early
 from paceline.trainer.embedding import Embedding
 from paceline.trainer.gradients import PartNumbers
 from paceline.trainer.seat import Seat
@@ -40,7 +49,12 @@ class Sharing:
         self._paces: list[Pace] = []  # of the parts
 
     def share(
-        self, model: nn.Module, optimizer: torch.optim.Optimizer | None, pace: Pace
+        self,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer | None,
+        pace: Pace,
+        *,
+        overlap: bool,
     ) -> tuple[int, ...]:
         """Share what is new in a model as the next part, and bind its embeddings.
 
@@ -50,7 +64,10 @@ class Sharing:
         Raises:
             UsageError: see `paceline.trainer.session.Session.share`; nothing is shared.
         """
-        described = describe(model, optimizer)
+        if steps_locally(pace):
+            described = self._describe_local(model, optimizer, pace)
+        else:
+            described = describe(model, optimizer)
         for parameter, spec in zip(described.parameters, described.specs, strict=True):
             if parameter in self._parameters:
                 raise UsageError(f"share: {spec.names[0]!r} is shared already")
@@ -64,8 +81,19 @@ class Sharing:
             part = len(self._seat.numbers)
             groups = [] if optimizer is None else optimizer.param_groups
             sparse = [i for i, s in enumerate(described.specs) if s.has_sparse_gradients]
+            deltas = None
+            if steps_locally(pace) and optimizer is not None:
+                deltas = Deltas(described.parameters, optimizer)
+                groups = [outer_step(pace)]
+            if overlap:
+                _check_early(pace, described.parameters, self._seat.size)
             numbers = PartNumbers(
-                described.parameters, groups, sparse=sparse, apart=overlaps(pace)
+                described.parameters,
+                groups,
+                sparse=sparse,
+                apart=overlaps(pace),
+                deltas=deltas,
+                sends_early=overlap,
             )
             whole = PartSpec(part, described.specs, described.optimizer, new, pace)
             reason = why_not_hogwild(whole) or why_not_beside([*self._paces, pace])
@@ -81,6 +109,47 @@ class Sharing:
         self.models.append(model)
         parts = {self._tables[module.spec.name].part for module in modules}
         return tuple(sorted(parts | ({part} if described.specs else set())))
+
+    def step_all(self, parts: tuple[int, ...], scaled: Scaled) -> None:
+        """A step of several parts; see `paceline.trainer.carrier.Carrier.step_all`.
+
+        Parts with local steps take theirs first, by the trainer's own optimizer; none with
+        gradients that are not finite, which would stay in its state.
+        """
+        self._step_here(parts, scaled)
+        self._seat.step_all(parts, scaled=scaled)
+
+    def _step_here(self, parts: tuple[int, ...], scaled: Scaled) -> None:
+        found = [self._seat.numbers[part] for part in parts]
+        local = [numbers for numbers in found if numbers.deltas is not None]
+        if not local:
+            return
+        is_finite = scaled != "not finite" and all(one.is_finite() for one in found)
+        for numbers in local:
+            assert numbers.deltas is not None
+            if is_finite:
+                numbers.deltas.step()
+            else:
+                numbers.refuse()
+
+    def _describe_local(
+        self, model: nn.Module, optimizer: torch.optim.Optimizer | None, pace: Pace
+    ) -> Described:
+        """As `describe`, of a part that the servers move by one outer optimizer."""
+        if self._seat.size > 1:
+            raise UsageError(
+                f"share: {pace} takes steps in each process by itself, and a trainer of "
+                f"{self._seat.size} acts as one: use --ranks-per-trainer 1"
+            )
+        tables = [m.spec.name for m in model.modules() if isinstance(m, Embedding)]
+        new = [name for name in tables if name not in self._tables]
+        if optimizer is None or new:
+            what = f"the rows of {new[0]!r}" if new else "a model of embeddings"
+            raise UsageError(
+                f"share: {pace} moves dense parameters, and {what} cannot be stepped here: "
+                f"share embeddings first, as a part of their own with another pace"
+            )
+        return describe_local(model, optimizer, outer_step(pace))
 
     def show_rows(self, model: nn.Module, params: list[torch.Tensor]) -> None:
         """Let gradients of a model's rows appear in a parameter group's ``params``."""
@@ -107,3 +176,9 @@ class Sharing:
                     f"{spec} in another; give one of them another name"
                 )
         return tuple(new.values())
+
+
+def _check_early(pace: Pace, parameters: Sequence[nn.Parameter], processes: int) -> None:
+    reason = why_not_early(pace, parameters, processes=processes)
+    if reason is not None:
+        raise UsageError(f"share: {reason}")

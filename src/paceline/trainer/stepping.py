@@ -63,11 +63,13 @@ class Stepping:
             What the coordinator has answered, if it was told.
         """
         ticked = yield from self.land(part, stage)
-        push = yield from post_push(self._asking, part, servers)
+        # Where nothing is waited for, one request to each server costs the least.
+        with_push = coming if part.overlaps else nothing_coming
+        push = yield from post_push(self._asking, part, servers, with_push)
         at_round = part.round if part.is_sync else 0
         may_read = self._marching.may_read(part)
         is_pulling = part.is_sync or (may_read and part.pull_due(has_pushed=True))
-        if not may_read:
+        if part.overlaps or not may_read:
             coming = nothing_coming
         if is_pulling:
             self._marching.reads(part)

@@ -16,7 +16,7 @@ import torch
 from paceline.messages import PartPlan, TableSpec
 from paceline.params.rows.kernels import Int64s
 from paceline.trainer.outlook import IdsPlace, Outlook, find_ids, ids_at
-from paceline.trainer.routing import Route, RowGradient, route_ids
+from paceline.trainer.routing import Route, Router, RowGradient
 
 
 class RowReader(Protocol):
@@ -38,7 +38,7 @@ class RowReader(Protocol):
 class Expected(NamedTuple):
     """Rows that are asked for before they are looked up."""
 
-    ids: Int64s
+    ids: bytes  # all of the batch's, as they were: a script may change its own
     route: Route
     inverse: Int64s
     values: torch.Tensor  # float32 (distinct ids, dim), where they land
@@ -71,6 +71,7 @@ class SharedTable:
         self.part = part
         self._reader = reader
         self._recorded: list[_Recorded] = []
+        self._router: Router | None = None  # for the plan of the last lookup
         self._habit: _Habit | None = None
         self._expected: list[Expected] = []
         self._shows: list[list[torch.Tensor]] = []  # where gradients that wait appear
@@ -137,15 +138,20 @@ class SharedTable:
         self._expected = []
 
     def _take_expected(self, flat: Int64s) -> Expected | None:
+        ids = flat.tobytes() if self._expected else b""
         for number, expected in enumerate(self._expected):
-            if np.array_equal(expected.ids, flat):
+            if expected.ids == ids:
                 del self._expected[: number + 1]
                 return expected
         return None
 
     def _prepare(self, flat: Int64s) -> Expected:
-        route, inverse = route_ids(self.spec.name, self._reader.plan(self.part), flat)
-        return Expected(flat, route, inverse, torch.empty(len(route.ids), self.spec.dim))
+        plan = self._reader.plan(self.part)
+        if self._router is None or self._router.plan is not plan:
+            self._router = Router(self.spec.name, plan)
+        route, inverse = self._router.route(flat)
+        values = torch.empty(len(route.ids), self.spec.dim)
+        return Expected(flat.tobytes(), route, inverse, values)
 
     def take(self) -> Sequence[RowGradient]:
         """The gradients recorded since the last call; they are not shown any more."""

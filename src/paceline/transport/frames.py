@@ -58,6 +58,9 @@ class Kind(enum.IntEnum):
     MAILBOX = 5  # with a descriptor: from now on requests may name places in it
 
 
+_KINDS = {int(kind): kind for kind in Kind}
+
+
 class Limits(NamedTuple):
     """What one end of a link accepts and sends.
 
@@ -208,9 +211,9 @@ def parse_preamble(data: bytes | bytearray | memoryview, limits: Limits) -> Prea
     (checksum,) = _CHECKSUM.unpack(data[_FIELDS.size : PREAMBLE_BYTES])
     if checksum != xxhash.xxh32_intdigest(fields):
         raise FrameRefused("the checksum of a frame's preamble does not match: damaged")
-    if kind not in Kind.__members__.values():
+    if kind not in _KINDS:
         raise FrameRefused(f"a frame has the unknown kind {kind}")
-    preamble = Preamble(Kind(kind), request_id, header_bytes, payload_bytes)
+    preamble = Preamble(_KINDS[kind], request_id, header_bytes, payload_bytes)
     _check_limits(preamble, limits, "a frame is not received")
     return preamble
 

@@ -122,6 +122,11 @@ class Outgoing:
             Room(begins, room_bytes) if room else None,
         )
 
+    def pen_bytes(self) -> int:
+        """How much pens hold for good."""
+        with self._lock:
+            return sum(stop - start for start, stop in self._pens.values())
+
     def _pen(self, pen: int, num_bytes: int) -> int | None:
         """Where a pen begins; None if there is no room for it. By the lock's owner."""
         start, stop = self._pens.get(pen, (0, 0))

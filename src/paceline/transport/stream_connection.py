@@ -268,6 +268,7 @@ class StreamConnection(Connection):
         shared = None
         if self._mailbox is not None:
             shared = self._mailbox.put(request_id, put, room, pen)
+            needed += self._mailbox.pen_bytes() if shared is None else 0
         if shared is None and self._offer_mailbox(2 * needed, deadline):
             assert self._mailbox is not None
             shared = self._mailbox.put(request_id, put, room, pen)

@@ -78,7 +78,11 @@ class RowTable:
     def gather_into(self, ids: Int64s, create: bool, out: Float32s) -> None:
         """As `gather`, written into ``out``, float32 (n, dim)."""
         self._require_shape("out", out, len(ids), self._spec.dim)
-        rows = self._make_rows(ids) if create else self._index.find(ids)
+        if create:
+            rows = self._make_rows(ids)  # which may move the values
+            kernels.gather(self._values, rows, out)
+            return
+        rows = self._index.find(ids)
         kernels.gather(self._values, rows, out)
         unseen = np.flatnonzero(rows < 0)
         if len(unseen):

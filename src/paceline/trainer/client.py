@@ -213,18 +213,9 @@ class Driver:
 
     def tell_computed(self) -> None:
         """Tell how long batches took since this was told last; any thread may call."""
-        durations = self.stopwatch.take()
-        if durations is None:
-            return
-        protocol = self._protocol
-        self.tell(
-            Computed(
-                incarnation=protocol.incarnation,
-                timeline=protocol.timeline,
-                batches=durations.batches,
-                seconds=durations.seconds,
-            )
-        )
+        if (told := self.stopwatch.take()) is not None:
+            who = self._protocol.asking.who()
+            self.tell(Computed(**who, batches=told.batches, seconds=told.seconds))
 
     def tell(self, message: Message) -> None:
         """Send the coordinator a message once; whether it arrives does not matter."""

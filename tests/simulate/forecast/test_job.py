@@ -145,9 +145,14 @@ def test_a_slow_trainer_holds_rounds_and_not_free_runners() -> None:
 
 
 def test_a_job_that_never_ends_is_refused_with_what_became_of_it() -> None:
-    # A lease lasts a minute without progress, until durations are known.
+    # A lease without progress lasts an hour at most.
     with pytest.raises(UsageError, match="all was computed 50 times"):
-        forecast(Plan(trainers=2, steps=3, compute=Fixed(100.0)))
+        forecast(Plan(trainers=2, steps=3, compute=Fixed(4000.0)))
+
+
+def test_a_batch_that_takes_longer_than_a_first_lease_is_computed_in_the_end() -> None:
+    found = forecast(Plan(trainers=2, steps=3, compute=Fixed(100.0)))
+    assert found.records == 6
 
 
 def test_what_dies_is_computed_again_and_counts_once() -> None:

@@ -26,7 +26,8 @@ FLOORS = (
     ("pace",),
     ("coordinator", "trainer", "server", "watch"),
     ("launch",),
-    ("cli", "testing", "simulate"),
+    ("testing", "simulate"),
+    ("cli",),
     ("",),  # paceline itself
 )
 FLOOR = {room: height for height, rooms in enumerate(FLOORS) for room in rooms}

@@ -215,7 +215,10 @@ def test_the_ending_is_the_exit_code_and_its_reason_goes_to_stderr(
         (["run"], "Missing argument"),
         (["ride", "SCRIPT"], "No such command"),
         (["run", "missing.py"], "there is no script 'missing.py'"),
-        (["run", "--pace", "warp", "SCRIPT"], "'warp' is not one of sync, async"),
+        (
+            ["run", "--pace", "warp", "SCRIPT"],
+            "'warp' is not one of sync, ssp, local",
+        ),
         (["run", "--trainers", "0", "SCRIPT"], "trainers must be >= 1, got 0"),
         (["run", "--trainers", "many", "SCRIPT"], "expected a number, or two like 2:6"),
         (["run", "--trainers", "6:2", "SCRIPT"], "the fewest, then the most, got 6:2"),

@@ -10,13 +10,15 @@ import typer
 
 from paceline.cli.main import app
 from paceline.errors import USAGE_EXIT_CODE
+from paceline.launch.notice import END_S
+from paceline.launch.supervision import LEAVE_S, SAVE_S
 from paceline.watch.summary import EXIT_CODES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text()
 GROUP = typer.main.get_command(app)
 SECTION = re.compile(r"^## paceline ([a-z ]+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 OPTION = re.compile(r"^\| `(--[\w-]+)` \|([^|]*)\|", re.MULTILINE)
-USAGE = re.compile(r"^paceline [a-z ]+ ((?:\[options\] |\[?[A-Z_]+\]? ?)+)$", re.MULTILINE)
+USAGE = re.compile(r"^paceline [a-z ]+ ((?:\[options\] ?|\[?[A-Z_]+\]? ?)+)$", re.MULTILINE)
 
 
 def commands(group: Any, prefix: str = "") -> dict[str, Any]:
@@ -92,3 +94,10 @@ def test_an_option_that_is_missing_or_has_another_default_is_caught() -> None:
         "--servers",
         "--seed",
     }
+
+
+def test_the_page_says_how_long_an_interrupted_run_may_take() -> None:
+    [section] = re.findall(r"^## Ctrl-C\n(.*?)^## ", PAGE, re.MULTILINE | re.DOTALL)
+    bounds = re.findall(r"\| (\d+) s \|$", section, re.MULTILINE)
+    assert bounds[:2] == [f"{LEAVE_S:g}", f"{SAVE_S:g}"]
+    assert f"{END_S:g} s" in section

@@ -54,10 +54,11 @@ def train(pace: Pace, folder: Path) -> dict[str, torch.Tensor]:
     return {name: value.clone() for name, value in model.state_dict().items()}
 
 
+@pytest.mark.parametrize("pace", [Async(), Async(pull_every=2)], ids=str)
 def test_without_rounds_a_server_is_asked_once(
-    tmp_path: Path, asked: Counter[tuple[bool, bool]]
+    pace: Pace, tmp_path: Path, asked: Counter[tuple[bool, bool]]
 ) -> None:
-    train(Async(), tmp_path / "job")
+    train(pace, tmp_path / "job")
     assert asked[True, False] == SERVERS
     assert asked.total() <= SERVERS + 3, "only while something changed"
 
@@ -70,7 +71,7 @@ def test_in_rounds_values_do_not_travel_either(
     assert asked[False, False] == 0
 
 
-@pytest.mark.parametrize("pace", [Sync(), Async()], ids=str)
+@pytest.mark.parametrize("pace", [Sync(), Async(), Async(pull_every=2)], ids=str)
 def test_who_does_not_find_the_place_asks_and_gets_the_same(
     pace: Pace,
     tmp_path: Path,

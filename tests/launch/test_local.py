@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from paceline.config import JobConfig
-from paceline.errors import JobFailed
+from paceline.errors import JobFailed, UsageError
 from paceline.launch import local
 from paceline.launch.addresses import Transport
 from paceline.launch.commands import Command, UserScript
@@ -20,6 +20,7 @@ from paceline.launch.local import LocalRun, RunResult, wait_local_run
 from paceline.launch.process import Child
 from paceline.launch.secret_file import read_secret
 from paceline.timing import SystemClock
+from paceline.transport.shared_memory import SHARED_MEMORY
 from paceline.watch.progress import open_show
 from paceline.watch.summary import Ending
 
@@ -148,6 +149,16 @@ def test_ctrl_c_before_anything_runs_still_leaves_a_summary(
     assert result.verdict.ending is Ending.INTERRUPTED
     assert json.loads(job.summary.read_text())["status"] == "stopped"
     assert not sockets.exists()
+
+
+def test_an_environment_that_cannot_be_read_is_refused_before_the_folder_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(os.environ, SHARED_MEMORY, "never")
+    job = JobDir(tmp_path / "job")
+    with pytest.raises(UsageError, match=SHARED_MEMORY):
+        run(job, lambda: None)
+    assert not job.path.exists()
 
 
 def test_the_jobs_own_fork_server_is_closed_and_the_sockets_removed_after_any_error(

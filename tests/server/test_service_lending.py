@@ -1,16 +1,20 @@
 """A server tells where its dense values lie, and they are over when it returns to a cut."""
 
+import gc
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from paceline.config import Async
+from paceline.config import Async, Pace
 from paceline.messages import CutReport, Pull, Pulled, Restore, Snapshot, ValuesPlace
 from paceline.params.published import ValuesReader
+from paceline.timing import Deadline
 from paceline.transport.lent_memory import find_memory, is_supported
-from tests.server.conftest import Server, make_plan, window
+from tests.server.conftest import CLOCK, PATIENCE_S, Server, make_plan, window
 
 MakeServer = Callable[..., Server]
 
@@ -47,6 +51,23 @@ def read(reader: ValuesReader, server: Server) -> dict[int, np.ndarray] | None:
     if reader.read_into(places, 0) is None:
         return None
     return {slot: place.view(np.float64) for slot, place in places.items()}
+
+
+def go_back(server: Server, timeline: int, cut: int) -> None:
+    """Take a cut, and return to it."""
+    snapshot = Snapshot(cut=cut, folder=f"cut-{cut}", rounds={})
+    report = server.coordinator.order(snapshot, until=lambda r: bool(r.answers))
+    [taken] = [answer for answer in report.answers if isinstance(answer, CutReport)]
+    restore = Restore(
+        timeline=timeline,
+        cut=cut,
+        folder=f"cut-{cut}",
+        plans=(server.plan,),
+        files=taken.files,
+        rounds={},
+    )
+    server.timeline = timeline
+    server.coordinator.order(restore, until=lambda r: r.ready and r.timeline == timeline)
 
 
 def test_the_place_is_told_to_those_who_ask(server: Server) -> None:
@@ -99,19 +120,7 @@ def test_who_reads_there_is_told_when_and_gets_no_values(server: Server) -> None
 def test_a_return_ends_the_place_and_makes_another(server: Server) -> None:
     place = place_of(server)
     reader = reader_of(server, place)
-    snapshot = Snapshot(cut=1, folder="cut-1", rounds={})
-    report = server.coordinator.order(snapshot, until=lambda r: bool(r.answers))
-    [cut] = [answer for answer in report.answers if isinstance(answer, CutReport)]
-    restore = Restore(
-        timeline=1,
-        cut=1,
-        folder="cut-1",
-        plans=(server.plan,),
-        files=cut.files,
-        rounds={},
-    )
-    server.timeline = 1
-    server.coordinator.order(restore, until=lambda r: r.ready and r.timeline == 1)
+    go_back(server, 1, cut=1)
     assert read(reader, server) is None
     assert place_of(server).key != place.key
 
@@ -123,3 +132,40 @@ def test_a_server_that_ends_lends_nothing(server: Server) -> None:
     server.close()
     assert reader.read_into(places, 0) is None
     assert find_memory(place.pid, place.descriptor, place.num_bytes) is None
+
+
+@pytest.fixture
+def uncollected() -> Iterator[None]:
+    """A server makes too little garbage for a collector to come by often."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def lent_pieces() -> int:
+    """Memory to lend that this process maps."""
+    return Path("/proc/self/maps").read_text().count("/memfd:paceline")
+
+
+def train(server: Server) -> None:
+    """Push once, so that optimizers have state."""
+    gradients = {slot: np.ones_like(values) for slot, values in server.pull().items()}
+    server.push(1, window(server.timeline), blocks=gradients)
+
+
+@pytest.mark.usefixtures("uncollected")
+@pytest.mark.parametrize("pace", [Async(), Async(isolation="hogwild")], ids=str)
+def test_values_that_are_over_are_given_up_at_once(
+    make_server: MakeServer, pace: Pace
+) -> None:
+    server = make_server(plan=make_plan(pace=pace))
+    train(server)
+    lent = lent_pieces()
+    for timeline in range(1, 4):
+        go_back(server, timeline, cut=timeline)
+        train(server)
+        deadline = Deadline(CLOCK, PATIENCE_S)
+        while lent_pieces() > lent:  # whoever wrote the cut may still be ending
+            assert not deadline.is_over(), "nobody but a collector would come by"
+            time.sleep(0.01)

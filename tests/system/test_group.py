@@ -3,32 +3,27 @@
 import contextlib
 import itertools
 import json
-import os
 import signal
 import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
 import numpy as np
 import psutil
 import pytest
 import torch
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from paceline.config import Async, JobConfig, Pace, Sync
+from paceline.config import Async, Sync
 from paceline.data.order import records_at
-from paceline.launch.commands import UserScript
 from paceline.launch.folder import JobDir
 from paceline.launch.forkserver import ForkServer
-from paceline.launch.local import LocalRun, RunResult, fresh_run_id, wait_local_run
 from paceline.timing import SystemClock
-from paceline.watch.progress import open_show
 from paceline.watch.summary import Ending
 from tests.system import group_calls, group_job
 from tests.system.events import events_of
 from tests.system.group_job import BATCH, IDS, RECORDS
+from tests.system.group_runs import assert_equal, committed_rounds, models_of, run
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 
@@ -36,58 +31,6 @@ SCRIPT = Path(group_job.__file__)
 COUNTING = Path(__file__).parents[2] / "examples" / "counting" / "train.py"
 CLOCK = SystemClock()
 _SYNC = Sync()
-
-
-class _Contribution(msgspec.Struct):
-    window: tuple[int, int, list[tuple[int, int, int]]]
-
-
-def run(
-    forks: ForkServer,
-    job: JobDir,
-    script: Path,
-    arguments: Sequence[object],
-    *,
-    size: int = 2,
-    trainers: int = 1,
-    pace: Pace = _SYNC,
-    timeout_s: float = 60.0,
-) -> RunResult:
-    config = JobConfig(
-        run=fresh_run_id(),
-        trainers=trainers,
-        ranks_per_trainer=size,
-        servers=2,
-        pace=pace,
-        timeout_s=timeout_s,
-    )
-    local = LocalRun(config, UserScript(str(script), [str(a) for a in arguments]), job)
-    with job.path.with_suffix(".out").open("a") as out:
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        result = wait_local_run(
-            local, open_show(out), CLOCK, environment=environment, forks=forks
-        )
-    if result.verdict.ending is not Ending.TRAINED:
-        print("\n".join(log.read_text() for log in job.log("x").parent.glob("trainer*")))  # noqa: T201  (for whoever looks at a failure)
-    return result
-
-
-def committed_rounds(job: JobDir, task_size: int) -> list[Tensor]:
-    """The records of each round, as the coordinator told who was in it."""
-    rounds = []
-    for event in events_of(job.path, "RoundCommitted"):
-        contributions = msgspec.convert(event["contributions"], list[_Contribution])
-        positions = [
-            np.arange(
-                task * task_size + first * BATCH,
-                min(task * task_size + (last + 1) * BATCH, (task + 1) * task_size, RECORDS),
-            )
-            for contribution in contributions
-            for task, first, last in contribution.window[2]
-        ]
-        order = records_at(np.concatenate(positions), RECORDS, 11, 0, True)
-        rounds.append(torch.from_numpy(order))
-    return rounds
 
 
 def train_alone(rounds: Sequence[Tensor], accumulate: int) -> dict[str, Tensor]:
@@ -104,15 +47,6 @@ def train_alone(rounds: Sequence[Tensor], accumulate: int) -> dict[str, Tensor]:
     return {"rows": model.rows.weight.detach(), **model.layers.state_dict()}
 
 
-def models_of(folder: Path) -> dict[str, dict[str, Tensor]]:
-    return {path.stem: load_file(path) for path in sorted(folder.glob("*.safetensors"))}
-
-
-def assert_equal(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
-    for name, value in expected.items():
-        torch.testing.assert_close(found[name], value, rtol=0, atol=1e-6)
-
-
 @pytest.mark.parametrize("rows", ["table", "sparse", "dense"])
 def test_two_trainers_of_two_equal_one_process_on_the_joined_batches(
     rows: str, tmp_path: Path, forks: ForkServer
@@ -125,7 +59,7 @@ def test_two_trainers_of_two_equal_one_process_on_the_joined_batches(
     assert "loss" in result.summary.metrics
     found = models_of(tmp_path)
     assert list(found) == ["trainer-0.0", "trainer-0.1", "trainer-1.0", "trainer-1.1"]
-    rounds = committed_rounds(job, task_size)
+    rounds = committed_rounds(job, RECORDS, BATCH, task_size)
     assert max(len(records) for records in rounds) == 4 * BATCH, "all four at once"
     alone = train_alone(rounds, 1)
     for model in found.values():
@@ -140,7 +74,7 @@ def test_a_trainer_of_four_equals_four_trainers(tmp_path: Path, forks: ForkServe
     """A round of four trainers with a batch each, and a step of one with four, are one."""
     job, task_size = JobDir(tmp_path / "job"), 4 * BATCH
     run(forks, job, SCRIPT, (tmp_path, "dense", 1, task_size), size=4)
-    rounds = committed_rounds(job, task_size)
+    rounds = committed_rounds(job, RECORDS, BATCH, task_size)
     four = [
         torch.from_numpy(
             records_at(np.arange(start, start + 4 * BATCH), RECORDS, 11, 0, True)

@@ -16,6 +16,7 @@ import torch
 
 import paceline
 from paceline.config import JobConfig
+from paceline.launch.addresses import Transport
 from paceline.launch.commands import UserScript
 from paceline.launch.embedded import EmbeddedJob
 from paceline.launch.folder import JobDir
@@ -24,6 +25,7 @@ from paceline.launch.local import LocalRun, fresh_run_id, wait_local_run
 from paceline.timing import SystemClock
 from paceline.watch.progress import open_show
 from tests.system.plain import Curves, PlainSession
+from tests.system.ways import EVERY_WAY, Way
 
 pytestmark = [pytest.mark.slow, pytest.mark.system, pytest.mark.timeout(0)]
 
@@ -110,22 +112,46 @@ def test_an_ordinary_script_learns_what_the_plain_loop_learns(
     assert summary["status"] == "finished"
 
 
-def test_a_script_is_the_same_in_processes(
-    forks: ForkServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def check_in_processes(
+    script: str, transport: Transport, expected: Curves, forks: ForkServer, folder: Path
 ) -> None:
-    expected = run_plain("accumulate.py", monkeypatch)
+    """Run a script as a job of processes; what it logs last is what the plain loop does."""
     config = JobConfig(run=fresh_run_id(), timeout_s=120.0)
-    with (tmp_path / "out").open("w") as out:
+    arguments = UserScript(str(FOLDER / script), ())
+    with (folder / "out").open("w") as out:
         result = wait_local_run(
-            LocalRun(
-                config,
-                UserScript(str(FOLDER / "accumulate.py"), ()),
-                JobDir(tmp_path / "job"),
-            ),
+            LocalRun(config, arguments, JobDir(folder / "job")),
             open_show(out),
             SystemClock(),
             environment={**os.environ, "OMP_NUM_THREADS": "1"},
             forks=forks,
+            transport=transport,
         )
-    assert result.verdict.exit_code == 0, (tmp_path / "out").read_text()
-    assert result.summary.metrics == {"loss": expected["loss"][-1]}
+    assert result.verdict.exit_code == 0, (folder / "out").read_text()
+    last = {name: curve[-1] for name, curve in expected.items()}
+    assert result.summary.metrics == last
+
+
+@EVERY_WAY
+def test_a_script_is_the_same_in_processes(
+    way: Way, forks: ForkServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    transport = way.choose(monkeypatch)
+    expected = run_plain("accumulate.py", monkeypatch)
+    check_in_processes("accumulate.py", transport, expected, forks, tmp_path)
+
+
+@pytest.mark.soak
+@EVERY_WAY
+@pytest.mark.filterwarnings(WARNED_OF)
+@pytest.mark.parametrize("script", [name for name in SCRIPTS if name.endswith(".py")])
+def test_every_script_is_the_same_in_processes(
+    script: str,
+    way: Way,
+    forks: ForkServer,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    transport = way.choose(monkeypatch)
+    expected = run_plain(script, monkeypatch)
+    check_in_processes(script, transport, expected, forks, tmp_path)

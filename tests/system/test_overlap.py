@@ -23,6 +23,7 @@ PREPARED = f"{TRAINERS};server.before_commit=kill@30x1"
     [
         ("sync:reduce=sum", PREPARED, "unix"),
         ("sync:reduce=sum", PREPARED, "tcp"),
+        ("sync:backup=1,late=again,reduce=sum", PREPARED, "unix"),
         ("async", SERVERS, "unix"),
         ("async:pull=2", TRAINERS, "tcp"),
         ("ssp:2", SERVERS, "unix"),

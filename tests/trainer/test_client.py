@@ -6,7 +6,7 @@ import pytest
 from paceline import failpoints
 from paceline.errors import ForeignPeer, FrameRefused, HandshakeRefused, UsageError
 from paceline.ids import COORDINATOR, Window
-from paceline.messages import AskRecords, Beat, Beaten, Message, Push, Records
+from paceline.messages import AskRecords, Beat, Beaten, Computed, Message, Push, Records
 from paceline.trainer.asking import Act, Ask, Lost, Pause
 from paceline.trainer.client import Courier, Driver
 from paceline.trainer.heartbeat import Heartbeat
@@ -161,6 +161,17 @@ def test_a_beat_that_does_not_arrive_is_no_error_and_reconnects(
     assert not heartbeat.beat_if_due()
     job.lose = lambda _role, _message: False
     assert heartbeat.beat_if_due()
+
+
+def test_how_long_batches_took_is_told_once(job: FakeJob, driver: Driver) -> None:
+    driver.stopwatch.begin()
+    job.clock.advance(0.5)
+    driver.stopwatch.end()
+    driver.tell_computed()
+    driver.tell_computed()
+    [told] = job.of(Computed)
+    assert told.batches == 1
+    assert set(told.seconds) == {0.5}
 
 
 def test_a_beat_says_what_is_waited_for(job: FakeJob, driver: Driver) -> None:

@@ -84,3 +84,16 @@ def test_a_dtype_that_no_optimizer_steps_on_is_refused() -> None:
     model = nn.ParameterList([torch.ones(1, dtype=torch.complex64)])
     with pytest.raises(UsageError, match=r"parameter '0': .* got 'complex64'"):
         describe(model, torch.optim.SGD(model.parameters(), lr=0.1))
+
+
+@pytest.mark.parametrize("kind", [nn.Embedding, nn.EmbeddingBag])
+@pytest.mark.parametrize("sparse", [True, False])
+def test_a_weight_that_its_own_forward_changes_is_refused(
+    kind: type[nn.Module], sparse: bool
+) -> None:
+    model = nn.ModuleDict({"names": kind(4, 2, max_norm=1.0, sparse=sparse)})
+    with pytest.raises(UsageError, match=r"'names' has max_norm=1.0.*leave it out"):
+        describe(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    model.requires_grad_(False)
+    model["line"] = nn.Linear(2, 1)
+    describe(model, torch.optim.SGD(model["line"].parameters(), lr=0.1))

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from paceline.config import Async, Pace, Sync
+from paceline.config import Async, DiLoCo, LocalSGD, Pace, Sync
 from paceline.errors import UsageError
 from paceline.messages import Message, Push, PushEarly
 from paceline.server.early import EarlyGradients
@@ -315,6 +315,8 @@ def test_a_grad_scaler_that_unscales_is_refused() -> None:
     [
         (Sync(codec="bf16"), "overlap=True with codec=bf16"),
         (Async(push_every=2, pull_every=2), "overlap=True with async:push=2"),
+        (LocalSGD(every=1), "overlap=True with local:1: what is pushed is how far"),
+        (DiLoCo(every=5), "overlap=True with diloco:5"),
     ],
 )
 def test_what_cannot_go_early_is_refused_by_name(pace: Pace, reason: str) -> None:

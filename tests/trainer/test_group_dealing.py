@@ -11,7 +11,7 @@ from paceline.config import Async, Pace, Sync
 from paceline.ids import TaskKey
 from paceline.pace.policy import weigh
 from paceline.trainer.asking import Act
-from paceline.trainer.group_dealing import deal, shares
+from paceline.trainer.group_dealing import deal, weights
 from paceline.trainer.verdicts import Batch, Flush, Leaving, Over
 
 T = TypeVar("T")
@@ -83,10 +83,10 @@ def test_one_process_weighs_what_it_would_as_a_trainer(
         if not sum(counts):
             continue
         outer = weigh(pace, sum(counts), total)
-        for inner, count in zip(shares(pace, counts), counts, strict=True):
+        for inner, count in zip(weights(pace, counts), counts, strict=True):
             assert outer * inner == pytest.approx(weigh(pace, count, total))
 
 
 def test_a_trainer_that_waits_for_nobody_takes_the_mean_of_its_own() -> None:
-    assert shares(Async(), [6, 2]) == (0.75, 0.25)
-    assert shares(Async(), [0, 0]) == (0.0, 0.0)
+    assert weights(Async(), [6, 2]) == (0.75, 0.25)
+    assert weights(Async(), [0, 0]) == (0.0, 0.0)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from paceline.errors import DeadlineExceeded, HandshakeRefused, PeerLost
-from paceline.transport import stream_connection
+from paceline.transport import mailboxes
 from paceline.transport.connection import Answer
 from paceline.transport.frames import Kind, encode_frame
 from paceline.transport.handshake import Farewell
@@ -166,7 +166,7 @@ def test_landing_given_up_inside_a_reply_is_not_written_any_more(
 def test_half_sent_request_closes_the_connection(
     stream: Corridor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream_connection, "LEAST_BYTES", 1 << 40)  # through the socket
+    monkeypatch.setattr(mailboxes, "LEAST_BYTES", 1 << 40)  # through the socket
     may_end = threading.Event()
 
     def read_nothing(_: BareSocket) -> None:

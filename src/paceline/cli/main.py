@@ -13,6 +13,7 @@ from paceline.cli.checkpoint import checkpoint
 from paceline.cli.draw import draw
 from paceline.cli.run import run
 from paceline.cli.scale import scale
+from paceline.cli.simulate import simulate
 from paceline.cli.status import status
 from paceline.errors import USAGE_EXIT_CODE, PacelineError, UsageError
 from paceline.watch.summary import EXIT_CODES, Ending
@@ -30,6 +31,7 @@ app.command(context_settings={"allow_interspersed_args": False})(run)
 app.command()(status)
 app.command()(scale)
 app.command()(draw)
+app.command()(simulate)
 app.add_typer(checkpoint)
 
 

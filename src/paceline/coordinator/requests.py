@@ -36,6 +36,7 @@ from paceline.messages import (
     BuffersKept,
     Claimed,
     ClaimOnce,
+    Computed,
     Done,
     FailTask,
     FinishTask,
@@ -341,6 +342,13 @@ def _(message: Log, book: Book, asker: Asker) -> None:
         "numbers": message.numbers,
     }
     book.effect(Happened("log", fields))
+    book.reply(asker.ticket, Done())
+
+
+@_answer.register
+def _(message: Computed, book: Book, asker: Asker) -> None:
+    told = {"trainer": asker.role, "batches": message.batches, "seconds": message.seconds}
+    book.effect(Happened("computed", told))
     book.reply(asker.ticket, Done())
 
 

@@ -13,7 +13,8 @@ PACELINE_RANKS        processes of the trainer, where it has several
 PACELINE_RANK         which of them this one is; 0 leads
 ====================  ==============================================================
 
-A user sets one of them at most: ``PACELINE_JOB_DIR``, where an embedded job goes.
+A user sets ``PACELINE_JOB_DIR`` at most, where an embedded job goes, and
+``PACELINE_SHARED_MEMORY`` (`paceline.transport.shared_memory`).
 
 Pure: the environment is an argument.
 """

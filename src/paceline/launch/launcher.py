@@ -23,7 +23,9 @@ from paceline.launch.folder import JobDir
 from paceline.launch.interrupts import Interrupts
 from paceline.launch.link import Reporter
 from paceline.launch.process import Child, end_all, wait_any
+from paceline.launch.supervision import LEAVE_S as TRAINERS_LEAVE_S
 from paceline.launch.supervision import (
+    SAVE_S,
     Decision,
     EndEarly,
     Finish,
@@ -135,8 +137,8 @@ class Launcher:
         self._is_ending = True
         self._held_up = [s for s in self._held_up if role_kind(s.role) != "trainer"]
         self._show.say(
-            "interrupted: trainers leave, then a checkpoint is taken; once more, and all "
-            "ends at once"
+            f"interrupted: trainers leave (within {TRAINERS_LEAVE_S:g} s), then a "
+            f"checkpoint is taken (within {SAVE_S:g} s); once more, and all ends at once"
         )
         return self._supervision.apply(Interrupted(), self._clock.now_s())
 

@@ -31,6 +31,7 @@ from paceline.launch.wiring import Wires
 from paceline.store.journal import wait_until_free
 from paceline.timing import Clock, Deadline
 from paceline.transport.secret import Secret
+from paceline.transport.shared_memory import may_share_memory
 from paceline.watch.progress import Show
 from paceline.watch.summary import Ending, Restarts, Summary, Verdict, summarize
 
@@ -94,11 +95,13 @@ def wait_local_run(
             the logs warn of it.
 
     Raises:
-        UsageError: the folder belongs to another job, or there is none to go on with; or
-            the host is none of this machine's.
+        UsageError: the folder belongs to another job, there is none to go on with; the
+            host is none of this machine's; or ``PACELINE_SHARED_MEMORY`` is neither on nor
+            off.
         JobFailed: the job's own fork server was killed and would not go.
     """
     config, script, job, is_resumed = run
+    may_share_memory(environment)  # what it cannot read is told before anything starts
     # Outermost: whoever interrupts, and when, gets an orderly end and a summary.
     with Interrupts() as interrupts, contextlib.ExitStack() as stack:
         stack.enter_context(job.hold())

@@ -325,6 +325,16 @@ class Leave(TrainerMessage, frozen=True):
     is_done: bool = True
 
 
+class Computed(TrainerMessage, frozen=True):
+    """How long batches took to read and compute since this was told last.
+
+    ``seconds`` are evenly spaced quantiles, from the least to the most.
+    """
+
+    batches: int
+    seconds: tuple[float, ...]
+
+
 class AskRecords(TrainerMessage, frozen=True):
     """How many records are counted so far; answered by `Records`."""
 
@@ -354,6 +364,7 @@ TrainerRequest = (
     | ClaimOnce
     | Stop
     | Log
+    | Computed
     | Save
     | Leave
     | AskRecords

@@ -9,7 +9,7 @@ copies are coded; the numbers of rows are not.
 Pure: `copy` runs one at a time per slot, slots in parallel; `answer` after the last.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -44,6 +44,7 @@ class BlockReads:
         unknown: Mapping[int, Bytes],
         known: Mapping[int, int],
         codecs: Mapping[int, Codec] | None = None,
+        is_awaited: Callable[[], bool] = lambda: True,
     ) -> None:
         """Nothing is copied yet.
 
@@ -54,14 +55,23 @@ class BlockReads:
             known: ``{slot: update}``, at which the reader knows the others, all with
                 sparse gradients. Both are ascending.
             codecs: ``{slot: codec}`` of those whose values are coded.
+            is_awaited: whether the reader still is there; asked in each slot's turn.
         """
         self.slots = (*unknown, *known)
         self._shard, self._unknown, self._known = shard, unknown, known
         self._codecs = codecs or {}
+        self._is_awaited = is_awaited
         self._copies: dict[int, _Copy] = {}  # {slot: copy}; each slot's own turn writes
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all is copied; not if the reader has gone, who gets no answer then."""
+        return len(self._copies) == len(self.slots)
+
     def copy(self, slot: int) -> None:
-        """Copy what the reader needs of a slot, as it is now."""
+        """Copy what the reader needs of a slot, as it is now, if it still is there."""
+        if not self._is_awaited():
+            return
         values, changes = self._shard.dense(slot).values, self._shard.changes(slot)
         if slot in self._unknown:
             self._write(slot, values, self._unknown[slot])

@@ -64,7 +64,7 @@ from paceline.store.blobs import BlobStore
 from paceline.timing import Clock
 from paceline.transport.connection import Connection
 from paceline.transport.frames import Buffer
-from paceline.transport.service import Peer, Reply, own, places_of
+from paceline.transport.service import Peer, Reply, is_awaited, own, places_of
 
 PARK_S = 1.0
 TICK_S = 0.05
@@ -319,7 +319,8 @@ class ServerService:
                 places = places_of(request.reply, list(sizes.values()))
                 unknown = dict(zip(sizes, places, strict=True))
                 codecs = {s: b.value_codec for s, b in blocks if b.value_codec is not None}
-                actions, reads = slots.reading_blocks(unknown, known, codecs)
+                awaited = functools.partial(is_awaited, request.reply)
+                actions, reads = slots.reading_blocks(unknown, known, codecs, awaited)
                 told = place if message.asks_place else None
                 done = functools.partial(self._answer_reads, request, reads, at, told)
                 return slots.line_up_read(actions, done, message)
@@ -338,7 +339,9 @@ class ServerService:
     def _answer_reads(
         self, request: _Request, reads: BlockReads, at: PartReport, told: ValuesPlace | None
     ) -> None:
-        """All blocks are copied."""
+        """All blocks are copied, or nobody waits for them any more."""
+        if not reads.is_whole:
+            return
         with self._standing.lock:
             traffic, counted = self._standing.traffic, reads.count_bytes()
             traffic.note(request.message.part, "value", *counted)

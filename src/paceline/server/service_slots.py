@@ -264,9 +264,10 @@ class Slots:
         unknown: Mapping[int, Bytes],
         known: Mapping[int, int],
         codecs: Mapping[int, Codec] | None = None,
+        is_awaited: Callable[[], bool] = lambda: True,
     ) -> tuple[Actions, BlockReads]:
-        """Copy what a reader needs of dense slots; see `BlockReads` for all three."""
-        reads = BlockReads(self._shard, unknown, known, codecs)
+        """Copy what a reader needs of dense slots; see `BlockReads` for all four."""
+        reads = BlockReads(self._shard, unknown, known, codecs, is_awaited)
         actions: Actions = {}
         for slot in reads.slots:
             copy = functools.partial(reads.copy, slot)

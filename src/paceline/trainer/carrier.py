@@ -16,7 +16,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Literal, NamedTuple, TypeVar, final
 
-import msgspec
 import torch
 
 from paceline.errors import PacelineError, UsageError
@@ -36,7 +35,6 @@ from paceline.messages import (
 from paceline.params.codecs.codec import Codec
 from paceline.params.codecs.named import codec_of, value_codec
 from paceline.trainer.asking import Act
-from paceline.trainer.averaging import average_states
 from paceline.trainer.client import Driver, Payload, bare
 from paceline.trainer.gradients import PartNumbers
 from paceline.trainer.outlook import Outlook
@@ -50,6 +48,7 @@ from paceline.trainer.rows import (
     row_requests,
 )
 from paceline.trainer.tables import Expected, SharedTable
+from paceline.trainer.tracked_carrying import TrackedCarrying
 from paceline.trainer.tracker import Tracker
 from paceline.trainer.verdicts import Batch, Stepped
 
@@ -93,6 +92,11 @@ def _nobody_else(after: AfterStep) -> None:
     del after
 
 
+def _to_nobody(role: str, message: Message) -> Payload | None:
+    del role, message
+    return None
+
+
 @final
 class Carrier:
     """One trainer at work.
@@ -103,6 +107,9 @@ class Carrier:
         tracker: the user's own objects.
         outlook: the batches before and behind the user's step.
         after_step: is told what became of every step of a part.
+        stopwatch: how long batches take.
+        entrust: lets another process of the trainer carry a question to a server; None:
+            it is carried here.
     """
 
     def __init__(self, protocol: TrainerProtocol, driver: Driver) -> None:
@@ -112,11 +119,12 @@ class Carrier:
         self.tracker = Tracker()
         self.outlook = Outlook()
         self.after_step: Callable[[AfterStep], None] = _nobody_else
+        self.entrust: Callable[[str, Message], Payload | None] = _to_nobody
         self._asked: dict[int, dict[SharedTable, Expected]] = {}  # {part: rows to come}
         self._coming: Requests = {}  # for them
-        self._landings: dict[int, list[bytearray]] = {}  # {number: where a state landed}
-        self._loads = self._buffers = 0
+        self._tracked = TrackedCarrying(self.tracker, protocol.tracked)
         self._driver = driver
+        self.stopwatch = driver.stopwatch
         self._joined: object = None
         self._tasks_finished = 0
         self._warned: set[str] = set()
@@ -143,7 +151,7 @@ class Carrier:
                 numbers.settle()
         self._receive_rows()
         self._drop_if_joined_again()
-        self._load_tracked()
+        self._tracked.load()
 
     def share(self, spec: PartSpec, numbers: PartNumbers) -> None:
         """Share a part; afterwards its parameters hold the servers' values.
@@ -342,44 +350,19 @@ class Carrier:
         if isinstance(message, PullRows):
             return self._coming[role, message.part]._replace(message=message)
         if isinstance(message, KeepTracked):
-            return Payload(message, [self._encode_tracked(message)])
+            return Payload(message, [self._tracked.encode(message)])
         if isinstance(message, AskTracked):
-            return Payload(message, landing=partial(self._land_tracked, message.number))
+            return Payload(message, landing=partial(self._tracked.land, message.number))
         if role == COORDINATOR or not isinstance(message, Upload | Pull | Push):
             return Payload(message)
+        entrusted = self.entrust(role, message)
+        if entrusted is not None:
+            return entrusted
         plan = self.plan(message.part)
         payload = self.numbers[message.part].attach(role, message, plan)
         if isinstance(message, Push) and message.behind is not None:
             return pushed_with(payload, self._coming[role, message.part])
         return payload
-
-    def _encode_tracked(self, message: KeepTracked) -> bytes:
-        if message.buffers_only:
-            return self.tracker.encode_averaged()
-        states = [bytes(self._landings[share.number][0]) for share in message.average]
-        weights = [share.records for share in message.average]
-        return self.tracker.encode(averaged=average_states(states, weights))
-
-    def _land_tracked(
-        self, number: int, _message: msgspec.Struct, sizes: Sequence[int]
-    ) -> list[bytearray]:
-        places = [bytearray(size) for size in sizes]
-        self._landings[number] = places
-        return places
-
-    def _load_tracked(self) -> None:
-        """What has come is what tracked objects are, from the next batch on."""
-        state, landings = self.protocol.tracked, self._landings
-        self._landings = {}
-        if state.loads != self._loads:
-            self._loads = state.loads
-            if state.number == 0:
-                self.tracker.begin_again()
-            else:
-                self.tracker.load(bytes(landings[state.number][0]))
-        if state.buffers != self._buffers:
-            self._buffers = state.buffers
-            self.tracker.load_averaged(bytes(landings[state.buffers][0]))
 
     def _drop_if_joined_again(self) -> None:
         """What was computed before a rejoin belongs to batches that run again."""

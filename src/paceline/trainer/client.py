@@ -30,19 +30,11 @@ from paceline.errors import (
 )
 from paceline.failpoints import failpoint
 from paceline.ids import COORDINATOR
-from paceline.messages import Beat, Message, Push, Pushed, Tick
+from paceline.messages import Beat, Computed, Message, Push, Pushed, Tick
 from paceline.timing import Clock, Deadline
-from paceline.trainer.asking import (
-    Act,
-    Ask,
-    Collect,
-    Forget,
-    Lost,
-    Pause,
-    Post,
-    Replies,
-)
+from paceline.trainer.asking import Act, Ask, Collect, Forget, Lost, Pause, Post, Replies
 from paceline.trainer.protocol import TrainerProtocol
+from paceline.trainer.stopwatch import Stopwatch
 from paceline.transport.connection import Connection, Landing
 from paceline.transport.frames import Buffer
 
@@ -67,7 +59,7 @@ class Payload(NamedTuple):
     reply_sizes: Sequence[int] = ()  # bytes of the reply's buffers, as far as known
     pen: int | None = None  # where the buffers stay beyond the reply
     landed: Callable[[Message], Message] | None = None
-    direct: Callable[[], Message | None] | None = None
+    direct: Callable[[], Message | Lost | None] | None = None
 
 
 Attach = Callable[[str, Message], Payload]
@@ -161,6 +153,7 @@ class Driver:
     Attributes:
         waiting_for: what the acting thread waits for; empty while it computes.
         asked_s: when the coordinator answered last, on the driver's clock.
+        stopwatch: how long batches take; it stands still while an act runs.
     """
 
     def __init__(
@@ -169,6 +162,7 @@ class Driver:
         """Carry for one trainer; a reply that takes longer than ``timeout_s`` is lost."""
         self.waiting_for = ""
         self.asked_s = clock.now_s()
+        self.stopwatch = Stopwatch(clock)
         self._protocol, self._courier = protocol, courier
         self._clock, self._timeout_s = clock, timeout_s
         self._pid = os.getpid()
@@ -189,8 +183,9 @@ class Driver:
                 "use it: read data there, train here"
             )
         replies: Replies = {}
+        began_s = self._clock.now_s()
         try:
-            self._protocol.asking.now_s = self._clock.now_s()
+            self._protocol.asking.now_s = began_s
             wanted = next(act)
             while True:
                 if isinstance(wanted, Ask):
@@ -214,6 +209,22 @@ class Driver:
             raise
         finally:
             self.waiting_for = ""
+            self.stopwatch.acted(self._clock.now_s() - began_s)
+
+    def tell_computed(self) -> None:
+        """Tell how long batches took since this was told last; any thread may call."""
+        durations = self.stopwatch.take()
+        if durations is None:
+            return
+        protocol = self._protocol
+        self.tell(
+            Computed(
+                incarnation=protocol.incarnation,
+                timeline=protocol.timeline,
+                batches=durations.batches,
+                seconds=durations.seconds,
+            )
+        )
 
     def tell(self, message: Message) -> None:
         """Send the coordinator a message once; whether it arrives does not matter."""

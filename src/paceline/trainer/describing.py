@@ -59,6 +59,7 @@ def describe(model: nn.Module, optimizer: torch.optim.Optimizer | None) -> Descr
             )
     groups = hyper_of(optimizer.param_groups)
     hyper = {parameter: groups[group_of[parameter]] for parameter in names}
+    _check_max_norm(model)
     sparse = _find_sparse(model, type(optimizer).__name__, names, hyper)
     specs = tuple(
         ParameterSpec(
@@ -150,6 +151,19 @@ def _groups(
                 )
             group_of[parameter] = index
     return group_of
+
+
+def _check_max_norm(model: nn.Module) -> None:
+    """What a forward changes by itself, no server hears of, and the next pull undoes."""
+    for name, module in model.named_modules():
+        if not isinstance(module, nn.Embedding | nn.EmbeddingBag):
+            continue
+        if module.max_norm is not None and module.weight.requires_grad:
+            raise UsageError(
+                f"share: {name or type(module).__name__!r} has max_norm={module.max_norm}, "
+                "by which its forward changes the weight itself, on this trainer alone; "
+                "leave it out, and bound the norm in the loss or by weight_decay"
+            )
 
 
 def _find_sparse(

@@ -35,10 +35,11 @@ from paceline.trainer.client import Payload
 from paceline.trainer.coding import GradientCoding, coded_rows
 from paceline.trainer.deltas import Deltas
 from paceline.trainer.describing import hyper_of
+from paceline.trainer.device_staging import HostGradients
 from paceline.trainer.direct_pulls import DirectPulls
 from paceline.trainer.early import EarlySender
 from paceline.trainer.gathered import Gathering, Gradients, Join, alone
-from paceline.trainer.memory import ParameterMemory, all_finite, byte_array, cut, on_cpu
+from paceline.trainer.memory import ParameterMemory, all_finite, byte_array, cut, plain
 from paceline.trainer.routing import RowGradient, merge
 from paceline.trainer.spent import SpentGradients
 from paceline.trainer.tables import SharedTable
@@ -104,9 +105,9 @@ class PartNumbers:
         self._sparse = frozenset(sparse)
         self._memory = [ParameterMemory(parameter, apart=apart) for parameter in parameters]
         self._pulls = RowPulls(self._memory)
-        self._coding = GradientCoding()
-        # Values that must include pushes on their way come from the servers, in order.
-        self._direct = None if apart or sparse else DirectPulls(self._memory, self._land)
+        self._coding, self._host = GradientCoding(), HostGradients()
+        # What is read without asking is read when the push before it is acknowledged.
+        self._direct = None if sparse else DirectPulls(self._memory, self._land)
         self._kept: dict[int, torch.Tensor] = {}  # {parameter index: sum of gradients}
         self._kept_rows: dict[str, list[RowGradient]] = {}  # {table name: waiting}
         self._load = _NOTHING
@@ -266,7 +267,7 @@ class PartNumbers:
             elif index in self._sparse:
                 self._kept[index] = kept + gradient  # rows side by side, not summed yet
             else:
-                kept.add_(gradient)
+                self._kept[index] = kept.to(gradient.device).add_(gradient)
         self._keep_rows()
         self._spent.spend()
 
@@ -335,11 +336,11 @@ class PartNumbers:
         if with_step and is_refused:
             self._drop_rows()
         elif with_step:
-            for index, gradient in self._gradients(only_fresh=only_fresh).items():
+            for index, new in self._gradients(only_fresh=only_fresh).items():
                 kept = dense.get(index)
-                dense[index] = gradient if kept is None else kept + gradient
+                dense[index] = new if kept is None else kept.to(new.device) + new
             self._keep_rows()
-        return Gradients(dense, dict(self._kept_rows))
+        return Gradients(self._host.wait_host(dense), dict(self._kept_rows))
 
     def clear(self, *, is_flying: bool = False) -> None:
         """The step is over, whatever became of it: nothing waits any more.
@@ -369,7 +370,7 @@ class PartNumbers:
 
     def _gradients(self, *, only_fresh: bool) -> dict[int, torch.Tensor]:
         return {
-            index: (sparse_on_cpu if index in self._sparse else on_cpu)(parameter.grad)
+            index: (sparse_on_cpu if index in self._sparse else plain)(parameter.grad)
             for index, parameter in enumerate(self._parameters)
             if parameter.grad is not None
             and not (only_fresh and self._spent.holds(index, parameter.grad))

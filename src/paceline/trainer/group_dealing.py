@@ -50,7 +50,7 @@ def deal(protocol: Batches, size: int) -> Act[Dealt]:
     return tuple(batches)
 
 
-def shares(pace: Pace, records: Sequence[int]) -> tuple[float, ...]:
+def weights(pace: Pace, records: Sequence[int]) -> tuple[float, ...]:
     """The weight of each rank's gradients in those of the trainer.
 
     Those of a trainer of its own, in a round of all ranks: ``n_i / N``, or 1 where the

@@ -13,9 +13,7 @@ when it dies the kernel ends this process. The thread of the user's script calls
 """
 
 import logging
-import os
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -24,13 +22,16 @@ from torch import nn
 
 from paceline import errors
 from paceline.config import Pace
-from paceline.errors import Preempted, UsageError, describe_error
+from paceline.errors import Preempted, describe_error
 from paceline.messages import PartPlan, PartSpec
 from paceline.timing import Clock
 from paceline.trainer import group_wire as wire
+from paceline.trainer.calls import Calls
 from paceline.trainer.carrier import Scaled
+from paceline.trainer.client import ConnectServer
 from paceline.trainer.evaluator import Work
 from paceline.trainer.gradients import PartNumbers
+from paceline.trainer.group_errands import Carrying
 from paceline.trainer.group_following import Following
 from paceline.trainer.logbook import Logbook
 from paceline.trainer.loop import TaskReader
@@ -52,14 +53,28 @@ class Follower:
         numbers: its own parameters and gradients, by part.
         tracker: its own copies of the user's objects.
         outlook: knows of no batch to come.
-        open_call: the call that is under way; None between them.
+        calls: the calls that are under way.
         must_begin_again: None: the leader ends the trainer when its script must.
     """
 
     must_begin_again: str | None = None
 
-    def __init__(self, place: wire.GroupPlace, pace: Pace, clock: Clock) -> None:
+    def __init__(
+        self,
+        place: wire.GroupPlace,
+        pace: Pace,
+        server: ConnectServer,
+        clock: Clock,
+        timeout_s: float,
+    ) -> None:
         """Meet the other ranks.
+
+        Args:
+            place: of this rank.
+            pace: of the job.
+            server: (address, incarnation) -> a fresh connection to a server.
+            clock: for deadlines.
+            timeout_s: a server's reply that takes longer is lost.
 
         Raises:
             PeerLost: one did not come.
@@ -67,13 +82,11 @@ class Follower:
         self.pace, self.size = pace, place.size
         self.numbers: dict[int, PartNumbers] = {}
         self.tracker, self.outlook = Tracker(), Outlook()
-        self.open_call: str | None = None
-        self._loop: Generator[Any, None, None] | None = None
+        self.calls = Calls(lambda: self.must_begin_again, self._send_log)
         self._logbook, self._clock = Logbook(), clock
         self._leaving: str | None = None  # to be told; any thread may say so
-        self._is_closed = False
-        self._pid = os.getpid()
-        self._following = Following(place, self.numbers, self.tracker)
+        carrying = Carrying(server, clock, timeout_s)
+        self._following = Following(place, self.numbers, self.tracker, carrying)
 
     # ------------------------------------------------------------ what is shared
 
@@ -170,19 +183,19 @@ class Follower:
     ) -> bytes:
         """See `Seat`: the leader works, and tells the value."""
         del step, work, models, workers
-        with self.calling(stage.spec.kind):
+        with self.calls.calling(stage.spec.kind):
             [value] = self._call(wire.Begin(stage.spec)).buffers
         return bytes(value)
 
     def once(self, name: str) -> bool:
         """See `Seat`: never true here, but in rank 0 of one trainer."""
         del name
-        self.check_open()
+        self.calls.check_open()
         return False
 
     def stop(self, reason: str) -> None:
         """See `Seat`."""
-        self.check_open()
+        self.calls.check_open()
         self._following.tell(wire.Tell(stop=reason))
 
     def save(self, number: int) -> None:
@@ -201,54 +214,25 @@ class Follower:
         Raises:
             UsageError: a value is no number.
         """
-        self.check_open()
+        self.calls.check_open()
         if self._logbook.add(numbers, self._clock.now_s()):
             self._send_log()
 
     # ------------------------------------------------------------ being here
 
-    def check_open(self) -> None:
-        """See `Membership.check_open`."""
-        if self._is_closed:
-            raise UsageError("the session is closed; connect again")
-
-    def check_idle(self, call: str, instead: str) -> None:
-        """See `Membership.check_idle`."""
-        self.check_open()
-        if self.open_call is not None:
-            raise UsageError(f"{call}: {instead}")
-
-    def iterate(self, batches: Generator[Any, None, None]) -> Iterator[Any]:
-        """See `Membership.iterate`."""
-        self.check_idle("batches", "a loop is open already; end it or close() it first")
-        self._loop = batches
-        with self.calling("batches"):
-            yield from batches
-
-    @contextmanager
-    def calling(self, call: str) -> Iterator[None]:
-        """See `Membership.calling`."""
-        self.open_call = call
-        try:
-            yield
-        finally:
-            self.open_call = self._loop = None
-            if not self._is_closed and os.getpid() == self._pid:
-                self._send_log()
-
     def close(self) -> None:
         """See `Session.close`."""
-        if self._is_closed or os.getpid() != self._pid:
+        if not self.calls.is_here():
             return
         try:
-            if self._loop is not None:
-                self._loop.close()
+            if self.calls.loop is not None:
+                self.calls.loop.close()
             self._send_log()
             self._call(wire.Bye())
         except (errors.PacelineError, ValueError):
             pass  # the leader is gone, or another thread is in the loop
         finally:
-            self._is_closed = True
+            self.calls.is_closed = True
             self._following.close()
 
     def leave_soon(self, reason: str) -> None:
@@ -260,7 +244,7 @@ class Follower:
 
     def is_idle(self) -> bool:
         """See `Membership.is_idle`."""
-        return self.open_call is None
+        return self.calls.open_call is None
 
     # ------------------------------------------------------------ asking the leader
 
@@ -274,12 +258,8 @@ class Follower:
             JobFailed: the leader is gone, or its call has failed so.
             Preempted: its script must begin again.
         """
-        self.check_open()
-        if os.getpid() != self._pid:
-            raise UsageError(
-                f"the session belongs to process {self._pid}; a forked process must not "
-                "use it: read data there, train here"
-            )
+        self.calls.check_open()
+        self.calls.check_own()
         leaving, self._leaving = self._leaving, None
         if leaving is not None:
             self._following.tell(wire.Tell(leaving=leaving))

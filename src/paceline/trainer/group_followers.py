@@ -112,8 +112,14 @@ class Followers:
         """Those that wait for an answer."""
         return self._calls
 
-    def receive(self, number: int) -> wire.Received[wire.FromFollower]:
+    def receive(
+        self, number: int, *, carried: bool = False
+    ) -> wire.Received[wire.FromFollower]:
         """The next that a follower says, but for what it tells without waiting.
+
+        Args:
+            number: its rank.
+            carried: what comes of an errand is waited for; nobody wants it otherwise.
 
         Raises:
             PeerLost: it has hung up, and this process did not end with it.
@@ -124,9 +130,10 @@ class Followers:
             except PeerLost:
                 self._place.lost(number)
                 raise
-            if not isinstance(received.message, wire.Tell):
+            if isinstance(received.message, wire.Tell):
+                self._note(received.message)
+            elif carried or not isinstance(received.message, wire.Carried):
                 return received
-            self._note(received.message)
 
     # ------------------------------------------------------------ telling
 

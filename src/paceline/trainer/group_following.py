@@ -3,11 +3,13 @@
 ::
 
     Offer, Reduce    this rank's gradients go into the trainer's push
+    Errand           its share of the push and the pull, to and from its servers
     Stepped          they are spent, or go on to add up
     Refresh, Load    parameters and tracked objects become the leader's
     Forget           what was computed belongs to nothing any more
 
-Waits: for the leader, without a bound. The thread of the user's script calls.
+Waits: for the leader, without a bound; for servers, in errands. The thread of the user's
+script calls.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +22,9 @@ from paceline.messages import PartPlan
 from paceline.trainer import group_wire as wire
 from paceline.trainer.gathered import Gradients
 from paceline.trainer.gradients import PartNumbers
+from paceline.trainer.group_errands import Carrying
 from paceline.trainer.group_numbers import OwnShare, offer
+from paceline.trainer.group_shares import shares, speakers, whole
 from paceline.trainer.group_tensors import GroupTensors
 from paceline.trainer.tracker import Tracker
 
@@ -35,7 +39,11 @@ class Following:
     """
 
     def __init__(
-        self, place: wire.GroupPlace, numbers: dict[int, PartNumbers], tracker: Tracker
+        self,
+        place: wire.GroupPlace,
+        numbers: dict[int, PartNumbers],
+        tracker: Tracker,
+        carrying: Carrying,
     ) -> None:
         """Meet the other ranks.
 
@@ -43,6 +51,7 @@ class Following:
             place: of this rank.
             numbers: its parameters and gradients, by part; filled as parts are shared.
             tracker: its own copies of the user's objects.
+            carrying: its way to servers.
 
         Raises:
             PeerLost: one did not come.
@@ -54,11 +63,13 @@ class Following:
         self._offered: dict[int, Gradients] = {}  # {part: what was offered for a push}
         [end] = place.channels
         self._channel = wire.Channel(end, wire.INSTRUCTIONS, "rank 0 of this trainer")
-        self._tensors = GroupTensors(place)
+        self._tensors, self._size = GroupTensors(place), place.size
+        self._carrying = carrying
 
     def close(self) -> None:
         """Hang up."""
         self._channel.close()
+        self._carrying.close()
 
     @contextmanager
     def stepping(self) -> Iterator[None]:
@@ -116,27 +127,21 @@ class Following:
                 return received
             self._do(message, received.buffers)
 
-    def _do(
-        self,
-        told: wire.Offer
-        | wire.Reduce
-        | wire.Stepped
-        | wire.Refresh
-        | wire.Forget
-        | wire.Load,
-        buffers: Sequence[bytearray],
-    ) -> None:
+    def _do(self, told: wire.Instruction, buffers: Sequence[bytearray]) -> None:
         match told:
             case wire.Offer():
                 self._offer(told)
             case wire.Reduce():
                 self._reduce(told)
+            case wire.Errand():
+                part = told.message.part
+                numbers, plan = self._numbers[part], self.plans[part]
+                self._send(self._carrying.carry(told, buffers, numbers, plan))
             case wire.Stepped():
                 self._stepped(told)
             case wire.Refresh():
                 for part in told.parts:
-                    parameters = self._numbers[part].parameters
-                    self._tensors.broadcast(parameters, is_leader=False)
+                    self._refresh(part, is_shared=part in told.shared)
             case wire.Forget():
                 self.forget()
             case wire.Load():
@@ -157,11 +162,30 @@ class Following:
 
     def _reduce(self, asked: wire.Reduce) -> None:
         found = self._offered.pop(asked.part).dense
-        if asked.dense:
-            parameters = self._numbers[asked.part].parameters
-            like = [parameters[index] for index in asked.dense]
-            own = [found.get(index) for index in asked.dense]
-            self._tensors.reduce(own, like, asked.weight)
+        if not asked.dense:
+            return
+        numbers = self._numbers[asked.part]
+        like = [numbers.parameters[index] for index in asked.dense]
+        own = [found.get(index) for index in asked.dense]
+        plan = self.plans[asked.part]
+        speaking = speakers(plan, self._size) if asked.is_shared else {}
+        pieces = shares(plan, speaking, asked.dense)
+        sums = self._tensors.reduce(own, like, asked.weight, pieces)
+        if asked.is_shared:
+            both = zip(asked.dense, sums, strict=True)
+            dense = {index: total for index, total in both if total is not None}
+            numbers.join = lambda *_: Gradients(dense, {})
+            self._send(wire.Reduced(numbers.load(plan, with_step=False)))
+
+    def _refresh(self, part: int, *, is_shared: bool) -> None:
+        numbers = self._numbers[part]
+        numbers.settle()
+        parameters = numbers.parameters
+        held = whole(parameters)
+        if is_shared:
+            plan = self.plans[part]
+            held = shares(plan, speakers(plan, self._size), range(len(parameters)))
+        self._tensors.broadcast(parameters, held)
 
     def _stepped(self, told: wire.Stepped) -> None:
         numbers, has_batch = self._numbers[told.part], self.own.has_batch(told.part)

@@ -3,20 +3,24 @@
 ::
 
     Offer   -> what each rank has, from how many records; gradients with rows come along
-    Reduce  -> dense gradients add up at the leader, each times its rank's weight
+    Reduce  -> dense gradients add up where their share is, each times its rank's weight
 
 Waits: for followers, which wait in calls of their own. The thread of the user's script
 calls.
 """
 
+from collections.abc import Sequence
 from typing import final
+
+import torch
 
 from paceline.trainer import group_wire as wire
 from paceline.trainer.carrier import Carrier
 from paceline.trainer.gathered import Gathering, Gradients
-from paceline.trainer.group_dealing import shares
+from paceline.trainer.group_dealing import weights as weights_of
 from paceline.trainer.group_followers import Followers
 from paceline.trainer.group_numbers import OwnShare, rows_of, weighted
+from paceline.trainer.group_shares import shares, speakers
 from paceline.trainer.group_tensors import GroupTensors
 
 
@@ -37,6 +41,14 @@ class JointGradients:
         """
         self._followers, self._tensors = followers, tensors
         self._carrier, self._own = carrier, own
+        self._size = 1 + len(followers.all)
+        self._speaking: dict[int, dict[str, int]] = {}  # {part: as with its last push}
+
+    def speaking(self, part: int) -> dict[str, int]:
+        """Who talks to which server about a part; nothing: the leader alone."""
+        if part not in self._speaking:
+            self._speaking[part] = speakers(self._carrier.plan(part), self._size)
+        return self._speaking[part]
 
     def join(self, part: int, own: Gradients, gathering: Gathering) -> Gradients:
         """This rank's gradients with those of all others; they all wait in a call."""
@@ -48,19 +60,19 @@ class JointGradients:
             assert isinstance(message, wire.Offered)
             offers[index] = (message, rows_of(message, buffers, numbers, plan))
         records = [self._own.records(part), *(o.records for o, _ in offers.values())]
-        weights = shares(plan.spec.pace, records)
+        weights = weights_of(plan.spec.pace, records)
         mine = weighted(own, weights[0])
         dense = {i: g for i, g in mine.dense.items() if i not in numbers.sparse}
         theirs = {i for offered, _ in offers.values() for i in offered.dense}
         wanted = tuple(sorted({*dense, *theirs})) if theirs else ()
-        for index in self._followers.all:
-            self._followers.tell([index], wire.Reduce(part, wanted, weights[index]))
+        # A push is one rank's for each server, and so is what is asked behind it.
+        self._speaking[part] = speakers(plan, self._size) if wanted else {}
+        is_finite = True
         if wanted:
-            like = [numbers.parameters[i] for i in wanted]
-            sums = self._tensors.reduce(
-                [own.dense.get(i) for i in wanted], like, weights[0]
-            )
-            dense = dict(zip(wanted, sums, strict=True))
+            dense, is_finite = self._reduce(part, own, wanted, weights)
+        else:
+            nothing = wire.Reduce(part, (), 0.0, is_shared=False)
+            self._followers.tell(self._followers.all, nothing)
         sparse = {i: g for i, g in mine.dense.items() if i in numbers.sparse}
         rows = mine.rows
         for index, (_, found) in offers.items():
@@ -73,4 +85,27 @@ class JointGradients:
             for table, recorded in more.rows.items():
                 rows.setdefault(table, []).extend(recorded)
         is_refused = any(offered.is_refused for offered, _ in offers.values())
-        return Gradients({**dense, **sparse}, rows, is_refused)
+        return Gradients({**dense, **sparse}, rows, is_refused or not is_finite)
+
+    def _reduce(
+        self, part: int, own: Gradients, wanted: Sequence[int], weights: Sequence[float]
+    ) -> tuple[dict[int, torch.Tensor], bool]:
+        """Sums of the leader's share, zeros elsewhere; whether others' are finite."""
+        speaking, parameters = self._speaking[part], self._carrier.numbers[part].parameters
+        for index in self._followers.all:
+            told = wire.Reduce(part, tuple(wanted), weights[index], bool(speaking))
+            self._followers.tell([index], told)
+        like = [parameters[i] for i in wanted]
+        pieces = shares(self._carrier.plan(part), speaking, wanted)
+        found = [own.dense.get(i) for i in wanted]
+        sums = self._tensors.reduce(found, like, weights[0], pieces)
+        is_finite = True
+        for index in self._followers.all if speaking else ():
+            reduced = self._followers.receive(index).message
+            assert isinstance(reduced, wire.Reduced)
+            is_finite = is_finite and reduced.is_finite
+        dense = {
+            i: torch.zeros_like(parameters[i], device="cpu") if total is None else total
+            for i, total in zip(wanted, sums, strict=True)
+        }
+        return dense, is_finite

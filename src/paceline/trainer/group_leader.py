@@ -34,10 +34,12 @@ from paceline.trainer.carrier import AfterStep, Scaled
 from paceline.trainer.evaluator import Work
 from paceline.trainer.gradients import PartNumbers
 from paceline.trainer.group_dealing import deal
+from paceline.trainer.group_errands import Errands
 from paceline.trainer.group_followers import Followers, Served
 from paceline.trainer.group_joint import JointGradients
 from paceline.trainer.group_numbers import OwnShare
 from paceline.trainer.group_tensors import GroupTensors
+from paceline.trainer.group_values import GroupValues
 from paceline.trainer.loop import TaskReader
 from paceline.trainer.membership import Membership
 from paceline.trainer.routing import Route, route_ids
@@ -77,12 +79,14 @@ class Leader:
         self._num_saves = 0
         self._joined: object = self._carrier.protocol.joined
         self._loads = 0
-        self._versions: dict[int, list[int]] = {}  # {part: of what followers have}
         self._carrier.after_step = self._after_step
         self._tensors = GroupTensors(place)
         self._joint = JointGradients(
             self._followers, self._tensors, self._carrier, self._own
         )
+        self._values = GroupValues(self._followers, self._tensors, self._carrier)
+        self._errands = Errands(self._followers, self._carrier, self._joint, self._values)
+        self._carrier.entrust = self._errands.entrust
 
     # ------------------------------------------------------------ what is shared
 
@@ -148,7 +152,7 @@ class Leader:
         try:
             while True:
                 is_inside = False
-                with self._followers.hearing(wire.Next):
+                with self._together(wire.Next):
                     found = self._next(spec, reader)
                 if isinstance(found, Over):
                     return
@@ -230,7 +234,7 @@ class Leader:
         Raises:
             UsageError: no batch was delivered since the last step.
         """
-        with self._followers.hearing(wire.Step, self._active, or_waits=True) as calls:
+        with self._together(wire.Step, self._active) as calls:
             worst: Scaled = scaled
             for index, call in calls.items():
                 assert isinstance(call, wire.Step)
@@ -253,10 +257,7 @@ class Leader:
     def _leave_loop(self) -> None:
         """Left early, by all ranks that have a batch; the others' loops are over."""
         active, self._active = self._active, []
-        with (
-            _warning(),
-            self._followers.hearing(wire.LeaveLoop, active, or_waits=True) as calls,
-        ):
+        with _warning(), self._together(wire.LeaveLoop, active) as calls:
             self._followers.hear(
                 [i for i in self._followers.all if i not in calls], wire.Next
             )
@@ -291,7 +292,7 @@ class Leader:
 
     def close(self) -> None:
         """Leave the job, when all ranks have come to the end of their sessions."""
-        if self._membership.open_call is not None:
+        if self._membership.calls.open_call is not None:
             self._alone.close()
         else:
             with _warning(), self._followers.hearing(wire.Bye):
@@ -355,17 +356,16 @@ class Leader:
         if loads != self._loads:
             self._loads = loads
             self._followers.tell(self._followers.all, wire.Load(), [self.tracker.encode()])
-        fresh = []
-        for part, numbers in self.numbers.items():
-            versions = [p._version for p in numbers.parameters]
-            if versions and versions != self._versions.get(part):
-                self._versions[part] = versions
-                fresh.append(part)
-        if fresh:
-            self._followers.tell(self._followers.all, wire.Refresh(tuple(fresh)))
-            for part in fresh:
-                parameters = self.numbers[part].parameters
-                self._tensors.broadcast(parameters, is_leader=True)
+        self._values.refresh()
+
+    @contextmanager
+    def _together(
+        self, kind: type[wire.Call], numbers: Sequence[int] | None = None
+    ) -> Iterator[dict[int, wire.FromFollower]]:
+        """As `Followers.hearing`; others may talk to servers: they all wait in calls."""
+        hearing = self._followers.hearing(kind, numbers, or_waits=True)
+        with hearing as calls, self._errands.possible():
+            yield calls
 
 
 @contextmanager

@@ -26,7 +26,17 @@ import msgspec
 
 from paceline.errors import PeerLost
 from paceline.ids import TaskKey
-from paceline.messages import PartPlan, PartSpec, StageSpec
+from paceline.messages import (
+    PartPlan,
+    PartSpec,
+    Pull,
+    Pulled,
+    Push,
+    Pushed,
+    Refusal,
+    StageSpec,
+    Waiting,
+)
 
 Scaled = Literal["never", "unscaled", "not finite"]
 
@@ -114,6 +124,20 @@ class Offered(_Message, frozen=True):
     is_refused: bool
 
 
+class Reduced(_Message, frozen=True):
+    """Sums of this rank's share are here; whether all are finite, and can be coded."""
+
+    is_finite: bool
+
+
+class Carried(_Message, frozen=True):
+    """What has become of an `Errand`: a server's reply, or why there is none."""
+
+    number: int
+    reply: Pushed | Pulled | Waiting | Refusal | None
+    lost: str = ""
+
+
 class AskRecords(_Message, frozen=True):
     """`Session.records`."""
 
@@ -178,11 +202,29 @@ class Offer(_Message, frozen=True):
 
 
 class Reduce(_Message, frozen=True):
-    """Add gradients up over all ranks: those of ``dense``, times ``weight``."""
+    """Add gradients up over all ranks: those of ``dense``, times ``weight``.
+
+    With ``is_shared`` each rank gets its share of the sums, and says `Reduced`; otherwise
+    the leader gets all.
+    """
 
     part: int
     dense: tuple[int, ...]
     weight: float
+    is_shared: bool
+
+
+class Errand(_Message, frozen=True):
+    """Ask a server with the numbers of this rank's share, and say what it says.
+
+    A `Push` names the blocks that it is to carry; behind them come the buffers that are
+    with this message. `Carried` answers, at once.
+    """
+
+    number: int
+    server: str
+    address: str
+    message: Push | Pull
 
 
 class Stepped(_Message, frozen=True):
@@ -195,9 +237,13 @@ class Stepped(_Message, frozen=True):
 
 
 class Refresh(_Message, frozen=True):
-    """Parameters of these parts have new values: the leader sends them to all."""
+    """Parameters of these parts have new values, which go to all ranks.
+
+    Of ``shared`` parts each rank has those of its share, of the others the leader has all.
+    """
 
     parts: tuple[int, ...]
+    shared: tuple[int, ...] = ()
 
 
 class Forget(_Message, frozen=True):
@@ -222,9 +268,10 @@ class Failed(_Message, frozen=True):
 
 
 Call = Share | Begin | Next | LeaveLoop | Step | Lookup | AskRecords | Save | Bye
-FromFollower = Call | Have | Offered | Tell
+FromFollower = Call | Have | Offered | Reduced | Carried | Tell
 Answer = Shared | Go | Over | Leave | Done | Failed
-FromLeader = Answer | Dealt | Offer | Reduce | Stepped | Refresh | Forget | Load
+Instruction = Offer | Reduce | Errand | Stepped | Refresh | Forget | Load
+FromLeader = Answer | Dealt | Instruction
 
 CALLS: msgspec.msgpack.Decoder[FromFollower] = msgspec.msgpack.Decoder(FromFollower)
 INSTRUCTIONS: msgspec.msgpack.Decoder[FromLeader] = msgspec.msgpack.Decoder(FromLeader)

@@ -16,6 +16,8 @@ from paceline.errors import TransportError
 from paceline.timing import Clock
 from paceline.trainer.client import Driver
 
+TELL_EVERY_S = 10.0  # how long batches take
+
 _log = logging.getLogger("paceline.trainer")
 
 
@@ -26,6 +28,7 @@ class Heartbeat:
     def __init__(self, driver: Driver, clock: Clock, beat_s: float) -> None:
         """Beat when the coordinator was not asked for ``beat_s``; see `start`."""
         self._driver, self._clock, self._beat_s = driver, clock, beat_s
+        self._told_s = clock.now_s()
         self._stopping = threading.Event()
         self._thread = threading.Thread(
             target=self._run, name="trainer-heartbeat", daemon=True
@@ -56,5 +59,12 @@ class Heartbeat:
         while not self._stopping.wait(self._beat_s / 2):
             try:
                 self.beat_if_due()
+                self._tell_if_due()
             except Exception:  # noqa: BLE001  (no surprise may end the signs of life)
                 _log.exception("a beat failed")
+
+    def _tell_if_due(self) -> None:
+        now = self._clock.now_s()
+        if now - self._told_s >= TELL_EVERY_S:
+            self._told_s = now
+            self._driver.tell_computed()

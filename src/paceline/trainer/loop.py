@@ -84,6 +84,7 @@ def deliver(
     """
     protocol, reader = carrier.protocol, TaskReader(source, spec, num_workers)
     is_over = False
+    stopwatch = carrier.stopwatch
     outlook = carrier.outlook
     outlook.begin(lambda batch: reader.read(batch.key, batch.batch))
     carrier.run(protocol.begin_stage(spec))
@@ -98,6 +99,7 @@ def deliver(
             if isinstance(found, Flush):
                 carrier.flush()
                 continue
+            stopwatch.begin()
             try:
                 data = outlook.take(found)
             except Exception as error:  # noqa: BLE001  (a user's data set may raise any)
@@ -105,6 +107,7 @@ def deliver(
                 carrier.fail_task(found, describe_error(error))
                 continue
             yield data
+            stopwatch.end()
     finally:
         outlook.end()
         reader.close()

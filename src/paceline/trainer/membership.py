@@ -9,14 +9,13 @@ never a forked process; `leave_soon`, `abandon` and `is_idle` may be called by a
 
 import os
 import platform
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
-from typing import Any, final
+from typing import final
 
 from paceline.config import Pace
-from paceline.errors import PacelineError, Preempted, UsageError
+from paceline.errors import PacelineError
 from paceline.messages import Leave, Log, Message
 from paceline.timing import Clock
+from paceline.trainer.calls import Calls
 from paceline.trainer.carrier import Carrier
 from paceline.trainer.client import Courier, Driver
 from paceline.trainer.heartbeat import Heartbeat
@@ -34,7 +33,7 @@ class Membership:
         driver: talks to the other roles.
         carrier: runs acts together with the numbers of parts.
         pace: of the job.
-        open_call: the call that is under way (a loop, an evaluation); None between them.
+        calls: the calls that are under way.
     """
 
     def __init__(
@@ -45,17 +44,14 @@ class Membership:
         Raises:
             JobFailed: there is no coordinator.
         """
-        self._pid = os.getpid()
         self._clock, self._timeout_s = clock, timeout_s
         self._protocol = TrainerProtocol(
-            trainer, self._pid, platform.node(), patience_s=PATIENCE * timeout_s
+            trainer, os.getpid(), platform.node(), patience_s=PATIENCE * timeout_s
         )
         self.driver = Driver(self._protocol, courier, clock, timeout_s)
         self.carrier = Carrier(self._protocol, self.driver)
-        self.open_call: str | None = None
-        self._loop: Generator[Any, None, None] | None = None
+        self.calls = Calls(lambda: self.must_begin_again, self._send_log)
         self._logbook = Logbook()
-        self._is_closed = False
         try:
             self.carrier.run(self._protocol.join())
         except BaseException:
@@ -76,52 +72,8 @@ class Membership:
             UsageError: the session is closed.
             Preempted: the script must begin again.
         """
-        self.check_open()
+        self.calls.check_open()
         return self.carrier.ask(message)
-
-    def check_open(self) -> None:
-        """Refuse a call that cannot be made any more.
-
-        Raises:
-            UsageError: the session is closed.
-            Preempted: the script must begin again.
-        """
-        if self._is_closed:
-            raise UsageError("the session is closed; connect again")
-        if self.must_begin_again is not None:
-            raise Preempted(self.must_begin_again)
-
-    def check_idle(self, call: str, instead: str) -> None:
-        """Refuse a call that cannot be made inside another one.
-
-        Raises:
-            UsageError: a loop or an evaluation is open.
-        """
-        self.check_open()
-        if self.open_call is not None:
-            raise UsageError(f"{call}: {instead}")
-
-    def iterate(self, batches: Generator[Any, None, None]) -> Iterator[Any]:
-        """The user's loop: it is open until its end, also by `break`.
-
-        Raises:
-            UsageError: another loop is open.
-        """
-        self.check_idle("batches", "a loop is open already; end it or close() it first")
-        self._loop = batches
-        with self.calling("batches"):
-            yield from batches
-
-    @contextmanager
-    def calling(self, call: str) -> Iterator[None]:
-        """A call is under way; at its end the last numbers are sent."""
-        self.open_call = call
-        try:
-            yield
-        finally:
-            self.open_call = self._loop = None
-            if not self._is_closed and os.getpid() == self._pid:
-                self._send_log()
 
     def log(self, numbers: dict[str, object]) -> None:
         """Note numbers; they are sent now and then, the last of each name.
@@ -129,7 +81,7 @@ class Membership:
         Raises:
             UsageError: a value is no number.
         """
-        self.check_open()
+        self.calls.check_open()
         if self._logbook.add(numbers, self._clock.now_s()):
             self._send_log()
 
@@ -137,18 +89,20 @@ class Membership:
 
     def close(self) -> None:
         """Leave the job; see `Session.close`."""
-        if self._is_closed or os.getpid() != self._pid:
+        calls = self.calls
+        if not calls.is_here():
             return
         try:
-            if self._loop is not None:
+            if calls.loop is not None:
                 self.leave_soon("the session is closed")  # in the middle: no `break`
-                self._loop.close()
+                calls.loop.close()
             self._send_log()
         except (PacelineError, ValueError):
             pass  # the job is gone, or another thread is in the loop: it will be lost
         finally:
-            self._is_closed = True
+            calls.is_closed = True
             self._heartbeat.stop(self._timeout_s)
+            self.driver.tell_computed()
             told = self._protocol.leaving or self._protocol.must_begin_again
             self._tell_leave(is_done=told is None)
             self.driver.close()
@@ -168,7 +122,7 @@ class Membership:
 
     def is_idle(self) -> bool:
         """Whether nothing of the job is held here: nothing is open, nothing is asked."""
-        return self.open_call is None and not self.driver.waiting_for
+        return self.calls.open_call is None and not self.driver.waiting_for
 
     def _tell_leave(self, *, is_done: bool) -> None:
         protocol = self._protocol

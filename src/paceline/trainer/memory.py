@@ -11,6 +11,7 @@ import torch
 
 from paceline.messages import Block
 from paceline.params.sparse import Int64s
+from paceline.trainer.device_staging import CopiesOf, Home, copies_of
 from paceline.transport.frames import ByteArray
 
 
@@ -23,12 +24,17 @@ def byte_array(tensor: torch.Tensor) -> ByteArray:
     return array
 
 
-def on_cpu(tensor: torch.Tensor) -> torch.Tensor:
-    """The values on the CPU, dense and contiguous: the tensor itself where it is so."""
+def plain(tensor: torch.Tensor) -> torch.Tensor:
+    """The values on their device, dense and contiguous: its memory where it is so."""
     tensor = tensor.detach()
     if tensor.layout != torch.strided:
         tensor = tensor.to_dense()
-    return tensor.cpu().contiguous()
+    return tensor.contiguous()
+
+
+def on_cpu(tensor: torch.Tensor) -> torch.Tensor:
+    """The values on the CPU, dense and contiguous: the tensor itself where it is so."""
+    return plain(tensor).cpu()
 
 
 @final
@@ -39,12 +45,18 @@ class ParameterMemory:
     `settle` brings home; so has every one whose values may come at any time (``apart``).
     """
 
-    def __init__(self, parameter: torch.nn.Parameter, *, apart: bool = False) -> None:
+    def __init__(
+        self,
+        parameter: torch.nn.Parameter,
+        *,
+        apart: bool = False,
+        copies_of: CopiesOf = copies_of,
+    ) -> None:
         """Watch one parameter; the user may move it to another device at any time."""
-        self._parameter, self._is_apart = parameter, apart
+        self._parameter, self._is_apart, self._copies_of = parameter, apart, copies_of
         self._where = 0
         self._array: ByteArray | None = None
-        self._beside: torch.Tensor | None = None
+        self._beside: Home | None = None
         self._is_beside_whole = True  # whether all of it is to be brought home, or `_rows`
         self._rows: list[torch.Tensor] = []
 
@@ -78,15 +90,17 @@ class ParameterMemory:
 
     def _place(self, block: Block) -> ByteArray:
         parameter = self._parameter
-        size = parameter.element_size()
+        size, copies = parameter.element_size(), self._copies_of(parameter.device)
         is_own = parameter.device.type == "cpu" and parameter.is_contiguous()
-        if is_own and not self._is_apart:
+        if is_own and copies is None and not self._is_apart:
             if self._array is None or self._where != parameter.data_ptr():
                 self._array, self._where = byte_array(parameter), parameter.data_ptr()
                 self._beside = None
         elif self._beside is None:
-            self._beside = on_cpu(parameter).clone()
-            self._array, self._where = byte_array(self._beside), 0
+            self._beside = Home(parameter, copies)
+            self._array, self._where = byte_array(self._beside.tensor), 0
+        else:
+            self._beside.wait_free()
         assert self._array is not None
         return cut(self._array, block, size)
 
@@ -94,12 +108,11 @@ class ParameterMemory:
         """Values have landed: autograd knows, and a copy beside is brought home."""
         beside, rows = self._beside, self._rows
         if beside is not None and self._is_beside_whole:
-            with torch.no_grad():
-                self._parameter.copy_(beside)
+            beside.bring(self._parameter, self._copies_of(self._parameter.device))
         elif beside is not None and rows:
             numbers, device = torch.cat(rows), self._parameter.device
             with torch.no_grad():
-                values = beside.index_select(0, numbers).to(device)
+                values = beside.tensor.index_select(0, numbers).to(device)
                 self._parameter.index_copy_(0, numbers.to(device), values)
         elif beside is None:
             torch.autograd.graph.increment_version(self._parameter)

@@ -139,7 +139,7 @@ class Alone:
     ) -> bytes:
         """See `Seat`."""
         evaluator = Evaluator(self._carrier, stage.source, stage.spec, step, work)
-        with self._membership.calling(stage.spec.kind), evaluating(models):
+        with self._membership.calls.calling(stage.spec.kind), evaluating(models):
             return evaluator.run(workers).value
 
     def once(self, name: str) -> bool:
@@ -154,7 +154,7 @@ class Alone:
 
     def save(self, number: int) -> None:
         """See `Seat`."""
-        self._membership.check_open()
+        self._membership.calls.check_open()
         self._carrier.run(self._carrier.protocol.save(number))
 
     def records(self) -> int:

@@ -83,7 +83,7 @@ class Session:
         self._membership: Membership | Follower
         if group is not None and group.number:
             assert pace is not None
-            self._membership = self._seat = Follower(group, pace, clock)
+            self._membership = self._seat = Follower(group, pace, server, clock, timeout_s)
         else:
             courier = Courier(coordinator, server)
             member = self._membership = Membership(trainer, courier, clock, timeout_s)
@@ -122,14 +122,14 @@ class Session:
                 a loop; or the job's n-th part differs from this one.
             JobFailed: the job as a whole cannot go on.
         """
-        self._membership.check_idle("share", "share the whole model before the loop")
+        self._membership.calls.check_idle("share", "share the whole model before the loop")
         pace = pace or self._seat.pace
         parts = self._sharing.share(model, optimizer, pace, overlap=overlap)
         self._seat.tracker.add_model(parts[0], model, optimizer)
 
         def step(scaled: Scaled) -> None:
-            self._membership.check_open()
-            if self._membership.open_call is None:
+            self._membership.calls.check_open()
+            if self._membership.calls.open_call is None:
                 raise UsageError(
                     "step() without a batch: a step belongs to the batches of a loop over "
                     "session.batches, and none is open"
@@ -180,7 +180,7 @@ class Session:
             UsageError: inside a loop; a name is taken; or an object's state holds more
                 than numbers, text, containers, tensors and arrays.
         """
-        self._membership.check_idle("track", "track objects before the loop")
+        self._membership.calls.check_idle("track", "track objects before the loop")
         for name, tracked in objects.items():
             self._seat.tracker.add(name, tracked)
 
@@ -225,10 +225,10 @@ class Session:
                 is open.
             JobFailed: while iterating, the job as a whole cannot go on.
         """
-        self._membership.check_open()
+        self._membership.calls.check_open()
         cutting = Cutting(batch_size, epochs, shuffle, seed, task_size, collate_fn, workers)
         stage = self._stages.begin("train", dataset, cutting)
-        return self._membership.iterate(self._seat.deliver(stage, workers))
+        return self._membership.calls.iterate(self._seat.deliver(stage, workers))
 
     def evaluate(
         self,
@@ -271,7 +271,7 @@ class Session:
             JobFailed: all tasks were given up, or the job cannot go on.
         """
         cutting = Cutting(batch_size, 1, False, 0, task_size, collate_fn, workers)
-        self._membership.check_idle("evaluate", _BETWEEN)
+        self._membership.calls.check_idle("evaluate", _BETWEEN)
         work = MetricWork(metric)
         stage = self._stages.begin("evaluate", dataset, cutting)
         models = self._sharing.models
@@ -313,7 +313,7 @@ class Session:
             JobFailed: the job as a whole cannot go on.
         """
         cutting = Cutting(batch_size, 1, False, 0, task_size, collate_fn, workers)
-        self._membership.check_idle("predict", _BETWEEN)
+        self._membership.calls.check_idle("predict", _BETWEEN)
         work = open_predictions(writer)
         stage = self._stages.begin("predict", dataset, cutting)
         self._seat.evaluate(stage, step, work, self._sharing.models, workers)
@@ -348,7 +348,7 @@ class Session:
 
     def save(self) -> None:
         """Take a checkpoint; when this returns, a cut begun after the call is committed."""
-        self._membership.check_open()
+        self._membership.calls.check_open()
         self._num_saves += 1
         self._seat.save(self._num_saves)
 

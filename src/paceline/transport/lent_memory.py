@@ -18,6 +18,8 @@ from typing import Any, Final, final
 
 import numpy as np
 
+from paceline.transport.shared_memory import may_share_memory
+
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
 _F_SEAL_FUTURE_WRITE: Final = 0x0010  # Linux 5.1; not in `fcntl` of Python 3.11
@@ -27,8 +29,9 @@ _SEALS: Final = (
 
 
 def is_supported() -> bool:
-    """Whether processes here see each other's stores in their order, in such files."""
-    return sys.platform == "linux" and platform.machine() == "x86_64"
+    """Whether processes here see each other's stores in their order, and may share."""
+    in_order = sys.platform == "linux" and platform.machine() == "x86_64"
+    return in_order and may_share_memory()
 
 
 @final
@@ -41,7 +44,8 @@ class LentMemory:
         Raises:
             OSError: the system has no such files, or no memory for one.
         """
-        fd = os.memfd_create("paceline", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        name = f"paceline-{os.getpid()}"  # seen in /proc/*/maps: whose it is
+        fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
             os.ftruncate(fd, num_bytes)
             self.array: Bytes = np.frombuffer(mmap.mmap(fd, num_bytes), np.uint8)

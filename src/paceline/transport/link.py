@@ -184,6 +184,9 @@ class Link:
             self._epoll.unregister(self.fd)
             self._outbox.close()
             self._drop_descriptors()
+            # At once: a server makes too little garbage for a collector to come by.
+            self._reader.close()
+            self._mailbox = None
 
     def _arm_if_idle(self) -> None:
         """Have the rest of the outbox attended to, unless somebody is about to arm."""
@@ -251,6 +254,10 @@ class LinkReply:
         )
         self._is_given = True
         link.send(pieces)
+
+    def is_awaited(self) -> bool:
+        """See `LosableReply.is_awaited`."""
+        return self._link.loss is None
 
     def places(self, sizes: Sequence[int]) -> list[ByteArray]:
         """See `RoomyReply.places`."""

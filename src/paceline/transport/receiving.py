@@ -98,6 +98,11 @@ class FrameReader:
         self._frame: Frame | None = None
         self._missing.append(memoryview(self._preamble_data))
 
+    def close(self) -> None:
+        """Let go of half a frame, and of who was to place it; nothing is read any more."""
+        self._missing.clear()
+        self._frame, self._place = None, _place_nothing
+
     def _fill(self, source: socket.socket) -> bool:
         """Receive into what is missing; whether nothing is missing any more."""
         while self._missing:
@@ -147,6 +152,10 @@ class FrameReader:
 
     def _expect(self, views: Sequence[memoryview]) -> None:
         self._missing.extend(view for view in views if view.nbytes)
+
+
+def _place_nothing(preamble: Preamble, header: Header) -> Placed:
+    raise AssertionError(f"a closed reader reads {preamble} and {header}")
 
 
 def transfer(pieces: Sequence[memoryview], limits: Limits, place: Place) -> Frame:

@@ -47,6 +47,14 @@ class RoomyReply(Protocol):
         """That room if buffers of these sizes fit, else fresh memory."""
 
 
+@runtime_checkable
+class LosableReply(Protocol):
+    """A reply whose asker may be seen to have gone."""
+
+    def is_awaited(self) -> bool:
+        """Whether somebody may still take the answer."""
+
+
 class Service(Protocol):
     """The owner of a listener.
 
@@ -73,6 +81,11 @@ def places_of(reply: Reply, sizes: Sequence[int]) -> list[ByteArray]:
     if isinstance(reply, RoomyReply):
         return reply.places(sizes)
     return [np.empty(size, np.uint8) for size in sizes]
+
+
+def is_awaited(reply: Reply) -> bool:
+    """Whether an answer is worth its work; answering somebody who has gone does no harm."""
+    return not isinstance(reply, LosableReply) or reply.is_awaited()
 
 
 def own(buffer: ByteArray) -> ByteArray:

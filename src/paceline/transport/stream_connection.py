@@ -43,7 +43,6 @@ from paceline.transport.frames import (
     Kind,
     Limits,
     Preamble,
-    Shared,
     encode_frame,
 )
 from paceline.transport.greeting import Introduction
@@ -55,7 +54,8 @@ from paceline.transport.handshake import (
     decode_answer,
     decode_as,
 )
-from paceline.transport.mailbox import LEAST_BYTES, Offer, Outgoing
+from paceline.transport.mailbox import Offer, Outgoing
+from paceline.transport.mailboxes import Mailboxes
 from paceline.transport.receiving import (
     FrameReader,
     Placed,
@@ -66,6 +66,7 @@ from paceline.transport.receiving import (
 )
 from paceline.transport.requests import OpenRequests
 from paceline.transport.sending import send_some
+from paceline.transport.shared_memory import may_share_memory
 
 _LEAVE_TIMEOUT_S = 5.0
 _OTHER_READS_S = 0.05
@@ -182,9 +183,8 @@ class StreamConnection(Connection):
         # Guards the sending side of the socket: frames go out whole.
         self._send_lock = threading.Lock()
         self._requests = requests
-        self._has_mailbox = sock.family == socket.AF_UNIX
-        self._mailbox: Outgoing | None = None  # by who submits
-        self._lent: dict[int, Outgoing] = {}  # {request id: the mailbox that it uses}
+        is_possible = sock.family == socket.AF_UNIX and may_share_memory()
+        self._mailboxes = Mailboxes(is_possible=is_possible)
         self._reader = FrameReader(limits, self._place)  # by requests.changed
         self._is_polled = False  # by requests.changed; one thread polls at a time
 
@@ -205,7 +205,8 @@ class StreamConnection(Connection):
         with self._requests.changed:
             request_id = self._requests.open(message, landing)
         try:
-            put = partial(self._put, request_id, reply_sizes, pen, deadline)
+            offer = partial(self._offer, deadline)
+            put = partial(self._mailboxes.put, request_id, reply_sizes, pen, offer)
             pieces = encode_frame(
                 Kind.REQUEST, request_id, message, buffers, self._limits, put
             )
@@ -213,6 +214,7 @@ class StreamConnection(Connection):
         except BaseException:
             with self._requests.changed:
                 self._requests.forget(request_id)
+            self._mailboxes.free(request_id)  # a listener that has half of it is lost
             raise
         return request_id
 
@@ -245,55 +247,16 @@ class StreamConnection(Connection):
             # The number of a closed descriptor may be another file's a moment later.
             while self._is_polled and not deadline.is_over():
                 self._requests.changed.wait(deadline.remaining_s())
+            self._reader.close()
         with self._send_lock:
             self._socket.close()
-            if self._mailbox is not None:
-                self._mailbox.close()
+        self._mailboxes.close()  # whoever offers one just now has lost the connection
 
-    def _put(
-        self,
-        request_id: int,
-        reply_sizes: Sequence[int],
-        pen: int | None,
-        deadline: Deadline,
-        views: Sequence[memoryview],
-    ) -> Shared:
-        """Let large buffers of a request, and of its reply, go through the mailbox."""
-        sizes = [view.nbytes for view in views]
-        put = views if sum(sizes) >= LEAST_BYTES else ()
-        room = reply_sizes if sum(reply_sizes) >= LEAST_BYTES else ()
-        if not self._has_mailbox or not (put or room):
-            return Shared()
-        needed = sum(sizes) + sum(reply_sizes)
-        shared = None
-        if self._mailbox is not None:
-            shared = self._mailbox.put(request_id, put, room, pen)
-            needed += self._mailbox.pen_bytes() if shared is None else 0
-        if shared is None and self._offer_mailbox(2 * needed, deadline):
-            assert self._mailbox is not None
-            shared = self._mailbox.put(request_id, put, room, pen)
-        if shared is None:
-            return Shared()
-        assert self._mailbox is not None
-        self._lent[request_id] = self._mailbox
-        return shared
-
-    def _offer_mailbox(self, num_bytes: int, deadline: Deadline) -> bool:
-        """Make a mailbox, the first or a larger one; false if that helps nobody."""
-        old = self._mailbox
-        if old is not None and old.num_bytes >= num_bytes:
-            return False  # it is large enough, and others are still under way in it
-        try:
-            self._mailbox = Outgoing(num_bytes)
-        except OSError:
-            self._has_mailbox = False  # the socket carries everything
-            return False
-        if old is not None:
-            old.close()
-        offer = Offer(self._mailbox.num_bytes)
+    def _offer(self, deadline: Deadline, mailbox: Outgoing) -> None:
+        """Tell the listener of a mailbox."""
+        offer = Offer(mailbox.num_bytes)
         pieces = encode_frame(Kind.MAILBOX, 0, offer, (), self._limits)
-        self._send(deque(pieces), deadline, [self._mailbox.fd])
-        return True
+        self._send(deque(pieces), deadline, [mailbox.fd])
 
     def _send(
         self,
@@ -369,9 +332,7 @@ class StreamConnection(Connection):
             self._lose(type(error)(f"{self.address}: {error}"))
             return False
         self._requests.file(frame.request_id, frame.message, frame.buffers)
-        mailbox = self._lent.pop(frame.request_id, None)
-        if mailbox is not None:
-            mailbox.free(frame.request_id)
+        self._mailboxes.free(frame.request_id)
         return True
 
     def _place(self, preamble: Preamble, header: Header) -> Placed:
@@ -380,7 +341,7 @@ class StreamConnection(Connection):
             raise PeerLost(f"the other end closed: {printable(reason)}")
         message, buffers = self._requests.place(preamble.request_id, header)
         if header.place is not None:
-            mailbox = self._lent.get(preamble.request_id)
+            mailbox = self._mailboxes.of(preamble.request_id)
             if mailbox is None:
                 raise FrameRefused("a reply names a place that it was not given")
             mailbox.take(header.place, buffers)

@@ -56,7 +56,7 @@ def draw_run(events: Path, picture: Path, title: str) -> None:
         raise UsageError(f"cannot read {events}: {error.strerror}") from error
     if not history.progress:
         raise UsageError(f"{events} tells of no progress yet: there is nothing to draw")
-    pyplot = _import_pyplot()
+    pyplot = import_pyplot()
     with pyplot.rc_context(STYLE):
         figure, (top, middle, bottom) = pyplot.subplots(
             3, 1, figsize=(11, 10), height_ratios=(2.2, 1, 1.4), layout="constrained"
@@ -81,7 +81,12 @@ def draw_run(events: Path, picture: Path, title: str) -> None:
         pyplot.close(figure)
 
 
-def _import_pyplot() -> ModuleType:
+def import_pyplot() -> ModuleType:
+    """matplotlib, drawing into files.
+
+    Raises:
+        UsageError: it is not installed.
+    """
     try:
         import matplotlib as mpl  # noqa: PLC0415  (an extra: only drawing needs it)
 

@@ -1,0 +1,207 @@
+"""A trainer of a forecast: `TrainerProtocol` with a user who computes as the model says.
+
+Pure: the agenda's time is the only one.
+"""
+
+from collections.abc import Callable
+from typing import final
+
+from paceline.ids import COORDINATOR
+from paceline.messages import AskLease, Leave, Message, PullRows
+from paceline.simulate.forecast.agenda import Agenda
+from paceline.simulate.forecast.coordinator import Coordinator
+from paceline.simulate.forecast.gauge import Gauge, Spell
+from paceline.simulate.forecast.models import Draw
+from paceline.simulate.forecast.plan import Plan
+from paceline.simulate.forecast.server import Server
+from paceline.trainer.asking import (
+    Act,
+    Ask,
+    Collect,
+    Lost,
+    Pause,
+    Post,
+    Replies,
+    Wanted,
+)
+from paceline.trainer.protocol import TrainerProtocol
+from paceline.trainer.pushing import Coming, nothing_coming
+from paceline.trainer.verdicts import Batch, Flush
+
+PATIENCE_S = 1e9
+ASKED = 0  # the number of what is waited for at once; posts count from 1
+
+
+@final
+class Trainer:
+    """One process of a trainer: it shares, runs one loop to its end, and leaves.
+
+    Attributes:
+        protocol: its decisions.
+        is_alive: whether it has neither died nor left.
+        base: the version that its values are of.
+        pushed_s: when its cable has carried all that it sends.
+        in_free_s: when its cable has brought all that was sent to it.
+    """
+
+    def __init__(
+        self,
+        role: str,
+        pid: int,
+        place: "Place",
+        compute: Draw,
+        pause: Draw | None,
+        ended: Callable[["Trainer"], None],
+    ) -> None:
+        """Start now.
+
+        Args:
+            role: its id.
+            pid: unlike that of any process before.
+            place: where it runs.
+            compute: how long each batch computes.
+            pause: how long nothing happens before each batch; None: never.
+            ended: is told when its script has come to its end.
+        """
+        self.role, self.pid = role, pid
+        self.protocol = TrainerProtocol(role, pid, "forecast", patience_s=PATIENCE_S)
+        self.is_alive = True
+        self.base = 0
+        self.pushed_s = self.in_free_s = place.agenda.now_s
+        self._place, self._ended = place, ended
+        self._compute, self._pause = compute, pause
+        self._coming: Coming = self._rows if place.plan.row_bytes else nothing_coming
+        self._posted: dict[int, tuple[str, Message | Lost | None]] = {}  # {number: ...}
+        self._awaits = ASKED  # the number of what it waits for
+        self._asked = ""  # the role that it waits for
+        self._spell: Spell = "other"
+        self._since_s = place.agenda.now_s
+        self._act = self._run()
+        place.agenda.at(place.agenda.now_s, self._begin)
+
+    def got(self, number: int, reply: Message | Lost) -> None:
+        """A reply is here."""
+        if not self.is_alive:
+            return
+        if number == self._awaits:
+            self._posted.pop(number, None)
+            self._awaits = -1
+            self._go_on({self._asked: reply})
+        elif number in self._posted:
+            self._posted[number] = (self._posted[number][0], reply)
+
+    def account(self) -> None:
+        """What has passed since it was accounted last went to what it does now."""
+        now_s = self._place.agenda.now_s
+        self._place.gauge.spells[self._spell] += now_s - self._since_s
+        self._since_s = now_s
+
+    def _run(self) -> Act[None]:
+        protocol, place = self.protocol, self._place
+        plan, gauge, [part] = place.plan, place.gauge, [place.plan.part().part]
+        yield from protocol.share(plan.part())
+        yield from protocol.begin_stage(plan.stage())
+        compute, pause, trainer_s = self._compute, self._pause, plan.trainer_s
+        while True:
+            found = yield from protocol.next_batch()
+            if isinstance(found, Batch):
+                if pause is not None and (pause_s := pause()) > 0:
+                    yield Pause(pause_s, "paused")
+                compute_s = compute()
+                gauge.batches += 1
+                yield Pause(compute_s, "computing")
+                if trainer_s:
+                    yield Pause(trainer_s, "other")
+                yield from protocol.step(part, coming=self._coming)
+            elif isinstance(found, Flush):
+                yield from protocol.step(part, flush=True)
+            else:
+                break
+        leave = Leave(incarnation=protocol.incarnation, timeline=0, is_done=True)
+        yield from protocol.ask(leave)
+
+    def _rows(self) -> dict[str, Message]:
+        """The rows of the next batch, of which nothing is known but their bytes."""
+        return dict.fromkeys(
+            self.protocol.servers,
+            PullRows(incarnation=0, timeline=0, part=0, rows=(), create=True),
+        )
+
+    def _begin(self) -> None:
+        self._resume(next, self._act)
+
+    def _go_on(self, replies: Replies) -> None:
+        if self.is_alive:
+            self._resume(self._act.send, replies)
+
+    def _resume(self, go: Callable[..., Wanted], argument: object) -> None:
+        """Let the protocol act until it waits for something."""
+        place = self._place
+        agenda, now_s = place.agenda, place.agenda.now_s
+        self.account()
+        self.protocol.asking.now_s = now_s
+        send = self._act.send
+        try:
+            wanted = go(argument)
+            while True:
+                if isinstance(wanted, Pause):
+                    reason = wanted.reason
+                    self._spell = reason if reason in _SPELLS else "other"  # type: ignore[assignment]  # one of them
+                    agenda.at(now_s + wanted.seconds, self._go_on, {})
+                    return
+                if isinstance(wanted, Post):
+                    [(role, message)] = wanted.posted.calls.items()
+                    self._posted[wanted.posted.number] = (role, None)
+                    place.server.ask(self, wanted.posted.number, message)
+                    wanted = send({})
+                elif isinstance(wanted, Collect):
+                    number = wanted.posted.number
+                    role, reply = self._posted[number]
+                    if reply is None:
+                        self._wait(number, role, "servers")
+                        return
+                    del self._posted[number]
+                    wanted = send({role: reply})
+                elif isinstance(wanted, Ask):
+                    [(role, message)] = wanted.calls.items()
+                    self._ask(role, message)
+                    return
+                else:
+                    self._posted.clear()
+                    wanted = send({})
+        except StopIteration:
+            self.is_alive = False
+            self._ended(self)
+
+    def _ask(self, role: str, message: Message) -> None:
+        if role == COORDINATOR:
+            is_idle = isinstance(message, AskLease)
+            self._wait(ASKED, role, "without work" if is_idle else "coordinator")
+            self._place.coordinator.ask(self.role, message, self, ASKED)
+        else:
+            self._wait(ASKED, role, "servers")
+            self._place.server.ask(self, ASKED, message)
+
+    def _wait(self, number: int, role: str, spell: Spell) -> None:
+        self._awaits, self._asked, self._spell = number, role, spell
+
+
+_SPELLS = {"computing", "paused"}
+
+
+@final
+class Place:
+    """Where trainers run: whom they ask, and who measures them."""
+
+    def __init__(
+        self,
+        agenda: Agenda,
+        plan: Plan,
+        coordinator: Coordinator,
+        server: Server,
+        gauge: Gauge,
+    ) -> None:
+        """One for all trainers of a job."""
+        self.agenda, self.plan = agenda, plan
+        self.coordinator, self.server = coordinator, server
+        self.gauge = gauge

@@ -1,0 +1,105 @@
+"""The calls of one session that take their time: one at a time, and none after the end.
+
+::
+
+    loop       open until its end, also by `break`
+    calling    a loop, an evaluation; at its end the last numbers are sent
+
+Waits for nothing. The thread of the user's script calls, never a forked process; what is
+open may be looked at by any.
+"""
+
+import os
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from typing import Any, final
+
+from paceline.errors import Preempted, UsageError
+
+
+@final
+class Calls:
+    """What is under way in a session.
+
+    Attributes:
+        open_call: the call that is under way (a loop, an evaluation); None between them.
+        loop: the user's loop, if that is what is open.
+        is_closed: whether the session is over.
+    """
+
+    def __init__(
+        self,
+        must_begin_again: Callable[[], str | None],
+        send_log: Callable[[], None],
+    ) -> None:
+        """Nothing is under way.
+
+        Args:
+            must_begin_again: why the script must be started again; None if it need not.
+            send_log: sends the numbers that wait.
+        """
+        self.open_call: str | None = None
+        self.loop: Generator[Any, None, None] | None = None
+        self.is_closed = False
+        self._must_begin_again, self._send_log = must_begin_again, send_log
+        self._pid = os.getpid()
+
+    def is_here(self) -> bool:
+        """Whether the session is open, and this its process and no fork of it."""
+        return not self.is_closed and os.getpid() == self._pid
+
+    def check_open(self) -> None:
+        """Refuse a call that cannot be made any more.
+
+        Raises:
+            UsageError: the session is closed.
+            Preempted: the script must begin again.
+        """
+        if self.is_closed:
+            raise UsageError("the session is closed; connect again")
+        if (why := self._must_begin_again()) is not None:
+            raise Preempted(why)
+
+    def check_own(self) -> None:
+        """Refuse a call in a forked process.
+
+        Raises:
+            UsageError: this is one.
+        """
+        if os.getpid() != self._pid:
+            raise UsageError(
+                f"the session belongs to process {self._pid}; a forked process must not "
+                "use it: read data there, train here"
+            )
+
+    def check_idle(self, call: str, instead: str) -> None:
+        """Refuse a call that cannot be made inside another one.
+
+        Raises:
+            UsageError: a loop or an evaluation is open.
+        """
+        self.check_open()
+        if self.open_call is not None:
+            raise UsageError(f"{call}: {instead}")
+
+    def iterate(self, batches: Generator[Any, None, None]) -> Iterator[Any]:
+        """The user's loop: it is open until its end, also by `break`.
+
+        Raises:
+            UsageError: another loop is open.
+        """
+        self.check_idle("batches", "a loop is open already; end it or close() it first")
+        self.loop = batches
+        with self.calling("batches"):
+            yield from batches
+
+    @contextmanager
+    def calling(self, call: str) -> Iterator[None]:
+        """A call is under way; at its end the last numbers are sent."""
+        self.open_call = call
+        try:
+            yield
+        finally:
+            self.open_call = self.loop = None
+            if self.is_here():
+                self._send_log()

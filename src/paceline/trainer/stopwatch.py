@@ -1,0 +1,78 @@
+"""How long batches of this trainer take to read and compute, without waiting for anybody.
+
+From one batch to the next, less the time in which the trainer talked to other roles. What
+is told of it are quantiles, now and then: enough to forecast the same job elsewhere.
+
+May be called by any thread.
+"""
+
+import threading
+from typing import NamedTuple, final
+
+from paceline.timing import Clock
+
+MOST_KEPT = 1024  # durations; beyond, every second one is dropped, and so on
+QUANTILES = 21  # the least, the most, and every 5 % between
+
+
+class Durations(NamedTuple):
+    """Seconds of so many batches, as evenly spaced quantiles from the least to the most."""
+
+    batches: int
+    seconds: tuple[float, ...]
+
+
+@final
+class Stopwatch:
+    """Durations of batches that have not been told yet."""
+
+    def __init__(self, clock: Clock) -> None:
+        """No batch has begun."""
+        self._clock = clock
+        self._lock = threading.Lock()  # guards all below
+        self._began_s: float | None = None
+        self._acted_s = 0.0  # since then
+        self._kept: list[float] = []
+        self._batches = 0
+        self._every = 1  # of so many batches one is kept
+
+    def begin(self) -> None:
+        """A batch begins to be read."""
+        with self._lock:
+            self._began_s, self._acted_s = self._clock.now_s(), 0.0
+
+    def acted(self, seconds: float) -> None:
+        """The trainer has talked to others for so long."""
+        with self._lock:
+            self._acted_s += seconds
+
+    def end(self) -> None:
+        """The batch that was begun has been computed."""
+        with self._lock:
+            if self._began_s is None:
+                return
+            taken_s = self._clock.now_s() - self._began_s
+            if self._batches % self._every == 0:
+                self._kept.append(max(0.0, taken_s - self._acted_s))
+            self._batches += 1
+            self._began_s = None
+            if len(self._kept) >= MOST_KEPT:
+                self._kept = self._kept[::2]
+                self._every *= 2
+
+    def take(self) -> Durations | None:
+        """What has not been told yet; None if there is nothing."""
+        with self._lock:
+            kept, batches = sorted(self._kept), self._batches
+            self._kept, self._batches, self._every = [], 0, 1
+        if not kept:
+            return None
+        places = [n * (len(kept) - 1) / (QUANTILES - 1) for n in range(QUANTILES)]
+        return Durations(batches, tuple(round(_at(kept, place), 6) for place in places))
+
+
+def _at(ascending: list[float], place: float) -> float:
+    below = int(place)
+    above = min(below + 1, len(ascending) - 1)
+    step = (place - below) * (ascending[above] - ascending[below])
+    return min(ascending[above], ascending[below] + step)  # rounding may carry it past

@@ -1,0 +1,77 @@
+"""A session does one thing at a time, and nothing after its end."""
+
+import os
+from collections.abc import Generator
+
+import pytest
+
+from paceline.errors import Preempted, UsageError
+from paceline.trainer.calls import Calls
+
+
+class Script:
+    """What calls ask of their session."""
+
+    def __init__(self) -> None:
+        self.why: str | None = None
+        self.sent = 0
+        self.calls = Calls(lambda: self.why, self.send_log)
+
+    def send_log(self) -> None:
+        self.sent += 1
+
+
+def numbers() -> Generator[int, None, None]:
+    yield from range(3)
+
+
+def test_numbers_are_sent_at_the_end_of_every_call() -> None:
+    script = Script()
+    with script.calls.calling("evaluate"):
+        assert script.calls.open_call == "evaluate"
+        assert script.sent == 0
+    assert script.calls.open_call is None
+    assert script.sent == 1
+
+
+def test_a_loop_is_open_until_it_is_left() -> None:
+    calls = Script().calls
+    batches = numbers()
+    loop = calls.iterate(batches)
+    assert next(loop) == 0
+    assert calls.loop is batches
+    with pytest.raises(UsageError, match="share: not inside a loop"):
+        calls.check_idle("share", "not inside a loop")
+    with pytest.raises(UsageError, match="a loop is open already"):
+        next(calls.iterate(numbers()))
+    assert isinstance(loop, Generator)
+    loop.close()
+    assert calls.loop is calls.open_call is None
+    assert list(calls.iterate(numbers())) == [0, 1, 2]
+
+
+def test_nothing_is_called_once_a_session_is_closed() -> None:
+    script = Script()
+    script.calls.check_open()
+    script.calls.is_closed = True
+    with pytest.raises(UsageError, match="the session is closed; connect again"):
+        script.calls.check_open()
+    with script.calls.calling("predict"):
+        pass
+    assert script.sent == 0, "nobody is there to hear it"
+
+
+def test_a_script_that_must_begin_again_is_told_at_its_next_call() -> None:
+    script = Script()
+    script.why = "steps before a break are lost"
+    with pytest.raises(Preempted, match="steps before a break are lost"):
+        script.calls.check_open()
+
+
+def test_a_forked_process_is_not_the_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
+    script, own = Script(), os.getpid()
+    script.calls.check_own()
+    monkeypatch.setattr(os, "getpid", lambda: own + 1)
+    assert not script.calls.is_here()
+    with pytest.raises(UsageError, match=f"belongs to process {own}; a forked process"):
+        script.calls.check_own()

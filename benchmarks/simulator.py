@@ -79,9 +79,9 @@ def main() -> int:
     ]
     size = f"{arguments.trainers:,} trainers with {arguments.steps} steps"
     told = f"{size}: every batch was counted once"
-    ratios = (
-        [judged(figure, wanted("simulator")) for figure in for_page] if is_whole else []
-    )
+    # A smaller job says nothing of the goal.
+    goal = wanted("simulator")
+    ratios = [judged(figure, goal) for figure in for_page if is_whole]
     record = kept(for_page, ratios, told, is_equal=True)
     print(f"\n{write('simulator', {**where, **record})}")
     slowest_s = max(found.core_s for found in figures.values())

@@ -57,6 +57,7 @@ OURS = (
         small="--trainers 100 --times 2 --seconds 0.5 --tasks 100000",
     ),
     Command("server_scale", small="--trainers 100 --times 2 --seconds 0.5"),
+    Command("simulator", small="--trainers 100 --steps 10"),
 )
 PEERS = (
     Command("transport", small="--times 1 --trips 200 --large-trips 10"),

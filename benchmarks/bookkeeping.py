@@ -119,7 +119,14 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--ids", type=int, default=ctr.IDS)
     flags = parser.parse_args(arguments[1:])
     where = circumstances(arguments)  # before the load is our own
-    plan = Plan(flags.ids, ctr.BATCH, flags.warm, flags.steps, "adam")
+    plan = Plan(
+        flags.ids,
+        ctr.BATCH,
+        flags.warm,
+        flags.steps,
+        "adam",
+        task_batches=ctr.TASK_BATCHES,
+    )
     with (
         tempfile.TemporaryDirectory(prefix="paceline-bench-") as name,
         fork_server(Path(name) / "forks", 1) as whole,

@@ -235,7 +235,14 @@ def main(arguments: Sequence[str]) -> int:
     flags = parser.parse_args(arguments[1:])
     where = circumstances(arguments)  # before the load is our own
     names = [name for name in flags.peers.split(",") if name]
-    plan = Plan(flags.ids, ctr.BATCH, flags.warm, flags.steps, flags.rows)
+    plan = Plan(
+        flags.ids,
+        ctr.BATCH,
+        flags.warm,
+        flags.steps,
+        flags.rows,
+        task_batches=ctr.TASK_BATCHES,
+    )
     with (
         tempfile.TemporaryDirectory(prefix="paceline-bench-") as name,
         fork_server(Path(name) / "forks", 1) as forks,

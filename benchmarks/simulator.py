@@ -17,6 +17,9 @@ import sys
 import time
 from typing import NamedTuple
 
+from benchmarks import figures as figures_
+from benchmarks.figures import judged, kept
+from benchmarks.goals import wanted
 from benchmarks.record import circumstances, table, write
 from paceline.config import Pace, parse_pace
 from paceline.simulate.forecast.job import forecast
@@ -24,7 +27,6 @@ from paceline.simulate.forecast.models import Lognormal
 from paceline.simulate.forecast.plan import Plan
 
 PACES = ("sync", "async")
-GOAL_S = 60.0
 
 
 class Figure(NamedTuple):
@@ -58,6 +60,8 @@ def main() -> int:
     parser.add_argument("--trainers", type=int, default=10_000)
     parser.add_argument("--steps", type=int, default=100)
     arguments = parser.parse_args()
+    where = circumstances(sys.argv)  # before the load is our own
+    is_whole = (arguments.trainers, arguments.steps) == (10_000, 100)
     gc.disable()  # as the command does
     rows = [("pace", "batches", "clock", "core", "core, a batch")]
     figures: dict[str, Figure] = {}
@@ -69,12 +73,21 @@ def main() -> int:
         rows.append((pace, *row, f"{each_us:.0f} us"))
         gc.collect()
     print(table(rows))
-    record: dict[str, object] = {name: found._asdict() for name, found in figures.items()}
-    write("simulator", {**circumstances(sys.argv), **record})
-    is_whole = (arguments.trainers, arguments.steps) == (10_000, 100)
+    for_page = [
+        figures_.Figure("a forecast", pace, "ours", "s", (found.core_s,))
+        for pace, found in figures.items()
+    ]
+    size = f"{arguments.trainers:,} trainers with {arguments.steps} steps"
+    told = f"{size}: every batch was counted once"
+    # A smaller job says nothing of the goal.
+    goal = wanted("simulator")
+    ratios = [judged(figure, goal) for figure in for_page if is_whole]
+    record = kept(for_page, ratios, told, is_equal=True)
+    print(f"\n{write('simulator', {**where, **record})}")
     slowest_s = max(found.core_s for found in figures.values())
-    print(f"wanted: 10,000 trainers with 100 steps in {GOAL_S:.0f} s of one core")
-    return int(is_whole and slowest_s > GOAL_S)
+    goal_s = goal.at_most or 0.0
+    print(f"wanted: 10,000 trainers with 100 steps in {goal_s:.0f} s of one core")
+    return int(is_whole and slowest_s > goal_s)
 
 
 if __name__ == "__main__":

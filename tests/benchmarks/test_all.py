@@ -10,7 +10,7 @@ from benchmarks.__main__ import OURS, PEERS, SETS, Command, chosen, main
 from benchmarks.goals import TABLE
 from benchmarks.page import TITLES
 
-YET_TO_COME = {"paces", "simulator"}
+YET_TO_COME = {"paces"}
 
 
 def test_every_goal_has_a_benchmark_that_is_run_and_a_place_on_the_page() -> None:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.recovery import report, trainer_figures
+from benchmarks.figures import figure_table
+from benchmarks.recovery import for_page, trainer_figures
 from benchmarks.recovery_coordinator import wait_coordinator_times
 from benchmarks.recovery_kills import KillPlan, wait_killed
 from paceline.launch.forkserver import ForkServer
@@ -25,7 +26,7 @@ def test_a_killed_trainer_is_timed_and_the_job_ends_well(
     quiet, stalled, _ = trainer_figures("async", killed)
     assert quiet.seconds
     assert stalled.seconds
-    assert "others' longest stall" in report([stalled])
+    assert "others' longest stall" in figure_table(for_page([stalled])[0])
 
 
 def test_a_coordinator_is_killed_and_answers_with_every_task(

@@ -57,7 +57,7 @@ BATCHES = (64, 8)  # of which something is wanted
 ROUND_BYTES = 4096
 LOSS_WITHIN = 0.01
 PARAMETERS_WITHIN = 1e-4  # norm-relative, in float32: Adam divides rounding by little
-LIMIT_S = 600.0  # of one run
+LIMIT_S = 180.0  # of one run
 
 
 class Candidate(NamedTuple):

@@ -109,6 +109,8 @@ def run_alone(
     watch = Stopwatch(plan)
     train(trained, optimizer, watch.watch(batches_of(side, data, plan)))
     if meeting:
+        # Who closes its sockets first can leave the other waiting in its last reduction.
+        distributed.barrier()
         distributed.destroy_process_group()
     return watch
 

@@ -1,0 +1,152 @@
+"""DiLoCo beside lockstep, at equal tokens: what the loss is, and how much travels.
+
+::
+
+    python -m benchmarks.pace.diloco
+    python -m benchmarks.pace.diloco --batches 400 --rates 0.001
+
+Four trainers read Python's own sources by bytes (`benchmarks.pace.language`), the same
+batches in all, over TCP and with nothing lent (`benchmarks.apart_now`), as between hosts.
+The learning rate of the trainers' AdamW is tuned on one grid, the same for lockstep and for
+DiLoCo; its outer step is the paper's, and codecs take the rate that is best without.
+
+Bytes are the servers' own count of what was pushed.
+
+Exit status: 0; 1 if a job trained fewer records than another.
+"""
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks.environments import one_thread
+from benchmarks.figures import Figure, Ratio, figure_table, judged, kept, ratio_table
+from benchmarks.goals import wanted
+from benchmarks.processes import ROOT, fork_server, job_config, wait_job
+from benchmarks.record import circumstances, say, write
+from paceline.launch.commands import UserScript
+from paceline.launch.forkserver import ForkServer
+
+SCRIPT = ROOT / "benchmarks" / "pace" / "language.py"
+APART = "benchmarks.apart_now"
+TRAINERS, EVERY, BATCH = 4, 50, 16
+LOCKSTEP, OURS = "sync", f"diloco:{EVERY}"
+CODECS = ("int8", "top10%")
+RATES = (0.001, 0.002, 0.004)
+
+
+class Run(NamedTuple):
+    """One job."""
+
+    loss: float  # held out, nats a byte
+    pushed_mib: float  # by all trainers
+    records: int
+    seconds: float
+
+
+def run_once(pace: str, rate: float, batches: int, seed: int, forks: ForkServer) -> Run:
+    """Train once, in processes of its own."""
+    with tempfile.TemporaryDirectory(prefix="paceline-bench-") as name:
+        words = (str(batches), str(BATCH), str(rate), str(seed), str(EVERY))
+        config = job_config(pace, trainers=TRAINERS, seed=seed)
+        script, folder = UserScript(str(SCRIPT), words), Path(name)
+        summary = wait_job(forks, config, script, one_thread(), folder, "tcp")
+    loss = summary.metrics.get("held_out")
+    if loss is None:
+        raise ValueError(f"expected a held-out loss, got {summary.metrics}")
+    pushed = summary.counters["part-0.gradient_bytes_sent"] / 2**20
+    run = Run(loss, pushed, summary.records, summary.seconds)
+    say(f"{pace}, rate {rate:g}, seed {seed}: loss {loss:.4f}, pushed {pushed:,.1f} MiB")
+    return run
+
+
+def tuned(
+    pace: str, rates: Sequence[float], batches: int, times: int, forks: ForkServer
+) -> tuple[float, list[Run]]:
+    """The best rate of a grid, and the runs with it, one for each seed."""
+    first = {rate: run_once(pace, rate, batches, 0, forks) for rate in rates}
+    best = min(first, key=lambda rate: first[rate].loss)
+    others = [run_once(pace, best, batches, seed, forks) for seed in range(1, times)]
+    return best, [first[best], *others]
+
+
+def figures_of(runs: dict[str, list[Run]]) -> list[Figure]:
+    """Held-out loss, bytes and seconds of each pace."""
+    measures = (
+        ("held-out loss", "nats a byte", "loss"),
+        ("pushed", "MiB", "pushed_mib"),
+        ("the whole job", "s", "seconds"),
+    )
+    return [
+        Figure(
+            what,
+            pace,
+            "peer" if pace == LOCKSTEP else "ours",
+            unit,
+            tuple(getattr(run, measure) for run in found),
+        )
+        for what, unit, measure in measures
+        for pace, found in runs.items()
+    ]
+
+
+def ratios_of(figures: Sequence[Figure]) -> list[Ratio]:
+    """Loss and bytes of DiLoCo against lockstep, and with a codec against without."""
+    medians = {(figure.what, figure.who): figure for figure in figures}
+    pairs = [(OURS, LOCKSTEP, "diloco-loss", "diloco-bytes")]
+    with_codec = (pace_with(codec) for codec in CODECS)
+    pairs += [(pace, OURS, "delta-loss", "delta-bytes") for pace in with_codec]
+    ratios = []
+    for pace, other, loss_goal, bytes_goal in pairs:
+        loss, bytes_ = (medians[what, pace] for what in ("held-out loss", "pushed"))
+        more = loss.median / medians["held-out loss", other].median
+        fewer = medians["pushed", other].median / bytes_.median
+        for figure, goal, value in ((loss, loss_goal, more), (bytes_, bytes_goal, fewer)):
+            ratio = judged(figure, wanted(goal), value)
+            ratios.append(ratio._replace(against=other))
+    return ratios
+
+
+def pace_with(codec: str) -> str:
+    """DiLoCo with its deltas coded."""
+    return f"{OURS},codec={codec}"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Measure, print, keep; see the module."""
+    parser = argparse.ArgumentParser(prog="benchmarks.pace.diloco", description=__doc__)
+    parser.add_argument("--times", type=int, default=3, help="seeds of the best rate")
+    parser.add_argument("--batches", type=int, default=2000, help="of all trainers")
+    parser.add_argument("--rates", default=",".join(map(str, RATES)))
+    flags = parser.parse_args(arguments[1:])
+    where = circumstances(arguments)
+    rates = [float(rate) for rate in flags.rates.split(",")]
+    runs: dict[str, list[Run]] = {}
+    with (
+        tempfile.TemporaryDirectory(prefix="paceline-bench-") as name,
+        fork_server(Path(name) / "forks", 1, [APART]) as forks,
+    ):
+        best = 0.0
+        for pace in (LOCKSTEP, OURS):
+            best, runs[pace] = tuned(pace, rates, flags.batches, flags.times, forks)
+        for codec in CODECS:
+            pace = pace_with(codec)
+            seeds = range(flags.times)
+            found = [run_once(pace, best, flags.batches, seed, forks) for seed in seeds]
+            runs[pace] = found
+    figures = figures_of(runs)
+    ratios = ratios_of(figures)
+    records = {run.records for found in runs.values() for run in found}
+    told = f"{flags.batches} batches of {BATCH} windows each, rates {flags.rates}"
+    print(f"{told}\n\n{figure_table(figures)}\n\n{ratio_table(ratios)}")
+    is_equal = len(records) == 1
+    record = {**where, **kept(figures, ratios, told, is_equal=is_equal)}
+    print(f"\n{write('diloco', record)}")
+    return 0 if is_equal else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))

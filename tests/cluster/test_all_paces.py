@@ -1,0 +1,118 @@
+"""One suite for every combination that the docs allow: what holds for all of them."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from torch import nn
+
+import paceline
+from paceline.config import SGD, Pace, Zeros, parse_pace
+from paceline.pace.policy import steps_locally, updates_in_rounds
+
+RECORDS, BATCH, EPOCHS, TRAINERS = 120, 4, 2, 3
+PAGE = Path(__file__).parents[2] / "docs" / "paces.md"
+
+PACES = [
+    "sync:reduce=sum",
+    "sync:reduce=sum,backup=1",
+    "sync:reduce=sum,backup=1,late=again",
+    "ssp:0",
+    "ssp:2",
+    "local:1",
+    "local:5",
+    "diloco:5",
+    "diloco:5,lr=0.5,momentum=0.0",
+    "async",
+    "async:push=3,pull=3",
+    "async:push=2,pull=4",
+    "async:pull=2",
+    "async:merge=4",
+    "async:push=2,pull=1,merge=4",
+    "async:isolation=hogwild",
+    "async:pull=2,isolation=hogwild",
+]
+
+
+class Counting(nn.Module):
+    """A number that counts all records, and a row for each that counts its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.all = nn.Parameter(torch.zeros(4, dtype=torch.float64))
+        self.seen = paceline.Embedding("seen", 1, optimizer=SGD(lr=1.0), init=Zeros())
+
+
+class Counted(NamedTuple):
+    """What one trainer sees at the end, and what it was delivered."""
+
+    values: torch.Tensor
+    rows: torch.Tensor
+    delivered: int
+
+
+def count(session: paceline.Session) -> Counted:
+    model, ids, delivered = Counting(), torch.arange(RECORDS), 0
+    pace = session._seat.pace
+    if steps_locally(pace):  # rows are a part of their own
+        session.share(model.seen, pace=paceline.Async())
+    optimizer = session.share(model, torch.optim.SGD(model.parameters(), lr=1.0))
+    for batch in session.batches(ids, BATCH, epochs=EPOCHS, task_size=3 * BATCH):
+        delivered += len(batch)
+        optimizer.zero_grad()
+        (len(batch) * model.all.sum() + model.seen(batch).sum()).backward()
+        optimizer.step()
+    model.eval()
+    with torch.no_grad():
+        return Counted(-model.all.detach().clone(), -model.seen(ids).flatten(), delivered)
+
+
+@pytest.mark.parametrize("text", PACES)
+def test_every_record_counts_once_and_all_see_the_same(
+    text: str, run: Callable[..., list[Any]]
+) -> None:
+    pace: Pace = parse_pace(text)
+    found: list[Counted] = run(count, trainers=TRAINERS, pace=pace)
+    summary = run.jobs[0].close()  # type: ignore[attr-defined]
+    total = RECORDS * EPOCHS
+    late = summary["counters"].get("late_records", 0)
+    assert summary["records"] == total
+    assert summary["status"] == "finished"
+    assert sum(one.delivered for one in found) == total + late * ("again" in text)
+    for one in found[1:]:
+        assert torch.equal(one.values, found[0].values)
+        assert torch.equal(one.rows, found[0].rows)
+    values, rows = found[0].values, found[0].rows
+    dropped = 0 if "again" in text else late
+    assert rows.sum() == total - dropped, "each record is in its row once"
+    if not dropped:
+        assert (rows == EPOCHS).all()
+    if "hogwild" in text:
+        assert (values <= total).all(), "what meets may be lost, and nothing counts twice"
+    elif not steps_locally(pace):
+        assert (values == total - dropped).all()
+    else:
+        assert (values > 0).all()
+
+
+def test_no_pace_of_the_docs_is_left_out() -> None:
+    """Each option of the table is in the suite, but codecs, which have their own."""
+    table = PAGE.read_text().partition("| option |")[2].partition("\n\n")[0]
+    options = set(
+        re.findall(r"([a-z]+)=", " ".join(re.findall(r"`([a-z]+:[^`]*)`", table)))
+    )
+    kinds = set(re.findall(r"`([a-z]+):", table))
+    assert kinds == {text.partition(":")[0] for text in PACES}
+    told = " ".join(PACES)
+    assert {option for option in options if f"{option}=" not in told} <= {"codec", "codecs"}
+
+
+@pytest.mark.parametrize("text", PACES)
+def test_a_pace_is_read_back_as_it_is_written(text: str) -> None:
+    assert str(parse_pace(text)) == text
+    assert updates_in_rounds(parse_pace(text)) == text.startswith(
+        ("sync", "local", "diloco")
+    )

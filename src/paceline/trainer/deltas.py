@@ -46,8 +46,21 @@ class Deltas:
             anchor.copy_(parameter.detach())
 
     def step(self) -> None:
-        """Take one step with the gradients that are here."""
-        self._optimizer.step()
+        """Take one step with the gradients that are here.
+
+        Gradients of rows that are shown in a group, to be clipped, are for their own
+        part's push: the optimizer would take them for parameters.
+        """
+        groups = self._optimizer.param_groups
+        shown = [list(group["params"]) for group in groups]
+        try:
+            for group in groups:
+                own = (one for one in group["params"] if isinstance(one, nn.Parameter))
+                group["params"][:] = own
+            self._optimizer.step()
+        finally:
+            for group, tensors in zip(groups, shown, strict=True):
+                group["params"][:] = tensors
 
     def take(self) -> dict[int, torch.Tensor]:
         """``{parameter index: anchor - parameter}``, each of its parameter's shape."""

@@ -19,6 +19,7 @@ JOB = ("--records", "3200", "--ids", "300", "--epochs", "2", "--task-size", "160
 SLOWED = (*JOB, "--sleep-ms", "80")
 LONG = ("--records", "3200", "--ids", "300", "--epochs", "10", "--task-size", "160")
 SYNC, ASYNC, MERGED = "sync:reduce=sum", "async:push=4,pull=8", "async:merge=4"
+BOUNDED, AGAIN = "ssp:2", "sync:reduce=sum,backup=1,late=again"
 WINDOWS = {  # {window: failpoint, and how it is armed}
     # The first dies when one server alone has the push, the other when both may have it.
     "between two servers' acknowledgements": (
@@ -35,7 +36,8 @@ SERVER_POINTS = {  # servers die, and trainers beside them
     ASYNC: "server.before_ack=kill@40x2;server.snapshot=kill@3x1;"
     "trainer.before_tick=kill@9x2",
 }
-SERVER_POINTS[MERGED] = SERVER_POINTS[ASYNC]
+SERVER_POINTS[MERGED] = SERVER_POINTS[BOUNDED] = SERVER_POINTS[ASYNC]
+SERVER_POINTS[AGAIN] = SERVER_POINTS[SYNC]
 PREPARED = {"prepared, not committed": "trainer.prepared=kill@8x3"}
 
 
@@ -82,7 +84,7 @@ def test_counts_are_exact_when_killed_in(
 
 @pytest.mark.soak
 @pytest.mark.timeout(0)
-@pytest.mark.parametrize("pace", [SYNC, ASYNC, MERGED])
+@pytest.mark.parametrize("pace", [SYNC, ASYNC, MERGED, BOUNDED, AGAIN])
 def test_counts_are_exact_when_servers_die_too(
     pace: str, tmp_path: Path, forks: ForkServer
 ) -> None:

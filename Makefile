@@ -5,6 +5,7 @@
 # make docs    the documentation as a site in build/site
 # make bench   all that needs no other library; twenty minutes, on an idle machine
 # make bench-peers  against TensorFlow, Paddle, gRPC, pyzmq and Ray, installed in build/peers
+# make bench-paces  what paces are worth beside stragglers, and at equal tokens
 # make bench-page   what was found last, into docs/benchmarks-results.md
 # make soak    20,000 simulated jobs with faults; real processes killed for minutes
 # make fuzz    made-up bytes for everything that reads them from strangers, FUZZ_SECONDS each
@@ -20,7 +21,7 @@ JOB    := runs/demo-$(shell date +%Y%m%d-%H%M%S)
 FUZZ   := .venv/.installed-fuzz
 FUZZ_SECONDS ?= 60
 
-.PHONY: setup demo test lint docs bench bench-peers bench-page soak fuzz clean
+.PHONY: setup demo test lint docs bench bench-peers bench-paces bench-page soak fuzz clean
 
 setup: $(DEV)
 
@@ -43,6 +44,10 @@ bench: $(DEV)
 
 bench-peers: $(DEV)
 	$(BIN)/python -m benchmarks peers
+
+bench-paces: $(DEV)
+	$(BIN)/python -m benchmarks.pace.stragglers
+	$(BIN)/python -m benchmarks.pace.diloco
 
 bench-page: $(DEV)
 	$(BIN)/python -m benchmarks.page

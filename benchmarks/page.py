@@ -41,6 +41,7 @@ TITLES = {  # {name of a record: what stands above it}, in the page's order
     "coordinator_scale": "How many a coordinator can lead",
     "server_scale": "How many trainers a server can have",
     "paces": "Trainers of different speed",
+    "diloco": "Local steps and an outer one, at equal tokens",
     "simulator": "The simulator",
 }
 ENOUGH_RUNS = 5

@@ -101,6 +101,7 @@ def test_a_trainer_is_at_most_its_staleness_ahead(s: int, clock: int, slowest: i
         ((Sync(backup=1), Sync()), True),
         ((Sync(backup=1), Sync(backup=1)), True),
         ((Sync(backup=1), Async()), False),
+        ((Sync(backup=1), SSP(staleness=3)), True),
         ((Sync(backup=1, late="again"), Async()), True),
         ((Sync(), Sync()), False),
         ((LocalSGD(every=4), LocalSGD(every=5)), True),

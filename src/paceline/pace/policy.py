@@ -72,8 +72,8 @@ def _batches_of_round(pace: Pace) -> int:
 def why_not_beside(paces: Iterable[Pace]) -> str | None:
     """Why parts of these paces cannot be trained in one job; None if they can.
 
-    A part in rounds holds all trainers within one step of each other, which is as much as
-    any staleness but 0 asks for.
+    A part in rounds that waits for all holds trainers within one step of each other, which
+    is as much as any staleness but 0 asks for.
     """
     known = list(paces)
     again = [pace for pace in known if trains_late_again(pace)]
@@ -93,13 +93,17 @@ def why_not_beside(paces: Iterable[Pace]) -> str | None:
             f"parts are {' and '.join(map(str, in_rounds))}: trainers would wait for each "
             f"other in rounds of different lengths; give them rounds of as many batches"
         )
-    if any(steps_locally(pace) for pace in in_rounds):
-        bounded = [pace for pace in known if staleness_of(pace) is not None]
-        if bounded:
-            return (
-                f"one part is {in_rounds[0]}, another {bounded[0]}: who waits for a clock "
-                f"in one is waited for in a round of the other; use async for the second"
-            )
+    bounded = [pace for pace in known if staleness_of(pace) is not None]
+    if bounded and any(backups_of(pace) for pace in in_rounds):
+        return (
+            f"one part is {in_rounds[0]}, another {bounded[0]}: rounds that do without "
+            f"some leave them further behind than the other allows; use async for it"
+        )
+    if bounded and any(steps_locally(pace) for pace in in_rounds):
+        return (
+            f"one part is {in_rounds[0]}, another {bounded[0]}: who waits for a clock "
+            f"in one is waited for in a round of the other; use async for the second"
+        )
     strictest = [pace for pace in known if staleness_of(pace) == 0]
     if not in_rounds or not strictest:
         return None

@@ -9,14 +9,14 @@ interprets optimizers.
 import msgspec
 
 from paceline.errors import UsageError
-from paceline.pace_specs import SSP as SSP
-from paceline.pace_specs import Async as Async
-from paceline.pace_specs import DiLoCo as DiLoCo
-from paceline.pace_specs import LocalSGD as LocalSGD
-from paceline.pace_specs import Pace as Pace
-from paceline.pace_specs import Sync as Sync
-from paceline.pace_specs import is_whole, require
-from paceline.pace_specs import parse_pace as parse_pace
+from paceline.pace_specs.checks import is_whole, require
+from paceline.pace_specs.parsing import parse_pace as parse_pace
+from paceline.pace_specs.presets import SSP as SSP
+from paceline.pace_specs.presets import Async as Async
+from paceline.pace_specs.presets import DiLoCo as DiLoCo
+from paceline.pace_specs.presets import LocalSGD as LocalSGD
+from paceline.pace_specs.presets import Pace as Pace
+from paceline.pace_specs.presets import Sync as Sync
 from paceline.row_specs import FTRL as FTRL
 from paceline.row_specs import SGD as SGD
 from paceline.row_specs import Adagrad as Adagrad

@@ -1,38 +1,27 @@
 """Paces as they are written: how tightly trainers march together.
 
 Frozen, checked when they are made, the same on every machine; `str` writes one as the
-command line takes it and `parse_pace` reads it back. What they mean, `paceline.pace` says.
+command line takes it and `paceline.pace_specs.parsing` reads it back. What they mean,
+`paceline.pace` says.
 """
 
-import math
 from typing import Literal, get_args
 
 import msgspec
 
 from paceline.codec_names import require_codec
-from paceline.errors import UsageError
+from paceline.pace_specs.checks import (
+    is_number,
+    is_whole,
+    require,
+    require_every,
+    written,
+)
 
 Reduce = Literal["mean", "sum"]
 Isolation = Literal["serial", "hogwild"]
 Late = Literal["drop", "again"]
 _OUTER_LR, _OUTER_MOMENTUM = 0.7, 0.9  # of the paper's main runs
-
-
-def require(condition: bool, text: str) -> None:
-    """Raise a `UsageError` with this text unless the condition holds."""
-    if not condition:
-        raise UsageError(text)
-
-
-def is_number(value: object) -> bool:
-    """Whether a value is a finite number; True and False are none."""
-    is_real = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_real and math.isfinite(value)  # type: ignore[arg-type]  # it is a number
-
-
-def is_whole(value: object) -> bool:
-    """Whether a value is a whole number; True and False are none."""
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 class Sync(msgspec.Struct, frozen=True, tag="sync", kw_only=True):
@@ -76,7 +65,7 @@ class Sync(msgspec.Struct, frozen=True, tag="sync", kw_only=True):
     def __str__(self) -> str:
         """As it is written on the command line."""
         reduce = None if self.reduce == "mean" else self.reduce
-        return _written(
+        return written(
             "sync",
             reduce=reduce,
             backup=self.backup or None,
@@ -111,7 +100,7 @@ class SSP(msgspec.Struct, frozen=True, tag="ssp", kw_only=True):
 
     def __str__(self) -> str:
         """As it is written on the command line."""
-        return _written(f"ssp:{self.staleness}", codec=self.codec)
+        return written(f"ssp:{self.staleness}", codec=self.codec)
 
 
 class Async(msgspec.Struct, frozen=True, tag="async", kw_only=True):
@@ -165,7 +154,7 @@ class Async(msgspec.Struct, frozen=True, tag="async", kw_only=True):
         push, pull = (None, None) if is_each else (self.push_every, self.pull_every)
         isolation = None if self.isolation == "serial" else self.isolation
         merge = None if self.merge == 1 else self.merge
-        return _written(
+        return written(
             "async",
             push=push,
             pull=pull,
@@ -192,12 +181,12 @@ class LocalSGD(msgspec.Struct, frozen=True, tag="local", kw_only=True):
     codec: str | None = None
 
     def __post_init__(self) -> None:
-        _check_every("local", self.every)
+        require_every("local", self.every)
         require_codec("local", self.codec)
 
     def __str__(self) -> str:
         """As it is written on the command line."""
-        return _written(f"local:{self.every}", codec=self.codec)
+        return written(f"local:{self.every}", codec=self.codec)
 
 
 class DiLoCo(msgspec.Struct, frozen=True, tag="diloco", kw_only=True):
@@ -219,7 +208,7 @@ class DiLoCo(msgspec.Struct, frozen=True, tag="diloco", kw_only=True):
     codec: str | None = None
 
     def __post_init__(self) -> None:
-        _check_every("diloco", self.every)
+        require_every("diloco", self.every)
         require(
             is_number(self.outer_lr) and self.outer_lr > 0,
             f"diloco: lr is a number > 0, got {self.outer_lr!r}",
@@ -235,106 +224,7 @@ class DiLoCo(msgspec.Struct, frozen=True, tag="diloco", kw_only=True):
         lr = None if self.outer_lr == _OUTER_LR else self.outer_lr
         usual = self.outer_momentum == _OUTER_MOMENTUM
         momentum = None if usual else self.outer_momentum
-        return _written(f"diloco:{self.every}", lr=lr, momentum=momentum, codec=self.codec)
+        return written(f"diloco:{self.every}", lr=lr, momentum=momentum, codec=self.codec)
 
 
 Pace = Sync | SSP | Async | LocalSGD | DiLoCo
-
-
-def _check_every(pace: str, every: object) -> None:
-    require(
-        is_whole(every) and every >= 1,  # type: ignore[operator]  # it is a whole number
-        f"{pace}: every is a number of batches >= 1, got {every!r}",
-    )
-
-
-def _written(pace: str, **options: object) -> str:
-    """A pace as the command line takes it; options that are None are left out."""
-    said = [f"{name}={value}" for name, value in options.items() if value is not None]
-    if not said:
-        return pace
-    return f"{pace}{',' if ':' in pace else ':'}{','.join(said)}"
-
-
-def parse_pace(text: str) -> Pace:
-    """Read a pace as written on the command line, e.g. ``ssp:3`` or ``async:push=4``.
-
-    Raises:
-        UsageError: unknown pace or option, or a value out of range.
-    """
-    name, _, rest = text.partition(":")
-    require(
-        name in _OPTIONS, f"pace {text!r}: {name!r} is not one of {', '.join(_OPTIONS)}"
-    )
-    given = _read_options(text, name, rest)
-    for option in given.keys() - _OPTIONS[name].keys():
-        reason = _REFUSED.get((name, option), f"{name} has no option {option}")
-        raise UsageError(f"pace {text!r}: {reason}")
-    fields = {field: given[o] for o, field in _OPTIONS[name].items() if o in given}
-    if name == "sync":
-        return Sync(**fields)  # type: ignore[arg-type]  # checked by all of them
-    if name == "async":
-        return Async(**fields)  # type: ignore[arg-type]
-    [first, example] = _WITHOUT_NAME[name]
-    require(first in fields, f"pace {text!r}: expected a number, like {example}")
-    if name == "ssp":
-        return SSP(**fields)  # type: ignore[arg-type]
-    if name == "local":
-        return LocalSGD(**fields)  # type: ignore[arg-type]
-    return DiLoCo(**fields)  # type: ignore[arg-type]
-
-
-_OPTIONS = {  # {pace: {option: field}}
-    "sync": {"reduce": "reduce", "backup": "backup", "late": "late", "codec": "codec"},
-    "ssp": {"staleness": "staleness", "codec": "codec"},
-    "local": {"every": "every", "codec": "codec"},
-    "diloco": {
-        "every": "every",
-        "lr": "outer_lr",
-        "momentum": "outer_momentum",
-        "codec": "codec",
-    },
-    "async": {
-        "push": "push_every",
-        "pull": "pull_every",
-        "isolation": "isolation",
-        "merge": "merge",
-        "codec": "codec",
-    },
-}
-_WITHOUT_NAME = {  # {pace: (option and field, example)}
-    "ssp": ("staleness", "ssp:3"),
-    "local": ("every", "local:20"),
-    "diloco": ("every", "diloco:50"),
-}
-_FRACTIONS = {"lr", "momentum"}
-_WORDS = {"reduce", "late", "isolation", "codec"}
-_ALONE = "a round is one update, so only async has {}"
-_REFUSED = {
-    ("sync", "isolation"): _ALONE.format("isolation"),
-    ("sync", "merge"): _ALONE.format("merge"),
-    ("local", "backup"): "who is late for a round of deltas trains them again: use sync",
-    ("diloco", "backup"): "who is late for a round of deltas trains them again: use sync",
-    ("ssp", "isolation"): "what ssp promises of reads, hogwild breaks: use async",
-}
-
-
-def _read_options(text: str, name: str, rest: str) -> dict[str, str | int | float]:
-    given: dict[str, str | int | float] = {}
-    for item in filter(None, rest.split(",")):
-        key, equals, value = (each.strip() for each in item.partition("="))
-        if not equals and name in _WITHOUT_NAME and not given:
-            key, value = _WITHOUT_NAME[name][0], key
-        else:
-            require(bool(equals), f"pace {text!r}: expected option=value, got {item!r}")
-        require(key not in given, f"pace {text!r}: {key} is said twice")
-        given[key] = value if key in _WORDS else _numeral(text, key, value)
-    return given
-
-
-def _numeral(text: str, option: str, value: str) -> int | float:
-    kind = "number" if option in _FRACTIONS else "whole number"
-    try:
-        return float(value) if option in _FRACTIONS else int(value)
-    except ValueError:
-        raise UsageError(f"pace {text!r}: expected a {kind}, got {value!r}") from None

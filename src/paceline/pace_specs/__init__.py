@@ -1,0 +1,1 @@
+"""Paces as users write them: frozen specs, their checks, and how text becomes one."""

@@ -1,0 +1,38 @@
+"""What every pace asks of its options, and how it is written."""
+
+import math
+
+from paceline.errors import UsageError
+
+
+def require(condition: bool, text: str) -> None:
+    """Raise a `UsageError` with this text unless the condition holds."""
+    if not condition:
+        raise UsageError(text)
+
+
+def is_number(value: object) -> bool:
+    """Whether a value is a finite number; True and False are none."""
+    is_real = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_real and math.isfinite(value)  # type: ignore[arg-type]  # it is a number
+
+
+def is_whole(value: object) -> bool:
+    """Whether a value is a whole number; True and False are none."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def require_every(pace: str, every: object) -> None:
+    """Raise a `UsageError` unless it is a number of batches."""
+    require(
+        is_whole(every) and every >= 1,  # type: ignore[operator]  # it is a whole number
+        f"{pace}: every is a number of batches >= 1, got {every!r}",
+    )
+
+
+def written(pace: str, **options: object) -> str:
+    """A pace as the command line takes it; options that are None are left out."""
+    said = [f"{name}={value}" for name, value in options.items() if value is not None]
+    if not said:
+        return pace
+    return f"{pace}{',' if ':' in pace else ':'}{','.join(said)}"

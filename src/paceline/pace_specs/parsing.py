@@ -1,0 +1,89 @@
+"""Paces as the command line takes them, read: the other way round from their `str`."""
+
+from paceline.errors import UsageError
+from paceline.pace_specs.checks import require
+from paceline.pace_specs.presets import SSP, Async, DiLoCo, LocalSGD, Pace, Sync
+
+
+def parse_pace(text: str) -> Pace:
+    """Read a pace as written on the command line, e.g. ``ssp:3`` or ``async:push=4``.
+
+    Raises:
+        UsageError: unknown pace or option, or a value out of range.
+    """
+    name, _, rest = text.partition(":")
+    require(
+        name in _OPTIONS, f"pace {text!r}: {name!r} is not one of {', '.join(_OPTIONS)}"
+    )
+    given = _read_options(text, name, rest)
+    for option in given.keys() - _OPTIONS[name].keys():
+        reason = _REFUSED.get((name, option), f"{name} has no option {option}")
+        raise UsageError(f"pace {text!r}: {reason}")
+    fields = {field: given[o] for o, field in _OPTIONS[name].items() if o in given}
+    if name == "sync":
+        return Sync(**fields)  # type: ignore[arg-type]  # checked by all of them
+    if name == "async":
+        return Async(**fields)  # type: ignore[arg-type]
+    [first, example] = _WITHOUT_NAME[name]
+    require(first in fields, f"pace {text!r}: expected a number, like {example}")
+    if name == "ssp":
+        return SSP(**fields)  # type: ignore[arg-type]
+    if name == "local":
+        return LocalSGD(**fields)  # type: ignore[arg-type]
+    return DiLoCo(**fields)  # type: ignore[arg-type]
+
+
+_OPTIONS = {  # {pace: {option: field}}
+    "sync": {"reduce": "reduce", "backup": "backup", "late": "late", "codec": "codec"},
+    "ssp": {"staleness": "staleness", "codec": "codec"},
+    "local": {"every": "every", "codec": "codec"},
+    "diloco": {
+        "every": "every",
+        "lr": "outer_lr",
+        "momentum": "outer_momentum",
+        "codec": "codec",
+    },
+    "async": {
+        "push": "push_every",
+        "pull": "pull_every",
+        "isolation": "isolation",
+        "merge": "merge",
+        "codec": "codec",
+    },
+}
+_WITHOUT_NAME = {  # {pace: (option and field, example)}
+    "ssp": ("staleness", "ssp:3"),
+    "local": ("every", "local:20"),
+    "diloco": ("every", "diloco:50"),
+}
+_FRACTIONS = {"lr", "momentum"}
+_WORDS = {"reduce", "late", "isolation", "codec"}
+_ALONE = "a round is one update, so only async has {}"
+_REFUSED = {
+    ("sync", "isolation"): _ALONE.format("isolation"),
+    ("sync", "merge"): _ALONE.format("merge"),
+    ("local", "backup"): "who is late for a round of deltas trains them again: use sync",
+    ("diloco", "backup"): "who is late for a round of deltas trains them again: use sync",
+    ("ssp", "isolation"): "what ssp promises of reads, hogwild breaks: use async",
+}
+
+
+def _read_options(text: str, name: str, rest: str) -> dict[str, str | int | float]:
+    given: dict[str, str | int | float] = {}
+    for item in filter(None, rest.split(",")):
+        key, equals, value = (each.strip() for each in item.partition("="))
+        if not equals and name in _WITHOUT_NAME and not given:
+            key, value = _WITHOUT_NAME[name][0], key
+        else:
+            require(bool(equals), f"pace {text!r}: expected option=value, got {item!r}")
+        require(key not in given, f"pace {text!r}: {key} is said twice")
+        given[key] = value if key in _WORDS else _numeral(text, key, value)
+    return given
+
+
+def _numeral(text: str, option: str, value: str) -> int | float:
+    kind = "number" if option in _FRACTIONS else "whole number"
+    try:
+        return float(value) if option in _FRACTIONS else int(value)
+    except ValueError:
+        raise UsageError(f"pace {text!r}: expected a {kind}, got {value!r}") from None

@@ -36,7 +36,8 @@ def came_late(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
         book.commit(PushLate(*late))
     book.start_clock(tick.incarnation)
     round_now, stopped = book.durable.parts[tick.part].round, book.durable.stopped
-    book.reply(ticket, Ticked(late=round_now, stopped=stopped))
+    pauses = book.pause_reason() is not None
+    book.reply(ticket, Ticked(late=round_now, stopped=stopped, pauses=pauses))
 
 
 def reply_ticked(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
@@ -60,5 +61,11 @@ def reply_ticked(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
     slowest = None if tick.clock is None else book.clocks.slowest(book.durable.queue)
     book.reply(
         ticket,
-        Ticked(lease=lease, stopped=book.durable.stopped, track=track, slowest=slowest),
+        Ticked(
+            lease=lease,
+            stopped=book.durable.stopped,
+            track=track,
+            slowest=slowest,
+            pauses=book.pause_reason() is not None,
+        ),
     )

@@ -47,13 +47,20 @@ class TableSpec(msgspec.Struct, frozen=True):
 
 
 class PartSpec(msgspec.Struct, frozen=True):
-    """What one `Session.share` call shares; ``part`` is the number of the call."""
+    """What one `Session.share` call shares; ``part`` is the number of the call.
+
+    ``first_pace`` is the one that scripts share it with, where it has been changed since;
+    ``inner`` what trainers step with by themselves, if servers know it: then ``optimizer``
+    is that of the servers' outer step.
+    """
 
     part: int
     parameters: tuple[ParameterSpec, ...]
     optimizer: OptimizerSpec | None
     tables: tuple[TableSpec, ...]
     pace: Pace
+    first_pace: Pace | None = None
+    inner: OptimizerSpec | None = None
 
 
 class Block(msgspec.Struct, frozen=True):
@@ -206,9 +213,11 @@ class Waiting(Message, frozen=True):
     ``track``: first keep the state of tracked objects, and say `TrackedKept`. ``buffers``:
     first keep the averaged ones alone, and say `BuffersKept`. ``average``: first average
     these, weighted by records, keep all with the average in it, and say `TrackedKept`.
+    ``pauses``: whoever holds a lease gives it back before its next batch.
     """
 
     reason: str
     track: bool = False
     buffers: bool = False
     average: tuple[AverageShare, ...] = ()
+    pauses: bool = False

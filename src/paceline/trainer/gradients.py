@@ -19,6 +19,7 @@ import msgspec
 import torch
 from torch import nn
 
+from paceline.config import Pace
 from paceline.messages import (
     Block,
     Hyper,
@@ -66,6 +67,10 @@ class PartNumbers:
 
     Attributes:
         tables: the part's tables.
+        deltas: steps are taken here, and pushes say how far they have led.
+        groups: whose hyper-parameters go along with every push.
+        optimizer: the script's own; None for embeddings alone.
+        pace: by which it is pushed and pulled; None before that is known.
         refused: pushes whose gradients were not finite, so that nothing of them was sent.
         is_scaled: a `GradScaler` steps; what no step has unscaled is no gradient yet.
         join: brings in what other processes of the trainer have.
@@ -101,7 +106,9 @@ class PartNumbers:
         self.sends_early, self.early = sends_early, EarlySender(parameters)
         self._is_refused = False  # the gradients of this step are not to be used
         self._parameters = tuple(parameters)
-        self._groups = groups
+        self.groups = groups
+        self.optimizer: torch.optim.Optimizer | None = None
+        self.pace: Pace | None = None
         self._sparse = frozenset(sparse)
         self._memory = [ParameterMemory(parameter, apart=apart) for parameter in parameters]
         self._pulls = RowPulls(self._memory)
@@ -134,6 +141,11 @@ class PartNumbers:
         if isinstance(message, Push):
             return self._push(role, message, plan)
         return Payload(message)
+
+    def follow_overlap(self, *, apart: bool) -> None:
+        """Whether values may come while the user computes; none are on their way."""
+        for memory in self._memory:
+            memory.follow_overlap(apart=apart)
 
     def settle(self) -> None:
         """After a pull: what has landed is what the parameters are."""
@@ -314,7 +326,7 @@ class PartNumbers:
             sparse = {index: gradient.copy() for index, gradient in sparse.items()}
         arrays = {index: byte_array(gradient) for index, gradient in dense.items()}
         coded = self._coding.code_blocks(arrays)
-        self._load = _Load(hyper_of(self._groups), arrays, sparse, rows, coded)
+        self._load = _Load(hyper_of(self.groups), arrays, sparse, rows, coded)
         return is_finite
 
     def forget_left_out(self) -> None:

@@ -16,7 +16,6 @@ from paceline.config import Pace
 from paceline.errors import UsageError
 from paceline.messages import PartSpec, TableSpec
 from paceline.pace.policy import (
-    outer_step,
     overlaps,
     steps_locally,
     why_not_beside,
@@ -84,7 +83,7 @@ class Sharing:
             deltas = None
             if steps_locally(pace) and optimizer is not None:
                 deltas = Deltas(described.parameters, optimizer)
-                groups = [outer_step(pace)]
+                groups = list(described.optimizer.groups) if described.optimizer else []
             if overlap:
                 _check_early(pace, described.parameters, self._seat.size)
             numbers = PartNumbers(
@@ -95,7 +94,15 @@ class Sharing:
                 deltas=deltas,
                 sends_early=overlap,
             )
-            whole = PartSpec(part, described.specs, described.optimizer, new, pace)
+            numbers.optimizer, numbers.pace = optimizer, pace
+            whole = PartSpec(
+                part,
+                described.specs,
+                described.optimizer,
+                new,
+                pace,
+                inner=described.inner,
+            )
             reason = why_not_hogwild(whole) or why_not_beside([*self._paces, pace])
             if reason is not None:
                 raise UsageError(f"share: {reason}")
@@ -149,7 +156,7 @@ class Sharing:
                 f"share: {pace} moves dense parameters, and {what} cannot be stepped here: "
                 f"share embeddings first, as a part of their own with another pace"
             )
-        return describe_local(model, optimizer, outer_step(pace))
+        return describe_local(model, optimizer, pace)
 
     def show_rows(self, model: nn.Module, params: list[torch.Tensor]) -> None:
         """Let gradients of a model's rows appear in a parameter group's ``params``."""

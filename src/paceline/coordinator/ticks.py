@@ -6,6 +6,7 @@ Pure.
 from paceline.coordinator.book import Book
 from paceline.coordinator.grants import finish_if_done, grant, is_pending
 from paceline.coordinator.outcomes import PushLate
+from paceline.coordinator.status import count_records
 from paceline.messages import Tick, Ticked
 
 
@@ -36,7 +37,8 @@ def came_late(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
         book.commit(PushLate(*late))
     book.start_clock(tick.incarnation)
     round_now, stopped = book.durable.parts[tick.part].round, book.durable.stopped
-    book.reply(ticket, Ticked(late=round_now, stopped=stopped))
+    records = told_records(book, tick)
+    book.reply(ticket, Ticked(late=round_now, stopped=stopped, records=records))
 
 
 def reply_ticked(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
@@ -60,5 +62,25 @@ def reply_ticked(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
     slowest = None if tick.clock is None else book.clocks.slowest(book.durable.queue)
     book.reply(
         ticket,
-        Ticked(lease=lease, stopped=book.durable.stopped, track=track, slowest=slowest),
+        Ticked(
+            lease=lease,
+            stopped=book.durable.stopped,
+            track=track,
+            slowest=slowest,
+            records=told_records(book, tick),
+        ),
     )
+
+
+def told_records(book: Book, tick: Tick) -> int:
+    """Records of the job that were acknowledged, the same for all who ticked a round.
+
+    What is computed from them (a learning rate) must be the same for all of its
+    contributors, also for one whose answer was lost and who ticks again.
+    """
+    if tick.round is None:
+        in_rounds = book.sync_parts()
+        return book.durable.round_records if in_rounds else count_records(book)
+    recent = book.durable.parts[tick.part].recent
+    known = (outcome.records for outcome in recent if outcome.round == tick.round)
+    return next(known, book.durable.round_records)

@@ -141,7 +141,8 @@ class Ticked(Message, frozen=True):
 
     ``track``: before the next batch, keep the state of tracked objects. ``slowest``: the
     least clock, if the tick told one and it is known. ``late``: the round was closed
-    without it, and this is the last one; the push has no effect.
+    without it, and this is the last one; the push has no effect. ``records``: of the job,
+    acknowledged; all who ticked a round are told the same.
     """
 
     lease: Lease | None = None
@@ -149,6 +150,7 @@ class Ticked(Message, frozen=True):
     track: bool = False
     slowest: int | None = None
     late: int | None = None
+    records: int = 0
 
 
 class MayGoOn(TrainerMessage, frozen=True):

@@ -30,6 +30,7 @@ from paceline.messages import (
     RowSlots,
     Upload,
 )
+from paceline.pace.strategy import Strategy
 from paceline.params.sparse import SparseGradient
 from paceline.trainer.client import Payload
 from paceline.trainer.coding import GradientCoding, coded_rows
@@ -81,6 +82,7 @@ class PartNumbers:
         sparse: Collection[int] = (),
         apart: bool = False,
         deltas: Deltas | None = None,
+        strategy: Strategy | None = None,
         sends_early: bool = False,
     ) -> None:
         """Begin without gradients.
@@ -91,9 +93,10 @@ class PartNumbers:
             sparse: which of the parameters have sparse gradients.
             apart: pulled values may come while the user computes, and wait for `settle`.
             deltas: steps are taken here, and pushes say how far they have led.
+            strategy: the user's own, if there is one.
             sends_early: gradients are sent while backward still runs.
         """
-        self.deltas = deltas
+        self.deltas, self.strategy = deltas, strategy
         self.tables: list[SharedTable] = []
         self.refused = 0
         self.is_scaled = False

@@ -132,7 +132,7 @@ class Follower:
     def deliver(self, stage: Stage, workers: int) -> Generator[Any, None, None]:
         """See `Seat`."""
         reader = TaskReader(stage.source, stage.spec, workers)
-        self._call(wire.Begin(stage.spec))
+        self._call(wire.Begin(stage.spec, self._following.gpus()))
         is_inside = False
         try:
             while True:

@@ -11,7 +11,10 @@ import heapq
 from collections.abc import Collection
 from typing import TypeVar
 
+from msgspec import structs
+
 from paceline.coordinator import averaging
+from paceline.coordinator.agreement import why_not_same
 from paceline.coordinator.book import MOST_NAMED, Book
 from paceline.coordinator.cut_decisions import (
     cut_reason,
@@ -20,6 +23,7 @@ from paceline.coordinator.cut_decisions import (
     waits_for_cut,
 )
 from paceline.coordinator.durable import PartRecord
+from paceline.coordinator.governing import saw_wait
 from paceline.coordinator.grants import grant, is_mid_step, may_grant
 from paceline.coordinator.losses import settle
 from paceline.coordinator.outcomes import (
@@ -32,6 +36,7 @@ from paceline.coordinator.parking import Parked, Parking
 from paceline.coordinator.placement import plan_part
 from paceline.coordinator.repacing import look_at_pace, why_no_change
 from paceline.coordinator.reports import answer_servers
+from paceline.coordinator.status import count_records
 from paceline.coordinator.stops import is_stopped_before
 from paceline.coordinator.tasks import is_epoch_over, is_last_epoch, pick_task
 from paceline.coordinator.ticks import reply_ticked, ticked
@@ -44,6 +49,7 @@ from paceline.messages import (
     Granted,
     MayGoOn,
     PartAnswer,
+    Refusal,
     Save,
     SharePart,
     StageOver,
@@ -91,6 +97,7 @@ def end_waits(book: Book) -> None:
 def _end_waits(book: Book, waiting: Parking[_Key]) -> None:
     while (due := waiting.oldest_due(book.now)) is not None:
         key, parked = due
+        saw_wait(book, parked)
         pauses = book.pause_reason() is not None
         answer = Waiting(reason=wait_reason(book, parked), pauses=pauses)
         book.reply(parked.ticket, answer)
@@ -165,6 +172,12 @@ def _look_at_parts(book: Book) -> None:
                 continue
             book.commit(PartPlanned(plan_part(message.spec, state, book.config)))
             record = state.parts[part]
+        reason = why_not_same(record.plan.spec, message.spec)
+        if reason is not None:  # two came before there were servers
+            book.shares.take((incarnation, part))
+            refusal = Refusal(kind="mismatch", text=reason, timeline=state.timeline)
+            book.reply(parked.ticket, refusal)
+            continue
         is_created = _is_created(book, part)
         may_upload = is_created and record.uploader == 0 and not state.settling
         if not record.is_ready and may_upload:
@@ -202,13 +215,15 @@ def _look_at_rounds(book: Book) -> None:
         committed = book.rounds.decide_round(part, book.durable, needs_all=needs_all)
         if committed is None:
             continue
-        book.commit(committed)
+        own = sum(one.records for one in committed.contributions)
+        book.commit(structs.replace(committed, records=count_records(book) + own))
         book.applied()  # here, since nobody may be waiting for the answer just now
         waiting = []
         for incarnation in committed.ticked:
             parked = book.ticks.take((incarnation, part))
             if parked is not None:
                 assert isinstance(parked.message, Tick)
+                saw_wait(book, parked)
                 ticked(book, parked.message)
                 waiting.append(parked)
         for parked in waiting:  # every task is closed before the first lease is granted
@@ -276,6 +291,7 @@ def _look_at_clocks(book: Book) -> None:
         assert isinstance(ask, MayGoOn)
         if is_within(ask.staleness, ask.clock.steps, slowest):
             book.ahead.take(incarnation)
+            saw_wait(book, parked)
             book.start_clock(incarnation)
             book.reply(parked.ticket, GoOn(slowest=slowest))
 

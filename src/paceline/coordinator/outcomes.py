@@ -163,7 +163,7 @@ class RoundCommitted(Outcome, frozen=True):
     """Exactly these prepared pushes are one update on every server.
 
     ``mid_step`` are the incarnations whose step goes on with another part, of all that
-    ``ticked`` the round.
+    ``ticked`` the round. ``records`` of the job are acknowledged, its own among them.
     """
 
     part: int
@@ -171,6 +171,7 @@ class RoundCommitted(Outcome, frozen=True):
     contributions: tuple[Contribution, ...]
     ticked: tuple[int, ...] = ()
     mid_step: tuple[int, ...] = ()
+    records: int = 0
 
 
 class CutBegun(Outcome, frozen=True):
@@ -247,7 +248,8 @@ class PaceChanged(Outcome, frozen=True):
     No lease was held, and all that was acknowledged is applied: servers go on with what
     they have, trainers enter anew. ``before`` and ``paces`` are {part: pace, as it is
     written}; ``without_state`` are parts whose servers have another optimizer than
-    before, ``inner_dropped`` those whose trainers drop the state of their own.
+    before, ``inner_dropped`` those whose trainers drop the state of their own;
+    ``records`` are acknowledged by then.
     """
 
     timeline: int
@@ -257,6 +259,7 @@ class PaceChanged(Outcome, frozen=True):
     reason: str
     without_state: tuple[int, ...] = ()
     inner_dropped: tuple[int, ...] = ()
+    records: int = 0
 
 
 class MarksRestored(Outcome, frozen=True):

@@ -11,7 +11,9 @@ from functools import singledispatch
 from typing import NamedTuple
 
 from paceline.coordinator import averaging, results, tracking
+from paceline.coordinator.agreement import why_not_same
 from paceline.coordinator.book import Book, Happened
+from paceline.coordinator.governing import saw_numbers
 from paceline.coordinator.grants import finish_if_done, is_pending
 from paceline.coordinator.losses import lose
 from paceline.coordinator.members import Loss
@@ -58,7 +60,7 @@ from paceline.messages import (
     TrainerMessage,
     TrainerRequest,
 )
-from paceline.pace.changing import is_same_part, why_not_among
+from paceline.pace.changing import why_not_among
 from paceline.pace.policy import backups_of, updates_in_rounds
 
 
@@ -143,10 +145,9 @@ def _(message: JoinTrainer, book: Book, asker: Asker) -> None:
 def _(message: SharePart, book: Book, asker: Asker) -> None:
     record = book.durable.parts.get(message.spec.part)
     if record is not None:
-        agreed, came = record.plan.spec, message.spec
-        if not is_same_part(agreed, came):
-            text = f"part {came.part} was first shared as {agreed}, now as {came}"
-            book.reply(asker.ticket, refuse(book, "mismatch", text))
+        reason = why_not_same(record.plan.spec, message.spec)
+        if reason is not None:
+            book.reply(asker.ticket, refuse(book, "mismatch", reason))
             return
     others = [other.plan.spec for other in book.durable.parts.values()]
     reason = None if record else why_not_among(others, message.spec)
@@ -338,6 +339,7 @@ def _(message: Stop, book: Book, asker: Asker) -> None:
 @_answer.register
 def _(message: Log, book: Book, asker: Asker) -> None:
     book.metrics.update(message.numbers)
+    saw_numbers(book, message.numbers)
     fields: dict[str, object] = {
         "trainer": asker.role,
         "records": count_records(book),

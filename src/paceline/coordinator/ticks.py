@@ -6,6 +6,7 @@ Pure.
 from paceline.coordinator.book import Book
 from paceline.coordinator.grants import finish_if_done, grant, is_pending
 from paceline.coordinator.outcomes import PushLate
+from paceline.coordinator.status import count_records
 from paceline.messages import Tick, Ticked
 
 
@@ -36,8 +37,9 @@ def came_late(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
         book.commit(PushLate(*late))
     book.start_clock(tick.incarnation)
     round_now, stopped = book.durable.parts[tick.part].round, book.durable.stopped
-    pauses = book.pause_reason() is not None
-    book.reply(ticket, Ticked(late=round_now, stopped=stopped, pauses=pauses))
+    records, pauses = told_records(book, tick), book.pause_reason() is not None
+    answer = Ticked(late=round_now, stopped=stopped, records=records, pauses=pauses)
+    book.reply(ticket, answer)
 
 
 def reply_ticked(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
@@ -67,5 +69,20 @@ def reply_ticked(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
             track=track,
             slowest=slowest,
             pauses=book.pause_reason() is not None,
+            records=told_records(book, tick),
         ),
     )
+
+
+def told_records(book: Book, tick: Tick) -> int:
+    """Records of the job that were acknowledged, the same for all who ticked a round.
+
+    What is computed from them (a learning rate) must be the same for all of its
+    contributors, also for one whose answer was lost and who ticks again.
+    """
+    if tick.round is None:
+        in_rounds = book.sync_parts()
+        return book.durable.round_records if in_rounds else count_records(book)
+    recent = book.durable.parts[tick.part].recent
+    known = (outcome.records for outcome in recent if outcome.round == tick.round)
+    return next(known, book.durable.round_records)

@@ -4,7 +4,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from paceline.config import Pace, RowInit, RowOptimizer
+from paceline.config import Auto, Pace, RowInit, RowOptimizer
 from paceline.ids import TaskKey, Window
 
 HyperValue = float | int | bool | str | None | tuple[float, ...]
@@ -51,7 +51,8 @@ class PartSpec(msgspec.Struct, frozen=True):
 
     ``first_pace`` is the one that scripts share it with, where it has been changed since;
     ``inner`` what trainers step with by themselves, if servers know it: then ``optimizer``
-    is that of the servers' outer step.
+    is that of the servers' outer step. ``auto``: ``pace`` is the step that it is at.
+    ``strategy``: what in the trainers replaces some of the pace's answers; empty: nothing.
     """
 
     part: int
@@ -59,8 +60,10 @@ class PartSpec(msgspec.Struct, frozen=True):
     optimizer: OptimizerSpec | None
     tables: tuple[TableSpec, ...]
     pace: Pace
+    strategy: str = ""
     first_pace: Pace | None = None
     inner: OptimizerSpec | None = None
+    auto: Auto | None = None
 
 
 class Block(msgspec.Struct, frozen=True):
@@ -141,7 +144,8 @@ class Lease(msgspec.Struct, frozen=True):
     ``tracked`` is the number of the tracked state that it loads before; 0: as at the
     beginning; None: it keeps its own. ``entry`` is the token of the lease that the holder
     has entered with; with that one, ``clock`` is its clock and ``slowest`` the least that
-    any has.
+    any has. ``records`` of the job were acknowledged: where there are rounds, as of the
+    last one.
     """
 
     token: int
@@ -153,6 +157,7 @@ class Lease(msgspec.Struct, frozen=True):
     entry: int = 0
     clock: int = 0
     slowest: int = 0
+    records: int = 0
 
 
 class TrainerClock(msgspec.Struct, frozen=True):

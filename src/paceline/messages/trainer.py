@@ -143,7 +143,8 @@ class Ticked(Message, frozen=True):
 
     ``track``: before the next batch, keep the state of tracked objects. ``slowest``: the
     least clock, if the tick told one and it is known. ``late``: the round was closed
-    without it, and this is the last one; the push has no effect. ``pauses``: leases go back
+    without it, and this is the last one; the push has no effect. ``records``: of the job,
+    acknowledged; all who ticked a round are told the same. ``pauses``: leases go back
     before the next batch.
     """
 
@@ -152,6 +153,7 @@ class Ticked(Message, frozen=True):
     track: bool = False
     slowest: int | None = None
     late: int | None = None
+    records: int = 0
     pauses: bool = False
 
 

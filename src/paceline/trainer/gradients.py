@@ -31,6 +31,7 @@ from paceline.messages import (
     RowSlots,
     Upload,
 )
+from paceline.pace.strategy import Strategy
 from paceline.params.sparse import SparseGradient
 from paceline.trainer.client import Payload
 from paceline.trainer.coding import GradientCoding, coded_rows
@@ -67,13 +68,12 @@ class PartNumbers:
 
     Attributes:
         tables: the part's tables.
-        deltas: steps are taken here, and pushes say how far they have led.
-        groups: whose hyper-parameters go along with every push.
-        optimizer: the script's own; None for embeddings alone.
-        pace: by which it is pushed and pulled; None before that is known.
+        memory: of its parameters.
+        groups, optimizer, pace: as `paceline.trainer.repacing` has them.
         refused: pushes whose gradients were not finite, so that nothing of them was sent.
         is_scaled: a `GradScaler` steps; what no step has unscaled is no gradient yet.
         join: brings in what other processes of the trainer have.
+        joins_on_gpu: dense gradients go to the host when they are joined, not before.
         sends_early: gradients are sent while backward still runs.
         early: what of the next push was sent already.
     """
@@ -86,6 +86,7 @@ class PartNumbers:
         sparse: Collection[int] = (),
         apart: bool = False,
         deltas: Deltas | None = None,
+        strategy: Strategy | None = None,
         sends_early: bool = False,
     ) -> None:
         """Begin without gradients.
@@ -96,13 +97,15 @@ class PartNumbers:
             sparse: which of the parameters have sparse gradients.
             apart: pulled values may come while the user computes, and wait for `settle`.
             deltas: steps are taken here, and pushes say how far they have led.
+            strategy: the user's own, if there is one.
             sends_early: gradients are sent while backward still runs.
         """
-        self.deltas = deltas
+        self.deltas, self.strategy = deltas, strategy
         self.tables: list[SharedTable] = []
         self.refused = 0
         self.is_scaled = False
         self.join: Join = alone
+        self.joins_on_gpu = False
         self.sends_early, self.early = sends_early, EarlySender(parameters)
         self._is_refused = False  # the gradients of this step are not to be used
         self._parameters = tuple(parameters)
@@ -110,11 +113,11 @@ class PartNumbers:
         self.optimizer: torch.optim.Optimizer | None = None
         self.pace: Pace | None = None
         self._sparse = frozenset(sparse)
-        self._memory = [ParameterMemory(parameter, apart=apart) for parameter in parameters]
-        self._pulls = RowPulls(self._memory)
+        self.memory = [ParameterMemory(parameter, apart=apart) for parameter in parameters]
+        self._pulls = RowPulls(self.memory)
         self._coding, self._host = GradientCoding(), HostGradients()
         # What is read without asking is read when the push before it is acknowledged.
-        self._direct = None if sparse else DirectPulls(self._memory, self._land)
+        self._direct = None if sparse else DirectPulls(self.memory, self._land)
         self._kept: dict[int, torch.Tensor] = {}  # {parameter index: sum of gradients}
         self._kept_rows: dict[str, list[RowGradient]] = {}  # {table name: waiting}
         self._load = _NOTHING
@@ -142,23 +145,18 @@ class PartNumbers:
             return self._push(role, message, plan)
         return Payload(message)
 
-    def follow_overlap(self, *, apart: bool) -> None:
-        """Whether values may come while the user computes; none are on their way."""
-        for memory in self._memory:
-            memory.follow_overlap(apart=apart)
-
     def settle(self) -> None:
         """After a pull: what has landed is what the parameters are."""
         if self._has_landed:
             self._has_landed = False
-            for memory in self._memory:
+            for memory in self.memory:
                 memory.settle()
             if self.deltas is not None:
                 self.deltas.anchor()
 
     def _values(self, slot: int) -> ByteArray:
         block = self._blocks[slot]
-        return self._memory[block.parameter].read(block)
+        return self.memory[block.parameter].read(block)
 
     def _land(self) -> None:
         self._has_landed = True
@@ -309,6 +307,8 @@ class PartNumbers:
         dense, kept_rows, is_void = self.join(gathered, gathering)
         if is_void:
             dense, kept_rows = {}, {}
+        if self.joins_on_gpu:
+            dense = self._host.wait_host(dense)
         indices = self._sparse & dense.keys()
         sparse = {index: coalesced(dense.pop(index)) for index in indices}
         rows = tuple(merge(table, plan, recorded) for table, recorded in kept_rows.items())
@@ -352,7 +352,9 @@ class PartNumbers:
                 kept = dense.get(index)
                 dense[index] = new if kept is None else kept.to(new.device) + new
             self._keep_rows()
-        return Gradients(self._host.wait_host(dense), dict(self._kept_rows))
+        if not self.joins_on_gpu:
+            dense = self._host.wait_host(dense)
+        return Gradients(dense, dict(self._kept_rows))
 
     def clear(self, *, is_flying: bool = False) -> None:
         """The step is over, whatever became of it: nothing waits any more.

@@ -199,7 +199,6 @@ def _(message: Tick, book: Book, asker: Asker) -> None:
         if message.clock is not None:
             book.clocks.tell(message.incarnation, message.clock, book.durable.queue)
         ticked(book, message)
-        book.start_clock(message.incarnation)
         reply_ticked(book, asker.role, asker.ticket, message)
     elif message.round == part.round + 1 and _may_tick(book, message):
         book.deadlines.progressed(message.incarnation, message.records, book.now)

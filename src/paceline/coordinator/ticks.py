@@ -43,7 +43,7 @@ def came_late(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
 
 def reply_ticked(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
     """Answer a tick, with the next lease if the trainer wants one and there is one."""
-    lease = None
+    lease, is_fresh = None, False
     # One who repeats a late tick of a stage that is over has that stage's data at hand.
     if tick.next_lease and tick.window.stage == book.durable.queue.stage:
         known = set(tick.window.task_keys())
@@ -54,10 +54,14 @@ def reply_ticked(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
                 if r.lease.key not in known
             ),
             None,
-        ) or grant(book, trainer, tick.incarnation)
+        )
+        if lease is None:
+            lease = grant(book, trainer, tick.incarnation)
+            is_fresh = lease is not None
     done = book.trainer_records.get(trainer, 0)
     book.trainer_records[trainer] = done + tick.records
-    book.start_clock(tick.incarnation)
+    if not is_fresh:  # whoever is granted a lease has its clock started with it
+        book.start_clock(tick.incarnation)
     track = tick.ends_step and book.track_from == tick.incarnation
     slowest = None if tick.clock is None else book.clocks.slowest(book.durable.queue)
     book.reply(

@@ -37,8 +37,15 @@ def came_late(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
         book.commit(PushLate(*late))
     book.start_clock(tick.incarnation)
     round_now, stopped = book.durable.parts[tick.part].round, book.durable.stopped
-    records = told_records(book, tick)
-    book.reply(ticket, Ticked(late=round_now, stopped=stopped, records=records))
+    book.reply(
+        ticket,
+        Ticked(
+            late=round_now,
+            stopped=stopped,
+            records=told_records(book, tick),
+            pauses=book.pause_reason() is not None,
+        ),
+    )
 
 
 def reply_ticked(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
@@ -72,6 +79,7 @@ def reply_ticked(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
             track=track,
             slowest=slowest,
             records=told_records(book, tick),
+            pauses=book.pause_reason() is not None,
         ),
     )
 

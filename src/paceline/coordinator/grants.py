@@ -56,6 +56,8 @@ def grant(book: Book, trainer: str, incarnation: int) -> Lease | None:
                 clock, slowest = book.clocks.enter(incarnation, token, state.queue)
             lease = Lease(token, key, first, edges, rounds, tracked, entry, clock, slowest)
             book.commit(LeaseGranted(lease, trainer, incarnation))
+            if not held:
+                book.rounds.enters(trainer, book.now)
             book.entered.add(incarnation)
             book.progress.advance(key, first - 1)
             book.start_clock(incarnation)

@@ -25,7 +25,13 @@ from paceline.coordinator.outcomes import (
     TrainerLeft,
 )
 from paceline.coordinator.status import count_records
-from paceline.coordinator.ticks import came_late, has_ticked, reply_ticked, ticked
+from paceline.coordinator.ticks import (
+    came_late,
+    has_ticked,
+    is_in_time,
+    reply_ticked,
+    ticked,
+)
 from paceline.messages import (
     AskLease,
     AskRecords,
@@ -206,14 +212,14 @@ def _(message: Tick, book: Book, asker: Asker) -> None:
             book.clocks.tell(message.incarnation, message.clock, book.durable.queue)
         ticked(book, message)
         reply_ticked(book, asker.role, asker.ticket, message)
-    elif message.round == part.round + 1 and _may_tick(book, message):
+    elif has_ticked(book, message):
+        ticked(book, message)
+        reply_ticked(book, asker.role, asker.ticket, message)
+    elif is_in_time(book, message) and _may_tick(book, message):
         book.deadlines.progressed(message.incarnation, message.records, book.now)
         book.deadlines.pause(message.incarnation)
         book.rounds.tick(asker.role, message)
         book.park_tick(asker.ticket, asker.role, message)
-    elif has_ticked(book, message):
-        ticked(book, message)
-        reply_ticked(book, asker.role, asker.ticket, message)
     elif message.round <= part.round and backups_of(part.plan.spec.pace):
         came_late(book, asker.role, asker.ticket, message)
     else:

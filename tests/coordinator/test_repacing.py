@@ -73,7 +73,7 @@ def pace_of(job: Any) -> Pace:
 def test_holders_are_told_to_pause_and_the_last_one_lets_the_pace_change(two: Any) -> None:
     ticket = change(two, SSP5)
     ticked = two.tick("trainer-0", two.held["trainer-0"], 0, 0)
-    assert ticked == Ticked(pauses=True)
+    assert ticked == Ticked(records=2, pauses=True)
     hand_back(two, "trainer-0", 0)
     assert not changes(two)
     assert two.state.status().changing is not None
@@ -81,7 +81,7 @@ def test_holders_are_told_to_pause_and_the_last_one_lets_the_pace_change(two: An
     hand_back(two, "trainer-1")
     [changed] = changes(two)
     assert (changed.before, changed.paces) == ({0: "async"}, {0: "ssp:5"})
-    assert (changed.timeline, pace_of(two)) == (1, SSP5)
+    assert (changed.timeline, changed.records, pace_of(two)) == (1, 2, SSP5)
     assert two.answers[ticket] == Done()
     assert two.state.status().pace == "ssp:5"
     assert all(server.timeline == 1 for server in two.servers)
@@ -241,7 +241,7 @@ def test_wrong_usage_is_refused_and_work_goes_on(
     refused = two.get("operator", message)
     assert isinstance(refused, Refusal)
     assert text in refused.text
-    assert two.tick("trainer-0", two.held["trainer-0"], 0, 0) == Ticked()
+    assert two.tick("trainer-0", two.held["trainer-0"], 0, 0) == Ticked(records=2)
 
 
 def test_a_part_is_found_by_a_name_in_it(two: Any) -> None:

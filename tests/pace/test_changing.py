@@ -5,9 +5,9 @@ from paceline.messages import OptimizerSpec, ParameterSpec, PartSpec, TableSpec
 from paceline.pace.changing import (
     changes_optimizer,
     first_pace,
-    is_same_part,
     why_not_among,
     why_not_change,
+    why_not_same,
     with_pace,
 )
 
@@ -49,10 +49,10 @@ def test_with_local_steps_the_optimizer_goes_to_the_trainers_and_comes_back() ->
 def test_a_script_that_begins_again_shares_the_same_part_under_its_first_pace() -> None:
     fresh = part(Sync())
     changed = with_pace(with_pace(fresh, LocalSGD(every=4)), Async())
-    assert is_same_part(changed, fresh)
-    assert is_same_part(with_pace(fresh, LocalSGD(every=4)), fresh)
-    assert not is_same_part(changed, part(Async()))
-    assert not is_same_part(changed, part(Sync(), optimizer=OptimizerSpec("SGD", ({},))))
+    assert why_not_same(changed, fresh) is None
+    assert why_not_same(with_pace(fresh, LocalSGD(every=4)), fresh) is None
+    assert why_not_same(changed, part(Async()))
+    assert why_not_same(changed, part(Sync(), optimizer=OptimizerSpec("SGD", ({},))))
 
 
 @pytest.mark.parametrize(

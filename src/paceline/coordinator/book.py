@@ -35,7 +35,7 @@ from paceline.messages import (
     Tick,
 )
 from paceline.pace.auto import Governor
-from paceline.pace.policy import staleness_of, updates_in_rounds
+from paceline.pace.policy import is_in_step, staleness_of, updates_in_rounds
 
 PARK_S = 1.0
 MOST_NAMED = 8  # trainers, in a reason to wait
@@ -275,6 +275,11 @@ class Book:
         """Parts that are updated in rounds."""
         parts = self.durable.parts
         return [p for p, r in sorted(parts.items()) if updates_in_rounds(r.plan.spec.pace)]
+
+    def parts_in_step(self) -> list[int]:
+        """Of these, parts whose rounds have all who train."""
+        parts = self.durable.parts
+        return [p for p in self.sync_parts() if is_in_step(parts[p].plan.spec.pace)]
 
     def knows_clocks(self) -> bool:
         """Whether it is known where a trainer without a clock would enter."""

@@ -32,14 +32,15 @@ def look_at_cut(book: Book) -> None:
             book.is_writing_manifest = True
             book.effect(WriteManifest(cut.manifest()))
         return
-    state = book.durable
+    state, ends_stage = book.durable, is_stage_over(book)
+    if not ends_stage and not _wants_cut(book):
+        return  # as after nearly every event
     if not book.servers_ready() or state.is_returning or book.now < book.retry_cut_s:
         return
     if not state.parts or not all(record.is_ready for record in state.parts.values()):
         return
-    ends_stage = is_stage_over(book)
     may_begin = may_end if ends_stage else may_cut
-    if (ends_stage or _wants_cut(book)) and may_begin(book):
+    if may_begin(book):
         book.commit(CutBegun(state.next_cut))
         counted = Counted(count_records(book), count_steps(book))
         number = state.next_cut - 1

@@ -14,7 +14,6 @@ from typing import TypeVar
 from msgspec import structs
 
 from paceline.coordinator import averaging
-from paceline.coordinator.agreement import why_not_same
 from paceline.coordinator.book import MOST_NAMED, Book
 from paceline.coordinator.cut_decisions import (
     cut_reason,
@@ -22,7 +21,7 @@ from paceline.coordinator.cut_decisions import (
     look_at_saves,
     waits_for_cut,
 )
-from paceline.coordinator.durable import PartRecord
+from paceline.coordinator.durable import KEPT_ROUNDS, PartRecord
 from paceline.coordinator.governing import saw_wait
 from paceline.coordinator.grants import grant, is_mid_step, may_grant
 from paceline.coordinator.losses import settle
@@ -56,7 +55,8 @@ from paceline.messages import (
     Tick,
     Waiting,
 )
-from paceline.pace.policy import is_within
+from paceline.pace.changing import why_not_same
+from paceline.pace.policy import carries_over, is_within
 
 _CLOCKS_UNKNOWN = "the coordinator has restarted, and trainers tell it their clocks"
 
@@ -110,6 +110,9 @@ def wait_reason(book: Book, parked: Parked) -> str:
     if isinstance(message, Tick):
         if book.open_cut is not None and not book.open_cut.is_pinned():
             return f"cut {book.open_cut.cut} is being taken"
+        gathers = book.rounds.reason_to_wait(message.part, book.durable, book.now)
+        if gathers is not None:
+            return f"the round after {book.durable.parts[message.part].round}: {gathers}"
         missing = book.rounds.missing(message.part, book.durable)
         return f"round {message.round} waits for {_named(missing)}"
     if isinstance(message, MayGoOn):
@@ -212,7 +215,12 @@ def _look_at_rounds(book: Book) -> None:
     for part in book.rounds.ticked_parts():
         # Whose tracked objects are asked for must stand where the round does.
         needs_all = book.track_from is not None
-        committed = book.rounds.decide_round(part, book.durable, needs_all=needs_all)
+        book.rounds.look(part, book.durable, book.now)
+        if not _may_close(book, part):
+            continue
+        committed = book.rounds.decide_round(
+            part, book.durable, book.now, needs_all=needs_all
+        )
         if committed is None:
             continue
         own = sum(one.records for one in committed.contributions)
@@ -229,6 +237,21 @@ def _look_at_rounds(book: Book) -> None:
         for parked in waiting:  # every task is closed before the first lease is granted
             assert isinstance(parked.message, Tick)
             reply_ticked(book, parked.role, parked.ticket, parked.message)
+
+
+def _may_close(book: Book, part: int) -> bool:
+    """Whether servers have applied as many rounds as are not kept for them.
+
+    Who waits for all to have pulled the round before knows that by itself; with a quorum,
+    each trainer may have contributed to a round of its own since.
+    """
+    record = book.durable.parts[part]
+    if not carries_over(record.plan.spec.pace):
+        return True
+    if not book.servers_ready():
+        return False
+    stand = [report.parts[part].applied_round for report in book.reports.values()]
+    return min(stand) >= record.round + 1 - KEPT_ROUNDS
 
 
 def _look_at_epoch(book: Book) -> None:

@@ -362,8 +362,7 @@ def _return_to_cut(state: Durable, timeline: int) -> None:
 @restore.register
 def _(outcome: o.PaceChanged, state: Durable) -> None:
     state.timeline, state.repaced = outcome.timeline, outcome.without_state
-    state.round_records = outcome.records
-    state.mid_step = set()
+    state.mid_step, state.round_records = set(), outcome.records
     for plan in outcome.plans:
         state.parts[plan.spec.part].plan = plan
     for record in state.parts.values():

@@ -248,8 +248,8 @@ class PaceChanged(Outcome, frozen=True):
     No lease was held, and all that was acknowledged is applied: servers go on with what
     they have, trainers enter anew. ``before`` and ``paces`` are {part: pace, as it is
     written}; ``without_state`` are parts whose servers have another optimizer than
-    before, ``inner_dropped`` those whose trainers drop the state of their own;
-    ``records`` are acknowledged by then.
+    before, ``inner_dropped`` those whose trainers drop the state of their own. ``records``
+    of the job are acknowledged.
     """
 
     timeline: int

@@ -99,7 +99,7 @@ def _what_orders_follow_from(book: Book) -> tuple[object, ...]:
     state = book.durable
     return (
         (state.timeline, state.is_returning, book.is_finishing, state.tracked),
-        (dict(state.servers), state.committed_rounds(), set(state.settling)),
+        (state.generation, state.committed_rounds(), tuple(state.settling)),
         None if state.cut is None else state.cut.cut,
         None if book.open_cut is None else book.open_cut.cut,
     )

@@ -11,7 +11,6 @@ from functools import singledispatch
 from typing import NamedTuple
 
 from paceline.coordinator import averaging, results, tracking
-from paceline.coordinator.agreement import why_not_same
 from paceline.coordinator.book import Book, Happened
 from paceline.coordinator.governing import saw_numbers
 from paceline.coordinator.grants import finish_if_done, is_pending
@@ -27,7 +26,13 @@ from paceline.coordinator.outcomes import (
     TrainerLeft,
 )
 from paceline.coordinator.status import count_records
-from paceline.coordinator.ticks import came_late, has_ticked, reply_ticked, ticked
+from paceline.coordinator.ticks import (
+    came_late,
+    has_ticked,
+    is_in_time,
+    reply_ticked,
+    ticked,
+)
 from paceline.messages import (
     AskLease,
     AskRecords,
@@ -60,7 +65,7 @@ from paceline.messages import (
     TrainerMessage,
     TrainerRequest,
 )
-from paceline.pace.changing import why_not_among
+from paceline.pace.changing import why_not_among, why_not_same
 from paceline.pace.policy import backups_of, updates_in_rounds
 
 
@@ -207,16 +212,15 @@ def _(message: Tick, book: Book, asker: Asker) -> None:
         if message.clock is not None:
             book.clocks.tell(message.incarnation, message.clock, book.durable.queue)
         ticked(book, message)
-        book.start_clock(message.incarnation)
         reply_ticked(book, asker.role, asker.ticket, message)
-    elif message.round == part.round + 1 and _may_tick(book, message):
+    elif has_ticked(book, message):
+        ticked(book, message)
+        reply_ticked(book, asker.role, asker.ticket, message)
+    elif is_in_time(book, message) and _may_tick(book, message):
         book.deadlines.progressed(message.incarnation, message.records, book.now)
         book.deadlines.pause(message.incarnation)
         book.rounds.tick(asker.role, message)
         book.park_tick(asker.ticket, asker.role, message)
-    elif has_ticked(book, message):
-        ticked(book, message)
-        reply_ticked(book, asker.role, asker.ticket, message)
     elif message.round <= part.round and backups_of(part.plan.spec.pace):
         came_late(book, asker.role, asker.ticket, message)
     else:

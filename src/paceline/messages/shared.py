@@ -49,10 +49,10 @@ class TableSpec(msgspec.Struct, frozen=True):
 class PartSpec(msgspec.Struct, frozen=True):
     """What one `Session.share` call shares; ``part`` is the number of the call.
 
+    ``strategy``: what in the trainers replaces some of the pace's answers; empty: nothing.
     ``first_pace`` is the one that scripts share it with, where it has been changed since;
     ``inner`` what trainers step with by themselves, if servers know it: then ``optimizer``
     is that of the servers' outer step. ``auto``: ``pace`` is the step that it is at.
-    ``strategy``: what in the trainers replaces some of the pace's answers; empty: nothing.
     """
 
     part: int

@@ -86,7 +86,9 @@ def _why_not(spec: PartSpec, pace: Pace) -> str | None:
     pace = with_pace(spec, pace).pace if isinstance(pace, Auto) else pace
     was_local, is_local = steps_locally(spec.pace), steps_locally(pace)
     if spec.strategy:
-        return f"the script has a strategy of its own for it, {spec.strategy}"
+        return (
+            f"the script marches by {spec.strategy}, on top of {spec.pace}: change it there"
+        )
     if was_local and not is_local and spec.inner is None:
         return (
             "trainers step with an optimizer that no server knows, or that moves only some "
@@ -104,15 +106,21 @@ def _why_not(spec: PartSpec, pace: Pace) -> str | None:
     return why_not_hogwild(with_pace(spec, pace))
 
 
-def is_same_part(agreed: PartSpec, came: PartSpec) -> bool:
-    """Whether a script shares what others have shared, whatever pace it has by now."""
-    return (
+def why_not_same(agreed: PartSpec, came: PartSpec) -> str | None:
+    """Why a script shares another part than others have, whatever pace that has by now.
+
+    Hyper-parameters may differ: they travel with every push.
+    """
+    is_same = (
         agreed.parameters == came.parameters
         and agreed.tables == came.tables
         and first_pace(agreed) == first_pace(came)
         and agreed.strategy == came.strategy
         and _kind(agreed) == _kind(came)
     )
+    if is_same:
+        return None
+    return f"part {came.part} was first shared as {agreed}, now as {came}"
 
 
 def _kind(spec: PartSpec) -> str | None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from paceline.config import SSP, Async, JobConfig, LocalSGD, Pace, Sync
+from paceline.config import SSP, Async, DiLoCo, JobConfig, LocalSGD, Pace, Sync
 from paceline.coordinator.outcomes import CutSkipped, PaceChanged
 from paceline.ids import COORDINATOR, server_id, trainer_id
 from paceline.messages import OptimizerSpec, ParameterSpec, PartSpec, StageSpec
@@ -90,6 +90,7 @@ def draw_job(seed: int) -> SimJob:
         (Sync(backup=1, late="again"),),
         (LocalSGD(every=5),),
         (LocalSGD(every=3), Async()),
+        (DiLoCo(every=3, quorum=2, grace=0.1),),
     ]
     scale = random.choice([0.3, 1.0, 2.0])
     rates = FaultRates()

@@ -67,6 +67,8 @@ class PartNumbers:
     """Parameters, tables and gradients of one part.
 
     Attributes:
+        parameters: dense ones, in the order of the part.
+        sparse: which of them have sparse gradients.
         tables: the part's tables.
         memory: of its parameters.
         groups, optimizer, pace: as `paceline.trainer.repacing` has them.
@@ -108,11 +110,11 @@ class PartNumbers:
         self.joins_on_gpu = False
         self.sends_early, self.early = sends_early, EarlySender(parameters)
         self._is_refused = False  # the gradients of this step are not to be used
-        self._parameters = tuple(parameters)
+        self.parameters = tuple(parameters)
         self.groups = groups
         self.optimizer: torch.optim.Optimizer | None = None
         self.pace: Pace | None = None
-        self._sparse = frozenset(sparse)
+        self.sparse = frozenset(sparse)
         self.memory = [ParameterMemory(parameter, apart=apart) for parameter in parameters]
         self._pulls = RowPulls(self.memory)
         self._coding, self._host = GradientCoding(), HostGradients()
@@ -121,7 +123,7 @@ class PartNumbers:
         self._kept: dict[int, torch.Tensor] = {}  # {parameter index: sum of gradients}
         self._kept_rows: dict[str, list[RowGradient]] = {}  # {table name: waiting}
         self._load = _NOTHING
-        self._spent = SpentGradients(self._parameters)
+        self._spent = SpentGradients(self.parameters)
         self._blocks: dict[int, Block] = {}  # {slot: block}
         self._plan: PartPlan | None = None
         self._has_landed = False
@@ -196,7 +198,7 @@ class PartNumbers:
             gradient = self._load.dense.get(block.parameter)
             is_here = plan.placement[block.slot] == server and block.slot not in early
             if gradient is not None and is_here:
-                size = self._parameters[block.parameter].element_size()
+                size = self.parameters[block.parameter].element_size()
                 slots.append(block.slot)
                 coded = self._load.coded.get(block.slot)
                 buffers.append(cut(gradient, block, size) if coded is None else coded)
@@ -205,7 +207,7 @@ class PartNumbers:
             found = self._load.sparse.get(block.parameter)
             if found is not None and plan.placement[block.slot] == server:
                 # Also without a row here: the step counts for all blocks of a parameter.
-                here = cut_rows(found, block, self._parameters[block.parameter].shape[1])
+                here = cut_rows(found, block, self.parameters[block.parameter].shape[1])
                 sparse.append(block.slot)
                 buffers += coded_rows(self._coding, here)
         rows: list[RowSlots] = []
@@ -243,16 +245,6 @@ class PartNumbers:
         return has_rows or bool(self._gradients(only_fresh=True))
 
     @property
-    def parameters(self) -> tuple[nn.Parameter, ...]:
-        """The dense ones, in the order of the part."""
-        return self._parameters
-
-    @property
-    def sparse(self) -> frozenset[int]:
-        """Which of the parameters have sparse gradients."""
-        return self._sparse
-
-    @property
     def is_refused(self) -> bool:
         """Whether no gradient of this step is to be used."""
         return self._is_refused
@@ -274,7 +266,7 @@ class PartNumbers:
             kept = self._kept.get(index)
             if kept is None:
                 self._kept[index] = gradient.clone()
-            elif index in self._sparse:
+            elif index in self.sparse:
                 self._kept[index] = kept + gradient  # rows side by side, not summed yet
             else:
                 self._kept[index] = kept.to(gradient.device).add_(gradient)
@@ -309,7 +301,7 @@ class PartNumbers:
             dense, kept_rows = {}, {}
         if self.joins_on_gpu:
             dense = self._host.wait_host(dense)
-        indices = self._sparse & dense.keys()
+        indices = self.sparse & dense.keys()
         sparse = {index: coalesced(dense.pop(index)) for index in indices}
         rows = tuple(merge(table, plan, recorded) for table, recorded in kept_rows.items())
         early = self.early.name(dense.keys() - self._kept.keys())
@@ -373,19 +365,19 @@ class PartNumbers:
 
     def zero_grad(self) -> None:
         """Drop the parameters' own gradients: their batch is accounted for, or gone."""
-        for parameter in self._parameters:
+        for parameter in self.parameters:
             parameter.grad = None
 
     def zero_unspent(self) -> None:
         """Drop gradients that no step has used: their batches are handed back."""
-        for index, parameter in enumerate(self._parameters):
+        for index, parameter in enumerate(self.parameters):
             if parameter.grad is not None and not self._spent.holds(index, parameter.grad):
                 parameter.grad = None
 
     def _gradients(self, *, only_fresh: bool) -> dict[int, torch.Tensor]:
         return {
-            index: (sparse_on_cpu if index in self._sparse else plain)(parameter.grad)
-            for index, parameter in enumerate(self._parameters)
+            index: (sparse_on_cpu if index in self.sparse else plain)(parameter.grad)
+            for index, parameter in enumerate(self.parameters)
             if parameter.grad is not None
             and not (only_fresh and self._spent.holds(index, parameter.grad))
         }

@@ -8,6 +8,7 @@ from typing import final
 from paceline.ids import TaskKey, Window
 from paceline.messages import PartPlan, PartSpec
 from paceline.pace.policy import (
+    carries_over,
     overlaps,
     spans_tasks,
     staleness_of,
@@ -41,6 +42,8 @@ class SharedPart:
 
     def take_plan(self, plan: PartPlan) -> None:
         """The part is as this plan says, at the pace that it has by now."""
+        if plan.spec.pace != self.spec.pace:
+            self.strategy = AsPreset(plan.spec.pace)  # one of the user's own stays
         self.plan, self.spec = plan, plan.spec
         if isinstance(self.strategy, AsPreset):
             self.strategy = AsPreset(plan.spec.pace)
@@ -89,6 +92,11 @@ class SharedPart:
     def is_sync(self) -> bool:
         """Whether the part is updated in rounds."""
         return updates_in_rounds(self.spec.pace)
+
+    @property
+    def carries_over(self) -> bool:
+        """Whether a push whose round has closed without it goes into the next one."""
+        return carries_over(self.spec.pace)
 
     @property
     def spans_tasks(self) -> bool:

@@ -122,9 +122,15 @@ class Sharing:
             _check_early(pace, described.parameters, self._seat.size)
         name = "" if strategy is None else str(strategy)
         part, specs = len(self._seat.numbers), described.specs
-        inner = described.inner
         whole = PartSpec(
-            part, specs, described.optimizer, tables, pace, name, inner=inner, auto=auto
+            part,
+            specs,
+            described.optimizer,
+            tables,
+            pace,
+            strategy=name,
+            inner=described.inner,
+            auto=auto,
         )
         reason = why_not_hogwild(whole) or why_not_beside([*self._paces, pace])
         if auto is not None and self._seat.size > 1:

@@ -7,8 +7,9 @@ else is looked at.
 Pure.
 """
 
-from functools import singledispatch
-from typing import NamedTuple
+from functools import cache, singledispatch
+
+import msgspec
 
 from paceline.coordinator import averaging, results, tracking
 from paceline.coordinator.book import Book, Happened
@@ -61,7 +62,7 @@ from paceline.messages import (
 from paceline.pace.policy import backups_of, updates_in_rounds
 
 
-class Asker(NamedTuple):
+class Asker(msgspec.Struct, frozen=True):
     """Who asks, and the ticket under which the answer goes back."""
 
     role: str
@@ -76,7 +77,7 @@ def trainer_asked(book: Book, asker: Asker, message: TrainerRequest) -> None:
             book.reply(asker.ticket, refusal)
             return
         book.members.heard(message.incarnation, book.now)
-    _answer(message, book, asker)
+    _answer_to(type(message))(message, book, asker)
 
 
 def refusal_of(book: Book, asker: Asker, message: TrainerMessage) -> Refusal | None:
@@ -205,7 +206,6 @@ def _(message: Tick, book: Book, asker: Asker) -> None:
         if message.clock is not None:
             book.clocks.tell(message.incarnation, message.clock, book.durable.queue)
         ticked(book, message)
-        book.start_clock(message.incarnation)
         reply_ticked(book, asker.role, asker.ticket, message)
     elif message.round == part.round + 1 and _may_tick(book, message):
         book.deadlines.progressed(message.incarnation, message.records, book.now)
@@ -382,3 +382,7 @@ def _(message: Leave, book: Book, asker: Asker) -> None:
 def _(message: AskRecords, book: Book, asker: Asker) -> None:
     assert message.incarnation
     book.reply(asker.ticket, Records(records=count_records(book)))
+
+
+# By the message's type, once looked for: `singledispatch` itself looks at every call.
+_answer_to = cache(_answer.dispatch)

@@ -21,7 +21,14 @@ from paceline.trainer.windows import OpenWindow
 
 @final
 class SharedPart:
-    """A part as this trainer knows it."""
+    """A part as this trainer knows it.
+
+    Attributes:
+        is_sync: whether it is updated in rounds.
+        is_bounded: whether the pace bounds clocks.
+        overlaps: whether the trainer computes on while its last push is under way.
+        spans_tasks: whether a window goes on behind the end of a task.
+    """
 
     def __init__(self, spec: PartSpec) -> None:
         """Not yet shared."""
@@ -38,6 +45,20 @@ class SharedPart:
         self.seen = 0  # the slowest clock when the values here were asked for
         self.is_late = False  # what was asked for behind the last push is of no use
         self.forgotten = ""  # why what was delivered last is gone, until the next batch
+
+    @property
+    def spec(self) -> PartSpec:
+        """What is shared, and its pace."""
+        return self._spec
+
+    @spec.setter
+    def spec(self, spec: PartSpec) -> None:
+        # What a pace says does not change; these are asked for twenty times a step.
+        self._spec, pace = spec, spec.pace
+        self.is_sync = updates_in_rounds(pace)
+        self.is_bounded = staleness_of(pace) is not None
+        self.overlaps = overlaps(pace)
+        self.spans_tasks = spans_tasks(pace)
 
     def forget(self, reason: str = "") -> None:
         """Drop what a gone timeline left open; the step over it will be told why."""
@@ -80,31 +101,11 @@ class SharedPart:
         self.window.deliver(key, batch, records)
 
     @property
-    def is_sync(self) -> bool:
-        """Whether the part is updated in rounds."""
-        return updates_in_rounds(self.spec.pace)
-
-    @property
-    def spans_tasks(self) -> bool:
-        """Whether a window goes on behind the end of a task."""
-        return spans_tasks(self.spec.pace)
-
-    @property
-    def is_bounded(self) -> bool:
-        """Whether the pace bounds clocks."""
-        return staleness_of(self.spec.pace) is not None
-
-    @property
     def staleness(self) -> int:
         """Steps that a trainer may be ahead of the slowest, where clocks are bounded."""
         staleness = staleness_of(self.spec.pace)
         assert staleness is not None
         return staleness
-
-    @property
-    def overlaps(self) -> bool:
-        """Whether the trainer computes on while its last push is under way."""
-        return overlaps(self.spec.pace)
 
     def base_round(self) -> int:
         """The round that parameters must stand at for the next push; 0 without rounds."""

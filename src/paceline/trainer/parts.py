@@ -9,13 +9,12 @@ from paceline.ids import TaskKey, Window
 from paceline.messages import PartPlan, PartSpec
 from paceline.pace.policy import (
     overlaps,
-    pull_due,
-    push_due,
     spans_tasks,
     staleness_of,
     trains_late_again,
     updates_in_rounds,
 )
+from paceline.pace.strategy import AsPreset, Strategy, ask_staleness
 from paceline.trainer.windows import OpenWindow
 
 
@@ -30,9 +29,10 @@ class SharedPart:
         spans_tasks: whether a window goes on behind the end of a task.
     """
 
-    def __init__(self, spec: PartSpec) -> None:
-        """Not yet shared."""
+    def __init__(self, spec: PartSpec, strategy: Strategy | None = None) -> None:
+        """Not yet shared; without a strategy its pace says all."""
         self.spec = spec
+        self.strategy = strategy or AsPreset(spec.pace)
         self.plan: PartPlan | None = None
         self.window = OpenWindow()
         self.number = 0  # of the last push
@@ -59,6 +59,12 @@ class SharedPart:
         self.is_bounded = staleness_of(pace) is not None
         self.overlaps = overlaps(pace)
         self.spans_tasks = spans_tasks(pace)
+
+    def take_plan(self, plan: PartPlan) -> None:
+        """The part is as this plan says, at the pace that it has by now."""
+        if plan.spec.pace != self.spec.pace:
+            self.strategy = AsPreset(plan.spec.pace)  # one of the user's own stays
+        self.plan, self.spec = plan, plan.spec
 
     def forget(self, reason: str = "") -> None:
         """Drop what a gone timeline left open; the step over it will be told why."""
@@ -100,12 +106,9 @@ class SharedPart:
         self.forgotten = ""
         self.window.deliver(key, batch, records)
 
-    @property
-    def staleness(self) -> int:
-        """Steps that a trainer may be ahead of the slowest, where clocks are bounded."""
-        staleness = staleness_of(self.spec.pace)
-        assert staleness is not None
-        return staleness
+    def staleness(self, clock: int) -> int:
+        """Steps that a trainer there may be ahead of the slowest, if clocks are bounded."""
+        return ask_staleness(self.strategy, clock)
 
     def base_round(self) -> int:
         """The round that parameters must stand at for the next push; 0 without rounds."""
@@ -120,12 +123,12 @@ class SharedPart:
         """
         is_stepped = with_delivered or not self.window.has_delivered()
         count = self.window.num_batches(with_delivered=with_delivered)
-        return push_due(self.spec.pace, count, must_close=at_end and is_stepped)
+        return (at_end and is_stepped) or self.strategy.push_due(count)
 
     def pull_due(self, *, has_pushed: bool) -> bool:
         """Whether the pace wants a pull now; rounds have their own."""
         waiting = self.batches_since_pull + self.window.num_batches(with_delivered=False)
-        return pull_due(self.spec.pace, waiting, has_pushed=has_pushed)
+        return self.strategy.pull_due(waiting, has_pushed=has_pushed)
 
     def pulled(self, at_round: int) -> None:
         """The parameters here are those of ``at_round``."""

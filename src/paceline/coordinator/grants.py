@@ -104,7 +104,7 @@ def finish_if_done(book: Book, key: TaskKey) -> None:
     spec = book.durable.stage_spec()
     assert spec is not None
     last = book.progress.last_acked(key)
-    if is_pending(book, key) and last == spec.num_batches(key.task) - 1:
+    if last == spec.num_batches(key.task) - 1 and is_pending(book, key):
         book.commit(TaskDone(key, spec.task_records(key.task)))
         book.progress.forget(key)
 

@@ -37,6 +37,7 @@ from paceline.messages import (
     SharePart,
     Tick,
 )
+from paceline.pace.auto import Governor
 from paceline.pace.policy import is_in_step, staleness_of, updates_in_rounds
 
 PARK_S = 1.0
@@ -82,6 +83,7 @@ class PaceWish(NamedTuple):
 
     paces: dict[int, Pace]
     reason: str
+    is_auto: bool = False
 
 
 Effect = Reply | WriteManifest | DropCut | SeekCut | Happened
@@ -125,6 +127,7 @@ class Book:
         self.save_cuts: dict[tuple[int, int], int] = {}  # {(incarnation, number): cut}
         self.idle_servers: Parking[str] = Parking()  # {server id: ServerReport}
         self.wish: PaceWish | None = None  # while the job pauses for it
+        self.governor: Governor | None = None  # of parts at the pace `auto`
         self.pace_asks: Parking[int] = Parking()  # {ticket: ChangePace}
         self.is_finishing = False
         self.is_saving = False  # the launcher ends the run early
@@ -346,6 +349,18 @@ class Book:
         """Whether the current stage is a loop over batches."""
         spec = self.durable.stage_spec()
         return spec is not None and spec.is_training
+
+    def why_no_pace(self) -> str | None:
+        """Why no part can have another pace any more; None if one can."""
+        state = self.durable
+        if state.broken is not None or self.is_finishing:
+            return "the job is over"
+        if state.stopped is not None or self.is_saving:
+            why = state.stopped or "its launcher ends the run"
+            return f"the job is being stopped: {why}"
+        if self.config.ranks_per_trainer > 1:
+            return "trainers of several processes keep the pace that they began with"
+        return None
 
     def pause_reason(self) -> str | None:
         """Why nobody works just now, if the pace is to change; None if it is not."""

@@ -13,6 +13,7 @@ import msgspec
 
 from paceline.coordinator import averaging, results, tracking
 from paceline.coordinator.book import Book, Happened
+from paceline.coordinator.governing import saw_numbers
 from paceline.coordinator.grants import finish_if_done, is_pending
 from paceline.coordinator.losses import lose
 from paceline.coordinator.members import Loss
@@ -343,6 +344,7 @@ def _(message: Stop, book: Book, asker: Asker) -> None:
 @_answer.register
 def _(message: Log, book: Book, asker: Asker) -> None:
     book.metrics.update(message.numbers)
+    saw_numbers(book, message.numbers)
     fields: dict[str, object] = {
         "trainer": asker.role,
         "records": count_records(book),

@@ -1,6 +1,7 @@
 """Paces as the command line takes them, read: the other way round from their `str`."""
 
 from paceline.errors import UsageError
+from paceline.pace_specs.auto import Auto
 from paceline.pace_specs.checks import require
 from paceline.pace_specs.presets import SSP, Async, DiLoCo, LocalSGD, Pace, Sync
 
@@ -22,6 +23,8 @@ def parse_pace(text: str) -> Pace:
     fields = {field: given[o] for o, field in _OPTIONS[name].items() if o in given}
     if name == "sync":
         return Sync(**fields)  # type: ignore[arg-type]  # checked by all of them
+    if name == "auto":
+        return Auto(**fields)  # type: ignore[arg-type]
     if name == "async":
         return Async(**fields)  # type: ignore[arg-type]
     [first, example] = _WITHOUT_NAME[name]
@@ -45,6 +48,15 @@ _OPTIONS = {  # {pace: {option: field}}
         "grace": "grace",
         "codec": "codec",
     },
+    "auto": {
+        "wait": "wait",
+        "least": "least_s",
+        "loosest": "loosest",
+        "watch": "watch",
+        "alarm": "alarm",
+        "reduce": "reduce",
+        "codec": "codec",
+    },
     "async": {
         "push": "push_every",
         "pull": "pull_every",
@@ -58,8 +70,8 @@ _WITHOUT_NAME = {  # {pace: (option and field, example)}
     "local": ("every", "local:20"),
     "diloco": ("every", "diloco:50"),
 }
-_FRACTIONS = {"lr", "momentum", "grace"}
-_WORDS = {"reduce", "late", "isolation", "codec"}
+_FRACTIONS = {"lr", "momentum", "grace", "wait", "least", "alarm"}
+_WORDS = {"reduce", "late", "isolation", "codec", "loosest", "watch"}
 _ALONE = "a round is one update, so only async has {}"
 _REFUSED = {
     ("sync", "isolation"): _ALONE.format("isolation"),

@@ -10,6 +10,7 @@ from typing import Literal, get_args
 import msgspec
 
 from paceline.codec_names import require_codec
+from paceline.pace_specs.auto import Auto
 from paceline.pace_specs.checks import (
     is_number,
     is_whole,
@@ -243,4 +244,4 @@ class DiLoCo(msgspec.Struct, frozen=True, tag="diloco", kw_only=True):
         )
 
 
-Pace = Sync | SSP | Async | LocalSGD | DiLoCo
+Pace = Sync | SSP | Async | LocalSGD | DiLoCo | Auto

@@ -26,6 +26,8 @@ PACES = [
     "local:5",
     "diloco:5",
     "diloco:5,lr=0.5,momentum=0.0",
+    "diloco:5,quorum=2",
+    "diloco:4,quorum=1,grace=0.0",
     "async",
     "async:push=3,pull=3",
     "async:push=2,pull=4",

@@ -41,6 +41,8 @@ _OPTIONS = {  # {pace: {option: field}}
         "every": "every",
         "lr": "outer_lr",
         "momentum": "outer_momentum",
+        "quorum": "quorum",
+        "grace": "grace",
         "codec": "codec",
     },
     "async": {
@@ -56,14 +58,15 @@ _WITHOUT_NAME = {  # {pace: (option and field, example)}
     "local": ("every", "local:20"),
     "diloco": ("every", "diloco:50"),
 }
-_FRACTIONS = {"lr", "momentum"}
+_FRACTIONS = {"lr", "momentum", "grace"}
 _WORDS = {"reduce", "late", "isolation", "codec"}
 _ALONE = "a round is one update, so only async has {}"
 _REFUSED = {
     ("sync", "isolation"): _ALONE.format("isolation"),
     ("sync", "merge"): _ALONE.format("merge"),
     ("local", "backup"): "who is late for a round of deltas trains them again: use sync",
-    ("diloco", "backup"): "who is late for a round of deltas trains them again: use sync",
+    ("diloco", "backup"): "who is late for a round of deltas trains them again: use quorum",
+    ("local", "quorum"): "use diloco: diloco:20,lr=1,momentum=0 is local:20, and has one",
     ("ssp", "isolation"): "what ssp promises of reads, hogwild breaks: use async",
 }
 
@@ -77,7 +80,8 @@ def _read_options(text: str, name: str, rest: str) -> dict[str, str | int | floa
         else:
             require(bool(equals), f"pace {text!r}: expected option=value, got {item!r}")
         require(key not in given, f"pace {text!r}: {key} is said twice")
-        given[key] = value if key in _WORDS else _numeral(text, key, value)
+        is_word = key in _WORDS or (key, value) == ("grace", "auto")
+        given[key] = value if is_word else _numeral(text, key, value)
     return given
 
 

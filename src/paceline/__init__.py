@@ -45,6 +45,7 @@ from paceline.errors import IncompleteWarning, JobFailed, PacelineError, UsageEr
 
 if TYPE_CHECKING:
     from paceline.launch.connect import connect
+    from paceline.pace.strategy import Strategy
     from paceline.trainer.embedding import Embedding
     from paceline.trainer.session import Session
 
@@ -66,6 +67,7 @@ __all__ = [
     "PacelineError",
     "RowWiseAdagrad",
     "Session",
+    "Strategy",
     "Sync",
     "Uniform",
     "UsageError",
@@ -79,6 +81,7 @@ _LAZY = {  # {public name: the module that defines it}
     "connect": "paceline.launch.connect",
     "Embedding": "paceline.trainer.embedding",
     "Session": "paceline.trainer.session",
+    "Strategy": "paceline.pace.strategy",
 }
 
 

@@ -11,7 +11,10 @@ import heapq
 from collections.abc import Collection
 from typing import TypeVar
 
+from msgspec import structs
+
 from paceline.coordinator import averaging
+from paceline.coordinator.agreement import why_not_same
 from paceline.coordinator.book import Book
 from paceline.coordinator.cut_decisions import (
     cut_reason,
@@ -31,6 +34,7 @@ from paceline.coordinator.outcomes import (
 from paceline.coordinator.parking import Parked, Parking
 from paceline.coordinator.placement import plan_part
 from paceline.coordinator.reports import answer_servers
+from paceline.coordinator.status import count_records
 from paceline.coordinator.stops import is_stopped_before
 from paceline.coordinator.tasks import is_epoch_over, is_last_epoch, pick_task
 from paceline.coordinator.ticks import reply_ticked, ticked
@@ -42,6 +46,7 @@ from paceline.messages import (
     Granted,
     MayGoOn,
     PartAnswer,
+    Refusal,
     Save,
     SharePart,
     StageOver,
@@ -161,6 +166,12 @@ def _look_at_parts(book: Book) -> None:
                 continue
             book.commit(PartPlanned(plan_part(message.spec, state, book.config)))
             record = state.parts[part]
+        reason = why_not_same(record.plan.spec, message.spec)
+        if reason is not None:  # two came before there were servers
+            book.shares.take((incarnation, part))
+            refusal = Refusal(kind="mismatch", text=reason, timeline=state.timeline)
+            book.reply(parked.ticket, refusal)
+            continue
         is_created = _is_created(book, part)
         may_upload = is_created and record.uploader == 0 and not state.settling
         if not record.is_ready and may_upload:
@@ -203,7 +214,8 @@ def _look_at_rounds(book: Book) -> None:
         )
         if committed is None:
             continue
-        book.commit(committed)
+        own = sum(one.records for one in committed.contributions)
+        book.commit(structs.replace(committed, records=count_records(book) + own))
         book.applied()  # here, since nobody may be waiting for the answer just now
         waiting = []
         for incarnation in committed.ticked:

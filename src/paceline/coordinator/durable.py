@@ -64,6 +64,7 @@ class Durable(msgspec.Struct):
     has_started: bool = False
     late_pushes: int = 0  # that came when their round was closed
     late_records: int = 0  # in them
+    round_records: int = 0  # acknowledged, with those of the last round
     wanted_trainers: int = 0  # by `paceline scale`; 0: as the job was started
     parts: dict[int, PartRecord] = {}
     stages: dict[int, StageSpec] = {}
@@ -278,7 +279,7 @@ def _(outcome: o.EpochEnded, state: Durable) -> None:
 @restore.register
 def _(outcome: o.RoundCommitted, state: Durable) -> None:
     part = state.parts[outcome.part]
-    part.round = outcome.round
+    part.round, state.round_records = outcome.round, outcome.records
     part.recent = [*part.recent, outcome][-KEPT_ROUNDS:]
     part.counted |= {c.incarnation: c.number for c in outcome.contributions}
     state.mid_step -= set(outcome.ticked)

@@ -10,6 +10,7 @@ Pure.
 from paceline.coordinator.book import Book
 from paceline.coordinator.missing import records_missing
 from paceline.coordinator.outcomes import LeaseGranted, TaskDone, TaskFailed
+from paceline.coordinator.status import count_records
 from paceline.coordinator.stops import has_nothing_to_train
 from paceline.coordinator.tasks import pick_task
 from paceline.coordinator.tracking import may_enter, to_load
@@ -54,7 +55,10 @@ def grant(book: Book, trainer: str, incarnation: int) -> Lease | None:
             entry, clock, slowest = state.queue.entry_of(incarnation) or token, 0, 0
             if not held:
                 clock, slowest = book.clocks.enter(incarnation, token, state.queue)
-            lease = Lease(token, key, first, edges, rounds, tracked, entry, clock, slowest)
+            records = state.round_records if rounds else count_records(book)
+            lease = Lease(
+                token, key, first, edges, rounds, tracked, entry, clock, slowest, records
+            )
             book.commit(LeaseGranted(lease, trainer, incarnation))
             if not held:
                 book.rounds.enters(trainer, book.now)

@@ -163,7 +163,7 @@ class RoundCommitted(Outcome, frozen=True):
     """Exactly these prepared pushes are one update on every server.
 
     ``mid_step`` are the incarnations whose step goes on with another part, of all that
-    ``ticked`` the round.
+    ``ticked`` the round. ``records`` of the job are acknowledged, its own among them.
     """
 
     part: int
@@ -171,6 +171,7 @@ class RoundCommitted(Outcome, frozen=True):
     contributions: tuple[Contribution, ...]
     ticked: tuple[int, ...] = ()
     mid_step: tuple[int, ...] = ()
+    records: int = 0
 
 
 class CutBegun(Outcome, frozen=True):

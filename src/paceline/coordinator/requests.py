@@ -11,6 +11,7 @@ from functools import singledispatch
 from typing import NamedTuple
 
 from paceline.coordinator import averaging, results, tracking
+from paceline.coordinator.agreement import why_not_same
 from paceline.coordinator.book import Book, Happened
 from paceline.coordinator.grants import finish_if_done, is_pending
 from paceline.coordinator.losses import lose
@@ -147,18 +148,11 @@ def _(message: JoinTrainer, book: Book, asker: Asker) -> None:
 def _(message: SharePart, book: Book, asker: Asker) -> None:
     record = book.durable.parts.get(message.spec.part)
     if record is not None:
-        agreed, came = record.plan.spec, message.spec
-        same = agreed.parameters == came.parameters and agreed.tables == came.tables
-        if not same or agreed.pace != came.pace or _kind(agreed) != _kind(came):
-            text = f"part {came.part} was first shared as {agreed}, now as {came}"
-            book.reply(asker.ticket, refuse(book, "mismatch", text))
+        reason = why_not_same(record.plan.spec, message.spec)
+        if reason is not None:
+            book.reply(asker.ticket, refuse(book, "mismatch", reason))
             return
     book.park_share(asker.ticket, asker.role, message)
-
-
-def _kind(spec: object) -> str | None:
-    optimizer = getattr(spec, "optimizer", None)
-    return None if optimizer is None else optimizer.kind
 
 
 @_answer.register

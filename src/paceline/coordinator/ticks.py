@@ -6,6 +6,7 @@ Pure.
 from paceline.coordinator.book import Book
 from paceline.coordinator.grants import finish_if_done, grant, is_pending
 from paceline.coordinator.outcomes import PushLate
+from paceline.coordinator.status import count_records
 from paceline.messages import Tick, Ticked
 from paceline.pace.policy import carries_over
 
@@ -47,7 +48,8 @@ def came_late(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
         book.commit(PushLate(*late))
     book.start_clock(tick.incarnation)
     round_now, stopped = book.durable.parts[tick.part].round, book.durable.stopped
-    book.reply(ticket, Ticked(late=round_now, stopped=stopped))
+    records = told_records(book, tick)
+    book.reply(ticket, Ticked(late=round_now, stopped=stopped, records=records))
 
 
 def reply_ticked(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
@@ -77,6 +79,25 @@ def reply_ticked(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
             stopped=book.durable.stopped,
             track=track,
             slowest=slowest,
+            records=told_records(book, tick),
             round=part.round if carries_over(part.plan.spec.pace) else None,
         ),
     )
+
+
+def told_records(book: Book, tick: Tick) -> int:
+    """Records of the job that were acknowledged, the same for all who ticked a round.
+
+    What is computed from them (a learning rate) must be the same for all of its
+    contributors, also for one whose answer was lost and who ticks again.
+    """
+    if tick.round is None:
+        in_rounds = book.sync_parts()
+        return book.durable.round_records if in_rounds else count_records(book)
+    part = book.durable.parts[tick.part]
+    if carries_over(
+        part.plan.spec.pace
+    ):  # it may be of an earlier round than the one it is in
+        return book.durable.round_records
+    known = (outcome.records for outcome in part.recent if outcome.round == tick.round)
+    return next(known, book.durable.round_records)

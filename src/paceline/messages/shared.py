@@ -47,13 +47,17 @@ class TableSpec(msgspec.Struct, frozen=True):
 
 
 class PartSpec(msgspec.Struct, frozen=True):
-    """What one `Session.share` call shares; ``part`` is the number of the call."""
+    """What one `Session.share` call shares; ``part`` is the number of the call.
+
+    ``strategy``: what in the trainers replaces some of the pace's answers; empty: nothing.
+    """
 
     part: int
     parameters: tuple[ParameterSpec, ...]
     optimizer: OptimizerSpec | None
     tables: tuple[TableSpec, ...]
     pace: Pace
+    strategy: str = ""
 
 
 class Block(msgspec.Struct, frozen=True):
@@ -134,7 +138,8 @@ class Lease(msgspec.Struct, frozen=True):
     ``tracked`` is the number of the tracked state that it loads before; 0: as at the
     beginning; None: it keeps its own. ``entry`` is the token of the lease that the holder
     has entered with; with that one, ``clock`` is its clock and ``slowest`` the least that
-    any has.
+    any has. ``records`` of the job were acknowledged: where there are rounds, as of the
+    last one.
     """
 
     token: int
@@ -146,6 +151,7 @@ class Lease(msgspec.Struct, frozen=True):
     entry: int = 0
     clock: int = 0
     slowest: int = 0
+    records: int = 0
 
 
 class TrainerClock(msgspec.Struct, frozen=True):

@@ -142,8 +142,9 @@ class Ticked(Message, frozen=True):
 
     ``track``: before the next batch, keep the state of tracked objects. ``slowest``: the
     least clock, if the tick told one and it is known. ``late``: the round was closed
-    without it, and this is the last one; the push has no effect. ``round``: with a quorum,
-    the last committed one, which has the push or comes behind the one that has.
+    without it, and this is the last one; the push has no effect. ``records``: of the job,
+    acknowledged; all who ticked a round are told the same. ``round``: with a quorum, the
+    last committed one, which has the push or comes behind the one that has.
     """
 
     lease: Lease | None = None
@@ -151,6 +152,7 @@ class Ticked(Message, frozen=True):
     track: bool = False
     slowest: int | None = None
     late: int | None = None
+    records: int = 0
     round: int | None = None
 
 

@@ -110,6 +110,7 @@ class Asking:
         self.clock = 0  # pushes that are acknowledged
         self.bounded_clock: TrainerClock | None = None  # steps, where a pace bounds them
         self.stopped: str | None = None
+        self.records = 0  # of the job, acknowledged, as it was told last
         self.now_s = 0.0  # told by whoever drives the acts
         self._patience_s = patience_s
         self._num_posted = 0

@@ -161,7 +161,7 @@ class Carrier:
         """
         self.numbers[spec.part] = numbers
         try:
-            self.run(self.protocol.share(spec))
+            self.run(self.protocol.share(spec, numbers.strategy))
         except PacelineError:
             del self.numbers[spec.part]
             self.protocol.parts.pop(spec.part, None)

@@ -30,6 +30,7 @@ from paceline.messages import (
     RowSlots,
     Upload,
 )
+from paceline.pace.strategy import Strategy
 from paceline.params.sparse import SparseGradient
 from paceline.trainer.client import Payload
 from paceline.trainer.coding import GradientCoding, coded_rows
@@ -69,6 +70,7 @@ class PartNumbers:
         refused: pushes whose gradients were not finite, so that nothing of them was sent.
         is_scaled: a `GradScaler` steps; what no step has unscaled is no gradient yet.
         join: brings in what other processes of the trainer have.
+        joins_on_gpu: dense gradients go to the host when they are joined, not before.
         sends_early: gradients are sent while backward still runs.
         early: what of the next push was sent already.
     """
@@ -81,6 +83,7 @@ class PartNumbers:
         sparse: Collection[int] = (),
         apart: bool = False,
         deltas: Deltas | None = None,
+        strategy: Strategy | None = None,
         sends_early: bool = False,
     ) -> None:
         """Begin without gradients.
@@ -91,13 +94,15 @@ class PartNumbers:
             sparse: which of the parameters have sparse gradients.
             apart: pulled values may come while the user computes, and wait for `settle`.
             deltas: steps are taken here, and pushes say how far they have led.
+            strategy: the user's own, if there is one.
             sends_early: gradients are sent while backward still runs.
         """
-        self.deltas = deltas
+        self.deltas, self.strategy = deltas, strategy
         self.tables: list[SharedTable] = []
         self.refused = 0
         self.is_scaled = False
         self.join: Join = alone
+        self.joins_on_gpu = False
         self.sends_early, self.early = sends_early, EarlySender(parameters)
         self._is_refused = False  # the gradients of this step are not to be used
         self._parameters = tuple(parameters)
@@ -297,6 +302,8 @@ class PartNumbers:
         dense, kept_rows, is_void = self.join(gathered, gathering)
         if is_void:
             dense, kept_rows = {}, {}
+        if self.joins_on_gpu:
+            dense = self._host.wait_host(dense)
         indices = self._sparse & dense.keys()
         sparse = {index: coalesced(dense.pop(index)) for index in indices}
         rows = tuple(merge(table, plan, recorded) for table, recorded in kept_rows.items())
@@ -340,7 +347,9 @@ class PartNumbers:
                 kept = dense.get(index)
                 dense[index] = new if kept is None else kept.to(new.device) + new
             self._keep_rows()
-        return Gradients(self._host.wait_host(dense), dict(self._kept_rows))
+        if not self.joins_on_gpu:
+            dense = self._host.wait_host(dense)
+        return Gradients(dense, dict(self._kept_rows))
 
     def clear(self, *, is_flying: bool = False) -> None:
         """The step is over, whatever became of it: nothing waits any more.

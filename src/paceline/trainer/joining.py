@@ -86,6 +86,7 @@ def enter(
 ) -> Act[None]:
     """A lease has come, and none was held: stand where it says, with values to match."""
     marching.enter(lease)
+    asking.records = lease.records
     for number, part in sorted(parts.items()):
         part.round = lease.rounds.get(number, part.round)
         if not part.is_sync or part.pulled_round < part.base_round():

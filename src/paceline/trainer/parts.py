@@ -10,13 +10,12 @@ from paceline.messages import PartPlan, PartSpec
 from paceline.pace.policy import (
     carries_over,
     overlaps,
-    pull_due,
-    push_due,
     spans_tasks,
     staleness_of,
     trains_late_again,
     updates_in_rounds,
 )
+from paceline.pace.strategy import AsPreset, Strategy, ask_staleness
 from paceline.trainer.windows import OpenWindow
 
 
@@ -24,9 +23,10 @@ from paceline.trainer.windows import OpenWindow
 class SharedPart:
     """A part as this trainer knows it."""
 
-    def __init__(self, spec: PartSpec) -> None:
-        """Not yet shared."""
+    def __init__(self, spec: PartSpec, strategy: Strategy | None = None) -> None:
+        """Not yet shared; without a strategy its pace says all."""
         self.spec = spec
+        self.strategy = strategy or AsPreset(spec.pace)
         self.plan: PartPlan | None = None
         self.window = OpenWindow()
         self.number = 0  # of the last push
@@ -100,12 +100,9 @@ class SharedPart:
         """Whether the pace bounds clocks."""
         return staleness_of(self.spec.pace) is not None
 
-    @property
-    def staleness(self) -> int:
-        """Steps that a trainer may be ahead of the slowest, where clocks are bounded."""
-        staleness = staleness_of(self.spec.pace)
-        assert staleness is not None
-        return staleness
+    def staleness(self, clock: int) -> int:
+        """Steps that a trainer there may be ahead of the slowest, if clocks are bounded."""
+        return ask_staleness(self.strategy, clock)
 
     @property
     def overlaps(self) -> bool:
@@ -125,12 +122,12 @@ class SharedPart:
         """
         is_stepped = with_delivered or not self.window.has_delivered()
         count = self.window.num_batches(with_delivered=with_delivered)
-        return push_due(self.spec.pace, count, must_close=at_end and is_stepped)
+        return (at_end and is_stepped) or self.strategy.push_due(count)
 
     def pull_due(self, *, has_pushed: bool) -> bool:
         """Whether the pace wants a pull now; rounds have their own."""
         waiting = self.batches_since_pull + self.window.num_batches(with_delivered=False)
-        return pull_due(self.spec.pace, waiting, has_pushed=has_pushed)
+        return self.strategy.pull_due(waiting, has_pushed=has_pushed)
 
     def pulled(self, at_round: int) -> None:
         """The parameters here are those of ``at_round``."""

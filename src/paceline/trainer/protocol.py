@@ -24,12 +24,12 @@ from paceline.messages import (
     Granted,
     Joined,
     Message,
-    PartPlan,
     PartSpec,
     StageOver,
     StageSpec,
     Ticked,
 )
+from paceline.pace.strategy import Strategy
 from paceline.trainer.asking import Abandoned, Act, Asking, Forget
 from paceline.trainer.behind import Behind
 from paceline.trainer.evaluating import Evaluation
@@ -129,9 +129,9 @@ class TrainerProtocol:
         if self.stage is not None:
             yield from self._begin(self.stage)
 
-    def share(self, spec: PartSpec) -> Act[PartPlan]:
+    def share(self, spec: PartSpec, strategy: Strategy | None = None) -> Act[None]:
         """Share a part: upload its values if this trainer is the first, then pull."""
-        part = self.parts[spec.part] = SharedPart(spec)
+        part = self.parts[spec.part] = SharedPart(spec, strategy)
         while True:
             try:
                 if self._must_join:
@@ -142,8 +142,7 @@ class TrainerProtocol:
             except Abandoned as gone:
                 yield from self._abandon(str(gone))
                 continue
-            assert part.plan is not None
-            return part.plan
+            return
 
     # ------------------------------------------------------------ the loop
 

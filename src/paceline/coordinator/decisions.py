@@ -14,8 +14,7 @@ from typing import TypeVar
 from msgspec import structs
 
 from paceline.coordinator import averaging
-from paceline.coordinator.agreement import why_not_same
-from paceline.coordinator.book import Book
+from paceline.coordinator.book import MOST_NAMED, Book
 from paceline.coordinator.cut_decisions import (
     cut_reason,
     look_at_cut,
@@ -33,6 +32,7 @@ from paceline.coordinator.outcomes import (
 )
 from paceline.coordinator.parking import Parked, Parking
 from paceline.coordinator.placement import plan_part
+from paceline.coordinator.repacing import look_at_pace, why_no_change
 from paceline.coordinator.reports import answer_servers
 from paceline.coordinator.status import count_records
 from paceline.coordinator.stops import is_stopped_before
@@ -42,6 +42,7 @@ from paceline.coordinator.tracking import is_tracked, reason_to_wait
 from paceline.coordinator.unreadable import look_at_unreadable
 from paceline.messages import (
     AskLease,
+    ChangePace,
     GoOn,
     Granted,
     MayGoOn,
@@ -53,10 +54,10 @@ from paceline.messages import (
     Tick,
     Waiting,
 )
+from paceline.pace.changing import why_not_same
 from paceline.pace.policy import carries_over, is_within
 
 _CLOCKS_UNKNOWN = "the coordinator has restarted, and trainers tell it their clocks"
-MOST_NAMED = 8  # trainers, in a reason to wait
 
 _Key = TypeVar("_Key")
 
@@ -72,6 +73,7 @@ def look_again(book: Book) -> None:
         look_at_unreadable(book)
         _look_at_parts(book)
         look_at_cut(book)
+        look_at_pace(book)
         if book.open_cut is None or book.open_cut.is_pinned():
             _look_at_rounds(book)
         _look_at_epoch(book)
@@ -88,12 +90,15 @@ def end_waits(book: Book) -> None:
     _end_waits(book, book.ahead)
     _end_waits(book, book.shares)
     _end_waits(book, book.saves)
+    _end_waits(book, book.pace_asks)
 
 
 def _end_waits(book: Book, waiting: Parking[_Key]) -> None:
     while (due := waiting.oldest_due(book.now)) is not None:
         key, parked = due
-        book.reply(parked.ticket, Waiting(reason=wait_reason(book, parked)))
+        pauses = book.pause_reason() is not None
+        answer = Waiting(reason=wait_reason(book, parked), pauses=pauses)
+        book.reply(parked.ticket, answer)
         waiting.take(key)  # it was counted among those who wait
 
 
@@ -110,6 +115,8 @@ def wait_reason(book: Book, parked: Parked) -> str:
         return f"round {message.round} waits for {_named(missing)}"
     if isinstance(message, MayGoOn):
         return _why_not_on(book, message)
+    if isinstance(message, ChangePace):
+        return why_no_change(book)
     if isinstance(message, Save):
         return cut_reason(book)
     if isinstance(message, AskLease) and (book.open_cut or waits_for_cut(book)):

@@ -28,17 +28,19 @@ def grant(book: Book, trainer: str, incarnation: int) -> Lease | None:
     if book.asked_stage.get(trainer, state.queue.stage) != state.queue.stage:
         return None
     held = len(state.queue.held_by(incarnation))
-    if held >= MAX_LEASES or pick_task(state) is None:
+    pick = pick_task(state)
+    if held >= MAX_LEASES or pick is None:
         return None  # nobody's state is asked for on behalf of one who has nothing to do
     if not held and not _may_begin(book, incarnation):
         return None
-    while (pick := pick_task(state)) is not None:
+    while pick is not None:
         key, first = pick.key, pick.resume.first
         failures = state.queue.failures.get(key.task, 0)
         timeouts = state.queue.timeouts.get(key.task, 0)
         crashes = state.queue.crashes.get(key.task, 0)
         if first >= spec.num_batches(key.task):
             book.commit(TaskDone(key, spec.task_records(key.task)))
+            pick = pick_task(state)
         elif max(failures, timeouts, crashes) >= book.config.max_task_failures:
             records = spec.batch_records(key.task, 0, first - 1) if first else 0
             reason = (
@@ -47,6 +49,7 @@ def grant(book: Book, trainer: str, incarnation: int) -> Lease | None:
             )
             book.commit(TaskFailed(key, records, reason))
             book.effect(records_missing(spec, key, first, reason))
+            pick = pick_task(state)
         else:
             rounds = {part: state.parts[part].round + 1 for part in book.sync_parts()}
             tracked = None if held else to_load(book, incarnation)
@@ -60,10 +63,10 @@ def grant(book: Book, trainer: str, incarnation: int) -> Lease | None:
                 token, key, first, edges, rounds, tracked, entry, clock, slowest, records
             )
             book.commit(LeaseGranted(lease, trainer, incarnation))
-            if not held:
-                book.rounds.enters(trainer, book.now)
+            book.rounds.enters(trainer, book.now)
             book.entered.add(incarnation)
-            book.progress.advance(key, first - 1)
+            if first:
+                book.progress.advance(key, first - 1)
             book.start_clock(incarnation)
             return lease
     return None

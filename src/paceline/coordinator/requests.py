@@ -11,7 +11,6 @@ from functools import singledispatch
 from typing import NamedTuple
 
 from paceline.coordinator import averaging, results, tracking
-from paceline.coordinator.agreement import why_not_same
 from paceline.coordinator.book import Book, Happened
 from paceline.coordinator.grants import finish_if_done, is_pending
 from paceline.coordinator.losses import lose
@@ -65,6 +64,7 @@ from paceline.messages import (
     TrainerMessage,
     TrainerRequest,
 )
+from paceline.pace.changing import why_not_among, why_not_same
 from paceline.pace.policy import backups_of, updates_in_rounds
 
 
@@ -140,6 +140,7 @@ def _(message: JoinTrainer, book: Book, asker: Asker) -> None:
             servers=servers if book.servers_ready() else {},
             beat_s=min(1.0, book.config.timeout_s / 5),
             undone=tuple(state.undone),
+            returned=state.returned,
         ),
     )
 
@@ -152,6 +153,11 @@ def _(message: SharePart, book: Book, asker: Asker) -> None:
         if reason is not None:
             book.reply(asker.ticket, refuse(book, "mismatch", reason))
             return
+    others = [other.plan.spec for other in book.durable.parts.values()]
+    reason = None if record else why_not_among(others, message.spec)
+    if reason is not None:
+        book.reply(asker.ticket, refuse(book, "mismatch", f"share: {reason}"))
+        return
     book.park_share(asker.ticket, asker.role, message)
 
 
@@ -205,7 +211,6 @@ def _(message: Tick, book: Book, asker: Asker) -> None:
         if message.clock is not None:
             book.clocks.tell(message.incarnation, message.clock, book.durable.queue)
         ticked(book, message)
-        book.start_clock(message.incarnation)
         reply_ticked(book, asker.role, asker.ticket, message)
     elif has_ticked(book, message):
         ticked(book, message)
@@ -314,8 +319,9 @@ def _(message: Beat, book: Book, asker: Asker) -> None:
         book.clocks.tell(message.incarnation, message.bounded_clock, book.durable.queue)
     info.clock = max(info.clock, message.clock)
     info.state, info.waiting_for = message.state, message.waiting_for
-    state = book.durable
-    book.reply(asker.ticket, Beaten(timeline=state.timeline, stopped=state.stopped))
+    state, pauses = book.durable, book.pause_reason() is not None
+    beaten = Beaten(timeline=state.timeline, stopped=state.stopped, pauses=pauses)
+    book.reply(asker.ticket, beaten)
 
 
 @_answer.register

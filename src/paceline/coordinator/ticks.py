@@ -48,13 +48,20 @@ def came_late(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
         book.commit(PushLate(*late))
     book.start_clock(tick.incarnation)
     round_now, stopped = book.durable.parts[tick.part].round, book.durable.stopped
-    records = told_records(book, tick)
-    book.reply(ticket, Ticked(late=round_now, stopped=stopped, records=records))
+    book.reply(
+        ticket,
+        Ticked(
+            late=round_now,
+            stopped=stopped,
+            records=told_records(book, tick),
+            pauses=book.pause_reason() is not None,
+        ),
+    )
 
 
 def reply_ticked(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
     """Answer a tick, with the next lease if the trainer wants one and there is one."""
-    lease = None
+    lease, is_fresh = None, False
     # One who repeats a late tick of a stage that is over has that stage's data at hand.
     if tick.next_lease and tick.window.stage == book.durable.queue.stage:
         known = set(tick.window.task_keys())
@@ -65,10 +72,14 @@ def reply_ticked(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
                 if r.lease.key not in known
             ),
             None,
-        ) or grant(book, trainer, tick.incarnation)
+        )
+        if lease is None:
+            lease = grant(book, trainer, tick.incarnation)
+            is_fresh = lease is not None
     done = book.trainer_records.get(trainer, 0)
     book.trainer_records[trainer] = done + tick.records
-    book.start_clock(tick.incarnation)
+    if not is_fresh:  # whoever is granted a lease has its clock started with it
+        book.start_clock(tick.incarnation)
     track = tick.ends_step and book.track_from == tick.incarnation
     slowest = None if tick.clock is None else book.clocks.slowest(book.durable.queue)
     part = book.durable.parts[tick.part]
@@ -80,6 +91,7 @@ def reply_ticked(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
             track=track,
             slowest=slowest,
             records=told_records(book, tick),
+            pauses=book.pause_reason() is not None,
             round=part.round if carries_over(part.plan.spec.pace) else None,
         ),
     )

@@ -50,6 +50,9 @@ class PartSpec(msgspec.Struct, frozen=True):
     """What one `Session.share` call shares; ``part`` is the number of the call.
 
     ``strategy``: what in the trainers replaces some of the pace's answers; empty: nothing.
+    ``first_pace`` is the one that scripts share it with, where it has been changed since;
+    ``inner`` what trainers step with by themselves, if servers know it: then ``optimizer``
+    is that of the servers' outer step.
     """
 
     part: int
@@ -58,6 +61,8 @@ class PartSpec(msgspec.Struct, frozen=True):
     tables: tuple[TableSpec, ...]
     pace: Pace
     strategy: str = ""
+    first_pace: Pace | None = None
+    inner: OptimizerSpec | None = None
 
 
 class Block(msgspec.Struct, frozen=True):
@@ -212,9 +217,11 @@ class Waiting(Message, frozen=True):
     ``track``: first keep the state of tracked objects, and say `TrackedKept`. ``buffers``:
     first keep the averaged ones alone, and say `BuffersKept`. ``average``: first average
     these, weighted by records, keep all with the average in it, and say `TrackedKept`.
+    ``pauses``: whoever holds a lease gives it back before its next batch.
     """
 
     reason: str
     track: bool = False
     buffers: bool = False
     average: tuple[AverageShare, ...] = ()
+    pauses: bool = False

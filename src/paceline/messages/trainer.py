@@ -30,7 +30,8 @@ class Joined(Message, frozen=True):
     """``incarnation`` equals ``previous`` if that is still a member.
 
     ``undone`` are the first and last numbers of cuts that could not be read when all had to
-    return to them: what was done on the strength of one of them is undone.
+    return to them: what was done on the strength of one of them is undone. ``returned``
+    is the timeline of the last return: what was acknowledged on it or later still stands.
     """
 
     incarnation: int
@@ -41,6 +42,7 @@ class Joined(Message, frozen=True):
     servers: dict[str, str]  # {server id: address}
     beat_s: float
     undone: tuple[tuple[int, int], ...] = ()
+    returned: int = 0
 
 
 class TrainerMessage(Message, frozen=True):
@@ -143,8 +145,9 @@ class Ticked(Message, frozen=True):
     ``track``: before the next batch, keep the state of tracked objects. ``slowest``: the
     least clock, if the tick told one and it is known. ``late``: the round was closed
     without it, and this is the last one; the push has no effect. ``records``: of the job,
-    acknowledged; all who ticked a round are told the same. ``round``: with a quorum, the
-    last committed one, which has the push or comes behind the one that has.
+    acknowledged; all who ticked a round are told the same. ``pauses``: leases go back
+    before the next batch. ``round``: with a quorum, the last committed one, which has the
+    push or comes behind the one that has.
     """
 
     lease: Lease | None = None
@@ -153,6 +156,7 @@ class Ticked(Message, frozen=True):
     slowest: int | None = None
     late: int | None = None
     records: int = 0
+    pauses: bool = False
     round: int | None = None
 
 
@@ -274,10 +278,14 @@ class Beat(TrainerMessage, frozen=True):
 
 
 class Beaten(Message, frozen=True):
-    """How things stand; a trainer that reads another timeline than its own rejoins."""
+    """How things stand; a trainer that reads another timeline than its own rejoins.
+
+    ``pauses`` is what `Ticked` says.
+    """
 
     timeline: int
     stopped: str | None = None
+    pauses: bool = False
 
 
 class ClaimOnce(TrainerMessage, frozen=True):

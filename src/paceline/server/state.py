@@ -12,9 +12,11 @@ Pure; one at a time: the service holds its lock.
 
 from typing import Literal, NamedTuple, final
 
+from paceline.config import Pace
 from paceline.ids import Window
 from paceline.messages import (
     CommitRound,
+    Contribution,
     Fence,
     FenceReport,
     Forget,
@@ -27,6 +29,7 @@ from paceline.messages import (
     Refusal,
     RefusalKind,
     Restore,
+    TakePaces,
     TrainerMessage,
     Upload,
 )
@@ -86,17 +89,21 @@ class _Part:
     """A part as it stands on this server."""
 
     def __init__(self, plan: PartPlan, server: str) -> None:
-        self.is_sync = updates_in_rounds(plan.spec.pace)
-        self.does_without = backups_of(plan.spec.pace) > 0
-        self.carries_over = carries_over(plan.spec.pace)  # what no round has had yet
-        # Trainers have taken as many steps of their own as there was data for each.
-        self.may_differ = self.does_without or steps_locally(plan.spec.pace)
+        self.march(plan.spec.pace)
         mine = [slot for slot, place in plan.placement.items() if place == server]
         self.slots = tuple(sorted(mine))
         self.round = 0
         self.version = 0
         self.prepared: dict[int, Prepared] = {}  # {incarnation: its buffered push}
         self.last: dict[int, _Last] = {}  # {incarnation: its last push}
+
+    def march(self, pace: Pace) -> None:
+        """Be updated at this pace."""
+        self.is_sync = updates_in_rounds(pace)
+        self.does_without = backups_of(pace) > 0
+        self.carries_over = carries_over(pace)  # what no round has had yet
+        # Trainers have taken as many steps of their own as there was data for each.
+        self.may_differ = self.does_without or steps_locally(pace)
 
 
 @final
@@ -147,6 +154,24 @@ class ServerState:
         self._marks.load({slot: marks.get(slot, {}) for slot in mine})
         self.is_ready = True
 
+    def begin_paces(self, order: TakePaces) -> None:
+        """Leave the timeline with all there is: refuse everything until `end_paces`.
+
+        No push is on its way: what is prepared came late for its round.
+        """
+        self.timeline = order.timeline
+        self.is_ready = False
+        for part in self._parts.values():
+            self.counters["prepared_dropped"] += len(part.prepared)
+            part.prepared.clear()
+
+    def end_paces(self, order: TakePaces) -> None:
+        """The numbers are as the plans want them: go on from here."""
+        assert order.timeline == self.timeline
+        for plan in order.plans:
+            self._parts[plan.spec.part].march(plan.spec.pace)
+        self.is_ready = True
+
     def fence(self, order: Fence) -> FenceReport | None:
         """Refuse an incarnation from now on; None while a committed round is missing."""
         self._fenced.add(order.incarnation)
@@ -165,6 +190,9 @@ class ServerState:
     def commit_round(self, order: CommitRound) -> RoundDecision:
         """Close a round: marks advance, prepared pushes become one update.
 
+        A contribution that was a duplicate here (before the part was in rounds, one server
+        had it and another had not) has no effect again.
+
         Raises:
             AssertionError: a contribution was never prepared here; the server must not
                 go on, since the others have it.
@@ -173,12 +201,8 @@ class ServerState:
         if order.round <= part.round:
             return RoundDecision(())
         assert order.round == part.round + 1, f"round {part.round} goes on with {order}"
-        contributions = order.contributions if part.slots else ()
-        for contribution in contributions:
-            push = part.prepared.get(contribution.incarnation)
-            assert push is not None, f"{self.server} lacks {contribution}"
-            assert push.number == contribution.number, f"{push} is not {contribution}"
-        for contribution in contributions:
+        prepared = [c for c in order.contributions if self._has_prepared(part, c)]
+        for contribution in prepared:
             push = part.prepared.pop(contribution.incarnation)
             self._marks.advance(push.window, push.slots)
         part.round = order.round
@@ -188,8 +212,19 @@ class ServerState:
         for incarnation in late:  # its trainer is told so when it ticks
             del part.prepared[incarnation]
         self.counters["prepared_dropped"] += len(late)
-        contributed = tuple(c.incarnation for c in contributions)
+        contributed = tuple(c.incarnation for c in prepared)
         return RoundDecision(contributed, late, part.may_differ)
+
+    def _has_prepared(self, part: _Part, contribution: Contribution) -> bool:
+        if not part.slots:
+            return False
+        push = part.prepared.get(contribution.incarnation)
+        if push is not None:
+            assert push.number == contribution.number, f"{push} is not {contribution}"
+            return True
+        verdict = self._marks.decide(contribution.window, part.slots).verdict
+        assert verdict == "duplicate", f"{self.server} lacks {contribution}"
+        return False
 
     def forget(self, order: Forget) -> None:
         """A committed cut makes marks superfluous."""

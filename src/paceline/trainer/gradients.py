@@ -19,6 +19,7 @@ import msgspec
 import torch
 from torch import nn
 
+from paceline.config import Pace
 from paceline.messages import (
     Block,
     Hyper,
@@ -66,7 +67,13 @@ class PartNumbers:
     """Parameters, tables and gradients of one part.
 
     Attributes:
+        parameters: dense ones, in the order of the part.
+        sparse: which of them have sparse gradients.
         tables: the part's tables.
+        deltas: steps are taken here, and pushes say how far they have led.
+        groups: whose hyper-parameters go along with every push.
+        optimizer: the script's own; None for embeddings alone.
+        pace: by which it is pushed and pulled; None before that is known.
         refused: pushes whose gradients were not finite, so that nothing of them was sent.
         is_scaled: a `GradScaler` steps; what no step has unscaled is no gradient yet.
         join: brings in what other processes of the trainer have.
@@ -105,9 +112,11 @@ class PartNumbers:
         self.joins_on_gpu = False
         self.sends_early, self.early = sends_early, EarlySender(parameters)
         self._is_refused = False  # the gradients of this step are not to be used
-        self._parameters = tuple(parameters)
-        self._groups = groups
-        self._sparse = frozenset(sparse)
+        self.parameters = tuple(parameters)
+        self.groups = groups
+        self.optimizer: torch.optim.Optimizer | None = None
+        self.pace: Pace | None = None
+        self.sparse = frozenset(sparse)
         self._memory = [ParameterMemory(parameter, apart=apart) for parameter in parameters]
         self._pulls = RowPulls(self._memory)
         self._coding, self._host = GradientCoding(), HostGradients()
@@ -116,7 +125,7 @@ class PartNumbers:
         self._kept: dict[int, torch.Tensor] = {}  # {parameter index: sum of gradients}
         self._kept_rows: dict[str, list[RowGradient]] = {}  # {table name: waiting}
         self._load = _NOTHING
-        self._spent = SpentGradients(self._parameters)
+        self._spent = SpentGradients(self.parameters)
         self._blocks: dict[int, Block] = {}  # {slot: block}
         self._plan: PartPlan | None = None
         self._has_landed = False
@@ -139,6 +148,11 @@ class PartNumbers:
         if isinstance(message, Push):
             return self._push(role, message, plan)
         return Payload(message)
+
+    def follow_overlap(self, *, apart: bool) -> None:
+        """Whether values may come while the user computes; none are on their way."""
+        for memory in self._memory:
+            memory.follow_overlap(apart=apart)
 
     def settle(self) -> None:
         """After a pull: what has landed is what the parameters are."""
@@ -191,7 +205,7 @@ class PartNumbers:
             gradient = self._load.dense.get(block.parameter)
             is_here = plan.placement[block.slot] == server and block.slot not in early
             if gradient is not None and is_here:
-                size = self._parameters[block.parameter].element_size()
+                size = self.parameters[block.parameter].element_size()
                 slots.append(block.slot)
                 coded = self._load.coded.get(block.slot)
                 buffers.append(cut(gradient, block, size) if coded is None else coded)
@@ -200,7 +214,7 @@ class PartNumbers:
             found = self._load.sparse.get(block.parameter)
             if found is not None and plan.placement[block.slot] == server:
                 # Also without a row here: the step counts for all blocks of a parameter.
-                here = cut_rows(found, block, self._parameters[block.parameter].shape[1])
+                here = cut_rows(found, block, self.parameters[block.parameter].shape[1])
                 sparse.append(block.slot)
                 buffers += coded_rows(self._coding, here)
         rows: list[RowSlots] = []
@@ -238,16 +252,6 @@ class PartNumbers:
         return has_rows or bool(self._gradients(only_fresh=True))
 
     @property
-    def parameters(self) -> tuple[nn.Parameter, ...]:
-        """The dense ones, in the order of the part."""
-        return self._parameters
-
-    @property
-    def sparse(self) -> frozenset[int]:
-        """Which of the parameters have sparse gradients."""
-        return self._sparse
-
-    @property
     def is_refused(self) -> bool:
         """Whether no gradient of this step is to be used."""
         return self._is_refused
@@ -269,7 +273,7 @@ class PartNumbers:
             kept = self._kept.get(index)
             if kept is None:
                 self._kept[index] = gradient.clone()
-            elif index in self._sparse:
+            elif index in self.sparse:
                 self._kept[index] = kept + gradient  # rows side by side, not summed yet
             else:
                 self._kept[index] = kept.to(gradient.device).add_(gradient)
@@ -304,7 +308,7 @@ class PartNumbers:
             dense, kept_rows = {}, {}
         if self.joins_on_gpu:
             dense = self._host.wait_host(dense)
-        indices = self._sparse & dense.keys()
+        indices = self.sparse & dense.keys()
         sparse = {index: coalesced(dense.pop(index)) for index in indices}
         rows = tuple(merge(table, plan, recorded) for table, recorded in kept_rows.items())
         early = self.early.name(dense.keys() - self._kept.keys())
@@ -321,7 +325,7 @@ class PartNumbers:
             sparse = {index: gradient.copy() for index, gradient in sparse.items()}
         arrays = {index: byte_array(gradient) for index, gradient in dense.items()}
         coded = self._coding.code_blocks(arrays)
-        self._load = _Load(hyper_of(self._groups), arrays, sparse, rows, coded)
+        self._load = _Load(hyper_of(self.groups), arrays, sparse, rows, coded)
         return is_finite
 
     def forget_left_out(self) -> None:
@@ -368,19 +372,19 @@ class PartNumbers:
 
     def zero_grad(self) -> None:
         """Drop the parameters' own gradients: their batch is accounted for, or gone."""
-        for parameter in self._parameters:
+        for parameter in self.parameters:
             parameter.grad = None
 
     def zero_unspent(self) -> None:
         """Drop gradients that no step has used: their batches are handed back."""
-        for index, parameter in enumerate(self._parameters):
+        for index, parameter in enumerate(self.parameters):
             if parameter.grad is not None and not self._spent.holds(index, parameter.grad):
                 parameter.grad = None
 
     def _gradients(self, *, only_fresh: bool) -> dict[int, torch.Tensor]:
         return {
-            index: (sparse_on_cpu if index in self._sparse else plain)(parameter.grad)
-            for index, parameter in enumerate(self._parameters)
+            index: (sparse_on_cpu if index in self.sparse else plain)(parameter.grad)
+            for index, parameter in enumerate(self.parameters)
             if parameter.grad is not None
             and not (only_fresh and self._spent.holds(index, parameter.grad))
         }

@@ -52,7 +52,7 @@ def establish(
     """
     reply = yield from asking.ask(SharePart(**asking.who(), spec=part.spec))
     assert isinstance(reply, PartAnswer)
-    part.plan = reply.plan
+    part.take_plan(reply.plan)
     number = part.spec.part
     if not reply.upload:
         return None

@@ -40,6 +40,12 @@ class SharedPart:
         self.is_late = False  # what was asked for behind the last push is of no use
         self.forgotten = ""  # why what was delivered last is gone, until the next batch
 
+    def take_plan(self, plan: PartPlan) -> None:
+        """The part is as this plan says, at the pace that it has by now."""
+        if plan.spec.pace != self.spec.pace:
+            self.strategy = AsPreset(plan.spec.pace)  # one of the user's own stays
+        self.plan, self.spec = plan, plan.spec
+
     def forget(self, reason: str = "") -> None:
         """Drop what a gone timeline left open; the step over it will be told why."""
         if self.window.is_open():

@@ -17,7 +17,6 @@ from paceline.config import Pace
 from paceline.errors import UsageError
 from paceline.messages import PartSpec, TableSpec
 from paceline.pace.policy import (
-    outer_step,
     overlaps,
     steps_locally,
     why_not_beside,
@@ -121,7 +120,15 @@ class Sharing:
             _check_early(pace, described.parameters, self._seat.size)
         name = "" if strategy is None else str(strategy)
         part, specs = len(self._seat.numbers), described.specs
-        whole = PartSpec(part, specs, described.optimizer, tables, pace, name)
+        whole = PartSpec(
+            part,
+            specs,
+            described.optimizer,
+            tables,
+            pace,
+            strategy=name,
+            inner=described.inner,
+        )
         reason = why_not_hogwild(whole) or why_not_beside([*self._paces, pace])
         if strategy is not None:
             reason = reason or why_not_strategy(strategy, overlap=overlap)
@@ -131,7 +138,7 @@ class Sharing:
         deltas = None
         if steps_locally(pace) and optimizer is not None:
             deltas = Deltas(described.parameters, optimizer)
-            groups = [outer_step(pace)]
+            groups = list(described.optimizer.groups) if described.optimizer else []
         numbers = PartNumbers(
             described.parameters,
             groups,
@@ -141,6 +148,7 @@ class Sharing:
             strategy=strategy,
             sends_early=overlap,
         )
+        numbers.optimizer, numbers.pace = optimizer, pace
         self._seat.share(whole, numbers)
         self._paces.append(pace)
         numbers.tables += [SharedTable(spec, part, self._seat) for spec in tables]
@@ -193,7 +201,7 @@ class Sharing:
                 f"share: {pace} moves dense parameters, and {what} cannot be stepped here: "
                 f"share embeddings first, as a part of their own with another pace"
             )
-        return describe_local(model, optimizer, outer_step(pace))
+        return describe_local(model, optimizer, pace)
 
     def _show_rows(self, model: nn.Module, params: list[torch.Tensor]) -> None:
         """Let gradients of a model's rows appear in a parameter group's ``params``."""

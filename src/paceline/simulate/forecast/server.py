@@ -32,6 +32,7 @@ from paceline.messages import (
     ServerAnswer,
     ServerReport,
     Snapshot,
+    TakePaces,
     Waiting,
 )
 from paceline.pace.policy import pushes_per_update
@@ -250,6 +251,8 @@ class Server:
             self._snapshot(order)
         elif isinstance(order, Restore):
             self._restore(order)
+        elif isinstance(order, TakePaces):
+            self._take_paces(order)
         elif isinstance(order, SendMarks):
             self._answers += (state.marks_report(),)
         elif isinstance(order, Forget):
@@ -275,6 +278,16 @@ class Server:
             entry = FileEntry(f"{SERVER}.safetensors", 0, "")
             self._answers += (CutReport(cut=cut, files=(entry,)),)
             self._report(life)
+
+    def _take_paces(self, order: TakePaces) -> None:
+        if order.timeline == self._state.timeline:
+            return
+        self._state.begin_paces(order)
+        for reader, number, _ in self._parked:
+            self._agenda.at(self._agenda.now_s, reader.got, number, GONE)
+        self._parked = []
+        self._state.end_paces(order)
+        self._most_merged = max(pushes_per_update(p.spec.pace) for p in order.plans)
 
     def _restore(self, order: Restore) -> None:
         self._pinned_cut = -1

@@ -18,6 +18,7 @@ from paceline.coordinator.members import Members
 from paceline.coordinator.outcomes import AnyOutcome, Outcome
 from paceline.coordinator.parking import Parked, Parking
 from paceline.coordinator.rounds import Rounds
+from paceline.coordinator.speeds import Speeds
 from paceline.coordinator.tasks import Deadlines, Progress
 from paceline.ids import OPERATOR, TaskKey
 from paceline.messages import (
@@ -95,6 +96,7 @@ class Book:
         self.now = now
         self.members = Members(config.timeout_s)
         self.rounds = Rounds()
+        self.speeds = Speeds()
         self.clocks = Clocks(is_whole=not durable.queue.pending)
         self.progress = Progress(self._acked_records)
         self.deadlines = Deadlines()
@@ -221,6 +223,7 @@ class Book:
         self.saves.take(incarnation)
         self.ahead.take(incarnation)
         self.clocks.leave(incarnation)
+        self.speeds.forget(incarnation)
         for late in [key for key in self.last_late if key[0] == incarnation]:
             del self.last_late[late]
         for waiting in (self.ticks, self.shares):

@@ -64,6 +64,7 @@ def grant(book: Book, trainer: str, incarnation: int) -> Lease | None:
             )
             book.commit(LeaseGranted(lease, trainer, incarnation))
             book.rounds.enters(trainer, book.now)
+            book.speeds.enters(incarnation, book.now)
             book.entered.add(incarnation)
             if first:
                 book.progress.advance(key, first - 1)

@@ -161,7 +161,7 @@ def test_what_is_no_codec_is_refused_and_says_what_is_one(
     make: type[Sync | Async], codec: str
 ) -> None:
     name = make.__name__.lower()
-    text = f"{name}: codec is one of fp16, bf16, int8 or top<P>% .*, got {codec!r}"
+    text = f"{name}: codec is one of fp16, bf16, int8, int4 or top<P>% .*, got {codec!r}"
     with pytest.raises(UsageError, match=text):
         make(codec=codec)
     with pytest.raises(UsageError, match=text):

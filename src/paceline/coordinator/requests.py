@@ -7,8 +7,9 @@ else is looked at.
 Pure.
 """
 
-from functools import singledispatch
-from typing import NamedTuple
+from functools import cache, singledispatch
+
+import msgspec
 
 from paceline.coordinator import averaging, results, tracking
 from paceline.coordinator.book import Book, Happened
@@ -69,7 +70,7 @@ from paceline.pace.changing import why_not_among, why_not_same
 from paceline.pace.policy import backups_of, updates_in_rounds
 
 
-class Asker(NamedTuple):
+class Asker(msgspec.Struct, frozen=True):
     """Who asks, and the ticket under which the answer goes back."""
 
     role: str
@@ -84,7 +85,7 @@ def trainer_asked(book: Book, asker: Asker, message: TrainerRequest) -> None:
             book.reply(asker.ticket, refusal)
             return
         book.members.heard(message.incarnation, book.now)
-    _answer(message, book, asker)
+    _answer_to(type(message))(message, book, asker)
 
 
 def refusal_of(book: Book, asker: Asker, message: TrainerMessage) -> Refusal | None:
@@ -392,3 +393,7 @@ def _(message: Leave, book: Book, asker: Asker) -> None:
 def _(message: AskRecords, book: Book, asker: Asker) -> None:
     assert message.incarnation
     book.reply(asker.ticket, Records(records=count_records(book)))
+
+
+# By the message's type, once looked for: `singledispatch` itself looks at every call.
+_answer_to = cache(_answer.dispatch)

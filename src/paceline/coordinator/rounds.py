@@ -14,7 +14,9 @@ without a lease gets one only while nobody is between two parts of a step.
 Pure.
 """
 
-from typing import NamedTuple, final
+from typing import final
+
+import msgspec
 
 from paceline.coordinator.durable import Durable
 from paceline.coordinator.outcomes import RoundCommitted
@@ -31,7 +33,7 @@ from paceline.pace.policy import (
 )
 
 
-class Ticked(NamedTuple):
+class Ticked(msgspec.Struct, frozen=True):
     """A trainer's tick of the open round."""
 
     incarnation: int
@@ -66,8 +68,8 @@ class Rounds:
         self._went_on_s: dict[str, float] = {}  # {trainer: since when it computes}
 
     def enters(self, trainer: str, now_s: float) -> None:
-        """A trainer has a lease, and goes to work, unless it is at work already."""
-        self._went_on_s.setdefault(trainer, now_s)
+        """A trainer that held no lease has one, and goes to work."""
+        self._went_on_s[trainer] = now_s
 
     def tick(self, trainer: str, tick: Tick) -> None:
         """A trainer has come to the open round, with a prepared push or without."""
@@ -99,7 +101,7 @@ class Rounds:
 
     def ticked_parts(self) -> list[int]:
         """Parts whose open round has a tick, in the order of a step."""
-        return sorted(self._ticks)
+        return sorted(self._ticks) if self._ticks else []
 
     def decide_round(
         self, part: int, state: Durable, now_s: float, *, needs_all: bool = False
@@ -115,19 +117,12 @@ class Rounds:
         ticks = self._ticks.get(part, {})
         if not ticks:
             return None
-        pace, num_holders = state.parts[part].plan.spec.pace, state.queue.num_holders()
+        pace = state.parts[part].plan.spec.pace
         if carries_over(pace):
             if not self._may_close(part, state, now_s):
                 return None
-        else:
-            spare = 0 if needs_all else backups_of(pace)
-            if len(ticks) < num_holders - spare:  # seen without looking at each
-                return None
-            missing = len(self.missing(part, state))
-            if missing and (needs_all or _is_uneven(state)):
-                return None
-            if missing and not may_do_without(pace, missing, num_holders):
-                return None
+        elif not self._is_full(part, state, needs_all=needs_all):
+            return None
         prepared = {t: tick for t, tick in sorted(ticks.items()) if tick.is_prepared}
         total = sum(tick.records for tick in prepared.values())
         contributions = tuple(
@@ -175,6 +170,17 @@ class Rounds:
             wanted = quorum_of(state.parts[part].plan.spec.pace)
             return f"{len(self._ticks.get(part, {}))} of {wanted} deltas are there"
         return f"it closes in {max(0.0, until_s - now_s):.1f} s"
+
+    def _is_full(self, part: int, state: Durable, *, needs_all: bool) -> bool:
+        """Whether all have come, or all but those that the pace does without."""
+        pace, num_holders = state.parts[part].plan.spec.pace, state.queue.num_holders()
+        spare = 0 if needs_all else backups_of(pace)
+        if len(self._ticks[part]) < num_holders - spare:  # seen without looking at each
+            return False
+        missing = len(self.missing(part, state))
+        if missing and (needs_all or _is_uneven(state)):
+            return False
+        return not missing or may_do_without(pace, missing, num_holders)
 
     def _may_close(self, part: int, state: Durable, now_s: float) -> bool:
         """Whether a quorum has come, and all others, or the time for them is over."""

@@ -32,8 +32,8 @@ class Speeds:
         self._numbers: dict[int, int] = {}  # {incarnation: its last delta}
 
     def enters(self, incarnation: int, now_s: float) -> None:
-        """A trainer has a lease, and goes to work, unless it is at work already."""
-        self._went_on_s.setdefault(incarnation, now_s)
+        """A trainer that held no lease has one, and goes to work."""
+        self._went_on_s[incarnation] = now_s
 
     def came(self, incarnation: int, number: int, batches: int, now_s: float) -> None:
         """A delta is applied, and its trainer goes on at once; again, nothing is noted.

@@ -117,6 +117,8 @@ class Stepping:
 
     def others_open(self, pushing: SharedPart) -> list[SharedPart]:
         """Other parts that await their push."""
+        if len(self._parts) == 1:
+            return []
         others = [part for part in self._parts.values() if part is not pushing]
         return [part for part in others if part.window.is_open()]
 

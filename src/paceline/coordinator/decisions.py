@@ -86,15 +86,21 @@ def look_again(book: Book) -> None:
 
 def end_waits(book: Book) -> None:
     """Answer every question that has been parked for its time with the reason."""
-    _end_waits(book, book.leases)
-    _end_waits(book, book.ticks)
-    _end_waits(book, book.ahead)
-    _end_waits(book, book.shares)
-    _end_waits(book, book.saves)
-    _end_waits(book, book.pace_asks)
+    if book.now < book.first_due_s:
+        return
+    first_due_s = (
+        _end_waits(book, book.leases),
+        _end_waits(book, book.ticks),
+        _end_waits(book, book.ahead),
+        _end_waits(book, book.shares),
+        _end_waits(book, book.saves),
+        _end_waits(book, book.pace_asks),
+    )
+    book.first_due_s = min(first_due_s)
 
 
-def _end_waits(book: Book, waiting: Parking[_Key]) -> None:
+def _end_waits(book: Book, waiting: Parking[_Key]) -> float:
+    """Answer those who have waited long enough; when the next one has."""
     while (due := waiting.oldest_due(book.now)) is not None:
         key, parked = due
         saw_wait(book, parked)
@@ -102,6 +108,7 @@ def _end_waits(book: Book, waiting: Parking[_Key]) -> None:
         answer = Waiting(reason=wait_reason(book, parked), pauses=pauses)
         book.reply(parked.ticket, answer)
         waiting.take(key)  # it was counted among those who wait
+    return waiting.first_due_s()
 
 
 def wait_reason(book: Book, parked: Parked) -> str:

@@ -10,6 +10,8 @@ Pure.
 from collections.abc import Iterable
 from typing import NamedTuple, final
 
+import msgspec
+
 from paceline.config import JobConfig
 from paceline.coordinator.book import Book, Effect
 from paceline.coordinator.cut_decisions import commit_cut
@@ -39,7 +41,7 @@ from paceline.messages import (
 )
 
 
-class Asked(NamedTuple):
+class Asked(msgspec.Struct, frozen=True):
     """Event: a message came from a role; its answer goes back under ``ticket``."""
 
     role: str

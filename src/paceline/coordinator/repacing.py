@@ -66,6 +66,8 @@ def wish(book: Book, wished: PaceWish) -> None:
 
 def look_at_pace(book: Book) -> None:
     """Change the pace if all is quiet; answer whoever has waited for it."""
+    if book.wish is None and not book.pace_asks:
+        return
     state = book.durable
     never = _why_never(book)
     if never is not None:

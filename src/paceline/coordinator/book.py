@@ -21,6 +21,7 @@ from paceline.coordinator.members import Members
 from paceline.coordinator.outcomes import AnyOutcome, Outcome
 from paceline.coordinator.parking import Parked, Parking
 from paceline.coordinator.rounds import Rounds
+from paceline.coordinator.speeds import Speeds
 from paceline.coordinator.tasks import Deadlines, Progress
 from paceline.ids import OPERATOR, TaskKey
 from paceline.messages import (
@@ -37,7 +38,8 @@ from paceline.messages import (
     SharePart,
     Tick,
 )
-from paceline.pace.policy import staleness_of, updates_in_rounds
+from paceline.pace.auto import Governor
+from paceline.pace.policy import is_in_step, staleness_of, updates_in_rounds
 
 PARK_S = 1.0
 MOST_NAMED = 8  # trainers, in a reason to wait
@@ -82,6 +84,7 @@ class PaceWish(NamedTuple):
 
     paces: dict[int, Pace]
     reason: str
+    is_auto: bool = False
 
 
 Effect = Reply | WriteManifest | DropCut | SeekCut | Happened
@@ -98,14 +101,14 @@ class Book:
         self.now = now
         self.members = Members(config.timeout_s)
         self.rounds = Rounds()
+        self.speeds = Speeds()
         self.clocks = Clocks(is_whole=not durable.queue.pending)
         self.progress = Progress(self._acked_records)
         self.deadlines = Deadlines()
         self.open_cut: OpenCut | None = None
         self.is_writing_manifest = False
         self.looked_s = now  # for losses, the last time
-        self.last_cut_s = now
-        self.retry_cut_s = now
+        self.last_cut_s = self.retry_cut_s = now
         self.failed_cuts = 0  # in a row
         self.cut_trouble: str | None = None  # why the last cut failed
         self.sought: str | None = None  # folder of the cut that an older one is sought for
@@ -125,6 +128,7 @@ class Book:
         self.save_cuts: dict[tuple[int, int], int] = {}  # {(incarnation, number): cut}
         self.idle_servers: Parking[str] = Parking()  # {server id: ServerReport}
         self.wish: PaceWish | None = None  # while the job pauses for it
+        self.governor: Governor | None = None  # of parts at the pace `auto`
         self.pace_asks: Parking[int] = Parking()  # {ticket: ChangePace}
         self.is_finishing = False
         self.is_saving = False  # the launcher ends the run early
@@ -228,6 +232,7 @@ class Book:
         self.saves.take(incarnation)
         self.ahead.take(incarnation)
         self.clocks.leave(incarnation)
+        self.speeds.forget(incarnation)
         for late in [key for key in self.last_late if key[0] == incarnation]:
             del self.last_late[late]
         for waiting in (self.ticks, self.shares):
@@ -296,6 +301,11 @@ class Book:
         parts = self.durable.parts
         return [p for p, r in sorted(parts.items()) if updates_in_rounds(r.plan.spec.pace)]
 
+    def parts_in_step(self) -> list[int]:
+        """Of these, parts whose rounds have all who train."""
+        parts = self.durable.parts
+        return [p for p in self.sync_parts() if is_in_step(parts[p].plan.spec.pace)]
+
     def knows_clocks(self) -> bool:
         """Whether it is known where a trainer without a clock would enter."""
         paces = [record.plan.spec.pace for record in self.durable.parts.values()]
@@ -341,6 +351,18 @@ class Book:
         """Whether the current stage is a loop over batches."""
         spec = self.durable.stage_spec()
         return spec is not None and spec.is_training
+
+    def why_no_pace(self) -> str | None:
+        """Why no part can have another pace any more; None if one can."""
+        state = self.durable
+        if state.broken is not None or self.is_finishing:
+            return "the job is over"
+        if state.stopped is not None or self.is_saving:
+            why = state.stopped or "its launcher ends the run"
+            return f"the job is being stopped: {why}"
+        if self.config.ranks_per_trainer > 1:
+            return "trainers of several processes keep the pace that they began with"
+        return None
 
     def pause_reason(self) -> str | None:
         """Why nobody works just now, if the pace is to change; None if it is not."""

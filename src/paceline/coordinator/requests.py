@@ -13,6 +13,7 @@ import msgspec
 
 from paceline.coordinator import averaging, results, tracking
 from paceline.coordinator.book import Book, Happened
+from paceline.coordinator.governing import saw_numbers
 from paceline.coordinator.grants import finish_if_done, is_pending
 from paceline.coordinator.losses import lose
 from paceline.coordinator.members import Loss
@@ -26,7 +27,14 @@ from paceline.coordinator.outcomes import (
     TrainerLeft,
 )
 from paceline.coordinator.status import count_records
-from paceline.coordinator.ticks import came_late, has_ticked, reply_ticked, ticked
+from paceline.coordinator.ticks import (
+    came_late,
+    has_ticked,
+    is_in_time,
+    note_speed,
+    reply_ticked,
+    ticked,
+)
 from paceline.messages import (
     AskLease,
     AskRecords,
@@ -105,8 +113,7 @@ def _answer(message: TrainerRequest, book: Book, asker: Asker) -> None:
 
 @_answer.register
 def _(message: JoinTrainer, book: Book, asker: Asker) -> None:
-    state = book.durable
-    live = state.trainers.get(message.trainer)
+    state, live = book.durable, book.durable.trainers.get(message.trainer)
     if message.trainer != asker.role:
         text = f"{asker.role} asked to join as {message.trainer}"
         book.reply(asker.ticket, refuse(book, "invalid", text))
@@ -192,6 +199,8 @@ def _(message: AskLease, book: Book, asker: Asker) -> None:
         if lease.token in acked_by_token:
             book.progress.advance(lease.key, acked_by_token[lease.token])
             finish_if_done(book, lease.key)
+    if not book.durable.queue.held_by(message.incarnation):
+        book.speeds.rests(message.incarnation)
     book.park_lease(asker.ticket, asker.role, message)
 
 
@@ -206,15 +215,16 @@ def _(message: Tick, book: Book, asker: Asker) -> None:
         if message.clock is not None:
             book.clocks.tell(message.incarnation, message.clock, book.durable.queue)
         ticked(book, message)
+        note_speed(book, message)
         reply_ticked(book, asker.role, asker.ticket, message)
-    elif message.round == part.round + 1 and _may_tick(book, message):
+    elif has_ticked(book, message):
+        ticked(book, message)
+        reply_ticked(book, asker.role, asker.ticket, message)
+    elif is_in_time(book, message) and _may_tick(book, message):
         book.deadlines.progressed(message.incarnation, message.records, book.now)
         book.deadlines.pause(message.incarnation)
         book.rounds.tick(asker.role, message)
         book.park_tick(asker.ticket, asker.role, message)
-    elif has_ticked(book, message):
-        ticked(book, message)
-        reply_ticked(book, asker.role, asker.ticket, message)
     elif message.round <= part.round and backups_of(part.plan.spec.pace):
         came_late(book, asker.role, asker.ticket, message)
     else:
@@ -337,6 +347,7 @@ def _(message: Stop, book: Book, asker: Asker) -> None:
 @_answer.register
 def _(message: Log, book: Book, asker: Asker) -> None:
     book.metrics.update(message.numbers)
+    saw_numbers(book, message.numbers)
     fields: dict[str, object] = {
         "trainer": asker.role,
         "records": count_records(book),

@@ -35,7 +35,12 @@ from paceline.messages import (
     TrainerMessage,
     Upload,
 )
-from paceline.pace.policy import backups_of, steps_locally, updates_in_rounds
+from paceline.pace.policy import (
+    backups_of,
+    carries_over,
+    steps_locally,
+    updates_in_rounds,
+)
 from paceline.server.windows import Marks, SlotMarks
 
 Verdict = Literal["apply", "prepare", "prepared", "duplicate", "late", "repeat", "refuse"]
@@ -98,6 +103,7 @@ class _Part:
         """Be updated at this pace."""
         self.is_sync = updates_in_rounds(pace)
         self.does_without = backups_of(pace) > 0
+        self.carries_over = carries_over(pace)  # what no round has had yet
         # Trainers have taken as many steps of their own as there was data for each.
         self.may_differ = self.does_without or steps_locally(pace)
 
@@ -203,7 +209,8 @@ class ServerState:
             self._marks.advance(push.window, push.slots)
         part.round = order.round
         part.version += 1
-        late = tuple(i for i, push in part.prepared.items() if push.round <= part.round)
+        left = () if part.carries_over else part.prepared.items()
+        late = tuple(i for i, push in left if push.round <= part.round)
         for incarnation in late:  # its trainer is told so when it ticks
             del part.prepared[incarnation]
         self.counters["prepared_dropped"] += len(late)
@@ -366,13 +373,13 @@ class ServerState:
 
     def _prepare(self, part: _Part, message: Push, slots: tuple[int, ...]) -> PushDecision:
         assert message.round is not None
-        if message.round <= part.round and part.does_without:
+        if message.round <= part.round and part.does_without:  # so that it is of none
             part.last[message.incarnation] = _Last(message.number, is_settled=True)
             return PushDecision("late")
-        if message.round <= part.round:
+        if message.round <= part.round and not part.carries_over:
             text = f"round {message.round} closed without it; {part.round} is applied"
             return PushDecision("refuse", refusal=self._refuse("stale", text))
-        if message.round != part.round + 1:
+        if message.round > part.round + 1:
             text = f"round {message.round} cannot be prepared; {part.round} is applied"
             return PushDecision("refuse", refusal=self._refuse("not_ready", text))
         part.prepared[message.incarnation] = Prepared(

@@ -8,6 +8,7 @@ from typing import final
 from paceline.ids import TaskKey, Window
 from paceline.messages import PartPlan, PartSpec
 from paceline.pace.policy import (
+    carries_over,
     overlaps,
     spans_tasks,
     staleness_of,
@@ -27,6 +28,7 @@ class SharedPart:
         is_bounded: whether the pace bounds clocks.
         overlaps: whether the trainer computes on while its last push is under way.
         spans_tasks: whether a window goes on behind the end of a task.
+        carries_over: whether a push whose round has closed without it is in the next.
     """
 
     def __init__(self, spec: PartSpec, strategy: Strategy | None = None) -> None:
@@ -44,6 +46,7 @@ class SharedPart:
         self.finished = 0  # of these, those that all servers have acknowledged
         self.seen = 0  # the slowest clock when the values here were asked for
         self.is_late = False  # what was asked for behind the last push is of no use
+        self.steps: int | None = None  # batches of the next window, if it is told so
         self.forgotten = ""  # why what was delivered last is gone, until the next batch
 
     @property
@@ -59,12 +62,15 @@ class SharedPart:
         self.is_bounded = staleness_of(pace) is not None
         self.overlaps = overlaps(pace)
         self.spans_tasks = spans_tasks(pace)
+        self.carries_over = carries_over(pace)
 
     def take_plan(self, plan: PartPlan) -> None:
         """The part is as this plan says, at the pace that it has by now."""
         if plan.spec.pace != self.spec.pace:
             self.strategy = AsPreset(plan.spec.pace)  # one of the user's own stays
         self.plan, self.spec = plan, plan.spec
+        if isinstance(self.strategy, AsPreset):
+            self.strategy = AsPreset(plan.spec.pace)
 
     def forget(self, reason: str = "") -> None:
         """Drop what a gone timeline left open; the step over it will be told why."""
@@ -74,6 +80,7 @@ class SharedPart:
         self.pulled_round = -1
         self.batches_since_pull = 0
         self.stepped = self.pushed_steps = self.finished = 0
+        self.steps = None
 
     def step(self) -> bool:
         """The user has stepped; false if nothing was delivered since the last step."""
@@ -123,6 +130,8 @@ class SharedPart:
         """
         is_stepped = with_delivered or not self.window.has_delivered()
         count = self.window.num_batches(with_delivered=with_delivered)
+        if self.steps is not None:
+            return (at_end and is_stepped) or count >= self.steps
         return (at_end and is_stepped) or self.strategy.push_due(count)
 
     def pull_due(self, *, has_pushed: bool) -> bool:

@@ -29,7 +29,7 @@ from paceline.coordinator.status import count_records
 from paceline.coordinator.tracking import may_cut, reason_to_wait
 from paceline.messages import ChangePace, Done, PartSpec, Refusal
 from paceline.pace.changing import changes_optimizer, has_pace, why_not_change, with_pace
-from paceline.pace.policy import outer_parts
+from paceline.pace.policy import steps_locally
 
 ASKED = "asked for"
 
@@ -178,7 +178,7 @@ def _change(book: Book, wished: PaceWish) -> None:
         {part: str(pace) for part, pace in after.items()},
         wished.reason,
         without_state=tuple(sorted(anew)),
-        inner_dropped=outer_parts(r.plan for _, r in sorted(state.parts.items())),
+        inner_dropped=tuple(part for part, pace in before.items() if steps_locally(pace)),
         records=count_records(book),
     )
     leave_timeline(book, changed, "the pace changes")

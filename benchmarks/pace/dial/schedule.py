@@ -173,7 +173,7 @@ class _Job:
             self._start(index)
 
     def run(self) -> Schedule:
-        is_over = self._agenda.run(LONGEST_S, lambda: self._working == 0)
+        is_over = self._agenda.run(LONGEST_S)
         assert is_over, "this job does not end"
         if updates_in_rounds(self._plan.pace):
             return Schedule(tuple(self._rounds), self._begun)
@@ -207,6 +207,8 @@ class _Job:
 
     def _ended(self, _trainer: Trainer) -> None:
         self._working -= 1
+        if not self._working:
+            self._agenda.end()
 
     def _decided(self, outcomes: Sequence[AnyOutcome]) -> None:
         for outcome in outcomes:

@@ -71,6 +71,7 @@ def _lend(book: Book, trainer: str, incarnation: int, pick: Pick) -> Lease:
     book.commit(LeaseGranted(lease, trainer, incarnation))
     if is_entering:
         book.rounds.enters(trainer, book.now)
+        book.speeds.enters(incarnation, book.now)
     book.entered.add(incarnation)
     if first:
         book.progress.advance(key, first - 1)
@@ -104,7 +105,7 @@ def finish_if_done(book: Book, key: TaskKey) -> None:
     spec = book.durable.stage_spec()
     assert spec is not None
     last = book.progress.last_acked(key)
-    if is_pending(book, key) and last == spec.num_batches(key.task) - 1:
+    if last == spec.num_batches(key.task) - 1 and is_pending(book, key):
         book.commit(TaskDone(key, spec.task_records(key.task)))
         book.progress.forget(key)
 

@@ -7,11 +7,13 @@ else is looked at.
 Pure.
 """
 
-from functools import singledispatch
-from typing import NamedTuple
+from functools import cache, singledispatch
+
+import msgspec
 
 from paceline.coordinator import averaging, results, tracking
 from paceline.coordinator.book import Book, Happened
+from paceline.coordinator.governing import saw_numbers
 from paceline.coordinator.grants import finish_if_done, is_pending
 from paceline.coordinator.losses import lose
 from paceline.coordinator.members import Loss
@@ -29,6 +31,7 @@ from paceline.coordinator.ticks import (
     came_late,
     has_ticked,
     is_in_time,
+    note_speed,
     reply_ticked,
     ticked,
 )
@@ -68,7 +71,7 @@ from paceline.pace.changing import why_not_among, why_not_same
 from paceline.pace.policy import backups_of, updates_in_rounds
 
 
-class Asker(NamedTuple):
+class Asker(msgspec.Struct, frozen=True):
     """Who asks, and the ticket under which the answer goes back."""
 
     role: str
@@ -83,7 +86,7 @@ def trainer_asked(book: Book, asker: Asker, message: TrainerRequest) -> None:
             book.reply(asker.ticket, refusal)
             return
         book.members.heard(message.incarnation, book.now)
-    _answer(message, book, asker)
+    _answer_to(type(message))(message, book, asker)
 
 
 def refusal_of(book: Book, asker: Asker, message: TrainerMessage) -> Refusal | None:
@@ -110,8 +113,7 @@ def _answer(message: TrainerRequest, book: Book, asker: Asker) -> None:
 
 @_answer.register
 def _(message: JoinTrainer, book: Book, asker: Asker) -> None:
-    state = book.durable
-    live = state.trainers.get(message.trainer)
+    state, live = book.durable, book.durable.trainers.get(message.trainer)
     if message.trainer != asker.role:
         text = f"{asker.role} asked to join as {message.trainer}"
         book.reply(asker.ticket, refuse(book, "invalid", text))
@@ -197,6 +199,8 @@ def _(message: AskLease, book: Book, asker: Asker) -> None:
         if lease.token in acked_by_token:
             book.progress.advance(lease.key, acked_by_token[lease.token])
             finish_if_done(book, lease.key)
+    if not book.durable.queue.held_by(message.incarnation):
+        book.speeds.rests(message.incarnation)
     book.park_lease(asker.ticket, asker.role, message)
 
 
@@ -211,6 +215,7 @@ def _(message: Tick, book: Book, asker: Asker) -> None:
         if message.clock is not None:
             book.clocks.tell(message.incarnation, message.clock, book.durable.queue)
         ticked(book, message)
+        note_speed(book, message)
         reply_ticked(book, asker.role, asker.ticket, message)
     elif has_ticked(book, message):
         ticked(book, message)
@@ -342,6 +347,7 @@ def _(message: Stop, book: Book, asker: Asker) -> None:
 @_answer.register
 def _(message: Log, book: Book, asker: Asker) -> None:
     book.metrics.update(message.numbers)
+    saw_numbers(book, message.numbers)
     fields: dict[str, object] = {
         "trainer": asker.role,
         "records": count_records(book),
@@ -388,3 +394,7 @@ def _(message: Leave, book: Book, asker: Asker) -> None:
 def _(message: AskRecords, book: Book, asker: Asker) -> None:
     assert message.incarnation
     book.reply(asker.ticket, Records(records=count_records(book)))
+
+
+# By the message's type, once looked for: `singledispatch` itself looks at every call.
+_answer_to = cache(_answer.dispatch)

@@ -14,7 +14,9 @@ without a lease gets one only while nobody is between two parts of a step.
 Pure.
 """
 
-from typing import NamedTuple, final
+from typing import final
+
+import msgspec
 
 from paceline.coordinator.durable import Durable
 from paceline.coordinator.outcomes import RoundCommitted
@@ -31,7 +33,7 @@ from paceline.pace.policy import (
 )
 
 
-class Ticked(NamedTuple):
+class Ticked(msgspec.Struct, frozen=True):
     """A trainer's tick of the open round."""
 
     incarnation: int
@@ -99,7 +101,7 @@ class Rounds:
 
     def ticked_parts(self) -> list[int]:
         """Parts whose open round has a tick, in the order of a step."""
-        return sorted(self._ticks)
+        return sorted(self._ticks) if self._ticks else []
 
     def decide_round(
         self, part: int, state: Durable, now_s: float, *, needs_all: bool = False

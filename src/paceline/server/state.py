@@ -12,6 +12,8 @@ Pure; one at a time: the service holds its lock.
 
 from typing import Literal, NamedTuple, final
 
+import msgspec
+
 from paceline.config import Pace
 from paceline.ids import Window
 from paceline.messages import (
@@ -57,7 +59,7 @@ class PushDecision(NamedTuple):
     refusal: Refusal | None = None
 
 
-class Prepared(NamedTuple):
+class Prepared(msgspec.Struct, frozen=True):
     """A buffered push; ``slots`` will take it."""
 
     number: int
@@ -79,7 +81,7 @@ class RoundDecision(NamedTuple):
     may_differ: bool = False
 
 
-class _Last(NamedTuple):
+class _Last(msgspec.Struct, frozen=True):
     number: int
     is_settled: bool
 

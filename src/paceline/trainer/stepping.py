@@ -117,6 +117,8 @@ class Stepping:
 
     def others_open(self, pushing: SharedPart) -> list[SharedPart]:
         """Other parts that await their push."""
+        if len(self._parts) == 1:
+            return []
         others = [part for part in self._parts.values() if part is not pushing]
         return [part for part in others if part.window.is_open()]
 
@@ -148,6 +150,7 @@ class Stepping:
             wants_lease=wants_lease,
         )
         self._marching.heard(ticked.slowest)
+        part.steps = ticked.steps
         return ticked
 
     def _count_round(

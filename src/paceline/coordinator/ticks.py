@@ -6,15 +6,27 @@ Pure.
 from paceline.coordinator.book import Book
 from paceline.coordinator.grants import finish_if_done, grant, is_pending
 from paceline.coordinator.outcomes import PushLate
+from paceline.coordinator.status import count_records
 from paceline.messages import Tick, Ticked
+from paceline.pace.policy import adapts_steps, carries_over
 
 
 def has_ticked(book: Book, tick: Tick) -> bool:
-    """Whether a committed round has this tick, whose answer was lost."""
+    """Whether a committed round has this tick, whose answer was lost.
+
+    Who only keeps others company does so in a round that waits for all, and in no other.
+    """
     part = book.durable.parts[tick.part]
     if not tick.is_prepared:
-        return tick.round is not None and tick.round <= part.round
+        is_alone = carries_over(part.plan.spec.pace)
+        return tick.round is not None and (is_alone or tick.round <= part.round)
     return part.counted.get(tick.incarnation, 0) >= tick.number
+
+
+def is_in_time(book: Book, tick: Tick) -> bool:
+    """Whether the open round can have this tick."""
+    part = book.durable.parts[tick.part]
+    return tick.round == part.round + 1 or carries_over(part.plan.spec.pace)
 
 
 def ticked(book: Book, tick: Tick) -> None:
@@ -24,6 +36,13 @@ def ticked(book: Book, tick: Tick) -> None:
         if is_pending(book, key):
             book.progress.advance(key, last)
             finish_if_done(book, key)
+
+
+def note_speed(book: Book, tick: Tick) -> None:
+    """A delta is applied: how fast its trainer is, where that decides how long they are."""
+    if adapts_steps(book.durable.parts[tick.part].plan.spec.pace) is not None:
+        batches = sum(span.last - span.first + 1 for span in tick.window.spans)
+        book.speeds.came(tick.incarnation, tick.number, batches, book.now)
 
 
 def came_late(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
@@ -36,7 +55,15 @@ def came_late(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
         book.commit(PushLate(*late))
     book.start_clock(tick.incarnation)
     round_now, stopped = book.durable.parts[tick.part].round, book.durable.stopped
-    book.reply(ticket, Ticked(late=round_now, stopped=stopped))
+    book.reply(
+        ticket,
+        Ticked(
+            late=round_now,
+            stopped=stopped,
+            records=told_records(book, tick),
+            pauses=book.pause_reason() is not None,
+        ),
+    )
 
 
 def reply_ticked(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
@@ -62,7 +89,37 @@ def reply_ticked(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
         book.start_clock(tick.incarnation)
     track = tick.ends_step and book.track_from == tick.incarnation
     slowest = None if tick.clock is None else book.clocks.slowest(book.durable.queue)
+    part = book.durable.parts[tick.part]
+    every = adapts_steps(part.plan.spec.pace)
+    steps = None if every is None else book.speeds.steps_of(tick.incarnation, every)
     book.reply(
         ticket,
-        Ticked(lease=lease, stopped=book.durable.stopped, track=track, slowest=slowest),
+        Ticked(
+            lease=lease,
+            stopped=book.durable.stopped,
+            track=track,
+            slowest=slowest,
+            records=told_records(book, tick),
+            pauses=book.pause_reason() is not None,
+            round=part.round if carries_over(part.plan.spec.pace) else None,
+            steps=steps,
+        ),
     )
+
+
+def told_records(book: Book, tick: Tick) -> int:
+    """Records of the job that were acknowledged, the same for all who ticked a round.
+
+    What is computed from them (a learning rate) must be the same for all of its
+    contributors, also for one whose answer was lost and who ticks again.
+    """
+    if tick.round is None:
+        in_rounds = book.sync_parts()
+        return book.durable.round_records if in_rounds else count_records(book)
+    part = book.durable.parts[tick.part]
+    if carries_over(
+        part.plan.spec.pace
+    ):  # it may be of an earlier round than the one it is in
+        return book.durable.round_records
+    known = (outcome.records for outcome in part.recent if outcome.round == tick.round)
+    return next(known, book.durable.round_records)

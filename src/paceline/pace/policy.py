@@ -8,8 +8,9 @@ Pure.
 
 from collections.abc import Iterable
 
-from paceline.config import SSP, Async, DiLoCo, LocalSGD, Pace, Sync
-from paceline.messages import Hyper
+from paceline.config import SSP, Async, AsyncDiLoCo, DiLoCo, LocalSGD, Pace, Sync
+from paceline.messages import Hyper, PartPlan
+from paceline.pace_specs.presets import Grace
 
 
 def updates_in_rounds(pace: Pace) -> bool:
@@ -19,18 +20,32 @@ def updates_in_rounds(pace: Pace) -> bool:
 
 def steps_locally(pace: Pace) -> bool:
     """Whether the trainer's own optimizer steps, and a push says how far it has come."""
-    return isinstance(pace, LocalSGD | DiLoCo)
+    return isinstance(pace, LocalSGD | DiLoCo | AsyncDiLoCo)
+
+
+def outer_kind(pace: Pace) -> str:
+    """The servers' optimizer where trainers step locally, as in `outer_step`."""
+    assert steps_locally(pace), f"{pace} has no outer step"
+    return "DelayedNesterov" if isinstance(pace, AsyncDiLoCo) else "SGD"
 
 
 def outer_step(pace: Pace) -> Hyper:
-    """What the servers' SGD makes of a delta; `torch.optim.SGD`'s hyper-parameters.
+    """What the servers' optimizer makes of a delta: hyper-parameters of its `outer_kind`.
 
     Local SGD takes the delta as it is.
     """
+    if isinstance(pace, AsyncDiLoCo):
+        beta, delay = pace.outer_momentum, pace.delay
+        return {"lr": pace.outer_lr, "momentum": beta, "delay": delay}
     if isinstance(pace, DiLoCo):
         momentum = pace.outer_momentum
         return {"lr": pace.outer_lr, "momentum": momentum, "nesterov": momentum > 0}
     return {"lr": 1.0, "momentum": 0.0, "nesterov": False}
+
+
+def outer_parts(plans: Iterable[PartPlan]) -> tuple[int, ...]:
+    """Parts of which servers take outer steps on what trainers have come to."""
+    return tuple(plan.spec.part for plan in plans if steps_locally(plan.spec.pace))
 
 
 def backups_of(pace: Pace) -> int:
@@ -41,6 +56,26 @@ def backups_of(pace: Pace) -> int:
 def may_do_without(pace: Pace, num_missing: int, num_trainers: int) -> bool:
     """Whether a round of ``num_trainers`` closes while so many of them are missing."""
     return num_missing <= min(backups_of(pace), num_trainers - 1)
+
+
+def quorum_of(pace: Pace) -> int | None:
+    """How many prepared pushes let a round close without the others; None: it waits."""
+    return pace.quorum if isinstance(pace, DiLoCo) else None
+
+
+def grace_of(pace: Pace) -> Grace:
+    """Seconds that a round waits for others when its quorum has come, or ``"auto"``."""
+    return pace.grace if isinstance(pace, DiLoCo) else 0.0
+
+
+def carries_over(pace: Pace) -> bool:
+    """Whether a push whose round has closed without it goes into the next one."""
+    return quorum_of(pace) is not None
+
+
+def is_in_step(pace: Pace) -> bool:
+    """Whether all who train a part take part in the same rounds of it."""
+    return updates_in_rounds(pace) and not carries_over(pace)
 
 
 def trains_late_again(pace: Pace) -> bool:
@@ -88,6 +123,11 @@ def why_not_beside(paces: Iterable[Pace]) -> str | None:
             f"parts are {' and '.join(map(str, in_rounds))}: who is late for a round of "
             f"one falls out of step with the other; backup goes with one part in rounds"
         )
+    if len(in_rounds) > 1 and any(carries_over(pace) for pace in in_rounds):
+        return (
+            f"parts are {' and '.join(map(str, in_rounds))}: a round with a quorum goes on "
+            f"without some that the other waits for; quorum goes with one part in rounds"
+        )
     if len({_batches_of_round(pace) for pace in in_rounds}) > 1:
         return (
             f"parts are {' and '.join(map(str, in_rounds))}: trainers would wait for each "
@@ -121,10 +161,15 @@ def push_due(pace: Pace, num_batches: int, *, must_close: bool) -> bool:
         num_batches: batches in the open window.
         must_close: the window ends here whatever its size: an edge, the end of a task.
     """
-    if isinstance(pace, LocalSGD | DiLoCo):
+    if isinstance(pace, LocalSGD | DiLoCo | AsyncDiLoCo):
         return must_close or num_batches >= pace.every
     every = pace.push_every if isinstance(pace, Async) else 1
     return must_close or num_batches >= every
+
+
+def adapts_steps(pace: Pace) -> int | None:
+    """Batches of the fastest trainer's delta, where slower ones take fewer; else None."""
+    return pace.every if isinstance(pace, AsyncDiLoCo) and pace.adapt else None
 
 
 def spans_tasks(pace: Pace) -> bool:
@@ -155,6 +200,8 @@ def pull_due(pace: Pace, num_batches: int, *, has_pushed: bool) -> bool:
         num_batches: batches since values were fetched last.
         has_pushed: a push has just left, so that these would be in what is fetched.
     """
+    if isinstance(pace, AsyncDiLoCo):
+        return has_pushed  # the next delta begins there
     if not isinstance(pace, SSP | Async):
         return False
     if isinstance(pace, SSP):

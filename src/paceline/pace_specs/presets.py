@@ -10,17 +10,21 @@ from typing import Literal, get_args
 import msgspec
 
 from paceline.codec_names import require_codec
+from paceline.pace_specs.async_diloco import AsyncDiLoCo
+from paceline.pace_specs.auto import Auto
 from paceline.pace_specs.checks import (
-    is_number,
     is_whole,
     require,
     require_every,
+    require_outer,
+    require_quorum,
     written,
 )
 
 Reduce = Literal["mean", "sum"]
 Isolation = Literal["serial", "hogwild"]
 Late = Literal["drop", "again"]
+Grace = float | Literal["auto"]
 _OUTER_LR, _OUTER_MOMENTUM = 0.7, 0.9  # of the paper's main runs
 
 
@@ -200,31 +204,38 @@ class DiLoCo(msgspec.Struct, frozen=True, tag="diloco", kw_only=True):
         outer_lr: learning rate of the outer step.
         outer_momentum: its Nesterov momentum; 0: none.
         codec: how deltas and values travel, see `paceline.codec_names`; None: as they are.
+        quorum: deltas that let a round close without the others (2604.21428): theirs go
+            into a later one. None: a round waits for all.
+        grace: seconds that a round with a quorum waits for more; ``"auto"``: as long as
+            others mostly come behind it, and no more than a tenth of a round.
     """
 
     every: int
     outer_lr: float = _OUTER_LR
     outer_momentum: float = _OUTER_MOMENTUM
     codec: str | None = None
+    quorum: int | None = None
+    grace: Grace = "auto"
 
     def __post_init__(self) -> None:
         require_every("diloco", self.every)
-        require(
-            is_number(self.outer_lr) and self.outer_lr > 0,
-            f"diloco: lr is a number > 0, got {self.outer_lr!r}",
-        )
-        require(
-            is_number(self.outer_momentum) and 0 <= self.outer_momentum < 1,
-            f"diloco: momentum is a number from 0 to below 1, got {self.outer_momentum!r}",
-        )
+        require_outer("diloco", self.outer_lr, self.outer_momentum)
         require_codec("diloco", self.codec)
+        require_quorum("diloco", self.quorum, self.grace)
 
     def __str__(self) -> str:
         """As it is written on the command line."""
         lr = None if self.outer_lr == _OUTER_LR else self.outer_lr
         usual = self.outer_momentum == _OUTER_MOMENTUM
         momentum = None if usual else self.outer_momentum
-        return written(f"diloco:{self.every}", lr=lr, momentum=momentum, codec=self.codec)
+        return written(
+            f"diloco:{self.every}",
+            lr=lr,
+            momentum=momentum,
+            quorum=self.quorum,
+            grace=None if self.grace == "auto" else self.grace,
+            codec=self.codec,
+        )
 
 
-Pace = Sync | SSP | Async | LocalSGD | DiLoCo
+Pace = Sync | SSP | Async | LocalSGD | DiLoCo | AsyncDiLoCo | Auto

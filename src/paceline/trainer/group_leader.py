@@ -67,7 +67,7 @@ class Leader:
         self.numbers = self._carrier.numbers
         self.tracker, self.outlook = self._carrier.tracker, self._carrier.outlook
         self.plan = self._carrier.plan
-        self.log = self._alone.log
+        self.log, self.trained = self._alone.log, self._alone.trained
         self.once, self.stop, self.records = (
             self._alone.once,
             self._alone.stop,
@@ -201,7 +201,8 @@ class Leader:
         readers = range(1, len(batches))
         for index in readers:
             key, batch = batches[index]
-            self._followers.tell([index], wire.Dealt(key, batch, records[index]))
+            told = wire.Dealt(key, batch, records[index], self.trained())
+            self._followers.tell([index], told)
         errors: list[str | None] = [None]
         data: Any = None
         try:

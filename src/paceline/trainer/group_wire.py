@@ -171,11 +171,15 @@ class Shared(_Message, frozen=True):
 
 
 class Dealt(_Message, frozen=True):
-    """Read this batch, say if it can be read, and wait for `Go`."""
+    """Read this batch, say if it can be read, and wait for `Go`.
+
+    ``trained``: records of the job, as of the last round or push.
+    """
 
     key: TaskKey
     batch: int
     records: int
+    trained: int
 
 
 class Go(_Message, frozen=True):

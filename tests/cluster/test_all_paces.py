@@ -38,6 +38,7 @@ PACES = [
     "async:push=2,pull=1,merge=4",
     "async:isolation=hogwild",
     "async:pull=2,isolation=hogwild",
+    "auto:wait=0.05,least=0.1,loosest=ssp:3,watch=loss,alarm=8.0,reduce=sum",
 ]
 
 

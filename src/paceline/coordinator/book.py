@@ -38,6 +38,7 @@ from paceline.messages import (
     SharePart,
     Tick,
 )
+from paceline.pace.auto import Governor
 from paceline.pace.policy import is_in_step, staleness_of, updates_in_rounds
 
 PARK_S = 1.0
@@ -83,6 +84,7 @@ class PaceWish(NamedTuple):
 
     paces: dict[int, Pace]
     reason: str
+    is_auto: bool = False
 
 
 Effect = Reply | WriteManifest | DropCut | SeekCut | Happened
@@ -106,8 +108,7 @@ class Book:
         self.open_cut: OpenCut | None = None
         self.is_writing_manifest = False
         self.looked_s = now  # for losses, the last time
-        self.last_cut_s = now
-        self.retry_cut_s = now
+        self.last_cut_s = self.retry_cut_s = now
         self.failed_cuts = 0  # in a row
         self.cut_trouble: str | None = None  # why the last cut failed
         self.sought: str | None = None  # folder of the cut that an older one is sought for
@@ -127,6 +128,7 @@ class Book:
         self.save_cuts: dict[tuple[int, int], int] = {}  # {(incarnation, number): cut}
         self.idle_servers: Parking[str] = Parking()  # {server id: ServerReport}
         self.wish: PaceWish | None = None  # while the job pauses for it
+        self.governor: Governor | None = None  # of parts at the pace `auto`
         self.pace_asks: Parking[int] = Parking()  # {ticket: ChangePace}
         self.is_finishing = False
         self.is_saving = False  # the launcher ends the run early
@@ -349,6 +351,18 @@ class Book:
         """Whether the current stage is a loop over batches."""
         spec = self.durable.stage_spec()
         return spec is not None and spec.is_training
+
+    def why_no_pace(self) -> str | None:
+        """Why no part can have another pace any more; None if one can."""
+        state = self.durable
+        if state.broken is not None or self.is_finishing:
+            return "the job is over"
+        if state.stopped is not None or self.is_saving:
+            why = state.stopped or "its launcher ends the run"
+            return f"the job is being stopped: {why}"
+        if self.config.ranks_per_trainer > 1:
+            return "trainers of several processes keep the pace that they began with"
+        return None
 
     def pause_reason(self) -> str | None:
         """Why nobody works just now, if the pace is to change; None if it is not."""

@@ -22,6 +22,7 @@ from paceline.coordinator.cut_decisions import (
     waits_for_cut,
 )
 from paceline.coordinator.durable import KEPT_ROUNDS, PartRecord
+from paceline.coordinator.governing import saw_wait
 from paceline.coordinator.grants import grant, is_mid_step, may_grant
 from paceline.coordinator.losses import settle
 from paceline.coordinator.outcomes import (
@@ -102,6 +103,7 @@ def _end_waits(book: Book, waiting: Parking[_Key]) -> float:
     """Answer those who have waited long enough; when the next one has."""
     while (due := waiting.oldest_due(book.now)) is not None:
         key, parked = due
+        saw_wait(book, parked)
         pauses = book.pause_reason() is not None
         answer = Waiting(reason=wait_reason(book, parked), pauses=pauses)
         book.reply(parked.ticket, answer)
@@ -236,6 +238,7 @@ def _look_at_rounds(book: Book) -> None:
             parked = book.ticks.take((incarnation, part))
             if parked is not None:
                 assert isinstance(parked.message, Tick)
+                saw_wait(book, parked)
                 ticked(book, parked.message)
                 waiting.append(parked)
         for parked in waiting:  # every task is closed before the first lease is granted
@@ -318,6 +321,7 @@ def _look_at_clocks(book: Book) -> None:
         assert isinstance(ask, MayGoOn)
         if is_within(ask.staleness, ask.clock.steps, slowest):
             book.ahead.take(incarnation)
+            saw_wait(book, parked)
             book.start_clock(incarnation)
             book.reply(parked.ticket, GoOn(slowest=slowest))
 

@@ -13,6 +13,7 @@ import msgspec
 
 from paceline.coordinator import averaging, results, tracking
 from paceline.coordinator.book import Book, Happened
+from paceline.coordinator.governing import saw_numbers
 from paceline.coordinator.grants import finish_if_done, is_pending
 from paceline.coordinator.losses import lose
 from paceline.coordinator.members import Loss
@@ -112,8 +113,7 @@ def _answer(message: TrainerRequest, book: Book, asker: Asker) -> None:
 
 @_answer.register
 def _(message: JoinTrainer, book: Book, asker: Asker) -> None:
-    state = book.durable
-    live = state.trainers.get(message.trainer)
+    state, live = book.durable, book.durable.trainers.get(message.trainer)
     if message.trainer != asker.role:
         text = f"{asker.role} asked to join as {message.trainer}"
         book.reply(asker.ticket, refuse(book, "invalid", text))
@@ -347,6 +347,7 @@ def _(message: Stop, book: Book, asker: Asker) -> None:
 @_answer.register
 def _(message: Log, book: Book, asker: Asker) -> None:
     book.metrics.update(message.numbers)
+    saw_numbers(book, message.numbers)
     fields: dict[str, object] = {
         "trainer": asker.role,
         "records": count_records(book),

@@ -17,6 +17,7 @@ from paceline.coordinator.book import Book, Effect
 from paceline.coordinator.cut_decisions import commit_cut
 from paceline.coordinator.decisions import end_waits, look_again
 from paceline.coordinator.durable import Durable, restore
+from paceline.coordinator.governing import govern
 from paceline.coordinator.losses import look_for_losses
 from paceline.coordinator.outcomes import AnyOutcome
 from paceline.coordinator.reports import (
@@ -119,6 +120,7 @@ class CoordinatorState:
             return_further(book, event.folder, event.found, event.error)
         else:
             look_for_losses(book)
+            govern(book)
             book.look_at_all()
         look_again(book)
         end_waits(book)

@@ -2,6 +2,7 @@
 
 from paceline.errors import UsageError
 from paceline.pace_specs.async_diloco import AsyncDiLoCo
+from paceline.pace_specs.auto import Auto
 from paceline.pace_specs.checks import require
 from paceline.pace_specs.presets import SSP, Async, DiLoCo, LocalSGD, Pace, Sync
 
@@ -23,6 +24,8 @@ def parse_pace(text: str) -> Pace:
     fields = {field: given[o] for o, field in _OPTIONS[name].items() if o in given}
     if name == "sync":
         return Sync(**fields)  # type: ignore[arg-type]  # checked by all of them
+    if name == "auto":
+        return Auto(**fields)  # type: ignore[arg-type]
     if name == "async":
         return Async(**fields)  # type: ignore[arg-type]
     [first, example] = _WITHOUT_NAME[name]
@@ -32,7 +35,9 @@ def parse_pace(text: str) -> Pace:
     if name == "local":
         return LocalSGD(**fields)  # type: ignore[arg-type]
     if name == "async-diloco":
-        fields["adapt"] = fields.get("adapt") != "no"
+        adapt = fields.get("adapt", "yes")
+        require(adapt in ("yes", "no"), f"pace {text!r}: adapt is yes or no, got {adapt}")
+        fields["adapt"] = adapt == "yes"
         return AsyncDiLoCo(**fields)  # type: ignore[arg-type]
     return DiLoCo(**fields)  # type: ignore[arg-type]
 
@@ -47,6 +52,15 @@ _OPTIONS = {  # {pace: {option: field}}
         "momentum": "outer_momentum",
         "quorum": "quorum",
         "grace": "grace",
+        "codec": "codec",
+    },
+    "auto": {
+        "wait": "wait",
+        "least": "least_s",
+        "loosest": "loosest",
+        "watch": "watch",
+        "alarm": "alarm",
+        "reduce": "reduce",
         "codec": "codec",
     },
     "async-diloco": {
@@ -71,8 +85,8 @@ _WITHOUT_NAME = {  # {pace: (option and field, example)}
     "diloco": ("every", "diloco:50"),
     "async-diloco": ("every", "async-diloco:50"),
 }
-_FRACTIONS = {"lr", "momentum", "grace"}
-_WORDS = {"reduce", "late", "isolation", "codec", "adapt"}
+_FRACTIONS = {"lr", "momentum", "grace", "wait", "least", "alarm"}
+_WORDS = {"reduce", "late", "isolation", "codec", "loosest", "watch", "adapt"}
 _ALONE = "a round is one update, so only async has {}"
 _REFUSED = {
     ("sync", "isolation"): _ALONE.format("isolation"),

@@ -11,6 +11,7 @@ import msgspec
 
 from paceline.codec_names import require_codec
 from paceline.pace_specs.async_diloco import AsyncDiLoCo
+from paceline.pace_specs.auto import Auto
 from paceline.pace_specs.checks import (
     is_whole,
     require,
@@ -237,4 +238,4 @@ class DiLoCo(msgspec.Struct, frozen=True, tag="diloco", kw_only=True):
         )
 
 
-Pace = Sync | SSP | Async | LocalSGD | DiLoCo | AsyncDiLoCo
+Pace = Sync | SSP | Async | LocalSGD | DiLoCo | AsyncDiLoCo | Auto

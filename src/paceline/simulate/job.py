@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from paceline.config import SSP, Async, DiLoCo, JobConfig, LocalSGD, Pace, Sync
+from paceline.config import SSP, Async, Auto, DiLoCo, JobConfig, LocalSGD, Pace, Sync
 from paceline.coordinator.outcomes import CutSkipped, PaceChanged
 from paceline.ids import COORDINATOR, server_id, trainer_id
 from paceline.messages import OptimizerSpec, ParameterSpec, PartSpec, StageSpec
+from paceline.pace.changing import begun
 from paceline.simulate.checks import (
     RoundHistory,
     Violation,
@@ -134,6 +135,8 @@ def _draw_changes(job: SimJob) -> tuple[PaceChange, ...]:
         SSP(staleness=0),
         SSP(staleness=2),
         LocalSGD(every=4),
+        DiLoCo(every=3, quorum=1, grace=0.1),
+        Auto(wait=0.05, least_s=0.5),
     ]
     moments = sorted(random.random() * 8 for _ in range(random.randint(1, 6)))
     return tuple(
@@ -215,7 +218,8 @@ def run_job(job: SimJob, coordinator: type[SimCoordinator] = SimCoordinator) -> 
 
 def _part(number: int, pace: Pace) -> PartSpec:
     parameters = tuple(ParameterSpec((f"w{i}",), (40_000,), "float32") for i in range(2))
-    return PartSpec(number, parameters, OptimizerSpec("SGD", ({"lr": 1.0},)), (), pace)
+    optimizer, (first, auto) = OptimizerSpec("SGD", ({"lr": 1.0},)), begun(pace)
+    return PartSpec(number, parameters, optimizer, (), first, auto=auto)
 
 
 def _settle(world: World) -> None:

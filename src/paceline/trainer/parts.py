@@ -69,6 +69,8 @@ class SharedPart:
         if plan.spec.pace != self.spec.pace:
             self.strategy = AsPreset(plan.spec.pace)  # one of the user's own stays
         self.plan, self.spec = plan, plan.spec
+        if isinstance(self.strategy, AsPreset):
+            self.strategy = AsPreset(plan.spec.pace)
 
     def forget(self, reason: str = "") -> None:
         """Drop what a gone timeline left open; the step over it will be told why."""

@@ -23,6 +23,7 @@ from paceline.config import Pace
 from paceline.coordinator.book import NOT_TRAINING, Book, PaceWish
 from paceline.coordinator.cut_decisions import is_stage_over
 from paceline.coordinator.durable import Durable
+from paceline.coordinator.governing import why_no_pace
 from paceline.coordinator.losses import leave_timeline
 from paceline.coordinator.outcomes import PaceChanged
 from paceline.coordinator.status import count_records
@@ -37,7 +38,7 @@ ASKED = "asked for"
 def pace_asked(book: Book, ticket: int, message: ChangePace) -> None:
     """Let parts have another pace, once that can be; refuse it now if it never can."""
     state = book.durable
-    refused = book.why_no_pace() or (_why_no_part(state, message) if state.parts else None)
+    refused = why_no_pace(book) or (_why_no_part(state, message) if state.parts else None)
     if refused is not None:
         _refuse(book, ticket, refused)
         return
@@ -63,7 +64,7 @@ def look_at_pace(book: Book) -> None:
     if book.wish is None and not book.pace_asks:
         return
     state = book.durable
-    never = book.why_no_pace()
+    never = why_no_pace(book)
     if never is not None:
         book.wish = None
     elif book.wish is not None and _is_quiet(book):

@@ -240,6 +240,7 @@ class Server:
         trainer: int = 11,
         round: int | None = None,  # noqa: A002
         hyper: Hyper | None = None,
+        **guarded: Any,
     ) -> Answered:
         blocks = blocks or {}
         arrays = list(blocks.values())
@@ -262,6 +263,7 @@ class Server:
             hyper=(hyper,) if hyper is not None else agreed.groups,
             blocks=tuple(blocks),
             rows=entries,
+            **guarded,  # base, is_void, is_judged
         )
         return self.submit(message, arrays, trainer)
 

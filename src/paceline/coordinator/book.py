@@ -107,6 +107,7 @@ class Book:
         self.leases: Parking[int] = Parking()  # {incarnation: AskLease}
         self.ticks: Parking[tuple[int, int]] = Parking()  # {(incarnation, part): Tick}
         self.last_late: dict[tuple[int, int], int] = {}  # {(incarnation, part): push}
+        self.last_refused: dict[tuple[int, int], int] = {}  # the same
         self.ahead: Parking[int] = Parking()  # {incarnation: MayGoOn}
         self.shares: Parking[tuple[int, int]] = Parking()  # the same: SharePart
         self.saves: Parking[int] = Parking()  # {incarnation: Save}
@@ -206,8 +207,9 @@ class Book:
         self.saves.take(incarnation)
         self.ahead.take(incarnation)
         self.clocks.leave(incarnation)
-        for late in [key for key in self.last_late if key[0] == incarnation]:
-            del self.last_late[late]
+        for last in (self.last_late, self.last_refused):
+            for key in [key for key in last if key[0] == incarnation]:
+                del last[key]
         for waiting in (self.ticks, self.shares):
             for key in [key for key in waiting if key[0] == incarnation]:
                 waiting.take(key)

@@ -54,7 +54,8 @@ def grant(book: Book, trainer: str, incarnation: int) -> Lease | None:
             entry, clock, slowest = state.queue.entry_of(incarnation) or token, 0, 0
             if not held:
                 clock, slowest = book.clocks.enter(incarnation, token, state.queue)
-            lease = Lease(token, key, first, edges, rounds, tracked, entry, clock, slowest)
+            clocks, voids = (entry, clock, slowest), pick.resume.voids
+            lease = Lease(token, key, first, edges, rounds, tracked, *clocks, voids)
             book.commit(LeaseGranted(lease, trainer, incarnation))
             book.entered.add(incarnation)
             book.progress.advance(key, first - 1)

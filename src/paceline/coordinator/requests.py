@@ -25,7 +25,13 @@ from paceline.coordinator.outcomes import (
     TrainerLeft,
 )
 from paceline.coordinator.status import count_records
-from paceline.coordinator.ticks import came_late, has_ticked, reply_ticked, ticked
+from paceline.coordinator.ticks import (
+    came_late,
+    has_ticked,
+    note_refused,
+    reply_ticked,
+    ticked,
+)
 from paceline.messages import (
     AskLease,
     AskRecords,
@@ -200,7 +206,9 @@ def _(message: Tick, book: Book, asker: Asker) -> None:
     if part is None:
         text = f"part {message.part} is not shared on timeline {message.timeline}"
         book.reply(asker.ticket, refuse(book, "invalid", text))
-    elif message.round is None:
+        return
+    note_refused(book, asker.role, message)
+    if message.round is None:
         book.deadlines.progressed(message.incarnation, message.records, book.now)
         if message.clock is not None:
             book.clocks.tell(message.incarnation, message.clock, book.durable.queue)
@@ -284,7 +292,8 @@ def _give_back(
         finish_if_done(book, lease.key)
         if lease.key.task in book.durable.queue.pending:
             edges = tuple(edge for edge in lease.edges if edge >= first)
-            book.commit(TaskReturned(lease.key, first, edges, failed, reason))
+            voids = tuple(void for void in lease.voids if void.last >= first)
+            book.commit(TaskReturned(lease.key, first, edges, failed, reason, voids))
             book.progress.forget(lease.key)
 
 

@@ -3,7 +3,7 @@
 Pure.
 """
 
-from paceline.coordinator.book import Book
+from paceline.coordinator.book import Book, Happened
 from paceline.coordinator.grants import finish_if_done, grant, is_pending
 from paceline.coordinator.outcomes import PushLate
 from paceline.messages import Tick, Ticked
@@ -24,6 +24,18 @@ def ticked(book: Book, tick: Tick) -> None:
         if is_pending(book, key):
             book.progress.advance(key, last)
             finish_if_done(book, key)
+
+
+def note_refused(book: Book, trainer: str, tick: Tick) -> None:
+    """Pushes have had no effect: a line says which, so that their batches can be found."""
+    who = (tick.incarnation, tick.part)
+    for push in tick.refused:
+        if book.last_refused.get(who, 0) < push.number:  # else its answer was lost
+            book.last_refused[who] = push.number
+            fields: dict[str, object] = {"part": tick.part, "trainer": trainer}
+            fields |= {"window": str(push.window), "records": push.records}
+            fields |= {"reason": push.reason, "norm": push.norm}
+            book.effect(Happened("PushRefused", fields))
 
 
 def came_late(book: Book, trainer: str, ticket: int, tick: Tick) -> None:

@@ -78,6 +78,7 @@ from paceline.messages.shared import (
     StageSpec,
     TableSpec,
     TrainerClock,
+    VoidSpan,
     Waiting,
 )
 from paceline.messages.trainer import (
@@ -106,6 +107,7 @@ from paceline.messages.trainer import (
     PartAnswer,
     PartUploaded,
     Records,
+    RefusedPush,
     Results,
     Save,
     Saved,
@@ -216,6 +218,7 @@ __all__ = [
     "Records",
     "Refusal",
     "RefusalKind",
+    "RefusedPush",
     "Restore",
     "Results",
     "RowSlots",
@@ -243,5 +246,6 @@ __all__ = [
     "TrainerRequest",
     "Upload",
     "ValuesPlace",
+    "VoidSpan",
     "Waiting",
 ]

@@ -126,6 +126,14 @@ class StageSpec(msgspec.Struct, frozen=True, omit_defaults=True):
         return stop - first * self.batch_size
 
 
+class VoidSpan(NamedTuple):
+    """Batches ``first..last`` (both included) of a task that have no effect on a part."""
+
+    part: int
+    first: int
+    last: int
+
+
 class Lease(msgspec.Struct, frozen=True):
     """The right to work on a task from batch ``first`` on.
 
@@ -134,7 +142,8 @@ class Lease(msgspec.Struct, frozen=True):
     ``tracked`` is the number of the tracked state that it loads before; 0: as at the
     beginning; None: it keeps its own. ``entry`` is the token of the lease that the holder
     has entered with; with that one, ``clock`` is its clock and ``slowest`` the least that
-    any has.
+    any has. ``voids`` are batches up to the last edge that had no effect before, and are
+    to have none: all others up to there are to have theirs.
     """
 
     token: int
@@ -146,6 +155,7 @@ class Lease(msgspec.Struct, frozen=True):
     entry: int = 0
     clock: int = 0
     slowest: int = 0
+    voids: tuple[VoidSpan, ...] = ()
 
 
 class TrainerClock(msgspec.Struct, frozen=True):

@@ -111,6 +111,16 @@ class StageOver(Message, frozen=True):
     tracked: int | None = None
 
 
+class RefusedPush(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A push without effect, whose batches count; ``norm`` is its own if that is why."""
+
+    number: int
+    window: Window
+    records: int
+    reason: str
+    norm: float | None = None
+
+
 class Tick(TrainerMessage, frozen=True):
     """One push is acknowledged by all servers: its window has its effect, or is prepared.
 
@@ -121,7 +131,8 @@ class Tick(TrainerMessage, frozen=True):
     trainer only keeps the others company: its steps must not fall out of line with theirs.
     ``ends_step``: no other part that is updated in rounds awaits its step.
     With ``next_lease``, a task finished by this tick is followed by the next one at once.
-    ``clock``: steps that the trainer has finished, where a pace bounds them.
+    ``clock``: steps that the trainer has finished, where a pace bounds them. ``refused``:
+    pushes among these that have no effect.
     """
 
     part: int
@@ -134,6 +145,7 @@ class Tick(TrainerMessage, frozen=True):
     ends_step: bool = True
     next_lease: bool = False
     clock: TrainerClock | None = None
+    refused: tuple[RefusedPush, ...] = ()
 
 
 class Ticked(Message, frozen=True):

@@ -17,11 +17,17 @@ from paceline.pace_specs.checks import (
     require_every,
     written,
 )
+from paceline.pace_specs.guards import IN_ROUNDS, Guards, options_of, refuse_guards
 
 Reduce = Literal["mean", "sum"]
 Isolation = Literal["serial", "hogwild"]
 Late = Literal["drop", "again"]
 _OUTER_LR, _OUTER_MOMENTUM = 0.7, 0.9  # of the paper's main runs
+_NO_AGE = dict.fromkeys(("scale", "drop", "old", "compensate"), IN_ROUNDS)
+_NO_STEP = (
+    "a round takes the mean of where its trainers have come to; let their own optimizers "
+    "begin slowly, by a scheduler"
+)
 
 
 class Sync(msgspec.Struct, frozen=True, tag="sync", kw_only=True):
@@ -36,12 +42,14 @@ class Sync(msgspec.Struct, frozen=True, tag="sync", kw_only=True):
             and count; ``"again"``: they go back to the queue, for whoever is next.
         codec: how gradients and values travel, see `paceline.codec_names`; None: as they
             are.
+        guards: what keeps wild or early updates from doing harm, see `Guards`.
     """
 
     reduce: Reduce = "mean"
     backup: int = 0
     late: Late = "drop"
     codec: str | None = None
+    guards: Guards | None = None
 
     def __post_init__(self) -> None:
         require(
@@ -61,6 +69,7 @@ class Sync(msgspec.Struct, frozen=True, tag="sync", kw_only=True):
             "sync: late='again' without backup: nobody is late where all are waited for",
         )
         require_codec("sync", self.codec)
+        refuse_guards("sync", self.guards, _NO_AGE)
 
     def __str__(self) -> str:
         """As it is written on the command line."""
@@ -71,6 +80,7 @@ class Sync(msgspec.Struct, frozen=True, tag="sync", kw_only=True):
             backup=self.backup or None,
             late=None if self.late == "drop" else self.late,
             codec=self.codec,
+            **options_of(self.guards),
         )
 
 
@@ -86,10 +96,12 @@ class SSP(msgspec.Struct, frozen=True, tag="ssp", kw_only=True):
             step before all have finished the one before; updates are still one by one.
         codec: how gradients and values travel, see `paceline.codec_names`; None: as they
             are.
+        guards: what keeps old, wild or early updates from doing harm, see `Guards`.
     """
 
     staleness: int
     codec: str | None = None
+    guards: Guards | None = None
 
     def __post_init__(self) -> None:
         require(
@@ -97,10 +109,12 @@ class SSP(msgspec.Struct, frozen=True, tag="ssp", kw_only=True):
             f"ssp: staleness is a number of steps >= 0, got {self.staleness!r}",
         )
         require_codec("ssp", self.codec)
+        refuse_guards("ssp", self.guards, _with_codec(self.codec))
 
     def __str__(self) -> str:
         """As it is written on the command line."""
-        return written(f"ssp:{self.staleness}", codec=self.codec)
+        options = options_of(self.guards)
+        return written(f"ssp:{self.staleness}", codec=self.codec, **options)
 
 
 class Async(msgspec.Struct, frozen=True, tag="async", kw_only=True):
@@ -119,6 +133,7 @@ class Async(msgspec.Struct, frozen=True, tag="async", kw_only=True):
             for itself. 1: none are merged.
         codec: how gradients and values travel, see `paceline.codec_names`; None: as they
             are.
+        guards: what keeps old, wild or early updates from doing harm, see `Guards`.
     """
 
     push_every: int = 1
@@ -126,6 +141,7 @@ class Async(msgspec.Struct, frozen=True, tag="async", kw_only=True):
     isolation: Isolation = "serial"
     merge: int = 1
     codec: str | None = None
+    guards: Guards | None = None
 
     def __post_init__(self) -> None:
         require(
@@ -147,6 +163,30 @@ class Async(msgspec.Struct, frozen=True, tag="async", kw_only=True):
             f"isolation={self.isolation} none does: choose one of the two",
         )
         require_codec("async", self.codec)
+        refuse_guards("async", self.guards, self._why_not())
+
+    def _why_not(self) -> dict[str, str]:
+        """Guards that mean nothing beside the other options: ``{option: why}``."""
+        why_not = _with_codec(self.codec)
+        if self.isolation == "hogwild":
+            alone = "with isolation=hogwild pushes are applied beside each other, and {}"
+            why_not["drop"] = alone.format("no age is exact: use scale, or leave it out")
+            why_not["compensate"] = alone.format("values change while it looks at them")
+        if self.merge > 1:
+            why_not["compensate"] = (
+                f"it is a push's own, and merge={self.merge} makes one update of several"
+            )
+        if self.pull_every != self.push_every:
+            why_not["compensate"] = (
+                f"gradients of one push are computed on values of different moments with "
+                f"push={self.push_every},pull={self.pull_every}: use pull={self.push_every}"
+            )
+        if self.pull_every >= 2 * self.push_every:
+            why_not["old"] = (
+                f"with push={self.push_every},pull={self.pull_every} the next batches are "
+                f"computed before it is known; use pull={self.push_every}, or old=drop"
+            )
+        return why_not
 
     def __str__(self) -> str:
         """As it is written on the command line."""
@@ -161,6 +201,7 @@ class Async(msgspec.Struct, frozen=True, tag="async", kw_only=True):
             isolation=isolation,
             merge=merge,
             codec=self.codec,
+            **options_of(self.guards),
         )
 
 
@@ -175,18 +216,22 @@ class LocalSGD(msgspec.Struct, frozen=True, tag="local", kw_only=True):
     Args:
         every: batches between two rounds.
         codec: how deltas and values travel, see `paceline.codec_names`; None: as they are.
+        guards: what keeps wild deltas from doing harm, see `Guards`.
     """
 
     every: int
     codec: str | None = None
+    guards: Guards | None = None
 
     def __post_init__(self) -> None:
         require_every("local", self.every)
         require_codec("local", self.codec)
+        refuse_guards("local", self.guards, {**_NO_AGE, "warmup": _NO_STEP})
 
     def __str__(self) -> str:
         """As it is written on the command line."""
-        return written(f"local:{self.every}", codec=self.codec)
+        options = options_of(self.guards)
+        return written(f"local:{self.every}", codec=self.codec, **options)
 
 
 class DiLoCo(msgspec.Struct, frozen=True, tag="diloco", kw_only=True):
@@ -200,12 +245,14 @@ class DiLoCo(msgspec.Struct, frozen=True, tag="diloco", kw_only=True):
         outer_lr: learning rate of the outer step.
         outer_momentum: its Nesterov momentum; 0: none.
         codec: how deltas and values travel, see `paceline.codec_names`; None: as they are.
+        guards: what keeps wild or early deltas from doing harm, see `Guards`.
     """
 
     every: int
     outer_lr: float = _OUTER_LR
     outer_momentum: float = _OUTER_MOMENTUM
     codec: str | None = None
+    guards: Guards | None = None
 
     def __post_init__(self) -> None:
         require_every("diloco", self.every)
@@ -218,13 +265,28 @@ class DiLoCo(msgspec.Struct, frozen=True, tag="diloco", kw_only=True):
             f"diloco: momentum is a number from 0 to below 1, got {self.outer_momentum!r}",
         )
         require_codec("diloco", self.codec)
+        refuse_guards("diloco", self.guards, _NO_AGE)
 
     def __str__(self) -> str:
         """As it is written on the command line."""
         lr = None if self.outer_lr == _OUTER_LR else self.outer_lr
         usual = self.outer_momentum == _OUTER_MOMENTUM
         momentum = None if usual else self.outer_momentum
-        return written(f"diloco:{self.every}", lr=lr, momentum=momentum, codec=self.codec)
+        return written(
+            f"diloco:{self.every}",
+            lr=lr,
+            momentum=momentum,
+            codec=self.codec,
+            **options_of(self.guards),
+        )
+
+
+def _with_codec(codec: str | None) -> dict[str, str]:
+    if codec is None:
+        return {}
+    return {
+        "compensate": f"it needs values as they are, and codec={codec} rounds: drop one"
+    }
 
 
 Pace = Sync | SSP | Async | LocalSGD | DiLoCo

@@ -75,12 +75,13 @@ class RowGradients(NamedTuple):
 
 
 class PushContents(NamedTuple):
-    """The numbers of a push, by slot."""
+    """The numbers of a push, by slot; ``rate`` multiplies the learning rates of rows."""
 
     hyper: tuple[Hyper, ...]
     blocks: dict[int, torch.Tensor]  # {slot: gradient (n,)}
     sparse: dict[int, SparseGradient]  # {slot: gradient}
     rows: dict[int, list[RowGradients]]  # {slot: one per table}
+    rate: float = 1.0
 
 
 class IdSpan(NamedTuple):
@@ -137,6 +138,8 @@ def read_push(layout: PartLayout, push: Push, buffers: Sequence[Bytes]) -> PushC
         UsageError: the push does not fit the part, or the buffers not the push.
     """
     _require_window(push.window)
+    if push.is_void and (push.blocks or push.early or push.sparse_blocks or push.rows):
+        raise UsageError("expected a push without effect to have no numbers, got some")
     _require_distinct("blocks", (*push.blocks, *push.early, *push.sparse_blocks))
     _require_distinct("tables", [entry.table for entry in push.rows])
     num_blocks, num_sparse = len(push.blocks), len(push.sparse_blocks)

@@ -41,6 +41,7 @@ from paceline.server.contents import (
     layout_of,
 )
 from paceline.server.merging import step_sparse, step_tables
+from paceline.server.rates import hyper_at_rate
 from paceline.server.rounds import Contributed, sum_block, sum_rows, sum_sparse_block
 from paceline.server.service_hogwild import HogwildBlock, step_rows
 from paceline.server.service_lending import LentValues
@@ -195,8 +196,8 @@ class Slots:
             elif slot in contents.rows:
                 rows = contents.rows[slot]
                 tables = self._tables(slot, rows)
-                alone = functools.partial(_apply_rows, tables, rows)
-                beside = functools.partial(step_rows, tables, rows)
+                alone = functools.partial(_apply_rows, tables, rows, contents.rate)
+                beside = functools.partial(step_rows, tables, rows, contents.rate)
                 actions[slot] = Beside(beside, alone) if slot in self._hogwild else alone
         return actions
 
@@ -217,15 +218,20 @@ class Slots:
                 step = functools.partial(step_sparse, shard, slot, kind, hyper)
                 actions[slot] = Joint(contents.sparse[slot], step, hyper, most)
             elif slot in contents.rows:
-                step = functools.partial(step_tables, shard, slot)
-                actions[slot] = Joint(contents.rows[slot], step, None, most)
+                step = functools.partial(step_tables, shard, slot, contents.rate)
+                actions[slot] = Joint(contents.rows[slot], step, contents.rate, most)
         return actions
 
     def applying_round(
-        self, part: int, contributed: Sequence[Contributed], hyper: tuple[Hyper, ...]
+        self,
+        part: int,
+        contributed: Sequence[Contributed],
+        hyper: tuple[Hyper, ...],
+        rate: float = 1.0,
     ) -> Actions:
         """Take one optimizer step on each slot that any contributor has numbers for."""
         actions: Actions = {}
+        hyper = hyper_at_rate(hyper, rate)
         for one in contributed:
             for slot in one.contents.blocks.keys() - actions.keys():
                 block, group = self._block(part, slot, hyper)
@@ -239,7 +245,9 @@ class Slots:
                     self._apply_sparse_round, slot, contributed, group
                 )
             for slot in one.contents.rows.keys() - actions.keys():
-                actions[slot] = functools.partial(self._apply_rows_round, slot, contributed)
+                actions[slot] = functools.partial(
+                    self._apply_rows_round, slot, contributed, rate
+                )
         return actions
 
     def uploading(self, part: int, values: Mapping[int, Bytes]) -> Actions:
@@ -349,9 +357,11 @@ class Slots:
         if gradient is not None:
             self._shard.apply_sparse(slot, gradient, hyper)
 
-    def _apply_rows_round(self, slot: int, contributed: Sequence[Contributed]) -> None:
+    def _apply_rows_round(
+        self, slot: int, contributed: Sequence[Contributed], rate: float
+    ) -> None:
         rows = sum_rows(slot, contributed)
-        _apply_rows(self._tables(slot, rows), rows)
+        _apply_rows(self._tables(slot, rows), rows, rate)
 
 
 def _run(queues: Sequence[SlotQueue]) -> None:
@@ -371,6 +381,8 @@ def _apply_block_round(
         block.apply(gradient, hyper)
 
 
-def _apply_rows(tables: Sequence[RowTable], rows: Sequence[RowGradients]) -> None:
+def _apply_rows(
+    tables: Sequence[RowTable], rows: Sequence[RowGradients], rate: float
+) -> None:
     for table, (_, ids, gradients) in zip(tables, rows, strict=True):
-        table.apply(ids, gradients)
+        table.apply(ids, gradients, rate)

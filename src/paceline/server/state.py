@@ -10,15 +10,18 @@ A prepared push is kept until the coordinator commits its round or fences its tr
 Pure; one at a time: the service holds its lock.
 """
 
-from typing import Literal, NamedTuple, final
+from collections.abc import Iterable
+from typing import NamedTuple, final
 
-from paceline.ids import Window
+import msgspec
+
 from paceline.messages import (
     CommitRound,
     Fence,
     FenceReport,
     Forget,
     KeepTracked,
+    MarkEntry,
     MarksReport,
     PartPlan,
     PartReport,
@@ -30,50 +33,22 @@ from paceline.messages import (
     TrainerMessage,
     Upload,
 )
+from paceline.pace.guards import age_range, is_too_old, rate_of, trains_old_again
 from paceline.pace.policy import backups_of, steps_locally, updates_in_rounds
+from paceline.server.push_decisions import (
+    Prepared,
+    PushDecision,
+    RoundDecision,
+    Verdict,
+)
+from paceline.server.voids import KeptVoid, Voids
 from paceline.server.windows import Marks, SlotMarks
-
-Verdict = Literal["apply", "prepare", "prepared", "duplicate", "late", "repeat", "refuse"]
-
-
-class PushDecision(NamedTuple):
-    """What to do with a push.
-
-    ``apply`` and ``prepare``: let the numbers follow on ``slots``, then acknowledge;
-    ``prepared`` (it was before), ``duplicate`` and ``late``: acknowledge; ``repeat``: the
-    same push is being applied, ask again; ``refuse``: with ``refusal``.
-    """
-
-    verdict: Verdict
-    slots: tuple[int, ...] = ()
-    refusal: Refusal | None = None
-
-
-class Prepared(NamedTuple):
-    """A buffered push; ``slots`` will take it."""
-
-    number: int
-    round: int
-    window: Window
-    slots: tuple[int, ...]
-
-
-class RoundDecision(NamedTuple):
-    """What a round does: all by incarnation.
-
-    ``incarnations``: whose prepared pushes make one update; empty: nothing to do.
-    ``dropped``: whose came too late. ``may_differ``: they need not have taken as many
-    steps, so that schedulers, too, stand where they may.
-    """
-
-    incarnations: tuple[int, ...]
-    dropped: tuple[int, ...] = ()
-    may_differ: bool = False
 
 
 class _Last(NamedTuple):
     number: int
     is_settled: bool
+    said: Verdict = "duplicate"  # to whoever repeats it, once it is settled
 
 
 @final
@@ -81,12 +56,15 @@ class _Part:
     """A part as it stands on this server."""
 
     def __init__(self, plan: PartPlan, server: str) -> None:
+        self.pace = plan.spec.pace
         self.is_sync = updates_in_rounds(plan.spec.pace)
         self.does_without = backups_of(plan.spec.pace) > 0
         # Trainers have taken as many steps of their own as there was data for each.
         self.may_differ = self.does_without or steps_locally(plan.spec.pace)
         mine = [slot for slot, place in plan.placement.items() if place == server]
         self.slots = tuple(sorted(mine))
+        # What concerns a push as a whole is counted once, by the first slot's server.
+        self.counts_pushes = plan.placement.get(min(plan.placement, default=-1)) == server
         self.round = 0
         self.version = 0
         self.prepared: dict[int, Prepared] = {}  # {incarnation: its buffered push}
@@ -105,6 +83,7 @@ class ServerState:
         self.forgotten_cut = 0
         self.counters = {"duplicates": 0, "prepared_dropped": 0, "fenced": 0}
         self._marks = Marks()
+        self._voids = Voids()
         self._parts: dict[int, _Part] = {}
         self._fenced: set[int] = set()
 
@@ -125,10 +104,15 @@ class ServerState:
         self.is_ready = False
         self.forgotten_cut = 0
         self._marks = Marks()
+        self._voids = Voids()
         self._parts = {}
 
     def end_restore(
-        self, order: Restore, marks: dict[int, SlotMarks], versions: dict[int, int]
+        self,
+        order: Restore,
+        marks: dict[int, SlotMarks],
+        versions: dict[int, int],
+        voids: Iterable[KeptVoid] = (),
     ) -> None:
         """The numbers of the cut are loaded: stand where it stood."""
         assert order.timeline == self.timeline
@@ -139,6 +123,7 @@ class ServerState:
             part.version = versions.get(plan.spec.part, 0)
         mine = {slot for part in self._parts.values() for slot in part.slots}
         self._marks.load({slot: marks.get(slot, {}) for slot in mine})
+        self._voids = Voids(voids)
         self.is_ready = True
 
     def fence(self, order: Fence) -> FenceReport | None:
@@ -153,7 +138,7 @@ class ServerState:
             part.last.pop(order.incarnation, None)
         return FenceReport(
             incarnation=order.incarnation,
-            marks=tuple(self._marks.entry(key) for key in order.keys),
+            marks=tuple(map(self._told, map(self._marks.entry, order.keys))),
         )
 
     def commit_round(self, order: CommitRound) -> RoundDecision:
@@ -175,6 +160,9 @@ class ServerState:
         for contribution in contributions:
             push = part.prepared.pop(contribution.incarnation)
             self._marks.advance(push.window, push.slots)
+            if push.is_void and part.counts_pushes:
+                self._count_void("void", push.records)
+        rate = rate_of(part.pace, age=0, version=part.version)
         part.round = order.round
         part.version += 1
         late = tuple(i for i, push in part.prepared.items() if push.round <= part.round)
@@ -182,12 +170,13 @@ class ServerState:
             del part.prepared[incarnation]
         self.counters["prepared_dropped"] += len(late)
         contributed = tuple(c.incarnation for c in contributions)
-        return RoundDecision(contributed, late, part.may_differ)
+        return RoundDecision(contributed, late, part.may_differ, rate)
 
     def forget(self, order: Forget) -> None:
         """A committed cut makes marks superfluous."""
         done = range(order.below)
         self._marks.forget(order.stage, order.epoch, done, frozenset(order.kept))
+        self._voids.forget(order.stage, order.epoch, done, frozenset(order.kept))
         self.forgotten_cut = order.cut
 
     def may_snapshot(self, rounds: dict[int, int]) -> bool:
@@ -266,28 +255,64 @@ class ServerState:
             text = f"push {message.number} came after push {last.number}"
             return PushDecision("refuse", refusal=self._refuse("stale", text))
         if message.number == last.number:
-            return self._repeat(part, message, is_settled=last.is_settled)
+            return self._repeat(part, message, last)
         if part.is_sync and not part.slots:
             # Whether a round is prepared is for servers with slots to say: without marks,
             # this one would take a window that is a duplicate on all others.
-            part.last[message.incarnation] = _Last(message.number, is_settled=True)
-            return PushDecision("duplicate")
+            return self._settle(part, message, "duplicate")
         window = self._marks.decide(message.window, part.slots)
         if window.verdict == "gap":
             return PushDecision("refuse", refusal=self._refuse("gap", window.reason))
         if window.verdict == "duplicate":
             self.counters["duplicates"] += 1
-            part.last[message.incarnation] = _Last(message.number, is_settled=True)
-            return PushDecision("duplicate")
+            is_void = self._voids.has(message.part, message.window)
+            return self._settle(part, message, "void" if is_void else "duplicate")
         if message.round is not None:
             return self._prepare(part, message, window.slots)
         if part.is_sync:
             text = f"part {message.part} is updated in rounds; the push names none"
             return PushDecision("refuse", refusal=self._refuse("invalid", text))
-        self._marks.advance(message.window, window.slots)
+        return self._apply(part, message, window.slots)
+
+    def _apply(self, part: _Part, message: Push, slots: tuple[int, ...]) -> PushDecision:
+        """Decide a new push that is to be applied at once; guards may keep it off."""
+        age = 0 if message.base is None else max(0, part.version - message.base)
+        is_old = message.is_judged and is_too_old(part.pace, age)
+        if is_old and part.counts_pushes:
+            self._count_void("old", message.records)
+        if is_old and trains_old_again(part.pace):
+            return self._settle(part, message, "again")
+        if is_old or message.is_void:
+            self._marks.advance(message.window, slots)
+            if slots:
+                self._voids.add(message.part, message.window)
+            if not is_old and part.counts_pushes:
+                self._count_void("void", message.records)
+            return self._settle(part, message, "void")._replace(slots=slots)
+        rate = rate_of(part.pace, age=age, version=part.version)
+        if part.counts_pushes:
+            self._count(f"part-{message.part}.age.{age_range(age)}")
+        self._marks.advance(message.window, slots)
         part.version += 1
         part.last[message.incarnation] = _Last(message.number, is_settled=False)
-        return PushDecision("apply", window.slots)
+        return PushDecision("apply", slots, rate=rate)
+
+    def _settle(self, part: _Part, message: Push, verdict: Verdict) -> PushDecision:
+        """A push without numbers to follow; who repeats it is told the same."""
+        last = _Last(message.number, is_settled=True, said=verdict)
+        part.last[message.incarnation] = last
+        return PushDecision(verdict)
+
+    def _count_void(self, what: str, records: int) -> None:
+        self._count(what)
+        self._count(f"{what}_records", records)
+
+    def _count(self, name: str, more: int = 1) -> None:
+        self.counters[name] = self.counters.get(name, 0) + more
+
+    def _told(self, entry: MarkEntry) -> MarkEntry:
+        """A task's marks, with its voids."""
+        return msgspec.structs.replace(entry, voids=self._voids.of(entry.key))
 
     def settled(self, message: Push) -> None:
         """The numbers of a decided push have followed."""
@@ -313,25 +338,28 @@ class ServerState:
         return MarksReport(
             timeline=self.timeline,
             has_slots=self._marks.has_slots(),
-            marks=self._marks.entries(),
+            marks=tuple(map(self._told, self._marks.entries())),
         )
+
+    def export_voids(self) -> tuple[KeptVoid, ...]:
+        """A copy of all batches without effect, for a cut."""
+        return self._voids.export()
 
     def export_marks(self) -> dict[int, SlotMarks]:
         """A copy of all marks, for a cut."""
         return self._marks.export()
 
-    def _repeat(self, part: _Part, message: Push, *, is_settled: bool) -> PushDecision:
+    def _repeat(self, part: _Part, message: Push, last: _Last) -> PushDecision:
         if message.round is not None and message.incarnation in part.prepared:
             return PushDecision("prepared")
         if message.round is not None and part.does_without and message.round <= part.round:
             return PushDecision("late")
-        return PushDecision("duplicate" if is_settled else "repeat")
+        return PushDecision(last.said if last.is_settled else "repeat")
 
     def _prepare(self, part: _Part, message: Push, slots: tuple[int, ...]) -> PushDecision:
         assert message.round is not None
         if message.round <= part.round and part.does_without:
-            part.last[message.incarnation] = _Last(message.number, is_settled=True)
-            return PushDecision("late")
+            return self._settle(part, message, "late")
         if message.round <= part.round:
             text = f"round {message.round} closed without it; {part.round} is applied"
             return PushDecision("refuse", refusal=self._refuse("stale", text))
@@ -339,7 +367,12 @@ class ServerState:
             text = f"round {message.round} cannot be prepared; {part.round} is applied"
             return PushDecision("refuse", refusal=self._refuse("not_ready", text))
         part.prepared[message.incarnation] = Prepared(
-            message.number, message.round, message.window, slots
+            message.number,
+            message.round,
+            message.window,
+            slots,
+            message.is_void,
+            message.records,
         )
         part.last[message.incarnation] = _Last(message.number, is_settled=True)
         return PushDecision("prepare", slots)

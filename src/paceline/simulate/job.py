@@ -18,10 +18,11 @@ from paceline.simulate.checks import (
     Violation,
     check_evaluated,
     check_exactly_once,
+    check_one_verdict,
 )
 from paceline.simulate.clocks import ClockHistory
 from paceline.simulate.coordinator import Journal, SimCoordinator
-from paceline.simulate.disk import Disk
+from paceline.simulate.disk import Disk, Voided
 from paceline.simulate.faults import FaultRates
 from paceline.simulate.launcher import SimLauncher
 from paceline.simulate.server import SimServer
@@ -64,6 +65,7 @@ class SimReport(NamedTuple):
     skipped: int  # cuts that could not be read when all had to return to them
     outcomes: int
     reads: int  # steps whose values were checked, where a pace bounds clocks
+    voids: int  # batches without effect, over all parts
 
 
 def draw_job(seed: int) -> SimJob:
@@ -226,6 +228,9 @@ def _check(
             for part in range(len(job.paces)):
                 for slot in server.slots(part):
                     check_exactly_once(stage, slot, server.applied[slot])
+        voided = [_voided(part, servers) for part in range(len(job.paces))]
+        for part, slots in enumerate(voided):
+            check_one_verdict(part, slots)
     except (Violation, KeyError) as error:
         raise Violation(f"seed {job.seed}: {error}") from error
     status = process.state.status()
@@ -244,7 +249,17 @@ def _check(
         sum(isinstance(outcome, CutSkipped) for outcome in journal.outcomes),
         len(journal.outcomes),
         reads,
+        sum(len(set().union(*slots.values())) for slots in voided),
     )
+
+
+def _voided(part: int, servers: list[SimServer]) -> Voided:
+    """Of all slots of a part, the batches without effect."""
+    return {
+        slot: server.voided.get(slot, set())
+        for server in servers
+        for slot in server.slots(part)
+    }
 
 
 __all__ = ["Process", "SimJob", "SimReport", "draw_job", "run_job"]

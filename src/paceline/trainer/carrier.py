@@ -256,9 +256,18 @@ class Carrier:
             with_step=has_batch,
             only_fresh=flush,
             as_copy=self.protocol.parts[part].overlaps,
+            is_decided=self.protocol.parts[part].fate == "effect",
         )
+        self._refuse(part)
         if not is_finite:
             self._warn_once(self._why_refused([part]))
+
+    def _refuse(self, part: int) -> None:
+        """What was loaded may be to have no effect; then its batches count all the same."""
+        shared, numbers = self.protocol.parts[part], self.numbers[part]
+        shared.refused, shared.refused_norm = numbers.why_void, None
+        if numbers.why_void and numbers.norms is not None:
+            shared.refused_norm = numbers.norms.refused
 
     def _why_refused(self, parts: Sequence[int]) -> str:
         for part in parts:
@@ -318,6 +327,7 @@ class Carrier:
         for part, numbers in self.numbers.items():
             self._land(part)
             numbers.load(self.plan(part), with_step=False)
+            self._refuse(part)
         self.run(self.protocol.leave_loop())
         for numbers in self.numbers.values():
             numbers.zero_unspent()
@@ -355,11 +365,18 @@ class Carrier:
             return Payload(message, landing=partial(self._tracked.land, message.number))
         if role == COORDINATOR or not isinstance(message, Upload | Pull | Push):
             return Payload(message)
+        if isinstance(message, Push) and message.is_void:
+            return self._with_rows(role, Payload(message))
         entrusted = self.entrust(role, message)
         if entrusted is not None:
             return entrusted
         plan = self.plan(message.part)
         payload = self.numbers[message.part].attach(role, message, plan)
+        return self._with_rows(role, payload)
+
+    def _with_rows(self, role: str, payload: Payload) -> Payload:
+        """A question, with what is asked behind it if it is a push."""
+        message = payload.message
         if isinstance(message, Push) and message.behind is not None:
             return pushed_with(payload, self._coming[role, message.part])
         return payload

@@ -77,7 +77,9 @@ class DirectPulls:
         places = {b.slot: self._memory[b.parameter].place(b) for b in blocks}
         self._landed()
         found = reader.read_into(places, pull.at_round)
-        return None if found is None else Pulled(slots=reader.slots, round=found)
+        if found is None:
+            return None
+        return Pulled(slots=reader.slots, round=found, version=reader.version)
 
     def answered(self, server: str, pull: Pull, reply: Message) -> Message:
         """Take a server's word for where values lie, or that they may be read there."""

@@ -40,6 +40,7 @@ from paceline.trainer.direct_pulls import DirectPulls
 from paceline.trainer.early import EarlySender
 from paceline.trainer.gathered import Gathering, Gradients, Join, alone
 from paceline.trainer.memory import ParameterMemory, all_finite, byte_array, cut, plain
+from paceline.trainer.norms import Norms
 from paceline.trainer.routing import RowGradient, merge
 from paceline.trainer.spent import SpentGradients
 from paceline.trainer.tables import SharedTable
@@ -58,6 +59,7 @@ class _Load(NamedTuple):
 
 
 _NOTHING = _Load()
+_NOT_FINITE = "its gradients are not finite, or beyond its codec"
 
 
 @final
@@ -67,6 +69,8 @@ class PartNumbers:
     Attributes:
         tables: the part's tables.
         refused: pushes whose gradients were not finite, so that nothing of them was sent.
+        why_void: why what is loaded has no effect; empty if it has one.
+        norms: of pushes, where the pace bounds them.
         is_scaled: a `GradScaler` steps; what no step has unscaled is no gradient yet.
         join: brings in what other processes of the trainer have.
         sends_early: gradients are sent while backward still runs.
@@ -96,6 +100,8 @@ class PartNumbers:
         self.deltas = deltas
         self.tables: list[SharedTable] = []
         self.refused = 0
+        self.why_void = ""
+        self.norms: Norms | None = None
         self.is_scaled = False
         self.join: Join = alone
         self.sends_early, self.early = sends_early, EarlySender(parameters)
@@ -278,6 +284,7 @@ class PartNumbers:
         with_step: bool,
         only_fresh: bool = False,
         as_copy: bool = False,
+        is_decided: bool = False,
     ) -> bool:
         """Hold ready for a push what was kept, with the gradients of this step.
 
@@ -286,9 +293,11 @@ class PartNumbers:
             with_step: the push is for a batch whose gradients were not kept yet.
             only_fresh: of those, only what a backward has touched since the last step.
             as_copy: the user's gradients may change before the push is acknowledged.
+            is_decided: the push is to have its effect, whatever its norm.
 
         Returns:
-            Whether all were finite, and the codec can take them; if not, nothing is pushed.
+            Whether all were finite, and the codec can take them; if not, or if the norm is
+            beyond its bound, nothing is pushed: `why_void` says why.
         """
         self._coding.follow(plan)
         is_refused = self._is_refused
@@ -305,7 +314,12 @@ class PartNumbers:
         unseen = [gradient for index, gradient in dense.items() if index not in early]
         found = [*unseen, *by_rows, *(row.gradient for row in rows)]
         is_finite = not is_void and all_finite(found) and self._coding.fits(found)
-        if not is_finite:
+        has_nothing = is_refused and not (dense or sparse or rows)
+        self.why_void = "" if is_finite and not has_nothing else _NOT_FINITE
+        if self.norms is not None and not self.why_void and not is_decided:
+            by_rows += [row.gradient for row in rows]
+            self.why_void = self.norms.look([*dense.values(), *by_rows])
+        if self.why_void:
             dense, sparse, rows = {}, {}, ()
             self.early.name(())
         self.refused += is_refused or not is_finite

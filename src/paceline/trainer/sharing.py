@@ -21,6 +21,7 @@ from paceline.pace.policy import (
     steps_locally,
     why_not_beside,
 )
+from paceline.params.guarding import why_not_guarded
 from paceline.params.hogwild import why_not_hogwild
 from paceline.trainer.carrier import Scaled
 from paceline.trainer.deltas import Deltas
@@ -28,6 +29,7 @@ from paceline.trainer.describing import Described, describe, describe_local
 from paceline.trainer.early import why_not_early
 from paceline.trainer.embedding import Embedding
 from paceline.trainer.gradients import PartNumbers
+from paceline.trainer.norms import norms_of
 from paceline.trainer.seat import Seat
 from paceline.trainer.tables import SharedTable
 
@@ -85,6 +87,7 @@ class Sharing:
             if steps_locally(pace) and optimizer is not None:
                 deltas = Deltas(described.parameters, optimizer)
                 groups = [outer_step(pace)]
+            _check_guards(pace, self._seat.size)
             if overlap:
                 _check_early(pace, described.parameters, self._seat.size)
             numbers = PartNumbers(
@@ -95,8 +98,10 @@ class Sharing:
                 deltas=deltas,
                 sends_early=overlap,
             )
+            numbers.norms = norms_of(pace)
             whole = PartSpec(part, described.specs, described.optimizer, new, pace)
-            reason = why_not_hogwild(whole) or why_not_beside([*self._paces, pace])
+            reason = why_not_hogwild(whole) or why_not_guarded(whole)
+            reason = reason or why_not_beside([*self._paces, pace])
             if reason is not None:
                 raise UsageError(f"share: {reason}")
             self._seat.share(whole, numbers)
@@ -176,6 +181,17 @@ class Sharing:
                     f"{spec} in another; give one of them another name"
                 )
         return tuple(new.values())
+
+
+def _check_guards(pace: Pace, processes: int) -> None:
+    """Refuse guards for which one process must have all of a trainer's numbers."""
+    for option in ("norm", "compensate"):
+        if processes > 1 and getattr(pace.guards, option, None) is not None:
+            raise UsageError(
+                f"share: {pace} with --ranks-per-trainer: each of {processes} processes "
+                f"pushes a share of the gradients, and {option} looks at all of them: use "
+                f"--ranks-per-trainer 1, or leave {option} out"
+            )
 
 
 def _check_early(pace: Pace, parameters: Sequence[nn.Parameter], processes: int) -> None:

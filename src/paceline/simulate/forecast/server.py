@@ -36,6 +36,7 @@ from paceline.messages import (
 )
 from paceline.pace.policy import pushes_per_update
 from paceline.server.state import ServerState
+from paceline.server.voids import KeptVoid
 from paceline.server.windows import SlotMarks
 from paceline.simulate.forecast.agenda import Agenda
 from paceline.simulate.forecast.coordinator import Coordinator
@@ -70,6 +71,7 @@ class _Share(NamedTuple):
     cut: int
     marks: dict[int, SlotMarks]
     versions: dict[int, int]
+    voids: tuple[KeptVoid, ...] = ()
 
 
 @final
@@ -180,7 +182,9 @@ class Server:
         served_s = self.cpu.take(self._agenda.now_s, self._plan.server_s)
         reader.base = stands.version
         if isinstance(pull, Pull):
-            reply: Message = Pulled(slots=(), round=stands.applied_round)
+            reply: Message = Pulled(
+                slots=(), round=stands.applied_round, version=stands.version
+            )
             size = self._plan.parameter_bytes
         else:
             reply = PulledRows(version=stands.version, round=stands.applied_round)
@@ -264,7 +268,8 @@ class Server:
             return
         self._pinned_cut = order.cut
         versions = {part: report.version for part, report in state.parts().items()}
-        self._disk[order.folder] = _Share(order.cut, state.export_marks(), versions)
+        marks, voids = state.export_marks(), state.export_voids()
+        self._disk[order.folder] = _Share(order.cut, marks, versions, voids)
         # The first cut holds what was just sent, and is waited for.
         writes_s = 0.0 if order.cut <= 1 else self._plan.write_s
         moment_s = self._agenda.now_s + writes_s
@@ -283,7 +288,7 @@ class Server:
             self._agenda.at(self._agenda.now_s, reader.got, number, GONE)
         self._parked = []
         share = _Share(0, {}, {}) if order.folder is None else self._disk[order.folder]
-        self._state.end_restore(order, share.marks, share.versions)
+        self._state.end_restore(order, share.marks, share.versions, share.voids)
 
     def _report(self, life: int) -> None:
         if life != self._life or not self._is_alive:

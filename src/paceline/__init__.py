@@ -46,6 +46,7 @@ from paceline.errors import IncompleteWarning, JobFailed, PacelineError, UsageEr
 
 if TYPE_CHECKING:
     from paceline.launch.connect import connect
+    from paceline.pace.strategy import Strategy
     from paceline.trainer.embedding import Embedding
     from paceline.trainer.session import Session
 
@@ -68,6 +69,7 @@ __all__ = [
     "PacelineError",
     "RowWiseAdagrad",
     "Session",
+    "Strategy",
     "Sync",
     "Uniform",
     "UsageError",
@@ -81,6 +83,7 @@ _LAZY = {  # {public name: the module that defines it}
     "connect": "paceline.launch.connect",
     "Embedding": "paceline.trainer.embedding",
     "Session": "paceline.trainer.session",
+    "Strategy": "paceline.pace.strategy",
 }
 
 

@@ -11,6 +11,7 @@ from torch import nn
 
 import paceline
 from paceline.config import SGD, Pace, Zeros, parse_pace
+from paceline.pace.guards import compensation_of
 from paceline.pace.policy import steps_locally, updates_in_rounds
 
 RECORDS, BATCH, EPOCHS, TRAINERS = 120, 4, 2, 3
@@ -41,6 +42,8 @@ PACES = [
     "async:pull=2,drop=2,norm=100",
     "async:push=2,pull=2,drop=0,old=again",
     "ssp:2,drop=1,old=again",
+    "async:compensate=0.04",
+    "ssp:2,scale=1,drop=20,compensate=0.04",
 ]
 
 
@@ -64,7 +67,8 @@ class Counted(NamedTuple):
 def count(session: paceline.Session) -> Counted:
     model, ids, delivered = Counting(), torch.arange(RECORDS), 0
     pace = session._seat.pace
-    if steps_locally(pace):  # rows are a part of their own
+    # Where dense numbers go a way of their own, rows are a part of their own.
+    if steps_locally(pace) or compensation_of(pace) is not None:
         session.share(model.seen, pace=paceline.Async())
     optimizer = session.share(model, torch.optim.SGD(model.parameters(), lr=1.0))
     for batch in session.batches(ids, BATCH, epochs=EPOCHS, task_size=3 * BATCH):
@@ -95,6 +99,9 @@ def test_every_record_counts_once_and_all_see_the_same(
         assert torch.equal(one.rows, found[0].rows)
     values, rows = found[0].values, found[0].rows
     dropped = 0 if "again" in text else late
+    if "compensate" in text:
+        assert (rows == EPOCHS).all()
+        return
     if "scale" in text or "warmup" in text:
         assert ((rows > 0) & (rows <= EPOCHS)).all(), "steps are shorter, none is missing"
         return

@@ -3,14 +3,31 @@
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 import torch
 
 from paceline.config import SGD, Async, Guards, Pace, Sync
 from paceline.ids import TaskKey
-from paceline.messages import Fence, FenceReport, Hyper, OptimizerSpec, Pushed, VoidSpan
-from tests.server.conftest import Rows, Server, contribution, make_plan, verdict, window
+from paceline.messages import (
+    Fence,
+    FenceReport,
+    Hyper,
+    OptimizerSpec,
+    PartPlan,
+    Pushed,
+    VoidSpan,
+)
+from tests.server.conftest import (
+    SGD_1,
+    Rows,
+    Server,
+    contribution,
+    make_plan,
+    verdict,
+    window,
+)
 
 AGES = [0, 1, 2, 5, 3, 0, 40]
 KINDS: list[tuple[str, Hyper]] = [
@@ -86,6 +103,45 @@ def test_rows_take_shorter_steps_too(isolation: str, make_server: Make) -> None:
         server.push(step + 1, window(step), rows=ones, base=base)
     expected = -(1 + 1 + 1 / 2 + 1 / 3)
     np.testing.assert_allclose(server.pull_rows([3]), [[expected] * 2], rtol=1e-6)
+
+
+def _compensating(optimizer: OptimizerSpec) -> PartPlan:
+    """A part without rows, compensated by half."""
+    plan = make_plan(pace=Async(guards=Guards(compensate=0.5)), optimizer=optimizer)
+    spec = msgspec.structs.replace(plan.spec, tables=())
+    return msgspec.structs.replace(plan, spec=spec)
+
+
+@pytest.mark.parametrize("kind", ["SGD", "Adam"])
+def test_a_compensated_gradient_is_the_papers_to_the_bit(
+    kind: str, make_server: Make
+) -> None:
+    server = make_server(plan=_compensating(OptimizerSpec(kind, ({"lr": 0.1},))))
+    values = torch.zeros(6, dtype=torch.float64)
+    optimizer = getattr(torch.optim, kind)([values], lr=0.1, fused=True)
+    history = [values.clone()]
+    for step, age in enumerate([0, 1, 2, 1, 4, 0]):
+        then, g = history[step - age], torch.from_numpy(_gradient(step))
+        numbers = {"blocks": {0: g.numpy()}, "then": {0: then.numpy()}}
+        server.push(step + 1, window(step), base=step - age, **numbers)
+        values.grad = g + 0.5 * g * g * (values - then)
+        optimizer.step()
+        history.append(values.clone())
+    np.testing.assert_array_equal(server.pull()[0], values.numpy())
+
+
+def test_a_gradient_without_its_values_is_not_compensated(make_server: Make) -> None:
+    server = make_server(plan=_compensating(SGD_1))
+    assert verdict(server.push(1, window(0), blocks=ONES)) == "invalid"
+    strange = {0: np.zeros(6), 1: np.zeros(4)}
+    assert verdict(server.push(1, window(0), blocks=ONES, then=strange)) == "invalid"
+    assert verdict(server.push(1, window(0))) == "applied", "it has no gradient"
+
+
+def test_values_come_along_only_where_the_pace_wants_them(make_server: Make) -> None:
+    server = make_server(plan=make_plan())
+    refused = server.push(1, window(0), blocks=ONES, then={0: np.zeros(6)})
+    assert verdict(refused) == "invalid"
 
 
 def test_pushes_merge_only_where_their_ages_agree(make_server: Make) -> None:

@@ -10,7 +10,7 @@ Pure.
 
 from typing import NamedTuple, final
 
-from paceline.config import JobConfig
+from paceline.config import JobConfig, Pace
 from paceline.coordinator.clocks import Clocks
 from paceline.coordinator.cuts import ManifestOrder, OpenCut
 from paceline.coordinator.durable import Durable, restore
@@ -19,10 +19,11 @@ from paceline.coordinator.outcomes import AnyOutcome, Outcome
 from paceline.coordinator.parking import Parked, Parking
 from paceline.coordinator.rounds import Rounds
 from paceline.coordinator.tasks import Deadlines, Progress
-from paceline.ids import TaskKey
+from paceline.ids import OPERATOR, TaskKey
 from paceline.messages import (
     AskLease,
     AverageShare,
+    ChangePace,
     MarkEntry,
     MarksReport,
     MayGoOn,
@@ -36,6 +37,7 @@ from paceline.messages import (
 from paceline.pace.policy import staleness_of, updates_in_rounds
 
 PARK_S = 1.0
+MOST_NAMED = 8  # trainers, in a reason to wait
 
 
 class Reply(NamedTuple):
@@ -70,6 +72,13 @@ class Happened(NamedTuple):
 
     event: str
     fields: dict[str, object]
+
+
+class PaceWish(NamedTuple):
+    """Parts are to have other paces, {part: pace}, and why."""
+
+    paces: dict[int, Pace]
+    reason: str
 
 
 Effect = Reply | WriteManifest | DropCut | SeekCut | Happened
@@ -113,6 +122,8 @@ class Book:
         self.saves: Parking[int] = Parking()  # {incarnation: Save}
         self.save_cuts: dict[tuple[int, int], int] = {}  # {(incarnation, number): cut}
         self.idle_servers: Parking[str] = Parking()  # {server id: ServerReport}
+        self.wish: PaceWish | None = None  # while the job pauses for it
+        self.pace_asks: Parking[int] = Parking()  # {ticket: ChangePace}
         self.is_finishing = False
         self.is_saving = False  # the launcher ends the run early
         self.last_save: int | None = None  # the cut that was begun for it
@@ -184,6 +195,10 @@ class Book:
         """Let a trainer wait for a cut."""
         self.saves.park(save.incarnation, self._parked(ticket, role, save))
 
+    def park_pace(self, ticket: int, ask: ChangePace) -> None:
+        """Let an operator wait for a change of pace."""
+        self.pace_asks.park(ticket, self._parked(ticket, OPERATOR, ask))
+
     def park_report(self, ticket: int, report: ServerReport) -> None:
         """Let a server wait for orders."""
         parked = self._parked(ticket, report.server, report)
@@ -230,6 +245,7 @@ class Book:
             self.ahead,
             self.shares,
             self.saves,
+            self.pace_asks,
             self.idle_servers,
         ):
             waiting.look_at_all()
@@ -298,8 +314,26 @@ class Book:
         records = sum(spec.task_records(task) for task in held)
         self.deadlines.start(incarnation, records, self.now)
 
-    def wait_reason(self) -> str | None:
-        """Why no lease at all can be granted now; None if one could be."""
+    def is_training(self) -> bool:
+        """Whether the current stage is a loop over batches."""
+        spec = self.durable.stage_spec()
+        return spec is not None and spec.is_training
+
+    def pause_reason(self) -> str | None:
+        """Why nobody works just now, if the pace is to change; None if it is not."""
+        state = self.durable
+        if self.wish is None or not state.has_started or not self.is_training():
+            return None
+        holders = ", ".join(sorted(state.queue.holders())[:MOST_NAMED])
+        paces = ", ".join(sorted({str(pace) for pace in self.wish.paces.values()}))
+        waits = f"; it waits for {holders} to give tasks back" if holders else ""
+        return f"the pace changes to {paces}{waits}"
+
+    def wait_reason(self, *, for_pace: bool = False) -> str | None:
+        """Why no lease at all can be granted now; None if one could be.
+
+        ``for_pace``: but for a pause in which the pace is to change.
+        """
         state = self.durable
         if state.broken is not None:
             return f"the job has failed: {state.broken}"
@@ -308,6 +342,8 @@ class Book:
             return f"{missing} of {self.config.servers} servers are not there yet"
         if self.sought is not None:
             return f"{self.sought} cannot be read; the newest older whole cut is sought"
+        if state.repaced is not None and not self.servers_ready():
+            return "servers take over the new pace"
         if state.is_returning or not self.servers_ready():
             return f"servers return to cut {state.cut.cut if state.cut else 0}"
         if not all(record.is_ready for record in state.parts.values()):
@@ -316,4 +352,4 @@ class Book:
             return "the first cut is being taken"
         if state.stage_spec() is None:
             return f"no trainer has told the data of stage {state.queue.stage}"
-        return None
+        return None if for_pace else self.pause_reason()

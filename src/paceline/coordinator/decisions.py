@@ -11,8 +11,10 @@ import heapq
 from collections.abc import Collection
 from typing import TypeVar
 
+from msgspec import structs
+
 from paceline.coordinator import averaging
-from paceline.coordinator.book import Book
+from paceline.coordinator.book import MOST_NAMED, Book
 from paceline.coordinator.cut_decisions import (
     cut_reason,
     look_at_cut,
@@ -30,7 +32,9 @@ from paceline.coordinator.outcomes import (
 )
 from paceline.coordinator.parking import Parked, Parking
 from paceline.coordinator.placement import plan_part
+from paceline.coordinator.repacing import look_at_pace, why_no_change
 from paceline.coordinator.reports import answer_servers
+from paceline.coordinator.status import count_records
 from paceline.coordinator.stops import is_stopped_before
 from paceline.coordinator.tasks import is_epoch_over, is_last_epoch, pick_task
 from paceline.coordinator.ticks import reply_ticked, ticked
@@ -38,20 +42,22 @@ from paceline.coordinator.tracking import is_tracked, reason_to_wait
 from paceline.coordinator.unreadable import look_at_unreadable
 from paceline.messages import (
     AskLease,
+    ChangePace,
     GoOn,
     Granted,
     MayGoOn,
     PartAnswer,
+    Refusal,
     Save,
     SharePart,
     StageOver,
     Tick,
     Waiting,
 )
+from paceline.pace.changing import why_not_same
 from paceline.pace.policy import is_within
 
 _CLOCKS_UNKNOWN = "the coordinator has restarted, and trainers tell it their clocks"
-MOST_NAMED = 8  # trainers, in a reason to wait
 
 _Key = TypeVar("_Key")
 
@@ -67,6 +73,7 @@ def look_again(book: Book) -> None:
         look_at_unreadable(book)
         _look_at_parts(book)
         look_at_cut(book)
+        look_at_pace(book)
         if book.open_cut is None or book.open_cut.is_pinned():
             _look_at_rounds(book)
         _look_at_epoch(book)
@@ -83,12 +90,15 @@ def end_waits(book: Book) -> None:
     _end_waits(book, book.ahead)
     _end_waits(book, book.shares)
     _end_waits(book, book.saves)
+    _end_waits(book, book.pace_asks)
 
 
 def _end_waits(book: Book, waiting: Parking[_Key]) -> None:
     while (due := waiting.oldest_due(book.now)) is not None:
         key, parked = due
-        book.reply(parked.ticket, Waiting(reason=wait_reason(book, parked)))
+        pauses = book.pause_reason() is not None
+        answer = Waiting(reason=wait_reason(book, parked), pauses=pauses)
+        book.reply(parked.ticket, answer)
         waiting.take(key)  # it was counted among those who wait
 
 
@@ -102,6 +112,8 @@ def wait_reason(book: Book, parked: Parked) -> str:
         return f"round {message.round} waits for {_named(missing)}"
     if isinstance(message, MayGoOn):
         return _why_not_on(book, message)
+    if isinstance(message, ChangePace):
+        return why_no_change(book)
     if isinstance(message, Save):
         return cut_reason(book)
     if isinstance(message, AskLease) and (book.open_cut or waits_for_cut(book)):
@@ -158,6 +170,12 @@ def _look_at_parts(book: Book) -> None:
                 continue
             book.commit(PartPlanned(plan_part(message.spec, state, book.config)))
             record = state.parts[part]
+        reason = why_not_same(record.plan.spec, message.spec)
+        if reason is not None:  # two came before there were servers
+            book.shares.take((incarnation, part))
+            refusal = Refusal(kind="mismatch", text=reason, timeline=state.timeline)
+            book.reply(parked.ticket, refusal)
+            continue
         is_created = _is_created(book, part)
         may_upload = is_created and record.uploader == 0 and not state.settling
         if not record.is_ready and may_upload:
@@ -195,7 +213,8 @@ def _look_at_rounds(book: Book) -> None:
         committed = book.rounds.decide_round(part, book.durable, needs_all=needs_all)
         if committed is None:
             continue
-        book.commit(committed)
+        own = sum(one.records for one in committed.contributions)
+        book.commit(structs.replace(committed, records=count_records(book) + own))
         book.applied()  # here, since nobody may be waiting for the answer just now
         waiting = []
         for incarnation in committed.ticked:

@@ -14,6 +14,7 @@ from paceline.coordinator.outcomes import (
     LossKind,
     MarksRestored,
     MarksSettled,
+    PaceChanged,
     Resume,
     ServerLost,
     TasksCrashed,
@@ -129,16 +130,19 @@ def _lose_server(book: Book, server: str, loss: Loss) -> None:
 
 
 def leave_timeline(
-    book: Book, left: ServerLost | TimelineLeft | CutSkipped, reason: str
+    book: Book, left: ServerLost | TimelineLeft | CutSkipped | PaceChanged, reason: str
 ) -> None:
-    """All go back to the last cut, or an older one; whatever was open is dropped."""
+    """All go back to the last cut, or an older one; whatever was open is dropped.
+
+    With `PaceChanged` nobody goes back, and nothing was open.
+    """
     for incarnation in book.durable.trainers.values():
         book.deadlines.pause(incarnation)
     book.commit(left)
-    cut = book.durable.cut.cut if book.durable.cut is not None else 0
-    fields: dict[str, object] = {"cut": cut, "timeline": left.timeline, "reason": reason}
-    book.effect(Happened("Returned", fields))
-    book.refuse_parked(f"{reason}: all return to cut {cut} on timeline {left.timeline}")
+    if isinstance(left, PaceChanged):
+        book.refuse_parked(f"{reason}: all go on, on timeline {left.timeline}")
+    else:
+        _tell_return(book, left.timeline, reason)
     book.rounds.clear()
     book.clocks.clear()
     book.progress.clear()
@@ -152,3 +156,10 @@ def leave_timeline(
     book.track_from = book.tracking_s = None
     book.is_fresh = True
     book.forget_buffers()
+
+
+def _tell_return(book: Book, timeline: int, reason: str) -> None:
+    cut = book.durable.cut.cut if book.durable.cut is not None else 0
+    fields: dict[str, object] = {"cut": cut, "timeline": timeline, "reason": reason}
+    book.effect(Happened("Returned", fields))
+    book.refuse_parked(f"{reason}: all return to cut {cut} on timeline {timeline}")

@@ -50,7 +50,9 @@ class Members:
 
     def heard(self, incarnation: int, now: float) -> MemberInfo:
         """A message of a member arrived."""
-        info = self._infos.setdefault(incarnation, MemberInfo(now))
+        info = self._infos.get(incarnation)
+        if info is None:
+            info = self._infos[incarnation] = MemberInfo(now)
         info.heard_s = now
         info.closed_s = None
         return info

@@ -105,7 +105,7 @@ class Parking(Generic[KeyT]):
 
     def oldest_due(self, now: float) -> tuple[KeyT, Parked] | None:
         """Who has waited longest, if its time is over; it waits on until it is taken."""
-        key, question = next(iter(self._parked.items()), (None, None))
-        if key is None or question is None or question.until_s > now:
+        if not self._parked:
             return None
-        return key, question
+        key, question = next(iter(self._parked.items()))
+        return None if question.until_s > now else (key, question)

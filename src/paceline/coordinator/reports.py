@@ -10,9 +10,11 @@ from paceline.coordinator.members import Loss
 from paceline.coordinator.orders import plan_orders
 from paceline.coordinator.outcomes import Scaled, ServerJoined
 from paceline.coordinator.parking import Parked
+from paceline.coordinator.repacing import pace_asked
 from paceline.coordinator.status import job_status
 from paceline.messages import (
     AskStatus,
+    ChangePace,
     CutReport,
     Done,
     FenceReport,
@@ -97,7 +99,7 @@ def _what_orders_follow_from(book: Book) -> tuple[object, ...]:
     state = book.durable
     return (
         (state.timeline, state.is_returning, book.is_finishing, state.tracked),
-        (dict(state.servers), state.committed_rounds(), set(state.settling)),
+        (state.generation, state.committed_rounds(), tuple(state.settling)),
         None if state.cut is None else state.cut.cut,
         None if book.open_cut is None else book.open_cut.cut,
     )
@@ -118,8 +120,11 @@ def launcher_reported(book: Book, ticket: int, report: LauncherReport) -> None:
     book.reply(ticket, orders)
 
 
-def operator_asked(book: Book, ticket: int, message: Scale) -> None:
-    """Change how many trainers there are to be; the launcher makes it so."""
+def operator_asked(book: Book, ticket: int, message: Scale | ChangePace) -> None:
+    """Change the pace, or how many trainers there are to be; the launcher makes it so."""
+    if isinstance(message, ChangePace):
+        pace_asked(book, ticket, message)
+        return
     least, most = book.config.trainers, book.config.most_trainers
     allowed = f"{least} to {most}" if most else "at least 1"
     if message.trainers < 1 or (most and not least <= message.trainers <= most):

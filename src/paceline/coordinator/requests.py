@@ -64,6 +64,7 @@ from paceline.messages import (
     TrainerMessage,
     TrainerRequest,
 )
+from paceline.pace.changing import why_not_among, why_not_same
 from paceline.pace.policy import backups_of, updates_in_rounds
 
 
@@ -139,6 +140,7 @@ def _(message: JoinTrainer, book: Book, asker: Asker) -> None:
             servers=servers if book.servers_ready() else {},
             beat_s=min(1.0, book.config.timeout_s / 5),
             undone=tuple(state.undone),
+            returned=state.returned,
         ),
     )
 
@@ -147,18 +149,16 @@ def _(message: JoinTrainer, book: Book, asker: Asker) -> None:
 def _(message: SharePart, book: Book, asker: Asker) -> None:
     record = book.durable.parts.get(message.spec.part)
     if record is not None:
-        agreed, came = record.plan.spec, message.spec
-        same = agreed.parameters == came.parameters and agreed.tables == came.tables
-        if not same or agreed.pace != came.pace or _kind(agreed) != _kind(came):
-            text = f"part {came.part} was first shared as {agreed}, now as {came}"
-            book.reply(asker.ticket, refuse(book, "mismatch", text))
+        reason = why_not_same(record.plan.spec, message.spec)
+        if reason is not None:
+            book.reply(asker.ticket, refuse(book, "mismatch", reason))
             return
+    others = [other.plan.spec for other in book.durable.parts.values()]
+    reason = None if record else why_not_among(others, message.spec)
+    if reason is not None:
+        book.reply(asker.ticket, refuse(book, "mismatch", f"share: {reason}"))
+        return
     book.park_share(asker.ticket, asker.role, message)
-
-
-def _kind(spec: object) -> str | None:
-    optimizer = getattr(spec, "optimizer", None)
-    return None if optimizer is None else optimizer.kind
 
 
 @_answer.register
@@ -213,7 +213,6 @@ def _(message: Tick, book: Book, asker: Asker) -> None:
         if message.clock is not None:
             book.clocks.tell(message.incarnation, message.clock, book.durable.queue)
         ticked(book, message)
-        book.start_clock(message.incarnation)
         reply_ticked(book, asker.role, asker.ticket, message)
     elif message.round == part.round + 1 and _may_tick(book, message):
         book.deadlines.progressed(message.incarnation, message.records, book.now)
@@ -323,8 +322,9 @@ def _(message: Beat, book: Book, asker: Asker) -> None:
         book.clocks.tell(message.incarnation, message.bounded_clock, book.durable.queue)
     info.clock = max(info.clock, message.clock)
     info.state, info.waiting_for = message.state, message.waiting_for
-    state = book.durable
-    book.reply(asker.ticket, Beaten(timeline=state.timeline, stopped=state.stopped))
+    state, pauses = book.durable, book.pause_reason() is not None
+    beaten = Beaten(timeline=state.timeline, stopped=state.stopped, pauses=pauses)
+    book.reply(asker.ticket, beaten)
 
 
 @_answer.register

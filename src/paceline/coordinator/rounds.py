@@ -38,6 +38,14 @@ def participants(state: Durable) -> set[str]:
     return state.queue.holders()
 
 
+def _is_uneven(state: Durable) -> bool:
+    """Whether slots may differ in what they have of a task, from before the rounds.
+
+    A late push goes along with the next, and no window crosses what they differ by.
+    """
+    return any(record.lease.edges for record in state.queue.pending.values())
+
+
 @final
 class Rounds:
     """Ticks of the open round of each synchronous part."""
@@ -93,7 +101,9 @@ class Rounds:
         if len(ticks) < num_holders - spare:  # seen without looking at each
             return None
         missing = len(self.missing(part, state))
-        if missing and (needs_all or not may_do_without(pace, missing, num_holders)):
+        if missing and (needs_all or _is_uneven(state)):
+            return None
+        if missing and not may_do_without(pace, missing, num_holders):
             return None
         prepared = {t: tick for t, tick in sorted(ticks.items()) if tick.is_prepared}
         total = sum(tick.records for tick in prepared.values())

@@ -67,7 +67,10 @@ RETRY_JOURNAL_S = 0.5
 MOST_RECORDS = 50_000  # in the journal; they are replayed in a fraction of a second
 MAX_UNANSWERED = 100_000  # questions whose asker has put another one in their place
 
+_FROM_MEMBERS = (TrainerMessage, ServerReport)
+
 _log = logging.getLogger("paceline.coordinator")
+_encoder = msgspec.msgpack.Encoder()
 
 
 @final
@@ -169,7 +172,7 @@ class CoordinatorService:
         ticket = next(self._tickets)
         with self._lock:
             self._answers[ticket] = reply
-            if isinstance(message, TrainerMessage | ServerReport):
+            if isinstance(message, _FROM_MEMBERS):
                 self._belongs(peer.connection, message.incarnation)
         self._put(Asked(peer.role, ticket, message))
 
@@ -265,7 +268,7 @@ class CoordinatorService:
 
     def _keep(self, outcomes: Sequence[Outcome]) -> None:
         """Journal outcomes; while the disk refuses, nothing is answered."""
-        bodies = [msgspec.msgpack.encode(outcome) for outcome in outcomes]
+        bodies = [_encoder.encode(outcome) for outcome in outcomes]
         while True:
             try:
                 self._journal.append(bodies)

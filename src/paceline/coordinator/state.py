@@ -29,6 +29,7 @@ from paceline.coordinator.status import job_status
 from paceline.coordinator.unreadable import return_further
 from paceline.messages import (
     AskStatus,
+    ChangePace,
     JobStatus,
     LauncherReport,
     Message,
@@ -147,7 +148,7 @@ class CoordinatorState:
             server_reported(book, event.ticket, message)
         elif isinstance(message, LauncherReport):
             launcher_reported(book, event.ticket, message)
-        elif isinstance(message, Scale):
+        elif isinstance(message, Scale | ChangePace):
             operator_asked(book, event.ticket, message)
         elif isinstance(message, AskStatus):
             observer_asked(book, event.ticket, message)

@@ -6,7 +6,7 @@ listener      roles and their requests                   replies
 coordinator   trainer: `TrainerRequest`                  `TrainerReply`
               server: `ServerReport`                     `Orders`
               launcher: `LauncherReport`, `AskStatus`    `LauncherOrders`, `JobStatus`
-              operator: `Scale`                          `Done`
+              operator: `Scale`, `ChangePace`            `Done`, `Waiting`
               observer: `AskStatus`                      `JobStatus`
 server        trainer: `DataRequest`                     `DataReply`
 ============  =========================================  ==========================
@@ -23,6 +23,7 @@ from typing import NamedTuple
 from paceline.ids import COORDINATOR, LAUNCHER, OPERATOR, RoleKind, role_kind
 from paceline.messages import (
     AskStatus,
+    ChangePace,
     DataReply,
     DataRequest,
     Done,
@@ -35,6 +36,7 @@ from paceline.messages import (
     ServerReport,
     TrainerReply,
     TrainerRequest,
+    Waiting,
 )
 from paceline.timing import Clock
 from paceline.transport.connection import Connection, MessageType
@@ -52,13 +54,13 @@ _REQUESTS: dict[RoleKind, MessageType] = {
     "trainer": TrainerRequest,
     "server": ServerReport,
     "launcher": LauncherReport | AskStatus,
-    "operator": Scale,
+    "operator": Scale | ChangePace,
     "observer": AskStatus,
 }
 _ORDERS: MessageType = Orders | Refusal
 _LAUNCHER_ORDERS: MessageType = LauncherOrders | JobStatus | Refusal
 _STATUS: MessageType = JobStatus | Refusal
-_DONE: MessageType = Done | Refusal
+_DONE: MessageType = Done | Waiting | Refusal
 
 
 class Wires(NamedTuple):

@@ -5,7 +5,7 @@
     trainer  --TrainerRequest-->  coordinator  --TrainerReply-->   trainer
     server   --ServerReport--->   coordinator  --Orders-->         server
     launcher --LauncherReport-->  coordinator  --LauncherOrders--> launcher
-    operator --Scale----------->  coordinator  --Done-------->     operator
+    operator --Scale, ChangePace> coordinator  --Done-------->     operator
     observer --AskStatus------->  coordinator  --JobStatus-->      observer
     trainer  --DataRequest----->  server       --DataReply-->      trainer
 
@@ -58,6 +58,7 @@ from paceline.messages.server import (
     ServerReport,
     ShutDown,
     Snapshot,
+    TakePaces,
 )
 from paceline.messages.shared import (
     AverageShare,
@@ -74,6 +75,7 @@ from paceline.messages.shared import (
     PartSpec,
     Refusal,
     RefusalKind,
+    RefusedPush,
     StageKind,
     StageSpec,
     TableSpec,
@@ -107,7 +109,6 @@ from paceline.messages.trainer import (
     PartAnswer,
     PartUploaded,
     Records,
-    RefusedPush,
     Results,
     Save,
     Saved,
@@ -123,6 +124,7 @@ from paceline.messages.trainer import (
 )
 from paceline.messages.watching import (
     AskStatus,
+    ChangePace,
     Exited,
     JobStatus,
     LauncherOrders,
@@ -143,7 +145,7 @@ for _link in (
     ServerReport | Orders,
     LauncherReport | LauncherOrders,
     AskStatus | JobStatus,
-    Scale,
+    Scale | ChangePace,
 ):
     msgspec.msgpack.Decoder(_link)
 
@@ -160,6 +162,7 @@ __all__ = [
     "BeginStage",
     "Block",
     "BuffersKept",
+    "ChangePace",
     "ClaimOnce",
     "Claimed",
     "CommitRound",
@@ -236,6 +239,7 @@ __all__ = [
     "StageSpec",
     "Stop",
     "TableSpec",
+    "TakePaces",
     "Tick",
     "Ticked",
     "Tracked",

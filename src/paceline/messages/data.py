@@ -50,7 +50,8 @@ class Push(TrainerMessage, frozen=True):
     each of ``sparse_blocks`` (slots whose parameter has a sparse one) the int64 numbers of
     its rows, distinct, ascending, counted from the block's first, and the gradients
     ``(rows, dim)``; then per entry of ``rows`` the int64 ids and the float32 gradients
-    ``(ids, dim)``; then those of ``behind``.
+    ``(ids, dim)``; then the values that the gradient of each of ``then`` was computed on;
+    then those of ``behind``.
     """
 
     part: int
@@ -68,6 +69,7 @@ class Push(TrainerMessage, frozen=True):
     base: int | None = None
     is_void: bool = False
     is_judged: bool = False
+    then: tuple[int, ...] = ()
 
 
 class PushEarly(TrainerMessage, frozen=True):

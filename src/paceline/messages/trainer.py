@@ -11,6 +11,7 @@ from paceline.messages.shared import (
     PartPlan,
     PartSpec,
     Refusal,
+    RefusedPush,
     StageSpec,
     TrainerClock,
     Waiting,
@@ -30,7 +31,8 @@ class Joined(Message, frozen=True):
     """``incarnation`` equals ``previous`` if that is still a member.
 
     ``undone`` are the first and last numbers of cuts that could not be read when all had to
-    return to them: what was done on the strength of one of them is undone.
+    return to them: what was done on the strength of one of them is undone. ``returned``
+    is the timeline of the last return: what was acknowledged on it or later still stands.
     """
 
     incarnation: int
@@ -41,6 +43,7 @@ class Joined(Message, frozen=True):
     servers: dict[str, str]  # {server id: address}
     beat_s: float
     undone: tuple[tuple[int, int], ...] = ()
+    returned: int = 0
 
 
 class TrainerMessage(Message, frozen=True):
@@ -111,16 +114,6 @@ class StageOver(Message, frozen=True):
     tracked: int | None = None
 
 
-class RefusedPush(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A push without effect, whose batches count; ``norm`` is its own if that is why."""
-
-    number: int
-    window: Window
-    records: int
-    reason: str
-    norm: float | None = None
-
-
 class Tick(TrainerMessage, frozen=True):
     """One push is acknowledged by all servers: its window has its effect, or is prepared.
 
@@ -153,7 +146,9 @@ class Ticked(Message, frozen=True):
 
     ``track``: before the next batch, keep the state of tracked objects. ``slowest``: the
     least clock, if the tick told one and it is known. ``late``: the round was closed
-    without it, and this is the last one; the push has no effect.
+    without it, and this is the last one; the push has no effect. ``records``: of the job,
+    acknowledged; all who ticked a round are told the same. ``pauses``: leases go back
+    before the next batch.
     """
 
     lease: Lease | None = None
@@ -161,6 +156,8 @@ class Ticked(Message, frozen=True):
     track: bool = False
     slowest: int | None = None
     late: int | None = None
+    records: int = 0
+    pauses: bool = False
 
 
 class MayGoOn(TrainerMessage, frozen=True):
@@ -281,10 +278,14 @@ class Beat(TrainerMessage, frozen=True):
 
 
 class Beaten(Message, frozen=True):
-    """How things stand; a trainer that reads another timeline than its own rejoins."""
+    """How things stand; a trainer that reads another timeline than its own rejoins.
+
+    ``pauses`` is what `Ticked` says.
+    """
 
     timeline: int
     stopped: str | None = None
+    pauses: bool = False
 
 
 class ClaimOnce(TrainerMessage, frozen=True):

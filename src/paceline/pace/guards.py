@@ -49,6 +49,18 @@ def trains_old_again(pace: Pace) -> bool:
     return pace.guards is not None and pace.guards.old == "again"
 
 
+def why_not_shared(pace: Pace, num_processes: int) -> str | None:
+    """Why a trainer of so many processes cannot have this pace; None if it can."""
+    for option in ("norm", "compensate"):
+        if num_processes > 1 and getattr(pace.guards, option, None) is not None:
+            return (
+                f"{pace} with --ranks-per-trainer: each of {num_processes} processes "
+                f"pushes a share of the gradients, and {option} looks at all of them: use "
+                f"--ranks-per-trainer 1, or leave {option} out"
+            )
+    return None
+
+
 def compensation_of(pace: Pace) -> float | None:
     """Lambda of DC-ASGD; None: gradients are applied as they come."""
     return None if pace.guards is None else pace.guards.compensate

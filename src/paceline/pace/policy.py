@@ -9,7 +9,7 @@ Pure.
 from collections.abc import Iterable
 
 from paceline.config import SSP, Async, DiLoCo, LocalSGD, Pace, Sync
-from paceline.messages import Hyper
+from paceline.messages import Hyper, PartPlan
 from paceline.pace.guards import trains_old_again
 
 
@@ -32,6 +32,11 @@ def outer_step(pace: Pace) -> Hyper:
         momentum = pace.outer_momentum
         return {"lr": pace.outer_lr, "momentum": momentum, "nesterov": momentum > 0}
     return {"lr": 1.0, "momentum": 0.0, "nesterov": False}
+
+
+def outer_parts(plans: Iterable[PartPlan]) -> tuple[int, ...]:
+    """Parts of which servers take outer steps on what trainers have come to."""
+    return tuple(plan.spec.part for plan in plans if steps_locally(plan.spec.pace))
 
 
 def backups_of(pace: Pace) -> int:

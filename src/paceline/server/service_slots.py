@@ -16,8 +16,7 @@ are done under the lock of `paceline.server.service_standing.Standing`.
 """
 
 import functools
-import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import final
 
 import numpy as np
@@ -29,7 +28,7 @@ from paceline.params.codecs.codec import Codec
 from paceline.params.dense import OptimizeBlock
 from paceline.params.hogwild import is_hogwild
 from paceline.params.rows.table import Array, RowTable
-from paceline.params.shard import ParameterShard
+from paceline.params.shard import ParameterShard, bare
 from paceline.params.snapshot import SlotSnapshot
 from paceline.server.block_reads import BlockReads
 from paceline.server.contents import (
@@ -42,19 +41,23 @@ from paceline.server.contents import (
 )
 from paceline.server.merging import step_sparse, step_tables
 from paceline.server.rates import hyper_at_rate
-from paceline.server.rounds import Contributed, sum_block, sum_rows, sum_sparse_block
+from paceline.server.rounds import Contributed, sum_rows, sum_sparse_block
 from paceline.server.service_hogwild import HogwildBlock, step_rows
 from paceline.server.service_lending import LentValues
 from paceline.server.service_queue import (
     MOST_WAITING,
     Action,
     Beside,
+    Countdown,
     Joint,
     SlotQueue,
     Turn,
 )
 from paceline.server.service_turns import (
     RowRead,
+    apply_block_round,
+    apply_compensated,
+    apply_rows,
     beside,
     read_made_rows,
     read_rows,
@@ -65,24 +68,6 @@ from paceline.server.service_turns import (
 
 Actions = dict[int, Turn]  # {slot: what happens to its numbers}
 SlotTensors = dict[str, torch.Tensor]  # {name: tensor}, all that a slot holds
-
-
-@final
-class _Countdown:
-    """Runs ``done`` after the last of ``count`` turns."""
-
-    def __init__(self, count: int, done: Action) -> None:
-        self._lock = threading.Lock()  # guards `_left`
-        self._left = count
-        self._done = done
-
-    def ended(self) -> None:
-        """A turn has ended; run what follows if it was the last."""
-        with self._lock:
-            self._left -= 1
-            is_last = self._left == 0
-        if is_last:
-            self._done()
 
 
 @final
@@ -155,6 +140,10 @@ class Slots:
         """Pushes that became one update with one before them, over all slots."""
         return sum(queue.num_merged for queue in self._queues.values())
 
+    def dense_of(self, parts: Collection[int]) -> set[int]:
+        """The dense slots of these parts here."""
+        return {slot for part in parts for slot in self.layouts[part].blocks}
+
     def load(self, slot: int, tensors: SlotTensors) -> None:
         """Replace all that a slot holds, before anybody else knows this object.
 
@@ -171,7 +160,7 @@ class Slots:
         """
         if not actions:
             return done
-        countdown = _Countdown(len(actions), done)
+        countdown = Countdown(len(actions), done)
         queues = [self._queues[slot] for slot in actions]
         for queue, action in zip(queues, actions.values(), strict=True):
             queue.place(action, countdown.ended, owner)
@@ -186,7 +175,9 @@ class Slots:
         actions: Actions = {}
         for slot in slots:
             gradient = contents.blocks.get(slot)
-            if gradient is not None:
+            if gradient is not None and slot in contents.then:
+                actions[slot] = self._compensating(part, slot, contents)
+            elif gradient is not None:
                 actions[slot] = self._applying_block(part, slot, gradient, contents.hyper)
             elif slot in contents.sparse:
                 group = self._group(part, slot, contents.hyper)
@@ -196,7 +187,7 @@ class Slots:
             elif slot in contents.rows:
                 rows = contents.rows[slot]
                 tables = self._tables(slot, rows)
-                alone = functools.partial(_apply_rows, tables, rows, contents.rate)
+                alone = functools.partial(apply_rows, tables, rows, contents.rate)
                 beside = functools.partial(step_rows, tables, rows, contents.rate)
                 actions[slot] = Beside(beside, alone) if slot in self._hogwild else alone
         return actions
@@ -236,7 +227,7 @@ class Slots:
             for slot in one.contents.blocks.keys() - actions.keys():
                 block, group = self._block(part, slot, hyper)
                 change = functools.partial(
-                    _apply_block_round, block, slot, contributed, group
+                    apply_block_round, block, slot, contributed, group
                 )
                 actions[slot] = self._lent[part].changing(slot, change)
             for slot in one.contents.sparse.keys() - actions.keys():
@@ -322,6 +313,24 @@ class Slots:
         """Let the snapshots of all slots go."""
         return {s: functools.partial(self._shard.unpin, s) for s in self.all_slots()}
 
+    def moving(self, to: "Slots", without_state: Collection[int]) -> Actions:
+        """Copy all that each slot holds to other slots of the same numbers.
+
+        Args:
+            to: known to nobody else yet.
+            without_state: parts whose optimizers there are others: they begin anew.
+        """
+        return {
+            slot: functools.partial(self._move, slot, to, is_bare=is_bare)
+            for part, layout in self.layouts.items()
+            for is_bare in [part in without_state]
+            for slot in (*layout.blocks, *layout.row_slots)
+        }
+
+    def _move(self, slot: int, to: "Slots", *, is_bare: bool) -> None:
+        held = self._shard.export(slot)
+        to.load(slot, bare(held) if is_bare else held)
+
     def standing_still(self) -> Actions:
         """Nothing; what is decided later follows when all decided before has ended."""
         return dict.fromkeys(self._hogwild, _nothing)
@@ -338,6 +347,14 @@ class Slots:
             functools.partial(step_beside, hogwild, gradient, group, done),
             functools.partial(step_alone, hogwild, gradient, group, done),
         )
+
+    def _compensating(self, part: int, slot: int, contents: PushContents) -> Turn:
+        block, group = self._block(part, slot, contents.hyper)
+        factor = self.layouts[part].compensation
+        assert factor is not None, "values then come where gradients are compensated"
+        numbers = (contents.blocks[slot], contents.then[slot])
+        step = functools.partial(apply_compensated, block, *numbers, factor, group)
+        return self._lent[part].changing(slot, step)
 
     def _block(
         self, part: int, slot: int, hyper: tuple[Hyper, ...]
@@ -361,7 +378,7 @@ class Slots:
         self, slot: int, contributed: Sequence[Contributed], rate: float
     ) -> None:
         rows = sum_rows(slot, contributed)
-        _apply_rows(self._tables(slot, rows), rows, rate)
+        apply_rows(self._tables(slot, rows), rows, rate)
 
 
 def _run(queues: Sequence[SlotQueue]) -> None:
@@ -371,18 +388,3 @@ def _run(queues: Sequence[SlotQueue]) -> None:
 
 def _nothing() -> None:
     pass
-
-
-def _apply_block_round(
-    block: OptimizeBlock, slot: int, contributed: Sequence[Contributed], hyper: Hyper
-) -> None:
-    gradient = sum_block(slot, contributed)
-    if gradient is not None:
-        block.apply(gradient, hyper)
-
-
-def _apply_rows(
-    tables: Sequence[RowTable], rows: Sequence[RowGradients], rate: float
-) -> None:
-    for table, (_, ids, gradients) in zip(tables, rows, strict=True):
-        table.apply(ids, gradients, rate)

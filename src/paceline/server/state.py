@@ -11,12 +11,13 @@ Pure; one at a time: the service holds its lock.
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple, final
+from typing import final
 
 import msgspec
 
 from paceline.messages import (
     CommitRound,
+    Contribution,
     Fence,
     FenceReport,
     Forget,
@@ -30,11 +31,12 @@ from paceline.messages import (
     Refusal,
     RefusalKind,
     Restore,
+    TakePaces,
     TrainerMessage,
     Upload,
 )
 from paceline.pace.guards import age_range, is_too_old, rate_of, trains_old_again
-from paceline.pace.policy import backups_of, steps_locally, updates_in_rounds
+from paceline.server.part import LastPush, Part
 from paceline.server.push_decisions import (
     Prepared,
     PushDecision,
@@ -43,32 +45,6 @@ from paceline.server.push_decisions import (
 )
 from paceline.server.voids import KeptVoid, Voids
 from paceline.server.windows import Marks, SlotMarks
-
-
-class _Last(NamedTuple):
-    number: int
-    is_settled: bool
-    said: Verdict = "duplicate"  # to whoever repeats it, once it is settled
-
-
-@final
-class _Part:
-    """A part as it stands on this server."""
-
-    def __init__(self, plan: PartPlan, server: str) -> None:
-        self.pace = plan.spec.pace
-        self.is_sync = updates_in_rounds(plan.spec.pace)
-        self.does_without = backups_of(plan.spec.pace) > 0
-        # Trainers have taken as many steps of their own as there was data for each.
-        self.may_differ = self.does_without or steps_locally(plan.spec.pace)
-        mine = [slot for slot, place in plan.placement.items() if place == server]
-        self.slots = tuple(sorted(mine))
-        # What concerns a push as a whole is counted once, by the first slot's server.
-        self.counts_pushes = plan.placement.get(min(plan.placement, default=-1)) == server
-        self.round = 0
-        self.version = 0
-        self.prepared: dict[int, Prepared] = {}  # {incarnation: its buffered push}
-        self.last: dict[int, _Last] = {}  # {incarnation: its last push}
 
 
 @final
@@ -84,7 +60,7 @@ class ServerState:
         self.counters = {"duplicates": 0, "prepared_dropped": 0, "fenced": 0}
         self._marks = Marks()
         self._voids = Voids()
-        self._parts: dict[int, _Part] = {}
+        self._parts: dict[int, Part] = {}
         self._fenced: set[int] = set()
 
     # ------------------------------------------------------------ orders
@@ -93,7 +69,7 @@ class ServerState:
         """Make room for a part; false if it is there already."""
         if plan.spec.part in self._parts:
             return False
-        part = self._parts[plan.spec.part] = _Part(plan, self.server)
+        part = self._parts[plan.spec.part] = Part(plan, self.server)
         for slot in part.slots:
             self._marks.add_slot(slot)
         return True
@@ -126,6 +102,24 @@ class ServerState:
         self._voids = Voids(voids)
         self.is_ready = True
 
+    def begin_paces(self, order: TakePaces) -> None:
+        """Leave the timeline with all there is: refuse everything until `end_paces`.
+
+        No push is on its way: what is prepared came late for its round.
+        """
+        self.timeline = order.timeline
+        self.is_ready = False
+        for part in self._parts.values():
+            self.counters["prepared_dropped"] += len(part.prepared)
+            part.prepared.clear()
+
+    def end_paces(self, order: TakePaces) -> None:
+        """The numbers are as the plans want them: go on from here."""
+        assert order.timeline == self.timeline
+        for plan in order.plans:
+            self._parts[plan.spec.part].march(plan.spec.pace)
+        self.is_ready = True
+
     def fence(self, order: Fence) -> FenceReport | None:
         """Refuse an incarnation from now on; None while a committed round is missing."""
         self._fenced.add(order.incarnation)
@@ -144,6 +138,9 @@ class ServerState:
     def commit_round(self, order: CommitRound) -> RoundDecision:
         """Close a round: marks advance, prepared pushes become one update.
 
+        A contribution that was a duplicate here (before the part was in rounds, one server
+        had it and another had not) has no effect again.
+
         Raises:
             AssertionError: a contribution was never prepared here; the server must not
                 go on, since the others have it.
@@ -152,12 +149,8 @@ class ServerState:
         if order.round <= part.round:
             return RoundDecision(())
         assert order.round == part.round + 1, f"round {part.round} goes on with {order}"
-        contributions = order.contributions if part.slots else ()
-        for contribution in contributions:
-            push = part.prepared.get(contribution.incarnation)
-            assert push is not None, f"{self.server} lacks {contribution}"
-            assert push.number == contribution.number, f"{push} is not {contribution}"
-        for contribution in contributions:
+        prepared = [c for c in order.contributions if self._has_prepared(part, c)]
+        for contribution in prepared:
             push = part.prepared.pop(contribution.incarnation)
             self._marks.advance(push.window, push.slots)
             if push.is_void and part.counts_pushes:
@@ -169,8 +162,19 @@ class ServerState:
         for incarnation in late:  # its trainer is told so when it ticks
             del part.prepared[incarnation]
         self.counters["prepared_dropped"] += len(late)
-        contributed = tuple(c.incarnation for c in contributions)
+        contributed = tuple(c.incarnation for c in prepared)
         return RoundDecision(contributed, late, part.may_differ, rate)
+
+    def _has_prepared(self, part: Part, contribution: Contribution) -> bool:
+        if not part.slots:
+            return False
+        push = part.prepared.get(contribution.incarnation)
+        if push is not None:
+            assert push.number == contribution.number, f"{push} is not {contribution}"
+            return True
+        verdict = self._marks.decide(contribution.window, part.slots).verdict
+        assert verdict == "duplicate", f"{self.server} lacks {contribution}"
+        return False
 
     def forget(self, order: Forget) -> None:
         """A committed cut makes marks superfluous."""
@@ -250,7 +254,7 @@ class ServerState:
             refusal = self._refuse("not_ready", f"part {message.part} is not here yet")
         if refusal is not None or part is None:
             return PushDecision("refuse", refusal=refusal)
-        last = part.last.get(message.incarnation, _Last(0, is_settled=True))
+        last = part.last.get(message.incarnation, LastPush(0, is_settled=True))
         if message.number < last.number:
             text = f"push {message.number} came after push {last.number}"
             return PushDecision("refuse", refusal=self._refuse("stale", text))
@@ -274,7 +278,7 @@ class ServerState:
             return PushDecision("refuse", refusal=self._refuse("invalid", text))
         return self._apply(part, message, window.slots)
 
-    def _apply(self, part: _Part, message: Push, slots: tuple[int, ...]) -> PushDecision:
+    def _apply(self, part: Part, message: Push, slots: tuple[int, ...]) -> PushDecision:
         """Decide a new push that is to be applied at once; guards may keep it off."""
         age = 0 if message.base is None else max(0, part.version - message.base)
         is_old = message.is_judged and is_too_old(part.pace, age)
@@ -294,12 +298,12 @@ class ServerState:
             self._count(f"part-{message.part}.age.{age_range(age)}")
         self._marks.advance(message.window, slots)
         part.version += 1
-        part.last[message.incarnation] = _Last(message.number, is_settled=False)
+        part.last[message.incarnation] = LastPush(message.number, is_settled=False)
         return PushDecision("apply", slots, rate=rate)
 
-    def _settle(self, part: _Part, message: Push, verdict: Verdict) -> PushDecision:
+    def _settle(self, part: Part, message: Push, verdict: Verdict) -> PushDecision:
         """A push without numbers to follow; who repeats it is told the same."""
-        last = _Last(message.number, is_settled=True, said=verdict)
+        last = LastPush(message.number, is_settled=True, said=verdict)
         part.last[message.incarnation] = last
         return PushDecision(verdict)
 
@@ -318,7 +322,7 @@ class ServerState:
         """The numbers of a decided push have followed."""
         part = self._parts.get(message.part)
         if part is not None and message.timeline == self.timeline:
-            part.last[message.incarnation] = _Last(message.number, is_settled=True)
+            part.last[message.incarnation] = LastPush(message.number, is_settled=True)
 
     def slots(self, part: int) -> tuple[int, ...]:
         """The slots of a part on this server, ascending."""
@@ -349,14 +353,14 @@ class ServerState:
         """A copy of all marks, for a cut."""
         return self._marks.export()
 
-    def _repeat(self, part: _Part, message: Push, last: _Last) -> PushDecision:
+    def _repeat(self, part: Part, message: Push, last: LastPush) -> PushDecision:
         if message.round is not None and message.incarnation in part.prepared:
             return PushDecision("prepared")
         if message.round is not None and part.does_without and message.round <= part.round:
             return PushDecision("late")
         return PushDecision(last.said if last.is_settled else "repeat")
 
-    def _prepare(self, part: _Part, message: Push, slots: tuple[int, ...]) -> PushDecision:
+    def _prepare(self, part: Part, message: Push, slots: tuple[int, ...]) -> PushDecision:
         assert message.round is not None
         if message.round <= part.round and part.does_without:
             return self._settle(part, message, "late")
@@ -374,7 +378,7 @@ class ServerState:
             message.is_void,
             message.records,
         )
-        part.last[message.incarnation] = _Last(message.number, is_settled=True)
+        part.last[message.incarnation] = LastPush(message.number, is_settled=True)
         return PushDecision("prepare", slots)
 
     def _refuse(self, kind: RefusalKind, text: str) -> Refusal:

@@ -37,7 +37,7 @@ from paceline.trainer.asking import (
 )
 from paceline.trainer.parts import SharedPart
 from paceline.trainer.protocol import TrainerProtocol
-from paceline.trainer.verdicts import Batch, Flush, Leaving, Task
+from paceline.trainer.verdicts import Batch, Flush, Leaving, Refused, Task
 
 FAULT = "crash_trainer"
 CALL_TIMEOUT_S = 2.0
@@ -183,7 +183,8 @@ class SimTrainer(Process):
         """Some gradients are wild; whoever trains their batches again finds them tame."""
         guards = part.spec.pace.guards
         if guards is not None and guards.norm is not None and part.fate != "effect":
-            part.refused = "wild" if self.world.random.random() < WILD else ""
+            is_wild = self.world.random.random() < WILD
+            part.refused = Refused("wild", 9.0) if is_wild else None
 
     def _load(self) -> None:
         """What was loaded is what the tracked objects are."""
@@ -287,10 +288,11 @@ class SimTrainer(Process):
 
     def _begin_step(self) -> None:
         protocol = self.protocol
-        staleness = {n: p.staleness for n, p in protocol.parts.items() if p.is_bounded}
         clock = protocol.marching.clock
         if clock is None:
             return
+        bounded = [(n, part) for n, part in protocol.parts.items() if part.is_bounded]
+        staleness = {n: part.staleness(clock) for n, part in bounded}
         who, holders = (protocol.timeline, protocol.incarnation), self._holders()
         lease = protocol.marching.entered
         if lease is not None and lease is not self._entered:

@@ -22,9 +22,11 @@ from paceline.ids import COORDINATOR
 from paceline.messages import (
     Beat,
     Beaten,
+    Granted,
     Message,
     Refusal,
     RefusalKind,
+    Ticked,
     TrainerClock,
     Waiting,
 )
@@ -110,6 +112,8 @@ class Asking:
         self.clock = 0  # pushes that are acknowledged
         self.bounded_clock: TrainerClock | None = None  # steps, where a pace bounds them
         self.stopped: str | None = None
+        self.records = 0  # of the job, acknowledged, as it was told last
+        self.pauses = False  # leases go back before the next batch; set by beats, too
         self.now_s = 0.0  # told by whoever drives the acts
         self._patience_s = patience_s
         self._num_posted = 0
@@ -126,6 +130,8 @@ class Asking:
         reply = yield from self.insist(message)
         if isinstance(reply, Refusal) and reply.kind not in answers:
             self._raise_for(reply)
+        if isinstance(reply, Waiting | Ticked | Beaten | Granted):
+            self.pauses = not isinstance(reply, Granted) and reply.pauses
         return reply
 
     def insist(self, message: Message) -> Act[Message]:

@@ -39,6 +39,7 @@ from paceline.trainer.client import Driver, Payload, bare
 from paceline.trainer.gradients import PartNumbers
 from paceline.trainer.outlook import Outlook
 from paceline.trainer.protocol import TrainerProtocol
+from paceline.trainer.repacing import take_pace
 from paceline.trainer.routing import Route
 from paceline.trainer.rows import (
     Requests,
@@ -161,11 +162,12 @@ class Carrier:
         """
         self.numbers[spec.part] = numbers
         try:
-            self.run(self.protocol.share(spec))
+            self.run(self.protocol.share(spec, numbers.strategy))
         except PacelineError:
             del self.numbers[spec.part]
             self.protocol.parts.pop(spec.part, None)
             raise
+        take_pace(numbers, self.plan(spec.part).spec)
         if numbers.sends_early:
             numbers.early.begin(self.protocol, self._driver, spec.part)
 
@@ -258,16 +260,9 @@ class Carrier:
             as_copy=self.protocol.parts[part].overlaps,
             is_decided=self.protocol.parts[part].fate == "effect",
         )
-        self._refuse(part)
+        self.protocol.parts[part].refused = numbers.refusal
         if not is_finite:
             self._warn_once(self._why_refused([part]))
-
-    def _refuse(self, part: int) -> None:
-        """What was loaded may be to have no effect; then its batches count all the same."""
-        shared, numbers = self.protocol.parts[part], self.numbers[part]
-        shared.refused, shared.refused_norm = numbers.why_void, None
-        if numbers.why_void and numbers.norms is not None:
-            shared.refused_norm = numbers.norms.refused
 
     def _why_refused(self, parts: Sequence[int]) -> str:
         for part in parts:
@@ -327,7 +322,7 @@ class Carrier:
         for part, numbers in self.numbers.items():
             self._land(part)
             numbers.load(self.plan(part), with_step=False)
-            self._refuse(part)
+            self.protocol.parts[part].refused = numbers.refusal
         self.run(self.protocol.leave_loop())
         for numbers in self.numbers.values():
             numbers.zero_unspent()
@@ -386,10 +381,11 @@ class Carrier:
         if self.protocol.joined is self._joined:
             return
         if self._joined is not None:
-            for numbers in self.numbers.values():
+            for part, numbers in self.numbers.items():
                 numbers.zero_grad()
                 numbers.clear()
                 numbers.forget_left_out()
+                take_pace(numbers, self.plan(part).spec)
                 for table in numbers.tables:
                     table.expect_nothing()
         self._joined = self.protocol.joined

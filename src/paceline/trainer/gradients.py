@@ -11,55 +11,45 @@ Gradients of several batches are summed, as calling backward several times would
 Called by the thread of the user's loop; landings write from whichever thread receives.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import msgspec
 import torch
 from torch import nn
 
+from paceline.config import Pace
 from paceline.messages import (
     Block,
-    Hyper,
     Message,
     PartPlan,
     Pull,
     Pulled,
     Push,
-    RowSlots,
     Upload,
 )
-from paceline.params.sparse import SparseGradient
+from paceline.pace.guards import compensation_of
+from paceline.pace.strategy import Strategy
 from paceline.trainer.client import Payload
-from paceline.trainer.coding import GradientCoding, coded_rows
+from paceline.trainer.coding import GradientCoding
 from paceline.trainer.deltas import Deltas
 from paceline.trainer.describing import hyper_of
 from paceline.trainer.device_staging import HostGradients
 from paceline.trainer.direct_pulls import DirectPulls
 from paceline.trainer.early import EarlySender
 from paceline.trainer.gathered import Gathering, Gradients, Join, alone
-from paceline.trainer.memory import ParameterMemory, all_finite, byte_array, cut, plain
+from paceline.trainer.loaded import NOTHING, Load, push_with
+from paceline.trainer.memory import ParameterMemory, all_finite, byte_array, on_cpu, plain
 from paceline.trainer.norms import Norms
 from paceline.trainer.routing import RowGradient, merge
 from paceline.trainer.spent import SpentGradients
 from paceline.trainer.tables import SharedTable
-from paceline.trainer.weight_rows import RowPulls, coalesced, cut_rows, sparse_on_cpu
-from paceline.transport.frames import Buffer, ByteArray, WritableBuffer
+from paceline.trainer.verdicts import Refused
+from paceline.trainer.weight_rows import RowPulls, coalesced, sparse_on_cpu
+from paceline.transport.frames import ByteArray, WritableBuffer
 
-
-class _Load(NamedTuple):
-    """What is being pushed; without gradients for a window that has none."""
-
-    hyper: tuple[Hyper, ...] = ()
-    dense: Mapping[int, ByteArray] = {}  # {parameter index: gradient}
-    sparse: Mapping[int, SparseGradient] = {}  # {parameter index: gradient}
-    rows: tuple[RowGradient, ...] = ()
-    coded: Mapping[int, ByteArray] = {}  # {slot: what travels instead of its gradient}
-
-
-_NOTHING = _Load()
-_NOT_FINITE = "its gradients are not finite, or beyond its codec"
+_NOT_FINITE = Refused("its gradients are not finite, or beyond its codec")
 
 
 @final
@@ -67,12 +57,19 @@ class PartNumbers:
     """Parameters, tables and gradients of one part.
 
     Attributes:
+        parameters: dense ones, in the order of the part.
+        sparse: which of them have sparse gradients.
         tables: the part's tables.
+        deltas: steps are taken here, and pushes say how far they have led.
+        groups: whose hyper-parameters go along with every push.
+        optimizer: the script's own; None for embeddings alone.
+        pace: by which it is pushed and pulled; None before that is known.
         refused: pushes whose gradients were not finite, so that nothing of them was sent.
-        why_void: why what is loaded has no effect; empty if it has one.
+        refusal: why what is loaded is to have no effect; None if it is to have one.
         norms: of pushes, where the pace bounds them.
         is_scaled: a `GradScaler` steps; what no step has unscaled is no gradient yet.
         join: brings in what other processes of the trainer have.
+        joins_on_gpu: dense gradients go to the host when they are joined, not before.
         sends_early: gradients are sent while backward still runs.
         early: what of the next push was sent already.
     """
@@ -85,6 +82,7 @@ class PartNumbers:
         sparse: Collection[int] = (),
         apart: bool = False,
         deltas: Deltas | None = None,
+        strategy: Strategy | None = None,
         sends_early: bool = False,
     ) -> None:
         """Begin without gradients.
@@ -95,20 +93,24 @@ class PartNumbers:
             sparse: which of the parameters have sparse gradients.
             apart: pulled values may come while the user computes, and wait for `settle`.
             deltas: steps are taken here, and pushes say how far they have led.
+            strategy: the user's own, if there is one.
             sends_early: gradients are sent while backward still runs.
         """
-        self.deltas = deltas
+        self.deltas, self.strategy = deltas, strategy
         self.tables: list[SharedTable] = []
         self.refused = 0
-        self.why_void = ""
+        self.refusal: Refused | None = None
         self.norms: Norms | None = None
         self.is_scaled = False
         self.join: Join = alone
+        self.joins_on_gpu = False
         self.sends_early, self.early = sends_early, EarlySender(parameters)
         self._is_refused = False  # the gradients of this step are not to be used
-        self._parameters = tuple(parameters)
-        self._groups = groups
-        self._sparse = frozenset(sparse)
+        self.parameters = tuple(parameters)
+        self.groups = groups
+        self.optimizer: torch.optim.Optimizer | None = None
+        self.pace: Pace | None = None
+        self.sparse = frozenset(sparse)
         self._memory = [ParameterMemory(parameter, apart=apart) for parameter in parameters]
         self._pulls = RowPulls(self._memory)
         self._coding, self._host = GradientCoding(), HostGradients()
@@ -116,8 +118,8 @@ class PartNumbers:
         self._direct = None if sparse else DirectPulls(self._memory, self._land)
         self._kept: dict[int, torch.Tensor] = {}  # {parameter index: sum of gradients}
         self._kept_rows: dict[str, list[RowGradient]] = {}  # {table name: waiting}
-        self._load = _NOTHING
-        self._spent = SpentGradients(self._parameters)
+        self._load = NOTHING
+        self._spent = SpentGradients(self.parameters)
         self._blocks: dict[int, Block] = {}  # {slot: block}
         self._plan: PartPlan | None = None
         self._has_landed = False
@@ -140,6 +142,11 @@ class PartNumbers:
         if isinstance(message, Push):
             return self._push(role, message, plan)
         return Payload(message)
+
+    def follow_overlap(self, *, apart: bool) -> None:
+        """Whether values may come while the user computes; none are on their way."""
+        for memory in self._memory:
+            memory.follow_overlap(apart=apart)
 
     def settle(self) -> None:
         """After a pull: what has landed is what the parameters are."""
@@ -185,45 +192,8 @@ class PartNumbers:
 
     def _push(self, server: str, push: Push, plan: PartPlan) -> Payload:
         self._coding.sent()
-        slots: list[int] = []
-        buffers: list[Buffer] = []
         early = self.early.take(server)
-        for block in plan.blocks:
-            gradient = self._load.dense.get(block.parameter)
-            is_here = plan.placement[block.slot] == server and block.slot not in early
-            if gradient is not None and is_here:
-                size = self._parameters[block.parameter].element_size()
-                slots.append(block.slot)
-                coded = self._load.coded.get(block.slot)
-                buffers.append(cut(gradient, block, size) if coded is None else coded)
-        sparse: list[int] = []
-        for block in plan.blocks:
-            found = self._load.sparse.get(block.parameter)
-            if found is not None and plan.placement[block.slot] == server:
-                # Also without a row here: the step counts for all blocks of a parameter.
-                here = cut_rows(found, block, self._parameters[block.parameter].shape[1])
-                sparse.append(block.slot)
-                buffers += coded_rows(self._coding, here)
-        rows: list[RowSlots] = []
-        for loaded in self._load.rows:
-            for piece in loaded.route.pieces:
-                if piece.server == server:
-                    rows.append(piece.slots)
-                    buffers.append(loaded.route.ids[piece.start : piece.stop])
-                    piece_of = loaded.gradient[piece.start : piece.stop]
-                    buffers.append(self._coding.code_rows(piece_of))
-        # The next push of a round is computed from values of this one, applied.
-        is_lent = push.round is not None
-        message = msgspec.structs.replace(
-            push,
-            is_lent=is_lent,
-            hyper=self._load.hyper,
-            blocks=tuple(slots),
-            sparse_blocks=tuple(sparse),
-            rows=tuple(rows),
-            early=early,
-        )
-        return Payload(message, buffers, pen=push.part if is_lent else None)
+        return push_with(self._load, push, server, plan, self._coding, early)
 
     # ------------------------------------------------------------ gradients
 
@@ -237,16 +207,6 @@ class PartNumbers:
         """Whether a backward has left gradients here since the last step."""
         has_rows = any(table.waiting() for table in self.tables)
         return has_rows or bool(self._gradients(only_fresh=True))
-
-    @property
-    def parameters(self) -> tuple[nn.Parameter, ...]:
-        """The dense ones, in the order of the part."""
-        return self._parameters
-
-    @property
-    def sparse(self) -> frozenset[int]:
-        """Which of the parameters have sparse gradients."""
-        return self._sparse
 
     @property
     def is_refused(self) -> bool:
@@ -270,7 +230,7 @@ class PartNumbers:
             kept = self._kept.get(index)
             if kept is None:
                 self._kept[index] = gradient.clone()
-            elif index in self._sparse:
+            elif index in self.sparse:
                 self._kept[index] = kept + gradient  # rows side by side, not summed yet
             else:
                 self._kept[index] = kept.to(gradient.device).add_(gradient)
@@ -297,7 +257,7 @@ class PartNumbers:
 
         Returns:
             Whether all were finite, and the codec can take them; if not, or if the norm is
-            beyond its bound, nothing is pushed: `why_void` says why.
+            beyond its bound, nothing is pushed: `refusal` says why.
         """
         self._coding.follow(plan)
         is_refused = self._is_refused
@@ -306,7 +266,9 @@ class PartNumbers:
         dense, kept_rows, is_void = self.join(gathered, gathering)
         if is_void:
             dense, kept_rows = {}, {}
-        indices = self._sparse & dense.keys()
+        if self.joins_on_gpu:
+            dense = self._host.wait_host(dense)
+        indices = self.sparse & dense.keys()
         sparse = {index: coalesced(dense.pop(index)) for index in indices}
         rows = tuple(merge(table, plan, recorded) for table, recorded in kept_rows.items())
         early = self.early.name(dense.keys() - self._kept.keys())
@@ -315,11 +277,11 @@ class PartNumbers:
         found = [*unseen, *by_rows, *(row.gradient for row in rows)]
         is_finite = not is_void and all_finite(found) and self._coding.fits(found)
         has_nothing = is_refused and not (dense or sparse or rows)
-        self.why_void = "" if is_finite and not has_nothing else _NOT_FINITE
-        if self.norms is not None and not self.why_void and not is_decided:
+        self.refusal = None if is_finite and not has_nothing else _NOT_FINITE
+        if self.norms is not None and self.refusal is None and not is_decided:
             by_rows += [row.gradient for row in rows]
-            self.why_void = self.norms.look([*dense.values(), *by_rows])
-        if self.why_void:
+            self.refusal = self.norms.look([*dense.values(), *by_rows])
+        if self.refusal is not None:
             dense, sparse, rows = {}, {}, ()
             self.early.name(())
         self.refused += is_refused or not is_finite
@@ -328,8 +290,19 @@ class PartNumbers:
             sparse = {index: gradient.copy() for index, gradient in sparse.items()}
         arrays = {index: byte_array(gradient) for index, gradient in dense.items()}
         coded = self._coding.code_blocks(arrays)
-        self._load = _Load(hyper_of(self._groups), arrays, sparse, rows, coded)
+        then = self._values_then(arrays)
+        self._load = Load(hyper_of(self.groups), arrays, sparse, rows, coded, then)
         return is_finite
+
+    def _values_then(self, indices: Iterable[int]) -> dict[int, ByteArray]:
+        """Copies of the values that gradients were computed on, where servers want them.
+
+        Copies: a push that has to be repeated must say the same, and by then others' may
+        have come.
+        """
+        if self.pace is None or compensation_of(self.pace) is None:
+            return {}
+        return {i: byte_array(on_cpu(self.parameters[i]).clone()) for i in indices}
 
     def forget_left_out(self) -> None:
         """What the codec left out of pushes belongs to an abandoned future."""
@@ -354,7 +327,9 @@ class PartNumbers:
                 kept = dense.get(index)
                 dense[index] = new if kept is None else kept.to(new.device) + new
             self._keep_rows()
-        return Gradients(self._host.wait_host(dense), dict(self._kept_rows))
+        if not self.joins_on_gpu:
+            dense = self._host.wait_host(dense)
+        return Gradients(dense, dict(self._kept_rows))
 
     def clear(self, *, is_flying: bool = False) -> None:
         """The step is over, whatever became of it: nothing waits any more.
@@ -365,7 +340,7 @@ class PartNumbers:
         self._kept.clear()
         self._kept_rows.clear()
         if not is_flying:
-            self._load = _NOTHING
+            self._load = NOTHING
         self._is_refused = False
         self._drop_rows()
         self._spent.spend()
@@ -373,19 +348,19 @@ class PartNumbers:
 
     def zero_grad(self) -> None:
         """Drop the parameters' own gradients: their batch is accounted for, or gone."""
-        for parameter in self._parameters:
+        for parameter in self.parameters:
             parameter.grad = None
 
     def zero_unspent(self) -> None:
         """Drop gradients that no step has used: their batches are handed back."""
-        for index, parameter in enumerate(self._parameters):
+        for index, parameter in enumerate(self.parameters):
             if parameter.grad is not None and not self._spent.holds(index, parameter.grad):
                 parameter.grad = None
 
     def _gradients(self, *, only_fresh: bool) -> dict[int, torch.Tensor]:
         return {
-            index: (sparse_on_cpu if index in self._sparse else plain)(parameter.grad)
-            for index, parameter in enumerate(self._parameters)
+            index: (sparse_on_cpu if index in self.sparse else plain)(parameter.grad)
+            for index, parameter in enumerate(self.parameters)
             if parameter.grad is not None
             and not (only_fresh and self._spent.holds(index, parameter.grad))
         }

@@ -22,6 +22,7 @@ import torch
 
 from paceline.config import Pace
 from paceline.pace.guards import most_norm
+from paceline.trainer.verdicts import Refused
 
 REMEMBERED: Final = 31
 FEWEST: Final = 8  # norms from which something is usual
@@ -29,29 +30,22 @@ FEWEST: Final = 8  # norms from which something is usual
 
 @final
 class Norms:
-    """Norms of one part's pushes at one trainer.
-
-    Attributes:
-        refused: the norm of the push that was looked at last, if it was too large.
-    """
+    """Norms of one part's pushes at one trainer."""
 
     def __init__(self, pace: Pace) -> None:
         """Nothing is usual yet."""
-        self.refused: float | None = None
         self._pace = pace
         self._last: deque[float] = deque(maxlen=REMEMBERED)
 
-    def look(self, gradients: Iterable[torch.Tensor]) -> str:
-        """Look at all of a push; why it is not to be applied, or nothing."""
+    def look(self, gradients: Iterable[torch.Tensor]) -> Refused | None:
+        """Look at all of a push; why it is not to be applied, or None if it is."""
         norm = norm_of(gradients)
         usual = statistics.median(self._last) if len(self._last) >= FEWEST else None
         self._last.append(norm)
         most = most_norm(self._pace, usual)
         if most is None or norm <= most:
-            self.refused = None
-            return ""
-        self.refused = norm
-        return f"its norm is {norm:.4g}, of the last {len(self._last)} it was {usual:.4g}"
+            return None
+        return Refused(f"its norm is {norm:.4g}, and usually {usual:.4g}", norm)
 
 
 def norms_of(pace: Pace) -> Norms | None:

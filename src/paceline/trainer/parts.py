@@ -11,13 +11,13 @@ from paceline.messages import Lease, Message, PartPlan, PartSpec, Pulled
 from paceline.pace.guards import bounds_ages, trains_old_again
 from paceline.pace.policy import (
     overlaps,
-    pull_due,
-    push_due,
     spans_tasks,
     staleness_of,
     trains_late_again,
     updates_in_rounds,
 )
+from paceline.pace.strategy import AsPreset, Strategy, ask_staleness
+from paceline.trainer.verdicts import Refused
 from paceline.trainer.windows import OpenWindow
 
 
@@ -25,9 +25,10 @@ from paceline.trainer.windows import OpenWindow
 class SharedPart:
     """A part as this trainer knows it."""
 
-    def __init__(self, spec: PartSpec) -> None:
-        """Not yet shared."""
+    def __init__(self, spec: PartSpec, strategy: Strategy | None = None) -> None:
+        """Not yet shared; without a strategy its pace says all."""
         self.spec = spec
+        self.strategy = strategy or AsPreset(spec.pace)
         self.plan: PartPlan | None = None
         self.window = OpenWindow()
         self.number = 0  # of the last push
@@ -42,9 +43,14 @@ class SharedPart:
         self.versions: dict[str, int] = {}  # {server: version of the values here}
         self.bases: dict[str, int] = {}  # {server: least version of the open window's}
         self.fate: Literal["effect", "void"] | None = None  # of the open window's batches
-        self.refused = ""  # why what is pushed next is to have no effect
-        self.refused_norm: float | None = None  # if that is why
+        self.refused: Refused | None = None  # what is pushed next is to have no effect
         self.forgotten = ""  # why what was delivered last is gone, until the next batch
+
+    def take_plan(self, plan: PartPlan) -> None:
+        """The part is as this plan says, at the pace that it has by now."""
+        if plan.spec.pace != self.spec.pace:
+            self.strategy = AsPreset(plan.spec.pace)  # one of the user's own stays
+        self.plan, self.spec = plan, plan.spec
 
     def forget(self, reason: str = "") -> None:
         """Drop what a gone timeline left open; the step over it will be told why."""
@@ -55,7 +61,7 @@ class SharedPart:
         self.batches_since_pull = 0
         self.stepped = self.pushed_steps = self.finished = 0
         self.versions, self.bases = {}, {}
-        self.fate, self.refused, self.refused_norm = None, "", None
+        self.fate, self.refused = None, None
 
     def step(self) -> bool:
         """The user has stepped; false if nothing was delivered since the last step."""
@@ -89,7 +95,11 @@ class SharedPart:
 
         It is always the same one, that of the first slot: one verdict for the whole push.
         """
-        if not bounds_ages(self.spec.pace) or self.fate is not None or self.refused:
+        if (
+            not bounds_ages(self.spec.pace)
+            or self.fate is not None
+            or self.refused is not None
+        ):
             return None
         assert self.plan is not None
         return self.plan.placement[min(self.plan.placement)]
@@ -130,12 +140,9 @@ class SharedPart:
         """Whether the pace bounds clocks."""
         return staleness_of(self.spec.pace) is not None
 
-    @property
-    def staleness(self) -> int:
-        """Steps that a trainer may be ahead of the slowest, where clocks are bounded."""
-        staleness = staleness_of(self.spec.pace)
-        assert staleness is not None
-        return staleness
+    def staleness(self, clock: int) -> int:
+        """Steps that a trainer there may be ahead of the slowest, if clocks are bounded."""
+        return ask_staleness(self.strategy, clock)
 
     @property
     def overlaps(self) -> bool:
@@ -155,12 +162,12 @@ class SharedPart:
         """
         is_stepped = with_delivered or not self.window.has_delivered()
         count = self.window.num_batches(with_delivered=with_delivered)
-        return push_due(self.spec.pace, count, must_close=at_end and is_stepped)
+        return (at_end and is_stepped) or self.strategy.push_due(count)
 
     def pull_due(self, *, has_pushed: bool) -> bool:
         """Whether the pace wants a pull now; rounds have their own."""
         waiting = self.batches_since_pull + self.window.num_batches(with_delivered=False)
-        return pull_due(self.spec.pace, waiting, has_pushed=has_pushed)
+        return self.strategy.pull_due(waiting, has_pushed=has_pushed)
 
     def took(self, replies: Mapping[str, Message]) -> None:
         """Values have come that the next batches are computed on."""

@@ -26,6 +26,8 @@ from paceline.messages import Message, Pull, PullRows, Push, Pushed, RefusedPush
 from paceline.trainer.asking import Act, Asking, Collect, Posted
 from paceline.trainer.parts import SharedPart
 
+_REPEATED = "it had no effect when it was pushed first"
+
 Coming = Callable[[], dict[str, Message]]
 """What to ask servers for, of the rows of the next batch; nothing where it is not known."""
 
@@ -89,14 +91,13 @@ def close_window(
         window=window,
         records=records,
         round=part.round if part.is_sync else None,
-        is_void=bool(part.refused) or part.fate == "void",
+        is_void=part.refused is not None or part.fate == "void",
     )
     refused = None
     if push.is_void:
-        reason = part.refused or "it had no effect when it was pushed first"
-        norm = part.refused_norm if part.refused else None
+        reason, norm = part.refused or (_REPEATED, None)
         refused = RefusedPush(push.number, window, records, reason, norm)
-    part.refused, part.refused_norm = "", None
+    part.refused = None
     pushes: dict[str, Message] = dict.fromkeys(servers, push)
     if not part.is_sync:  # a round has no age
         bases, part.bases = part.bases, {}

@@ -108,6 +108,7 @@ class Teller:
         del self._untold[number]
         self._told_s[number] = self._asking.now_s
         self._asking.stopped = self._asking.stopped or ticked.stopped
+        self._asking.records = ticked.records
         self._tracked.note(ticked)
         return ticked
 

@@ -54,7 +54,8 @@ class Forecast(msgspec.Struct, frozen=True):
     all else is of the time while there was work for everyone. ``batches`` counts what was
     computed in vain, too; ``useful`` is the share that was not. ``updates`` counts rounds,
     or pushes that were applied at once. ``spells`` is {what: share of trainers' time};
-    ``ages`` are in updates; ``gap_mean`` and ``gap_most`` are clocks between the fastest
+    ``ages`` are in updates; ``too_old`` is the share of pushes that a guard has kept off
+    for theirs; ``gap_mean`` and ``gap_most`` are clocks between the fastest
     and the slowest trainer. ``outcomes`` counts what the coordinator's journal would hold.
     """
 
@@ -70,6 +71,7 @@ class Forecast(msgspec.Struct, frozen=True):
     useful: float
     spells: dict[Spell, float]
     ages: Ages
+    too_old: float
     gap_mean: float
     gap_most: int
     server: ServerLoad
@@ -158,6 +160,7 @@ class _Run:
             useful=min(1.0, self._expected / max(1, end.batches)),
             spells=spells,
             ages=gauge.ages(),
+            too_old=self._server.num_old / max(1, self._server.num_pushes),
             gap_mean=gap_mean,
             gap_most=gap_most,
             server=ServerLoad(

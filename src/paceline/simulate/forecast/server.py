@@ -32,8 +32,10 @@ from paceline.messages import (
     ServerAnswer,
     ServerReport,
     Snapshot,
+    TakePaces,
     Waiting,
 )
+from paceline.pace.guards import compensation_of
 from paceline.pace.policy import pushes_per_update
 from paceline.server.state import ServerState
 from paceline.server.voids import KeptVoid
@@ -83,6 +85,7 @@ class Server:
         inward: what comes over the network.
         outward: what goes.
         num_pushes: decided as new.
+        num_old: that were too old, among these.
         num_messages: requests and replies.
     """
 
@@ -91,6 +94,7 @@ class Server:
     ) -> None:
         """Start, and report to the coordinator."""
         self.cpu, self.inward, self.outward = Line(), Line(), Line()
+        self.num_old = 0
         self.num_pushes = self.num_messages = self.bytes_in = self.bytes_out = 0
         self._agenda, self._plan, self._coordinator = agenda, plan, coordinator
         self._ages = ages
@@ -151,6 +155,10 @@ class Server:
             served_s = self._apply(served_s)
             self._ages.aged(version - 1 - reader.base)
             self.num_pushes += 1
+        elif push.is_judged and verdict in {"void", "again"}:
+            self._ages.aged(version - reader.base)
+            self.num_pushes += 1
+            self.num_old += 1
         elif verdict == "prepare":
             self._ages.aged(version - reader.base)
             self.num_pushes += 1
@@ -254,6 +262,8 @@ class Server:
             self._snapshot(order)
         elif isinstance(order, Restore):
             self._restore(order)
+        elif isinstance(order, TakePaces):
+            self._take_paces(order)
         elif isinstance(order, SendMarks):
             self._answers += (state.marks_report(),)
         elif isinstance(order, Forget):
@@ -280,6 +290,16 @@ class Server:
             entry = FileEntry(f"{SERVER}.safetensors", 0, "")
             self._answers += (CutReport(cut=cut, files=(entry,)),)
             self._report(life)
+
+    def _take_paces(self, order: TakePaces) -> None:
+        if order.timeline == self._state.timeline:
+            return
+        self._state.begin_paces(order)
+        for reader, number, _ in self._parked:
+            self._agenda.at(self._agenda.now_s, reader.got, number, GONE)
+        self._parked = []
+        self._state.end_paces(order)
+        self._most_merged = max(pushes_per_update(p.spec.pace) for p in order.plans)
 
     def _restore(self, order: Restore) -> None:
         self._pinned_cut = -1
@@ -340,6 +360,7 @@ GONE = Lost("the server is gone")
 
 
 def _bytes_asked(message: Message, plan: Plan) -> int:
-    if isinstance(message, Push):
-        return plan.parameter_bytes + plan.row_bytes
+    if isinstance(message, Push) and not message.is_void:
+        then_bytes = 0 if compensation_of(plan.pace) is None else plan.parameter_bytes
+        return plan.parameter_bytes + plan.row_bytes + then_bytes
     return 0

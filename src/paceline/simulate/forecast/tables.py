@@ -30,6 +30,7 @@ def table_of(forecasts: Sequence[Forecast]) -> list[Row]:
         ("  mean", [f"{f.ages.mean:,.1f}" for f in found]),
         ("  half, 90 %, 99 %", [_ages(f) for f in found]),
         ("  most", [f"{f.ages.most:,}" for f in found]),
+        ("  too old", [percent(f.too_old) for f in found]),
         ("clocks apart, mean, most", [f"{f.gap_mean:,.1f}, {f.gap_most}" for f in found]),
         ("each server: busy, wait", []),
         ("  processor", [_load(f.server.cpu) for f in found]),
@@ -85,7 +86,9 @@ def amount(size: float) -> str:
 
 
 def _is_nothing(name: str, values: list[str]) -> bool:
-    return name.strip() in {"pauses", "is away, or else"} and set(values) == {"0.0 %"}
+    return name.strip() in {"too old", "pauses", "is away, or else"} and set(values) == {
+        "0.0 %"
+    }
 
 
 def _rate(per_s: float) -> str:

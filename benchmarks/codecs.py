@@ -2,7 +2,7 @@
 
 ::
 
-    python -m benchmarks.codecs [--times 5] [--codecs bf16,fp16,int8,top10%,top1%]
+    python -m benchmarks.codecs [--times 5] [--codecs bf16,fp16,int8,int4,top10%,top1%]
 
 `examples/ctr` as `make demo` runs it, two trainers and two servers in `sync`, but over TCP
 and with nothing lent (`benchmarks.apart_now`), as between hosts: within one, values without
@@ -48,7 +48,7 @@ SCRIPT = ROOT / "examples" / "ctr" / "train.py"
 DATA_SCRIPT = ROOT / "benchmarks" / "codecs_data.py"
 APART = "benchmarks.apart_now"
 LOSSLESS = ""  # no codec
-CODECS = ("bf16", "fp16", "int8", "top10%", "top1%")
+CODECS = ("bf16", "fp16", "int8", "int4", "top10%", "top1%")
 SIDES = 2  # trainers, and servers
 LIMIT_S = 600.0  # of fetching the data
 SENT = ("gradient_bytes_sent", "value_bytes_sent")  # counters of a part

@@ -161,7 +161,7 @@ def test_what_is_no_codec_is_refused_and_says_what_is_one(
     make: type[Sync | Async], codec: str
 ) -> None:
     name = make.__name__.lower()
-    text = f"{name}: codec is one of fp16, bf16, int8 or top<P>% .*, got {codec!r}"
+    text = f"{name}: codec is one of fp16, bf16, int8, int4 or top<P>% .*, got {codec!r}"
     with pytest.raises(UsageError, match=text):
         make(codec=codec)
     with pytest.raises(UsageError, match=text):
@@ -185,7 +185,7 @@ def test_a_share_is_exactly_what_is_written(name: str, share: Fraction | None) -
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "'' is not one of sync, ssp, local, diloco, async"),
+        ("", "'' is not one of sync, ssp, local, diloco, auto, async"),
         ("warp:speed=9", "'warp' is not one of sync, ssp, local, diloco, async"),
         ("sync:reduce=max", "reduce is 'mean' or 'sum', got 'max'"),
         ("sync:push=4", "sync has no option push"),

@@ -4,6 +4,7 @@
 ``fp16``    gradients and values in 16 bits, IEEE
 ``bf16``    gradients and values in 16 bits, with float32's range
 ``int8``    gradients in 8 bits, with a scale for a row or 1,024 elements
+``int4``    dense gradients in 4 bits, with a scale for 128 elements
 ``top1%``   of dense gradients the greatest 1 % of each 4,096 elements
 ==========  ==================================================================
 
@@ -17,7 +18,7 @@ from typing import Final
 
 from paceline.errors import UsageError
 
-ROUNDING: Final = ("fp16", "bf16", "int8")
+ROUNDING: Final = ("fp16", "bf16", "int8", "int4")
 
 # One way to write one number: specs of two machines are compared by their text.
 _TOP = re.compile(r"top((?:0|[1-9]\d{0,2})(?:\.\d{0,3}[1-9])?)%")

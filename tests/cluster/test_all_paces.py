@@ -27,6 +27,8 @@ PACES = [
     "local:5",
     "diloco:5",
     "diloco:5,lr=0.5,momentum=0.0",
+    "diloco:5,quorum=2",
+    "diloco:4,quorum=1,grace=0.0",
     "async",
     "async:push=3,pull=3",
     "async:push=2,pull=4",
@@ -44,6 +46,7 @@ PACES = [
     "ssp:2,drop=1,old=again",
     "async:compensate=0.04",
     "ssp:2,scale=1,drop=20,compensate=0.04",
+    "auto:wait=0.05,least=0.1,loosest=ssp:3,watch=loss,alarm=8.0,reduce=sum",
 ]
 
 

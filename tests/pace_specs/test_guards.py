@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import paceline
 from paceline.config import SSP, Async, DiLoCo, Guards, LocalSGD, Pace, Sync, parse_pace
 from paceline.errors import UsageError
+from paceline.pace_specs.auto import Auto
 
 ages = st.integers(0, 10**6)
 factors = st.floats(1e-6, 1e6, allow_subnormal=False)
@@ -83,6 +84,9 @@ def test_guards_are_written_flat() -> None:
         ("async:codec=bf16,compensate=1", "codec=bf16 rounds"),
         ("ssp:2,codec=bf16,compensate=1", "codec=bf16 rounds"),
         ("async:pull=2,drop=3,old=again", "computed before it is known"),
+        ("async:codec=top1%,drop=3,old=again", "would be trained again as well"),
+        ("ssp:1,codec=int4,drop=3,old=again", "would be trained again as well"),
+        ("auto:scale=1", "auto: scale: it begins in rounds"),
     ],
 )
 def test_guards_that_mean_nothing_are_refused_by_name(text: str, message: str) -> None:
@@ -99,6 +103,8 @@ def test_no_guard_at_all_is_written_by_leaving_them_out() -> None:
     "pace",
     [
         Sync(backup=1, guards=Guards(norm=6, warmup=3)),
+        Auto(guards=Guards(norm=6, warmup=3)),
+        Async(codec="bf16", guards=Guards(drop=3, old="again")),
         LocalSGD(every=5, guards=Guards(norm=6)),
         DiLoCo(every=5, guards=Guards(norm=6, warmup=3)),
         Async(isolation="hogwild", guards=Guards(scale=1, norm=6, warmup=3)),

@@ -43,7 +43,7 @@ from tests.server.conftest import (
 )
 
 MakeServer = Callable[..., Server]
-CODECS = ["fp16", "bf16", "int8", "top50%"]
+CODECS = ["fp16", "bf16", "int8", "int4", "top50%"]
 HALVES = {"fp16": torch.float16, "bf16": torch.bfloat16}
 IDS = [5, 3, 9]
 

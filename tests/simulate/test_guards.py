@@ -87,7 +87,7 @@ def every_server_judges(patch: Patch) -> None:
             for server, push in leaving.pushes.items()
         }
         yield from asking.ask_servers(judged)
-        return leaving._replace(pushes={})
+        return Leaving(leaving.message, {}, leaving.refused)
 
     patch.setattr(stepping, "ask_judge", ask_all)
 

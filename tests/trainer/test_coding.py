@@ -66,6 +66,13 @@ def test_all_that_was_sent_and_what_is_left_out_are_all_gradients(
     assert np.array_equal(sent, sum(gradients))
 
 
+def test_what_int4_rounds_off_comes_with_the_next_gradients() -> None:
+    coding, plan = GradientCoding(), plan_of(Async(codec="int4"))
+    gradient = np.array([7, 0.4, 0.3, -0.2, 0, 0, 0, 0, 0, 1], np.float32)
+    sent = sum(send(coding, plan, gradient) for _ in range(10))
+    assert np.abs(sent - 10 * gradient).max() <= 0.51, "half a level, whatever came before"
+
+
 def test_what_waits_grows_until_it_is_among_the_greatest() -> None:
     coding, plan = GradientCoding(), plan_of(Async(codec="top10%"))
     gradient = np.array([3, 2, 0, 0, 0, 0, 0, 0, 0, 0], np.float32)
@@ -109,7 +116,7 @@ def test_only_float32_is_coded() -> None:
     assert not coding.codes(0)
 
 
-@pytest.mark.parametrize("codec", [None, "int8", "top1%"])
+@pytest.mark.parametrize("codec", [None, "int8", "int4", "top1%"])
 def test_whatever_is_finite_fits_a_codec_that_scales_or_chooses(codec: str | None) -> None:
     coding = GradientCoding()
     coding.follow(plan_of(Sync(codec=codec)))
@@ -165,7 +172,7 @@ def bytes_by_window(job: FakeJob) -> dict[tuple[str, int], set[bytes]]:
 
 
 @pytest.mark.parametrize("pace", ["async", "sync", "async:pull=2,push=1"])
-@pytest.mark.parametrize("codec", ["fp16", "bf16", "int8", "top50%"])
+@pytest.mark.parametrize("codec", ["fp16", "bf16", "int8", "int4", "top50%"])
 def test_a_repeated_push_carries_the_very_same_bytes(codec: str, pace: str) -> None:
     name = f"{pace}{',' if ':' in pace else ':'}codec={codec}"
     job = FakeJob(servers=2, pace=parse_pace(name))
@@ -301,7 +308,7 @@ class Both(nn.Module):
         return (self.user(ids) * self.item(ids)).sum()
 
 
-@pytest.mark.parametrize("codec", ["fp16", "bf16", "int8", "top1%"])
+@pytest.mark.parametrize("codec", ["fp16", "bf16", "int8", "int4", "top1%"])
 def test_rows_learn_nearly_as_without_a_codec(codec: str) -> None:
     ids = torch.arange(12) % 9
 
@@ -320,8 +327,9 @@ def test_rows_learn_nearly_as_without_a_codec(codec: str) -> None:
 
     expected, found = rows(Sync()), rows(Sync(codec=codec))
     error = (found - expected).abs().max().item()
-    assert error <= (0 if codec == "top1%" else 0.02)
-    assert (error == 0) == (codec == "top1%")
+    is_as_it_is = codec in {"int4", "top1%"}
+    assert error <= (0 if is_as_it_is else 0.02)
+    assert (error == 0) == is_as_it_is
 
 
 def test_rows_that_are_zero_stay_zero() -> None:

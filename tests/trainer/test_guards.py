@@ -2,15 +2,18 @@
 
 import math
 
+import msgspec
 import pytest
 import torch
 from torch import nn
 
 import paceline
 from paceline.config import FTRL, Async, Guards, LocalSGD, Pace, Sync
-from paceline.messages import Push, Tick
+from paceline.ids import TaskKey
+from paceline.messages import Lease, PartPlan, PartSpec, Push, Tick, VoidSpan
 from paceline.trainer.carrier import StepWarning
 from paceline.trainer.norms import FEWEST, REMEMBERED, Norms, norm_of
+from paceline.trainer.parts import SharedPart
 from tests.trainer.fake_job import FakeJob
 
 BATCH, RECORDS = 2, 24
@@ -139,6 +142,20 @@ def test_a_wild_delta_is_refused_as_a_gradient_is() -> None:
     sizes[10] = 100.0
     train(job, sizes)
     assert [push.is_void for push in pushes(job)] == [step == 10 for step in range(12)]
+
+
+def test_what_was_decided_before_an_edge_is_not_decided_again() -> None:
+    spec = PartSpec(0, (), None, (), Async(guards=Guards(drop=0)))
+    part = SharedPart(spec)
+    part.plan = PartPlan(spec, (), 0, 1, {0: "server-1"})
+    lease = Lease(1, TaskKey(0, 0, 0), 2, (3, 5), voids=(VoidSpan(0, 4, 5),))
+    other = lease.voids[0]._replace(part=1)
+    for batch, fate in ((2, "effect"), (3, "effect"), (4, "void"), (6, None)):
+        part.deliver(lease, batch, 1)
+        assert part.fate == fate
+        assert part.judge == (None if fate else "server-1")
+    part.deliver(msgspec.structs.replace(lease, voids=(other,)), 4, 1)
+    assert part.fate == "effect", "another part's voids are its own"
 
 
 def test_ages_are_counted_from_the_oldest_values_of_a_window() -> None:

@@ -37,7 +37,7 @@ def look_at_cut(book: Book) -> None:
         return  # as after nearly every event
     if not book.servers_ready() or state.is_returning or book.now < book.retry_cut_s:
         return
-    if not state.parts or not all(record.is_ready for record in state.parts.values()):
+    if not state.parts or not book.parts_ready():
         return
     may_begin = may_end if ends_stage else may_cut
     if may_begin(book):
@@ -152,13 +152,13 @@ def is_stage_over(book: Book) -> bool:
 
 
 def _is_first_missing(book: Book) -> bool:
-    state = book.durable
-    return state.cut is None or set(state.cut.parts) != set(state.parts)
+    return not book.is_cut_whole()
 
 
 def _wants_cut(book: Book) -> bool:
     state, config = book.durable, book.config
-    if any(_save_key(book, inc) not in book.save_cuts for inc in book.saves):
+    saves = book.saves
+    if saves and any(_save_key(book, inc) not in book.save_cuts for inc in saves):
         return True
     if book.is_saving and book.last_save is None:
         return True

@@ -12,7 +12,7 @@ from paceline.coordinator.missing import records_missing
 from paceline.coordinator.outcomes import LeaseGranted, TaskDone, TaskFailed
 from paceline.coordinator.status import count_records
 from paceline.coordinator.stops import has_nothing_to_train
-from paceline.coordinator.tasks import pick_task
+from paceline.coordinator.tasks import Pick, pick_task
 from paceline.coordinator.tracking import may_enter, to_load
 from paceline.ids import TaskKey
 from paceline.messages import Lease
@@ -51,25 +51,32 @@ def grant(book: Book, trainer: str, incarnation: int) -> Lease | None:
             book.effect(records_missing(spec, key, first, reason))
             pick = pick_task(state)
         else:
-            rounds = {part: state.parts[part].round + 1 for part in book.sync_parts()}
-            tracked = None if held else to_load(book, incarnation)
-            edges = pick.resume.edges
-            token = state.next_token
-            entry, clock, slowest = state.queue.entry_of(incarnation) or token, 0, 0
-            if not held:
-                clock, slowest = book.clocks.enter(incarnation, token, state.queue)
-            records = state.round_records if rounds else count_records(book)
-            clocks, voids = (entry, clock, slowest), pick.resume.voids
-            lease = Lease(
-                token, key, first, edges, rounds, tracked, *clocks, records, voids
-            )
-            book.commit(LeaseGranted(lease, trainer, incarnation))
-            book.entered.add(incarnation)
-            if first:
-                book.progress.advance(key, first - 1)
-            book.start_clock(incarnation)
-            return lease
+            return _lend(book, trainer, incarnation, pick)
     return None
+
+
+def _lend(book: Book, trainer: str, incarnation: int, pick: Pick) -> Lease:
+    """A lease of this task, journalled; one who held none enters with it."""
+    state, key, first = book.durable, pick.key, pick.resume.first
+    is_entering = not state.queue.held_by(incarnation)
+    rounds = {part: state.parts[part].round + 1 for part in book.sync_parts()}
+    tracked = to_load(book, incarnation) if is_entering else None
+    token = state.next_token
+    entry, clock, slowest = state.queue.entry_of(incarnation) or token, 0, 0
+    if is_entering:
+        clock, slowest = book.clocks.enter(incarnation, token, state.queue)
+    records = state.round_records if rounds else count_records(book)
+    edges, voids = pick.resume.edges, pick.resume.voids
+    clocks = (entry, clock, slowest)
+    lease = Lease(token, key, first, edges, rounds, tracked, *clocks, records, voids)
+    book.commit(LeaseGranted(lease, trainer, incarnation))
+    if is_entering:
+        book.rounds.enters(trainer, book.now)
+    book.entered.add(incarnation)
+    if first:
+        book.progress.advance(key, first - 1)
+    book.start_clock(incarnation)
+    return lease
 
 
 def _may_begin(book: Book, incarnation: int) -> bool:
@@ -98,7 +105,7 @@ def finish_if_done(book: Book, key: TaskKey) -> None:
     spec = book.durable.stage_spec()
     assert spec is not None
     last = book.progress.last_acked(key)
-    if is_pending(book, key) and last == spec.num_batches(key.task) - 1:
+    if last == spec.num_batches(key.task) - 1 and is_pending(book, key):
         book.commit(TaskDone(key, spec.task_records(key.task)))
         book.progress.forget(key)
 

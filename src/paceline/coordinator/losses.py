@@ -73,6 +73,8 @@ def look_for_losses(book: Book) -> None:
 def settle(book: Book) -> None:
     """Lease a lost trainer's tasks again, or go on after a return, when all reported."""
     state = book.durable
+    if not state.settling and not state.is_returning:
+        return
     for incarnation, keys in sorted(state.settling.items()):
         reports = book.fences.get(incarnation, {})
         if set(reports) >= set(state.servers) and len(state.servers) == book.config.servers:

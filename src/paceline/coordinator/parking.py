@@ -13,15 +13,18 @@ same, only questions parked since the last look can have an answer.
 Pure.
 """
 
+import math
 from collections.abc import Iterator
-from typing import Generic, NamedTuple, TypeVar, final
+from typing import Generic, TypeVar, final
+
+import msgspec
 
 from paceline.messages import Message
 
 KeyT = TypeVar("KeyT")
 
 
-class Parked(NamedTuple):
+class Parked(msgspec.Struct, frozen=True):
     """A question that waits: who asked, what, and until when."""
 
     ticket: int
@@ -102,6 +105,11 @@ class Parking(Generic[KeyT]):
     def look_at_all(self) -> None:
         """The next look is at everybody, whatever its gate."""
         self._gate = None
+
+    def first_due_s(self) -> float:
+        """When the first has waited long enough; never, if nobody waits."""
+        oldest = next(iter(self._parked.values()), None)
+        return math.inf if oldest is None else oldest.until_s
 
     def oldest_due(self, now: float) -> tuple[KeyT, Parked] | None:
         """Who has waited longest, if its time is over; it waits on until it is taken."""

@@ -27,8 +27,8 @@ from paceline.coordinator.losses import leave_timeline
 from paceline.coordinator.outcomes import PaceChanged
 from paceline.coordinator.status import count_records
 from paceline.coordinator.tracking import may_cut, reason_to_wait
-from paceline.messages import ChangePace, Done, Refusal
-from paceline.pace.changing import changes_optimizer, why_not_change, with_pace
+from paceline.messages import ChangePace, Done, PartSpec, Refusal
+from paceline.pace.changing import changes_optimizer, has_pace, why_not_change, with_pace
 from paceline.pace.guards import why_not_shared
 from paceline.pace.policy import outer_parts
 
@@ -38,7 +38,7 @@ ASKED = "asked for"
 def pace_asked(book: Book, ticket: int, message: ChangePace) -> None:
     """Let parts have another pace, once that can be; refuse it now if it never can."""
     state = book.durable
-    refused = _why_never(book) or (_why_no_part(state, message) if state.parts else None)
+    refused = book.why_no_pace() or (_why_no_part(state, message) if state.parts else None)
     if refused is not None:
         _refuse(book, ticket, refused)
         return
@@ -57,20 +57,14 @@ def pace_asked(book: Book, ticket: int, message: ChangePace) -> None:
         _refuse(book, ticket, reason)
         return
     if book.wish is None and paces:
-        wish(book, PaceWish(paces, ASKED))
+        book.wish = PaceWish(paces, ASKED)
     book.park_pace(ticket, message)
-
-
-def wish(book: Book, wished: PaceWish) -> None:
-    """Begin to pause, so that parts can have other paces; none is on its way yet."""
-    assert book.wish is None, f"{book.wish} is on its way"
-    book.wish = wished
 
 
 def look_at_pace(book: Book) -> None:
     """Change the pace if all is quiet; answer whoever has waited for it."""
     state = book.durable
-    never = _why_never(book)
+    never = book.why_no_pace()
     if never is not None:
         book.wish = None
     elif book.wish is not None and _is_quiet(book):
@@ -108,17 +102,6 @@ def described(paces: dict[int, Pace]) -> str:
     return f"a change to {each}"
 
 
-def _why_never(book: Book) -> str | None:
-    state = book.durable
-    if state.broken is not None or book.is_finishing:
-        return "the job is over"
-    if state.stopped is not None or book.is_saving:
-        return f"the job is being stopped: {state.stopped or 'its launcher ends the run'}"
-    if book.config.ranks_per_trainer > 1:
-        return "trainers of several processes keep the pace that they began with"
-    return None
-
-
 def _why_no_part(state: Durable, message: ChangePace) -> str | None:
     if not message.part or _find(state, message.part) is not None:
         return None
@@ -148,7 +131,8 @@ def _wanted(state: Durable, message: ChangePace) -> dict[int, Pace]:
     return {
         part: message.pace
         for part, record in state.parts.items()
-        if record.plan.spec.pace != message.pace and (not message.part or part == found)
+        if not has_pace(record.plan.spec, message.pace)
+        and (not message.part or part == found)
     }
 
 
@@ -177,22 +161,27 @@ def _change(book: Book, wished: PaceWish) -> None:
     state = book.durable
     before = {part: state.parts[part].plan.spec.pace for part in wished.paces}
     plans = tuple(
-        msgspec.structs.replace(record.plan, spec=with_pace(record.plan.spec, pace))
+        msgspec.structs.replace(record.plan, spec=_changed(record.plan.spec, pace, wished))
         for part, pace in sorted(wished.paces.items())
         for record in [state.parts[part]]
     )
-    anew = [p for p, pace in wished.paces.items() if changes_optimizer(before[p], pace)]
+    after = {plan.spec.part: plan.spec.pace for plan in plans}
+    anew = [part for part in after if changes_optimizer(before[part], after[part])]
     changed = PaceChanged(
         state.timeline + 1,
         plans,
         {part: str(pace) for part, pace in before.items()},
-        {part: str(pace) for part, pace in wished.paces.items()},
+        {part: str(pace) for part, pace in after.items()},
         wished.reason,
         without_state=tuple(sorted(anew)),
         inner_dropped=outer_parts(r.plan for _, r in sorted(state.parts.items())),
         records=count_records(book),
     )
     leave_timeline(book, changed, "the pace changes")
+
+
+def _changed(spec: PartSpec, pace: Pace, wished: PaceWish) -> PartSpec:
+    return with_pace(spec, pace, is_auto=wished.is_auto)
 
 
 def _refuse(book: Book, ticket: int, text: str) -> None:

@@ -94,15 +94,24 @@ def _take_due(book: Book) -> list[tuple[str, Parked]]:
     return taken
 
 
-def _what_orders_follow_from(book: Book) -> tuple[object, ...]:
-    """All that orders depend on, but the server's own report."""
+def _what_orders_follow_from(book: Book) -> object:
+    """All that orders depend on, but the server's own report.
+
+    As long as nothing was decided it is what it was.
+    """
     state = book.durable
-    return (
-        (state.timeline, state.is_returning, book.is_finishing, state.tracked),
-        (state.generation, state.committed_rounds(), tuple(state.settling)),
-        None if state.cut is None else state.cut.cut,
-        None if book.open_cut is None else book.open_cut.cut,
-    )
+    cut = None if book.open_cut is None else book.open_cut.cut
+    here = (book.revision, book.is_finishing, cut)
+    known, gate = book.orders_gate
+    if here != known:
+        gate = (
+            (state.timeline, state.is_returning, book.is_finishing, state.tracked),
+            (state.generation, state.committed_rounds(), tuple(state.settling)),
+            None if state.cut is None else state.cut.cut,
+            cut,
+        )
+        book.orders_gate = (here, gate)
+    return gate
 
 
 def launcher_reported(book: Book, ticket: int, report: LauncherReport) -> None:

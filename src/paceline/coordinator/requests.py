@@ -7,11 +7,13 @@ else is looked at.
 Pure.
 """
 
-from functools import singledispatch
-from typing import NamedTuple
+from functools import cache, singledispatch
 
-from paceline.coordinator import averaging, results, tracking
+import msgspec
+
+from paceline.coordinator import averaging, results, ticks, tracking
 from paceline.coordinator.book import Book, Happened
+from paceline.coordinator.governing import saw_numbers
 from paceline.coordinator.grants import finish_if_done, is_pending
 from paceline.coordinator.losses import lose
 from paceline.coordinator.members import Loss
@@ -28,7 +30,7 @@ from paceline.coordinator.status import count_records
 from paceline.coordinator.ticks import (
     came_late,
     has_ticked,
-    note_refused,
+    is_in_time,
     reply_ticked,
     ticked,
 )
@@ -68,7 +70,7 @@ from paceline.pace.changing import why_not_among, why_not_same
 from paceline.pace.policy import backups_of, updates_in_rounds
 
 
-class Asker(NamedTuple):
+class Asker(msgspec.Struct, frozen=True):
     """Who asks, and the ticket under which the answer goes back."""
 
     role: str
@@ -83,7 +85,7 @@ def trainer_asked(book: Book, asker: Asker, message: TrainerRequest) -> None:
             book.reply(asker.ticket, refusal)
             return
         book.members.heard(message.incarnation, book.now)
-    _answer(message, book, asker)
+    _answer_to(type(message))(message, book, asker)
 
 
 def refusal_of(book: Book, asker: Asker, message: TrainerMessage) -> Refusal | None:
@@ -207,21 +209,21 @@ def _(message: Tick, book: Book, asker: Asker) -> None:
         text = f"part {message.part} is not shared on timeline {message.timeline}"
         book.reply(asker.ticket, refuse(book, "invalid", text))
         return
-    note_refused(book, asker.role, message)
+    ticks.note_refused(book, asker.role, message)
     if message.round is None:
         book.deadlines.progressed(message.incarnation, message.records, book.now)
         if message.clock is not None:
             book.clocks.tell(message.incarnation, message.clock, book.durable.queue)
         ticked(book, message)
         reply_ticked(book, asker.role, asker.ticket, message)
-    elif message.round == part.round + 1 and _may_tick(book, message):
+    elif has_ticked(book, message):
+        ticked(book, message)
+        reply_ticked(book, asker.role, asker.ticket, message)
+    elif is_in_time(book, message) and _may_tick(book, message):
         book.deadlines.progressed(message.incarnation, message.records, book.now)
         book.deadlines.pause(message.incarnation)
         book.rounds.tick(asker.role, message)
         book.park_tick(asker.ticket, asker.role, message)
-    elif has_ticked(book, message):
-        ticked(book, message)
-        reply_ticked(book, asker.role, asker.ticket, message)
     elif message.round <= part.round and backups_of(part.plan.spec.pace):
         came_late(book, asker.role, asker.ticket, message)
     else:
@@ -345,6 +347,7 @@ def _(message: Stop, book: Book, asker: Asker) -> None:
 @_answer.register
 def _(message: Log, book: Book, asker: Asker) -> None:
     book.metrics.update(message.numbers)
+    saw_numbers(book, message.numbers)
     fields: dict[str, object] = {
         "trainer": asker.role,
         "records": count_records(book),
@@ -391,3 +394,7 @@ def _(message: Leave, book: Book, asker: Asker) -> None:
 def _(message: AskRecords, book: Book, asker: Asker) -> None:
     assert message.incarnation
     book.reply(asker.ticket, Records(records=count_records(book)))
+
+
+# By the message's type, once looked for: `singledispatch` itself looks at every call.
+_answer_to = cache(_answer.dispatch)

@@ -64,7 +64,11 @@ def job_status(book: Book) -> JobStatus:
 def _pace(book: Book) -> str:
     """The pace of all parts, or that of each."""
     parts = sorted(book.durable.parts.items())
-    told = [str(record.plan.spec.pace) for _, record in parts]
+    told = [
+        f"auto: {spec.pace}" if spec.auto else str(spec.pace)
+        for _, record in parts
+        for spec in [record.plan.spec]
+    ]
     if len(set(told)) > 1:
         pairs = zip(parts, told, strict=True)
         return "; ".join(f"part {part} {pace}" for (part, _), pace in pairs)

@@ -8,14 +8,25 @@ from paceline.coordinator.grants import finish_if_done, grant, is_pending
 from paceline.coordinator.outcomes import PushLate
 from paceline.coordinator.status import count_records
 from paceline.messages import Tick, Ticked
+from paceline.pace.policy import carries_over
 
 
 def has_ticked(book: Book, tick: Tick) -> bool:
-    """Whether a committed round has this tick, whose answer was lost."""
+    """Whether a committed round has this tick, whose answer was lost.
+
+    Who only keeps others company does so in a round that waits for all, and in no other.
+    """
     part = book.durable.parts[tick.part]
     if not tick.is_prepared:
-        return tick.round is not None and tick.round <= part.round
+        is_alone = carries_over(part.plan.spec.pace)
+        return tick.round is not None and (is_alone or tick.round <= part.round)
     return part.counted.get(tick.incarnation, 0) >= tick.number
+
+
+def is_in_time(book: Book, tick: Tick) -> bool:
+    """Whether the open round can have this tick."""
+    part = book.durable.parts[tick.part]
+    return tick.round == part.round + 1 or carries_over(part.plan.spec.pace)
 
 
 def ticked(book: Book, tick: Tick) -> None:
@@ -83,6 +94,7 @@ def reply_ticked(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
         book.start_clock(tick.incarnation)
     track = tick.ends_step and book.track_from == tick.incarnation
     slowest = None if tick.clock is None else book.clocks.slowest(book.durable.queue)
+    part = book.durable.parts[tick.part]
     book.reply(
         ticket,
         Ticked(
@@ -92,6 +104,7 @@ def reply_ticked(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
             slowest=slowest,
             records=told_records(book, tick),
             pauses=book.pause_reason() is not None,
+            round=part.round if carries_over(part.plan.spec.pace) else None,
         ),
     )
 

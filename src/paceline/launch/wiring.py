@@ -42,13 +42,17 @@ from paceline.timing import Clock
 from paceline.transport.connection import Connection, MessageType
 from paceline.transport.frames import CONTROL_LIMITS, DATA_LIMITS, Limits
 from paceline.transport.handshake import Hello, admit
-from paceline.transport.listener import Listener
+from paceline.transport.listener import Bounds, Listener
 from paceline.transport.opening import connect, listen
 from paceline.transport.secret import Secret
 from paceline.transport.service import Service
 
 CONNECT_S = 5.0
 OBSERVER = "observer"
+
+# One thread brings what is there, as one group of the journal's; the other one is there
+# while that writes. More of them would only take Python from each other.
+_COORDINATOR_BOUNDS = Bounds(num_threads=2, num_together=64)
 
 _REQUESTS: dict[RoleKind, MessageType] = {
     "trainer": TrainerRequest,
@@ -85,6 +89,7 @@ class Wires(NamedTuple):
             request_type=lambda role: _REQUESTS[role_kind(role)],
             clock=self.clock,
             limits=CONTROL_LIMITS,
+            bounds=_COORDINATOR_BOUNDS,
         )
 
     def listen_as_server(self, address: str, service: Service) -> Listener:

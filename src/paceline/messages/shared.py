@@ -4,7 +4,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from paceline.config import Pace, RowInit, RowOptimizer
+from paceline.config import Auto, Pace, RowInit, RowOptimizer
 from paceline.ids import TaskKey, Window
 
 HyperValue = float | int | bool | str | None | tuple[float, ...]
@@ -52,7 +52,7 @@ class PartSpec(msgspec.Struct, frozen=True):
     ``strategy``: what in the trainers replaces some of the pace's answers; empty: nothing.
     ``first_pace`` is the one that scripts share it with, where it has been changed since;
     ``inner`` what trainers step with by themselves, if servers know it: then ``optimizer``
-    is that of the servers' outer step.
+    is that of the servers' outer step. ``auto``: ``pace`` is the step that it is at.
     """
 
     part: int
@@ -63,6 +63,7 @@ class PartSpec(msgspec.Struct, frozen=True):
     strategy: str = ""
     first_pace: Pace | None = None
     inner: OptimizerSpec | None = None
+    auto: Auto | None = None
 
 
 class Block(msgspec.Struct, frozen=True):

@@ -119,13 +119,13 @@ class Tick(TrainerMessage, frozen=True):
 
     ``acked`` is, for each span of the window, its task's last batch acknowledged in every
     part, this push counted: a coordinator that has restarted learns all it must know.
-    With ``round``, answered by `Ticked` once that round is committed, or `Waiting`; the
+    With ``round``, answered by `Ticked` once that round is committed (with a quorum: that
+    or a later one, which has the push), or `Waiting`; the
     push contributes to it if it is prepared, else its window was applied before and the
     trainer only keeps the others company: its steps must not fall out of line with theirs.
     ``ends_step``: no other part that is updated in rounds awaits its step.
     With ``next_lease``, a task finished by this tick is followed by the next one at once.
-    ``clock``: steps that the trainer has finished, where a pace bounds them. ``refused``:
-    pushes among these that have no effect.
+    ``clock``: its steps, where a pace bounds them. ``refused``: pushes without effect.
     """
 
     part: int
@@ -148,7 +148,8 @@ class Ticked(Message, frozen=True):
     least clock, if the tick told one and it is known. ``late``: the round was closed
     without it, and this is the last one; the push has no effect. ``records``: of the job,
     acknowledged; all who ticked a round are told the same. ``pauses``: leases go back
-    before the next batch.
+    before the next batch. ``round``: with a quorum, the last committed one, which has the
+    push or comes behind the one that has.
     """
 
     lease: Lease | None = None
@@ -158,6 +159,7 @@ class Ticked(Message, frozen=True):
     late: int | None = None
     records: int = 0
     pauses: bool = False
+    round: int | None = None
 
 
 class MayGoOn(TrainerMessage, frozen=True):
@@ -231,10 +233,7 @@ class FinishTask(TrainerMessage, frozen=True):
 
 
 class AskResults(TrainerMessage, frozen=True):
-    """Ask for the results of a stage that is over, from task ``first`` on.
-
-    Answered by `Results`.
-    """
+    """Ask for the results of a stage that is over, from task ``first`` on: `Results`."""
 
     stage: int
     first: int = 0

@@ -11,8 +11,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from paceline.config import Pace
+from paceline.config import Auto, Pace
 from paceline.messages import OptimizerSpec, PartSpec
+from paceline.pace.auto import steps_of
 from paceline.pace.policy import outer_step, steps_locally, why_not_beside
 from paceline.params.guarding import why_not_guarded
 from paceline.params.hogwild import why_not_hogwild
@@ -20,11 +21,23 @@ from paceline.params.hogwild import why_not_hogwild
 
 def first_pace(spec: PartSpec) -> Pace:
     """The pace that scripts share a part with."""
-    return spec.pace if spec.first_pace is None else spec.first_pace
+    return spec.first_pace or spec.auto or spec.pace
 
 
-def with_pace(spec: PartSpec, pace: Pace) -> PartSpec:
-    """A part under another pace; `why_not_change` has no reason against it."""
+def begun(said: Pace) -> tuple[Pace, Auto | None]:
+    """The pace that a part begins with, and what is to look after it."""
+    return (steps_of(said)[0], said) if isinstance(said, Auto) else (said, None)
+
+
+def with_pace(spec: PartSpec, pace: Pace, *, is_auto: bool = False) -> PartSpec:
+    """A part under another pace; `why_not_change` has no reason against it.
+
+    ``is_auto``: it is a step of the `Auto` that looks after the part.
+    """
+    if isinstance(pace, Auto):
+        steps = steps_of(pace)
+        own = spec.pace if spec.pace in steps else steps[0]
+        return msgspec.structs.replace(with_pace(spec, own), auto=pace)
     was_local, is_local = steps_locally(spec.pace), steps_locally(pace)
     optimizer, inner = spec.optimizer, spec.inner
     if is_local and optimizer is not None:
@@ -33,8 +46,20 @@ def with_pace(spec: PartSpec, pace: Pace) -> PartSpec:
     elif was_local:
         optimizer, inner = inner, None
     return msgspec.structs.replace(
-        spec, pace=pace, optimizer=optimizer, inner=inner, first_pace=first_pace(spec)
+        spec,
+        pace=pace,
+        optimizer=optimizer,
+        inner=inner,
+        first_pace=first_pace(spec),
+        auto=spec.auto if is_auto else None,
     )
+
+
+def has_pace(spec: PartSpec, pace: Pace) -> bool:
+    """Whether a part is at a pace already, or looked after by that `Auto`."""
+    if isinstance(pace, Auto):
+        return spec.auto == pace
+    return spec.pace == pace and spec.auto is None
 
 
 def outer_optimizer(pace: Pace, num_groups: int) -> OptimizerSpec:
@@ -59,6 +84,7 @@ def why_not_change(specs: Iterable[PartSpec], paces: dict[int, Pace]) -> str | N
 
 
 def _why_not(spec: PartSpec, pace: Pace) -> str | None:
+    pace = with_pace(spec, pace).pace if isinstance(pace, Auto) else pace
     was_local, is_local = steps_locally(spec.pace), steps_locally(pace)
     if spec.strategy:
         return (

@@ -9,12 +9,14 @@ from typing import Literal, get_args
 
 import msgspec
 
-from paceline.codec_names import require_codec
+from paceline.codec_names import require_codec, top_share
+from paceline.pace_specs.auto import Auto
 from paceline.pace_specs.checks import (
     is_number,
     is_whole,
     require,
     require_every,
+    require_quorum,
     written,
 )
 from paceline.pace_specs.guards import IN_ROUNDS, Guards, options_of, refuse_guards
@@ -22,6 +24,7 @@ from paceline.pace_specs.guards import IN_ROUNDS, Guards, options_of, refuse_gua
 Reduce = Literal["mean", "sum"]
 Isolation = Literal["serial", "hogwild"]
 Late = Literal["drop", "again"]
+Grace = float | Literal["auto"]
 _OUTER_LR, _OUTER_MOMENTUM = 0.7, 0.9  # of the paper's main runs
 _NO_AGE = dict.fromkeys(("scale", "drop", "old", "compensate"), IN_ROUNDS)
 _NO_STEP = (
@@ -245,6 +248,10 @@ class DiLoCo(msgspec.Struct, frozen=True, tag="diloco", kw_only=True):
         outer_lr: learning rate of the outer step.
         outer_momentum: its Nesterov momentum; 0: none.
         codec: how deltas and values travel, see `paceline.codec_names`; None: as they are.
+        quorum: deltas that let a round close without the others (2604.21428): theirs go
+            into a later one. None: a round waits for all.
+        grace: seconds that a round with a quorum waits for more; ``"auto"``: as long as
+            others mostly come behind it, and no more than a tenth of a round.
         guards: what keeps wild or early deltas from doing harm, see `Guards`.
     """
 
@@ -252,6 +259,8 @@ class DiLoCo(msgspec.Struct, frozen=True, tag="diloco", kw_only=True):
     outer_lr: float = _OUTER_LR
     outer_momentum: float = _OUTER_MOMENTUM
     codec: str | None = None
+    quorum: int | None = None
+    grace: Grace = "auto"
     guards: Guards | None = None
 
     def __post_init__(self) -> None:
@@ -266,6 +275,7 @@ class DiLoCo(msgspec.Struct, frozen=True, tag="diloco", kw_only=True):
         )
         require_codec("diloco", self.codec)
         refuse_guards("diloco", self.guards, _NO_AGE)
+        require_quorum("diloco", self.quorum, self.grace)
 
     def __str__(self) -> str:
         """As it is written on the command line."""
@@ -276,6 +286,8 @@ class DiLoCo(msgspec.Struct, frozen=True, tag="diloco", kw_only=True):
             f"diloco:{self.every}",
             lr=lr,
             momentum=momentum,
+            quorum=self.quorum,
+            grace=None if self.grace == "auto" else self.grace,
             codec=self.codec,
             **options_of(self.guards),
         )
@@ -284,9 +296,15 @@ class DiLoCo(msgspec.Struct, frozen=True, tag="diloco", kw_only=True):
 def _with_codec(codec: str | None) -> dict[str, str]:
     if codec is None:
         return {}
-    return {
+    why_not = {
         "compensate": f"it needs values as they are, and codec={codec} rounds: drop one"
     }
+    if codec == "int4" or top_share(codec) is not None:
+        why_not["old"] = (
+            f"what codec={codec} leaves out of a push goes with the next one, and would "
+            f"be trained again as well: use old=drop, or another codec"
+        )
+    return why_not
 
 
-Pace = Sync | SSP | Async | LocalSGD | DiLoCo
+Pace = Sync | SSP | Async | LocalSGD | DiLoCo | Auto

@@ -3,15 +3,22 @@
 Pure.
 """
 
-from typing import NamedTuple, final
+from typing import final
+
+import msgspec
 
 from paceline.config import Pace
 from paceline.messages import PartPlan
-from paceline.pace.policy import backups_of, steps_locally, updates_in_rounds
+from paceline.pace.policy import (
+    backups_of,
+    carries_over,
+    steps_locally,
+    updates_in_rounds,
+)
 from paceline.server.push_decisions import Prepared, Verdict
 
 
-class LastPush(NamedTuple):
+class LastPush(msgspec.Struct, frozen=True):
     """A trainer's last push; ``said`` to whoever repeats it, once it is settled."""
 
     number: int
@@ -40,5 +47,6 @@ class Part:
         self.pace = pace
         self.is_sync = updates_in_rounds(pace)
         self.does_without = backups_of(pace) > 0
+        self.carries_over = carries_over(pace)  # what no round has had yet
         # Trainers have taken as many steps of their own as there was data for each.
         self.may_differ = self.does_without or steps_locally(pace)

@@ -5,6 +5,8 @@ Pure.
 
 from typing import Literal, NamedTuple
 
+import msgspec
+
 from paceline.ids import Window
 from paceline.messages import Refusal
 
@@ -37,7 +39,7 @@ class PushDecision(NamedTuple):
     rate: float = 1.0
 
 
-class Prepared(NamedTuple):
+class Prepared(msgspec.Struct, frozen=True):
     """A buffered push; ``slots`` will take it."""
 
     number: int

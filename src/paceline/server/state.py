@@ -158,7 +158,8 @@ class ServerState:
         rate = rate_of(part.pace, age=0, version=part.version)
         part.round = order.round
         part.version += 1
-        late = tuple(i for i, push in part.prepared.items() if push.round <= part.round)
+        left = () if part.carries_over else part.prepared.items()
+        late = tuple(i for i, push in left if push.round <= part.round)
         for incarnation in late:  # its trainer is told so when it ticks
             del part.prepared[incarnation]
         self.counters["prepared_dropped"] += len(late)
@@ -362,12 +363,12 @@ class ServerState:
 
     def _prepare(self, part: Part, message: Push, slots: tuple[int, ...]) -> PushDecision:
         assert message.round is not None
-        if message.round <= part.round and part.does_without:
+        if message.round <= part.round and part.does_without:  # so that it is of none
             return self._settle(part, message, "late")
-        if message.round <= part.round:
+        if message.round <= part.round and not part.carries_over:
             text = f"round {message.round} closed without it; {part.round} is applied"
             return PushDecision("refuse", refusal=self._refuse("stale", text))
-        if message.round != part.round + 1:
+        if message.round > part.round + 1:
             text = f"round {message.round} cannot be prepared; {part.round} is applied"
             return PushDecision("refuse", refusal=self._refuse("not_ready", text))
         part.prepared[message.incarnation] = Prepared(

@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from paceline.config import SSP, Async, JobConfig, LocalSGD, Pace, Sync
+from paceline.config import SSP, Async, DiLoCo, JobConfig, LocalSGD, Pace, Sync
 from paceline.coordinator.outcomes import CutSkipped, PaceChanged
 from paceline.ids import COORDINATOR, server_id, trainer_id
 from paceline.messages import OptimizerSpec, ParameterSpec, PartSpec, StageSpec
+from paceline.pace.changing import begun
 from paceline.simulate.checks import (
     RoundHistory,
     Violation,
@@ -91,6 +92,7 @@ def draw_job(seed: int) -> SimJob:
         (Sync(backup=1, late="again"),),
         (LocalSGD(every=5),),
         (LocalSGD(every=3), Async()),
+        (DiLoCo(every=3, quorum=2, grace=0.1),),
     ]
     scale = random.choice([0.3, 1.0, 2.0])
     rates = FaultRates()
@@ -216,7 +218,8 @@ def run_job(job: SimJob, coordinator: type[SimCoordinator] = SimCoordinator) -> 
 
 def _part(number: int, pace: Pace) -> PartSpec:
     parameters = tuple(ParameterSpec((f"w{i}",), (40_000,), "float32") for i in range(2))
-    return PartSpec(number, parameters, OptimizerSpec("SGD", ({"lr": 1.0},)), (), pace)
+    optimizer, (first, auto) = OptimizerSpec("SGD", ({"lr": 1.0},)), begun(pace)
+    return PartSpec(number, parameters, optimizer, (), first, auto=auto)
 
 
 def _settle(world: World) -> None:

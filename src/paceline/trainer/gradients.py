@@ -60,10 +60,8 @@ class PartNumbers:
         parameters: dense ones, in the order of the part.
         sparse: which of them have sparse gradients.
         tables: the part's tables.
-        deltas: steps are taken here, and pushes say how far they have led.
-        groups: whose hyper-parameters go along with every push.
-        optimizer: the script's own; None for embeddings alone.
-        pace: by which it is pushed and pulled; None before that is known.
+        memory: of its parameters.
+        groups, optimizer, pace: as `paceline.trainer.repacing` has them.
         refused: pushes whose gradients were not finite, so that nothing of them was sent.
         refusal: why what is loaded is to have no effect; None if it is to have one.
         norms: of pushes, where the pace bounds them.
@@ -111,11 +109,11 @@ class PartNumbers:
         self.optimizer: torch.optim.Optimizer | None = None
         self.pace: Pace | None = None
         self.sparse = frozenset(sparse)
-        self._memory = [ParameterMemory(parameter, apart=apart) for parameter in parameters]
-        self._pulls = RowPulls(self._memory)
+        self.memory = [ParameterMemory(parameter, apart=apart) for parameter in parameters]
+        self._pulls = RowPulls(self.memory)
         self._coding, self._host = GradientCoding(), HostGradients()
         # What is read without asking is read when the push before it is acknowledged.
-        self._direct = None if sparse else DirectPulls(self._memory, self._land)
+        self._direct = None if sparse else DirectPulls(self.memory, self._land)
         self._kept: dict[int, torch.Tensor] = {}  # {parameter index: sum of gradients}
         self._kept_rows: dict[str, list[RowGradient]] = {}  # {table name: waiting}
         self._load = NOTHING
@@ -143,23 +141,18 @@ class PartNumbers:
             return self._push(role, message, plan)
         return Payload(message)
 
-    def follow_overlap(self, *, apart: bool) -> None:
-        """Whether values may come while the user computes; none are on their way."""
-        for memory in self._memory:
-            memory.follow_overlap(apart=apart)
-
     def settle(self) -> None:
         """After a pull: what has landed is what the parameters are."""
         if self._has_landed:
             self._has_landed = False
-            for memory in self._memory:
+            for memory in self.memory:
                 memory.settle()
             if self.deltas is not None:
                 self.deltas.anchor()
 
     def _values(self, slot: int) -> ByteArray:
         block = self._blocks[slot]
-        return self._memory[block.parameter].read(block)
+        return self.memory[block.parameter].read(block)
 
     def _land(self) -> None:
         self._has_landed = True

@@ -38,7 +38,10 @@ class Marching:
     @property
     def clock(self) -> int | None:
         """Steps finished in every bounded part; None if there is none."""
-        finished = [part.finished for part in self._bounded()]
+        bounded = self._bounded()
+        if len(bounded) == 1:
+            return self._base + bounded[0].finished
+        finished = [part.finished for part in bounded]
         return self._base + min(finished) if finished else None
 
     def clock_of(self, part: SharedPart) -> int:
@@ -125,7 +128,10 @@ class Marching:
         return is_within(part.staleness(then), then, self._slowest)
 
     def _bounded(self) -> list[SharedPart]:
-        parts = self._parts.values()
-        if any(part.is_sync for part in parts):
-            return []
-        return [part for part in parts if part.is_bounded]
+        bounded = []
+        for part in self._parts.values():  # a loop: it is asked several times a step
+            if part.is_sync:
+                return []
+            if part.is_bounded:
+                bounded.append(part)
+        return bounded

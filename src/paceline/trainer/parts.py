@@ -10,6 +10,7 @@ from paceline.ids import Window
 from paceline.messages import Lease, Message, PartPlan, PartSpec, Pulled
 from paceline.pace.guards import bounds_ages, trains_old_again
 from paceline.pace.policy import (
+    carries_over,
     overlaps,
     spans_tasks,
     staleness_of,
@@ -23,7 +24,15 @@ from paceline.trainer.windows import OpenWindow
 
 @final
 class SharedPart:
-    """A part as this trainer knows it."""
+    """A part as this trainer knows it.
+
+    Attributes:
+        is_sync: whether it is updated in rounds.
+        is_bounded: whether the pace bounds clocks.
+        overlaps: whether the trainer computes on while its last push is under way.
+        spans_tasks: whether a window goes on behind the end of a task.
+        carries_over: whether a push whose round has closed without it is in the next.
+    """
 
     def __init__(self, spec: PartSpec, strategy: Strategy | None = None) -> None:
         """Not yet shared; without a strategy its pace says all."""
@@ -46,11 +55,28 @@ class SharedPart:
         self.refused: Refused | None = None  # what is pushed next is to have no effect
         self.forgotten = ""  # why what was delivered last is gone, until the next batch
 
+    @property
+    def spec(self) -> PartSpec:
+        """What is shared, and its pace."""
+        return self._spec
+
+    @spec.setter
+    def spec(self, spec: PartSpec) -> None:
+        # What a pace says does not change; these are asked for twenty times a step.
+        self._spec, pace = spec, spec.pace
+        self.is_sync = updates_in_rounds(pace)
+        self.is_bounded = staleness_of(pace) is not None
+        self.overlaps = overlaps(pace)
+        self.spans_tasks = spans_tasks(pace)
+        self.carries_over = carries_over(pace)
+
     def take_plan(self, plan: PartPlan) -> None:
         """The part is as this plan says, at the pace that it has by now."""
         if plan.spec.pace != self.spec.pace:
             self.strategy = AsPreset(plan.spec.pace)  # one of the user's own stays
         self.plan, self.spec = plan, plan.spec
+        if isinstance(self.strategy, AsPreset):
+            self.strategy = AsPreset(plan.spec.pace)
 
     def forget(self, reason: str = "") -> None:
         """Drop what a gone timeline left open; the step over it will be told why."""
@@ -68,6 +94,10 @@ class SharedPart:
         is_step = self.window.step()
         self.stepped += is_step
         return is_step
+
+    def handed_back(self) -> None:
+        """What was stepped and not acknowledged is somebody else's to train."""
+        self.stepped = self.pushed_steps = self.finished
 
     def acknowledged(self) -> None:
         """All servers have what was pushed."""
@@ -125,29 +155,9 @@ class SharedPart:
         for server, version in self.versions.items():
             self.bases[server] = min(version, self.bases.get(server, version))
 
-    @property
-    def is_sync(self) -> bool:
-        """Whether the part is updated in rounds."""
-        return updates_in_rounds(self.spec.pace)
-
-    @property
-    def spans_tasks(self) -> bool:
-        """Whether a window goes on behind the end of a task."""
-        return spans_tasks(self.spec.pace)
-
-    @property
-    def is_bounded(self) -> bool:
-        """Whether the pace bounds clocks."""
-        return staleness_of(self.spec.pace) is not None
-
     def staleness(self, clock: int) -> int:
         """Steps that a trainer there may be ahead of the slowest, if clocks are bounded."""
         return ask_staleness(self.strategy, clock)
-
-    @property
-    def overlaps(self) -> bool:
-        """Whether the trainer computes on while its last push is under way."""
-        return overlaps(self.spec.pace)
 
     def base_round(self) -> int:
         """The round that parameters must stand at for the next push; 0 without rounds."""

@@ -17,7 +17,6 @@ Pure.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import msgspec
 
@@ -37,7 +36,7 @@ def nothing_coming() -> dict[str, Message]:
     return {}
 
 
-class Acknowledged(NamedTuple):
+class Acknowledged(msgspec.Struct, frozen=True):
     """A window that all servers have acknowledged.
 
     ``is_prepared``: it has its effect with its round, if it is in time; ``is_first``: no
@@ -52,7 +51,7 @@ class Acknowledged(NamedTuple):
     refused: RefusedPush | None = None
 
 
-class Flight(NamedTuple):
+class Flight(msgspec.Struct, frozen=True):
     """A push on its way, and what was asked behind it.
 
     ``push``: to whom it is on its way still, if to anybody. ``at_round``: what the dense
@@ -65,8 +64,13 @@ class Flight(NamedTuple):
     values: list[Posted]
     at_round: int | None
 
+    def servers(self) -> tuple[str, ...]:
+        """All servers; in rounds a push goes to all at once."""
+        assert self.push is not None, "a push of a round is judged by nobody"
+        return tuple(self.push.calls)
 
-class Leaving(NamedTuple):
+
+class Leaving(msgspec.Struct, frozen=True):
     """A window that leaves: what each server gets, and why it has no effect, if so."""
 
     message: Push
@@ -85,7 +89,8 @@ def close_window(
     part.number += 1
     part.pushed(sum(span.last - span.first + 1 for span in window.spans))
     push = Push(
-        **asking.who(),
+        incarnation=asking.incarnation,
+        timeline=asking.timeline,
         part=part.spec.part,
         number=part.number,
         window=window,
@@ -114,7 +119,7 @@ def ask_judge(asking: Asking, leaving: Leaving, judge: str) -> Act[Leaving | Non
 
     None: it is, and its batches are to be trained again; no server has changed.
     """
-    message, pushes, _ = leaving
+    message, pushes = leaving.message, leaving.pushes
     first = msgspec.structs.replace(pushes[judge], is_judged=True)
     assert isinstance(first, Push)
     [pushed] = (yield from asking.ask_servers({judge: first})).values()
@@ -123,7 +128,7 @@ def ask_judge(asking: Asking, leaving: Leaving, judge: str) -> Act[Leaving | Non
         return None
     others = {server: push for server, push in pushes.items() if server != judge}
     if pushed.verdict != "void":
-        return leaving._replace(pushes=others)
+        return Leaving(message, others, leaving.refused)
     age = pushed.version - (first.base or 0)
     reason = f"it was computed on values {age} updates old"
     refused = RefusedPush(message.number, message.window, message.records, reason)
@@ -167,7 +172,12 @@ def post_values(
     }
     posted = [(yield from asking.post(rows))] if rows else []
     if with_dense:
-        pull = Pull(**asking.who(), part=part.spec.part, at_round=at_round)
+        pull = Pull(
+            incarnation=asking.incarnation,
+            timeline=asking.timeline,
+            part=part.spec.part,
+            at_round=at_round,
+        )
         posted.append((yield from asking.post(dict.fromkeys(servers, pull))))
     # Without a round, dense values may be read while servers look for rows. In a round,
     # rows that have come say that the round is applied, and nobody has to be asked.

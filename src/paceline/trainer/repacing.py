@@ -28,7 +28,8 @@ def take_pace(numbers: PartNumbers, spec: PartSpec) -> None:
     dropped = " (the state of its optimizer is dropped)" if numbers.deltas else ""
     _log.info("part %d: %s instead of %s%s", spec.part, spec.pace, numbers.pace, dropped)
     numbers.pace, numbers.norms = spec.pace, norms_of(spec.pace)
-    numbers.follow_overlap(apart=overlaps(spec.pace))
+    for memory in numbers.memory:
+        memory.follow_overlap(apart=overlaps(spec.pace))
     if numbers.sends_early:
         reason = why_not_early(spec.pace, numbers.parameters, processes=1)
         numbers.early.is_on = reason is None

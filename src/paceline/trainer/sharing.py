@@ -13,9 +13,10 @@ from typing import final
 import torch
 from torch import nn
 
-from paceline.config import Pace
+from paceline.config import Auto, Pace
 from paceline.errors import UsageError
 from paceline.messages import PartSpec, TableSpec
+from paceline.pace.changing import begun
 from paceline.pace.guards import why_not_shared
 from paceline.pace.policy import (
     overlaps,
@@ -79,7 +80,7 @@ class Sharing:
             UsageError: see `paceline.trainer.session.Session.share`; nothing is shared.
         """
         strategy = said if isinstance(said, Strategy) else None
-        pace = said.preset if isinstance(said, Strategy) else said
+        pace, auto = begun(said.preset if isinstance(said, Strategy) else said)
         if steps_locally(pace):
             described = self._describe_local(model, optimizer, pace)
         else:
@@ -95,7 +96,8 @@ class Sharing:
         new = self._new_tables(modules)
         part = len(self._seat.numbers)
         if described.specs or new:
-            self._add_part(described, new, optimizer, pace, strategy, overlap=overlap)
+            marching = (pace, auto, strategy)
+            self._add_part(described, new, optimizer, marching, overlap=overlap)
         for module in modules:
             module.bind(self._tables[module.spec.name])
         self.models.append(model)
@@ -113,12 +115,12 @@ class Sharing:
         described: Described,
         tables: tuple[TableSpec, ...],
         optimizer: torch.optim.Optimizer | None,
-        pace: Pace,
-        strategy: Strategy | None,
+        marching: tuple[Pace, Auto | None, Strategy | None],
         *,
         overlap: bool,
     ) -> None:
         """Share a part, unless something speaks against it."""
+        pace, auto, strategy = marching
         if overlap:
             _check_early(pace, described.parameters, self._seat.size)
         name = "" if strategy is None else str(strategy)
@@ -131,10 +133,18 @@ class Sharing:
             pace,
             strategy=name,
             inner=described.inner,
+            auto=auto,
         )
         reason = why_not_hogwild(whole) or why_not_guarded(whole)
         reason = reason or why_not_shared(pace, self._seat.size)
         reason = reason or why_not_beside([*self._paces, pace])
+        if auto is not None and self._seat.size > 1:
+            reason = (
+                f"{auto} changes the pace, and trainers of {self._seat.size} processes "
+                f"keep theirs: use --ranks-per-trainer 1, or another pace"
+            )
+        if auto is not None and strategy is not None:
+            reason = f"{auto} changes the pace under {strategy}: choose one of the two"
         if strategy is not None:
             reason = reason or why_not_strategy(strategy, overlap=overlap)
         if reason is not None:

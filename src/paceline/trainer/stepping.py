@@ -78,7 +78,9 @@ class Stepping:
             push = yield from self._asking.post(leaving.pushes)
         at_round = part.round if part.is_sync else 0
         may_read = self._marching.may_read(part)
-        is_pulling = part.is_sync or (may_read and part.pull_due(has_pushed=True))
+        # Which round a push will be in is not known yet where it may be carried over.
+        is_due = may_read and part.pull_due(has_pushed=True)
+        is_pulling = (part.is_sync and not part.carries_over) or is_due
         if part.overlaps or not may_read:
             coming = nothing_coming
         if is_pulling:
@@ -106,9 +108,10 @@ class Stepping:
         values = flight.values
         yield from collect_values(self._asking, part, values, is_current=is_current)
         if part.is_late:
-            assert flight.push is not None, "who is late has pushed to all"
-            yield from self._catch_up(part, tuple(flight.push.calls))
+            yield from self._catch_up(part, flight.servers())
             return [] if ticked is None else [ticked]
+        if part.carries_over:
+            yield from pull_part(self._asking, part, flight.servers(), part.base_round())
         if flight.at_round is not None and not part.overlaps:
             part.pulled(flight.at_round)
         return [] if ticked is None else [ticked]
@@ -125,6 +128,8 @@ class Stepping:
 
     def others_open(self, pushing: SharedPart) -> list[SharedPart]:
         """Other parts that await their push."""
+        if len(self._parts) == 1:
+            return []
         others = [part for part in self._parts.values() if part is not pushing]
         return [part for part in others if part.window.is_open()]
 
@@ -178,13 +183,15 @@ class Stepping:
             return ticked
         self._leases.advance(part.spec.part, done.window, parts)
         self.tasks_finished += self._leases.drop_complete(parts, stage)
-        part.round += 1
+        part.round = 1 + (part.round if ticked.round is None else ticked.round)
         return ticked
 
     def _train_again(self) -> Act[list[Ticked]]:
         """A push was too old: its batches go back to the queue, with all that is held."""
         yield from self._teller.tell_all(self._parts)
         yield from hand_back(self._asking, self._leases, self._parts)
+        for part in self._parts.values():
+            part.handed_back()
         return []
 
     def _catch_up(self, part: SharedPart, servers: tuple[str, ...]) -> Act[None]:

@@ -59,8 +59,12 @@ class Teller:
             done: the window.
             acked: for each of its spans, the task's last batch acknowledged in every part.
         """
-        self._untold.setdefault(part.spec.part, _Untold()).add(done, acked)
-        self._tracked.trained(part.spec.part, done.records)
+        number = part.spec.part
+        untold = self._untold.get(number)
+        if untold is None:
+            untold = self._untold[number] = _Untold()
+        untold.add(done, acked)
+        self._tracked.trained(number, done.records)
 
     def is_due(self, part: SharedPart) -> bool:
         """Whether a tick of a part should not wait any longer."""
@@ -90,7 +94,8 @@ class Teller:
         [first, *_] = untold.spans
         ticked = yield from self._asking.ask(
             Tick(
-                **self._asking.who(),
+                incarnation=self._asking.incarnation,
+                timeline=self._asking.timeline,
                 part=number,
                 number=part.number,
                 window=Window(first.stage, first.epoch, tuple(untold.spans.values())),

@@ -13,6 +13,8 @@ from hypothesis.extra import numpy as npst
 from paceline.errors import UsageError
 from paceline.params.codecs.codec import Bytes, Codec, Float32s
 from paceline.params.codecs.halves import BF16, FP16
+from paceline.params.codecs.int4 import STRETCH as INT4_STRETCH
+from paceline.params.codecs.int4 import Int4
 from paceline.params.codecs.int8 import STRETCH, Int8
 from paceline.params.codecs.top import STRETCH as TOP_STRETCH
 from paceline.params.codecs.top import Top
@@ -21,6 +23,7 @@ CODECS: dict[str, Codec] = {
     "fp16": FP16,
     "bf16": BF16,
     "int8": Int8(),
+    "int4": Int4(),
     "top10%": Top(Fraction(1, 10)),
 }
 TINY = float(np.finfo(np.float32).tiny)
@@ -132,6 +135,34 @@ def test_int8_of_a_large_block_is_that_of_its_stretches() -> None:
         assert np.array_equal(there_and_back(Int8(), stretch), decoded[start:][:STRETCH])
 
 
+@given(values=blocks)
+def test_int4_is_within_half_of_its_scale(values: Float32s) -> None:
+    error = np.abs(values.astype(np.float64) - there_and_back(Int4(), values))
+    greatest = float(np.abs(values.astype(np.float64)).max(initial=0))
+    assert error.max(initial=0) <= greatest / 14 * (1 + 600 * ROUND) + 7 * TINY
+
+
+@pytest.mark.parametrize("num", [1, 2, 7, INT4_STRETCH - 1, INT4_STRETCH, 3 * 4096 + 5])
+def test_int4_of_whole_multiples_of_a_scale_is_exact(num: int) -> None:
+    values = np.arange(num, dtype=np.float32) % 15 - 7
+    values[::INT4_STRETCH] = -7
+    assert np.array_equal(there_and_back(Int4(), 0.25 * values), 0.25 * values)
+
+
+def test_a_great_element_spoils_the_levels_of_128_elements_alone() -> None:
+    values = drawn(3 * INT4_STRETCH + 7)
+    values[INT4_STRETCH + 5] = 1e6
+    error = np.abs(values - there_and_back(Int4(), values))
+    assert error[INT4_STRETCH : 2 * INT4_STRETCH].max() > 1
+    error[INT4_STRETCH : 2 * INT4_STRETCH] = 0
+    assert error.max() < 0.5
+
+
+@given(values=rows)
+def test_int4_leaves_rows_as_they_are(values: Float32s) -> None:
+    assert rows_there_and_back(Int4(), values).tobytes() == values.tobytes()
+
+
 def slow_top(values: Float32s, share: Fraction, stretch: int) -> Float32s:
     """The twin: one stretch after the other, a stable sort."""
     found = np.zeros_like(values)
@@ -175,6 +206,7 @@ def test_a_hundredth_takes_a_sixty_fourth_of_the_bytes() -> None:
     num = 100 * TOP_STRETCH
     assert Top(Fraction(1, 100)).coded_bytes(num) == 100 * 41 * 6
     assert Int8().coded_bytes(num) == num + 4 * 400
+    assert Int4().coded_bytes(num) == num // 2 + 4 * 3200
     assert FP16.coded_bytes(num) == BF16.coded_bytes(num) == 2 * num
 
 

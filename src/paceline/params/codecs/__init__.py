@@ -5,6 +5,7 @@
     codec      what every codec promises
     halves     fp16, bf16: every element alone, gradients and values
     int8       gradients: 8 bits an element, with a scale for a row or a stretch
+    int4       dense gradients: 4 bits an element, and what is left out comes later
     top        dense gradients: the greatest of each stretch, exact, and where they lie
     named      name -> codec
 

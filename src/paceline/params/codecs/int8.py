@@ -41,13 +41,13 @@ class Int8(Codec):
         scales, levels = _parts(coded, -(-values.size // STRETCH))
         whole = values.size // STRETCH
         split = whole * STRETCH
-        _encode(
+        encode_levels(
             values[:split].reshape(whole, STRETCH),
             scales[:whole],
             levels[:split].reshape(whole, STRETCH),
         )
         if split < values.size:
-            _encode(values[None, split:], scales[whole:], levels[None, split:])
+            encode_levels(values[None, split:], scales[whole:], levels[None, split:])
 
     def decode(self, coded: Bytes, values: Float32s) -> None:
         """See `Codec.decode`."""
@@ -55,13 +55,13 @@ class Int8(Codec):
         scales, levels = _parts(coded, -(-values.size // STRETCH))
         whole = values.size // STRETCH
         split = whole * STRETCH
-        _decode(
+        decode_levels(
             scales[:whole],
             levels[:split].reshape(whole, STRETCH),
             values[:split].reshape(whole, STRETCH),
         )
         if split < values.size:
-            _decode(scales[whole:], levels[None, split:], values[None, split:])
+            decode_levels(scales[whole:], levels[None, split:], values[None, split:])
 
     def coded_row_bytes(self, rows: int, dim: int) -> int:
         """See `Codec.coded_row_bytes`."""
@@ -70,13 +70,13 @@ class Int8(Codec):
     def encode_rows(self, values: Float32s, coded: Bytes) -> None:
         """See `Codec.encode_rows`."""
         scales, levels = _parts(coded, len(values))
-        _encode(values, scales, levels.reshape(values.shape))
+        encode_levels(values, scales, levels.reshape(values.shape))
 
     def decode_rows(self, coded: Bytes, values: Float32s) -> None:
         """See `Codec.decode_rows`."""
         require_bytes(coded, self.coded_row_bytes(*values.shape), "rows in int8")
         scales, levels = _parts(coded, len(values))
-        _decode(scales, levels.reshape(values.shape), values)
+        decode_levels(scales, levels.reshape(values.shape), values)
 
 
 Int8s = np.ndarray[tuple[int, ...], np.dtype[np.int8]]
@@ -87,8 +87,17 @@ def _parts(coded: Bytes, num_scales: int) -> tuple[Float32s, Int8s]:
     return coded[:split].view(np.float32), coded[split:].view(np.int8)
 
 
-def _encode(values: Float32s, scales: Float32s, levels: Int8s) -> None:
-    """Each row of ``values`` (n, dim) with a scale of its own."""
+def encode_levels(
+    values: Float32s, scales: Float32s, levels: Int8s, most: np.float32 = _LEVELS
+) -> None:
+    """Write each row as whole multiples of a scale of its own.
+
+    Args:
+        values: float32 (n, dim), finite.
+        scales: float32 (n,), written.
+        levels: int8 (n, dim), written: from ``-most`` to ``most``.
+        most: the greatest level.
+    """
     if not values.size:
         scales[:] = 0
         return
@@ -97,10 +106,10 @@ def _encode(values: Float32s, scales: Float32s, levels: Int8s) -> None:
         some = values[start : start + at_once]
         # torch is several times faster than NumPy at this, where rows are short.
         greatest = torch.from_numpy(some).abs().amax(1).numpy()
-        scale = greatest / _LEVELS
+        scale = greatest / most
         scale[scale < np.finfo(np.float32).tiny] = 0
         with np.errstate(over="ignore"):
-            beyond = np.isinf(scale * _LEVELS)
+            beyond = np.isinf(scale * most)
         scale[beyond] = np.nextafter(scale[beyond], np.float32(0))
         scales[start : start + at_once] = scale
         divisor = np.where(scale > 0, scale, np.float32(1))
@@ -108,5 +117,6 @@ def _encode(values: Float32s, scales: Float32s, levels: Int8s) -> None:
         levels[start : start + at_once] = np.rint(quotient, out=quotient)
 
 
-def _decode(scales: Float32s, levels: Int8s, values: Float32s) -> None:
+def decode_levels(scales: Float32s, levels: Int8s, values: Float32s) -> None:
+    """Write into ``values`` (n, dim) what `encode_levels` has coded."""
     np.multiply(levels, scales[:, None], out=values, casting="same_kind")

@@ -9,10 +9,16 @@ from paceline.codec_names import top_share
 from paceline.messages import PartPlan
 from paceline.params.codecs.codec import Codec
 from paceline.params.codecs.halves import BF16, FP16
+from paceline.params.codecs.int4 import Int4
 from paceline.params.codecs.int8 import Int8
 from paceline.params.codecs.top import Top
 
-_ROUNDING: Mapping[str, Codec] = {"fp16": FP16, "bf16": BF16, "int8": Int8()}
+_ROUNDING: Mapping[str, Codec] = {
+    "fp16": FP16,
+    "bf16": BF16,
+    "int8": Int8(),
+    "int4": Int4(),
+}
 
 
 def codec_of(plan: PartPlan) -> Codec | None:

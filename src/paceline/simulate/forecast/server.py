@@ -101,6 +101,9 @@ class Server:
         self._byte_s = 1 / plan.network.bytes_per_s
         self._latency_s = plan.network.latency_s
         self._apply_s, self._add_s = plan.apply_share_s(), plan.add_share_s()
+        has_values = compensation_of(plan.pace) is not None
+        size = plan.parameter_bytes * (1 + has_values) + plan.row_bytes
+        self._pushed = (size, size / plan.servers + HEADER_BYTES)  # of a trainer, to each
         self._most_merged = pushes_per_update(plan.pace)
         self._merging = (0.0, 0)  # the last update: when it starts, pushes in it
         self._disk: dict[str, _Share] = {}  # {folder: what was written there}
@@ -114,16 +117,18 @@ class Server:
 
     def ask(self, reader: Reader, number: int, message: Message) -> None:
         """A trainer sends a request to all servers."""
-        now_s, plan = self._agenda.now_s, self._plan
-        size = _bytes_asked(message, plan)
+        agenda = self._agenda
+        now_s = agenda.now_s
+        size, share = self._pushed if _has_numbers(message) else _NO_NUMBERS
         # Its own cable carries all shares, one behind the other; a server's only one.
-        reader.pushed_s = max(now_s, reader.pushed_s) + size * self._byte_s
-        share = size / plan.servers + HEADER_BYTES
-        received_s = self.inward.take(now_s + self._latency_s, share * self._byte_s)
+        pushed_s = reader.pushed_s
+        reader.pushed_s = pushed_s = (max(now_s, pushed_s)) + size * self._byte_s
+        come_s = now_s + self._latency_s
+        received_s = self.inward.take(come_s, share * self._byte_s)
         self.bytes_in += int(share)
         self.num_messages += 1
-        arrives_s = max(received_s, reader.pushed_s + self._latency_s)
-        self._agenda.at(arrives_s, self._arrive, self._life, reader, number, message)
+        arrives_s = max(received_s, pushed_s + self._latency_s)
+        agenda.at(arrives_s, self._arrive, self._life, reader, number, message)
 
     def _arrive(self, life: int, reader: Reader, number: int, message: Message) -> None:
         if life != self._life or not self._is_alive:
@@ -359,8 +364,8 @@ class Server:
 GONE = Lost("the server is gone")
 
 
-def _bytes_asked(message: Message, plan: Plan) -> int:
-    if isinstance(message, Push) and not message.is_void:
-        then_bytes = 0 if compensation_of(plan.pace) is None else plan.parameter_bytes
-        return plan.parameter_bytes + plan.row_bytes + then_bytes
-    return 0
+def _has_numbers(message: Message) -> bool:
+    return type(message) is Push and not message.is_void
+
+
+_NO_NUMBERS = (0, float(HEADER_BYTES))

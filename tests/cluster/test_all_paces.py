@@ -29,6 +29,8 @@ PACES = [
     "diloco:5,lr=0.5,momentum=0.0",
     "diloco:5,quorum=2",
     "diloco:4,quorum=1,grace=0.0",
+    "async-diloco:5,delay=2",
+    "async-diloco:4,lr=0.5,momentum=0.0,delay=1,adapt=no",
     "async",
     "async:push=3,pull=3",
     "async:push=2,pull=4",
@@ -45,6 +47,7 @@ PACES = [
     "async:push=2,pull=2,drop=0,old=again",
     "ssp:2,drop=1,old=again",
     "async:compensate=0.04",
+    "async-diloco:5,scale=0.5,drop=20,norm=100,warmup=3",
     "ssp:2,scale=1,drop=20,compensate=0.04",
     "auto:wait=0.05,least=0.1,loosest=ssp:3,watch=loss,alarm=8.0,reduce=sum",
 ]
@@ -123,9 +126,9 @@ def test_no_pace_of_the_docs_is_left_out() -> None:
     """Each option of the table is in the suite, but codecs, which have their own."""
     table = PAGE.read_text().partition("| option |")[2].partition("\n\n")[0]
     options = set(
-        re.findall(r"([a-z]+)=", " ".join(re.findall(r"`([a-z]+:[^`]*)`", table)))
+        re.findall(r"([a-z]+)=", " ".join(re.findall(r"`([a-z-]+:[^`]*)`", table)))
     )
-    kinds = set(re.findall(r"`([a-z]+):", table))
+    kinds = set(re.findall(r"`([a-z-]+):", table))
     assert kinds == {text.partition(":")[0] for text in PACES}
     told = " ".join(PACES)
     assert {option for option in options if f"{option}=" not in told} <= {"codec", "codecs"}

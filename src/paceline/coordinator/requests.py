@@ -11,7 +11,7 @@ from functools import cache, singledispatch
 
 import msgspec
 
-from paceline.coordinator import averaging, results, ticks, tracking
+from paceline.coordinator import averaging, results, tracking
 from paceline.coordinator.book import Book, Happened
 from paceline.coordinator.governing import saw_numbers
 from paceline.coordinator.grants import finish_if_done, is_pending
@@ -31,6 +31,7 @@ from paceline.coordinator.ticks import (
     came_late,
     has_ticked,
     is_in_time,
+    note_speed,
     reply_ticked,
     ticked,
 )
@@ -112,8 +113,7 @@ def _answer(message: TrainerRequest, book: Book, asker: Asker) -> None:
 
 @_answer.register
 def _(message: JoinTrainer, book: Book, asker: Asker) -> None:
-    state = book.durable
-    live = state.trainers.get(message.trainer)
+    state, live = book.durable, book.durable.trainers.get(message.trainer)
     if message.trainer != asker.role:
         text = f"{asker.role} asked to join as {message.trainer}"
         book.reply(asker.ticket, refuse(book, "invalid", text))
@@ -199,6 +199,8 @@ def _(message: AskLease, book: Book, asker: Asker) -> None:
         if lease.token in acked_by_token:
             book.progress.advance(lease.key, acked_by_token[lease.token])
             finish_if_done(book, lease.key)
+    if not book.durable.queue.held_by(message.incarnation):
+        book.speeds.rests(message.incarnation)
     book.park_lease(asker.ticket, asker.role, message)
 
 
@@ -208,13 +210,12 @@ def _(message: Tick, book: Book, asker: Asker) -> None:
     if part is None:
         text = f"part {message.part} is not shared on timeline {message.timeline}"
         book.reply(asker.ticket, refuse(book, "invalid", text))
-        return
-    ticks.note_refused(book, asker.role, message)
-    if message.round is None:
+    elif message.round is None:
         book.deadlines.progressed(message.incarnation, message.records, book.now)
         if message.clock is not None:
             book.clocks.tell(message.incarnation, message.clock, book.durable.queue)
         ticked(book, message)
+        note_speed(book, message)
         reply_ticked(book, asker.role, asker.ticket, message)
     elif has_ticked(book, message):
         ticked(book, message)
@@ -293,8 +294,7 @@ def _give_back(
         finish_if_done(book, lease.key)
         if lease.key.task in book.durable.queue.pending:
             edges = tuple(edge for edge in lease.edges if edge >= first)
-            voids = tuple(void for void in lease.voids if void.last >= first)
-            book.commit(TaskReturned(lease.key, first, edges, failed, reason, voids))
+            book.commit(TaskReturned(lease.key, first, edges, failed, reason, lease.voids))
             book.progress.forget(lease.key)
 
 

@@ -8,7 +8,7 @@ from paceline.coordinator.grants import finish_if_done, grant, is_pending
 from paceline.coordinator.outcomes import PushLate
 from paceline.coordinator.status import count_records
 from paceline.messages import Tick, Ticked
-from paceline.pace.policy import carries_over
+from paceline.pace.policy import adapts_steps, carries_over
 
 
 def has_ticked(book: Book, tick: Tick) -> bool:
@@ -32,22 +32,34 @@ def is_in_time(book: Book, tick: Tick) -> bool:
 def ticked(book: Book, tick: Tick) -> None:
     """A window has its effect: tasks go on, or are done."""
     book.applied()
+    _note_refused(book, tick)
     for key, last in zip(tick.window.task_keys(), tick.acked, strict=True):
         if is_pending(book, key):
             book.progress.advance(key, last)
             finish_if_done(book, key)
 
 
-def note_refused(book: Book, trainer: str, tick: Tick) -> None:
+def _note_refused(book: Book, tick: Tick) -> None:
     """Pushes have had no effect: a line says which, so that their batches can be found."""
-    who = (tick.incarnation, tick.part)
     for push in tick.refused:
-        if book.last_refused.get(who, 0) < push.number:  # else its answer was lost
-            book.last_refused[who] = push.number
-            fields: dict[str, object] = {"part": tick.part, "trainer": trainer}
-            fields |= {"window": str(push.window), "records": push.records}
-            fields |= {"reason": push.reason, "norm": push.norm}
-            book.effect(Happened("PushRefused", fields))
+        pairs = zip(push.window.task_keys(), push.window.spans, strict=True)
+        if not any(
+            is_pending(book, key) and book.progress.last_acked(key) < span.last
+            for key, span in pairs
+        ):
+            continue  # the answer to this tick was lost, and it comes again
+        trainer = book.durable.incarnations().get(tick.incarnation, "")
+        fields: dict[str, object] = {"part": tick.part, "trainer": trainer}
+        fields |= {"window": str(push.window), "records": push.records}
+        fields |= {"reason": push.reason, "norm": push.norm}
+        book.effect(Happened("PushRefused", fields))
+
+
+def note_speed(book: Book, tick: Tick) -> None:
+    """A delta is applied: how fast its trainer is, where that decides how long they are."""
+    if adapts_steps(book.durable.parts[tick.part].plan.spec.pace) is not None:
+        batches = sum(span.last - span.first + 1 for span in tick.window.spans)
+        book.speeds.came(tick.incarnation, tick.number, batches, book.now)
 
 
 def came_late(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
@@ -95,6 +107,8 @@ def reply_ticked(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
     track = tick.ends_step and book.track_from == tick.incarnation
     slowest = None if tick.clock is None else book.clocks.slowest(book.durable.queue)
     part = book.durable.parts[tick.part]
+    every = adapts_steps(part.plan.spec.pace)
+    steps = None if every is None else book.speeds.steps_of(tick.incarnation, every)
     book.reply(
         ticket,
         Ticked(
@@ -105,6 +119,7 @@ def reply_ticked(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
             records=told_records(book, tick),
             pauses=book.pause_reason() is not None,
             round=part.round if carries_over(part.plan.spec.pace) else None,
+            steps=steps,
         ),
     )
 
@@ -118,6 +133,10 @@ def told_records(book: Book, tick: Tick) -> int:
     if tick.round is None:
         in_rounds = book.sync_parts()
         return book.durable.round_records if in_rounds else count_records(book)
-    recent = book.durable.parts[tick.part].recent
-    known = (outcome.records for outcome in recent if outcome.round == tick.round)
+    part = book.durable.parts[tick.part]
+    if carries_over(
+        part.plan.spec.pace
+    ):  # it may be of an earlier round than the one it is in
+        return book.durable.round_records
+    known = (outcome.records for outcome in part.recent if outcome.round == tick.round)
     return next(known, book.durable.round_records)

@@ -53,6 +53,7 @@ class SharedPart:
         self.bases: dict[str, int] = {}  # {server: least version of the open window's}
         self.fate: Literal["effect", "void"] | None = None  # of the open window's batches
         self.refused: Refused | None = None  # what is pushed next is to have no effect
+        self.steps: int | None = None  # batches of the next window, if it is told so
         self.forgotten = ""  # why what was delivered last is gone, until the next batch
 
     @property
@@ -88,6 +89,7 @@ class SharedPart:
         self.stepped = self.pushed_steps = self.finished = 0
         self.versions, self.bases = {}, {}
         self.fate, self.refused = None, None
+        self.steps = None
 
     def step(self) -> bool:
         """The user has stepped; false if nothing was delivered since the last step."""
@@ -172,6 +174,8 @@ class SharedPart:
         """
         is_stepped = with_delivered or not self.window.has_delivered()
         count = self.window.num_batches(with_delivered=with_delivered)
+        if self.steps is not None:
+            return (at_end and is_stepped) or count >= self.steps
         return (at_end and is_stepped) or self.strategy.push_due(count)
 
     def pull_due(self, *, has_pushed: bool) -> bool:

@@ -43,6 +43,7 @@ from paceline.pace.policy import is_in_step, staleness_of, updates_in_rounds
 
 PARK_S = 1.0
 MOST_NAMED = 8  # trainers, in a reason to wait
+NOT_TRAINING = "no loop over batches is running yet"
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -375,10 +376,7 @@ class Book:
         return f"the pace changes to {paces}{waits}"
 
     def wait_reason(self, *, for_pace: bool = False) -> str | None:
-        """Why no lease at all can be granted now; None if one could be.
-
-        ``for_pace``: but for a pause in which the pace is to change.
-        """
+        """Why no lease can be granted now (``for_pace``: but its change); None if one can."""
         state = self.durable
         if state.broken is not None:
             return f"the job has failed: {state.broken}"

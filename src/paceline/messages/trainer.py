@@ -253,10 +253,7 @@ class Results(Message, frozen=True):
 
 
 class KeepValue(TrainerMessage, frozen=True):
-    """Keep what a stage's results come to, for good: the first value that comes is it.
-
-    Answered by `Results` with the value that is kept.
-    """
+    """Keep what a stage comes to, for good: the first value; `Results` has what is kept."""
 
     stage: int
     value: bytes
@@ -340,11 +337,13 @@ class Leave(TrainerMessage, frozen=True):
 class Computed(TrainerMessage, frozen=True):
     """How long batches took to read and compute since this was told last.
 
-    ``seconds`` are evenly spaced quantiles, from the least to the most.
+    ``seconds`` are evenly spaced quantiles, from the least to the most; ``mean_s`` is of
+    all batches.
     """
 
     batches: int
     seconds: tuple[float, ...]
+    mean_s: float
 
 
 class AskRecords(TrainerMessage, frozen=True):

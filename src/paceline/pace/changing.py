@@ -15,6 +15,7 @@ from paceline.config import Auto, Pace
 from paceline.messages import OptimizerSpec, PartSpec
 from paceline.pace.auto import steps_of
 from paceline.pace.policy import outer_kind, outer_step, steps_locally, why_not_beside
+from paceline.params.guarding import why_not_guarded
 from paceline.params.hogwild import why_not_hogwild
 
 
@@ -105,7 +106,8 @@ def _why_not(spec: PartSpec, pace: Pace) -> str | None:
         sparse = [p.names[0] for p in spec.parameters if p.has_sparse_gradients]
         if sparse:
             return f"deltas are dense, and {sparse[0]!r} has sparse gradients"
-    return why_not_hogwild(with_pace(spec, pace))
+    changed = with_pace(spec, pace)
+    return why_not_hogwild(changed) or why_not_guarded(changed)
 
 
 def why_not_same(agreed: PartSpec, came: PartSpec) -> str | None:

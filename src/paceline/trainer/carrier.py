@@ -258,7 +258,9 @@ class Carrier:
             with_step=has_batch,
             only_fresh=flush,
             as_copy=self.protocol.parts[part].overlaps,
+            is_decided=self.protocol.parts[part].fate == "effect",
         )
+        self.protocol.parts[part].refused = numbers.refusal
         if not is_finite:
             self._warn_once(self._why_refused([part]))
 
@@ -320,6 +322,7 @@ class Carrier:
         for part, numbers in self.numbers.items():
             self._land(part)
             numbers.load(self.plan(part), with_step=False)
+            self.protocol.parts[part].refused = numbers.refusal
         self.run(self.protocol.leave_loop())
         for numbers in self.numbers.values():
             numbers.zero_unspent()
@@ -357,11 +360,18 @@ class Carrier:
             return Payload(message, landing=partial(self._tracked.land, message.number))
         if role == COORDINATOR or not isinstance(message, Upload | Pull | Push):
             return Payload(message)
+        if isinstance(message, Push) and message.is_void:
+            return self._with_rows(role, Payload(message))
         entrusted = self.entrust(role, message)
         if entrusted is not None:
             return entrusted
         plan = self.plan(message.part)
         payload = self.numbers[message.part].attach(role, message, plan)
+        return self._with_rows(role, payload)
+
+    def _with_rows(self, role: str, payload: Payload) -> Payload:
+        """A question, with what is asked behind it if it is a push."""
+        message = payload.message
         if isinstance(message, Push) and message.behind is not None:
             return pushed_with(payload, self._coming[role, message.part])
         return payload

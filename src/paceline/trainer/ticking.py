@@ -11,7 +11,7 @@ Pure.
 from typing import final
 
 from paceline.ids import Span, TaskKey, Window
-from paceline.messages import Tick, Ticked, TrainerClock
+from paceline.messages import RefusedPush, Tick, Ticked, TrainerClock
 from paceline.trainer.asking import Act, Asking
 from paceline.trainer.parts import SharedPart
 from paceline.trainer.pushing import Acknowledged
@@ -28,6 +28,7 @@ class _Untold:
         self.spans: dict[TaskKey, Span] = {}
         self.acked: dict[TaskKey, int] = {}  # {task: last batch, in every part}
         self.records = 0
+        self.refused: tuple[RefusedPush, ...] = ()
 
     def add(self, done: Acknowledged, acked: tuple[int, ...]) -> None:
         window = done.window
@@ -36,6 +37,8 @@ class _Untold:
             self.spans[key] = Span(span.task, first, span.last)
             self.acked[key] = last
         self.records += done.records
+        if done.refused is not None:
+            self.refused = (*self.refused, done.refused)
 
 
 @final
@@ -103,6 +106,7 @@ class Teller:
                 ends_step=ends_step,
                 next_lease=wants_lease,
                 clock=clock,
+                refused=untold.refused,
             )
         )
         assert isinstance(ticked, Ticked)

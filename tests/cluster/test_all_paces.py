@@ -26,6 +26,9 @@ PACES = [
     "local:5",
     "diloco:5",
     "diloco:5,lr=0.5,momentum=0.0",
+    "diloco:6,fragments=2",
+    "diloco:6,fragments=2,overlap=2,mix=0.25",
+    "diloco:6,overlap=2",
     "async",
     "async:push=3,pull=3",
     "async:push=2,pull=4",
@@ -38,11 +41,12 @@ PACES = [
 
 
 class Counting(nn.Module):
-    """A number that counts all records, and a row for each that counts its own."""
+    """Numbers that count all records, and a row for each that counts its own."""
 
     def __init__(self) -> None:
         super().__init__()
         self.all = nn.Parameter(torch.zeros(4, dtype=torch.float64))
+        self.more = nn.Parameter(torch.zeros(2, dtype=torch.float64))
         self.seen = paceline.Embedding("seen", 1, optimizer=SGD(lr=1.0), init=Zeros())
 
 
@@ -63,11 +67,13 @@ def count(session: paceline.Session) -> Counted:
     for batch in session.batches(ids, BATCH, epochs=EPOCHS, task_size=3 * BATCH):
         delivered += len(batch)
         optimizer.zero_grad()
-        (len(batch) * model.all.sum() + model.seen(batch).sum()).backward()
+        dense = model.all.sum() + model.more.sum()
+        (len(batch) * dense + model.seen(batch).sum()).backward()
         optimizer.step()
     model.eval()
     with torch.no_grad():
-        return Counted(-model.all.detach().clone(), -model.seen(ids).flatten(), delivered)
+        values = torch.cat([model.all, model.more])
+        return Counted(-values.detach().clone(), -model.seen(ids).flatten(), delivered)
 
 
 @pytest.mark.parametrize("text", PACES)

@@ -41,6 +41,9 @@ _OPTIONS = {  # {pace: {option: field}}
         "every": "every",
         "lr": "outer_lr",
         "momentum": "outer_momentum",
+        "fragments": "fragments",
+        "overlap": "overlap",
+        "mix": "mix",
         "codec": "codec",
     },
     "async": {
@@ -56,7 +59,7 @@ _WITHOUT_NAME = {  # {pace: (option and field, example)}
     "local": ("every", "local:20"),
     "diloco": ("every", "diloco:50"),
 }
-_FRACTIONS = {"lr", "momentum"}
+_FRACTIONS = {"lr", "momentum", "mix"}
 _WORDS = {"reduce", "late", "isolation", "codec"}
 _ALONE = "a round is one update, so only async has {}"
 _REFUSED = {

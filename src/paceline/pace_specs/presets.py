@@ -17,6 +17,7 @@ from paceline.pace_specs.checks import (
     require_every,
     written,
 )
+from paceline.pace_specs.fragments import USUAL_MIX, require_fragments
 
 Reduce = Literal["mean", "sum"]
 Isolation = Literal["serial", "hogwild"]
@@ -199,12 +200,19 @@ class DiLoCo(msgspec.Struct, frozen=True, tag="diloco", kw_only=True):
         every: batches between two rounds.
         outer_lr: learning rate of the outer step.
         outer_momentum: its Nesterov momentum; 0: none.
+        fragments: parts that the model is cut into, by whole parameters; each has a round
+            every ``every`` batches, and their rounds are spread evenly (Douillard 2025).
+        overlap: batches that a trainer goes on for before it takes in a round's values.
+        mix: the share of its own values in those that it then goes on with.
         codec: how deltas and values travel, see `paceline.codec_names`; None: as they are.
     """
 
     every: int
     outer_lr: float = _OUTER_LR
     outer_momentum: float = _OUTER_MOMENTUM
+    fragments: int = 1
+    overlap: int = 0
+    mix: float = USUAL_MIX
     codec: str | None = None
 
     def __post_init__(self) -> None:
@@ -217,6 +225,7 @@ class DiLoCo(msgspec.Struct, frozen=True, tag="diloco", kw_only=True):
             is_number(self.outer_momentum) and 0 <= self.outer_momentum < 1,
             f"diloco: momentum is a number from 0 to below 1, got {self.outer_momentum!r}",
         )
+        require_fragments(self.every, self.fragments, self.overlap, self.mix)
         require_codec("diloco", self.codec)
 
     def __str__(self) -> str:
@@ -224,7 +233,15 @@ class DiLoCo(msgspec.Struct, frozen=True, tag="diloco", kw_only=True):
         lr = None if self.outer_lr == _OUTER_LR else self.outer_lr
         usual = self.outer_momentum == _OUTER_MOMENTUM
         momentum = None if usual else self.outer_momentum
-        return written(f"diloco:{self.every}", lr=lr, momentum=momentum, codec=self.codec)
+        return written(
+            f"diloco:{self.every}",
+            lr=lr,
+            momentum=momentum,
+            fragments=None if self.fragments == 1 else self.fragments,
+            overlap=self.overlap or None,
+            mix=None if self.mix == USUAL_MIX else self.mix,
+            codec=self.codec,
+        )
 
 
 Pace = Sync | SSP | Async | LocalSGD | DiLoCo

@@ -15,6 +15,7 @@ from torch import nn
 from paceline.config import Pace
 from paceline.errors import UsageError
 from paceline.messages import PartSpec, TableSpec
+from paceline.pace.fragments import overlap_of
 from paceline.pace.policy import (
     outer_step,
     overlaps,
@@ -27,6 +28,7 @@ from paceline.trainer.deltas import Deltas
 from paceline.trainer.describing import Described, describe, describe_local
 from paceline.trainer.early import why_not_early
 from paceline.trainer.embedding import Embedding
+from paceline.trainer.fragments import cut_local
 from paceline.trainer.gradients import PartNumbers
 from paceline.trainer.seat import Seat
 from paceline.trainer.tables import SharedTable
@@ -77,38 +79,67 @@ class Sharing:
                 "share: the model has neither trainable parameters nor embeddings"
             )
         new = self._new_tables(modules)
+        own: list[int] = []
         if described.specs or new:
-            part = len(self._seat.numbers)
-            groups = [] if optimizer is None else optimizer.param_groups
-            sparse = [i for i, s in enumerate(described.specs) if s.has_sparse_gradients]
-            deltas = None
-            if steps_locally(pace) and optimizer is not None:
-                deltas = Deltas(described.parameters, optimizer)
-                groups = [outer_step(pace)]
             if overlap:
                 _check_early(pace, described.parameters, self._seat.size)
-            numbers = PartNumbers(
-                described.parameters,
-                groups,
-                sparse=sparse,
-                apart=overlaps(pace),
-                deltas=deltas,
-                sends_early=overlap,
-            )
-            whole = PartSpec(part, described.specs, described.optimizer, new, pace)
-            reason = why_not_hogwild(whole) or why_not_beside([*self._paces, pace])
-            if reason is not None:
-                raise UsageError(f"share: {reason}")
-            self._seat.share(whole, numbers)
-            self._paces.append(pace)
-            numbers.tables += [SharedTable(spec, part, self._seat) for spec in new]
-            self._tables |= {table.spec.name: table for table in numbers.tables}
-            self._parameters.update(described.parameters)
+            own = self._share_parts(described, optimizer, new, pace, overlap=overlap)
         for module in modules:
             module.bind(self._tables[module.spec.name])
         self.models.append(model)
         parts = {self._tables[module.spec.name].part for module in modules}
-        return tuple(sorted(parts | ({part} if described.specs else set())))
+        return tuple(sorted(parts.union(own if described.specs else ())))
+
+    def _share_parts(
+        self,
+        described: Described,
+        optimizer: torch.optim.Optimizer | None,
+        new: tuple[TableSpec, ...],
+        pace: Pace,
+        *,
+        overlap: bool,
+    ) -> list[int]:
+        """Share a model as one part, or as its fragments; their numbers."""
+        reason = why_not_beside([*self._paces, pace])
+        if reason is not None:
+            raise UsageError(f"share: {reason}")
+        pieces: list[tuple[Described, Deltas | None]] = [(described, None)]
+        groups = [] if optimizer is None else optimizer.param_groups
+        if steps_locally(pace) and optimizer is not None:
+            pieces[:] = cut_local(described, optimizer, pace)
+            groups = [outer_step(pace)]
+        own = []
+        for piece, deltas in pieces:
+            sparse = [i for i, s in enumerate(piece.specs) if s.has_sparse_gradients]
+            numbers = PartNumbers(
+                piece.parameters,
+                groups,
+                sparse=sparse,
+                apart=overlaps(pace) or overlap_of(pace) > 0,
+                deltas=deltas,
+                sends_early=overlap,
+            )
+            own.append(self._share_part(piece, numbers, new, pace))
+        self._paces.append(pace)
+        return own
+
+    def _share_part(
+        self,
+        described: Described,
+        numbers: PartNumbers,
+        new: tuple[TableSpec, ...],
+        pace: Pace,
+    ) -> int:
+        part = len(self._seat.numbers)
+        whole = PartSpec(part, described.specs, described.optimizer, new, pace)
+        reason = why_not_hogwild(whole)
+        if reason is not None:
+            raise UsageError(f"share: {reason}")
+        self._seat.share(whole, numbers)
+        numbers.tables += [SharedTable(spec, part, self._seat) for spec in new]
+        self._tables |= {table.spec.name: table for table in numbers.tables}
+        self._parameters.update(described.parameters)
+        return part
 
     def step_all(self, parts: tuple[int, ...], scaled: Scaled) -> None:
         """A step of several parts; see `paceline.trainer.carrier.Carrier.step_all`.

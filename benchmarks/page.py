@@ -76,8 +76,14 @@ def newest(folder: Path) -> list[Found]:
 
 def doubts(record: Record) -> list[str]:
     """Why a record's numbers are no more than a hint; empty if they are more."""
-    figures, _ = read(dict(record))
-    runs = [len(figure.values) for figure in figures if figure.unit not in COUNTS]
+    figures, ratios = read(dict(record))
+    sides = tuple(side for ratio in ratios for side in (ratio.ours, ratio.against))
+    runs = [
+        len(figure.values)
+        for figure in figures
+        # A side may be the best of some: then it ends with whose it is.
+        if figure.unit not in COUNTS and any(s.endswith(figure.who) for s in sides)
+    ]
     least = min(runs, default=ENOUGH_RUNS)
     said = []
     if not record["is_equal"]:
@@ -85,7 +91,7 @@ def doubts(record: Record) -> list[str]:
     if record["busy_share"] >= BUSY_SHARE:
         said.append(f"the machine was {record['busy_share']:.0%} busy when it began")
     if least < ENOUGH_RUNS:
-        said.append(f"some figures are of {least} run{'s' * (least != 1)} only")
+        said.append(f"some of what is compared is of {least} run{'s' * (least != 1)} only")
     if record["is_changed"]:
         said.append("the tree had changes beside the commit")
     return said

@@ -47,11 +47,11 @@ def circumstances(arguments: Sequence[str]) -> dict[str, object]:
     Args:
         arguments: its command line, as in ``sys.argv``.
     """
-    module, others = Path(arguments[0]).stem, busy_share()
+    module, others = _module_of(arguments[0]), busy_share()
     if others >= BUSY_SHARE:
         say(f"others use {others:.0%} of the machine: what follows is no more than a hint")
     return {
-        "command": " ".join(["python -m", f"benchmarks.{module}", *arguments[1:]]),
+        "command": " ".join(["python -m", module, *arguments[1:]]),
         "commit": _git("rev-parse", "HEAD"),
         "is_changed": bool(_git("status", "--porcelain", "--untracked-files=no")),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -94,6 +94,15 @@ def table(rows: Sequence[Sequence[str]]) -> str:
 def say(text: str) -> None:
     """Tell how it goes, beside the result."""
     print(text, file=sys.stderr, flush=True)
+
+
+def _module_of(file: str) -> str:
+    """A benchmark's module, as ``python -m`` takes it."""
+    parts = Path(file).with_suffix("").parts
+    if "benchmarks" not in parts:
+        return f"benchmarks.{parts[-1]}"
+    start = len(parts) - parts[::-1].index("benchmarks") - 1
+    return ".".join(parts[start:]).removesuffix(".__main__")
 
 
 def _cpu_model() -> str:

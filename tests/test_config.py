@@ -190,8 +190,8 @@ def test_a_share_is_exactly_what_is_written(name: str, share: Fraction | None) -
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "'' is not one of sync, ssp, local, diloco, async"),
-        ("warp:speed=9", "'warp' is not one of sync, ssp, local, diloco, async"),
+        ("", "'' is not one of sync, ssp, local, diloco, auto, async"),
+        ("warp:speed=9", "'warp' is not one of sync, ssp, local, diloco, auto, async"),
         ("sync:reduce=max", "reduce is 'mean' or 'sum', got 'max'"),
         ("sync:push=4", "sync has no option push"),
         ("async:pull=2,twist=1", "async has no option twist"),
@@ -220,6 +220,7 @@ def test_a_share_is_exactly_what_is_written(name: str, share: Fraction | None) -
         ("diloco:50,overlap=-1", "overlap is a number of batches from 0 to below the 50"),
         ("diloco:50,overlap=5,mix=1", "mix is a number from 0 to below 1, got 1.0"),
         ("diloco:50,mix=0.2", "with overlap=0 it waits for them: give overlap, or leave"),
+        ("diloco:50,overlap=4,quorum=2", "quorum=2 with fragments or overlap: who is not"),
         ("local:50,fragments=4", "local has no option fragments"),
         ("diloco:50,backup=1", "who is late for a round of deltas trains them again"),
         ("ssp:-1", "staleness is a number of steps >= 0, got -1"),

@@ -14,6 +14,8 @@ every step did what it should. Runs from the repository's root, reads nothing fr
 
     .venv/bin/python tools/check.py            everything
     .venv/bin/python tools/check.py lint       the named groups: lint, test, soak
+
+A soak takes hours: it looks at as much as `SOAK_SIZES` says.
 """
 
 import os
@@ -42,8 +44,15 @@ TEST_STEPS = {  # {step: arguments of pytest}; few, since each process imports t
     "system": ["tests", "-m", "system and not soak"],
 }
 SOAK_STEPS = {
-    "seeds": ["tests/simulate", "-m", "slow"],
+    "seeds": ["tests/simulate", "-m", "slow", "-rP", *TWO_PROCESSES],
+    "reads": ["tests/cluster/test_ssp.py", "-rP"],
     "soak": ["tests", "-m", "soak"],
+}
+SOAK_SIZES = {  # {variable: how much is looked at, unless it is set already}
+    "PACELINE_SIM_SEEDS": "20000",
+    "PACELINE_SIM_SECONDS": "1e9",
+    "PACELINE_SIM_READS": "1000000",
+    "PACELINE_REAL_READS": "10000",
 }
 
 
@@ -77,13 +86,18 @@ def count(report: Path) -> Counts:
     return Counts(len(cases) - failed - skipped, failed, skipped)
 
 
-def run_command(command: list[str]) -> int:
-    """Run a program of the virtual environment and return its exit status."""
+def run_command(command: list[str], sizes: dict[str, str] | None = None) -> int:
+    """Run a program of the virtual environment and return its exit status.
+
+    Args:
+        command: the program and its arguments.
+        sizes: variables of its environment, where they are not set already.
+    """
     program = [str(BIN / command[0]), *command[1:]]
     return subprocess.run(
         program,
         cwd=ROOT,
-        env={**KEPT_MEMORY, **os.environ},
+        env={**KEPT_MEMORY, **(sizes or {}), **os.environ},
         stdin=subprocess.DEVNULL,
         check=False,
     ).returncode
@@ -98,7 +112,8 @@ def run_test_step(step: str, arguments: list[str], folder: Path) -> tuple[bool, 
     """Run pytest once; whether it was content, and its counts."""
     report = folder / f"{step}.xml"
     status = run_command(
-        ["python", "-m", "pytest", "-q", *arguments, f"--junitxml={report}"]
+        ["python", "-m", "pytest", "-q", *arguments, f"--junitxml={report}"],
+        SOAK_SIZES if step in SOAK_STEPS else None,
     )
     if status == NO_TESTS_COLLECTED:
         return True, Counts()

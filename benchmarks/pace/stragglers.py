@@ -3,123 +3,205 @@
 ::
 
     python -m benchmarks.pace.stragglers
-    python -m benchmarks.pace.stragglers --times 1 --rates 0.01,0.02
+    python -m benchmarks.pace.stragglers --times 1 --momentum 0
 
-Four trainers that sleep, so that cores do not matter. Either every step takes four times as
-long with probability 0.2, or one trainer's steps always do. The learning rate of each pace
-is tuned on one grid, the same for all; what counts is the time until the held-out loss is
-`TARGET`, and stays below it, as one trainer sees it from the first batch on.
+Four real trainers and a server learn to read digits (`benchmarks.pace.reading`), in batches
+that sleep, so that cores do not matter. Either every step takes four times as long with
+probability 0.2, or one trainer's steps always do. What counts is the time until the
+held-out loss, a mean of some looks, is that of `benchmarks.pace.dial.tuning`, as one
+trainer sees it from its first batch on.
 
-Exit status: 0; 1 if lockstep itself never came to that loss.
+The learning rate of each pace is the best of one grid, the same for all. It is found in
+virtual time, with the same network, images and rule (`benchmarks.pace.dial`), over as many
+seeds; the seconds forecast there stand beside those of the real job, as a floor.
+
+Waits: for the jobs.
+
+Exit status: 0; 1 if a job never came to that loss.
 """
 
 import argparse
 import json
-import statistics
+import math
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from benchmarks.environments import one_thread
 from benchmarks.figures import Figure, Ratio, figure_table, judged, kept, ratio_table
 from benchmarks.goals import wanted
+from benchmarks.pace.dial.replay import Rule
+from benchmarks.pace.dial.tuning import BATCH, MOMENTUM, TARGET, Place, Tuned, grid, tune
 from benchmarks.processes import ROOT, fork_server, job_config, wait_job
 from benchmarks.record import circumstances, say, write
+from paceline.config import parse_pace
+from paceline.errors import UsageError
 from paceline.launch.commands import UserScript
 from paceline.launch.forkserver import ForkServer
 
-SCRIPT = ROOT / "benchmarks" / "pace" / "regression.py"
-TRAINERS = 4
-TARGET = 0.02  # held-out loss; 0.01 is the noise of the labels
-RATES = (0.01, 0.02, 0.05, 0.1, 0.2)
-CASES = {  # {words: (sleep, {goal: pace})}
-    "every fifth step 4 times slower": ("straggler:0.02,4,0.2", {"ssp": "ssp:3"}),
-    "one of four 4 times slower for ever": (
-        "slow:0.02,4,1",
-        {"backup": "sync:backup=1"},
+SCRIPT = ROOT / "benchmarks" / "pace" / "reading.py"
+PRELOADED = "benchmarks.pace.dial.tuning"
+TRAINERS, EPOCHS = 4, 8
+LOCKSTEP, JUDGE = "sync", TRAINERS - 1  # who looks is never slow for ever
+BATCHES = 4_000  # in virtual time, at most
+
+
+class Case(NamedTuple):
+    """What is slow, and who is to be how much faster than lockstep.
+
+    Args:
+        what: in words.
+        sleep: how long batches take.
+        goals: {goal: pace}.
+        beside: other paces, without a goal.
+    """
+
+    what: str
+    sleep: str
+    goals: dict[str, str]
+    beside: tuple[str, ...] = ()
+
+
+CASES = (
+    Case(
+        "every fifth step 4 times slower",
+        "straggler:0.05,4,0.2",
+        {"ssp": "ssp:3"},
+        ("async",),
     ),
-}
-LOCKSTEP = "sync"
+    Case(
+        "one of four 4 times slower for ever",
+        "slow:0.05,4,1",
+        {"backup": "sync:backup=1", "guarded": "async:scale=1"},
+        ("async",),
+    ),
+)
 
 
-def seconds_to(trace: Sequence[tuple[float, float]], target: float) -> float | None:
-    """When a loss came to a target and stayed there; None if it did not.
+def is_known(pace: str) -> bool:
+    """Whether this paceline has the pace."""
+    try:
+        parse_pace(pace)
+    except UsageError:
+        return False
+    return True
+
+
+class Run(NamedTuple):
+    """One job: when its loss was reached, and how many records a second it trained."""
+
+    seconds: float
+    records_per_s: float
+
+
+def seconds_to(trace: Sequence[tuple[float, float]], target: float) -> float:
+    """When a loss first was at most a target; infinite if it never was.
 
     Args:
         trace: (seconds, loss), in order.
         target: the loss.
     """
-    reached = None
-    for seconds, loss in trace:
-        if loss > target:
-            reached = None
-        elif reached is None:
-            reached = seconds
-    return reached
+    return next((seconds for seconds, loss in trace if loss <= target), math.inf)
 
 
-def run_once(pace: str, sleep: str, rate: float, seed: int, forks: ForkServer) -> float:
-    """Seconds to the target; infinite if a job never comes to it."""
+def run_once(
+    pace: str, sleep: str, rule: tuple[float, float], seed: int, forks: ForkServer
+) -> Run:
+    """Train once, in processes of its own; ``rule`` is learning rate and momentum."""
     with tempfile.TemporaryDirectory(prefix="paceline-bench-") as name:
         folder = Path(name)
-        words = (sleep, str(seed), str(rate), str(folder / "trace.json"))
+        numbers = (str(seed), *map(str, rule), str(EPOCHS), str(JUDGE))
+        words = (sleep, *numbers, str(folder / "trace.json"))
         config = job_config(pace, trainers=TRAINERS, seed=seed)
-        wait_job(forks, config, UserScript(str(SCRIPT), words), one_thread(), folder)
+        script = UserScript(str(SCRIPT), words)
+        summary = wait_job(forks, config, script, one_thread(), folder)
         trace = json.loads((folder / "trace.json").read_text())
-    reached = seconds_to([(t, loss) for t, loss in trace], TARGET)
-    return float("inf") if reached is None else reached
+    ended_s = trace[-1][0]
+    return Run(seconds_to(trace, TARGET), summary.records / ended_s)
 
 
-def tuned(
-    pace: str, sleep: str, rates: Sequence[float], times: int, forks: ForkServer
-) -> tuple[float, list[float]]:
-    """The best rate of a grid for a pace, and the seconds of its run with each seed."""
-    first = {rate: run_once(pace, sleep, rate, 0, forks) for rate in rates}
-    best = min(first, key=lambda rate: first[rate])
-    told = ", ".join(f"{rate:g}: {seconds:.1f} s" for rate, seconds in first.items())
-    say(f"{pace}, {sleep}: {told}; {best:g} is best")
-    others = [run_once(pace, sleep, best, seed, forks) for seed in range(1, times)]
-    return best, [first[best], *others]
+def figures_of(
+    case: Case, runs: Mapping[str, list[Run]], tuned: Mapping[str, Tuned]
+) -> list[Figure]:
+    """Seconds to the target and records a second of each pace, and what was forecast."""
+    seconds, rate = f"seconds to a loss, {case.what}", f"records/s, {case.what}"
+    figures = []
+    for pace, found in runs.items():
+        kind = "peer" if pace == LOCKSTEP else "ours"
+        forecast = tuple(one.seconds for one in tuned[pace].seeds)
+        figures += [
+            Figure(seconds, pace, kind, "s", tuple(run.seconds for run in found)),
+            Figure(seconds, f"{pace}, in virtual time", "floor", "s", forecast),
+            Figure(
+                rate,
+                pace,
+                kind,
+                "records/s",
+                tuple(run.records_per_s for run in found),
+                is_more_better=True,
+            ),
+        ]
+    return sorted(figures, key=lambda figure: figure.what != seconds)
 
 
-def figures_of(found: Mapping[str, list[float]], case: str) -> list[Figure]:
-    """Seconds to the target, one figure for each pace."""
-    what = f"seconds to a loss, {case}"
-    return [
-        Figure(what, pace, "peer" if pace == LOCKSTEP else "ours", "s", tuple(seconds))
-        for pace, seconds in found.items()
-    ]
+def ratios_of(case: Case, figures: Sequence[Figure]) -> list[Ratio]:
+    """Seconds of each pace against lockstep's, those with a goal judged."""
+    by_pace = {figure.who: figure for figure in figures if figure.unit == "s"}
+    lockstep, ratios = by_pace[LOCKSTEP].median, []
+    goal_of = {pace: goal for goal, pace in case.goals.items()}
+    for pace in (*case.goals.values(), *case.beside):
+        if pace not in by_pace:
+            continue
+        found = by_pace[pace]
+        share = found.median / lockstep
+        if pace in goal_of:
+            ratio = judged(found, wanted(goal_of[pace]), share)
+        else:
+            ratio = Ratio(found.what, pace, "", share)
+        ratios.append(ratio._replace(against=LOCKSTEP))
+    return ratios
 
 
 def main(arguments: Sequence[str]) -> int:
     """Measure, print, keep; see the module."""
     parser = argparse.ArgumentParser(prog="benchmarks.pace.stragglers", description=__doc__)
-    parser.add_argument("--times", type=int, default=5, help="seeds of the best rate")
-    parser.add_argument("--rates", default=",".join(map(str, RATES)))
+    parser.add_argument("--times", type=int, default=5, help="seeds")
+    parser.add_argument("--momentum", type=float, default=MOMENTUM)
     flags = parser.parse_args(arguments[1:])
     where = circumstances(arguments)
-    rates = [float(rate) for rate in flags.rates.split(",")]
     figures: list[Figure] = []
     ratios: list[Ratio] = []
-    is_reached = True
+    rates, told_rates = grid(flags.momentum), list[str]()
     with (
         tempfile.TemporaryDirectory(prefix="paceline-bench-") as name,
-        fork_server(Path(name) / "forks", 1) as forks,
+        fork_server(Path(name) / "forks", 1, [PRELOADED]) as forks,
     ):
-        for case, (sleep, goals) in CASES.items():
-            found: dict[str, list[float]] = {}
-            for pace in (LOCKSTEP, *goals.values()):
-                _, found[pace] = tuned(pace, sleep, rates, flags.times, forks)
-            is_reached &= statistics.median(found[LOCKSTEP]) < float("inf")
-            here = figures_of(found, case)
+        for case in CASES:
+            runs: dict[str, list[Run]] = {}
+            tuned: dict[str, Tuned] = {}
+            for pace in filter(is_known, (LOCKSTEP, *case.goals.values(), *case.beside)):
+                place, rule = Place(TRAINERS, case.sleep), Rule(rates, flags.momentum)
+                best = tuned[pace] = tune(place, pace, BATCHES, flags.times, rule)
+                edge = "" if best.is_inside else ", an end of the grid"
+                told_rates.append(f"{best.rate:g}{edge} for {pace} where {case.what}")
+                say(f"{told_rates[-1]}: {best.median('seconds'):.1f} s in virtual time")
+                with_rule = (best.rate, flags.momentum)
+                runs[pace] = [
+                    run_once(pace, case.sleep, with_rule, seed, forks)
+                    for seed in range(flags.times)
+                ]
+                say(f"{pace}: {', '.join(f'{run.seconds:.1f} s' for run in runs[pace])}")
+            here = figures_of(case, runs, tuned)
             figures += here
-            by_pace = {figure.who: figure for figure in here}
-            for goal, pace in goals.items():
-                share = by_pace[pace].median / by_pace[LOCKSTEP].median
-                ratio = judged(by_pace[pace], wanted(goal), share)
-                ratios.append(ratio._replace(against=LOCKSTEP))
-    told = f"held-out loss {TARGET:g}, rates {flags.rates}"
+            ratios += ratios_of(case, here)
+    is_reached = all(v < math.inf for f in figures for v in f.values if f.unit == "s")
+    told = (
+        f"Batches of {BATCH}, held-out loss {TARGET:g}, momentum {flags.momentum:g}; the "
+        f"best of learning rates from {rates[0]:.3g} to {rates[-1]:.3g}, each the root of "
+        f"2 times the one before: {'; '.join(told_rates)}"
+    )
     print(f"{told}\n\n{figure_table(figures)}\n\n{ratio_table(ratios)}")
     record = {**where, **kept(figures, ratios, told, is_equal=is_reached)}
     print(f"\n{write('paces', record)}")

@@ -33,6 +33,7 @@ from paceline.config import (
     Adagrad,
     Adam,
     Async,
+    Auto,
     DiLoCo,
     LocalSGD,
     Normal,
@@ -45,6 +46,7 @@ from paceline.errors import IncompleteWarning, JobFailed, PacelineError, UsageEr
 
 if TYPE_CHECKING:
     from paceline.launch.connect import connect
+    from paceline.pace.strategy import Strategy
     from paceline.trainer.embedding import Embedding
     from paceline.trainer.session import Session
 
@@ -57,6 +59,7 @@ __all__ = [
     "Adagrad",
     "Adam",
     "Async",
+    "Auto",
     "DiLoCo",
     "Embedding",
     "IncompleteWarning",
@@ -66,6 +69,7 @@ __all__ = [
     "PacelineError",
     "RowWiseAdagrad",
     "Session",
+    "Strategy",
     "Sync",
     "Uniform",
     "UsageError",
@@ -79,6 +83,7 @@ _LAZY = {  # {public name: the module that defines it}
     "connect": "paceline.launch.connect",
     "Embedding": "paceline.trainer.embedding",
     "Session": "paceline.trainer.session",
+    "Strategy": "paceline.pace.strategy",
 }
 
 

@@ -9,6 +9,7 @@ interprets optimizers.
 import msgspec
 
 from paceline.errors import UsageError
+from paceline.pace_specs.auto import Auto as Auto
 from paceline.pace_specs.checks import is_whole, require
 from paceline.pace_specs.parsing import parse_pace as parse_pace
 from paceline.pace_specs.presets import SSP as SSP

@@ -36,6 +36,7 @@ from paceline.timing import wall_time_s
 MOST_BYTES = 256 << 20  # of one file; there are at most two
 
 _log = logging.getLogger("paceline.events")
+_encoder = msgspec.json.Encoder()
 
 
 def older(path: Path) -> Path:
@@ -74,6 +75,7 @@ class EventLog:
         # Guards all below: lines must not interleave.
         self._lock = threading.Lock()
         self._file = path.open("ab") if path is not None else None
+        self._num_bytes = self._file.tell() if self._file is not None else 0
         self._began_t = _first_t(path) if path is not None else None
         self._has_failed = False
 
@@ -93,10 +95,11 @@ class EventLog:
             if self._began_t is None:
                 self._began_t = t
             try:
-                if self._file.tell() + len(lines) > self._most_bytes:
+                if self._num_bytes + len(lines) > self._most_bytes:
                     self._move_on(t)
                 self._file.write(lines)
                 self._file.flush()
+                self._num_bytes += len(lines)
             except OSError as error:
                 if not self._has_failed:
                     _log.warning("events are no longer written: %s", error)
@@ -118,11 +121,11 @@ class EventLog:
         self._file.close()
         self._file = file
         moved: dict[str, object] = {"to": old.name, "began": self._began_t}
-        self._file.write(_line(t, "EventsMoved", moved))
+        self._num_bytes = self._file.write(_line(t, "EventsMoved", moved))
 
 
 def _line(t: float, event: str, fields: dict[str, object]) -> bytes:
-    return msgspec.json.encode({"t": t, "event": event, **fields}) + b"\n"
+    return _encoder.encode({"t": t, "event": event, **fields}) + b"\n"
 
 
 def _first_t(path: Path) -> float | None:

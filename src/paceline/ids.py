@@ -57,7 +57,10 @@ class Window(NamedTuple):
 
     def task_keys(self) -> tuple[TaskKey, ...]:
         """The task keys of the spans, in order."""
-        return tuple(TaskKey(self.stage, self.epoch, span.task) for span in self.spans)
+        stage, epoch, spans = self
+        if len(spans) == 1:  # by far the most
+            return (TaskKey(stage, epoch, spans[0].task),)
+        return tuple(TaskKey(stage, epoch, span.task) for span in spans)
 
     def __str__(self) -> str:
         """Read like ``s0/e1[t17:4-7]`` in logs and errors."""

@@ -10,6 +10,7 @@ OWN_PATH = re.compile(r"(?<![\w.])/(?:tmp|root|home|work)/")
 MAKE_COMMAND = re.compile(r"(?:^|`)make +([a-z][\w-]*)", re.MULTILINE)
 MAKE_TARGET = re.compile(r"^([a-z][\w-]*):", re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)")
+LEFT_BY_A_MERGE = re.compile(r"^(<{7}|>{7}|={7}$)", re.MULTILINE)
 NUMBERED_ROOM = re.compile(r"^[ |`]*(\w+)/?`?[ |]+(\d)\b", re.MULTILINE)
 ROOMS = ["data", "coordinator", "trainer", "pace", "server", "params", "store"]
 
@@ -71,6 +72,15 @@ def test_the_rooms_are_told_in_the_order_of_the_data() -> None:
         told = NUMBERED_ROOM.findall(text)
         assert [room for room, _ in told] == ROOMS, name
         assert [int(number) for _, number in told] == list(range(1, len(ROOMS) + 1)), name
+
+
+def test_no_file_holds_what_a_merge_left_undecided() -> None:
+    found = [
+        str(path.relative_to(ROOT))
+        for path in own_files()
+        if LEFT_BY_A_MERGE.search(path.read_text(encoding="utf-8", errors="ignore"))
+    ]
+    assert not found, f"lines of both sides of a merge: {', '.join(found)}"
 
 
 def test_no_file_names_a_path_of_one_machine() -> None:

@@ -22,9 +22,19 @@ def test_a_busy_machine_is_told_and_kept(
     assert ("80% of the machine" in capsys.readouterr().err) is is_said
 
 
-def test_circumstances_hold_the_command_that_makes_the_number_again() -> None:
-    found = circumstances(["benchmarks/ctr.py", "--times", "3"])
-    assert found["command"] == "python -m benchmarks.ctr --times 3"
+@pytest.mark.parametrize(
+    ("file", "module"),
+    [
+        ("benchmarks/ctr.py", "benchmarks.ctr"),
+        ("/a/benchmarks/here/benchmarks/pace/diloco.py", "benchmarks.pace.diloco"),
+        ("/a/benchmarks/pace/dial/__main__.py", "benchmarks.pace.dial"),
+    ],
+)
+def test_circumstances_hold_the_command_that_makes_the_number_again(
+    file: str, module: str
+) -> None:
+    found = circumstances([file, "--times", "3"])
+    assert found["command"] == f"python -m {module} --times 3"
     assert {"commit", "date", "machine", "busy_share", "versions"} <= set(found)
 
 

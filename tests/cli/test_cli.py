@@ -308,6 +308,7 @@ EXPECTED_VIEW = {
     "queue": {"todo": 3, "pending": 2, "done": 1, "failed": 0, "epoch": 1},
     "kind": "train",
     "pace": "async",
+    "changing": None,
     "processes": [
         {
             "role": "trainer",

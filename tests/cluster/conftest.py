@@ -27,7 +27,7 @@ def run(tmp_path: Path) -> Iterator[Callable[..., list[Any]]]:
             pace=pace or Sync(),
             timeout_s=60.0,
         )
-        job = EmbeddedJob(config, tmp_path / "job")
+        job = EmbeddedJob(config, tmp_path / f"job-{len(jobs)}")
         jobs.append(job)
         found: dict[int, Any] = {}
         errors: list[BaseException] = []

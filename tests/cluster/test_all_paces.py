@@ -29,6 +29,8 @@ PACES = [
     "diloco:6,fragments=2",
     "diloco:6,fragments=2,overlap=2,mix=0.25",
     "diloco:6,overlap=2",
+    "diloco:5,quorum=2",
+    "diloco:4,quorum=1,grace=0.0",
     "async",
     "async:push=3,pull=3",
     "async:push=2,pull=4",
@@ -37,6 +39,7 @@ PACES = [
     "async:push=2,pull=1,merge=4",
     "async:isolation=hogwild",
     "async:pull=2,isolation=hogwild",
+    "auto:wait=0.05,least=0.1,loosest=ssp:3,watch=loss,alarm=8.0,reduce=sum",
 ]
 
 

@@ -14,8 +14,8 @@ class Held:
     def __init__(self, entries: dict[int, int] | None = None) -> None:
         self.entries = entries or {}
 
-    def does_any_hold(self, incarnations: tuple[int, ...]) -> bool:
-        return any(one in self.entries for one in incarnations)
+    def does_hold(self, incarnation: int) -> bool:
+        return incarnation in self.entries
 
     def num_holders(self) -> int:
         return len(self.entries)

@@ -15,6 +15,7 @@ from paceline.messages import (
     HandBack,
     Leave,
     ParameterSpec,
+    PartAnswer,
     PartSpec,
     Refusal,
     Save,
@@ -268,3 +269,28 @@ def test_a_part_whose_uploader_left_is_uploaded_by_another(make_job: Any) -> Non
     job.get("trainer-0", Leave(**job.who("trainer-0")))
     job.join("trainer-1")
     assert job.get("trainer-1", SharePart(**job.who("trainer-1"), spec=spec)).upload
+
+
+def test_a_part_shared_otherwise_before_there_are_servers_is_refused_too(
+    make_job: Any,
+) -> None:
+    job = make_job(trainers=2, pace=Async())
+    job.serve()
+    job.join("trainer-0")
+    job.join("trainer-1")
+    for server in job.servers:
+        server.is_deaf = True  # nothing can be planned: both are parked
+    asked = []
+    for trainer, strategy in (("trainer-0", ""), ("trainer-1", "Hasty(by=2)")):
+        spec = PartSpec(
+            0, (ParameterSpec(("w",), (8,), "float32"),), None, (), Async(), strategy
+        )
+        asked.append(job.ask(trainer, SharePart(**job.who(trainer), spec=spec)))
+    for server in job.servers:
+        server.is_deaf = False
+    job.serve()
+    first, second = (job.answers.get(ticket) for ticket in asked)
+    assert isinstance(first, PartAnswer)
+    assert isinstance(second, Refusal)
+    assert second.kind == "mismatch"
+    assert "Hasty(by=2)" in second.text

@@ -147,6 +147,36 @@ def test_all_that_waits_is_journalled_at_once_and_before_any_answer(house: House
     ]
 
 
+def test_what_one_thread_brings_together_is_journalled_at_once(house: House) -> None:
+    with house.service.together():
+        assert not house.join(1)
+        assert not house.join(2)
+        assert house.noted == []
+    assert house.noted == ["journal 2", "told trainer-1", "told trainer-2"]
+    assert house.join(3), "and one by one again"
+
+
+def test_what_others_bring_meanwhile_does_not_wait(house: House) -> None:
+    with house.service.together():
+        assert not house.join(1)
+        other = threading.Thread(target=house.join, args=(2,))
+        other.start()
+        other.join(LIMIT_S)
+        assert house.noted == ["journal 2", "told trainer-1", "told trainer-2"]
+    assert house.noted.count("journal 2") == 1
+
+
+def test_what_was_brought_before_an_error_is_seen_to(house: House) -> None:
+    def fail() -> None:
+        with house.service.together():
+            house.join(1)
+            raise RuntimeError("asked to fail")
+
+    with pytest.raises(RuntimeError, match="asked to fail"):
+        fail()
+    assert house.noted == ["journal 1", "told trainer-1"]
+
+
 def test_a_long_journal_is_compacted_and_says_the_same(house: House) -> None:
     for number in range(30):
         house.join(number)

@@ -11,6 +11,7 @@ import typer
 
 from paceline.cli.checkpoint import checkpoint
 from paceline.cli.draw import draw
+from paceline.cli.pace import pace
 from paceline.cli.run import run
 from paceline.cli.scale import scale
 from paceline.cli.simulate import simulate
@@ -30,6 +31,7 @@ app = typer.Typer(
 app.command(context_settings={"allow_interspersed_args": False})(run)
 app.command()(status)
 app.command()(scale)
+app.command()(pace)
 app.command()(draw)
 app.command()(simulate)
 app.add_typer(checkpoint)

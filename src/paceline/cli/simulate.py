@@ -3,8 +3,9 @@
 import gc
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 import typer
@@ -17,9 +18,9 @@ from paceline.launch.folder import JobDir
 from paceline.simulate.forecast.advice import Advice
 from paceline.simulate.forecast.advice import advise as advise_on
 from paceline.simulate.forecast.draw import check_picture, draw_forecasts
-from paceline.simulate.forecast.fit import fit_compute
+from paceline.simulate.forecast.fit import Fitted
+from paceline.simulate.forecast.fit import fit as fit_run
 from paceline.simulate.forecast.job import Forecast, forecast
-from paceline.simulate.forecast.models import Compute
 from paceline.simulate.forecast.plan import Plan
 from paceline.simulate.forecast.tables import table_of, text_of
 from paceline.simulate.forecast.written import (
@@ -30,6 +31,8 @@ from paceline.simulate.forecast.written import (
     parse_pauses,
     parse_seconds,
 )
+
+T = TypeVar("T")
 
 
 def simulate(  # noqa: PLR0913  (the command line has one parameter for each option)
@@ -64,7 +67,7 @@ def simulate(  # noqa: PLR0913  (the command line has one parameter for each opt
         typer.Option(help="How much trainers differ for ever: sigma.", show_default="0"),
     ] = 0.0,
     pause: Annotated[
-        str | None, typer.Option(help="Probability before a batch, mean: 0.01,5s.")
+        str | None, typer.Option(help="Probability before a batch, mean: 0.01,5s; off.")
     ] = None,
     network: Annotated[
         str,
@@ -82,7 +85,7 @@ def simulate(  # noqa: PLR0913  (the command line has one parameter for each opt
     ] = None,
     deaths: Annotated[
         str | None,
-        typer.Option(help="Mean life of a process, and until it is back: 10h,30s."),
+        typer.Option(help="Mean life of a process, until it is back: 10h,30s; off."),
     ] = None,
     checkpoint_every: Annotated[
         str, typer.Option(help="Between checkpoints: 60s, off.", show_default="60s")
@@ -90,7 +93,7 @@ def simulate(  # noqa: PLR0913  (the command line has one parameter for each opt
     seed: Annotated[int, typer.Option(help="Seed of all draws.", show_default="0")] = 0,
     fit: Annotated[
         Path | None,
-        typer.Option(help="Job folder or events.jsonl: compute as in that run."),
+        typer.Option(help="Job folder or events.jsonl: as that run was."),
     ] = None,
     advise: Annotated[
         bool,
@@ -112,6 +115,7 @@ def simulate(  # noqa: PLR0913  (the command line has one parameter for each opt
         raise UsageError("--epochs: --steps is a sample of an epoch; give --records, too")
     if picture is not None:
         check_picture(picture)
+    fitted = None if fit is None else _fitted(fit)
     every = parse_every("--checkpoint-every", checkpoint_every)
     if every.steps:
         raise UsageError("--checkpoint-every: a forecast takes seconds, or off")
@@ -122,14 +126,16 @@ def simulate(  # noqa: PLR0913  (the command line has one parameter for each opt
         records=0 if records is None else _count("--records", records),
         epochs=epochs,
         batch_size=batch_size,
-        compute=_compute(compute, fit),
+        compute=parse_compute("--compute", compute or "lognormal:0.1,0.3")
+        if fitted is None
+        else fitted.compute,
         spread=spread,
-        pauses=None if pause is None else parse_pauses("--pause", pause),
+        pauses=_given(pause, fitted and fitted.pauses, "--pause", parse_pauses),
         network=parse_network("--network", network),
         parameter_bytes=parse_bytes("--parameters", parameters),
         row_bytes=parse_bytes("--rows", rows),
         apply_s=None if apply is None else parse_seconds("--apply", apply),
-        deaths=None if deaths is None else parse_deaths("--deaths", deaths),
+        deaths=_given(deaths, fitted and fitted.deaths, "--deaths", parse_deaths),
         cut_every_s=every.seconds,
         seed=seed,
     )
@@ -151,14 +157,23 @@ def _tell(said: str) -> None:
     print(said, file=sys.stderr)
 
 
-def _compute(text: str | None, fit: Path | None) -> Compute:
-    if fit is None:
-        return parse_compute("--compute", text or "lognormal:0.1,0.3")
-    events = JobDir(fit).events if fit.is_dir() else fit
+def _fitted(run: Path) -> Fitted:
+    events = JobDir(run).events if run.is_dir() else run
     try:
-        return fit_compute(event_lines(events), str(events))
+        fitted = fit_run(event_lines(events), str(events))
     except OSError as error:
         raise UsageError(f"--fit: cannot read {events}: {error.strerror}") from error
+    _tell(f"{events}: {fitted}")
+    return fitted
+
+
+def _given(
+    text: str | None, fitted: T | None, option: str, parse: Callable[[str, str], T]
+) -> T | None:
+    """What an option says, else what was fitted; ``off`` is neither."""
+    if text is None:
+        return fitted
+    return None if text == "off" else parse(option, text)
 
 
 def _count(option: str, text: str) -> int:

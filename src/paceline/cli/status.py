@@ -40,6 +40,7 @@ def as_view(job: JobStatus, state: str) -> StatusView:
         "queue": msgspec.to_builtins(job.queue),
         "kind": job.kind,
         "pace": job.pace,
+        "changing": job.changing,
         "processes": [msgspec.to_builtins(process) for process in job.processes],
         "counters": dict(job.counters),
     }
@@ -63,6 +64,7 @@ def ended_view(job: JobDir) -> StatusView | None:
         "queue": msgspec.to_builtins(QueueStatus(0, 0, 0, 0, 0)),
         "kind": "train",
         "pace": str(job.read_config().pace),
+        "changing": None,
         "processes": [],
         "counters": {},
     }
@@ -98,6 +100,8 @@ def _print_view(view: StatusView) -> None:
         f"{queue.failed} failed",
         highlight=False,
     )
+    if view["changing"]:
+        console.print(str(view["changing"]), highlight=False)
     processes = msgspec.convert(view["processes"], list[dict[str, object]])
     if not processes:
         return

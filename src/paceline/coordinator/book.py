@@ -8,9 +8,12 @@ asker takes its place, and `PARK_S` later it is answered with the reason of the 
 Pure.
 """
 
+import math
 from typing import NamedTuple, final
 
-from paceline.config import JobConfig
+import msgspec
+
+from paceline.config import JobConfig, Pace
 from paceline.coordinator.clocks import Clocks
 from paceline.coordinator.cuts import ManifestOrder, OpenCut
 from paceline.coordinator.durable import Durable, restore
@@ -19,10 +22,11 @@ from paceline.coordinator.outcomes import AnyOutcome, Outcome
 from paceline.coordinator.parking import Parked, Parking
 from paceline.coordinator.rounds import Rounds
 from paceline.coordinator.tasks import Deadlines, Progress
-from paceline.ids import TaskKey
+from paceline.ids import OPERATOR, TaskKey
 from paceline.messages import (
     AskLease,
     AverageShare,
+    ChangePace,
     MarkEntry,
     MarksReport,
     MayGoOn,
@@ -33,12 +37,14 @@ from paceline.messages import (
     SharePart,
     Tick,
 )
-from paceline.pace.policy import staleness_of, updates_in_rounds
+from paceline.pace.auto import Governor
+from paceline.pace.policy import is_in_step, staleness_of, updates_in_rounds
 
 PARK_S = 1.0
+MOST_NAMED = 8  # trainers, in a reason to wait
 
 
-class Reply(NamedTuple):
+class Reply(msgspec.Struct, frozen=True):
     """Effect: answer a question."""
 
     ticket: int
@@ -70,6 +76,14 @@ class Happened(NamedTuple):
 
     event: str
     fields: dict[str, object]
+
+
+class PaceWish(NamedTuple):
+    """Parts are to have other paces, {part: pace}, and why."""
+
+    paces: dict[int, Pace]
+    reason: str
+    is_auto: bool = False
 
 
 Effect = Reply | WriteManifest | DropCut | SeekCut | Happened
@@ -112,6 +126,9 @@ class Book:
         self.saves: Parking[int] = Parking()  # {incarnation: Save}
         self.save_cuts: dict[tuple[int, int], int] = {}  # {(incarnation, number): cut}
         self.idle_servers: Parking[str] = Parking()  # {server id: ServerReport}
+        self.wish: PaceWish | None = None  # while the job pauses for it
+        self.governor: Governor | None = None  # of parts at the pace `auto`
+        self.pace_asks: Parking[int] = Parking()  # {ticket: ChangePace}
         self.is_finishing = False
         self.is_saving = False  # the launcher ends the run early
         self.last_save: int | None = None  # the cut that was begun for it
@@ -126,6 +143,9 @@ class Book:
         self.lost_tasks: dict[
             int, tuple[TaskKey, ...]
         ] = {}  # {pid of a lost trainer: tasks}
+        self.revision = 0  # outcomes so far: the durable state is as it was at this count
+        self.orders_gate: tuple[object, object] = (None, None)  # (of what, what it came to)
+        self.first_due_s = math.inf  # no question has waited long enough before
         self._outcomes: list[AnyOutcome] = []
         self._effects: list[Effect] = []
         for record in durable.queue.pending.values():
@@ -139,6 +159,7 @@ class Book:
         """Decide an outcome: from here on it is so."""
         assert isinstance(outcome, Outcome)
         restore(outcome, self.durable)
+        self.revision += 1
         self._outcomes.append(outcome)
 
     def reply(self, ticket: int, message: Message) -> None:
@@ -182,6 +203,10 @@ class Book:
     def park_save(self, ticket: int, role: str, save: Save) -> None:
         """Let a trainer wait for a cut."""
         self.saves.park(save.incarnation, self._parked(ticket, role, save))
+
+    def park_pace(self, ticket: int, ask: ChangePace) -> None:
+        """Let an operator wait for a change of pace."""
+        self.pace_asks.park(ticket, self._parked(ticket, OPERATOR, ask))
 
     def park_report(self, ticket: int, report: ServerReport) -> None:
         """Let a server wait for orders."""
@@ -228,12 +253,15 @@ class Book:
             self.ahead,
             self.shares,
             self.saves,
+            self.pace_asks,
             self.idle_servers,
         ):
             waiting.look_at_all()
 
     def _parked(self, ticket: int, role: str, message: Message) -> Parked:
-        return Parked(ticket, role, message, self.now + PARK_S)
+        until_s = self.now + PARK_S
+        self.first_due_s = min(self.first_due_s, until_s)
+        return Parked(ticket, role, message, until_s)
 
     # ------------------------------------------------------------ often asked
 
@@ -243,19 +271,38 @@ class Book:
 
     def servers_ready(self) -> bool:
         """Whether all servers of the job are members, on this timeline, and ready."""
-        live = self.durable.servers
-        return len(live) == self.config.servers and all(
-            (report := self.reports.get(server)) is not None
-            and report.incarnation == incarnation
-            and report.timeline == self.durable.timeline
-            and report.ready
-            for server, incarnation in live.items()
-        )
+        live, timeline = self.durable.servers, self.durable.timeline
+        if len(live) != self.config.servers:
+            return False
+        for server, incarnation in live.items():  # a loop: it is asked at every event
+            report = self.reports.get(server)
+            if report is None or report.incarnation != incarnation:
+                return False
+            if report.timeline != timeline or not report.ready:
+                return False
+        return True
+
+    def parts_ready(self) -> bool:
+        """Whether all shared parts have their values."""
+        for record in self.durable.parts.values():  # noqa: SIM110  (asked at every event)
+            if not record.is_ready:
+                return False
+        return True
+
+    def is_cut_whole(self) -> bool:
+        """Whether there is a cut, and all shared parts lie in it."""
+        cut = self.durable.cut
+        return cut is not None and self.durable.parts.keys() == set(cut.parts)
 
     def sync_parts(self) -> list[int]:
         """Parts that are updated in rounds."""
         parts = self.durable.parts
         return [p for p, r in sorted(parts.items()) if updates_in_rounds(r.plan.spec.pace)]
+
+    def parts_in_step(self) -> list[int]:
+        """Of these, parts whose rounds have all who train."""
+        parts = self.durable.parts
+        return [p for p in self.sync_parts() if is_in_step(parts[p].plan.spec.pace)]
 
     def knows_clocks(self) -> bool:
         """Whether it is known where a trainer without a clock would enter."""
@@ -276,7 +323,7 @@ class Book:
         state = self.durable
         if not self.is_saving:
             return False
-        if not state.parts or not all(record.is_ready for record in state.parts.values()):
+        if not state.parts or not self.parts_ready():
             return True
         cut = state.cut.cut if state.cut is not None else -1
         return self.last_save is not None and cut >= self.last_save
@@ -293,11 +340,43 @@ class Book:
         if spec is None or not held:
             self.deadlines.pause(incarnation)
             return
-        records = sum(spec.task_records(task) for task in held)
+        records = 0
+        for task in held:
+            records += spec.task_records(task)
         self.deadlines.start(incarnation, records, self.now)
 
-    def wait_reason(self) -> str | None:
-        """Why no lease at all can be granted now; None if one could be."""
+    def is_training(self) -> bool:
+        """Whether the current stage is a loop over batches."""
+        spec = self.durable.stage_spec()
+        return spec is not None and spec.is_training
+
+    def why_no_pace(self) -> str | None:
+        """Why no part can have another pace any more; None if one can."""
+        state = self.durable
+        if state.broken is not None or self.is_finishing:
+            return "the job is over"
+        if state.stopped is not None or self.is_saving:
+            why = state.stopped or "its launcher ends the run"
+            return f"the job is being stopped: {why}"
+        if self.config.ranks_per_trainer > 1:
+            return "trainers of several processes keep the pace that they began with"
+        return None
+
+    def pause_reason(self) -> str | None:
+        """Why nobody works just now, if the pace is to change; None if it is not."""
+        state = self.durable
+        if self.wish is None or not state.has_started or not self.is_training():
+            return None
+        holders = ", ".join(sorted(state.queue.holders())[:MOST_NAMED])
+        paces = ", ".join(sorted({str(pace) for pace in self.wish.paces.values()}))
+        waits = f"; it waits for {holders} to give tasks back" if holders else ""
+        return f"the pace changes to {paces}{waits}"
+
+    def wait_reason(self, *, for_pace: bool = False) -> str | None:
+        """Why no lease at all can be granted now; None if one could be.
+
+        ``for_pace``: but for a pause in which the pace is to change.
+        """
         state = self.durable
         if state.broken is not None:
             return f"the job has failed: {state.broken}"
@@ -306,12 +385,14 @@ class Book:
             return f"{missing} of {self.config.servers} servers are not there yet"
         if self.sought is not None:
             return f"{self.sought} cannot be read; the newest older whole cut is sought"
+        if state.repaced is not None and not self.servers_ready():
+            return "servers take over the new pace"
         if state.is_returning or not self.servers_ready():
             return f"servers return to cut {state.cut.cut if state.cut else 0}"
-        if not all(record.is_ready for record in state.parts.values()):
+        if not self.parts_ready():
             return "a shared part has no values yet"
-        if state.cut is None or set(state.cut.parts) != set(state.parts):
+        if not self.is_cut_whole():
             return "the first cut is being taken"
         if state.stage_spec() is None:
             return f"no trainer has told the data of stage {state.queue.stage}"
-        return None
+        return None if for_pace else self.pause_reason()

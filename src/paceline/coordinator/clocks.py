@@ -19,8 +19,8 @@ from paceline.messages import TrainerClock
 class Holding(Protocol):
     """Who holds a lease."""
 
-    def does_any_hold(self, incarnations: tuple[int, ...]) -> bool:
-        """Whether one of these does."""
+    def does_hold(self, incarnation: int) -> bool:
+        """Whether this trainer does."""
 
     def num_holders(self) -> int:
         """How many do."""
@@ -84,13 +84,14 @@ class Clocks:
     def slowest(self, holding: Holding) -> int | None:
         """The least clock of those that hold a lease; None if it is not known."""
         if not self._is_whole:
-            known = sum(holding.does_any_hold((i,)) for i in self._clocks)
+            known = sum(holding.does_hold(one) for one in self._clocks)
             self._is_whole = known == holding.num_holders()
         if not self._is_whole:
             return None
         for clock in sorted(self._at):
-            if any(holding.does_any_hold((one,)) for one in self._at[clock]):
-                return clock
+            for one in self._at[clock]:  # mostly the first one does
+                if holding.does_hold(one):
+                    return clock
         return None
 
     def drop_idle(self, holding: Holding) -> None:
@@ -102,7 +103,7 @@ class Clocks:
         while self._at:
             least = min(self._at)
             first = next(iter(self._at[least]))
-            if holding.does_any_hold((first,)):
+            if holding.does_hold(first):
                 self._floor = max(self._floor, least)
                 return
             self.leave(first)

@@ -18,6 +18,7 @@ from paceline.coordinator.stops import has_nothing_to_train, is_touched, open_st
 from paceline.coordinator.tasks import is_epoch_over, is_last_epoch
 from paceline.coordinator.tracking import may_cut, reason_to_wait
 from paceline.messages import Save, Saved
+from paceline.pace.policy import outer_parts
 
 
 def look_at_cut(book: Book) -> None:
@@ -31,14 +32,15 @@ def look_at_cut(book: Book) -> None:
             book.is_writing_manifest = True
             book.effect(WriteManifest(cut.manifest()))
         return
-    state = book.durable
+    state, ends_stage = book.durable, is_stage_over(book)
+    if not ends_stage and not _wants_cut(book):
+        return  # as after nearly every event
     if not book.servers_ready() or state.is_returning or book.now < book.retry_cut_s:
         return
-    if not state.parts or not all(record.is_ready for record in state.parts.values()):
+    if not state.parts or not book.parts_ready():
         return
-    ends_stage = _is_stage_over(book)
     may_begin = may_end if ends_stage else may_cut
-    if (ends_stage or _wants_cut(book)) and may_begin(book):
+    if may_begin(book):
         book.commit(CutBegun(state.next_cut))
         counted = Counted(count_records(book), count_steps(book))
         number = state.next_cut - 1
@@ -91,6 +93,7 @@ def commit_cut(book: Book, cut: int, folder: str, error: str | None) -> None:
             tuple(plan.spec.part for plan in order.plans),
             opened.ends_stage,
             order.steps,
+            outer_parts(order.plans),
         )
     )
     if opened.ends_stage:
@@ -114,7 +117,7 @@ def waits_for_cut(book: Book) -> bool:
     """Whether work goes on only when a cut that failed has been taken after all."""
     if book.cut_trouble is None:
         return False
-    return _is_first_missing(book) or _is_stage_over(book)
+    return _is_first_missing(book) or is_stage_over(book)
 
 
 def cut_reason(book: Book) -> str:
@@ -131,7 +134,7 @@ def cut_reason(book: Book) -> str:
     return f"a cut is being taken by {', '.join(servers) or 'the coordinator'}"
 
 
-def _is_stage_over(book: Book) -> bool:
+def is_stage_over(book: Book) -> bool:
     """Whether the stage has nothing more to do, or nobody is left to do it."""
     state = book.durable
     if state.stage_spec() is None or state.queue.pending or state.settling:
@@ -149,13 +152,13 @@ def _is_stage_over(book: Book) -> bool:
 
 
 def _is_first_missing(book: Book) -> bool:
-    state = book.durable
-    return state.cut is None or set(state.cut.parts) != set(state.parts)
+    return not book.is_cut_whole()
 
 
 def _wants_cut(book: Book) -> bool:
     state, config = book.durable, book.config
-    if any(_save_key(book, inc) not in book.save_cuts for inc in book.saves):
+    saves = book.saves
+    if saves and any(_save_key(book, inc) not in book.save_cuts for inc in saves):
         return True
     if book.is_saving and book.last_save is None:
         return True

@@ -11,15 +11,18 @@ import heapq
 from collections.abc import Collection
 from typing import TypeVar
 
+from msgspec import structs
+
 from paceline.coordinator import averaging
-from paceline.coordinator.book import Book
+from paceline.coordinator.book import MOST_NAMED, Book
 from paceline.coordinator.cut_decisions import (
     cut_reason,
     look_at_cut,
     look_at_saves,
     waits_for_cut,
 )
-from paceline.coordinator.durable import PartRecord
+from paceline.coordinator.durable import KEPT_ROUNDS, PartRecord
+from paceline.coordinator.governing import saw_wait
 from paceline.coordinator.grants import grant, is_mid_step, may_grant
 from paceline.coordinator.losses import settle
 from paceline.coordinator.outcomes import (
@@ -30,7 +33,9 @@ from paceline.coordinator.outcomes import (
 )
 from paceline.coordinator.parking import Parked, Parking
 from paceline.coordinator.placement import plan_part
+from paceline.coordinator.repacing import look_at_pace, why_no_change
 from paceline.coordinator.reports import answer_servers
+from paceline.coordinator.status import count_records
 from paceline.coordinator.stops import is_stopped_before
 from paceline.coordinator.tasks import is_epoch_over, is_last_epoch, pick_task
 from paceline.coordinator.ticks import reply_ticked, ticked
@@ -38,20 +43,22 @@ from paceline.coordinator.tracking import is_tracked, reason_to_wait
 from paceline.coordinator.unreadable import look_at_unreadable
 from paceline.messages import (
     AskLease,
+    ChangePace,
     GoOn,
     Granted,
     MayGoOn,
     PartAnswer,
+    Refusal,
     Save,
     SharePart,
     StageOver,
     Tick,
     Waiting,
 )
-from paceline.pace.policy import is_within
+from paceline.pace.changing import why_not_same
+from paceline.pace.policy import carries_over, is_within
 
 _CLOCKS_UNKNOWN = "the coordinator has restarted, and trainers tell it their clocks"
-MOST_NAMED = 8  # trainers, in a reason to wait
 
 _Key = TypeVar("_Key")
 
@@ -67,6 +74,7 @@ def look_again(book: Book) -> None:
         look_at_unreadable(book)
         _look_at_parts(book)
         look_at_cut(book)
+        look_at_pace(book)
         if book.open_cut is None or book.open_cut.is_pinned():
             _look_at_rounds(book)
         _look_at_epoch(book)
@@ -78,18 +86,29 @@ def look_again(book: Book) -> None:
 
 def end_waits(book: Book) -> None:
     """Answer every question that has been parked for its time with the reason."""
-    _end_waits(book, book.leases)
-    _end_waits(book, book.ticks)
-    _end_waits(book, book.ahead)
-    _end_waits(book, book.shares)
-    _end_waits(book, book.saves)
+    if book.now < book.first_due_s:
+        return
+    first_due_s = (
+        _end_waits(book, book.leases),
+        _end_waits(book, book.ticks),
+        _end_waits(book, book.ahead),
+        _end_waits(book, book.shares),
+        _end_waits(book, book.saves),
+        _end_waits(book, book.pace_asks),
+    )
+    book.first_due_s = min(first_due_s)
 
 
-def _end_waits(book: Book, waiting: Parking[_Key]) -> None:
+def _end_waits(book: Book, waiting: Parking[_Key]) -> float:
+    """Answer those who have waited long enough; when the next one has."""
     while (due := waiting.oldest_due(book.now)) is not None:
         key, parked = due
-        book.reply(parked.ticket, Waiting(reason=wait_reason(book, parked)))
+        saw_wait(book, parked)
+        pauses = book.pause_reason() is not None
+        answer = Waiting(reason=wait_reason(book, parked), pauses=pauses)
+        book.reply(parked.ticket, answer)
         waiting.take(key)  # it was counted among those who wait
+    return waiting.first_due_s()
 
 
 def wait_reason(book: Book, parked: Parked) -> str:
@@ -98,10 +117,15 @@ def wait_reason(book: Book, parked: Parked) -> str:
     if isinstance(message, Tick):
         if book.open_cut is not None and not book.open_cut.is_pinned():
             return f"cut {book.open_cut.cut} is being taken"
+        gathers = book.rounds.reason_to_wait(message.part, book.durable, book.now)
+        if gathers is not None:
+            return f"the round after {book.durable.parts[message.part].round}: {gathers}"
         missing = book.rounds.missing(message.part, book.durable)
         return f"round {message.round} waits for {_named(missing)}"
     if isinstance(message, MayGoOn):
         return _why_not_on(book, message)
+    if isinstance(message, ChangePace):
+        return why_no_change(book)
     if isinstance(message, Save):
         return cut_reason(book)
     if isinstance(message, AskLease) and (book.open_cut or waits_for_cut(book)):
@@ -158,6 +182,12 @@ def _look_at_parts(book: Book) -> None:
                 continue
             book.commit(PartPlanned(plan_part(message.spec, state, book.config)))
             record = state.parts[part]
+        reason = why_not_same(record.plan.spec, message.spec)
+        if reason is not None:  # two came before there were servers
+            book.shares.take((incarnation, part))
+            refusal = Refusal(kind="mismatch", text=reason, timeline=state.timeline)
+            book.reply(parked.ticket, refusal)
+            continue
         is_created = _is_created(book, part)
         may_upload = is_created and record.uploader == 0 and not state.settling
         if not record.is_ready and may_upload:
@@ -192,21 +222,43 @@ def _look_at_rounds(book: Book) -> None:
     for part in book.rounds.ticked_parts():
         # Whose tracked objects are asked for must stand where the round does.
         needs_all = book.track_from is not None
-        committed = book.rounds.decide_round(part, book.durable, needs_all=needs_all)
+        book.rounds.look(part, book.durable, book.now)
+        if not _may_close(book, part):
+            continue
+        committed = book.rounds.decide_round(
+            part, book.durable, book.now, needs_all=needs_all
+        )
         if committed is None:
             continue
-        book.commit(committed)
+        own = sum(one.records for one in committed.contributions)
+        book.commit(structs.replace(committed, records=count_records(book) + own))
         book.applied()  # here, since nobody may be waiting for the answer just now
         waiting = []
         for incarnation in committed.ticked:
             parked = book.ticks.take((incarnation, part))
             if parked is not None:
                 assert isinstance(parked.message, Tick)
+                saw_wait(book, parked)
                 ticked(book, parked.message)
                 waiting.append(parked)
         for parked in waiting:  # every task is closed before the first lease is granted
             assert isinstance(parked.message, Tick)
             reply_ticked(book, parked.role, parked.ticket, parked.message)
+
+
+def _may_close(book: Book, part: int) -> bool:
+    """Whether servers have applied as many rounds as are not kept for them.
+
+    Who waits for all to have pulled the round before knows that by itself; with a quorum,
+    each trainer may have contributed to a round of its own since.
+    """
+    record = book.durable.parts[part]
+    if not carries_over(record.plan.spec.pace):
+        return True
+    if not book.servers_ready():
+        return False
+    stand = [report.parts[part].applied_round for report in book.reports.values()]
+    return min(stand) >= record.round + 1 - KEPT_ROUNDS
 
 
 def _look_at_epoch(book: Book) -> None:
@@ -269,6 +321,7 @@ def _look_at_clocks(book: Book) -> None:
         assert isinstance(ask, MayGoOn)
         if is_within(ask.staleness, ask.clock.steps, slowest):
             book.ahead.take(incarnation)
+            saw_wait(book, parked)
             book.start_clock(incarnation)
             book.reply(parked.ticket, GoOn(slowest=slowest))
 

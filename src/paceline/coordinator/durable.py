@@ -14,43 +14,20 @@ import msgspec
 
 from paceline.coordinator import outcomes as o
 from paceline.coordinator.queue import LeaseRecord, Queue, StageResults, decode_queue
+from paceline.coordinator.records import CutRecord as CutRecord
+from paceline.coordinator.records import PartRecord as PartRecord
 from paceline.ids import TaskKey
-from paceline.messages import FileEntry, PartPlan, StageSpec
-
-
-@final
-class PartRecord(msgspec.Struct):
-    """A shared part.
-
-    ``recent`` are the last rounds, kept until servers have them; ``counted`` is the number
-    of each live trainer's last push that is in a round.
-    """
-
-    plan: PartPlan
-    uploader: int = 0  # incarnation that sends the initial values
-    is_ready: bool = False
-    round: int = 0
-    recent: list[o.RoundCommitted] = []
-    counted: dict[int, int] = {}  # {incarnation: push}
-
-
-@final
-class CutRecord(msgspec.Struct):
-    """The last committed cut."""
-
-    cut: int
-    timeline: int
-    folder: str
-    queue: bytes
-    rounds: dict[int, int]
-    files: dict[str, tuple[FileEntry, ...]]  # {server id: its files}
-    parts: tuple[int, ...]
-    steps: int = 0  # rounds or direct pushes applied by then
+from paceline.messages import StageSpec
 
 
 @final
 class Durable(msgspec.Struct):
-    """All that a restarted coordinator knows."""
+    """All that a restarted coordinator knows.
+
+    ``repaced`` is not None if the timeline began with a change of pace, by which servers
+    that still stand on the one before take over what they have; it says of which parts
+    without the state of optimizers.
+    """
 
     run: str = ""  # id of the run that it belongs to; a resumed job has a new one
     next_incarnation: int = 1
@@ -58,12 +35,15 @@ class Durable(msgspec.Struct):
     next_cut: int = 0
     generation: int = 0
     timeline: int = 0
+    returned: int = 0  # the timeline of the last return to a cut
+    repaced: tuple[int, ...] | None = None  # see below
     trainers: dict[str, int] = {}  # {trainer id: live incarnation}
     servers: dict[str, int] = {}  # {server id: live incarnation}
     left: set[str] = set()  # trainers that went cleanly
     has_started: bool = False
     late_pushes: int = 0  # that came when their round was closed
     late_records: int = 0  # in them
+    round_records: int = 0  # acknowledged, with those of the last round
     wanted_trainers: int = 0  # by `paceline scale`; 0: as the job was started
     parts: dict[int, PartRecord] = {}
     stages: dict[int, StageSpec] = {}
@@ -278,7 +258,7 @@ def _(outcome: o.EpochEnded, state: Durable) -> None:
 @restore.register
 def _(outcome: o.RoundCommitted, state: Durable) -> None:
     part = state.parts[outcome.part]
-    part.round = outcome.round
+    part.round, state.round_records = outcome.round, outcome.records
     part.recent = [*part.recent, outcome][-KEPT_ROUNDS:]
     part.counted |= {c.incarnation: c.number for c in outcome.contributions}
     state.mid_step -= set(outcome.ticked)
@@ -307,6 +287,7 @@ def _(outcome: o.CutCommitted, state: Durable) -> None:
         outcome.files,
         outcome.parts,
         outcome.steps,
+        outcome.outer,
     )
     if outcome.ends_stage:
         before, state.queue = state.queue, decode_queue(outcome.queue)
@@ -358,7 +339,8 @@ def _(outcome: o.RunBegun, state: Durable) -> None:
 
 def _return_to_cut(state: Durable, timeline: int) -> None:
     """The queue and all parts stand where the last cut has them."""
-    state.timeline = timeline
+    state.timeline = state.returned = timeline
+    state.repaced = None
     state.tracked = 0
     state.mid_step = set()
     state.settling = {}
@@ -375,6 +357,16 @@ def _return_to_cut(state: Durable, timeline: int) -> None:
         for part, record in state.parts.items()
         if cut is not None and part in cut.parts
     }
+
+
+@restore.register
+def _(outcome: o.PaceChanged, state: Durable) -> None:
+    state.timeline, state.repaced = outcome.timeline, outcome.without_state
+    state.mid_step, state.round_records = set(), outcome.records
+    for plan in outcome.plans:
+        state.parts[plan.spec.part].plan = plan
+    for record in state.parts.values():
+        record.recent, record.counted = [], {}
 
 
 @restore.register

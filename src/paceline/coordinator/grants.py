@@ -10,8 +10,9 @@ Pure.
 from paceline.coordinator.book import Book
 from paceline.coordinator.missing import records_missing
 from paceline.coordinator.outcomes import LeaseGranted, TaskDone, TaskFailed
+from paceline.coordinator.status import count_records
 from paceline.coordinator.stops import has_nothing_to_train
-from paceline.coordinator.tasks import pick_task
+from paceline.coordinator.tasks import Pick, pick_task
 from paceline.coordinator.tracking import may_enter, to_load
 from paceline.ids import TaskKey
 from paceline.messages import Lease
@@ -27,17 +28,19 @@ def grant(book: Book, trainer: str, incarnation: int) -> Lease | None:
     if book.asked_stage.get(trainer, state.queue.stage) != state.queue.stage:
         return None
     held = len(state.queue.held_by(incarnation))
-    if held >= MAX_LEASES or pick_task(state) is None:
+    pick = pick_task(state)
+    if held >= MAX_LEASES or pick is None:
         return None  # nobody's state is asked for on behalf of one who has nothing to do
     if not held and not _may_begin(book, incarnation):
         return None
-    while (pick := pick_task(state)) is not None:
+    while pick is not None:
         key, first = pick.key, pick.resume.first
         failures = state.queue.failures.get(key.task, 0)
         timeouts = state.queue.timeouts.get(key.task, 0)
         crashes = state.queue.crashes.get(key.task, 0)
         if first >= spec.num_batches(key.task):
             book.commit(TaskDone(key, spec.task_records(key.task)))
+            pick = pick_task(state)
         elif max(failures, timeouts, crashes) >= book.config.max_task_failures:
             records = spec.batch_records(key.task, 0, first - 1) if first else 0
             reason = (
@@ -46,21 +49,33 @@ def grant(book: Book, trainer: str, incarnation: int) -> Lease | None:
             )
             book.commit(TaskFailed(key, records, reason))
             book.effect(records_missing(spec, key, first, reason))
+            pick = pick_task(state)
         else:
-            rounds = {part: state.parts[part].round + 1 for part in book.sync_parts()}
-            tracked = None if held else to_load(book, incarnation)
-            edges = pick.resume.edges
-            token = state.next_token
-            entry, clock, slowest = state.queue.entry_of(incarnation) or token, 0, 0
-            if not held:
-                clock, slowest = book.clocks.enter(incarnation, token, state.queue)
-            lease = Lease(token, key, first, edges, rounds, tracked, entry, clock, slowest)
-            book.commit(LeaseGranted(lease, trainer, incarnation))
-            book.entered.add(incarnation)
-            book.progress.advance(key, first - 1)
-            book.start_clock(incarnation)
-            return lease
+            return _lend(book, trainer, incarnation, pick)
     return None
+
+
+def _lend(book: Book, trainer: str, incarnation: int, pick: Pick) -> Lease:
+    """A lease of this task, journalled; one who held none enters with it."""
+    state, key, first = book.durable, pick.key, pick.resume.first
+    is_entering = not state.queue.held_by(incarnation)
+    rounds = {part: state.parts[part].round + 1 for part in book.sync_parts()}
+    tracked = to_load(book, incarnation) if is_entering else None
+    token = state.next_token
+    entry, clock, slowest = state.queue.entry_of(incarnation) or token, 0, 0
+    if is_entering:
+        clock, slowest = book.clocks.enter(incarnation, token, state.queue)
+    records = state.round_records if rounds else count_records(book)
+    edges = pick.resume.edges
+    lease = Lease(token, key, first, edges, rounds, tracked, entry, clock, slowest, records)
+    book.commit(LeaseGranted(lease, trainer, incarnation))
+    if is_entering:
+        book.rounds.enters(trainer, book.now)
+    book.entered.add(incarnation)
+    if first:
+        book.progress.advance(key, first - 1)
+    book.start_clock(incarnation)
+    return lease
 
 
 def _may_begin(book: Book, incarnation: int) -> bool:
@@ -89,7 +104,7 @@ def finish_if_done(book: Book, key: TaskKey) -> None:
     spec = book.durable.stage_spec()
     assert spec is not None
     last = book.progress.last_acked(key)
-    if is_pending(book, key) and last == spec.num_batches(key.task) - 1:
+    if last == spec.num_batches(key.task) - 1 and is_pending(book, key):
         book.commit(TaskDone(key, spec.task_records(key.task)))
         book.progress.forget(key)
 

@@ -6,21 +6,21 @@ the journal has all of it.
 Pure.
 """
 
+import functools
+
 from paceline.coordinator.outcomes import Outcome
 from paceline.messages import JobStatus
 
 _BULKY = frozenset({"queue", "files", "plan", "plans", "instead", "result", "value"})
 MOST_LISTED = 64
+_LISTS = (tuple, dict)
 
 
 def told(outcome: Outcome) -> tuple[str, dict[str, object]]:
     """The name of an outcome's line, and its fields."""
-    fields = {
-        name: _brief(getattr(outcome, name))
-        for name in outcome.__struct_fields__
-        if name not in _BULKY
-    }
-    return type(outcome).__name__, fields
+    kind = type(outcome)
+    fields = {name: _brief(getattr(outcome, name)) for name in _fields_told(kind)}
+    return kind.__name__, fields
 
 
 def progress_of(status: JobStatus) -> dict[str, object]:
@@ -35,7 +35,12 @@ def progress_of(status: JobStatus) -> dict[str, object]:
     }
 
 
+@functools.cache  # of a few kinds; a line is written for each outcome
+def _fields_told(kind: type[Outcome]) -> tuple[str, ...]:
+    return tuple(name for name in kind.__struct_fields__ if name not in _BULKY)
+
+
 def _brief(value: object) -> object:
-    if isinstance(value, tuple | dict) and len(value) > MOST_LISTED:
+    if isinstance(value, _LISTS) and len(value) > MOST_LISTED:
         return len(value)
     return value

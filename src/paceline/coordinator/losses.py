@@ -14,6 +14,7 @@ from paceline.coordinator.outcomes import (
     LossKind,
     MarksRestored,
     MarksSettled,
+    PaceChanged,
     Resume,
     ServerLost,
     TasksCrashed,
@@ -72,6 +73,8 @@ def look_for_losses(book: Book) -> None:
 def settle(book: Book) -> None:
     """Lease a lost trainer's tasks again, or go on after a return, when all reported."""
     state = book.durable
+    if not state.settling and not state.is_returning:
+        return
     for incarnation, keys in sorted(state.settling.items()):
         reports = book.fences.get(incarnation, {})
         if set(reports) >= set(state.servers) and len(state.servers) == book.config.servers:
@@ -128,16 +131,19 @@ def _lose_server(book: Book, server: str, loss: Loss) -> None:
 
 
 def leave_timeline(
-    book: Book, left: ServerLost | TimelineLeft | CutSkipped, reason: str
+    book: Book, left: ServerLost | TimelineLeft | CutSkipped | PaceChanged, reason: str
 ) -> None:
-    """All go back to the last cut, or an older one; whatever was open is dropped."""
+    """All go back to the last cut, or an older one; whatever was open is dropped.
+
+    With `PaceChanged` nobody goes back, and nothing was open.
+    """
     for incarnation in book.durable.trainers.values():
         book.deadlines.pause(incarnation)
     book.commit(left)
-    cut = book.durable.cut.cut if book.durable.cut is not None else 0
-    fields: dict[str, object] = {"cut": cut, "timeline": left.timeline, "reason": reason}
-    book.effect(Happened("Returned", fields))
-    book.refuse_parked(f"{reason}: all return to cut {cut} on timeline {left.timeline}")
+    if isinstance(left, PaceChanged):
+        book.refuse_parked(f"{reason}: all go on, on timeline {left.timeline}")
+    else:
+        _tell_return(book, left.timeline, reason)
     book.rounds.clear()
     book.clocks.clear()
     book.progress.clear()
@@ -151,3 +157,10 @@ def leave_timeline(
     book.track_from = book.tracking_s = None
     book.is_fresh = True
     book.forget_buffers()
+
+
+def _tell_return(book: Book, timeline: int, reason: str) -> None:
+    cut = book.durable.cut.cut if book.durable.cut is not None else 0
+    fields: dict[str, object] = {"cut": cut, "timeline": timeline, "reason": reason}
+    book.effect(Happened("Returned", fields))
+    book.refuse_parked(f"{reason}: all return to cut {cut} on timeline {timeline}")

@@ -50,7 +50,9 @@ class Members:
 
     def heard(self, incarnation: int, now: float) -> MemberInfo:
         """A message of a member arrived."""
-        info = self._infos.setdefault(incarnation, MemberInfo(now))
+        info = self._infos.get(incarnation)
+        if info is None:
+            info = self._infos[incarnation] = MemberInfo(now)
         info.heard_s = now
         info.closed_s = None
         return info
@@ -83,12 +85,14 @@ class Members:
     def losses(self, live: dict[int, str], now: float) -> list[Loss]:
         """Members of ``live`` ({incarnation: role id}) that are dead by now."""
         found = []
-        for incarnation, role in sorted(live.items()):
-            info = self._infos.setdefault(incarnation, MemberInfo(now))
+        for incarnation, role in live.items():
+            info = self._infos.get(incarnation)
+            if info is None:
+                info = self._infos[incarnation] = MemberInfo(now)
             if info.closed_s is not None and now - info.closed_s >= GRACE_S:
                 reason = f"{role} closed its connection and did not come back"
                 found.append(Loss(incarnation, "disconnected", reason))
             elif now - info.heard_s >= self._timeout_s:
                 reason = f"{role} was silent for {self._timeout_s:g} s"
                 found.append(Loss(incarnation, "silent", reason))
-        return found
+        return sorted(found)

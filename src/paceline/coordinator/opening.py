@@ -13,6 +13,7 @@ from paceline.coordinator.outcomes import AnyOutcome, CutCommitted
 from paceline.coordinator.runs import Stored
 from paceline.coordinator.state import CutSought, restored
 from paceline.errors import CheckpointCorrupt, StoreError
+from paceline.pace.policy import outer_parts
 from paceline.store.blobs import BlobStore
 from paceline.store.journal import Journal
 from paceline.store.manifest import Cut, cut_folder, list_cuts, newest_good_cut
@@ -101,5 +102,6 @@ def read_stored(store: BlobStore, older_than: Cut | None = None) -> Stored:
         tuple(plan.spec.part for plan in manifest.plans),
         ends_stage=False,
         steps=manifest.steps,
+        outer=outer_parts(manifest.plans),
     )
     return Stored(cut, manifest.plans, timeline, skipped)

@@ -24,7 +24,9 @@ from paceline.messages import (
     SendMarks,
     ServerReport,
     Snapshot,
+    TakePaces,
 )
+from paceline.pace.policy import steps_locally
 
 
 def plan_restore(state: Durable) -> Restore:
@@ -41,7 +43,22 @@ def plan_restore(state: Durable) -> Restore:
         plans=tuple(state.parts[part].plan for part in cut.parts),
         files=tuple(entry for entries in cut.files.values() for entry in entries),
         rounds=cut.rounds,
+        without_state=tuple(
+            part
+            for part in cut.parts
+            if (part in cut.outer) != steps_locally(state.parts[part].plan.spec.pace)
+        ),
     )
+
+
+def _plan_entry(state: Durable, report: ServerReport) -> Restore | TakePaces:
+    """The order that brings a server on to the current timeline."""
+    is_behind = report.timeline == state.timeline - 1
+    if state.repaced is None or not is_behind or not report.ready:
+        return plan_restore(state)
+    plans = tuple(record.plan for _, record in sorted(state.parts.items()))
+    without_state = state.repaced
+    return TakePaces(timeline=state.timeline, plans=plans, without_state=without_state)
 
 
 def plan_orders(
@@ -62,7 +79,7 @@ def plan_orders(
         has_marks: whether this server has sent its marks after the last return.
     """
     if report.timeline != state.timeline:
-        return (plan_restore(state),)
+        return (_plan_entry(state, report),)
     if not report.ready:
         return ()
     orders: list[Order] = []

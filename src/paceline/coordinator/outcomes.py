@@ -163,7 +163,7 @@ class RoundCommitted(Outcome, frozen=True):
     """Exactly these prepared pushes are one update on every server.
 
     ``mid_step`` are the incarnations whose step goes on with another part, of all that
-    ``ticked`` the round.
+    ``ticked`` the round. ``records`` of the job are acknowledged, its own among them.
     """
 
     part: int
@@ -171,6 +171,7 @@ class RoundCommitted(Outcome, frozen=True):
     contributions: tuple[Contribution, ...]
     ticked: tuple[int, ...] = ()
     mid_step: tuple[int, ...] = ()
+    records: int = 0
 
 
 class CutBegun(Outcome, frozen=True):
@@ -183,6 +184,7 @@ class CutCommitted(Outcome, frozen=True):
     """A cut is complete and durable; ``queue`` is the copy taken before the slots.
 
     ``ends_stage``: the copy is that of the next stage, which begins with this cut.
+    ``outer`` are parts whose servers took outer steps on what trainers had come to.
     """
 
     cut: int
@@ -194,6 +196,7 @@ class CutCommitted(Outcome, frozen=True):
     parts: tuple[int, ...]
     ends_stage: bool
     steps: int = 0
+    outer: tuple[int, ...] = ()
 
 
 class RunBegun(Outcome, frozen=True):
@@ -237,6 +240,26 @@ class CutSkipped(Outcome, frozen=True):
     timeline: int
     instead: CutCommitted
     plans: tuple[PartPlan, ...]
+
+
+class PaceChanged(Outcome, frozen=True):
+    """Parts have another pace from here on, on a new timeline that nobody returns for.
+
+    No lease was held, and all that was acknowledged is applied: servers go on with what
+    they have, trainers enter anew. ``before`` and ``paces`` are {part: pace, as it is
+    written}; ``without_state`` are parts whose servers have another optimizer than
+    before, ``inner_dropped`` those whose trainers drop the state of their own. ``records``
+    of the job are acknowledged.
+    """
+
+    timeline: int
+    plans: tuple[PartPlan, ...]
+    before: dict[int, str]
+    paces: dict[int, str]
+    reason: str
+    without_state: tuple[int, ...] = ()
+    inner_dropped: tuple[int, ...] = ()
+    records: int = 0
 
 
 class MarksRestored(Outcome, frozen=True):
@@ -307,6 +330,7 @@ AnyOutcome = (
     | ServerLost
     | TimelineLeft
     | CutSkipped
+    | PaceChanged
     | MarksRestored
     | StateKept
     | TasksCrashed

@@ -13,15 +13,18 @@ same, only questions parked since the last look can have an answer.
 Pure.
 """
 
+import math
 from collections.abc import Iterator
-from typing import Generic, NamedTuple, TypeVar, final
+from typing import Generic, TypeVar, final
+
+import msgspec
 
 from paceline.messages import Message
 
 KeyT = TypeVar("KeyT")
 
 
-class Parked(NamedTuple):
+class Parked(msgspec.Struct, frozen=True):
     """A question that waits: who asked, what, and until when."""
 
     ticket: int
@@ -103,9 +106,14 @@ class Parking(Generic[KeyT]):
         """The next look is at everybody, whatever its gate."""
         self._gate = None
 
+    def first_due_s(self) -> float:
+        """When the first has waited long enough; never, if nobody waits."""
+        oldest = next(iter(self._parked.values()), None)
+        return math.inf if oldest is None else oldest.until_s
+
     def oldest_due(self, now: float) -> tuple[KeyT, Parked] | None:
         """Who has waited longest, if its time is over; it waits on until it is taken."""
-        key, question = next(iter(self._parked.items()), (None, None))
-        if key is None or question is None or question.until_s > now:
+        if not self._parked:
             return None
-        return key, question
+        key, question = next(iter(self._parked.items()))
+        return None if question.until_s > now else (key, question)

@@ -58,6 +58,18 @@ def place_again(plans: Sequence[PartPlan], servers: Sequence[str]) -> tuple[Part
     return tuple(placed)
 
 
+def keep_paces(plans: Sequence[PartPlan], state: Durable) -> tuple[PartPlan, ...]:
+    """Plans of an older cut, under the paces that parts have by now."""
+    known = {part: record.plan.spec for part, record in state.parts.items()}
+    return tuple(
+        msgspec.structs.replace(plan, spec=known[plan.spec.part])
+        if plan.spec.part in known
+        and known[plan.spec.part].parameters == plan.spec.parameters
+        else plan
+        for plan in plans
+    )
+
+
 def _placed(plan: PartPlan, servers: Sequence[str], loads: Mapping[str, int]) -> PartPlan:
     placement = place_slots(_slot_bytes(plan), servers, loads)
     return msgspec.structs.replace(plan, placement=placement)

@@ -83,9 +83,13 @@ class Queue(msgspec.Struct, dict=True):  # what is cached beside the fields is n
         """Trainers that hold a lease."""
         return len(self._held)
 
+    def does_hold(self, incarnation: int) -> bool:
+        """Whether a trainer holds a lease."""
+        return incarnation in self._held
+
     def does_any_hold(self, incarnations: Iterable[int]) -> bool:
         """Whether one of these holds a lease."""
-        return any(incarnation in self._held for incarnation in incarnations)
+        return not self._held.keys().isdisjoint(incarnations)
 
     def lend(self, task: int, record: LeaseRecord) -> None:
         """A trainer works on a task, a returned one or the next fresh one."""

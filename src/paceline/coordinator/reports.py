@@ -10,9 +10,11 @@ from paceline.coordinator.members import Loss
 from paceline.coordinator.orders import plan_orders
 from paceline.coordinator.outcomes import Scaled, ServerJoined
 from paceline.coordinator.parking import Parked
+from paceline.coordinator.repacing import pace_asked
 from paceline.coordinator.status import job_status
 from paceline.messages import (
     AskStatus,
+    ChangePace,
     CutReport,
     Done,
     FenceReport,
@@ -92,15 +94,24 @@ def _take_due(book: Book) -> list[tuple[str, Parked]]:
     return taken
 
 
-def _what_orders_follow_from(book: Book) -> tuple[object, ...]:
-    """All that orders depend on, but the server's own report."""
+def _what_orders_follow_from(book: Book) -> object:
+    """All that orders depend on, but the server's own report.
+
+    As long as nothing was decided it is what it was.
+    """
     state = book.durable
-    return (
-        (state.timeline, state.is_returning, book.is_finishing, state.tracked),
-        (dict(state.servers), state.committed_rounds(), set(state.settling)),
-        None if state.cut is None else state.cut.cut,
-        None if book.open_cut is None else book.open_cut.cut,
-    )
+    cut = None if book.open_cut is None else book.open_cut.cut
+    here = (book.revision, book.is_finishing, cut)
+    known, gate = book.orders_gate
+    if here != known:
+        gate = (
+            (state.timeline, state.is_returning, book.is_finishing, state.tracked),
+            (state.generation, state.committed_rounds(), tuple(state.settling)),
+            None if state.cut is None else state.cut.cut,
+            cut,
+        )
+        book.orders_gate = (here, gate)
+    return gate
 
 
 def launcher_reported(book: Book, ticket: int, report: LauncherReport) -> None:
@@ -118,8 +129,11 @@ def launcher_reported(book: Book, ticket: int, report: LauncherReport) -> None:
     book.reply(ticket, orders)
 
 
-def operator_asked(book: Book, ticket: int, message: Scale) -> None:
-    """Change how many trainers there are to be; the launcher makes it so."""
+def operator_asked(book: Book, ticket: int, message: Scale | ChangePace) -> None:
+    """Change the pace, or how many trainers there are to be; the launcher makes it so."""
+    if isinstance(message, ChangePace):
+        pace_asked(book, ticket, message)
+        return
     least, most = book.config.trainers, book.config.most_trainers
     allowed = f"{least} to {most}" if most else "at least 1"
     if message.trainers < 1 or (most and not least <= message.trainers <= most):

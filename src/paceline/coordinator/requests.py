@@ -7,11 +7,13 @@ else is looked at.
 Pure.
 """
 
-from functools import singledispatch
-from typing import NamedTuple
+from functools import cache, singledispatch
+
+import msgspec
 
 from paceline.coordinator import averaging, results, tracking
 from paceline.coordinator.book import Book, Happened
+from paceline.coordinator.governing import saw_numbers
 from paceline.coordinator.grants import finish_if_done, is_pending
 from paceline.coordinator.losses import lose
 from paceline.coordinator.members import Loss
@@ -25,7 +27,13 @@ from paceline.coordinator.outcomes import (
     TrainerLeft,
 )
 from paceline.coordinator.status import count_records
-from paceline.coordinator.ticks import came_late, has_ticked, reply_ticked, ticked
+from paceline.coordinator.ticks import (
+    came_late,
+    has_ticked,
+    is_in_time,
+    reply_ticked,
+    ticked,
+)
 from paceline.messages import (
     AskLease,
     AskRecords,
@@ -58,10 +66,11 @@ from paceline.messages import (
     TrainerMessage,
     TrainerRequest,
 )
+from paceline.pace.changing import why_not_among, why_not_same
 from paceline.pace.policy import backups_of, updates_in_rounds
 
 
-class Asker(NamedTuple):
+class Asker(msgspec.Struct, frozen=True):
     """Who asks, and the ticket under which the answer goes back."""
 
     role: str
@@ -76,7 +85,7 @@ def trainer_asked(book: Book, asker: Asker, message: TrainerRequest) -> None:
             book.reply(asker.ticket, refusal)
             return
         book.members.heard(message.incarnation, book.now)
-    _answer(message, book, asker)
+    _answer_to(type(message))(message, book, asker)
 
 
 def refusal_of(book: Book, asker: Asker, message: TrainerMessage) -> Refusal | None:
@@ -133,6 +142,7 @@ def _(message: JoinTrainer, book: Book, asker: Asker) -> None:
             servers=servers if book.servers_ready() else {},
             beat_s=min(1.0, book.config.timeout_s / 5),
             undone=tuple(state.undone),
+            returned=state.returned,
         ),
     )
 
@@ -141,18 +151,16 @@ def _(message: JoinTrainer, book: Book, asker: Asker) -> None:
 def _(message: SharePart, book: Book, asker: Asker) -> None:
     record = book.durable.parts.get(message.spec.part)
     if record is not None:
-        agreed, came = record.plan.spec, message.spec
-        same = agreed.parameters == came.parameters and agreed.tables == came.tables
-        if not same or agreed.pace != came.pace or _kind(agreed) != _kind(came):
-            text = f"part {came.part} was first shared as {agreed}, now as {came}"
-            book.reply(asker.ticket, refuse(book, "mismatch", text))
+        reason = why_not_same(record.plan.spec, message.spec)
+        if reason is not None:
+            book.reply(asker.ticket, refuse(book, "mismatch", reason))
             return
+    others = [other.plan.spec for other in book.durable.parts.values()]
+    reason = None if record else why_not_among(others, message.spec)
+    if reason is not None:
+        book.reply(asker.ticket, refuse(book, "mismatch", f"share: {reason}"))
+        return
     book.park_share(asker.ticket, asker.role, message)
-
-
-def _kind(spec: object) -> str | None:
-    optimizer = getattr(spec, "optimizer", None)
-    return None if optimizer is None else optimizer.kind
 
 
 @_answer.register
@@ -205,16 +213,15 @@ def _(message: Tick, book: Book, asker: Asker) -> None:
         if message.clock is not None:
             book.clocks.tell(message.incarnation, message.clock, book.durable.queue)
         ticked(book, message)
-        book.start_clock(message.incarnation)
         reply_ticked(book, asker.role, asker.ticket, message)
-    elif message.round == part.round + 1 and _may_tick(book, message):
+    elif has_ticked(book, message):
+        ticked(book, message)
+        reply_ticked(book, asker.role, asker.ticket, message)
+    elif is_in_time(book, message) and _may_tick(book, message):
         book.deadlines.progressed(message.incarnation, message.records, book.now)
         book.deadlines.pause(message.incarnation)
         book.rounds.tick(asker.role, message)
         book.park_tick(asker.ticket, asker.role, message)
-    elif has_ticked(book, message):
-        ticked(book, message)
-        reply_ticked(book, asker.role, asker.ticket, message)
     elif message.round <= part.round and backups_of(part.plan.spec.pace):
         came_late(book, asker.role, asker.ticket, message)
     else:
@@ -314,8 +321,9 @@ def _(message: Beat, book: Book, asker: Asker) -> None:
         book.clocks.tell(message.incarnation, message.bounded_clock, book.durable.queue)
     info.clock = max(info.clock, message.clock)
     info.state, info.waiting_for = message.state, message.waiting_for
-    state = book.durable
-    book.reply(asker.ticket, Beaten(timeline=state.timeline, stopped=state.stopped))
+    state, pauses = book.durable, book.pause_reason() is not None
+    beaten = Beaten(timeline=state.timeline, stopped=state.stopped, pauses=pauses)
+    book.reply(asker.ticket, beaten)
 
 
 @_answer.register
@@ -336,6 +344,7 @@ def _(message: Stop, book: Book, asker: Asker) -> None:
 @_answer.register
 def _(message: Log, book: Book, asker: Asker) -> None:
     book.metrics.update(message.numbers)
+    saw_numbers(book, message.numbers)
     fields: dict[str, object] = {
         "trainer": asker.role,
         "records": count_records(book),
@@ -382,3 +391,7 @@ def _(message: Leave, book: Book, asker: Asker) -> None:
 def _(message: AskRecords, book: Book, asker: Asker) -> None:
     assert message.incarnation
     book.reply(asker.ticket, Records(records=count_records(book)))
+
+
+# By the message's type, once looked for: `singledispatch` itself looks at every call.
+_answer_to = cache(_answer.dispatch)

@@ -3,7 +3,8 @@
 A trainer that has all servers' *prepared* ticks the round; the coordinator closes it
 when every participant has, with one set of contributors and weights for all servers. A
 participant is a trainer that holds a lease: uneven data cannot hang a round. Weights
-are ``n_i / N`` by records for the mean, 1 for the sum.
+are ``n_i / N`` by records for the mean, 1 for the sum. Where the pace says so it closes
+without some (`paceline.pace.policy.backups_of`, `paceline.coordinator.quorum`).
 
 A step over several parts is one round of each, in the same order in every trainer. So
 that nobody falls out of line, a trainer that repeats a batch which one part has applied
@@ -13,16 +14,26 @@ without a lease gets one only while nobody is between two parts of a step.
 Pure.
 """
 
-from typing import NamedTuple, final
+from typing import final
+
+import msgspec
 
 from paceline.coordinator.durable import Durable
 from paceline.coordinator.outcomes import RoundCommitted
+from paceline.coordinator.quorum import Quorum
 from paceline.ids import Window
 from paceline.messages import Contribution, Tick
-from paceline.pace.policy import backups_of, may_do_without, weigh
+from paceline.pace.policy import (
+    backups_of,
+    carries_over,
+    grace_of,
+    may_do_without,
+    quorum_of,
+    weigh,
+)
 
 
-class Ticked(NamedTuple):
+class Ticked(msgspec.Struct, frozen=True):
     """A trainer's tick of the open round."""
 
     incarnation: int
@@ -38,6 +49,14 @@ def participants(state: Durable) -> set[str]:
     return state.queue.holders()
 
 
+def _is_uneven(state: Durable) -> bool:
+    """Whether slots may differ in what they have of a task, from before the rounds.
+
+    A late push goes along with the next, and no window crosses what they differ by.
+    """
+    return any(record.lease.edges for record in state.queue.pending.values())
+
+
 @final
 class Rounds:
     """Ticks of the open round of each synchronous part."""
@@ -45,6 +64,12 @@ class Rounds:
     def __init__(self) -> None:
         """No tick has come yet."""
         self._ticks: dict[int, dict[str, Ticked]] = {}  # {part: {trainer: tick}}
+        self._quorums: dict[int, Quorum] = {}  # {part: when who came}
+        self._went_on_s: dict[str, float] = {}  # {trainer: since when it computes}
+
+    def enters(self, trainer: str, now_s: float) -> None:
+        """A trainer that held no lease has one, and goes to work."""
+        self._went_on_s[trainer] = now_s
 
     def tick(self, trainer: str, tick: Tick) -> None:
         """A trainer has come to the open round, with a prepared push or without."""
@@ -60,12 +85,15 @@ class Rounds:
 
     def drop(self, trainer: str) -> None:
         """A trainer is lost or gone, or has given its leases back: its ticks are void."""
+        self._went_on_s.pop(trainer, None)
         for ticks in self._ticks.values():
             ticks.pop(trainer, None)
 
     def clear(self) -> None:
         """All open rounds are void (a return to a cut)."""
         self._ticks.clear()
+        self._quorums.clear()
+        self._went_on_s.clear()
 
     def missing(self, part: int, state: Durable) -> set[str]:
         """Participants whose tick the open round of a part waits for."""
@@ -73,27 +101,27 @@ class Rounds:
 
     def ticked_parts(self) -> list[int]:
         """Parts whose open round has a tick, in the order of a step."""
-        return sorted(self._ticks)
+        return sorted(self._ticks) if self._ticks else []
 
     def decide_round(
-        self, part: int, state: Durable, *, needs_all: bool = False
+        self, part: int, state: Durable, now_s: float, *, needs_all: bool = False
     ) -> RoundCommitted | None:
         """The open round of a part, closed, if the pace does without whoever is missing.
 
         Args:
             part: whose round it is.
             state: of the job.
+            now_s: what time it is.
             needs_all: whether it may do without anybody at all.
         """
         ticks = self._ticks.get(part, {})
         if not ticks:
             return None
-        pace, num_holders = state.parts[part].plan.spec.pace, state.queue.num_holders()
-        spare = 0 if needs_all else backups_of(pace)
-        if len(ticks) < num_holders - spare:  # seen without looking at each
-            return None
-        missing = len(self.missing(part, state))
-        if missing and (needs_all or not may_do_without(pace, missing, num_holders)):
+        pace = state.parts[part].plan.spec.pace
+        if carries_over(pace):
+            if not self._may_close(part, state, now_s):
+                return None
+        elif not self._is_full(part, state, needs_all=needs_all):
             return None
         prepared = {t: tick for t, tick in sorted(ticks.items()) if tick.is_prepared}
         total = sum(tick.records for tick in prepared.values())
@@ -109,6 +137,9 @@ class Rounds:
             for trainer, tick in prepared.items()
         )
         del self._ticks[part]
+        if part in self._quorums:
+            self._quorums[part].closed()
+            self._went_on_s |= dict.fromkeys(ticks, now_s)
         return RoundCommitted(
             part,
             state.parts[part].round + 1,
@@ -116,3 +147,44 @@ class Rounds:
             tuple(sorted(tick.incarnation for tick in ticks.values())),
             tuple(sorted(t.incarnation for t in ticks.values() if not t.ends_step)),
         )
+
+    def look(self, part: int, state: Durable, now_s: float) -> None:
+        """Note who has come to the open round of a part, if a quorum closes it."""
+        pace = state.parts[part].plan.spec.pace
+        wanted = quorum_of(pace)
+        if wanted is None:
+            return
+        quorum = self._quorums.setdefault(part, Quorum())
+        ticks = self._ticks.get(part, {})
+        for trainer in sorted(ticks.keys() - quorum.here):
+            quorum.came(trainer, now_s, self._went_on_s.get(trainer))
+        wanted = min(wanted, state.queue.num_holders())
+        quorum.look(set(ticks), wanted, grace_of(pace), now_s)
+
+    def reason_to_wait(self, part: int, state: Durable, now_s: float) -> str | None:
+        """What the open round of a part waits for, where a quorum closes it; else None."""
+        if part not in self._quorums:
+            return None
+        until_s = self._quorums[part].until_s
+        if until_s is None:
+            wanted = quorum_of(state.parts[part].plan.spec.pace)
+            return f"{len(self._ticks.get(part, {}))} of {wanted} deltas are there"
+        return f"it closes in {max(0.0, until_s - now_s):.1f} s"
+
+    def _is_full(self, part: int, state: Durable, *, needs_all: bool) -> bool:
+        """Whether all have come, or all but those that the pace does without."""
+        pace, num_holders = state.parts[part].plan.spec.pace, state.queue.num_holders()
+        spare = 0 if needs_all else backups_of(pace)
+        if len(self._ticks[part]) < num_holders - spare:  # seen without looking at each
+            return False
+        missing = len(self.missing(part, state))
+        if missing and (needs_all or _is_uneven(state)):
+            return False
+        return not missing or may_do_without(pace, missing, num_holders)
+
+    def _may_close(self, part: int, state: Durable, now_s: float) -> bool:
+        """Whether a quorum has come, and all others, or the time for them is over."""
+        if not self.missing(part, state):
+            return True
+        until_s = self._quorums[part].until_s if part in self._quorums else None
+        return until_s is not None and until_s <= now_s

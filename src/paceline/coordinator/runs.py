@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from paceline.coordinator.book import Book, Happened
 from paceline.coordinator.outcomes import CutCommitted, RunBegun
-from paceline.coordinator.placement import place_again
+from paceline.coordinator.placement import keep_paces, place_again
 from paceline.ids import server_id
 from paceline.messages import PartPlan
 
@@ -43,7 +43,7 @@ def begin_run(book: Book, stored: Stored) -> None:
         return
     servers = [server_id(number) for number in range(config.servers)]
     timeline = max(state.timeline, stored.timeline) + 1
-    plans = place_again(stored.plans, servers)
+    plans = place_again(keep_paces(stored.plans, state), servers)
     book.commit(RunBegun(config.run, timeline, stored.cut, plans))
     cut = stored.cut.cut if stored.cut is not None else 0
     fields: dict[str, object] = {"cut": cut, "timeline": timeline}

@@ -9,13 +9,14 @@ manifest is written by a thread of its own, and its end is an event again.
 Waits: for the journal's disk. Any thread may call.
 """
 
+import contextlib
 import itertools
 import logging
 import os
 import socket
 import threading
-from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from typing import final
 
 import msgspec
@@ -33,6 +34,8 @@ from paceline.coordinator.cuts import ManifestOrder
 from paceline.coordinator.happenings import progress_of, told
 from paceline.coordinator.opening import StateSaved, read_journal, read_stored, wait_older
 from paceline.coordinator.outcomes import CutCommitted, Outcome
+from paceline.coordinator.service_cuts import manifest_of
+from paceline.coordinator.service_inbox import Inbox
 from paceline.coordinator.state import (
     Asked,
     CoordinatorState,
@@ -54,9 +57,9 @@ from paceline.messages import (
     ServerReport,
     TrainerMessage,
 )
-from paceline.store.blobs import BlobStore, digest
+from paceline.store.blobs import BlobStore
 from paceline.store.journal import Journal
-from paceline.store.manifest import Cut, Manifest, write_manifest
+from paceline.store.manifest import Cut, write_manifest
 from paceline.store.retention import drop_cut, sweep
 from paceline.timing import Clock, wall_time_s
 from paceline.transport import service as link
@@ -68,6 +71,7 @@ MOST_RECORDS = 50_000  # in the journal; they are replayed in a fraction of a se
 MAX_UNANSWERED = 100_000  # questions whose asker has put another one in their place
 
 _log = logging.getLogger("paceline.coordinator")
+_encoder = msgspec.msgpack.Encoder()
 
 
 @final
@@ -95,7 +99,7 @@ class CoordinatorService:
         self._state = CoordinatorState(config, read_journal(journal), clock.now_s())
         self._tickets = itertools.count(1)
         self._lock = threading.Lock()  # guards the five fields below
-        self._waiting: deque[Event] = deque()
+        self._inbox = Inbox()
         self._answers: dict[int, link.Reply] = {}  # {ticket: the way back}
         self._incarnations: dict[int, int] = {}  # {connection: whose it is}
         self._num_connections: Counter[int] = Counter()  # by incarnation
@@ -169,7 +173,7 @@ class CoordinatorService:
         ticket = next(self._tickets)
         with self._lock:
             self._answers[ticket] = reply
-            if isinstance(message, TrainerMessage | ServerReport):
+            if isinstance(message, (TrainerMessage, ServerReport)):
                 self._belongs(peer.connection, message.incarnation)
         self._put(Asked(peer.role, ticket, message))
 
@@ -198,13 +202,32 @@ class CoordinatorService:
 
     # ------------------------------------------------------------ the one at work
 
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """See `Gathers`: what this thread brings meanwhile is one group."""
+        with self._lock:
+            self._inbox.gather()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._inbox.gathered()
+                is_ours = self._begin_work()
+            if is_ours:
+                self._work()
+
     def _put(self, event: Event) -> None:
         with self._lock:
-            self._waiting.append(event)
-            if self._is_at_work or self._is_broken:
-                return
-            self._is_at_work = True
-        self._work()
+            is_ours = self._inbox.put(event) and self._begin_work()
+        if is_ours:
+            self._work()
+
+    def _begin_work(self) -> bool:
+        """Under the lock: whether the caller is the one at work from now on."""
+        if self._is_at_work or self._is_broken or not len(self._inbox):
+            return False
+        self._is_at_work = True
+        return True
 
     def _work(self) -> None:
         """Apply all waiting events, group by group; called by the one at work."""
@@ -221,14 +244,9 @@ class CoordinatorService:
             raise
 
     def _next_group(self) -> list[Event]:
-        """What came meanwhile; time passes last, so that signs of life count first."""
+        """What came meanwhile; without any the work is over."""
         with self._idle:
-            events: list[Event] = [
-                e for e in self._waiting if not isinstance(e, TimePassed)
-            ]
-            if len(events) < len(self._waiting):
-                events.append(TimePassed())
-            self._waiting.clear()
+            events = self._inbox.take()
             if not events:
                 self._is_at_work = False
                 self._idle.notify_all()
@@ -265,7 +283,7 @@ class CoordinatorService:
 
     def _keep(self, outcomes: Sequence[Outcome]) -> None:
         """Journal outcomes; while the disk refuses, nothing is answered."""
-        bodies = [msgspec.msgpack.encode(outcome) for outcome in outcomes]
+        bodies = [_encoder.encode(outcome) for outcome in outcomes]
         while True:
             try:
                 self._journal.append(bodies)
@@ -308,19 +326,7 @@ class CoordinatorService:
 
     def _commit_cut(self, order: ManifestOrder) -> None:
         error = None
-        manifest = Manifest(
-            run=self._config.run,
-            cut=order.cut,
-            timeline=order.timeline,
-            files=order.files,
-            plans=order.plans,
-            rounds=order.rounds,
-            queue=order.queue,
-            queue_xxh3=digest(order.queue),
-            created=wall_time_s(),
-            records=order.records,
-            steps=order.steps,
-        )
+        manifest = manifest_of(order, self._config.run, wall_time_s())
         try:
             failpoint("coordinator.before_manifest")
             write_manifest(self._store, manifest)

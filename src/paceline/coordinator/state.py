@@ -10,11 +10,14 @@ Pure.
 from collections.abc import Iterable
 from typing import NamedTuple, final
 
+import msgspec
+
 from paceline.config import JobConfig
 from paceline.coordinator.book import Book, Effect
 from paceline.coordinator.cut_decisions import commit_cut
 from paceline.coordinator.decisions import end_waits, look_again
 from paceline.coordinator.durable import Durable, restore
+from paceline.coordinator.governing import govern
 from paceline.coordinator.losses import look_for_losses
 from paceline.coordinator.outcomes import AnyOutcome
 from paceline.coordinator.reports import (
@@ -29,6 +32,7 @@ from paceline.coordinator.status import job_status
 from paceline.coordinator.unreadable import return_further
 from paceline.messages import (
     AskStatus,
+    ChangePace,
     JobStatus,
     LauncherReport,
     Message,
@@ -37,7 +41,7 @@ from paceline.messages import (
 )
 
 
-class Asked(NamedTuple):
+class Asked(msgspec.Struct, frozen=True):
     """Event: a message came from a role; its answer goes back under ``ticket``."""
 
     role: str
@@ -116,6 +120,7 @@ class CoordinatorState:
             return_further(book, event.folder, event.found, event.error)
         else:
             look_for_losses(book)
+            govern(book)
             book.look_at_all()
         look_again(book)
         end_waits(book)
@@ -147,7 +152,7 @@ class CoordinatorState:
             server_reported(book, event.ticket, message)
         elif isinstance(message, LauncherReport):
             launcher_reported(book, event.ticket, message)
-        elif isinstance(message, Scale):
+        elif isinstance(message, Scale | ChangePace):
             operator_asked(book, event.ticket, message)
         elif isinstance(message, AskStatus):
             observer_asked(book, event.ticket, message)

@@ -42,7 +42,7 @@ def job_status(book: Book) -> JobStatus:
             failed=len(queue.failed),
             epoch=queue.epoch,
         ),
-        pace=str(book.config.pace),
+        pace=_pace(book),
         processes=_processes(book),
         epochs=queue.epochs_done,
         records=count_records(book),
@@ -57,7 +57,22 @@ def job_status(book: Book) -> JobStatus:
         stopped=state.stopped,
         error=state.broken,
         kind=spec.kind if spec is not None else "train",
+        changing=None if book.wish is None else book.wait_reason(),
     )
+
+
+def _pace(book: Book) -> str:
+    """The pace of all parts, or that of each."""
+    parts = sorted(book.durable.parts.items())
+    told = [
+        f"auto: {spec.pace}" if spec.auto else str(spec.pace)
+        for _, record in parts
+        for spec in [record.plan.spec]
+    ]
+    if len(set(told)) > 1:
+        pairs = zip(parts, told, strict=True)
+        return "; ".join(f"part {part} {pace}" for (part, _), pace in pairs)
+    return told[0] if told else str(book.config.pace)
 
 
 def _total_records(book: Book) -> int:

@@ -41,7 +41,7 @@ def pick_task(state: Durable) -> Pick | None:
     else:
         return None
     key = TaskKey(queue.stage, queue.epoch, task)
-    return Pick(key, state.resumes.get(key, Resume(key, 0, ())))
+    return Pick(key, state.resumes.get(key) or Resume(key, 0, ()))
 
 
 def num_todo(state: Durable) -> int:

@@ -6,15 +6,27 @@ Pure.
 from paceline.coordinator.book import Book
 from paceline.coordinator.grants import finish_if_done, grant, is_pending
 from paceline.coordinator.outcomes import PushLate
+from paceline.coordinator.status import count_records
 from paceline.messages import Tick, Ticked
+from paceline.pace.policy import carries_over
 
 
 def has_ticked(book: Book, tick: Tick) -> bool:
-    """Whether a committed round has this tick, whose answer was lost."""
+    """Whether a committed round has this tick, whose answer was lost.
+
+    Who only keeps others company does so in a round that waits for all, and in no other.
+    """
     part = book.durable.parts[tick.part]
     if not tick.is_prepared:
-        return tick.round is not None and tick.round <= part.round
+        is_alone = carries_over(part.plan.spec.pace)
+        return tick.round is not None and (is_alone or tick.round <= part.round)
     return part.counted.get(tick.incarnation, 0) >= tick.number
+
+
+def is_in_time(book: Book, tick: Tick) -> bool:
+    """Whether the open round can have this tick."""
+    part = book.durable.parts[tick.part]
+    return tick.round == part.round + 1 or carries_over(part.plan.spec.pace)
 
 
 def ticked(book: Book, tick: Tick) -> None:
@@ -36,12 +48,20 @@ def came_late(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
         book.commit(PushLate(*late))
     book.start_clock(tick.incarnation)
     round_now, stopped = book.durable.parts[tick.part].round, book.durable.stopped
-    book.reply(ticket, Ticked(late=round_now, stopped=stopped))
+    book.reply(
+        ticket,
+        Ticked(
+            late=round_now,
+            stopped=stopped,
+            records=told_records(book, tick),
+            pauses=book.pause_reason() is not None,
+        ),
+    )
 
 
 def reply_ticked(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
     """Answer a tick, with the next lease if the trainer wants one and there is one."""
-    lease = None
+    lease, is_fresh = None, False
     # One who repeats a late tick of a stage that is over has that stage's data at hand.
     if tick.next_lease and tick.window.stage == book.durable.queue.stage:
         known = set(tick.window.task_keys())
@@ -52,13 +72,40 @@ def reply_ticked(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
                 if r.lease.key not in known
             ),
             None,
-        ) or grant(book, trainer, tick.incarnation)
+        )
+        if lease is None:
+            lease = grant(book, trainer, tick.incarnation)
+            is_fresh = lease is not None
     done = book.trainer_records.get(trainer, 0)
     book.trainer_records[trainer] = done + tick.records
-    book.start_clock(tick.incarnation)
+    if not is_fresh:  # whoever is granted a lease has its clock started with it
+        book.start_clock(tick.incarnation)
     track = tick.ends_step and book.track_from == tick.incarnation
     slowest = None if tick.clock is None else book.clocks.slowest(book.durable.queue)
+    part = book.durable.parts[tick.part]
     book.reply(
         ticket,
-        Ticked(lease=lease, stopped=book.durable.stopped, track=track, slowest=slowest),
+        Ticked(
+            lease=lease,
+            stopped=book.durable.stopped,
+            track=track,
+            slowest=slowest,
+            records=told_records(book, tick),
+            pauses=book.pause_reason() is not None,
+            round=part.round if carries_over(part.plan.spec.pace) else None,
+        ),
     )
+
+
+def told_records(book: Book, tick: Tick) -> int:
+    """Records of the job that were acknowledged, the same for all who ticked a round.
+
+    What is computed from them (a learning rate) must be the same for all of its
+    contributors, also for one whose answer was lost and who ticks again.
+    """
+    if tick.round is None:
+        in_rounds = book.sync_parts()
+        return book.durable.round_records if in_rounds else count_records(book)
+    recent = book.durable.parts[tick.part].recent
+    known = (outcome.records for outcome in recent if outcome.round == tick.round)
+    return next(known, book.durable.round_records)

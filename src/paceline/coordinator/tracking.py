@@ -9,8 +9,8 @@ while nothing has been applied since a current trainer kept it there.
 * who enters rounds loads it fresh, since contributors of a round must agree;
 * when the last current trainer is lost, nobody knows it any more: all go back to the cut.
 
-Without rounds trainers count for themselves: the state in a cut is one trainer's, and who
-enters loads the one that was kept last.
+Without rounds, or with a quorum, trainers count for themselves: the state in a cut is one
+trainer's, and who enters loads the one that was kept last.
 
 Pure.
 """
@@ -55,7 +55,7 @@ def _is_nobody_current(book: Book) -> bool:
 
 def _took_part(book: Book) -> list[Collection[int]]:
     """Incarnations, living and dead, that took part in what each part has applied last."""
-    parts = book.sync_parts()
+    parts = book.parts_in_step()
     if not parts:
         return [book.entered]
     rounds = [book.durable.parts[part].recent for part in parts]
@@ -69,7 +69,7 @@ def may_cut(book: Book) -> bool:
     if book.tracking_s is None:
         book.tracking_s = book.now
     waited_s = book.now - book.tracking_s
-    if not book.sync_parts() and waited_s >= LONGEST_ASK_S:
+    if not book.parts_in_step() and waited_s >= LONGEST_ASK_S:
         return True
     _ask(book)
     return False
@@ -77,7 +77,7 @@ def may_cut(book: Book) -> bool:
 
 def may_enter(book: Book, incarnation: int) -> bool:
     """Whether a trainer without a lease may get one now; if not, state is asked for."""
-    if not book.sync_parts() or _is_settled(book) or is_current(book, incarnation):
+    if not book.parts_in_step() or _is_settled(book) or is_current(book, incarnation):
         return True
     _ask(book)
     return False
@@ -100,8 +100,9 @@ def to_load(book: Book, incarnation: int) -> int | None:
 def kept(book: Book, message: TrackedKept) -> None:
     """A trainer has kept its state at a server; as of other rounds it does not count."""
     incarnation = message.incarnation
-    committed = {part: book.durable.parts[part].round for part in book.sync_parts()}
-    if is_current(book, incarnation) and message.rounds == committed:
+    committed = {part: book.durable.parts[part].round for part in book.parts_in_step()}
+    stood = {part: at for part, at in message.rounds.items() if part in committed}
+    if is_current(book, incarnation) and stood == committed:
         book.commit(StateKept(message.number))
         book.is_fresh, book.is_averaged = True, message.is_average
     if book.track_from == incarnation:

@@ -20,7 +20,7 @@ from paceline.coordinator.book import Book, SeekCut
 from paceline.coordinator.durable import CutRecord
 from paceline.coordinator.losses import leave_timeline
 from paceline.coordinator.outcomes import CutSkipped, JobBroken
-from paceline.coordinator.placement import place_again
+from paceline.coordinator.placement import keep_paces, place_again
 from paceline.coordinator.runs import Stored
 from paceline.messages import PartPlan
 
@@ -85,7 +85,7 @@ def _no_way_back(cut: CutRecord, why: str, error: str | None) -> str:
 def _placed(book: Book, plans: tuple[PartPlan, ...]) -> tuple[PartPlan, ...]:
     """The parts of a cut, each slot where it lies in this run."""
     known = {part: record.plan for part, record in book.durable.parts.items()}
-    servers = sorted(book.durable.servers)
+    servers, plans = sorted(book.durable.servers), keep_paces(plans, book.durable)
     return tuple(
         msgspec.structs.replace(plan, placement=here.placement)
         if (here := known.get(plan.spec.part)) is not None

@@ -30,6 +30,7 @@ from paceline.errors import PREEMPTED_EXIT_CODE, UsageError
 from paceline.launch.environment import GROUP_INDEX, read_place
 from paceline.launch.exits import describe_exit
 from paceline.launch.folder import JobDir
+from paceline.launch.gpus import VISIBLE, own_gpu_first, turn_of
 from paceline.launch.parent import die_with_parent, name_process
 from paceline.trainer.group_wire import GroupPlace
 
@@ -59,13 +60,14 @@ def open_group(environ: Mapping[str, str] = os.environ) -> None:
     store = place.sockets / f"{place.role}.{leader}"
     beats = mmap.mmap(-1, _BYTES * size)
     pairs = [socket.socketpair() for _ in range(size - 1)]
-    # Gloo listens at ports: nobody outside of this machine reaches them.
-    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    # Gloo and NCCL listen at ports: nobody outside of this machine reaches them.
+    os.environ["GLOO_SOCKET_IFNAME"] = os.environ["NCCL_SOCKET_IFNAME"] = "lo"
     pids = {}
     for index in range(1, size):
         pid = os.fork()
         if pid == 0:
             _become(place.role, index, leader)
+            _choose_gpu(place.role, index, size)
             ours = pairs[index - 1][1]
             _close(end for pair in pairs for end in pair if end is not ours)
             _show_life(beats, index)
@@ -74,6 +76,7 @@ def open_group(environ: Mapping[str, str] = os.environ) -> None:
         pids[index] = pid
     _close(theirs for _, theirs in pairs)
     os.environ[GROUP_INDEX] = "0"
+    _choose_gpu(place.role, 0, size)
     processes = GroupProcesses(place.role, pids, beats, config.timeout_s)
     _processes.append(processes)
     channels = tuple(ours for ours, _ in pairs)
@@ -193,6 +196,14 @@ def _become(role: str, index: int, leader: int) -> None:
     os.environ[GROUP_INDEX] = str(index)
     if "numpy" in sys.modules:  # forks share its random state otherwise
         sys.modules["numpy"].random.seed()
+
+
+def _choose_gpu(role: str, index: int, size: int) -> None:
+    """Let this rank's own GPU be its first, before its script uses one."""
+    num_gpus = sys.modules["torch"].cuda.device_count() if "torch" in sys.modules else 0
+    visible = own_gpu_first(os.environ.get(VISIBLE), num_gpus, turn_of(role, index, size))
+    if visible is not None:
+        os.environ[VISIBLE] = visible
 
 
 def _show_life(beats: mmap.mmap, index: int) -> None:

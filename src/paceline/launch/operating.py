@@ -12,7 +12,7 @@ from paceline.ids import OPERATOR
 from paceline.launch.folder import JobDir, RunFile
 from paceline.launch.secret_file import read_secret
 from paceline.launch.wiring import Wires
-from paceline.messages import Message, Refusal, Scale
+from paceline.messages import Message, Refusal, Scale, Waiting
 from paceline.timing import Clock, Deadline
 from paceline.transport.connection import Connection
 
@@ -52,6 +52,30 @@ def call_scale(job: JobDir, trainers: int, clock: Clock) -> None:
     answer = call_running(job, run, OPERATOR, scale, Wires.operate, clock)
     if isinstance(answer, Refusal):
         raise UsageError(answer.text)
+
+
+def call_until_done(
+    job: JobDir, message: Message, clock: Clock, tell: Callable[[str], None]
+) -> None:
+    """Ask a running job for something until it is so; ``tell`` hears why it is not yet.
+
+    Raises:
+        UsageError: the folder holds no running job, it was refused, or the job has ended.
+        TransportError: its coordinator does not answer.
+    """
+    told = ""
+    while True:
+        run = job.read_run()
+        if run is None:
+            raise UsageError(f"{job.path} holds no job that runs")
+        answer = call_running(job, run, OPERATOR, message, Wires.operate, clock)
+        if isinstance(answer, Refusal):
+            raise UsageError(answer.text)
+        if not isinstance(answer, Waiting):
+            return
+        if answer.reason != told:
+            told = answer.reason
+            tell(told)
 
 
 def call_running(

@@ -6,7 +6,7 @@ listener      roles and their requests                   replies
 coordinator   trainer: `TrainerRequest`                  `TrainerReply`
               server: `ServerReport`                     `Orders`
               launcher: `LauncherReport`, `AskStatus`    `LauncherOrders`, `JobStatus`
-              operator: `Scale`                          `Done`
+              operator: `Scale`, `ChangePace`            `Done`, `Waiting`
               observer: `AskStatus`                      `JobStatus`
 server        trainer: `DataRequest`                     `DataReply`
 ============  =========================================  ==========================
@@ -23,6 +23,7 @@ from typing import NamedTuple
 from paceline.ids import COORDINATOR, LAUNCHER, OPERATOR, RoleKind, role_kind
 from paceline.messages import (
     AskStatus,
+    ChangePace,
     DataReply,
     DataRequest,
     Done,
@@ -35,12 +36,13 @@ from paceline.messages import (
     ServerReport,
     TrainerReply,
     TrainerRequest,
+    Waiting,
 )
 from paceline.timing import Clock
 from paceline.transport.connection import Connection, MessageType
 from paceline.transport.frames import CONTROL_LIMITS, DATA_LIMITS, Limits
 from paceline.transport.handshake import Hello, admit
-from paceline.transport.listener import Listener
+from paceline.transport.listener import Bounds, Listener
 from paceline.transport.opening import connect, listen
 from paceline.transport.secret import Secret
 from paceline.transport.service import Service
@@ -48,17 +50,21 @@ from paceline.transport.service import Service
 CONNECT_S = 5.0
 OBSERVER = "observer"
 
+# One thread brings what is there, as one group of the journal's; the other one is there
+# while that writes. More of them would only take Python from each other.
+_COORDINATOR_BOUNDS = Bounds(num_threads=2, num_together=64)
+
 _REQUESTS: dict[RoleKind, MessageType] = {
     "trainer": TrainerRequest,
     "server": ServerReport,
     "launcher": LauncherReport | AskStatus,
-    "operator": Scale,
+    "operator": Scale | ChangePace,
     "observer": AskStatus,
 }
 _ORDERS: MessageType = Orders | Refusal
 _LAUNCHER_ORDERS: MessageType = LauncherOrders | JobStatus | Refusal
 _STATUS: MessageType = JobStatus | Refusal
-_DONE: MessageType = Done | Refusal
+_DONE: MessageType = Done | Waiting | Refusal
 
 
 class Wires(NamedTuple):
@@ -83,6 +89,7 @@ class Wires(NamedTuple):
             request_type=lambda role: _REQUESTS[role_kind(role)],
             clock=self.clock,
             limits=CONTROL_LIMITS,
+            bounds=_COORDINATOR_BOUNDS,
         )
 
     def listen_as_server(self, address: str, service: Service) -> Listener:

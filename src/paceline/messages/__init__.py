@@ -5,7 +5,7 @@
     trainer  --TrainerRequest-->  coordinator  --TrainerReply-->   trainer
     server   --ServerReport--->   coordinator  --Orders-->         server
     launcher --LauncherReport-->  coordinator  --LauncherOrders--> launcher
-    operator --Scale----------->  coordinator  --Done-------->     operator
+    operator --Scale, ChangePace> coordinator  --Done-------->     operator
     observer --AskStatus------->  coordinator  --JobStatus-->      observer
     trainer  --DataRequest----->  server       --DataReply-->      trainer
 
@@ -58,6 +58,7 @@ from paceline.messages.server import (
     ServerReport,
     ShutDown,
     Snapshot,
+    TakePaces,
 )
 from paceline.messages.shared import (
     AverageShare,
@@ -121,6 +122,7 @@ from paceline.messages.trainer import (
 )
 from paceline.messages.watching import (
     AskStatus,
+    ChangePace,
     Exited,
     JobStatus,
     LauncherOrders,
@@ -141,7 +143,7 @@ for _link in (
     ServerReport | Orders,
     LauncherReport | LauncherOrders,
     AskStatus | JobStatus,
-    Scale,
+    Scale | ChangePace,
 ):
     msgspec.msgpack.Decoder(_link)
 
@@ -158,6 +160,7 @@ __all__ = [
     "BeginStage",
     "Block",
     "BuffersKept",
+    "ChangePace",
     "ClaimOnce",
     "Claimed",
     "CommitRound",
@@ -233,6 +236,7 @@ __all__ = [
     "StageSpec",
     "Stop",
     "TableSpec",
+    "TakePaces",
     "Tick",
     "Ticked",
     "Tracked",

@@ -122,7 +122,10 @@ class Snapshot(Message, frozen=True):
 
 
 class Restore(Message, frozen=True):
-    """Drop everything, load a cut (with no ``folder``: start empty), enter a timeline."""
+    """Drop everything, load a cut (with no ``folder``: start empty), enter a timeline.
+
+    ``without_state``: parts whose optimizers in the cut are not those of their plans.
+    """
 
     timeline: int
     cut: int
@@ -130,6 +133,18 @@ class Restore(Message, frozen=True):
     plans: tuple[PartPlan, ...]
     files: tuple[FileEntry, ...]
     rounds: dict[int, int]
+    without_state: tuple[int, ...] = ()
+
+
+class TakePaces(Message, frozen=True):
+    """Enter a timeline with all that is here, under these plans; prepared pushes are void.
+
+    ``without_state``: parts whose optimizers are others from now on, and begin anew.
+    """
+
+    timeline: int
+    plans: tuple[PartPlan, ...]
+    without_state: tuple[int, ...] = ()
 
 
 class SendMarks(Message, frozen=True):
@@ -169,6 +184,7 @@ Order = (
     | ConfirmTracked
     | Snapshot
     | Restore
+    | TakePaces
     | SendMarks
     | Forget
     | ShutDown

@@ -4,7 +4,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from paceline.config import Pace, RowInit, RowOptimizer
+from paceline.config import Auto, Pace, RowInit, RowOptimizer
 from paceline.ids import TaskKey, Window
 
 HyperValue = float | int | bool | str | None | tuple[float, ...]
@@ -47,13 +47,23 @@ class TableSpec(msgspec.Struct, frozen=True):
 
 
 class PartSpec(msgspec.Struct, frozen=True):
-    """What one `Session.share` call shares; ``part`` is the number of the call."""
+    """What one `Session.share` call shares; ``part`` is the number of the call.
+
+    ``strategy``: what in the trainers replaces some of the pace's answers; empty: nothing.
+    ``first_pace`` is the one that scripts share it with, where it has been changed since;
+    ``inner`` what trainers step with by themselves, if servers know it: then ``optimizer``
+    is that of the servers' outer step. ``auto``: ``pace`` is the step that it is at.
+    """
 
     part: int
     parameters: tuple[ParameterSpec, ...]
     optimizer: OptimizerSpec | None
     tables: tuple[TableSpec, ...]
     pace: Pace
+    strategy: str = ""
+    first_pace: Pace | None = None
+    inner: OptimizerSpec | None = None
+    auto: Auto | None = None
 
 
 class Block(msgspec.Struct, frozen=True):
@@ -134,7 +144,8 @@ class Lease(msgspec.Struct, frozen=True):
     ``tracked`` is the number of the tracked state that it loads before; 0: as at the
     beginning; None: it keeps its own. ``entry`` is the token of the lease that the holder
     has entered with; with that one, ``clock`` is its clock and ``slowest`` the least that
-    any has.
+    any has. ``records`` of the job were acknowledged: where there are rounds, as of the
+    last one.
     """
 
     token: int
@@ -146,6 +157,7 @@ class Lease(msgspec.Struct, frozen=True):
     entry: int = 0
     clock: int = 0
     slowest: int = 0
+    records: int = 0
 
 
 class TrainerClock(msgspec.Struct, frozen=True):
@@ -206,9 +218,11 @@ class Waiting(Message, frozen=True):
     ``track``: first keep the state of tracked objects, and say `TrackedKept`. ``buffers``:
     first keep the averaged ones alone, and say `BuffersKept`. ``average``: first average
     these, weighted by records, keep all with the average in it, and say `TrackedKept`.
+    ``pauses``: whoever holds a lease gives it back before its next batch.
     """
 
     reason: str
     track: bool = False
     buffers: bool = False
     average: tuple[AverageShare, ...] = ()
+    pauses: bool = False

@@ -30,7 +30,8 @@ class Joined(Message, frozen=True):
     """``incarnation`` equals ``previous`` if that is still a member.
 
     ``undone`` are the first and last numbers of cuts that could not be read when all had to
-    return to them: what was done on the strength of one of them is undone.
+    return to them: what was done on the strength of one of them is undone. ``returned``
+    is the timeline of the last return: what was acknowledged on it or later still stands.
     """
 
     incarnation: int
@@ -41,6 +42,7 @@ class Joined(Message, frozen=True):
     servers: dict[str, str]  # {server id: address}
     beat_s: float
     undone: tuple[tuple[int, int], ...] = ()
+    returned: int = 0
 
 
 class TrainerMessage(Message, frozen=True):
@@ -116,7 +118,8 @@ class Tick(TrainerMessage, frozen=True):
 
     ``acked`` is, for each span of the window, its task's last batch acknowledged in every
     part, this push counted: a coordinator that has restarted learns all it must know.
-    With ``round``, answered by `Ticked` once that round is committed, or `Waiting`; the
+    With ``round``, answered by `Ticked` once that round is committed (with a quorum: that
+    or a later one, which has the push), or `Waiting`; the
     push contributes to it if it is prepared, else its window was applied before and the
     trainer only keeps the others company: its steps must not fall out of line with theirs.
     ``ends_step``: no other part that is updated in rounds awaits its step.
@@ -141,7 +144,10 @@ class Ticked(Message, frozen=True):
 
     ``track``: before the next batch, keep the state of tracked objects. ``slowest``: the
     least clock, if the tick told one and it is known. ``late``: the round was closed
-    without it, and this is the last one; the push has no effect.
+    without it, and this is the last one; the push has no effect. ``records``: of the job,
+    acknowledged; all who ticked a round are told the same. ``pauses``: leases go back
+    before the next batch. ``round``: with a quorum, the last committed one, which has the
+    push or comes behind the one that has.
     """
 
     lease: Lease | None = None
@@ -149,6 +155,9 @@ class Ticked(Message, frozen=True):
     track: bool = False
     slowest: int | None = None
     late: int | None = None
+    records: int = 0
+    pauses: bool = False
+    round: int | None = None
 
 
 class MayGoOn(TrainerMessage, frozen=True):
@@ -269,10 +278,14 @@ class Beat(TrainerMessage, frozen=True):
 
 
 class Beaten(Message, frozen=True):
-    """How things stand; a trainer that reads another timeline than its own rejoins."""
+    """How things stand; a trainer that reads another timeline than its own rejoins.
+
+    ``pauses`` is what `Ticked` says.
+    """
 
     timeline: int
     stopped: str | None = None
+    pauses: bool = False
 
 
 class ClaimOnce(TrainerMessage, frozen=True):

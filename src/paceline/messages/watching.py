@@ -2,6 +2,7 @@
 
 import msgspec
 
+from paceline.config import Pace
 from paceline.messages.shared import (
     Message,
     StageKind,
@@ -54,6 +55,20 @@ class Scale(Message, frozen=True):
     trainers: int
 
 
+class ChangePace(Message, frozen=True):
+    """Let a part have another pace, or all of them.
+
+    Answered by `Done` when it is so, by `Waiting` with what is waited for, or refused.
+
+    Args:
+        pace: the new one.
+        part: its number; or the name of a table or parameter in it; empty: all parts.
+    """
+
+    pace: Pace
+    part: str = ""
+
+
 class AskStatus(Message, frozen=True):
     """Ask how the job stands."""
 
@@ -88,7 +103,8 @@ class JobStatus(Message, frozen=True):
 
     ``epochs`` are the finished ones; ``stopped`` is the reason of an early stop;
     ``error`` the reason why the job cannot go on. ``kind`` says what the current stage's
-    tasks are for; ``records`` and ``epochs`` count training alone.
+    tasks are for; ``records`` and ``epochs`` count training alone. ``pace`` is that of all
+    parts, or says that of each; ``changing`` what a change of it waits for.
     """
 
     state: str
@@ -108,3 +124,4 @@ class JobStatus(Message, frozen=True):
     stopped: str | None = None
     error: str | None = None
     kind: StageKind = "train"
+    changing: str | None = None

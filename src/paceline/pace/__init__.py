@@ -1,4 +1,5 @@
 """Room 4: how tightly the trainers march together.
 
-``policy`` interprets the specs of `paceline.config`. Pure.
+``policy`` interprets the specs of `paceline.config`; ``strategy`` lets users replace some
+of its answers. Pure.
 """

@@ -41,6 +41,11 @@ def takes_turns(pace: Pace) -> bool:
     return fragments_of(pace) > 1 or overlap_of(pace) > 0
 
 
+def are_fragments(paces: Sequence[Pace]) -> bool:
+    """Whether parts of these paces are fragments of one model, or some of them."""
+    return len(set(paces)) == 1 and len(paces) <= fragments_of(paces[0])
+
+
 def batches_of_turn(pace: Pace, fragment: int) -> int:
     """Batches between the push before and that of a fragment; of all, they make `every`."""
     assert isinstance(pace, DiLoCo)

@@ -9,8 +9,9 @@ Pure.
 from collections.abc import Iterable
 
 from paceline.config import SSP, Async, DiLoCo, LocalSGD, Pace, Sync
-from paceline.messages import Hyper
-from paceline.pace.fragments import takes_turns
+from paceline.messages import Hyper, PartPlan
+from paceline.pace.fragments import are_fragments, takes_turns
+from paceline.pace_specs.presets import Grace
 
 
 def updates_in_rounds(pace: Pace) -> bool:
@@ -21,6 +22,12 @@ def updates_in_rounds(pace: Pace) -> bool:
 def steps_locally(pace: Pace) -> bool:
     """Whether the trainer's own optimizer steps, and a push says how far it has come."""
     return isinstance(pace, LocalSGD | DiLoCo)
+
+
+def outer_kind(pace: Pace) -> str:
+    """The servers' optimizer where trainers step locally, as in `outer_step`."""
+    assert steps_locally(pace), f"{pace} has no outer step"
+    return "SGD"
 
 
 def outer_step(pace: Pace) -> Hyper:
@@ -34,6 +41,11 @@ def outer_step(pace: Pace) -> Hyper:
     return {"lr": 1.0, "momentum": 0.0, "nesterov": False}
 
 
+def outer_parts(plans: Iterable[PartPlan]) -> tuple[int, ...]:
+    """Parts of which servers take outer steps on what trainers have come to."""
+    return tuple(plan.spec.part for plan in plans if steps_locally(plan.spec.pace))
+
+
 def backups_of(pace: Pace) -> int:
     """How many trainers a round does without."""
     return pace.backup if isinstance(pace, Sync) else 0
@@ -42,6 +54,26 @@ def backups_of(pace: Pace) -> int:
 def may_do_without(pace: Pace, num_missing: int, num_trainers: int) -> bool:
     """Whether a round of ``num_trainers`` closes while so many of them are missing."""
     return num_missing <= min(backups_of(pace), num_trainers - 1)
+
+
+def quorum_of(pace: Pace) -> int | None:
+    """How many prepared pushes let a round close without the others; None: it waits."""
+    return pace.quorum if isinstance(pace, DiLoCo) else None
+
+
+def grace_of(pace: Pace) -> Grace:
+    """Seconds that a round waits for others when its quorum has come, or ``"auto"``."""
+    return pace.grace if isinstance(pace, DiLoCo) else 0.0
+
+
+def carries_over(pace: Pace) -> bool:
+    """Whether a push whose round has closed without it goes into the next one."""
+    return quorum_of(pace) is not None
+
+
+def is_in_step(pace: Pace) -> bool:
+    """Whether all who train a part take part in the same rounds of it."""
+    return updates_in_rounds(pace) and not carries_over(pace)
 
 
 def trains_late_again(pace: Pace) -> bool:
@@ -89,13 +121,18 @@ def why_not_beside(paces: Iterable[Pace]) -> str | None:
             f"parts are {' and '.join(map(str, in_rounds))}: who is late for a round of "
             f"one falls out of step with the other; backup goes with one part in rounds"
         )
+    if len(in_rounds) > 1 and any(carries_over(pace) for pace in in_rounds):
+        return (
+            f"parts are {' and '.join(map(str, in_rounds))}: a round with a quorum goes on "
+            f"without some that the other waits for; quorum goes with one part in rounds"
+        )
     if len({_batches_of_round(pace) for pace in in_rounds}) > 1:
         return (
             f"parts are {' and '.join(map(str, in_rounds))}: trainers would wait for each "
             f"other in rounds of different lengths; give them rounds of as many batches"
         )
     turning = [pace for pace in in_rounds if takes_turns(pace)]
-    if turning and len(in_rounds) > 1:
+    if turning and not are_fragments(in_rounds):
         return (
             f"parts are {' and '.join(map(str, in_rounds))}: rounds of {turning[0]} take "
             f"turns that other rounds know nothing of; use async for the other part"

@@ -5,6 +5,19 @@ from paceline.pace_specs.checks import is_number, is_whole, require
 USUAL_MIX = 0.5  # of the paper's main runs
 
 
+def require_all_in_turn(turns: bool, quorum: object) -> None:
+    """Refuse a quorum beside turns.
+
+    Raises:
+        UsageError: a round would close without some, and they would fall out of turn.
+    """
+    require(
+        not turns or quorum is None,
+        f"diloco: quorum={quorum} with fragments or overlap: who is not in a round of one "
+        f"fragment falls out of turn with the others; leave one of them out",
+    )
+
+
 def require_fragments(every: int, fragments: object, overlap: object, mix: object) -> None:
     """Refuse fragments that no ``every`` batches can be cut for.
 

@@ -1,6 +1,7 @@
 """Paces as the command line takes them, read: the other way round from their `str`."""
 
 from paceline.errors import UsageError
+from paceline.pace_specs.auto import Auto
 from paceline.pace_specs.checks import require
 from paceline.pace_specs.presets import SSP, Async, DiLoCo, LocalSGD, Pace, Sync
 
@@ -22,6 +23,8 @@ def parse_pace(text: str) -> Pace:
     fields = {field: given[o] for o, field in _OPTIONS[name].items() if o in given}
     if name == "sync":
         return Sync(**fields)  # type: ignore[arg-type]  # checked by all of them
+    if name == "auto":
+        return Auto(**fields)  # type: ignore[arg-type]
     if name == "async":
         return Async(**fields)  # type: ignore[arg-type]
     [first, example] = _WITHOUT_NAME[name]
@@ -44,6 +47,17 @@ _OPTIONS = {  # {pace: {option: field}}
         "fragments": "fragments",
         "overlap": "overlap",
         "mix": "mix",
+        "quorum": "quorum",
+        "grace": "grace",
+        "codec": "codec",
+    },
+    "auto": {
+        "wait": "wait",
+        "least": "least_s",
+        "loosest": "loosest",
+        "watch": "watch",
+        "alarm": "alarm",
+        "reduce": "reduce",
         "codec": "codec",
     },
     "async": {
@@ -59,14 +73,15 @@ _WITHOUT_NAME = {  # {pace: (option and field, example)}
     "local": ("every", "local:20"),
     "diloco": ("every", "diloco:50"),
 }
-_FRACTIONS = {"lr", "momentum", "mix"}
-_WORDS = {"reduce", "late", "isolation", "codec"}
+_FRACTIONS = {"lr", "momentum", "mix", "grace", "wait", "least", "alarm"}
+_WORDS = {"reduce", "late", "isolation", "codec", "loosest", "watch"}
 _ALONE = "a round is one update, so only async has {}"
 _REFUSED = {
     ("sync", "isolation"): _ALONE.format("isolation"),
     ("sync", "merge"): _ALONE.format("merge"),
     ("local", "backup"): "who is late for a round of deltas trains them again: use sync",
-    ("diloco", "backup"): "who is late for a round of deltas trains them again: use sync",
+    ("diloco", "backup"): "who is late for a round of deltas trains them again: use quorum",
+    ("local", "quorum"): "use diloco: diloco:20,lr=1,momentum=0 is local:20, and has one",
     ("ssp", "isolation"): "what ssp promises of reads, hogwild breaks: use async",
 }
 
@@ -80,7 +95,8 @@ def _read_options(text: str, name: str, rest: str) -> dict[str, str | int | floa
         else:
             require(bool(equals), f"pace {text!r}: expected option=value, got {item!r}")
         require(key not in given, f"pace {text!r}: {key} is said twice")
-        given[key] = value if key in _WORDS else _numeral(text, key, value)
+        is_word = key in _WORDS or (key, value) == ("grace", "auto")
+        given[key] = value if is_word else _numeral(text, key, value)
     return given
 
 

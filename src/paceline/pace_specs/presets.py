@@ -10,18 +10,25 @@ from typing import Literal, get_args
 import msgspec
 
 from paceline.codec_names import require_codec
+from paceline.pace_specs.auto import Auto
 from paceline.pace_specs.checks import (
     is_number,
     is_whole,
     require,
     require_every,
+    require_quorum,
     written,
 )
-from paceline.pace_specs.fragments import USUAL_MIX, require_fragments
+from paceline.pace_specs.fragments import (
+    USUAL_MIX,
+    require_all_in_turn,
+    require_fragments,
+)
 
 Reduce = Literal["mean", "sum"]
 Isolation = Literal["serial", "hogwild"]
 Late = Literal["drop", "again"]
+Grace = float | Literal["auto"]
 _OUTER_LR, _OUTER_MOMENTUM = 0.7, 0.9  # of the paper's main runs
 
 
@@ -205,6 +212,10 @@ class DiLoCo(msgspec.Struct, frozen=True, tag="diloco", kw_only=True):
         overlap: batches that a trainer goes on for before it takes in a round's values.
         mix: the share of its own values in those that it then goes on with.
         codec: how deltas and values travel, see `paceline.codec_names`; None: as they are.
+        quorum: deltas that let a round close without the others (2604.21428): theirs go
+            into a later one. None: a round waits for all.
+        grace: seconds that a round with a quorum waits for more; ``"auto"``: as long as
+            others mostly come behind it, and no more than a tenth of a round.
     """
 
     every: int
@@ -214,6 +225,8 @@ class DiLoCo(msgspec.Struct, frozen=True, tag="diloco", kw_only=True):
     overlap: int = 0
     mix: float = USUAL_MIX
     codec: str | None = None
+    quorum: int | None = None
+    grace: Grace = "auto"
 
     def __post_init__(self) -> None:
         require_every("diloco", self.every)
@@ -227,6 +240,8 @@ class DiLoCo(msgspec.Struct, frozen=True, tag="diloco", kw_only=True):
         )
         require_fragments(self.every, self.fragments, self.overlap, self.mix)
         require_codec("diloco", self.codec)
+        require_quorum("diloco", self.quorum, self.grace)
+        require_all_in_turn(self.fragments > 1 or self.overlap > 0, self.quorum)
 
     def __str__(self) -> str:
         """As it is written on the command line."""
@@ -240,8 +255,10 @@ class DiLoCo(msgspec.Struct, frozen=True, tag="diloco", kw_only=True):
             fragments=None if self.fragments == 1 else self.fragments,
             overlap=self.overlap or None,
             mix=None if self.mix == USUAL_MIX else self.mix,
+            quorum=self.quorum,
+            grace=None if self.grace == "auto" else self.grace,
             codec=self.codec,
         )
 
 
-Pace = Sync | SSP | Async | LocalSGD | DiLoCo
+Pace = Sync | SSP | Async | LocalSGD | DiLoCo | Auto

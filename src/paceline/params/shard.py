@@ -267,6 +267,11 @@ class ParameterShard:
         )
 
 
+def bare(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """What `ParameterShard.export` says of a slot, without a dense optimizer's state."""
+    return {n: tensor for n, tensor in tensors.items() if not n.startswith(_STATE)}
+
+
 def _optimize_block(spec: PartSpec, block: Block, memory: Memory | None) -> OptimizeBlock:
     parameter = spec.parameters[block.parameter]
     if spec.optimizer is None:

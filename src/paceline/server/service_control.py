@@ -44,7 +44,9 @@ from paceline.messages import (
     ServerReport,
     ShutDown,
     Snapshot,
+    TakePaces,
 )
+from paceline.params.shard import bare
 from paceline.server.service_cuts import read_share, write_share
 from paceline.server.service_pages import copied_share
 from paceline.server.service_slots import Slots
@@ -220,8 +222,8 @@ class Control:
                 self._standing.note(order)
             case Snapshot():
                 return self._begin_snapshot(order)
-            case Restore():
-                return self._begin_restore(order)
+            case Restore() | TakePaces():
+                return self._enter(order)
             case ShutDown():
                 logger.info("%s ends: %s", self._myself.server, order.reason)
                 self._standing.over.set()
@@ -286,6 +288,30 @@ class Control:
         self._begin(lambda: self._restore(order, slots), f"timeline-{order.timeline}")
         return True
 
+    def _enter(self, order: Restore | TakePaces) -> bool:
+        """Begin to enter a timeline."""
+        if isinstance(order, Restore):
+            return self._begin_restore(order)
+        moving = self._standing.begin_paces(order)
+        if moving is None:
+            return False
+        with self._lock:
+            self._answers.clear()
+        self._on_change()
+
+        def move() -> None:
+            failpoint("server.before_paces")
+            moving.run()
+            while not moving.done.wait(SLICE_S):  # a read may stand before it
+                if self._is_ending() or not self._standing.is_returning(order):
+                    return
+            self._standing.end_paces(order, moving.slots)
+            self._on_change()
+            self._news.set()
+
+        self._begin(move, f"timeline-{order.timeline}")
+        return True
+
     def _restore(self, order: Restore, slots: Slots) -> None:
         """Load the cut, or say why that cannot be; own thread.
 
@@ -298,8 +324,10 @@ class Control:
             try:
                 wanted = slots.all_slots()
                 share = read_share(self._store, order, self._myself.server, wanted)
+                strange = slots.dense_of(order.without_state)
                 for slot in wanted:
-                    slots.load(slot, share.slots[slot])
+                    held = share.slots[slot]
+                    slots.load(slot, bare(held) if slot in strange else held)
             except (StoreError, UsageError) as error:
                 where = f"{self._myself.server} cannot return to cut {order.cut}"
                 is_final = isinstance(error, CheckpointCorrupt | UsageError)

@@ -17,7 +17,7 @@ are done under the lock of `paceline.server.service_standing.Standing`.
 
 import functools
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import final
 
 import numpy as np
@@ -29,7 +29,7 @@ from paceline.params.codecs.codec import Codec
 from paceline.params.dense import OptimizeBlock
 from paceline.params.hogwild import is_hogwild
 from paceline.params.rows.table import Array, RowTable
-from paceline.params.shard import ParameterShard
+from paceline.params.shard import ParameterShard, bare
 from paceline.params.snapshot import SlotSnapshot
 from paceline.server.block_reads import BlockReads
 from paceline.server.contents import (
@@ -153,6 +153,10 @@ class Slots:
     def num_merged(self) -> int:
         """Pushes that became one update with one before them, over all slots."""
         return sum(queue.num_merged for queue in self._queues.values())
+
+    def dense_of(self, parts: Collection[int]) -> set[int]:
+        """The dense slots of these parts here."""
+        return {slot for part in parts for slot in self.layouts[part].blocks}
 
     def load(self, slot: int, tensors: SlotTensors) -> None:
         """Replace all that a slot holds, before anybody else knows this object.
@@ -313,6 +317,24 @@ class Slots:
     def unpinning(self) -> Actions:
         """Let the snapshots of all slots go."""
         return {s: functools.partial(self._shard.unpin, s) for s in self.all_slots()}
+
+    def moving(self, to: "Slots", without_state: Collection[int]) -> Actions:
+        """Copy all that each slot holds to other slots of the same numbers.
+
+        Args:
+            to: known to nobody else yet.
+            without_state: parts whose optimizers there are others: they begin anew.
+        """
+        return {
+            slot: functools.partial(self._move, slot, to, is_bare=is_bare)
+            for part, layout in self.layouts.items()
+            for is_bare in [part in without_state]
+            for slot in (*layout.blocks, *layout.row_slots)
+        }
+
+    def _move(self, slot: int, to: "Slots", *, is_bare: bool) -> None:
+        held = self._shard.export(slot)
+        to.load(slot, bare(held) if is_bare else held)
 
     def standing_still(self) -> Actions:
         """Nothing; what is decided later follows when all decided before has ended."""

@@ -27,6 +27,7 @@ from paceline.messages import (
     PartReport,
     Restore,
     Snapshot,
+    TakePaces,
 )
 from paceline.params.snapshot import SlotSnapshot
 from paceline.server.contents import PushContents
@@ -77,6 +78,17 @@ class Pinned(NamedTuple):
     marks: dict[int, SlotMarks]  # {slot: marks}
     versions: dict[int, int]  # {part: updates applied}
     tracked: TrackedState
+    run: Action
+    done: threading.Event
+
+
+class Repacing(NamedTuple):
+    """Numbers on their way from one pace's slots to another's.
+
+    ``run`` must be called once, by anybody; ``done`` is set when ``slots`` hold all.
+    """
+
+    slots: Slots
     run: Action
     done: threading.Event
 
@@ -298,7 +310,42 @@ class Standing:
                 slots.lent(part).stand_at(at.applied_round)
             self.slots = slots
 
-    def is_returning(self, order: Restore) -> bool:
+    def begin_paces(self, order: TakePaces) -> Repacing | None:
+        """Leave the timeline; the slots as they are, and as planned. None: it was left.
+
+        `Repacing.run` must be called once; then the new slots hold what the old ones did.
+
+        Raises:
+            UsageError: no server can step so on a part of the plans.
+        """
+        with self.lock:
+            if self.state.timeline == order.timeline:
+                return None
+        slots = Slots(self.server, self._seed, self.fail)
+        for plan in order.plans:
+            slots.create(plan)
+        done = threading.Event()
+        with self.lock:
+            self.state.begin_paces(order)
+            self.prepared.clear()
+            self.early = EarlyGradients()
+            actions = self.slots.moving(slots, order.without_state)
+            run = self.slots.line_up(actions, done.set)
+        return Repacing(slots, run, done)
+
+    def end_paces(self, order: TakePaces, slots: Slots) -> None:
+        """Go on with these slots, unless that timeline was left meanwhile."""
+        with self.lock:
+            if self.state.timeline != order.timeline:
+                return
+            self.state.end_paces(order)
+            self.slots.retire()
+            self._num_merged += self.slots.num_merged()
+            for part, at in self.state.parts().items():
+                slots.lent(part).stand_at(at.applied_round)
+            self.slots = slots
+
+    def is_returning(self, order: Restore | TakePaces) -> bool:
         """Whether the numbers of this return are still awaited."""
         with self.lock:
             return self.state.timeline == order.timeline and not self.state.is_ready

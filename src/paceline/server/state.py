@@ -12,9 +12,13 @@ Pure; one at a time: the service holds its lock.
 
 from typing import Literal, NamedTuple, final
 
+import msgspec
+
+from paceline.config import Pace
 from paceline.ids import Window
 from paceline.messages import (
     CommitRound,
+    Contribution,
     Fence,
     FenceReport,
     Forget,
@@ -27,10 +31,16 @@ from paceline.messages import (
     Refusal,
     RefusalKind,
     Restore,
+    TakePaces,
     TrainerMessage,
     Upload,
 )
-from paceline.pace.policy import backups_of, steps_locally, updates_in_rounds
+from paceline.pace.policy import (
+    backups_of,
+    carries_over,
+    steps_locally,
+    updates_in_rounds,
+)
 from paceline.server.windows import Marks, SlotMarks
 
 Verdict = Literal["apply", "prepare", "prepared", "duplicate", "late", "repeat", "refuse"]
@@ -49,7 +59,7 @@ class PushDecision(NamedTuple):
     refusal: Refusal | None = None
 
 
-class Prepared(NamedTuple):
+class Prepared(msgspec.Struct, frozen=True):
     """A buffered push; ``slots`` will take it."""
 
     number: int
@@ -71,7 +81,7 @@ class RoundDecision(NamedTuple):
     may_differ: bool = False
 
 
-class _Last(NamedTuple):
+class _Last(msgspec.Struct, frozen=True):
     number: int
     is_settled: bool
 
@@ -81,16 +91,21 @@ class _Part:
     """A part as it stands on this server."""
 
     def __init__(self, plan: PartPlan, server: str) -> None:
-        self.is_sync = updates_in_rounds(plan.spec.pace)
-        self.does_without = backups_of(plan.spec.pace) > 0
-        # Trainers have taken as many steps of their own as there was data for each.
-        self.may_differ = self.does_without or steps_locally(plan.spec.pace)
+        self.march(plan.spec.pace)
         mine = [slot for slot, place in plan.placement.items() if place == server]
         self.slots = tuple(sorted(mine))
         self.round = 0
         self.version = 0
         self.prepared: dict[int, Prepared] = {}  # {incarnation: its buffered push}
         self.last: dict[int, _Last] = {}  # {incarnation: its last push}
+
+    def march(self, pace: Pace) -> None:
+        """Be updated at this pace."""
+        self.is_sync = updates_in_rounds(pace)
+        self.does_without = backups_of(pace) > 0
+        self.carries_over = carries_over(pace)  # what no round has had yet
+        # Trainers have taken as many steps of their own as there was data for each.
+        self.may_differ = self.does_without or steps_locally(pace)
 
 
 @final
@@ -141,6 +156,24 @@ class ServerState:
         self._marks.load({slot: marks.get(slot, {}) for slot in mine})
         self.is_ready = True
 
+    def begin_paces(self, order: TakePaces) -> None:
+        """Leave the timeline with all there is: refuse everything until `end_paces`.
+
+        No push is on its way: what is prepared came late for its round.
+        """
+        self.timeline = order.timeline
+        self.is_ready = False
+        for part in self._parts.values():
+            self.counters["prepared_dropped"] += len(part.prepared)
+            part.prepared.clear()
+
+    def end_paces(self, order: TakePaces) -> None:
+        """The numbers are as the plans want them: go on from here."""
+        assert order.timeline == self.timeline
+        for plan in order.plans:
+            self._parts[plan.spec.part].march(plan.spec.pace)
+        self.is_ready = True
+
     def fence(self, order: Fence) -> FenceReport | None:
         """Refuse an incarnation from now on; None while a committed round is missing."""
         self._fenced.add(order.incarnation)
@@ -159,6 +192,9 @@ class ServerState:
     def commit_round(self, order: CommitRound) -> RoundDecision:
         """Close a round: marks advance, prepared pushes become one update.
 
+        A contribution that was a duplicate here (before the part was in rounds, one server
+        had it and another had not) has no effect again.
+
         Raises:
             AssertionError: a contribution was never prepared here; the server must not
                 go on, since the others have it.
@@ -167,22 +203,30 @@ class ServerState:
         if order.round <= part.round:
             return RoundDecision(())
         assert order.round == part.round + 1, f"round {part.round} goes on with {order}"
-        contributions = order.contributions if part.slots else ()
-        for contribution in contributions:
-            push = part.prepared.get(contribution.incarnation)
-            assert push is not None, f"{self.server} lacks {contribution}"
-            assert push.number == contribution.number, f"{push} is not {contribution}"
-        for contribution in contributions:
+        prepared = [c for c in order.contributions if self._has_prepared(part, c)]
+        for contribution in prepared:
             push = part.prepared.pop(contribution.incarnation)
             self._marks.advance(push.window, push.slots)
         part.round = order.round
         part.version += 1
-        late = tuple(i for i, push in part.prepared.items() if push.round <= part.round)
+        left = () if part.carries_over else part.prepared.items()
+        late = tuple(i for i, push in left if push.round <= part.round)
         for incarnation in late:  # its trainer is told so when it ticks
             del part.prepared[incarnation]
         self.counters["prepared_dropped"] += len(late)
-        contributed = tuple(c.incarnation for c in contributions)
+        contributed = tuple(c.incarnation for c in prepared)
         return RoundDecision(contributed, late, part.may_differ)
+
+    def _has_prepared(self, part: _Part, contribution: Contribution) -> bool:
+        if not part.slots:
+            return False
+        push = part.prepared.get(contribution.incarnation)
+        if push is not None:
+            assert push.number == contribution.number, f"{push} is not {contribution}"
+            return True
+        verdict = self._marks.decide(contribution.window, part.slots).verdict
+        assert verdict == "duplicate", f"{self.server} lacks {contribution}"
+        return False
 
     def forget(self, order: Forget) -> None:
         """A committed cut makes marks superfluous."""
@@ -329,13 +373,13 @@ class ServerState:
 
     def _prepare(self, part: _Part, message: Push, slots: tuple[int, ...]) -> PushDecision:
         assert message.round is not None
-        if message.round <= part.round and part.does_without:
+        if message.round <= part.round and part.does_without:  # so that it is of none
             part.last[message.incarnation] = _Last(message.number, is_settled=True)
             return PushDecision("late")
-        if message.round <= part.round:
+        if message.round <= part.round and not part.carries_over:
             text = f"round {message.round} closed without it; {part.round} is applied"
             return PushDecision("refuse", refusal=self._refuse("stale", text))
-        if message.round != part.round + 1:
+        if message.round > part.round + 1:
             text = f"round {message.round} cannot be prepared; {part.round} is applied"
             return PushDecision("refuse", refusal=self._refuse("not_ready", text))
         part.prepared[message.incarnation] = Prepared(

@@ -27,8 +27,9 @@ class Violation(AssertionError):  # noqa: N818  (what is found, not what went wr
 class RoundHistory:
     """Rounds as servers applied them."""
 
-    def __init__(self) -> None:
-        """No round yet."""
+    def __init__(self, *, is_all: bool = True) -> None:
+        """No round yet; ``is_all``: nothing is applied but rounds."""
+        self.is_all = is_all
         self._rounds: dict[tuple[int, int, int], frozenset[Window]] = {}
 
     def applied(
@@ -51,7 +52,9 @@ class RoundHistory:
         return len(self._rounds)
 
 
-def check_steps(pushes: Sequence[Push], number: int, parts: Collection[int]) -> None:
+def check_steps(
+    pushes: Sequence[Push], number: int, parts: Collection[int], *, is_all: bool = True
+) -> None:
     """What the user tracks (here, its own count of steps) is in line with the round.
 
     With several parts, a death between two of them makes one count a round more.
@@ -60,12 +63,13 @@ def check_steps(pushes: Sequence[Push], number: int, parts: Collection[int]) -> 
         pushes: contributions to a round of one part.
         number: of the round.
         parts: all parts of the job.
+        is_all: nothing is applied but rounds, so that their number is that of steps.
 
     Raises:
         Violation: a trainer contributes with objects of another moment than the others'.
     """
     stepped = {push.incarnation: t["steps"] for push in pushes for t in push.hyper}
-    is_in_line = set(stepped.values()) <= {number - 1} or len(parts) > 1
+    is_in_line = set(stepped.values()) <= {number - 1} or len(parts) > 1 or not is_all
     if len(set(stepped.values())) > 1 or not is_in_line:
         raise Violation(f"to round {number} come {stepped}: {{incarnation: steps}}")
 

@@ -22,6 +22,7 @@ from paceline.coordinator.state import (
 )
 from paceline.ids import COORDINATOR, cut_folder
 from paceline.messages import Message
+from paceline.pace.policy import outer_parts
 from paceline.simulate.disk import Disk
 from paceline.simulate.world import Answer, Process, World
 
@@ -129,6 +130,7 @@ def _stored(order: ManifestOrder) -> Stored:
         tuple(plan.spec.part for plan in order.plans),
         ends_stage=False,
         steps=order.steps,
+        outer=outer_parts(order.plans),
     )
     return Stored(cut, order.plans, order.timeline)
 

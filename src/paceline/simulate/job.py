@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from paceline.config import SSP, Async, JobConfig, LocalSGD, Pace, Sync
-from paceline.coordinator.outcomes import CutSkipped
+from paceline.config import SSP, Async, DiLoCo, JobConfig, LocalSGD, Pace, Sync
+from paceline.coordinator.outcomes import CutSkipped, PaceChanged
 from paceline.ids import COORDINATOR, server_id, trainer_id
 from paceline.messages import OptimizerSpec, ParameterSpec, PartSpec, StageSpec
+from paceline.pace.changing import begun
 from paceline.simulate.checks import (
     RoundHistory,
     Violation,
@@ -24,6 +25,7 @@ from paceline.simulate.coordinator import Journal, SimCoordinator
 from paceline.simulate.disk import Disk
 from paceline.simulate.faults import FaultRates
 from paceline.simulate.launcher import SimLauncher
+from paceline.simulate.operator import PaceChange, SimOperator
 from paceline.simulate.server import SimServer
 from paceline.simulate.trainer import History, SimTrainer
 from paceline.simulate.world import Process, World
@@ -48,6 +50,7 @@ class SimJob(NamedTuple):
     is_tracked: bool = False  # the user tracks objects of its own
     is_averaged: bool = False  # and some of them are averaged when the loop ends
     evaluations: int = 0  # behind the loop
+    changes: tuple[PaceChange, ...] = ()  # of paces, while it runs
 
 
 class SimReport(NamedTuple):
@@ -64,6 +67,7 @@ class SimReport(NamedTuple):
     skipped: int  # cuts that could not be read when all had to return to them
     outcomes: int
     reads: int  # steps whose values were checked, where a pace bounds clocks
+    changes: int  # of paces
 
 
 def draw_job(seed: int) -> SimJob:
@@ -86,6 +90,7 @@ def draw_job(seed: int) -> SimJob:
         (Sync(backup=1, late="again"),),
         (LocalSGD(every=5),),
         (LocalSGD(every=3), Async()),
+        (DiLoCo(every=3, quorum=2, grace=0.1),),
     ]
     scale = random.choice([0.3, 1.0, 2.0])
     rates = FaultRates()
@@ -111,8 +116,31 @@ def draw_job(seed: int) -> SimJob:
         evaluations=random.choice([0, 0, 0, 1, 2]),
     )
     if random.random() < 0.25:
-        return job._replace(paces=random.choice(bounded))
+        job = job._replace(paces=random.choice(bounded))
+    if seed % 4 == 3:
+        job = job._replace(changes=_draw_changes(job))
     return job
+
+
+def _draw_changes(job: SimJob) -> tuple[PaceChange, ...]:
+    """Some paces that the parts may go to, and some that they may not."""
+    random = Random(job.seed ^ 0x9ACE)
+    paces: list[Pace] = [
+        Sync(),
+        Sync(backup=1),
+        Sync(backup=1, late="again"),
+        Async(),
+        Async(pull_every=2),
+        Async(push_every=4, pull_every=8),
+        SSP(staleness=0),
+        SSP(staleness=2),
+        LocalSGD(every=4),
+    ]
+    moments = sorted(random.random() * 8 for _ in range(random.randint(1, 6)))
+    return tuple(
+        PaceChange(at_s, random.choice(paces), random.randint(-1, len(job.paces) - 1))
+        for at_s in moments
+    )
 
 
 def run_job(job: SimJob, coordinator: type[SimCoordinator] = SimCoordinator) -> SimReport:
@@ -134,7 +162,8 @@ def run_job(job: SimJob, coordinator: type[SimCoordinator] = SimCoordinator) -> 
         cut_every_s=job.cut_every_s,
         max_task_failures=10**6,  # crashes are counted, but no task is given up
     )
-    journal, disk, rounds = Journal(), Disk(), RoundHistory()
+    journal, disk = Journal(), Disk()
+    rounds = RoundHistory(is_all=not job.changes)
     parts = tuple(_part(number, pace) for number, pace in enumerate(job.paces))
     stage = StageSpec(
         0,
@@ -170,6 +199,8 @@ def run_job(job: SimJob, coordinator: type[SimCoordinator] = SimCoordinator) -> 
         all_starts[role] = lambda role=role: SimTrainer(
             world, role, parts, (stage, *evaluations), job.step_s, history
         )
+    if job.changes:
+        world.start(SimOperator(world, job.changes))
     launcher = SimLauncher(world, all_starts)  # type: ignore[arg-type]  # all of them start a Process
     try:
         if not world.run(job.fault_s, launcher.is_done):
@@ -185,7 +216,8 @@ def run_job(job: SimJob, coordinator: type[SimCoordinator] = SimCoordinator) -> 
 
 def _part(number: int, pace: Pace) -> PartSpec:
     parameters = tuple(ParameterSpec((f"w{i}",), (40_000,), "float32") for i in range(2))
-    return PartSpec(number, parameters, OptimizerSpec("SGD", ({"lr": 1.0},)), (), pace)
+    optimizer, (first, auto) = OptimizerSpec("SGD", ({"lr": 1.0},)), begun(pace)
+    return PartSpec(number, parameters, optimizer, (), first, auto=auto)
 
 
 def _settle(world: World) -> None:
@@ -244,6 +276,7 @@ def _check(
         sum(isinstance(outcome, CutSkipped) for outcome in journal.outcomes),
         len(journal.outcomes),
         reads,
+        sum(isinstance(outcome, PaceChanged) for outcome in journal.outcomes),
     )
 
 

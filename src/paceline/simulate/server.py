@@ -29,6 +29,7 @@ from paceline.messages import (
     ServerReport,
     ShutDown,
     Snapshot,
+    TakePaces,
     Tracked,
     Upload,
     Waiting,
@@ -189,10 +190,19 @@ class SimServer(Process):
             ConfirmTracked: self._confirm_tracked,
             Snapshot: self._snapshot,
             Restore: self._restore,
+            TakePaces: self._take_paces,
             SendMarks: lambda _: self._say(self.state.marks_report()),
             Forget: self.state.forget,
         }
         execute[type(order)](order)
+
+    def _take_paces(self, order: TakePaces) -> None:
+        if order.timeline == self.state.timeline:
+            return
+        self.state.begin_paces(order)
+        self._prepared, self._parked = {}, []
+        self.may_crash(FAULT)
+        self.state.end_paces(order)
 
     def _create(self, order: CreatePart) -> None:
         self.state.create_part(order.plan)
@@ -207,11 +217,14 @@ class SimServer(Process):
         for incarnation in decision.dropped:
             del self._prepared[order.part, incarnation]
         if not decision.may_differ:
-            check_steps(pushes, order.round, self.state.parts())
+            is_all = self._rounds.is_all
+            check_steps(pushes, order.round, self.state.parts(), is_all=is_all)
         for push in pushes:
             self._count(self.slots(order.part), push.window)
         if self.slots(order.part) and not is_applied:
             windows = frozenset(push.window for push in pushes)
+            if not self._rounds.is_all:  # a duplicate here may be new on another server
+                windows = frozenset(push.window for push in order.contributions)
             self._rounds.applied(self.state.timeline, order.part, order.round, windows)
         parked, self._parked = self._parked, []
         for pull, answer in parked:

@@ -280,10 +280,11 @@ class SimTrainer(Process):
 
     def _begin_step(self) -> None:
         protocol = self.protocol
-        staleness = {n: p.staleness for n, p in protocol.parts.items() if p.is_bounded}
         clock = protocol.marching.clock
         if clock is None:
             return
+        bounded = [(n, part) for n, part in protocol.parts.items() if part.is_bounded]
+        staleness = {n: part.staleness(clock) for n, part in bounded}
         who, holders = (protocol.timeline, protocol.incarnation), self._holders()
         lease = protocol.marching.entered
         if lease is not None and lease is not self._entered:

@@ -22,9 +22,11 @@ from paceline.ids import COORDINATOR
 from paceline.messages import (
     Beat,
     Beaten,
+    Granted,
     Message,
     Refusal,
     RefusalKind,
+    Ticked,
     TrainerClock,
     Waiting,
 )
@@ -33,26 +35,26 @@ FIRST_PAUSE_S = 0.02
 LONGEST_PAUSE_S = 0.5
 
 
-class Ask(NamedTuple):
+class Ask(msgspec.Struct, frozen=True):
     """Ask several roles at once; send back ``{role: reply or Lost}``."""
 
     calls: dict[str, Message]
 
 
-class Posted(NamedTuple):
+class Posted(msgspec.Struct, frozen=True):
     """Questions on their way: what was asked under a number."""
 
     number: int
     calls: dict[str, Message]
 
 
-class Post(NamedTuple):
+class Post(msgspec.Struct, frozen=True):
     """Send, and wait for no reply; send back nothing."""
 
     posted: Posted
 
 
-class Collect(NamedTuple):
+class Collect(msgspec.Struct, frozen=True):
     """Wait for the replies to what was posted; send back ``{role: reply or Lost}``."""
 
     posted: Posted
@@ -62,7 +64,7 @@ class Forget(NamedTuple):
     """Let go of all that was posted and not collected; send back nothing."""
 
 
-class Pause(NamedTuple):
+class Pause(msgspec.Struct, frozen=True):
     """Wait, then go on; the reason is what `paceline status` shows."""
 
     seconds: float
@@ -110,6 +112,8 @@ class Asking:
         self.clock = 0  # pushes that are acknowledged
         self.bounded_clock: TrainerClock | None = None  # steps, where a pace bounds them
         self.stopped: str | None = None
+        self.records = 0  # of the job, acknowledged, as it was told last
+        self.pauses = False  # leases go back before the next batch; set by beats, too
         self.now_s = 0.0  # told by whoever drives the acts
         self._patience_s = patience_s
         self._num_posted = 0
@@ -126,6 +130,8 @@ class Asking:
         reply = yield from self.insist(message)
         if isinstance(reply, Refusal) and reply.kind not in answers:
             self._raise_for(reply)
+        if isinstance(reply, Waiting | Ticked | Beaten | Granted):
+            self.pauses = not isinstance(reply, Granted) and reply.pauses
         return reply
 
     def insist(self, message: Message) -> Act[Message]:
@@ -156,7 +162,9 @@ class Asking:
     def collect(self, posted: Posted) -> Act[Collected]:
         """Wait until all have answered what was posted, asking again as `ask_servers`."""
         came = yield Collect(posted)
-        is_first = all(_is_answer(reply) for reply in came.values())
+        is_first = _are_answers(came)
+        if is_first and len(came) == len(posted.calls):
+            return Collected(came, is_first)  # type: ignore[arg-type]  # no reply is lost
         waiting = {role for role, reply in came.items() if isinstance(reply, Waiting)}
         if waiting and all(_is_answer(came[role]) for role in came.keys() - waiting):
             # They have let it wait for as long as they do; there is nothing to look into.
@@ -177,6 +185,8 @@ class Asking:
         self, messages: dict[str, Message], came: Replies
     ) -> Act[dict[str, Message]]:
         replies: dict[str, Message] = {}
+        if len(came) == len(messages) and _are_answers(came):
+            return came  # type: ignore[return-value]  # no reply is lost
         pause_s = FIRST_PAUSE_S
         while True:
             reason = ""
@@ -240,5 +250,15 @@ class Asking:
         return Who(incarnation=self.incarnation, timeline=self.timeline)
 
 
+_NO_ANSWERS = (Lost, Waiting, Refusal)
+
+
 def _is_answer(reply: Message | Lost) -> bool:
-    return not isinstance(reply, Lost | Waiting | Refusal)
+    return not isinstance(reply, _NO_ANSWERS)
+
+
+def _are_answers(replies: Replies) -> bool:
+    for reply in replies.values():  # noqa: SIM110  (several times a step)
+        if isinstance(reply, _NO_ANSWERS):
+            return False
+    return True

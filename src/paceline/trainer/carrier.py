@@ -39,6 +39,7 @@ from paceline.trainer.client import Driver, Payload, bare
 from paceline.trainer.gradients import PartNumbers
 from paceline.trainer.outlook import Outlook
 from paceline.trainer.protocol import TrainerProtocol
+from paceline.trainer.repacing import take_pace
 from paceline.trainer.routing import Route
 from paceline.trainer.rows import (
     Requests,
@@ -162,11 +163,12 @@ class Carrier:
         """
         self.numbers[spec.part] = numbers
         try:
-            self.run(self.protocol.share(spec))
+            self.run(self.protocol.share(spec, numbers.strategy))
         except PacelineError:
             del self.numbers[spec.part]
             self.protocol.parts.pop(spec.part, None)
             raise
+        take_pace(numbers, self.plan(spec.part).spec)
         if numbers.sends_early:
             numbers.early.begin(self.protocol, self._driver, spec.part)
 
@@ -370,10 +372,11 @@ class Carrier:
         if self.protocol.joined is self._joined:
             return
         if self._joined is not None:
-            for numbers in self.numbers.values():
+            for part, numbers in self.numbers.items():
                 numbers.zero_grad()
                 numbers.clear()
                 numbers.forget_left_out()
+                take_pace(numbers, self.plan(part).spec)
                 for table in numbers.tables:
                     table.expect_nothing()
         self._joined = self.protocol.joined

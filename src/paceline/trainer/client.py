@@ -30,7 +30,7 @@ from paceline.errors import (
 )
 from paceline.failpoints import failpoint
 from paceline.ids import COORDINATOR
-from paceline.messages import Beat, Computed, Message, Push, Pushed, Tick
+from paceline.messages import Beat, Beaten, Computed, Message, Push, Pushed, Tick
 from paceline.timing import Clock, Deadline
 from paceline.trainer.asking import Act, Ask, Collect, Forget, Lost, Pause, Post, Replies
 from paceline.trainer.protocol import TrainerProtocol
@@ -252,10 +252,11 @@ class Driver:
         )
         connection = self._reach(COORDINATOR)
         try:
-            connection.call(beat, timeout_s=self._timeout_s)
+            answer = connection.call(beat, timeout_s=self._timeout_s).message
         except PeerLost:
             self._courier.drop(COORDINATOR, connection)
             raise
+        protocol.asking.pauses |= isinstance(answer, Beaten) and answer.pauses
         self.asked_s = self._clock.now_s()
 
     def close(self) -> None:

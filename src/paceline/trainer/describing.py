@@ -10,8 +10,10 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch import nn
 
+from paceline.config import Pace
 from paceline.errors import UsageError
 from paceline.messages import Hyper, HyperValue, OptimizerSpec, ParameterSpec
+from paceline.pace.changing import outer_optimizer
 from paceline.params.blocks import dtype_bytes
 from paceline.params.dense import NOT_SHARED, OPTIMIZERS
 from paceline.params.sparse import SPARSE_OPTIMIZERS, why_not_by_rows
@@ -21,11 +23,16 @@ _AS_THEY_ARE = frozenset({bool, int, float, str, type(None)})
 
 
 class Described(NamedTuple):
-    """The dense side of a part: ``parameters[i]`` is what ``specs[i]`` describes."""
+    """The dense side of a part: ``parameters[i]`` is what ``specs[i]`` describes.
+
+    ``optimizer`` is that of the servers; ``inner`` the trainer's own, where it steps by
+    itself and servers could do it as well.
+    """
 
     parameters: tuple[nn.Parameter, ...]
     specs: tuple[ParameterSpec, ...]
     optimizer: OptimizerSpec | None
+    inner: OptimizerSpec | None = None
 
 
 def describe(model: nn.Module, optimizer: torch.optim.Optimizer | None) -> Described:
@@ -71,7 +78,7 @@ def describe(model: nn.Module, optimizer: torch.optim.Optimizer | None) -> Descr
 
 
 def describe_local(
-    model: nn.Module, optimizer: torch.optim.Optimizer, outer: Hyper
+    model: nn.Module, optimizer: torch.optim.Optimizer, pace: Pace
 ) -> Described:
     """Describe a model that trainers move themselves, and servers by an outer SGD.
 
@@ -81,7 +88,7 @@ def describe_local(
     Args:
         model: whose trainable parameters are shared.
         optimizer: the trainer's own.
-        outer: hyper-parameters of the servers' SGD.
+        pace: says what servers step with.
 
     Raises:
         UsageError: a parameter that the model has not; sparse gradients; a dtype that
@@ -97,11 +104,18 @@ def describe_local(
             "share: deltas are dense, and the model has an nn.Embedding with sparse=True: "
             "use sparse=False, or share it as a part of its own with another pace"
         )
+    try:
+        found = describe(model, optimizer)
+    except UsageError:  # no server could do it; nobody asks for that yet
+        found = None
+    if found is not None and found.optimizer is not None:
+        outer = outer_optimizer(pace, len(found.optimizer.groups))
+        return found._replace(optimizer=outer, inner=found.optimizer)
     specs = tuple(
         ParameterSpec(tuple(own), tuple(p.shape), _dtype(own[0], p), 0, False)
         for p, own in names.items()
     )
-    return Described(tuple(names), specs, OptimizerSpec("SGD", (outer,)))
+    return Described(tuple(names), specs, outer_optimizer(pace, 1))
 
 
 def hyper_of(groups: Sequence[dict[str, Any]]) -> tuple[Hyper, ...]:

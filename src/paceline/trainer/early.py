@@ -102,10 +102,15 @@ class _Asked(NamedTuple):
 
 @final
 class EarlySender:
-    """What of one part's next push is on its way already; nothing before `begin`."""
+    """What of one part's next push is on its way already; nothing before `begin`.
+
+    Attributes:
+        is_on: the pace lets gradients go as they come.
+    """
 
     def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
         """Send nothing yet."""
+        self.is_on = True
         self._parameters = parameters
         self._pieces: dict[int, _Piece] = {}  # {parameter index: what was sent of it}
         self._named: dict[str, dict[int, int]] = {}  # {server: {slot: tag}}
@@ -144,7 +149,8 @@ class EarlySender:
 
     def _may_send(self) -> bool:
         return (
-            threading.get_ident() == self._thread
+            self.is_on
+            and threading.get_ident() == self._thread
             and not self._protocol.must_join
             and self._part.window.has_delivered()
         )

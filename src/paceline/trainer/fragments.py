@@ -37,5 +37,5 @@ def cut_local(
         parameters = tuple(described.parameters[i] for i in indices)
         specs = tuple(described.specs[i] for i in indices)
         deltas = Deltas(parameters, None if found else optimizer, mix=mix_of(pace))
-        found.append((Described(parameters, specs, described.optimizer), deltas))
+        found.append((described._replace(parameters=parameters, specs=specs), deltas))
     return found

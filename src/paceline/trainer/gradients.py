@@ -19,6 +19,7 @@ import msgspec
 import torch
 from torch import nn
 
+from paceline.config import Pace
 from paceline.messages import (
     Block,
     Hyper,
@@ -30,6 +31,7 @@ from paceline.messages import (
     RowSlots,
     Upload,
 )
+from paceline.pace.strategy import Strategy
 from paceline.params.sparse import SparseGradient
 from paceline.trainer.client import Payload
 from paceline.trainer.coding import GradientCoding, coded_rows
@@ -65,10 +67,15 @@ class PartNumbers:
     """Parameters, tables and gradients of one part.
 
     Attributes:
+        parameters: dense ones, in the order of the part.
+        sparse: which of them have sparse gradients.
         tables: the part's tables.
+        memory: of its parameters.
+        groups, optimizer, pace: as `paceline.trainer.repacing` has them.
         refused: pushes whose gradients were not finite, so that nothing of them was sent.
         is_scaled: a `GradScaler` steps; what no step has unscaled is no gradient yet.
         join: brings in what other processes of the trainer have.
+        joins_on_gpu: dense gradients go to the host when they are joined, not before.
         sends_early: gradients are sent while backward still runs.
         early: what of the next push was sent already.
     """
@@ -81,6 +88,7 @@ class PartNumbers:
         sparse: Collection[int] = (),
         apart: bool = False,
         deltas: Deltas | None = None,
+        strategy: Strategy | None = None,
         sends_early: bool = False,
     ) -> None:
         """Begin without gradients.
@@ -91,27 +99,31 @@ class PartNumbers:
             sparse: which of the parameters have sparse gradients.
             apart: pulled values may come while the user computes, and wait for `settle`.
             deltas: steps are taken here, and pushes say how far they have led.
+            strategy: the user's own, if there is one.
             sends_early: gradients are sent while backward still runs.
         """
-        self.deltas = deltas
+        self.deltas, self.strategy = deltas, strategy
         self.tables: list[SharedTable] = []
         self.refused = 0
         self.is_scaled = False
         self.join: Join = alone
+        self.joins_on_gpu = False
         self.sends_early, self.early = sends_early, EarlySender(parameters)
         self._is_refused = False  # the gradients of this step are not to be used
-        self._parameters = tuple(parameters)
-        self._groups = groups
-        self._sparse = frozenset(sparse)
-        self._memory = [ParameterMemory(parameter, apart=apart) for parameter in parameters]
-        self._pulls = RowPulls(self._memory)
+        self.parameters = tuple(parameters)
+        self.groups = groups
+        self.optimizer: torch.optim.Optimizer | None = None
+        self.pace: Pace | None = None
+        self.sparse = frozenset(sparse)
+        self.memory = [ParameterMemory(parameter, apart=apart) for parameter in parameters]
+        self._pulls = RowPulls(self.memory)
         self._coding, self._host = GradientCoding(), HostGradients()
         # What is read without asking is read when the push before it is acknowledged.
-        self._direct = None if sparse else DirectPulls(self._memory, self._land)
+        self._direct = None if sparse else DirectPulls(self.memory, self._land)
         self._kept: dict[int, torch.Tensor] = {}  # {parameter index: sum of gradients}
         self._kept_rows: dict[str, list[RowGradient]] = {}  # {table name: waiting}
         self._load = _NOTHING
-        self._spent = SpentGradients(self._parameters)
+        self._spent = SpentGradients(self.parameters)
         self._blocks: dict[int, Block] = {}  # {slot: block}
         self._plan: PartPlan | None = None
         self._has_landed = False
@@ -140,14 +152,14 @@ class PartNumbers:
         if self._has_landed:
             self._has_landed = False
             own = self.deltas.own_values() if self.deltas is not None and mixes else []
-            for memory in self._memory:
+            for memory in self.memory:
                 memory.settle()
             if self.deltas is not None:
                 self.deltas.anchor(own)
 
     def _values(self, slot: int) -> ByteArray:
         block = self._blocks[slot]
-        return self._memory[block.parameter].read(block)
+        return self.memory[block.parameter].read(block)
 
     def _land(self) -> None:
         self._has_landed = True
@@ -187,7 +199,7 @@ class PartNumbers:
             gradient = self._load.dense.get(block.parameter)
             is_here = plan.placement[block.slot] == server and block.slot not in early
             if gradient is not None and is_here:
-                size = self._parameters[block.parameter].element_size()
+                size = self.parameters[block.parameter].element_size()
                 slots.append(block.slot)
                 coded = self._load.coded.get(block.slot)
                 buffers.append(cut(gradient, block, size) if coded is None else coded)
@@ -196,7 +208,7 @@ class PartNumbers:
             found = self._load.sparse.get(block.parameter)
             if found is not None and plan.placement[block.slot] == server:
                 # Also without a row here: the step counts for all blocks of a parameter.
-                here = cut_rows(found, block, self._parameters[block.parameter].shape[1])
+                here = cut_rows(found, block, self.parameters[block.parameter].shape[1])
                 sparse.append(block.slot)
                 buffers += coded_rows(self._coding, here)
         rows: list[RowSlots] = []
@@ -234,16 +246,6 @@ class PartNumbers:
         return has_rows or bool(self._gradients(only_fresh=True))
 
     @property
-    def parameters(self) -> tuple[nn.Parameter, ...]:
-        """The dense ones, in the order of the part."""
-        return self._parameters
-
-    @property
-    def sparse(self) -> frozenset[int]:
-        """Which of the parameters have sparse gradients."""
-        return self._sparse
-
-    @property
     def is_refused(self) -> bool:
         """Whether no gradient of this step is to be used."""
         return self._is_refused
@@ -265,7 +267,7 @@ class PartNumbers:
             kept = self._kept.get(index)
             if kept is None:
                 self._kept[index] = gradient.clone()
-            elif index in self._sparse:
+            elif index in self.sparse:
                 self._kept[index] = kept + gradient  # rows side by side, not summed yet
             else:
                 self._kept[index] = kept.to(gradient.device).add_(gradient)
@@ -298,7 +300,9 @@ class PartNumbers:
         dense, kept_rows, is_void = self.join(gathered, gathering)
         if is_void:
             dense, kept_rows = {}, {}
-        indices = self._sparse & dense.keys()
+        if self.joins_on_gpu:
+            dense = self._host.wait_host(dense)
+        indices = self.sparse & dense.keys()
         sparse = {index: coalesced(dense.pop(index)) for index in indices}
         rows = tuple(merge(table, plan, recorded) for table, recorded in kept_rows.items())
         early = self.early.name(dense.keys() - self._kept.keys())
@@ -315,7 +319,7 @@ class PartNumbers:
             sparse = {index: gradient.copy() for index, gradient in sparse.items()}
         arrays = {index: byte_array(gradient) for index, gradient in dense.items()}
         coded = self._coding.code_blocks(arrays)
-        self._load = _Load(hyper_of(self._groups), arrays, sparse, rows, coded)
+        self._load = _Load(hyper_of(self.groups), arrays, sparse, rows, coded)
         return is_finite
 
     def forget_left_out(self) -> None:
@@ -341,7 +345,9 @@ class PartNumbers:
                 kept = dense.get(index)
                 dense[index] = new if kept is None else kept.to(new.device) + new
             self._keep_rows()
-        return Gradients(self._host.wait_host(dense), dict(self._kept_rows))
+        if not self.joins_on_gpu:
+            dense = self._host.wait_host(dense)
+        return Gradients(dense, dict(self._kept_rows))
 
     def clear(self, *, is_flying: bool = False) -> None:
         """The step is over, whatever became of it: nothing waits any more.
@@ -360,19 +366,19 @@ class PartNumbers:
 
     def zero_grad(self) -> None:
         """Drop the parameters' own gradients: their batch is accounted for, or gone."""
-        for parameter in self._parameters:
+        for parameter in self.parameters:
             parameter.grad = None
 
     def zero_unspent(self) -> None:
         """Drop gradients that no step has used: their batches are handed back."""
-        for index, parameter in enumerate(self._parameters):
+        for index, parameter in enumerate(self.parameters):
             if parameter.grad is not None and not self._spent.holds(index, parameter.grad):
                 parameter.grad = None
 
     def _gradients(self, *, only_fresh: bool) -> dict[int, torch.Tensor]:
         return {
-            index: (sparse_on_cpu if index in self._sparse else plain)(parameter.grad)
-            for index, parameter in enumerate(self._parameters)
+            index: (sparse_on_cpu if index in self.sparse else plain)(parameter.grad)
+            for index, parameter in enumerate(self.parameters)
             if parameter.grad is not None
             and not (only_fresh and self._spent.holds(index, parameter.grad))
         }

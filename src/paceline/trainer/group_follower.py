@@ -85,6 +85,7 @@ class Follower:
         self.calls = Calls(lambda: self.must_begin_again, self._send_log)
         self._logbook, self._clock = Logbook(), clock
         self._leaving: str | None = None  # to be told; any thread may say so
+        self._trained = 0
         carrying = Carrying(server, clock, timeout_s)
         self._following = Following(place, self.numbers, self.tracker, carrying)
 
@@ -131,7 +132,7 @@ class Follower:
     def deliver(self, stage: Stage, workers: int) -> Generator[Any, None, None]:
         """See `Seat`."""
         reader = TaskReader(stage.source, stage.spec, workers)
-        self._call(wire.Begin(stage.spec))
+        self._call(wire.Begin(stage.spec, self._following.gpus()))
         is_inside = False
         try:
             while True:
@@ -139,6 +140,7 @@ class Follower:
                 answer = self._call(wire.Next()).message
                 while isinstance(answer, wire.Dealt):
                     dealt, (data, error) = answer, _read(reader, answer)
+                    self._trained = dealt.trained
                     self._following.tell(wire.Have(error))
                     go = self._following.follow().message
                     assert isinstance(go, wire.Go)
@@ -207,6 +209,10 @@ class Follower:
         answer = self._call(wire.AskRecords()).message
         assert isinstance(answer, wire.Done)
         return answer.number
+
+    def trained(self) -> int:
+        """See `Seat`: as of the batch that was dealt last."""
+        return self._trained
 
     def log(self, numbers: dict[str, object]) -> None:
         """See `Seat`: the leader has them when it comes to its next call.

@@ -6,6 +6,7 @@
     Errand           its share of the push and the pull, to and from its servers
     Stepped          they are spent, or go on to add up
     Refresh, Load    parameters and tracked objects become the leader's
+    BetweenGpus      dense numbers travel from GPU to GPU, or do so no more
     Forget           what was computed belongs to nothing any more
 
 Waits: for the leader, without a bound; for servers, in errands. The thread of the user's
@@ -25,7 +26,7 @@ from paceline.trainer.gradients import PartNumbers
 from paceline.trainer.group_errands import Carrying
 from paceline.trainer.group_numbers import OwnShare, offer
 from paceline.trainer.group_shares import shares, speakers, whole
-from paceline.trainer.group_tensors import GroupTensors
+from paceline.trainer.group_tensors import GroupTensors, Weighted
 from paceline.trainer.tracker import Tracker
 
 
@@ -70,6 +71,11 @@ class Following:
         """Hang up."""
         self._channel.close()
         self._carrying.close()
+        self._tensors.close()
+
+    def gpus(self) -> dict[int, str]:
+        """Where the parameters of each part lie: `GroupTensors.gpus_of`."""
+        return self._tensors.gpus_of(self._numbers)
 
     @contextmanager
     def stepping(self) -> Iterator[None]:
@@ -142,6 +148,8 @@ class Following:
             case wire.Refresh():
                 for part in told.parts:
                     self._refresh(part, is_shared=part in told.shared)
+            case wire.BetweenGpus():
+                self._tensors.go_between_gpus(told.parts, self._numbers)
             case wire.Forget():
                 self.forget()
             case wire.Load():
@@ -170,7 +178,8 @@ class Following:
         plan = self.plans[asked.part]
         speaking = speakers(plan, self._size) if asked.is_shared else {}
         pieces = shares(plan, speaking, asked.dense)
-        sums = self._tensors.reduce(own, like, asked.weight, pieces)
+        given = Weighted(own, like, asked.weight)
+        sums = self._tensors.reduce(asked.part, given, pieces)
         if asked.is_shared:
             both = zip(asked.dense, sums, strict=True)
             dense = {index: total for index, total in both if total is not None}
@@ -185,7 +194,7 @@ class Following:
         if is_shared:
             plan = self.plans[part]
             held = shares(plan, speakers(plan, self._size), range(len(parameters)))
-        self._tensors.broadcast(parameters, held)
+        self._tensors.broadcast(part, parameters, held)
 
     def _stepped(self, told: wire.Stepped) -> None:
         numbers, has_batch = self._numbers[told.part], self.own.has_batch(told.part)

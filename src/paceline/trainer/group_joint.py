@@ -21,7 +21,7 @@ from paceline.trainer.group_dealing import weights as weights_of
 from paceline.trainer.group_followers import Followers
 from paceline.trainer.group_numbers import OwnShare, rows_of, weighted
 from paceline.trainer.group_shares import shares, speakers
-from paceline.trainer.group_tensors import GroupTensors
+from paceline.trainer.group_tensors import GroupTensors, Weighted
 
 
 @final
@@ -61,8 +61,7 @@ class JointGradients:
             offers[index] = (message, rows_of(message, buffers, numbers, plan))
         records = [self._own.records(part), *(o.records for o, _ in offers.values())]
         weights = weights_of(plan.spec.pace, records)
-        mine = weighted(own, weights[0])
-        dense = {i: g for i, g in mine.dense.items() if i not in numbers.sparse}
+        dense = {i: g for i, g in own.dense.items() if i not in numbers.sparse}
         theirs = {i for offered, _ in offers.values() for i in offered.dense}
         wanted = tuple(sorted({*dense, *theirs})) if theirs else ()
         # A push is one rank's for each server, and so is what is asked behind it.
@@ -73,8 +72,9 @@ class JointGradients:
         else:
             nothing = wire.Reduce(part, (), 0.0, is_shared=False)
             self._followers.tell(self._followers.all, nothing)
-        sparse = {i: g for i, g in mine.dense.items() if i in numbers.sparse}
-        rows = mine.rows
+            dense = weighted(Gradients(dense, {}), weights[0]).dense
+        with_rows = {i: g for i, g in own.dense.items() if i in numbers.sparse}
+        sparse, rows, _ = weighted(Gradients(with_rows, own.rows), weights[0])
         for index, (_, found) in offers.items():
             more = weighted(
                 Gradients(found.sparse, {t: [g] for t, g in found.tables.items()}),
@@ -98,7 +98,8 @@ class JointGradients:
         like = [parameters[i] for i in wanted]
         pieces = shares(self._carrier.plan(part), speaking, wanted)
         found = [own.dense.get(i) for i in wanted]
-        sums = self._tensors.reduce(found, like, weights[0], pieces)
+        given = Weighted(found, like, weights[0])
+        sums = self._tensors.reduce(part, given, pieces)
         is_finite = True
         for index in self._followers.all if speaking else ():
             reduced = self._followers.receive(index).message

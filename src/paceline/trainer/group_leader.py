@@ -33,6 +33,7 @@ from paceline.trainer import group_wire as wire
 from paceline.trainer.carrier import AfterStep, Scaled
 from paceline.trainer.evaluator import Work
 from paceline.trainer.gradients import PartNumbers
+from paceline.trainer.group_agreement import Agreement
 from paceline.trainer.group_dealing import deal
 from paceline.trainer.group_errands import Errands
 from paceline.trainer.group_followers import Followers, Served
@@ -66,7 +67,7 @@ class Leader:
         self.numbers = self._carrier.numbers
         self.tracker, self.outlook = self._carrier.tracker, self._carrier.outlook
         self.plan = self._carrier.plan
-        self.log = self._alone.log
+        self.log, self.trained = self._alone.log, self._alone.trained
         self.once, self.stop, self.records = (
             self._alone.once,
             self._alone.stop,
@@ -84,6 +85,7 @@ class Leader:
         self._joint = JointGradients(
             self._followers, self._tensors, self._carrier, self._own
         )
+        self._agreement = Agreement(self._followers, self._tensors, self.numbers)
         self._values = GroupValues(self._followers, self._tensors, self._carrier)
         self._errands = Errands(self._followers, self._carrier, self._joint, self._values)
         self._carrier.entrust = self._errands.entrust
@@ -146,6 +148,7 @@ class Leader:
         with self._followers.hearing(wire.Begin) as calls:
             self._followers.check_stages(calls, spec)
             carrier.run(carrier.protocol.begin_stage(spec))
+            self._agreement.agree(calls)
             self._synchronize()
             self._followers.answer(self._followers.all, wire.Done())
         is_inside = False  # the user's loop has a batch, here and in other ranks
@@ -198,7 +201,8 @@ class Leader:
         readers = range(1, len(batches))
         for index in readers:
             key, batch = batches[index]
-            self._followers.tell([index], wire.Dealt(key, batch, records[index]))
+            told = wire.Dealt(key, batch, records[index], self.trained())
+            self._followers.tell([index], told)
         errors: list[str | None] = [None]
         data: Any = None
         try:
@@ -298,6 +302,7 @@ class Leader:
             with _warning(), self._followers.hearing(wire.Bye):
                 self._followers.answer(self._followers.all, wire.Done())
         self._followers.close()
+        self._tensors.close()
         self._alone.close()
 
     # ------------------------------------------------------------ beside its own calls

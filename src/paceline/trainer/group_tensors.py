@@ -5,18 +5,20 @@
     reduce      gradients of all ranks, weighted, add up at the rank whose share they are
     broadcast   parameters of the rank whose share they are become everybody's
 
-Values travel in one flat tensor for each rank's share and dtype, all at once, on the CPU
-(Gloo). Ranks find each other by a file, which is removed once they have.
+Values travel in one flat tensor for each rank's share and dtype, all at once: on the CPU
+(Gloo), or from GPU to GPU (NCCL) in parts of which ranks have agreed so. Ranks find each
+other by a file, which is removed once they have; where GPUs may still have to, at the end.
 
 Waits: for all other ranks to make the same call, `WAIT_S` at most; a rank that dies breaks
-it at once.
+it at once. Between GPUs nobody waits here: what is computed next waits on the GPU, and
+torch ends a process whose GPU has waited for `WAIT_S`.
 """
 
 import contextlib
 import datetime as dt
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, final
 
@@ -24,20 +26,46 @@ import torch
 from torch import distributed
 
 from paceline.errors import PeerLost, UsageError
+from paceline.trainer.gradients import PartNumbers
+from paceline.trainer.group_gpus import CudaGpus, Gpus, gpu_of
 from paceline.trainer.group_shares import Piece, Shares
 from paceline.trainer.group_wire import GroupPlace
 
 WAIT_S = 120.0  # all have said that they come; so this is for copying and adding
+_TIMEOUT = dt.timedelta(seconds=WAIT_S)
+_CPU = torch.device("cpu")
 
 _HALVES = {torch.float16, torch.bfloat16}
 
 
+class Weighted(NamedTuple):
+    """What one rank gives to a sum.
+
+    Attributes:
+        tensors: contiguous; None stands for zeros.
+        like: of the same shapes and dtypes, the same in every rank.
+        weight: of this rank.
+    """
+
+    tensors: Sequence[torch.Tensor | None]
+    like: Sequence[torch.Tensor]
+    weight: float
+
+
 @final
 class GroupTensors:
-    """One rank's end of the collectives."""
+    """One rank's end of the collectives.
 
-    def __init__(self, place: GroupPlace) -> None:
+    Attributes:
+        gpus: of this machine.
+    """
+
+    def __init__(self, place: GroupPlace, gpus: Gpus | None = None) -> None:
         """Meet the other ranks.
+
+        Args:
+            place: of this rank.
+            gpus: of this machine; CUDA's if None.
 
         Raises:
             UsageError: the script has a process group of its own.
@@ -57,41 +85,86 @@ class GroupTensors:
                 ),
                 rank=place.number,
                 world_size=place.size,
-                timeout=dt.timedelta(seconds=WAIT_S),
+                timeout=_TIMEOUT,
             )
             distributed.barrier()
             sys.excepthook = shown
         except RuntimeError as error:
             raise PeerLost(f"the ranks of {place.role} do not meet: {error}") from error
-        self._number = place.number
-        if place.number == 0:
+        self._place, self._number = place, place.number
+        self.gpus: Gpus = CudaGpus() if gpus is None else gpus
+        self._group: distributed.ProcessGroup | None = None  # of GPUs, once connected
+        self._devices: dict[int, torch.device] = {}  # {part between GPUs: this rank's}
+        if not self.gpus.can_connect():
+            self._leave_rendezvous()
+
+    def close(self) -> None:
+        """Disconnect GPUs, when all ranks are at their end."""
+        if self._group is not None:
+            with contextlib.suppress(RuntimeError):
+                distributed.destroy_process_group(self._group)
+            self._group = None
+        self._leave_rendezvous()
+
+    def _leave_rendezvous(self) -> None:
+        if self._number == 0:
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(place.rendezvous)
+                os.unlink(self._place.rendezvous)
+
+    def gpus_of(self, numbers: Mapping[int, PartNumbers]) -> dict[int, str]:
+        """{part: the GPU that its parameters lie on in this rank}, where it is one."""
+        found = {part: gpu_of(one.parameters, self.gpus) for part, one in numbers.items()}
+        return {part: gpu for part, gpu in found.items() if gpu}
+
+    def go_between_gpus(
+        self, parts: Sequence[int], numbers: Mapping[int, PartNumbers]
+    ) -> None:
+        """Let dense numbers of these parts, and of no others, stay on GPUs.
+
+        Args:
+            parts: the same in every rank.
+            numbers: of this rank, by part.
+
+        Raises:
+            PeerLost: its GPU cannot be connected with the others'.
+        """
+        devices = {part: numbers[part].parameters[0].device for part in parts}
+        if devices and self._group is None:
+            try:
+                self._group = self.gpus.connect(next(iter(devices.values())), _TIMEOUT)
+            except RuntimeError as error:
+                raise PeerLost(
+                    f"the GPUs of {self._place.role} cannot be connected: {error}; "
+                    "NCCL_DEBUG=INFO says more"
+                ) from error
+        self._devices = devices
+        for part, one in numbers.items():
+            one.joins_on_gpu = part in devices
 
     def reduce(
-        self,
-        tensors: Sequence[torch.Tensor | None],
-        like: Sequence[torch.Tensor],
-        weight: float,
-        shares: Shares,
+        self, part: int, given: Weighted, shares: Shares
     ) -> list[torch.Tensor | None]:
         """Add tensors up over all ranks, each times its rank's weight.
 
         Args:
-            tensors: on the CPU, contiguous; None stands for zeros.
-            like: of the same shapes and dtypes, the same in every rank.
-            weight: of this rank.
+            part: whose they are.
+            given: by this rank.
             shares: which sums each rank gets, the same in every rank.
 
         Returns:
             Of the shapes of ``like``: the sums that are this rank's, and zeros; None where
-            none of a tensor is.
+            none of a tensor is. On the GPU, where numbers of the part stay there.
         """
-        flat = [_scaled(*both, weight) for both in zip(tensors, like, strict=True)]
+        _, like, weight = given
+        device, group = self._road(part)
+        flat = [
+            _scaled(tensor, one, weight, device)
+            for tensor, one in zip(given.tensors, like, strict=True)
+        ]
         bundles = _bundles([one.dtype for one in flat], shares)
         sums = [_together(flat, bundle.pieces) for bundle in bundles]
         self._collect(
-            partial(distributed.reduce, total, bundle.holder, async_op=True)
+            partial(distributed.reduce, total, bundle.holder, group=group, async_op=True)
             for bundle, total in zip(bundles, sums, strict=True)
         )
         found: dict[int, torch.Tensor] = {}
@@ -109,36 +182,48 @@ class GroupTensors:
             for i, one in enumerate(like)
         ]
 
-    def broadcast(self, parameters: Sequence[torch.Tensor], shares: Shares) -> None:
+    def broadcast(
+        self, part: int, parameters: Sequence[torch.Tensor], shares: Shares
+    ) -> None:
         """Let tensors have everywhere, in place, the values of the rank that holds them.
 
         Args:
+            part: whose they are.
             parameters: of the same shapes and dtypes in every rank.
             shares: which values each rank holds, the same in every rank.
         """
+        device, group = self._road(part)
         bundles = _bundles([one.dtype for one in parameters], shares)
         own = [p.detach().reshape(-1) for p in parameters]
         values = [
-            _together(own, bundle.pieces).cpu()
+            _together(own, bundle.pieces).to(device)
             if bundle.holder == self._number
-            else torch.empty(_num_elements(bundle.pieces), dtype=bundle.dtype)
+            else torch.empty(
+                _num_elements(bundle.pieces), dtype=bundle.dtype, device=device
+            )
             for bundle in bundles
         ]
         raw = [flat.view(torch.uint8) for flat in values]  # any dtype: nothing is added
         self._collect(
-            partial(distributed.broadcast, flat, bundle.holder, async_op=True)
+            partial(distributed.broadcast, flat, bundle.holder, group=group, async_op=True)
             for bundle, flat in zip(bundles, raw, strict=True)
         )
         with torch.no_grad():
             for bundle, flat in zip(bundles, values, strict=True):
                 if bundle.holder == self._number:
                     continue
-                for piece, part in _apart(flat, bundle.pieces):
+                for piece, found in _apart(flat, bundle.pieces):
                     parameter = parameters[piece.place]
-                    if len(part) == parameter.numel():
-                        parameter.copy_(part.view(parameter.shape))
+                    if len(found) == parameter.numel():
+                        parameter.copy_(found.view(parameter.shape))
                     else:
-                        _write(parameter, piece, part)
+                        _write(parameter, piece, found)
+
+    def _road(self, part: int) -> tuple[torch.device, distributed.ProcessGroup | None]:
+        """Where numbers of a part meet, and by which group; None is the one of the CPU."""
+        if part in self._devices:
+            return self._devices[part], self._group
+        return _CPU, None
 
     def _collect(self, collectives: Iterable[Callable[[], Any]]) -> None:
         """Run all at once, and wait for them."""
@@ -191,8 +276,10 @@ def _write(parameter: torch.Tensor, piece: Piece, values: torch.Tensor) -> None:
         parameter[rows] = values.view(-1, *parameter.shape[1:])
 
 
-def _scaled(tensor: torch.Tensor | None, like: torch.Tensor, weight: float) -> torch.Tensor:
+def _scaled(
+    tensor: torch.Tensor | None, like: torch.Tensor, weight: float, device: torch.device
+) -> torch.Tensor:
     dtype = torch.float32 if like.dtype in _HALVES else like.dtype
     if tensor is None:
-        return torch.zeros(like.numel(), dtype=dtype)
-    return tensor.reshape(-1).to(dtype) * weight
+        return torch.zeros(like.numel(), dtype=dtype, device=device)
+    return tensor.reshape(-1).to(device, dtype) * weight

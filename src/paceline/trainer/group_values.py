@@ -58,7 +58,7 @@ class GroupValues:
         self._followers.tell(self._followers.all, told)
         for part in fresh:
             parameters = self._carrier.numbers[part].parameters
-            self._tensors.broadcast(parameters, self._held(part))
+            self._tensors.broadcast(part, parameters, self._held(part))
 
     def _held(self, part: int) -> Shares:
         parameters = self._carrier.numbers[part].parameters

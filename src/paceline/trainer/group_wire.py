@@ -75,9 +75,10 @@ class Share(_Message, frozen=True):
 
 
 class Begin(_Message, frozen=True):
-    """The next stage of the script."""
+    """The next stage of the script; ``gpus``: {part: where its parameters lie}."""
 
     spec: StageSpec
+    gpus: dict[int, str] = {}
 
 
 class Next(_Message, frozen=True):
@@ -170,11 +171,15 @@ class Shared(_Message, frozen=True):
 
 
 class Dealt(_Message, frozen=True):
-    """Read this batch, say if it can be read, and wait for `Go`."""
+    """Read this batch, say if it can be read, and wait for `Go`.
+
+    ``trained``: records of the job, as of the last round or push.
+    """
 
     key: TaskKey
     batch: int
     records: int
+    trained: int
 
 
 class Go(_Message, frozen=True):
@@ -246,6 +251,12 @@ class Refresh(_Message, frozen=True):
     shared: tuple[int, ...] = ()
 
 
+class BetweenGpus(_Message, frozen=True):
+    """Dense numbers of these parts, and of no others, travel from GPU to GPU."""
+
+    parts: tuple[int, ...]
+
+
 class Forget(_Message, frozen=True):
     """The trainer has joined anew: what was computed before belongs to nothing."""
 
@@ -270,7 +281,7 @@ class Failed(_Message, frozen=True):
 Call = Share | Begin | Next | LeaveLoop | Step | Lookup | AskRecords | Save | Bye
 FromFollower = Call | Have | Offered | Reduced | Carried | Tell
 Answer = Shared | Go | Over | Leave | Done | Failed
-Instruction = Offer | Reduce | Errand | Stepped | Refresh | Forget | Load
+Instruction = Offer | Reduce | Errand | Stepped | Refresh | BetweenGpus | Forget | Load
 FromLeader = Answer | Dealt | Instruction
 
 CALLS: msgspec.msgpack.Decoder[FromFollower] = msgspec.msgpack.Decoder(FromFollower)

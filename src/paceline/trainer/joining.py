@@ -52,7 +52,7 @@ def establish(
     """
     reply = yield from asking.ask(SharePart(**asking.who(), spec=part.spec))
     assert isinstance(reply, PartAnswer)
-    part.plan = reply.plan
+    part.take_plan(reply.plan)
     number = part.spec.part
     if not reply.upload:
         return None
@@ -86,6 +86,7 @@ def enter(
 ) -> Act[None]:
     """A lease has come, and none was held: stand where it says, with values to match."""
     marching.enter(lease)
+    asking.records = lease.records
     for number, part in sorted(parts.items()):
         part.round = lease.rounds.get(number, part.round)
         if not part.is_sync or part.pulled_round < part.base_round():

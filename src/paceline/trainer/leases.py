@@ -19,6 +19,7 @@ class LeaseWork:
         """Start at the lease's first batch."""
         self.lease = lease
         self.next_batch = lease.first
+        self._num_batches: tuple[StageSpec | None, int] = (None, 0)  # as told of last
         self._acked: dict[int, int] = {}  # {part: last acknowledged batch}
 
     def begins_replay(self) -> bool:
@@ -30,7 +31,11 @@ class LeaseWork:
 
     def has(self, batch: int, stage: StageSpec) -> bool:
         """Whether the task has a batch of this number."""
-        return batch < stage.num_batches(self.lease.key.task)
+        known, num_batches = self._num_batches
+        if known is not stage:
+            num_batches = stage.num_batches(self.lease.key.task)
+            self._num_batches = (stage, num_batches)
+        return batch < num_batches
 
     def deliver(self) -> int:
         """The next batch, counted as delivered."""
@@ -44,6 +49,8 @@ class LeaseWork:
     def acked(self, parts: tuple[int, ...]) -> int:
         """The last batch acknowledged in every one of ``parts``."""
         before = self.lease.first - 1
+        if len(parts) == 1:
+            return self._acked.get(parts[0], before)
         return min((self._acked.get(part, before) for part in parts), default=before)
 
 
@@ -109,6 +116,8 @@ class Leases:
         Returns:
             The last such batch of the task of each of its spans.
         """
+        if parts == (part,):
+            return tuple([span.last for span in window.spans])
         works = {work.lease.key: work for work in self._works.values()}
         others = tuple(number for number in parts if number != part)
         return tuple(
@@ -119,17 +128,22 @@ class Leases:
     def advance(self, part: int, window: Window, parts: tuple[int, ...]) -> tuple[int, ...]:
         """All servers have acknowledged a window of a part; returns as `acked_with`."""
         acked = self.acked_with(part, window, parts)
-        works = {work.lease.key: work for work in self._works.values()}
         for key, span in zip(window.task_keys(), window.spans, strict=True):
-            works[key].advance(part, span.last)
+            self._work_on(key).advance(part, span.last)
         return acked
+
+    def _work_on(self, key: TaskKey) -> LeaseWork:
+        for work in self._works.values():
+            if work.lease.key == key:
+                return work
+        raise KeyError(key)
 
     def drop_complete(self, parts: tuple[int, ...], stage: StageSpec) -> int:
         """Hold leases no longer that are complete in every part; how many there were."""
         complete = [
             token
             for token, work in self._works.items()
-            if work.acked(parts) == stage.num_batches(work.lease.key.task) - 1
+            if not work.has(work.acked(parts) + 1, stage)
         ]
         for token in complete:
             del self._works[token]

@@ -38,7 +38,10 @@ class Marching:
     @property
     def clock(self) -> int | None:
         """Steps finished in every bounded part; None if there is none."""
-        finished = [part.finished for part in self._bounded()]
+        bounded = self._bounded()
+        if len(bounded) == 1:
+            return self._base + bounded[0].finished
+        finished = [part.finished for part in bounded]
         return self._base + min(finished) if finished else None
 
     def clock_of(self, part: SharedPart) -> int:
@@ -92,7 +95,7 @@ class Marching:
     def _wait(self) -> Act[bool]:
         clock = self.ticks()
         assert clock is not None
-        staleness = min(part.staleness for part in self._bounded())
+        staleness = min(part.staleness(clock.steps) for part in self._bounded())
         ask = MayGoOn(**self._asking.who(), clock=clock, staleness=staleness)
         reply = yield from self._asking.ask_once(ask)
         if isinstance(reply, Waiting):
@@ -103,7 +106,7 @@ class Marching:
 
     def _refresh(self, clock: int, servers: tuple[str, ...]) -> Act[None]:
         for part in self._bounded():
-            serves = is_within(part.staleness, clock, part.seen)
+            serves = is_within(part.staleness(clock), clock, part.seen)
             if not serves or part.pull_due(has_pushed=False):
                 self.reads(part)
                 yield from pull_part(self._asking, part, servers, 0)
@@ -121,10 +124,14 @@ class Marching:
     def _is_near(self, part: SharedPart, more: int) -> bool:
         clock = self.clock
         assert clock is not None
-        return is_within(part.staleness, clock + more, self._slowest)
+        then = clock + more
+        return is_within(part.staleness(then), then, self._slowest)
 
     def _bounded(self) -> list[SharedPart]:
-        parts = self._parts.values()
-        if any(part.is_sync for part in parts):
-            return []
-        return [part for part in parts if part.is_bounded]
+        bounded = []
+        for part in self._parts.values():  # a loop: it is asked several times a step
+            if part.is_sync:
+                return []
+            if part.is_bounded:
+                bounded.append(part)
+        return bounded

@@ -60,6 +60,10 @@ class ParameterMemory:
         self._is_beside_whole = True  # whether all of it is to be brought home, or `_rows`
         self._rows: list[torch.Tensor] = []
 
+    def follow_overlap(self, *, apart: bool) -> None:
+        """Whether values may come at any time from now on; none are on their way."""
+        self._is_apart = apart
+
     def read(self, block: Block) -> ByteArray:
         """The bytes of a block's values now."""
         values = on_cpu(self._parameter)

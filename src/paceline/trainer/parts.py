@@ -8,24 +8,33 @@ from typing import final
 from paceline.ids import TaskKey, Window
 from paceline.messages import PartPlan, PartSpec
 from paceline.pace.policy import (
+    carries_over,
     overlaps,
-    pull_due,
-    push_due,
     spans_tasks,
     staleness_of,
     trains_late_again,
     updates_in_rounds,
 )
+from paceline.pace.strategy import AsPreset, Strategy, ask_staleness
 from paceline.trainer.windows import OpenWindow
 
 
 @final
 class SharedPart:
-    """A part as this trainer knows it."""
+    """A part as this trainer knows it.
 
-    def __init__(self, spec: PartSpec) -> None:
-        """Not yet shared."""
+    Attributes:
+        is_sync: whether it is updated in rounds.
+        is_bounded: whether the pace bounds clocks.
+        overlaps: whether the trainer computes on while its last push is under way.
+        spans_tasks: whether a window goes on behind the end of a task.
+        carries_over: whether a push whose round has closed without it is in the next.
+    """
+
+    def __init__(self, spec: PartSpec, strategy: Strategy | None = None) -> None:
+        """Not yet shared; without a strategy its pace says all."""
         self.spec = spec
+        self.strategy = strategy or AsPreset(spec.pace)
         self.plan: PartPlan | None = None
         self.window = OpenWindow()
         self.number = 0  # of the last push
@@ -38,6 +47,29 @@ class SharedPart:
         self.seen = 0  # the slowest clock when the values here were asked for
         self.is_late = False  # what was asked for behind the last push is of no use
         self.forgotten = ""  # why what was delivered last is gone, until the next batch
+
+    @property
+    def spec(self) -> PartSpec:
+        """What is shared, and its pace."""
+        return self._spec
+
+    @spec.setter
+    def spec(self, spec: PartSpec) -> None:
+        # What a pace says does not change; these are asked for twenty times a step.
+        self._spec, pace = spec, spec.pace
+        self.is_sync = updates_in_rounds(pace)
+        self.is_bounded = staleness_of(pace) is not None
+        self.overlaps = overlaps(pace)
+        self.spans_tasks = spans_tasks(pace)
+        self.carries_over = carries_over(pace)
+
+    def take_plan(self, plan: PartPlan) -> None:
+        """The part is as this plan says, at the pace that it has by now."""
+        if plan.spec.pace != self.spec.pace:
+            self.strategy = AsPreset(plan.spec.pace)  # one of the user's own stays
+        self.plan, self.spec = plan, plan.spec
+        if isinstance(self.strategy, AsPreset):
+            self.strategy = AsPreset(plan.spec.pace)
 
     def forget(self, reason: str = "") -> None:
         """Drop what a gone timeline left open; the step over it will be told why."""
@@ -79,32 +111,9 @@ class SharedPart:
         self.forgotten = ""
         self.window.deliver(key, batch, records)
 
-    @property
-    def is_sync(self) -> bool:
-        """Whether the part is updated in rounds."""
-        return updates_in_rounds(self.spec.pace)
-
-    @property
-    def spans_tasks(self) -> bool:
-        """Whether a window goes on behind the end of a task."""
-        return spans_tasks(self.spec.pace)
-
-    @property
-    def is_bounded(self) -> bool:
-        """Whether the pace bounds clocks."""
-        return staleness_of(self.spec.pace) is not None
-
-    @property
-    def staleness(self) -> int:
-        """Steps that a trainer may be ahead of the slowest, where clocks are bounded."""
-        staleness = staleness_of(self.spec.pace)
-        assert staleness is not None
-        return staleness
-
-    @property
-    def overlaps(self) -> bool:
-        """Whether the trainer computes on while its last push is under way."""
-        return overlaps(self.spec.pace)
+    def staleness(self, clock: int) -> int:
+        """Steps that a trainer there may be ahead of the slowest, if clocks are bounded."""
+        return ask_staleness(self.strategy, clock)
 
     def base_round(self) -> int:
         """The round that parameters must stand at for the next push; 0 without rounds."""
@@ -119,12 +128,12 @@ class SharedPart:
         """
         is_stepped = with_delivered or not self.window.has_delivered()
         count = self.window.num_batches(with_delivered=with_delivered)
-        return push_due(self.spec.pace, count, must_close=at_end and is_stepped)
+        return (at_end and is_stepped) or self.strategy.push_due(count)
 
     def pull_due(self, *, has_pushed: bool) -> bool:
         """Whether the pace wants a pull now; rounds have their own."""
         waiting = self.batches_since_pull + self.window.num_batches(with_delivered=False)
-        return pull_due(self.spec.pace, waiting, has_pushed=has_pushed)
+        return self.strategy.pull_due(waiting, has_pushed=has_pushed)
 
     def pulled(self, at_round: int) -> None:
         """The parameters here are those of ``at_round``."""

@@ -1,15 +1,14 @@
 """A trainer's way through the job: leases, windows, pushes, ticks, pulls, and rejoining.
 
 Every act is a generator: it yields what it wants asked (`Ask`) or how long to wait
-(`Pause`), and is sent the replies. Who drives it carries them: the session over
-connections, the simulator in virtual time. The same decisions run in both.
+(`Pause`), and is sent the replies. The session carries them over connections, the
+simulator in virtual time: the same decisions run in both.
 
 A window is what a push was computed from: the batches delivered since the last push. It
 closes when the pace wants a push, at an edge of a lease, at the end of a task, before any
 wait. A push is asked of all servers until all have acknowledged it, then it is ticked.
 
-When the timeline or the incarnation is gone, everything open is dropped; the next
-`next_batch` joins again.
+When the timeline or incarnation is gone, all that is open is dropped; `next_batch` joins.
 
 Pure.
 """
@@ -24,12 +23,12 @@ from paceline.messages import (
     Granted,
     Joined,
     Message,
-    PartPlan,
     PartSpec,
     StageOver,
     StageSpec,
     Ticked,
 )
+from paceline.pace.strategy import Strategy
 from paceline.trainer.asking import Abandoned, Act, Asking, Forget
 from paceline.trainer.behind import Behind
 from paceline.trainer.evaluating import Evaluation
@@ -129,9 +128,9 @@ class TrainerProtocol:
         if self.stage is not None:
             yield from self._begin(self.stage)
 
-    def share(self, spec: PartSpec) -> Act[PartPlan]:
+    def share(self, spec: PartSpec, strategy: Strategy | None = None) -> Act[None]:
         """Share a part: upload its values if this trainer is the first, then pull."""
-        part = self.parts[spec.part] = SharedPart(spec)
+        part = self.parts[spec.part] = SharedPart(spec, strategy)
         while True:
             try:
                 if self._must_join:
@@ -142,8 +141,7 @@ class TrainerProtocol:
             except Abandoned as gone:
                 yield from self._abandon(str(gone))
                 continue
-            assert part.plan is not None
-            return part.plan
+            return
 
     # ------------------------------------------------------------ the loop
 
@@ -173,7 +171,7 @@ class TrainerProtocol:
         if self.tracked.is_wanted and not self._is_open():
             yield from self._keep_tracked()
         work = self._leases.current(self.stage)
-        if self.asking.stopped is not None and self._leases:
+        if (self.asking.stopped is not None or self.asking.pauses) and self._leases:
             if self._is_open():
                 return Flush()
             yield from self._hand_back()
@@ -234,8 +232,11 @@ class TrainerProtocol:
             yield from self._keep_tracked()
             yield from self._hand_back()
             if self.leaving is None and self.stage is not None:
-                left = self.stage.stage
-                self.behind.went_on_from((yield from self._wait_saved(-1 - left, left)))
+                left, since = self.stage.stage, self.timeline
+                cut = yield from self.as_member(lambda: self._wait_saved(-1 - left, left))
+                if self.joined and self.joined.returned > since:
+                    raise Abandoned("all have returned to a cut")
+                self.behind.went_on_from(cut)
         except Abandoned as gone:
             yield from self._abandon(str(gone))
             if self.leaving is None:
@@ -333,10 +334,8 @@ class TrainerProtocol:
         is_entering = not self._leases
         if not self._leases.add(work) or not is_entering:
             return
-        acts = enter(
-            self.asking, work.lease, self.parts, self.marching, tuple(self.servers)
-        )
-        yield from acts
+        servers = tuple(self.servers)
+        yield from enter(self.asking, work.lease, self.parts, self.marching, servers)
         self.stepping.turns.enter()
         yield from self.tracked.load(self.asking, min(self.servers), work.lease.tracked)
 

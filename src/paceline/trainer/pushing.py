@@ -14,7 +14,6 @@ Pure.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import msgspec
 
@@ -32,7 +31,7 @@ def nothing_coming() -> dict[str, Message]:
     return {}
 
 
-class Acknowledged(NamedTuple):
+class Acknowledged(msgspec.Struct, frozen=True):
     """A window that all servers have acknowledged.
 
     ``is_prepared``: it has its effect with its round, if it is in time; ``is_first``: no
@@ -45,7 +44,7 @@ class Acknowledged(NamedTuple):
     is_first: bool
 
 
-class Flight(NamedTuple):
+class Flight(msgspec.Struct, frozen=True):
     """A push on its way, and what was asked behind it.
 
     ``at_round``: what the dense values asked for will correspond to; None if none are.
@@ -67,7 +66,8 @@ def post_push(
     part.number += 1
     part.pushed(sum(span.last - span.first + 1 for span in window.spans))
     push = Push(
-        **asking.who(),
+        incarnation=asking.incarnation,
+        timeline=asking.timeline,
         part=part.spec.part,
         number=part.number,
         window=window,
@@ -114,7 +114,12 @@ def post_values(
     }
     posted = [(yield from asking.post(rows))] if rows else []
     if with_dense:
-        pull = Pull(**asking.who(), part=part.spec.part, at_round=at_round)
+        pull = Pull(
+            incarnation=asking.incarnation,
+            timeline=asking.timeline,
+            part=part.spec.part,
+            at_round=at_round,
+        )
         posted.append((yield from asking.post(dict.fromkeys(servers, pull))))
     # Without a round, dense values may be read while servers look for rows. In a round,
     # rows that have come say that the round is applied, and nobody has to be asked.

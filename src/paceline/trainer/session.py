@@ -27,9 +27,8 @@ import torch
 from torch import nn
 
 from paceline.config import Adagrad, Pace, RowInit, RowOptimizer, Uniform
-from paceline.errors import UsageError
+from paceline.pace.strategy import Strategy
 from paceline.timing import Clock
-from paceline.trainer.carrier import Scaled
 from paceline.trainer.client import ConnectCoordinator, ConnectServer, Courier
 from paceline.trainer.embedding import Embedding, Mode
 from paceline.trainer.evaluator import MetricWork
@@ -40,6 +39,7 @@ from paceline.trainer.membership import Membership
 from paceline.trainer.metric_states import Metric
 from paceline.trainer.optimizer import SharedOptimizer
 from paceline.trainer.predictions import open_predictions
+from paceline.trainer.schedules import Factor
 from paceline.trainer.seat import Alone, Seat
 from paceline.trainer.sharing import Sharing
 from paceline.trainer.staging import Cutting, Stages
@@ -88,7 +88,7 @@ class Session:
             courier = Courier(coordinator, server)
             member = self._membership = Membership(trainer, courier, clock, timeout_s)
             self._seat = Alone(member) if group is None else Leader(member, group)
-        self._sharing = Sharing(self._seat)
+        self._sharing = Sharing(self._seat, self._membership.calls)
         self._stages = Stages(self._seat)
         self._num_saves = 0
 
@@ -99,7 +99,7 @@ class Session:
         model: nn.Module,
         optimizer: torch.optim.Optimizer | None = None,
         *,
-        pace: Pace | None = None,
+        pace: Pace | Strategy | None = None,
         overlap: bool = False,
     ) -> SharedOptimizer:
         """Move a model's parameters, its embeddings and the optimizer to the servers.
@@ -113,7 +113,8 @@ class Session:
             model: with the parameters of ``optimizer``, `Embedding` modules, or both.
             optimizer: one of `torch.optim`'s elementwise optimizers, before its first
                 step; None for a model of embeddings only.
-            pace: how tightly trainers march on this part; the job's if None.
+            pace: how tightly trainers march on this part; the job's if None. A preset,
+                or a `paceline.Strategy` of your own.
             overlap: send gradients while backward still runs. The numbers are the same;
                 gradients must not be changed in place before ``step()``.
 
@@ -123,22 +124,21 @@ class Session:
             JobFailed: the job as a whole cannot go on.
         """
         self._membership.calls.check_idle("share", "share the whole model before the loop")
-        pace = pace or self._seat.pace
-        parts = self._sharing.share(model, optimizer, pace, overlap=overlap)
-        self._seat.tracker.add_model(parts[0], model, optimizer)
+        said = pace or self._seat.pace
+        return self._sharing.share(model, optimizer, said, overlap=overlap)
 
-        def step(scaled: Scaled) -> None:
-            self._membership.calls.check_open()
-            if self._membership.calls.open_call is None:
-                raise UsageError(
-                    "step() without a batch: a step belongs to the batches of a loop over "
-                    "session.batches, and none is open"
-                )
-            self._sharing.step_all(parts, scaled)
+    def schedule(self, optimizer: torch.optim.Optimizer, factor: Factor) -> None:
+        """Let learning rates follow the records that the whole job has trained.
 
-        shared = SharedOptimizer(optimizer, step, lambda: self._sharing.drop_rows(parts))
-        self._sharing.show_rows(model, shared.param_groups[-1]["params"])
-        return shared
+        From here on each group's rate is its present one times ``factor(records)``, of
+        acknowledged records of the job (of all loops) as of the last round; where there are
+        none, as of some 50 ms ago. It means the same in every pace, for any number of
+        trainers, and after a return to a cut. Nothing steps or tracks it.
+
+        Raises:
+            UsageError: the optimizer has a schedule; or a factor is no finite number >= 0.
+        """
+        self._sharing.schedules.add(optimizer, factor)
 
     def embedding(
         self,

@@ -7,22 +7,25 @@ Waits: for coordinator and servers, in `Sharing.share`. The thread of the user's
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import final
 
 import torch
 from torch import nn
 
-from paceline.config import Pace
+from paceline.config import Auto, Pace
 from paceline.errors import UsageError
 from paceline.messages import PartSpec, TableSpec
+from paceline.pace.changing import begun
 from paceline.pace.fragments import overlap_of
 from paceline.pace.policy import (
-    outer_step,
     overlaps,
     steps_locally,
     why_not_beside,
 )
+from paceline.pace.strategy import Strategy, why_not_strategy
 from paceline.params.hogwild import why_not_hogwild
+from paceline.trainer.calls import Calls
 from paceline.trainer.carrier import Scaled
 from paceline.trainer.deltas import Deltas
 from paceline.trainer.describing import Described, describe, describe_local
@@ -30,6 +33,8 @@ from paceline.trainer.early import why_not_early
 from paceline.trainer.embedding import Embedding
 from paceline.trainer.fragments import cut_local
 from paceline.trainer.gradients import PartNumbers
+from paceline.trainer.optimizer import SharedOptimizer
+from paceline.trainer.schedules import Schedules
 from paceline.trainer.seat import Seat
 from paceline.trainer.tables import SharedTable
 
@@ -40,12 +45,19 @@ class Sharing:
 
     Attributes:
         models: all that were shared, whole.
+        schedules: of learning rates.
     """
 
-    def __init__(self, seat: Seat) -> None:
-        """Nothing is shared yet."""
+    def __init__(self, seat: Seat, calls: Calls) -> None:
+        """Nothing is shared yet.
+
+        Args:
+            seat: this process in its trainer.
+            calls: which of the session's is open.
+        """
         self.models: list[nn.Module] = []
-        self._seat = seat
+        self.schedules = Schedules()
+        self._seat, self._calls = seat, calls
         self._tables: dict[str, SharedTable] = {}  # {name: table}
         self._parameters: set[nn.Parameter] = set()
         self._paces: list[Pace] = []  # of the parts
@@ -54,18 +66,20 @@ class Sharing:
         self,
         model: nn.Module,
         optimizer: torch.optim.Optimizer | None,
-        pace: Pace,
+        said: Pace | Strategy,
         *,
         overlap: bool,
-    ) -> tuple[int, ...]:
+    ) -> SharedOptimizer:
         """Share what is new in a model as the next part, and bind its embeddings.
 
         Returns:
-            The parts that a step of this model moves, ascending.
+            The optimizer whose step moves the model's own part and those of its tables.
 
         Raises:
             UsageError: see `paceline.trainer.session.Session.share`; nothing is shared.
         """
+        strategy = said if isinstance(said, Strategy) else None
+        pace, auto = begun(said.preset if isinstance(said, Strategy) else said)
         if steps_locally(pace):
             described = self._describe_local(model, optimizer, pace)
         else:
@@ -79,74 +93,97 @@ class Sharing:
                 "share: the model has neither trainable parameters nor embeddings"
             )
         new = self._new_tables(modules)
-        own: list[int] = []
+        first = len(self._seat.numbers)
         if described.specs or new:
-            if overlap:
-                _check_early(pace, described.parameters, self._seat.size)
-            own = self._share_parts(described, optimizer, new, pace, overlap=overlap)
+            marching = (pace, auto, strategy)
+            pieces: list[tuple[Described, Deltas | None]] = [(described, None)]
+            if steps_locally(pace) and optimizer is not None:
+                pieces[:] = cut_local(described, optimizer, pace)
+            for piece in pieces:
+                self._add_part(piece, new, optimizer, marching, overlap=overlap)
         for module in modules:
             module.bind(self._tables[module.spec.name])
         self.models.append(model)
-        parts = {self._tables[module.spec.name].part for module in modules}
-        return tuple(sorted(parts.union(own if described.specs else ())))
+        with_tables = {self._tables[module.spec.name].part for module in modules}
+        own = range(first, len(self._seat.numbers)) if described.specs else ()
+        parts = tuple(sorted(with_tables.union(own)))
+        self._seat.tracker.add_model(parts[0], model, optimizer)
+        shared = SharedOptimizer(
+            optimizer, partial(self._step_all, parts), partial(self._drop_rows, parts)
+        )
+        self._show_rows(model, shared.param_groups[-1]["params"])
+        return shared
 
-    def _share_parts(
+    def _add_part(
         self,
-        described: Described,
+        piece: tuple[Described, Deltas | None],
+        tables: tuple[TableSpec, ...],
         optimizer: torch.optim.Optimizer | None,
-        new: tuple[TableSpec, ...],
-        pace: Pace,
+        marching: tuple[Pace, Auto | None, Strategy | None],
         *,
         overlap: bool,
-    ) -> list[int]:
-        """Share a model as one part, or as its fragments; their numbers."""
-        reason = why_not_beside([*self._paces, pace])
-        if reason is not None:
-            raise UsageError(f"share: {reason}")
-        pieces: list[tuple[Described, Deltas | None]] = [(described, None)]
-        groups = [] if optimizer is None else optimizer.param_groups
-        if steps_locally(pace) and optimizer is not None:
-            pieces[:] = cut_local(described, optimizer, pace)
-            groups = [outer_step(pace)]
-        own = []
-        for piece, deltas in pieces:
-            sparse = [i for i, s in enumerate(piece.specs) if s.has_sparse_gradients]
-            numbers = PartNumbers(
-                piece.parameters,
-                groups,
-                sparse=sparse,
-                apart=overlaps(pace) or overlap_of(pace) > 0,
-                deltas=deltas,
-                sends_early=overlap,
+    ) -> None:
+        """Share a part, unless something speaks against it."""
+        described, deltas = piece
+        pace, auto, strategy = marching
+        if overlap:
+            _check_early(pace, described.parameters, self._seat.size)
+        name = "" if strategy is None else str(strategy)
+        part, specs = len(self._seat.numbers), described.specs
+        whole = PartSpec(
+            part,
+            specs,
+            described.optimizer,
+            tables,
+            pace,
+            strategy=name,
+            inner=described.inner,
+            auto=auto,
+        )
+        reason = why_not_hogwild(whole) or why_not_beside([*self._paces, pace])
+        if auto is not None and self._seat.size > 1:
+            reason = (
+                f"{auto} changes the pace, and trainers of {self._seat.size} processes "
+                f"keep theirs: use --ranks-per-trainer 1, or another pace"
             )
-            own.append(self._share_part(piece, numbers, new, pace))
-        self._paces.append(pace)
-        return own
-
-    def _share_part(
-        self,
-        described: Described,
-        numbers: PartNumbers,
-        new: tuple[TableSpec, ...],
-        pace: Pace,
-    ) -> int:
-        part = len(self._seat.numbers)
-        whole = PartSpec(part, described.specs, described.optimizer, new, pace)
-        reason = why_not_hogwild(whole)
+        if auto is not None and strategy is not None:
+            reason = f"{auto} changes the pace under {strategy}: choose one of the two"
+        if strategy is not None:
+            reason = reason or why_not_strategy(strategy, overlap=overlap)
         if reason is not None:
             raise UsageError(f"share: {reason}")
+        groups = [] if optimizer is None else optimizer.param_groups
+        if deltas is not None:
+            groups = list(described.optimizer.groups) if described.optimizer else []
+        numbers = PartNumbers(
+            described.parameters,
+            groups,
+            sparse=[i for i, spec in enumerate(specs) if spec.has_sparse_gradients],
+            apart=overlaps(pace) or overlap_of(pace) > 0,
+            deltas=deltas,
+            strategy=strategy,
+            sends_early=overlap,
+        )
+        numbers.optimizer, numbers.pace = optimizer, pace
         self._seat.share(whole, numbers)
-        numbers.tables += [SharedTable(spec, part, self._seat) for spec in new]
+        self._paces.append(pace)
+        numbers.tables += [SharedTable(spec, part, self._seat) for spec in tables]
         self._tables |= {table.spec.name: table for table in numbers.tables}
         self._parameters.update(described.parameters)
-        return part
 
-    def step_all(self, parts: tuple[int, ...], scaled: Scaled) -> None:
+    def _step_all(self, parts: tuple[int, ...], scaled: Scaled) -> None:
         """A step of several parts; see `paceline.trainer.carrier.Carrier.step_all`.
 
         Parts with local steps take theirs first, by the trainer's own optimizer; none with
         gradients that are not finite, which would stay in its state.
         """
+        self._calls.check_open()
+        if self._calls.open_call is None:
+            raise UsageError(
+                "step() without a batch: a step belongs to the batches of a loop over "
+                "session.batches, and none is open"
+            )
+        self.schedules.set_rates(self._seat.trained())
         self._step_here(parts, scaled)
         self._seat.step_all(parts, scaled=scaled)
 
@@ -180,15 +217,15 @@ class Sharing:
                 f"share: {pace} moves dense parameters, and {what} cannot be stepped here: "
                 f"share embeddings first, as a part of their own with another pace"
             )
-        return describe_local(model, optimizer, outer_step(pace))
+        return describe_local(model, optimizer, pace)
 
-    def show_rows(self, model: nn.Module, params: list[torch.Tensor]) -> None:
+    def _show_rows(self, model: nn.Module, params: list[torch.Tensor]) -> None:
         """Let gradients of a model's rows appear in a parameter group's ``params``."""
         for module in model.modules():
             if isinstance(module, Embedding):
                 self._tables[module.spec.name].show_in(params)
 
-    def drop_rows(self, parts: tuple[int, ...]) -> None:
+    def _drop_rows(self, parts: tuple[int, ...]) -> None:
         """Forget the gradients of rows that no step has used."""
         for part in parts:
             for table in self._seat.numbers[part].tables:

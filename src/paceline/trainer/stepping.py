@@ -92,7 +92,9 @@ class Stepping:
         push = yield from post_push(self._asking, part, servers, with_push)
         at_round = part.round if part.is_sync else 0
         may_read = self._marching.may_read(part)
-        is_pulling = part.is_sync or (may_read and part.pull_due(has_pushed=True))
+        # Which round a push will be in is not known yet where it may be carried over.
+        is_due = may_read and part.pull_due(has_pushed=True)
+        is_pulling = (part.is_sync and not part.carries_over) or is_due
         goes_on = overlap_of(part.spec.pace) > 0
         if goes_on and not self.turns.are_alone():
             is_pulling = False  # questions for other parts' rows would wait behind it
@@ -125,6 +127,9 @@ class Stepping:
         if part.is_late:
             yield from self._catch_up(part, tuple(flight.push.calls))
             return [] if ticked is None else [ticked]
+        if part.carries_over:
+            servers = tuple(flight.push.calls)
+            yield from pull_part(self._asking, part, servers, part.base_round())
         if flight.at_round is not None and not part.overlaps:
             part.pulled(flight.at_round)
         return [] if ticked is None else [ticked]
@@ -202,6 +207,8 @@ class Stepping:
 
     def others_open(self, pushing: SharedPart) -> list[SharedPart]:
         """Other parts that await their push."""
+        if len(self._parts) == 1:
+            return []
         others = [part for part in self._parts.values() if part is not pushing]
         return [part for part in others if part.window.is_open()]
 
@@ -255,7 +262,7 @@ class Stepping:
             return ticked
         self._leases.advance(part.spec.part, done.window, parts)
         self.tasks_finished += self._leases.drop_complete(parts, stage)
-        part.round += 1
+        part.round = 1 + (part.round if ticked.round is None else ticked.round)
         return ticked
 
     def _catch_up(self, part: SharedPart, servers: tuple[str, ...]) -> Act[None]:

@@ -58,8 +58,12 @@ class Teller:
             done: the window.
             acked: for each of its spans, the task's last batch acknowledged in every part.
         """
-        self._untold.setdefault(part.spec.part, _Untold()).add(done, acked)
-        self._tracked.trained(part.spec.part, done.records)
+        number = part.spec.part
+        untold = self._untold.get(number)
+        if untold is None:
+            untold = self._untold[number] = _Untold()
+        untold.add(done, acked)
+        self._tracked.trained(number, done.records)
 
     def is_due(self, part: SharedPart) -> bool:
         """Whether a tick of a part should not wait any longer."""
@@ -107,7 +111,8 @@ class Teller:
         untold = self._untold[part.spec.part]
         [first, *_] = untold.spans
         return Tick(
-            **self._asking.who(),
+            incarnation=self._asking.incarnation,
+            timeline=self._asking.timeline,
             part=part.spec.part,
             number=part.number,
             window=Window(first.stage, first.epoch, tuple(untold.spans.values())),
@@ -121,6 +126,7 @@ class Teller:
     def _heard(self, part: SharedPart, ticked: Ticked) -> Ticked:
         self._told_s[part.spec.part] = self._asking.now_s
         self._asking.stopped = self._asking.stopped or ticked.stopped
+        self._asking.records = ticked.records
         self._tracked.note(ticked)
         return ticked
 

@@ -3,12 +3,14 @@
 Pure.
 """
 
-from typing import NamedTuple, final
+from typing import final
+
+import msgspec
 
 from paceline.ids import Span, TaskKey, Window
 
 
-class _Entry(NamedTuple):
+class _Entry(msgspec.Struct, frozen=True):
     key: TaskKey
     batch: int
     records: int
@@ -72,7 +74,8 @@ class OpenWindow:
         entries, self._stepped = self._stepped, []
         first = entries[0].key
         spans: list[Span] = []
-        for key, batch, _ in entries:
+        for entry in entries:
+            key, batch = entry.key, entry.batch
             assert (key.stage, key.epoch) == (first.stage, first.epoch)
             if spans and spans[-1].task == key.task:
                 assert batch == spans[-1].last + 1

@@ -28,6 +28,8 @@ class Bounds(NamedTuple):
         handshake_s: time to say hello, and to prove the secret.
         patience_s: how long a reply waits for a peer that reads along before the rest of
             it is copied and queued.
+        num_together: requests that one thread takes at once, if so many are there; see
+            `Gathers`.
     """
 
     num_threads: int = 4
@@ -36,6 +38,7 @@ class Bounds(NamedTuple):
     credit_bytes: int = 64 << 20
     handshake_s: float = 5.0
     patience_s: float = 0.02
+    num_together: int = 1
 
 
 DEFAULT_BOUNDS = Bounds()

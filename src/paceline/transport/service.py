@@ -5,6 +5,7 @@ sockets and in process.
 """
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import msgspec
@@ -74,6 +75,14 @@ class Service(Protocol):
 
     def disconnected(self, peer: Peer) -> None:
         """The connection has gone; the last call for it, made once."""
+
+
+@runtime_checkable
+class Gathers(Protocol):
+    """A service to which requests that are there at once cost less together."""
+
+    def together(self) -> AbstractContextManager[object]:
+        """Requests that this thread brings within may wait for the end of it."""
 
 
 def places_of(reply: Reply, sizes: Sequence[int]) -> list[ByteArray]:

@@ -10,7 +10,8 @@
 The threads take turns at one epoll (leader and followers: Schmidt et al., POSA 2), so a
 thousand connections need no more threads than one, and a small request is answered by the
 thread that read it. Half a frame keeps no thread: its state stays with the link. Requests
-of one connection are served one after the other, in order.
+of one connection are served one after the other, in order. A thread may take several
+sockets at once, for a service that gathers requests (`Gathers`).
 
 Who has not yet shaken hands is a stranger: it has small frames, little time, and a place
 only until `Bounds.num_strangers` younger ones stand at the door.
@@ -20,12 +21,14 @@ call it.
 """
 
 import collections
+import contextlib
 import logging
 import os
 import secrets
 import select
 import socket
 import threading
+from collections.abc import Iterator
 from typing import final
 
 import msgspec
@@ -55,7 +58,7 @@ from paceline.transport.listener import DEFAULT_BOUNDS, Bounds, Listener, Reques
 from paceline.transport.proof import NONCE_BYTES
 from paceline.transport.receiving import Frame
 from paceline.transport.sending import Outbox
-from paceline.transport.service import Peer, Service
+from paceline.transport.service import Gathers, Peer, Service
 
 logger = logging.getLogger("paceline.transport")
 
@@ -147,18 +150,32 @@ class StreamListener(Listener):
         """One thread: take an event, attend to it, take the next."""
         door = self._door.socket.fileno()
         while True:
-            for fd, events in self._epoll.poll(self._look_around_s, 1):
-                if fd == door:
-                    self._accept()
-                    continue
-                link = self._links.get(fd)
-                # A late event may name a descriptor that is another link's by now: then
-                # there is nothing to read, and no harm done.
-                if link is not None and link.begin():
-                    self._attend(link, events)
+            found = self._epoll.poll(self._look_around_s, self._bounds.num_together)
+            with self._together(len(found)):
+                for fd, events in found:
+                    if fd == door:
+                        self._accept()
+                        continue
+                    link = self._links.get(fd)
+                    # A late event may name a descriptor that is another link's by now:
+                    # then there is nothing to read, and no harm done.
+                    if link is not None and link.begin():
+                        self._attend(link, events)
             if self._is_closing:
                 return
             self._look_around()
+
+    @contextlib.contextmanager
+    def _together(self, num_events: int) -> Iterator[None]:
+        """Attend several links, for a service that gathers what they bring."""
+        if num_events < 2 or not isinstance(self._service, Gathers):
+            yield
+            return
+        try:
+            with self._service.together():
+                yield
+        except Exception:  # a bad request must not stop the service for others
+            logger.exception("%s: the service failed on requests together", self.address)
 
     def _attend(self, link: Link, events: int) -> None:
         if link.loss is None and events & select.EPOLLOUT:

@@ -50,6 +50,8 @@ def describe(status: JobStatus, rate: float, restarts: int) -> list[str]:
     pieces = [] if status.state == "running" else [status.state]
     if is_training(status):
         pieces += [f"epoch {status.queue.epoch + 1}", f"{rate:,.0f} records/s"]
+    if status.changing is not None or status.pace.startswith("auto"):
+        pieces.append(f"pace {status.pace}{' (changing)' if status.changing else ''}")
     for name, value in status.metrics.items():
         pieces.append(f"{name} " + ("not finite" if value is None else f"{value:.4g}"))
     pieces.append(f"trainers {num_trainers(status)}")

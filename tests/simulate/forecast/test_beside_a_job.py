@@ -14,7 +14,7 @@ from torch import nn
 from paceline.config import Async, JobConfig, Pace, Sync
 from paceline.events import event_lines
 from paceline.launch.embedded import EmbeddedJob
-from paceline.simulate.forecast.fit import fit_compute
+from paceline.simulate.forecast.fit import fit
 from paceline.simulate.forecast.job import Forecast, forecast
 from paceline.simulate.forecast.models import Fixed
 from paceline.simulate.forecast.plan import Plan
@@ -107,6 +107,6 @@ def test_two_in_lockstep_have_the_same_tasks_and_leases(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_real_job_tells_how_long_its_batches_take(tmp_path: Path) -> None:
     run_job(tmp_path / "job", 2, Async())
-    fitted = fit_compute(event_lines(tmp_path / "job" / "events.jsonl"), "the job")
+    fitted = fit(event_lines(tmp_path / "job" / "events.jsonl"), "the job").compute
     assert len(fitted.trainers) == 2
     assert all(0 < own.seconds[-1] < 60 for own in fitted.trainers)

@@ -68,6 +68,7 @@ def advise(
         tried += [now, *by_servers, *by_trainers]
     if len(asked) > 1:
         sentences.append(which_pace(asked))
+    sentences.append(what_to_buy([one for one in tried if one.trainers == plan.trainers]))
     return Advice(tuple(sentences), tuple(tried))
 
 
@@ -135,6 +136,26 @@ def which_pace(asked: Sequence[Forecast]) -> str:
         f"updates old on average (99 %: at most {oldest.p99:,}); what that does to "
         f"learning, only training tells."
     )
+
+
+def what_to_buy(tried: Sequence[Forecast]) -> str:
+    """The fewest servers, and with which pace, that come near the fastest of all tried."""
+    most = max(_that_count(one) for one in tried)
+    near = [one for one in tried if _that_count(one) >= (1 - WORTH) * most]
+    fewest = min(one.servers for one in near)
+    best = max((one for one in near if one.servers == fewest), key=_that_count)
+    servers = "server" if best.servers == 1 else "servers"
+    trainers = "trainer" if best.trainers == 1 else "trainers"
+    return (
+        f"to buy for {best.trainers:,} {trainers}: {best.servers:,} {servers}, with "
+        f"{best.pace}: {_that_count(best):,.0f} records/s. No fewer of those tried come "
+        f"within {100 * WORTH:.0f} % of the fastest."
+    )
+
+
+def _that_count(one: Forecast) -> float:
+    """Records a second, without those whose push comes too late for its round."""
+    return one.records_per_second * (1 - one.late)
 
 
 def _numbers(now: int, factors: Sequence[float]) -> list[int]:

@@ -21,6 +21,7 @@ from paceline.simulate.forecast.trainer import Place
 # A job that comes to one of these never ends, whatever it waits for.
 LONGEST_S = 1e8  # three years
 MOST_REPEATED = 50  # times that all batches are computed
+FEWEST_REPEATED = 200  # batches, before a job is said to go round in circles
 MOST_IDLE_S = 10_000.0  # without a batch that begins
 
 
@@ -53,7 +54,8 @@ class Forecast(msgspec.Struct, frozen=True):
     ``seconds``, ``records`` and ``batches`` are of the whole job, from its first lease;
     all else is of the time while there was work for everyone. ``batches`` counts what was
     computed in vain, too; ``useful`` is the share that was not. ``updates`` counts rounds,
-    or pushes that were applied at once. ``spells`` is {what: share of trainers' time};
+    or pushes that were applied at once; ``late`` is the share of records whose push came
+    when its round was closed. ``spells`` is {what: share of trainers' time};
     ``ages`` are in updates; ``gap_mean`` and ``gap_most`` are clocks between the fastest
     and the slowest trainer. ``outcomes`` counts what the coordinator's journal would hold.
     """
@@ -66,6 +68,7 @@ class Forecast(msgspec.Struct, frozen=True):
     batches: int
     updates: int
     records_per_second: float
+    late: float
     step_s: float
     useful: float
     spells: dict[Spell, float]
@@ -77,6 +80,11 @@ class Forecast(msgspec.Struct, frozen=True):
     requests_per_s: float
     deaths: dict[str, int]
     outcomes: dict[str, int]
+
+    @property
+    def updates_per_second(self) -> float:
+        """Rounds, or pushes that were applied at once, a second."""
+        return self.records_per_second * self.updates / max(1, self.records)
 
     @property
     def wait_share(self) -> float:
@@ -128,8 +136,8 @@ class _Run:
         self._agenda.at(LOOK_S, self._look)
 
     def forecast(self) -> Forecast:
-        plan, gauge = self._plan, self._gauge
-        if not self._agenda.run(LONGEST_S, self._launcher.is_over):
+        plan, gauge, coordinator = self._plan, self._gauge, self._coordinator
+        if not self._agenda.run(LONGEST_S):
             self._refuse(f"{LONGEST_S / 86_400:,.0f} days have passed")
         end = self._moment()
         began = self._began or end
@@ -154,6 +162,7 @@ class _Run:
             batches=end.batches,
             updates=gauge.outcomes["RoundCommitted"] or self._server.num_pushes,
             records_per_second=records / seconds,
+            late=coordinator.state.durable.late_records / max(1, end.records),
             step_s=total_s / max(1, until.batches - began.batches),
             useful=min(1.0, self._expected / max(1, end.batches)),
             spells=spells,
@@ -202,7 +211,7 @@ class _Run:
 
     def _look(self) -> None:
         batches, since_s = self._active
-        if self._gauge.batches > max(1000, MOST_REPEATED * self._expected):
+        if self._gauge.batches > max(FEWEST_REPEATED, MOST_REPEATED * self._expected):
             self._refuse(f"all was computed {MOST_REPEATED} times")
         if batches != self._gauge.batches:
             self._active = (self._gauge.batches, self._agenda.now_s)

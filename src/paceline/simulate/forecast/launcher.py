@@ -17,7 +17,7 @@ from paceline.simulate.forecast.trainer import Place, Trainer
 
 @final
 class Launcher:
-    """Starts all trainers, each again whenever it has died.
+    """Starts all trainers, each again whenever it has died; ends with the last one.
 
     Attributes:
         trainers: those that run now, by role.
@@ -36,10 +36,6 @@ class Launcher:
             self._start(index)
         if plan.deaths is not None:
             self._doom_server()
-
-    def is_over(self) -> bool:
-        """Whether all trainers have come to their script's end."""
-        return self._working == 0
 
     def got(self, number: int, reply: Message) -> None:
         """The coordinator knows of an exit."""
@@ -69,6 +65,8 @@ class Launcher:
     def _has_ended(self, trainer: Trainer) -> None:
         self._working -= 1
         del self.trainers[trainer.role]
+        if not self._working:
+            self._place.agenda.end()
 
     def _kill(self, index: int, trainer: Trainer) -> None:
         if not trainer.is_alive:

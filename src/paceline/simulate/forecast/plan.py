@@ -9,6 +9,7 @@ from paceline.config import JobConfig, Pace, Sync
 from paceline.data.split import default_task_size
 from paceline.errors import UsageError
 from paceline.messages import OptimizerSpec, ParameterSpec, PartSpec, StageSpec
+from paceline.pace.changing import begun
 from paceline.pace.fragments import takes_turns
 from paceline.simulate.forecast.models import (
     Compute,
@@ -128,9 +129,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         parameter = ParameterSpec(
             ("weight",), (max(1, self.parameter_bytes // 4),), "float32"
         )
-        return PartSpec(
-            0, (parameter,), OptimizerSpec("SGD", ({"lr": 0.1},)), (), self.pace
-        )
+        pace, auto = begun(self.pace)
+        optimizer = OptimizerSpec("SGD", ({"lr": 0.1},))
+        return PartSpec(0, (parameter,), optimizer, (), pace, auto=auto)
 
     def config(self) -> JobConfig:
         """The job as its coordinator has it: one server stands for all, which are alike.

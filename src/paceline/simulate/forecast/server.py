@@ -32,6 +32,7 @@ from paceline.messages import (
     ServerAnswer,
     ServerReport,
     Snapshot,
+    TakePaces,
     Waiting,
 )
 from paceline.pace.policy import pushes_per_update
@@ -95,6 +96,8 @@ class Server:
         self._byte_s = 1 / plan.network.bytes_per_s
         self._latency_s = plan.network.latency_s
         self._apply_s, self._add_s = plan.apply_share_s(), plan.add_share_s()
+        size = plan.parameter_bytes + plan.row_bytes
+        self._pushed = (size, size / plan.servers + HEADER_BYTES)  # of a trainer, to each
         self._most_merged = pushes_per_update(plan.pace)
         self._merging = (0.0, 0)  # the last update: when it starts, pushes in it
         self._disk: dict[str, _Share] = {}  # {folder: what was written there}
@@ -108,16 +111,18 @@ class Server:
 
     def ask(self, reader: Reader, number: int, message: Message) -> None:
         """A trainer sends a request to all servers."""
-        now_s, plan = self._agenda.now_s, self._plan
-        size = _bytes_asked(message, plan)
+        agenda = self._agenda
+        now_s = agenda.now_s
+        size, share = self._pushed if type(message) is Push else _NO_NUMBERS
         # Its own cable carries all shares, one behind the other; a server's only one.
-        reader.pushed_s = max(now_s, reader.pushed_s) + size * self._byte_s
-        share = size / plan.servers + HEADER_BYTES
-        received_s = self.inward.take(now_s + self._latency_s, share * self._byte_s)
+        pushed_s = reader.pushed_s
+        reader.pushed_s = pushed_s = (max(now_s, pushed_s)) + size * self._byte_s
+        come_s = now_s + self._latency_s
+        received_s = self.inward.take(come_s, share * self._byte_s)
         self.bytes_in += int(share)
         self.num_messages += 1
-        arrives_s = max(received_s, reader.pushed_s + self._latency_s)
-        self._agenda.at(arrives_s, self._arrive, self._life, reader, number, message)
+        arrives_s = max(received_s, pushed_s + self._latency_s)
+        agenda.at(arrives_s, self._arrive, self._life, reader, number, message)
 
     def _arrive(self, life: int, reader: Reader, number: int, message: Message) -> None:
         if life != self._life or not self._is_alive:
@@ -250,6 +255,8 @@ class Server:
             self._snapshot(order)
         elif isinstance(order, Restore):
             self._restore(order)
+        elif isinstance(order, TakePaces):
+            self._take_paces(order)
         elif isinstance(order, SendMarks):
             self._answers += (state.marks_report(),)
         elif isinstance(order, Forget):
@@ -275,6 +282,16 @@ class Server:
             entry = FileEntry(f"{SERVER}.safetensors", 0, "")
             self._answers += (CutReport(cut=cut, files=(entry,)),)
             self._report(life)
+
+    def _take_paces(self, order: TakePaces) -> None:
+        if order.timeline == self._state.timeline:
+            return
+        self._state.begin_paces(order)
+        for reader, number, _ in self._parked:
+            self._agenda.at(self._agenda.now_s, reader.got, number, GONE)
+        self._parked = []
+        self._state.end_paces(order)
+        self._most_merged = max(pushes_per_update(p.spec.pace) for p in order.plans)
 
     def _restore(self, order: Restore) -> None:
         self._pinned_cut = -1
@@ -334,7 +351,4 @@ class Server:
 GONE = Lost("the server is gone")
 
 
-def _bytes_asked(message: Message, plan: Plan) -> int:
-    if isinstance(message, Push):
-        return plan.parameter_bytes + plan.row_bytes
-    return 0
+_NO_NUMBERS = (0, float(HEADER_BYTES))

@@ -17,6 +17,9 @@ def table_of(forecasts: Sequence[Forecast]) -> list[Row]:
         ("pace", [f.pace for f in found]),
         ("trainers, servers", [f"{f.trainers:,}, {f.servers:,}" for f in found]),
         ("records/s", [_rate(f.records_per_second) for f in found]),
+        ("  times the first", [_ratio(f, found[0]) for f in found]),
+        ("updates/s", [_rate(f.updates_per_second) for f in found]),
+        ("  in late pushes", [percent(f.late) for f in found]),
         ("seconds", [seconds(f.seconds) for f in found]),
         ("a batch of a trainer", [seconds(f.step_s) for f in found]),
         ("a trainer's time", []),
@@ -45,6 +48,8 @@ def table_of(forecasts: Sequence[Forecast]) -> list[Row]:
             ("deaths", [_deaths(f) for f in found]),
             ("  computed in vain", [percent(1 - f.useful) for f in found]),
         ]
+    if len(found) == 1:
+        del rows[3]  # beside nothing
     return [(name, values) for name, values in rows if not _is_nothing(name, values)]
 
 
@@ -85,7 +90,14 @@ def amount(size: float) -> str:
 
 
 def _is_nothing(name: str, values: list[str]) -> bool:
-    return name.strip() in {"pauses", "is away, or else"} and set(values) == {"0.0 %"}
+    return name.strip() in _RARE and set(values) == {"0.0 %"}
+
+
+_RARE = {"pauses", "is away, or else", "in late pushes"}
+
+
+def _ratio(found: Forecast, first: Forecast) -> str:
+    return f"{found.records_per_second / first.records_per_second:.2f}"
 
 
 def _rate(per_s: float) -> str:

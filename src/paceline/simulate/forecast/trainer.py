@@ -22,7 +22,6 @@ from paceline.trainer.asking import (
     Pause,
     Post,
     Replies,
-    Wanted,
 )
 from paceline.trainer.protocol import TrainerProtocol
 from paceline.trainer.pushing import Coming, nothing_coming
@@ -86,7 +85,7 @@ class Trainer:
         if number == self._awaits:
             self._posted.pop(number, None)
             self._awaits = -1
-            self._go_on({self._asked: reply})
+            self._resume({self._asked: reply})
         elif number in self._posted:
             self._posted[number] = (self._posted[number][0], reply)
 
@@ -128,33 +127,29 @@ class Trainer:
         )
 
     def _begin(self) -> None:
-        self._resume(next, self._act)
+        self._resume(None)
 
-    def _go_on(self, replies: Replies) -> None:
+    def _go_on(self) -> None:
         if self.is_alive:
-            self._resume(self._act.send, replies)
+            self._resume({})
 
-    def _resume(self, go: Callable[..., Wanted], argument: object) -> None:
-        """Let the protocol act until it waits for something."""
+    def _resume(self, replies: Replies | None) -> None:
+        """Let the protocol act until it waits for something; None: from its beginning."""
         place = self._place
-        agenda, now_s = place.agenda, place.agenda.now_s
-        self.account()
-        self.protocol.asking.now_s = now_s
-        send = self._act.send
+        agenda, send = place.agenda, self._act.send
+        now_s = self.protocol.asking.now_s = agenda.now_s
+        place.gauge.spells[self._spell] += now_s - self._since_s  # as `account`
+        self._since_s = now_s
         try:
-            wanted = go(argument)
+            wanted = send(replies)  # type: ignore[arg-type]  # a generator begins with None
             while True:
-                if isinstance(wanted, Pause):
-                    reason = wanted.reason
-                    self._spell = reason if reason in _SPELLS else "other"  # type: ignore[assignment]  # one of them
-                    agenda.at(now_s + wanted.seconds, self._go_on, {})
-                    return
-                if isinstance(wanted, Post):
+                if type(wanted) is Post:
+                    number = wanted.posted.number
                     [(role, message)] = wanted.posted.calls.items()
-                    self._posted[wanted.posted.number] = (role, None)
-                    place.server.ask(self, wanted.posted.number, message)
-                    wanted = send({})
-                elif isinstance(wanted, Collect):
+                    self._posted[number] = (role, None)
+                    place.server.ask(self, number, message)
+                    wanted = send(_NOTHING)
+                elif type(wanted) is Collect:
                     number = wanted.posted.number
                     role, reply = self._posted[number]
                     if reply is None:
@@ -162,13 +157,18 @@ class Trainer:
                         return
                     del self._posted[number]
                     wanted = send({role: reply})
-                elif isinstance(wanted, Ask):
+                elif type(wanted) is Ask:
                     [(role, message)] = wanted.calls.items()
                     self._ask(role, message)
                     return
+                elif type(wanted) is Pause:
+                    reason = wanted.reason
+                    self._spell = reason if reason in _SPELLS else "other"  # type: ignore[assignment]  # one of them
+                    agenda.at(now_s + wanted.seconds, self._go_on)
+                    return
                 else:
                     self._posted.clear()
-                    wanted = send({})
+                    wanted = send(_NOTHING)
         except StopIteration:
             self.is_alive = False
             self._ended(self)
@@ -187,6 +187,7 @@ class Trainer:
 
 
 _SPELLS = {"computing", "paused"}
+_NOTHING: Replies = {}
 
 
 @final

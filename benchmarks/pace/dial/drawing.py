@@ -1,0 +1,127 @@
+"""Pictures of the experiments: one for each table.
+
+Waits: for the file system.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks.pace.dial.table import Table
+from paceline.watch.draw import COLORS, INK, STYLE, import_pyplot
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+LINES = ("-", "--", ":")
+_HATCH = "never"
+
+
+def draw(table: Table, how: str, picture: Path) -> None:
+    """Draw a table.
+
+    Args:
+        table: what was found.
+        how: ``bars``, ``panels``, ``chances`` or ``curves``.
+        picture: where to, an SVG; the same numbers make the same file.
+    """
+    pyplot = import_pyplot()
+    style = {**STYLE, "svg.hashsalt": table.name, "svg.fonttype": "none"}
+    style["font.family"] = "sans-serif"
+    with pyplot.rc_context(style):
+        figure = pyplot.figure(figsize=(10, 4.2), layout="constrained", facecolor="white")
+        _WAYS[how](table, figure)
+        figure.suptitle(table.title, x=0.01, ha="left", fontweight="bold")
+        picture.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(picture, metadata={"Date": None})
+        pyplot.close(figure)
+
+
+def _bars(table: Table, figure: "object") -> None:
+    """A panel for each place, a bar for each series; what never came is said."""
+    places = list(next(iter(table.values.values())))
+    axes = figure.subplots(1, len(places), sharey=True)
+    series = list(table.values)
+    for axis, place in zip(axes, places, strict=True):
+        values = [table.values[one][place] for one in series]
+        known = [value for value in values if math.isfinite(value)]
+        best = min(known)
+        for n, value in enumerate(values):
+            if not math.isfinite(value):
+                axis.annotate(_HATCH, (0, n), fontsize=9, va="center")
+                continue
+            axis.barh(n, value, color=COLORS[2 if value == best else 0], height=0.65)
+            axis.annotate(f" {value:.3g}", (value, n), va="center", fontsize=8.5)
+        axis.set_xlim(0, 1.25 * max(known))
+        axis.set_title(f"slow: {place}", loc="left", fontsize=10)
+        axis.set_xlabel(table.unit)
+        axis.grid(visible=False, axis="y")
+    axes[0].set_yticks(range(len(series)), series)
+    axes[0].invert_yaxis()
+    axes[0].tick_params(axis="y", length=0, labelcolor=INK)
+
+
+def _panels(table: Table, figure: "object") -> None:
+    """A panel for each series, all over the same places."""
+    axes = figure.subplots(1, len(table.values))
+    for n, (axis, (name, points)) in enumerate(
+        zip(axes, table.values.items(), strict=True)
+    ):
+        _line(axis, points, COLORS[n])
+        axis.set_title(name, loc="left", fontsize=10)
+        axis.set_xlabel(table.across)
+        axis.set_ylim(bottom=0)
+
+
+def _curves(table: Table, figure: "object") -> None:
+    """All series in one panel, over a logarithm; dashed where the rate was kept."""
+    axis = figure.subplots()
+    colors: dict[str, str] = {}
+    for name, points in table.values.items():
+        kind, _, which = name.rpartition(", ")
+        color = colors.setdefault(kind or name, COLORS[len(colors) % len(COLORS)])
+        _line(axis, points, color, "--" if which == "one rate" else "-", name)
+    axis.set_yscale("log")
+    axis.set_xlabel(table.across)
+    axis.set_ylabel(table.unit)
+    axis.legend(frameon=False, fontsize=8.5, loc="center left", bbox_to_anchor=(1, 0.5))
+
+
+def _chances(table: Table, figure: "object") -> None:
+    """Shares that grow with time."""
+    axis = figure.subplots()
+    for n, (name, points) in enumerate(table.values.items()):
+        seconds = [float(where) for where in points]
+        color = COLORS[n % len(COLORS)]
+        line = LINES[n // len(COLORS)]
+        axis.plot(
+            seconds, [100 * y for y in points.values()], line, color=color, label=name
+        )
+    axis.set_xscale("log")
+    axis.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
+    axis.set_xlabel(table.across)
+    axis.set_ylabel("% of all rounds")
+    axis.legend(frameon=False, title="gradient", loc="lower right")
+
+
+def _line(
+    axis: "Axes",
+    points: Mapping[str, float],
+    color: str,
+    line: str = "-",
+    label: str | None = None,
+) -> None:
+    places = list(range(len(points)))
+    known = [(x, y) for x, y in zip(places, points.values(), strict=True) if y < math.inf]
+    xs, ys = zip(*known, strict=True) if known else ((), ())
+    axis.plot(xs, ys, f"o{line}", color=color, ms=4, label=label)
+    axis.set_xticks(places, list(points))
+
+
+_WAYS: dict[str, Callable[[Table, "object"], None]] = {
+    "bars": _bars,
+    "panels": _panels,
+    "curves": _curves,
+    "chances": _chances,
+}

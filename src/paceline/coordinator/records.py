@@ -1,0 +1,46 @@
+"""What the durable state says of each shared part and of the last cut.
+
+Pure.
+"""
+
+from typing import final
+
+import msgspec
+
+from paceline.coordinator import outcomes as o
+from paceline.messages import FileEntry, PartPlan
+
+
+@final
+class PartRecord(msgspec.Struct):
+    """A shared part.
+
+    ``recent`` are the last rounds, kept until servers have them; ``counted`` is the number
+    of each live trainer's last push that is in a round.
+    """
+
+    plan: PartPlan
+    uploader: int = 0  # incarnation that sends the initial values
+    is_ready: bool = False
+    round: int = 0
+    recent: list[o.RoundCommitted] = []
+    counted: dict[int, int] = {}  # {incarnation: push}
+
+
+@final
+class CutRecord(msgspec.Struct):
+    """The last committed cut.
+
+    ``outer`` are its parts whose servers took outer steps: their optimizer state is of no
+    use to a pace of another kind, and the other way round.
+    """
+
+    cut: int
+    timeline: int
+    folder: str
+    queue: bytes
+    rounds: dict[int, int]
+    files: dict[str, tuple[FileEntry, ...]]  # {server id: its files}
+    parts: tuple[int, ...]
+    steps: int = 0  # rounds or direct pushes applied by then
+    outer: tuple[int, ...] = ()

@@ -1,0 +1,186 @@
+"""The pace of a running job changes: at a moment when nothing is on its way.
+
+::
+
+    asked for     refused at once, with the reason, if the parts cannot have it
+    paused        nothing is leased; who holds a lease gives it back before its next batch
+    quiet         no lease, no fence, no open cut; all rounds are applied everywhere,
+                  tracked objects are kept
+    `PaceChanged` journalled, and a new timeline: what is still on its way is refused
+    taken over    servers enter the timeline with all they have, trainers join again and
+                  read their plans; then work goes on
+
+What was wished is not durable, so that a coordinator that dies before the journal's line
+has changed nothing: whoever asked asks again. A server that is lost meanwhile brings all
+back to the last cut, under the paces that hold now.
+
+Pure.
+"""
+
+import msgspec
+
+from paceline.config import Pace
+from paceline.coordinator.book import Book, PaceWish
+from paceline.coordinator.cut_decisions import is_stage_over
+from paceline.coordinator.durable import Durable
+from paceline.coordinator.losses import leave_timeline
+from paceline.coordinator.outcomes import PaceChanged
+from paceline.coordinator.status import count_records
+from paceline.coordinator.tracking import may_cut, reason_to_wait
+from paceline.messages import ChangePace, Done, PartSpec, Refusal
+from paceline.pace.changing import changes_optimizer, has_pace, why_not_change, with_pace
+from paceline.pace.policy import outer_parts
+
+ASKED = "asked for"
+
+
+def pace_asked(book: Book, ticket: int, message: ChangePace) -> None:
+    """Let parts have another pace, once that can be; refuse it now if it never can."""
+    state = book.durable
+    refused = book.why_no_pace() or (_why_no_part(state, message) if state.parts else None)
+    if refused is not None:
+        _refuse(book, ticket, refused)
+        return
+    paces = _wanted(state, message)
+    if state.parts and not paces:
+        book.reply(ticket, Done())
+        return
+    if book.wish is not None and book.wish.paces != paces:
+        text = f"{described(book.wish.paces)} is on its way; ask again when it is done"
+        _refuse(book, ticket, text)
+        return
+    reason = why_not_change((r.plan.spec for r in state.parts.values()), paces)
+    if reason is not None:
+        _refuse(book, ticket, reason)
+        return
+    if book.wish is None and paces:
+        book.wish = PaceWish(paces, ASKED)
+    book.park_pace(ticket, message)
+
+
+def look_at_pace(book: Book) -> None:
+    """Change the pace if all is quiet; answer whoever has waited for it."""
+    state = book.durable
+    never = book.why_no_pace()
+    if never is not None:
+        book.wish = None
+    elif book.wish is not None and _is_quiet(book):
+        wished, book.wish = book.wish, None
+        _change(book, wished)
+    for ticket, parked in book.pace_asks.to_look_at((book.wish, state.timeline, never)):
+        message = parked.message
+        assert isinstance(message, ChangePace)
+        if never is not None:
+            book.pace_asks.take(ticket)
+            _refuse(book, ticket, never)
+        elif state.parts and not _wanted(state, message):
+            book.pace_asks.take(ticket)
+            book.reply(ticket, Done())
+
+
+def why_no_change(book: Book) -> str:
+    """What a change of pace waits for."""
+    state = book.durable
+    if not state.has_started or not book.is_training():
+        return "no loop over batches is running yet"
+    told = book.pause_reason()
+    if told is None:
+        return "the pace is about to change"
+    waits = book.wait_reason(for_pace=True) or reason_to_wait(book)
+    return told if waits is None else f"{told}; {waits}"
+
+
+def described(paces: dict[int, Pace]) -> str:
+    """A change, as it is told."""
+    told = {str(pace) for pace in paces.values()}
+    if len(told) == 1:
+        return f"a change to {told.pop()}"
+    each = ", ".join(f"part {part} {pace}" for part, pace in sorted(paces.items()))
+    return f"a change to {each}"
+
+
+def _why_no_part(state: Durable, message: ChangePace) -> str | None:
+    if not message.part or _find(state, message.part) is not None:
+        return None
+    parts = ", ".join(f"{n} ({_name(state, n)})" for n in sorted(state.parts))
+    return f"there is no part {message.part!r}; the job has {parts}"
+
+
+def _find(state: Durable, name: str) -> int | None:
+    for part, record in sorted(state.parts.items()):
+        spec = record.plan.spec
+        names = [*(table.name for table in spec.tables), str(part)]
+        names += [name for parameter in spec.parameters for name in parameter.names]
+        if name in names:
+            return part
+    return None
+
+
+def _name(state: Durable, part: int) -> str:
+    spec = state.parts[part].plan.spec
+    names = [*(p.names[0] for p in spec.parameters), *(t.name for t in spec.tables)]
+    return names[0] + (", ..." if len(names) > 1 else "")
+
+
+def _wanted(state: Durable, message: ChangePace) -> dict[int, Pace]:
+    """{part: pace} of those that do not have it yet."""
+    found = _find(state, message.part) if message.part else None
+    return {
+        part: message.pace
+        for part, record in state.parts.items()
+        if not has_pace(record.plan.spec, message.pace)
+        and (not message.part or part == found)
+    }
+
+
+def _is_quiet(book: Book) -> bool:
+    state = book.durable
+    if book.pause_reason() is None or state.queue.pending or state.settling:
+        return False
+    if book.wait_reason(for_pace=True) is not None or book.open_cut is not None:
+        return False
+    if is_stage_over(book) or not _is_all_applied(book):
+        return False
+    return may_cut(book)
+
+
+def _is_all_applied(book: Book) -> bool:
+    """Whether every server has told that it has applied all committed rounds."""
+    rounds = book.durable.committed_rounds()
+    return all(
+        part in report.parts and report.parts[part].applied_round >= number
+        for report in book.reports.values()
+        for part, number in rounds.items()
+    )
+
+
+def _change(book: Book, wished: PaceWish) -> None:
+    state = book.durable
+    before = {part: state.parts[part].plan.spec.pace for part in wished.paces}
+    plans = tuple(
+        msgspec.structs.replace(record.plan, spec=_changed(record.plan.spec, pace, wished))
+        for part, pace in sorted(wished.paces.items())
+        for record in [state.parts[part]]
+    )
+    after = {plan.spec.part: plan.spec.pace for plan in plans}
+    anew = [part for part in after if changes_optimizer(before[part], after[part])]
+    changed = PaceChanged(
+        state.timeline + 1,
+        plans,
+        {part: str(pace) for part, pace in before.items()},
+        {part: str(pace) for part, pace in after.items()},
+        wished.reason,
+        without_state=tuple(sorted(anew)),
+        inner_dropped=outer_parts(r.plan for _, r in sorted(state.parts.items())),
+        records=count_records(book),
+    )
+    leave_timeline(book, changed, "the pace changes")
+
+
+def _changed(spec: PartSpec, pace: Pace, wished: PaceWish) -> PartSpec:
+    return with_pace(spec, pace, is_auto=wished.is_auto)
+
+
+def _refuse(book: Book, ticket: int, text: str) -> None:
+    timeline = book.durable.timeline
+    book.reply(ticket, Refusal(kind="invalid", text=text, timeline=timeline))

@@ -1,0 +1,142 @@
+"""A part under another pace: what it becomes, and why it cannot.
+
+Between paces by which servers step, nothing changes but the pace. Where trainers step by
+themselves, servers take an outer step with SGD; so with the pace the optimizer of the
+servers changes, and the one that scripts have given goes to the trainers, or comes back.
+
+Pure.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from paceline.config import Auto, Pace
+from paceline.messages import OptimizerSpec, PartSpec
+from paceline.pace.auto import steps_of
+from paceline.pace.fragments import takes_turns
+from paceline.pace.policy import outer_step, steps_locally, why_not_beside
+from paceline.params.hogwild import why_not_hogwild
+
+
+def first_pace(spec: PartSpec) -> Pace:
+    """The pace that scripts share a part with."""
+    return spec.first_pace or spec.auto or spec.pace
+
+
+def begun(said: Pace) -> tuple[Pace, Auto | None]:
+    """The pace that a part begins with, and what is to look after it."""
+    return (steps_of(said)[0], said) if isinstance(said, Auto) else (said, None)
+
+
+def with_pace(spec: PartSpec, pace: Pace, *, is_auto: bool = False) -> PartSpec:
+    """A part under another pace; `why_not_change` has no reason against it.
+
+    ``is_auto``: it is a step of the `Auto` that looks after the part.
+    """
+    if isinstance(pace, Auto):
+        steps = steps_of(pace)
+        own = spec.pace if spec.pace in steps else steps[0]
+        return msgspec.structs.replace(with_pace(spec, own), auto=pace)
+    was_local, is_local = steps_locally(spec.pace), steps_locally(pace)
+    optimizer, inner = spec.optimizer, spec.inner
+    if is_local and optimizer is not None:
+        inner = inner if was_local else optimizer
+        optimizer = outer_optimizer(pace, len(optimizer.groups))
+    elif was_local:
+        optimizer, inner = inner, None
+    return msgspec.structs.replace(
+        spec,
+        pace=pace,
+        optimizer=optimizer,
+        inner=inner,
+        first_pace=first_pace(spec),
+        auto=spec.auto if is_auto else None,
+    )
+
+
+def has_pace(spec: PartSpec, pace: Pace) -> bool:
+    """Whether a part is at a pace already, or looked after by that `Auto`."""
+    if isinstance(pace, Auto):
+        return spec.auto == pace
+    return spec.pace == pace and spec.auto is None
+
+
+def outer_optimizer(pace: Pace, num_groups: int) -> OptimizerSpec:
+    """What servers step with on deltas, for as many parameter groups as trainers have."""
+    return OptimizerSpec("SGD", (outer_step(pace),) * num_groups)
+
+
+def why_not_change(specs: Iterable[PartSpec], paces: dict[int, Pace]) -> str | None:
+    """Why parts cannot have these paces, {part: pace}; None if they can.
+
+    Args:
+        specs: of all parts of the job, as they are.
+        paces: of those that change.
+    """
+    known = {spec.part: spec for spec in specs}
+    for part, pace in sorted(paces.items()):
+        reason = _why_not(known[part], pace)
+        if reason is not None:
+            return f"part {part} cannot go from {known[part].pace} to {pace}: {reason}"
+        known[part] = with_pace(known[part], pace)
+    return why_not_beside(spec.pace for spec in known.values())
+
+
+def _why_not(spec: PartSpec, pace: Pace) -> str | None:
+    pace = with_pace(spec, pace).pace if isinstance(pace, Auto) else pace
+    was_local, is_local = steps_locally(spec.pace), steps_locally(pace)
+    if spec.strategy:
+        return (
+            f"the script marches by {spec.strategy}, on top of {spec.pace}: change it there"
+        )
+    if takes_turns(spec.pace) or takes_turns(pace):
+        return "what is shared in fragments, or with an overlap, begins and ends so"
+    if was_local and not is_local and spec.inner is None:
+        return (
+            "trainers step with an optimizer that no server knows, or that moves only some "
+            "of the parameters"
+        )
+    if is_local and not was_local:
+        if spec.tables:
+            return (
+                f"the rows of {spec.tables[0].name!r} cannot be stepped by trainers: share "
+                f"embeddings as a part of their own"
+            )
+        sparse = [p.names[0] for p in spec.parameters if p.has_sparse_gradients]
+        if sparse:
+            return f"deltas are dense, and {sparse[0]!r} has sparse gradients"
+    return why_not_hogwild(with_pace(spec, pace))
+
+
+def why_not_same(agreed: PartSpec, came: PartSpec) -> str | None:
+    """Why a script shares another part than others have, whatever pace that has by now.
+
+    Hyper-parameters may differ: they travel with every push.
+    """
+    is_same = (
+        agreed.parameters == came.parameters
+        and agreed.tables == came.tables
+        and first_pace(agreed) == first_pace(came)
+        and agreed.strategy == came.strategy
+        and _kind(agreed) == _kind(came)
+    )
+    if is_same:
+        return None
+    return f"part {came.part} was first shared as {agreed}, now as {came}"
+
+
+def _kind(spec: PartSpec) -> str | None:
+    """The kind of the optimizer that the script has given, as far as servers know it."""
+    optimizer = spec.inner if steps_locally(spec.pace) else spec.optimizer
+    return None if optimizer is None else optimizer.kind
+
+
+def why_not_among(others: Iterable[PartSpec], spec: PartSpec) -> str | None:
+    """Why a new part cannot be trained beside others, as their paces are by now."""
+    return why_not_beside([*(other.pace for other in others), spec.pace])
+
+
+def changes_optimizer(before: Pace, after: Pace) -> bool:
+    """Whether servers step with another optimizer, whose state begins anew."""
+    return steps_locally(before) != steps_locally(after)

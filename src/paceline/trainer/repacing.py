@@ -1,0 +1,52 @@
+"""A part's numbers under the pace that its plan says, whatever they began with.
+
+Called when a trainer has shared a part or joined again: nothing is on its way then. The
+state of an optimizer that has stepped here is dropped with local steps, and one that is to
+step here begins without.
+
+The thread of the user's loop calls.
+"""
+
+import logging
+
+import torch
+
+from paceline.messages import PartSpec
+from paceline.pace.policy import outer_step, overlaps, steps_locally
+from paceline.trainer.deltas import Deltas
+from paceline.trainer.early import why_not_early
+from paceline.trainer.gradients import PartNumbers
+
+_log = logging.getLogger("paceline.trainer")
+
+
+def take_pace(numbers: PartNumbers, spec: PartSpec) -> None:
+    """Let numbers be pushed and pulled as the pace of ``spec`` says; again, no change."""
+    if numbers.pace == spec.pace:
+        return
+    dropped = " (the state of its optimizer is dropped)" if numbers.deltas else ""
+    _log.info("part %d: %s instead of %s%s", spec.part, spec.pace, numbers.pace, dropped)
+    numbers.pace = spec.pace
+    for memory in numbers.memory:
+        memory.follow_overlap(apart=overlaps(spec.pace))
+    if numbers.sends_early:
+        reason = why_not_early(spec.pace, numbers.parameters, processes=1)
+        numbers.early.is_on = reason is None
+    optimizer = numbers.optimizer
+    if optimizer is not None:
+        _take_steps(numbers, spec, optimizer)
+
+
+def _take_steps(
+    numbers: PartNumbers, spec: PartSpec, optimizer: torch.optim.Optimizer
+) -> None:
+    """Whose steps they are, and what hyper-parameters go along with a push."""
+    if not steps_locally(spec.pace):
+        if numbers.deltas is not None:
+            numbers.deltas.forget()
+        numbers.deltas, numbers.groups = None, optimizer.param_groups
+        return
+    assert spec.optimizer is not None
+    numbers.groups = [outer_step(spec.pace)] * len(spec.optimizer.groups)
+    if numbers.deltas is None:
+        numbers.deltas = Deltas(numbers.parameters, optimizer)

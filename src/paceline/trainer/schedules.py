@@ -1,0 +1,79 @@
+"""Learning rates that follow what the whole job has trained.
+
+A torch scheduler counts the steps of its own trainer. With four trainers that is a quarter
+of the job's, in `paceline.Async` an uneven share of them, and a joiner has counted none.
+Here a rate is a function of the job's acknowledged records: the same on every trainer,
+whatever the pace and however many there are, and as far back as the job goes back.
+
+The thread of the user's loop calls.
+"""
+
+import math
+from collections.abc import Callable
+from typing import final
+
+import torch
+
+from paceline.errors import UsageError
+
+Factor = Callable[[int], float]
+
+
+@final
+class Schedules:
+    """The schedules of one session."""
+
+    def __init__(self) -> None:
+        """There is none yet."""
+        self._all: list[_Schedule] = []
+
+    def add(self, optimizer: torch.optim.Optimizer, factor: Factor) -> None:
+        """Let the rates of an optimizer's groups follow a factor from here on.
+
+        Raises:
+            UsageError: a schedule has this optimizer already; or the factor of no records
+                is no number.
+        """
+        if any(one.has(optimizer) for one in self._all):
+            raise UsageError("schedule: this optimizer follows another one already")
+        made = _Schedule(optimizer, factor)
+        made.set_rates(0)
+        self._all.append(made)
+
+    def set_rates(self, records: int) -> None:
+        """Before a step: so many records of the job are acknowledged.
+
+        Raises:
+            UsageError: a factor is no finite number from 0.
+        """
+        for one in self._all:
+            one.set_rates(records)
+
+
+@final
+class _Schedule:
+    """One optimizer's groups, the rates that they began with, and what becomes of them."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer, factor: Factor) -> None:
+        self._groups, self._factor = optimizer.param_groups, factor
+        self._rates = [group["lr"] for group in self._groups]
+        self._known: tuple[int, float] | None = None  # records, and their factor
+
+    def has(self, optimizer: torch.optim.Optimizer) -> bool:
+        """Whether it sets the rates of this one, or of the one that this one wraps."""
+        return optimizer.param_groups is self._groups
+
+    def set_rates(self, records: int) -> None:
+        """See `Schedules.set_rates`."""
+        if self._known is None or self._known[0] != records:
+            self._known = records, self._ask(records)
+        for group, rate in zip(self._groups, self._rates, strict=True):
+            group["lr"] = rate * self._known[1]
+
+    def _ask(self, records: int) -> float:
+        factor: object = self._factor(records)
+        if not isinstance(factor, int | float) or not 0 <= factor < math.inf:
+            raise UsageError(
+                f"schedule: expected a factor >= 0 for {records} records, got {factor!r}"
+            )
+        return float(factor)

@@ -1,0 +1,89 @@
+import pytest
+
+from paceline.config import FTRL, SSP, Adagrad, Async, DiLoCo, LocalSGD, Pace, Sync, Zeros
+from paceline.messages import OptimizerSpec, ParameterSpec, PartSpec, TableSpec
+from paceline.pace.changing import (
+    changes_optimizer,
+    first_pace,
+    why_not_among,
+    why_not_change,
+    why_not_same,
+    with_pace,
+)
+
+ADAM = OptimizerSpec("Adam", ({"lr": 0.1}, {"lr": 0.2}))
+PARAMETERS = (ParameterSpec(("w",), (4, 2), "float32"),)
+
+
+def part(pace: Pace, number: int = 0, **more: object) -> PartSpec:
+    fields = {"parameters": PARAMETERS, "optimizer": ADAM, "tables": (), **more}
+    return PartSpec(number, pace=pace, **fields)  # type: ignore[arg-type]  # as they are named
+
+
+def table(optimizer: object = None) -> TableSpec:
+    return TableSpec("seen", 2, optimizer or Adagrad(), Zeros())  # type: ignore[arg-type]
+
+
+def test_between_paces_by_which_servers_step_only_the_pace_changes() -> None:
+    changed = with_pace(part(Sync()), SSP(staleness=5))
+    assert changed.pace == SSP(staleness=5)
+    assert (changed.optimizer, changed.inner) == (ADAM, None)
+    assert first_pace(changed) == Sync()
+    assert not changes_optimizer(Sync(), SSP(staleness=5))
+
+
+def test_with_local_steps_the_optimizer_goes_to_the_trainers_and_comes_back() -> None:
+    local = with_pace(part(Sync()), LocalSGD(every=4))
+    outer = {"lr": 1.0, "momentum": 0.0, "nesterov": False}
+    assert local.optimizer == OptimizerSpec("SGD", (outer, outer)), "one for each group"
+    assert local.inner == ADAM
+    other = with_pace(local, DiLoCo(every=8))
+    assert other.optimizer is not None
+    assert other.optimizer.groups[0]["lr"] == DiLoCo(every=8).outer_lr
+    assert other.inner == ADAM
+    back = with_pace(other, Async())
+    assert (back.optimizer, back.inner, first_pace(back)) == (ADAM, None, Sync())
+    assert changes_optimizer(Sync(), LocalSGD(every=4))
+
+
+def test_a_script_that_begins_again_shares_the_same_part_under_its_first_pace() -> None:
+    fresh = part(Sync())
+    changed = with_pace(with_pace(fresh, LocalSGD(every=4)), Async())
+    assert why_not_same(changed, fresh) is None
+    assert why_not_same(with_pace(fresh, LocalSGD(every=4)), fresh) is None
+    assert why_not_same(changed, part(Async()))
+    assert why_not_same(changed, part(Sync(), optimizer=OptimizerSpec("SGD", ({},))))
+
+
+@pytest.mark.parametrize(
+    ("spec", "pace", "reason"),
+    [
+        (part(Sync(), tables=(table(),)), LocalSGD(every=4), "the rows of 'seen'"),
+        (
+            part(Sync(), parameters=(ParameterSpec(("e",), (4, 2), "float32", 0, True),)),
+            LocalSGD(every=4),
+            "'e' has sparse gradients",
+        ),
+        (part(LocalSGD(every=4)), Sync(), "an optimizer that no server knows"),
+        (
+            part(Async(), tables=(table(FTRL()),)),
+            Async(isolation="hogwild"),
+            "FTRL of the embedding 'seen'",
+        ),
+    ],
+)
+def test_what_a_part_cannot_be_is_refused_with_the_reason(
+    spec: PartSpec, pace: Pace, reason: str
+) -> None:
+    told = why_not_change([spec], {0: pace})
+    assert told is not None
+    assert reason in told
+
+
+def test_parts_that_would_not_go_beside_each_other_are_refused() -> None:
+    both = [part(Sync()), part(Sync(), 1)]
+    assert why_not_change(both, {0: SSP(staleness=0)}) is not None
+    assert why_not_change(both, {0: SSP(staleness=0), 1: SSP(staleness=0)}) is None
+    assert why_not_change(both, {1: Async()}) is None
+    assert why_not_among([part(Sync())], part(SSP(staleness=0), 1)) is not None
+    assert why_not_among([], part(SSP(staleness=0), 1)) is None

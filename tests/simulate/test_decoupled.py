@@ -1,0 +1,53 @@
+"""DiLoCo with a quorum in the wind tunnel: every batch once, whoever dies or is behind."""
+
+import os
+from random import Random
+
+import pytest
+
+from paceline.config import Async, DiLoCo, Pace
+from paceline.simulate.faults import QUIET
+from paceline.simulate.job import SimJob, draw_job, run_job
+
+SEEDS = int(os.environ.get("PACELINE_SIM_SEEDS", "1000")) // 4
+
+
+def draw_decoupled(seed: int) -> SimJob:
+    """Up to six trainers of which one or two make a round, with joins and deaths."""
+    random = Random(seed)
+    pace = DiLoCo(
+        every=random.choice([1, 3, 7]),
+        quorum=random.choice([1, 2, 3]),
+        grace=random.choice([0.0, 0.2, "auto"]),
+    )
+    paces: list[tuple[Pace, ...]] = [(pace,), (pace,), (pace, Async())]
+    return draw_job(seed)._replace(
+        trainers=random.choice([1, 2, 3, 6]),
+        paces=random.choice(paces),
+        records=random.choice([60, 120]),
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(0)
+def test_every_batch_counts_once_whoever_dies() -> None:
+    crashes, rounds = 0, 0
+    for seed in range(SEEDS):
+        report = run_job(draw_decoupled(seed))
+        crashes += report.faults.get("crash_trainer", 0)
+        rounds += report.rounds
+    print(f"{crashes} trainers died in {rounds} rounds of {SEEDS} jobs")  # noqa: T201  (the figures of a soak)
+    assert crashes > SEEDS / 2, "deaths are what this is about"
+
+
+def test_an_undisturbed_job_drops_and_repeats_nothing() -> None:
+    pace = DiLoCo(every=3, quorum=1, grace=0.0)
+    report = run_job(SimJob(1, trainers=4, paces=(pace,), rates=QUIET))
+    assert (report.duplicates, report.prepared_dropped, report.fenced) == (0, 0, 0)
+    together = run_job(SimJob(1, trainers=4, paces=(DiLoCo(every=3),), rates=QUIET))
+    assert report.rounds > together.rounds, "rounds of fewer are more"
+
+
+def test_a_job_with_a_quorum_replays_exactly() -> None:
+    job = draw_decoupled(3)
+    assert run_job(job) == run_job(job)

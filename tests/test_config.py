@@ -190,8 +190,11 @@ def test_a_share_is_exactly_what_is_written(name: str, share: Fraction | None) -
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "'' is not one of sync, ssp, local, diloco, auto, async"),
-        ("warp:speed=9", "'warp' is not one of sync, ssp, local, diloco, auto, async"),
+        ("", "'' is not one of sync, ssp, local, diloco, auto, async-diloco, async"),
+        (
+            "warp:speed=9",
+            "'warp' is not one of sync, ssp, local, diloco, auto, async-diloco, async",
+        ),
         ("sync:reduce=max", "reduce is 'mean' or 'sum', got 'max'"),
         ("sync:push=4", "sync has no option push"),
         ("async:pull=2,twist=1", "async has no option twist"),

@@ -21,7 +21,15 @@ def said(*options: str) -> str:
 def test_paces_stand_beside_each_other() -> None:
     table = said("--pace", "sync", "--pace", "async:push=2,pull=4")
     assert table.splitlines()[0].split() == ["pace", "sync", "async:push=2,pull=4"]
-    for row in ("records/s", "computes", "age of a push", "network in", "coordinator"):
+    for row in (
+        "records/s",
+        "times the first",
+        "updates/s",
+        "computes",
+        "age of a push",
+        "network in",
+        "coordinator",
+    ):
         assert row in table
 
 
@@ -46,6 +54,30 @@ def test_a_whole_job_is_its_records_and_epochs() -> None:
 
 def test_advice_is_sentences_below_the_table() -> None:
     assert "\n* sync: " in said("--advise")
+
+
+def test_one_pace_has_none_to_be_compared_with() -> None:
+    assert "times the first" not in said()
+
+
+def test_a_run_says_how_it_computes_and_dies(tmp_path: Path) -> None:
+    told: list[dict[str, object]] = [
+        {"event": "TrainerJoined", "trainer": "trainer-0"},
+        {"event": "TrainerLost", "trainer": "trainer-0", "kind": "crashed"},
+        {"event": "TrainerJoined", "trainer": "trainer-0"},
+        {"event": "computed", "trainer": "trainer-0", "batches": 9, "seconds": [2.0, 2.0]},
+    ]
+    events = tmp_path / "events.jsonl"
+    at = (0.0, 10.0, 10.5, 20.5)  # two lives of ten seconds, of which one ended
+    lines = [json.dumps({"t": t, **line}) for t, line in zip(at, told, strict=True)]
+    events.write_text("\n".join(lines) + "\n")
+    [dying] = json.loads(said("--json", "--fit", str(events)))["forecasts"]
+    [living] = json.loads(said("--json", "--fit", str(events), "--deaths", "off"))[
+        "forecasts"
+    ]
+    assert sum(dying["deaths"].values()) > 0
+    assert not living["deaths"]
+    assert living["step_s"] == pytest.approx(2.0, rel=0.1)
 
 
 @pytest.mark.slow

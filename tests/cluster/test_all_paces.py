@@ -31,6 +31,8 @@ PACES = [
     "diloco:6,overlap=2",
     "diloco:5,quorum=2",
     "diloco:4,quorum=1,grace=0.0",
+    "async-diloco:5,delay=2",
+    "async-diloco:4,lr=0.5,momentum=0.0,delay=1,adapt=no",
     "async",
     "async:push=3,pull=3",
     "async:push=2,pull=4",
@@ -111,9 +113,9 @@ def test_no_pace_of_the_docs_is_left_out() -> None:
     """Each option of the table is in the suite, but codecs, which have their own."""
     table = PAGE.read_text().partition("| option |")[2].partition("\n\n")[0]
     options = set(
-        re.findall(r"([a-z]+)=", " ".join(re.findall(r"`([a-z]+:[^`]*)`", table)))
+        re.findall(r"([a-z]+)=", " ".join(re.findall(r"`([a-z-]+:[^`]*)`", table)))
     )
-    kinds = set(re.findall(r"`([a-z]+):", table))
+    kinds = set(re.findall(r"`([a-z-]+):", table))
     assert kinds == {text.partition(":")[0] for text in PACES}
     told = " ".join(PACES)
     assert {option for option in options if f"{option}=" not in told} <= {"codec", "codecs"}

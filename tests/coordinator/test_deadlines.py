@@ -28,3 +28,14 @@ def test_waiting_stops_the_clock_of_a_lease() -> None:
     deadlines.start(1, 100, now=0.0)
     deadlines.pause(1)
     assert deadlines.expired(10 * CEILING_S) == []
+
+
+def test_batches_that_become_slow_later_have_longer() -> None:
+    deadlines, now = Deadlines(), 0.0
+    for seconds in [0.01] * 1000 + [9.0] * 1000:
+        deadlines.start(1, 1, now)
+        now += seconds
+        deadlines.progressed(1, 1, now)
+    deadlines.start(1, 1, now)
+    assert not deadlines.expired(now + 89.0)  # ten times what a batch takes by now
+    assert deadlines.expired(now + 91.0) == [1]

@@ -1,11 +1,11 @@
-"""DiLoCo with a quorum in the wind tunnel: every batch once, whoever dies or is behind."""
+"""DiLoCo that waits for some or for none: every batch once, whoever dies or is behind."""
 
 import os
 from random import Random
 
 import pytest
 
-from paceline.config import Async, DiLoCo, Pace
+from paceline.config import Async, AsyncDiLoCo, DiLoCo, Pace, Sync
 from paceline.simulate.faults import QUIET
 from paceline.simulate.job import SimJob, draw_job, run_job
 
@@ -13,14 +13,15 @@ SEEDS = int(os.environ.get("PACELINE_SIM_SEEDS", "1000")) // 4
 
 
 def draw_decoupled(seed: int) -> SimJob:
-    """Up to six trainers of which one or two make a round, with joins and deaths."""
+    """Up to six trainers of which a few make a round, or none, with joins and deaths."""
     random = Random(seed)
     pace = DiLoCo(
         every=random.choice([1, 3, 7]),
         quorum=random.choice([1, 2, 3]),
         grace=random.choice([0.0, 0.2, "auto"]),
     )
-    paces: list[tuple[Pace, ...]] = [(pace,), (pace,), (pace, Async())]
+    alone = AsyncDiLoCo(every=random.choice([1, 3, 7]), delay=2)
+    paces: list[tuple[Pace, ...]] = [(pace,), (pace, Async()), (alone,), (alone, Sync())]
     return draw_job(seed)._replace(
         trainers=random.choice([1, 2, 3, 6]),
         paces=random.choice(paces),

@@ -10,9 +10,10 @@ from collections import Counter
 
 import pytest
 
-from paceline.config import Async, Pace, Sync
+from paceline.config import SSP, Async, LocalSGD, Pace, Sync
 from paceline.simulate.faults import QUIET
 from paceline.simulate.job import SimJob, draw_job, run_job
+from paceline.simulate.operator import PaceChange
 
 NUM_SEEDS = int(os.environ.get("PACELINE_SIM_SEEDS", "1000"))
 SECONDS = float(os.environ.get("PACELINE_SIM_SECONDS", "240"))
@@ -39,6 +40,7 @@ def test_no_seed_breaks_a_promise(group: int) -> None:
             "timelines",
             "skipped",
             "rounds",
+            "changes",
         ):
             happened[name] += getattr(report, name)
     print(f"group {group}: {dict(happened)}")  # noqa: T201  (the figures of a soak)
@@ -46,6 +48,8 @@ def test_no_seed_breaks_a_promise(group: int) -> None:
     if happened["seeds"] >= NUM_SEEDS // NUM_GROUPS:
         expected |= {"freeze", "crash_server", "timelines", "damage", "skipped"}
         expected |= {"duplicates", "prepared_dropped", "fenced"}
+    if group == NUM_GROUPS - 1:  # the seeds that draw some
+        expected |= {"changes"}
     missing = {name for name in expected if not happened[name]}
     assert not missing, f"nothing was proved about {missing}: {happened}"
 
@@ -63,3 +67,24 @@ def test_an_undisturbed_job_refuses_and_drops_nothing(paces: tuple[Pace, ...]) -
     assert not report.faults
     assert (report.duplicates, report.prepared_dropped, report.fenced) == (0, 0, 0)
     assert report.timelines == 0
+
+
+@pytest.mark.parametrize("is_tracked", [False, True])
+def test_an_undisturbed_job_goes_through_all_paces_and_drops_nothing(
+    is_tracked: bool,
+) -> None:
+    paces: list[Pace] = [
+        SSP(staleness=2),
+        Async(),
+        Sync(),
+        Async(push_every=4, pull_every=8),
+        LocalSGD(every=4),
+        Sync(backup=1, late="again"),
+        SSP(staleness=0),
+        Sync(),
+    ]
+    changes = tuple(PaceChange(0.2 + 0.3 * n, pace) for n, pace in enumerate(paces))
+    job = SimJob(1, rates=QUIET, changes=changes, epochs=6, is_tracked=is_tracked)
+    report = run_job(job)
+    assert report.changes == report.timelines == len(paces)
+    assert (report.duplicates, report.prepared_dropped, report.fenced) == (0, 0, 0)

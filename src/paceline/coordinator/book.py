@@ -21,6 +21,7 @@ from paceline.coordinator.members import Members
 from paceline.coordinator.outcomes import AnyOutcome, Outcome
 from paceline.coordinator.parking import Parked, Parking
 from paceline.coordinator.rounds import Rounds
+from paceline.coordinator.speeds import Speeds
 from paceline.coordinator.tasks import Deadlines, Progress
 from paceline.ids import OPERATOR, TaskKey
 from paceline.messages import (
@@ -100,14 +101,14 @@ class Book:
         self.now = now
         self.members = Members(config.timeout_s)
         self.rounds = Rounds()
+        self.speeds = Speeds()
         self.clocks = Clocks(is_whole=not durable.queue.pending)
         self.progress = Progress(self._acked_records)
         self.deadlines = Deadlines()
         self.open_cut: OpenCut | None = None
         self.is_writing_manifest = False
         self.looked_s = now  # for losses, the last time
-        self.last_cut_s = now
-        self.retry_cut_s = now
+        self.last_cut_s = self.retry_cut_s = now
         self.failed_cuts = 0  # in a row
         self.cut_trouble: str | None = None  # why the last cut failed
         self.sought: str | None = None  # folder of the cut that an older one is sought for
@@ -231,6 +232,7 @@ class Book:
         self.saves.take(incarnation)
         self.ahead.take(incarnation)
         self.clocks.leave(incarnation)
+        self.speeds.forget(incarnation)
         for late in [key for key in self.last_late if key[0] == incarnation]:
             del self.last_late[late]
         for waiting in (self.ticks, self.shares):

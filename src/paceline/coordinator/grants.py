@@ -71,6 +71,7 @@ def _lend(book: Book, trainer: str, incarnation: int, pick: Pick) -> Lease:
     book.commit(LeaseGranted(lease, trainer, incarnation))
     if is_entering:
         book.rounds.enters(trainer, book.now)
+        book.speeds.enters(incarnation, book.now)
     book.entered.add(incarnation)
     if first:
         book.progress.advance(key, first - 1)

@@ -60,6 +60,8 @@ def pace_asked(book: Book, ticket: int, message: ChangePace) -> None:
 
 def look_at_pace(book: Book) -> None:
     """Change the pace if all is quiet; answer whoever has waited for it."""
+    if book.wish is None and not book.pace_asks:
+        return
     state = book.durable
     never = book.why_no_pace()
     if never is not None:

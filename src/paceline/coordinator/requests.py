@@ -31,6 +31,7 @@ from paceline.coordinator.ticks import (
     came_late,
     has_ticked,
     is_in_time,
+    note_speed,
     reply_ticked,
     ticked,
 )
@@ -112,8 +113,7 @@ def _answer(message: TrainerRequest, book: Book, asker: Asker) -> None:
 
 @_answer.register
 def _(message: JoinTrainer, book: Book, asker: Asker) -> None:
-    state = book.durable
-    live = state.trainers.get(message.trainer)
+    state, live = book.durable, book.durable.trainers.get(message.trainer)
     if message.trainer != asker.role:
         text = f"{asker.role} asked to join as {message.trainer}"
         book.reply(asker.ticket, refuse(book, "invalid", text))
@@ -199,6 +199,8 @@ def _(message: AskLease, book: Book, asker: Asker) -> None:
         if lease.token in acked_by_token:
             book.progress.advance(lease.key, acked_by_token[lease.token])
             finish_if_done(book, lease.key)
+    if not book.durable.queue.held_by(message.incarnation):
+        book.speeds.rests(message.incarnation)
     book.park_lease(asker.ticket, asker.role, message)
 
 
@@ -213,6 +215,7 @@ def _(message: Tick, book: Book, asker: Asker) -> None:
         if message.clock is not None:
             book.clocks.tell(message.incarnation, message.clock, book.durable.queue)
         ticked(book, message)
+        note_speed(book, message)
         reply_ticked(book, asker.role, asker.ticket, message)
     elif has_ticked(book, message):
         ticked(book, message)

@@ -117,6 +117,7 @@ class Deadlines:
     def __init__(self) -> None:
         """Start with no measurement: the floor holds."""
         self._per_record_s: deque[float] = deque(maxlen=KEPT_DURATIONS)
+        self._until_sorted = 1  # durations, until the limit is looked for again
         self._limit_s = 0.0  # per record, from the durations
         self._floor_s = FLOOR_S
         self._due_s: dict[int, float] = {}  # {incarnation: expiry}
@@ -134,7 +135,10 @@ class Deadlines:
         if since_s is None or records <= 0:
             return
         self._per_record_s.append((now - since_s) / records)
-        if len(self._per_record_s) % 16 == 1:  # the median moves slowly, sorting does not
+        self._until_sorted -= 1
+        if not self._until_sorted:  # the median moves slowly, sorting does not
+            is_full = len(self._per_record_s) == KEPT_DURATIONS
+            self._until_sorted = KEPT_DURATIONS // 2 if is_full else 16
             median = statistics.median(self._per_record_s)
             spread = statistics.median(abs(d - median) for d in self._per_record_s)
             self._limit_s = 10 * (median + 6 * spread)

@@ -8,7 +8,7 @@ from paceline.coordinator.grants import finish_if_done, grant, is_pending
 from paceline.coordinator.outcomes import PushLate
 from paceline.coordinator.status import count_records
 from paceline.messages import Tick, Ticked
-from paceline.pace.policy import carries_over
+from paceline.pace.policy import adapts_steps, carries_over
 
 
 def has_ticked(book: Book, tick: Tick) -> bool:
@@ -36,6 +36,13 @@ def ticked(book: Book, tick: Tick) -> None:
         if is_pending(book, key):
             book.progress.advance(key, last)
             finish_if_done(book, key)
+
+
+def note_speed(book: Book, tick: Tick) -> None:
+    """A delta is applied: how fast its trainer is, where that decides how long they are."""
+    if adapts_steps(book.durable.parts[tick.part].plan.spec.pace) is not None:
+        batches = sum(span.last - span.first + 1 for span in tick.window.spans)
+        book.speeds.came(tick.incarnation, tick.number, batches, book.now)
 
 
 def came_late(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
@@ -83,6 +90,8 @@ def reply_ticked(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
     track = tick.ends_step and book.track_from == tick.incarnation
     slowest = None if tick.clock is None else book.clocks.slowest(book.durable.queue)
     part = book.durable.parts[tick.part]
+    every = adapts_steps(part.plan.spec.pace)
+    steps = None if every is None else book.speeds.steps_of(tick.incarnation, every)
     book.reply(
         ticket,
         Ticked(
@@ -93,6 +102,7 @@ def reply_ticked(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
             records=told_records(book, tick),
             pauses=book.pause_reason() is not None,
             round=part.round if carries_over(part.plan.spec.pace) else None,
+            steps=steps,
         ),
     )
 
@@ -106,6 +116,10 @@ def told_records(book: Book, tick: Tick) -> int:
     if tick.round is None:
         in_rounds = book.sync_parts()
         return book.durable.round_records if in_rounds else count_records(book)
-    recent = book.durable.parts[tick.part].recent
-    known = (outcome.records for outcome in recent if outcome.round == tick.round)
+    part = book.durable.parts[tick.part]
+    if carries_over(
+        part.plan.spec.pace
+    ):  # it may be of an earlier round than the one it is in
+        return book.durable.round_records
+    known = (outcome.records for outcome in part.recent if outcome.round == tick.round)
     return next(known, book.durable.round_records)

@@ -118,10 +118,9 @@ class Tick(TrainerMessage, frozen=True):
 
     ``acked`` is, for each span of the window, its task's last batch acknowledged in every
     part, this push counted: a coordinator that has restarted learns all it must know.
-    With ``round``, answered by `Ticked` once that round is committed (with a quorum: that
-    or a later one, which has the push), or `Waiting`; the
-    push contributes to it if it is prepared, else its window was applied before and the
-    trainer only keeps the others company: its steps must not fall out of line with theirs.
+    With ``round``, answered by `Ticked` once that round (with a quorum: or a later one) is
+    committed, or `Waiting`; the push contributes to it if it is prepared, else it was
+    applied before and the trainer keeps the others company: nobody falls out of line.
     ``ends_step``: no other part that is updated in rounds awaits its step.
     With ``next_lease``, a task finished by this tick is followed by the next one at once.
     ``clock``: steps that the trainer has finished, where a pace bounds them.
@@ -142,12 +141,12 @@ class Tick(TrainerMessage, frozen=True):
 class Ticked(Message, frozen=True):
     """The tick counts. ``stopped``: the script's `Session.stop` was called somewhere.
 
-    ``track``: before the next batch, keep the state of tracked objects. ``slowest``: the
-    least clock, if the tick told one and it is known. ``late``: the round was closed
-    without it, and this is the last one; the push has no effect. ``records``: of the job,
-    acknowledged; all who ticked a round are told the same. ``pauses``: leases go back
-    before the next batch. ``round``: with a quorum, the last committed one, which has the
-    push or comes behind the one that has.
+    ``track``: before the next batch, keep tracked objects. ``slowest``: the least clock, if
+    the tick told one and it is known. ``late``: the round was closed without it, and this
+    is the last one; the push has no effect. ``records``: of the job, acknowledged; all who
+    ticked a round are told the same. ``pauses``: leases go back before the next batch.
+    ``round``: with a quorum, the last committed one, which has the push or comes behind
+    the one that has. ``steps``: batches of the next delta, where the pace adapts them.
     """
 
     lease: Lease | None = None
@@ -158,6 +157,7 @@ class Ticked(Message, frozen=True):
     records: int = 0
     pauses: bool = False
     round: int | None = None
+    steps: int | None = None
 
 
 class MayGoOn(TrainerMessage, frozen=True):

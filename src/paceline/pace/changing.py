@@ -15,7 +15,7 @@ from paceline.config import Auto, Pace
 from paceline.messages import OptimizerSpec, PartSpec
 from paceline.pace.auto import steps_of
 from paceline.pace.fragments import takes_turns
-from paceline.pace.policy import outer_step, steps_locally, why_not_beside
+from paceline.pace.policy import outer_kind, outer_step, steps_locally, why_not_beside
 from paceline.params.hogwild import why_not_hogwild
 
 
@@ -64,7 +64,7 @@ def has_pace(spec: PartSpec, pace: Pace) -> bool:
 
 def outer_optimizer(pace: Pace, num_groups: int) -> OptimizerSpec:
     """What servers step with on deltas, for as many parameter groups as trainers have."""
-    return OptimizerSpec("SGD", (outer_step(pace),) * num_groups)
+    return OptimizerSpec(outer_kind(pace), (outer_step(pace),) * num_groups)
 
 
 def why_not_change(specs: Iterable[PartSpec], paces: dict[int, Pace]) -> str | None:
@@ -92,6 +92,8 @@ def _why_not(spec: PartSpec, pace: Pace) -> str | None:
         )
     if takes_turns(spec.pace) or takes_turns(pace):
         return "what is shared in fragments, or with an overlap, begins and ends so"
+    if was_local and is_local and outer_kind(spec.pace) != outer_kind(pace):
+        return "servers would take outer steps of another kind: say so when the job begins"
     if was_local and not is_local and spec.inner is None:
         return (
             "trainers step with an optimizer that no server knows, or that moves only some "

@@ -8,7 +8,7 @@ Pure.
 
 from collections.abc import Iterable
 
-from paceline.config import SSP, Async, DiLoCo, LocalSGD, Pace, Sync
+from paceline.config import SSP, Async, AsyncDiLoCo, DiLoCo, LocalSGD, Pace, Sync
 from paceline.messages import Hyper, PartPlan
 from paceline.pace.fragments import are_fragments, takes_turns
 from paceline.pace_specs.presets import Grace
@@ -21,20 +21,23 @@ def updates_in_rounds(pace: Pace) -> bool:
 
 def steps_locally(pace: Pace) -> bool:
     """Whether the trainer's own optimizer steps, and a push says how far it has come."""
-    return isinstance(pace, LocalSGD | DiLoCo)
+    return isinstance(pace, LocalSGD | DiLoCo | AsyncDiLoCo)
 
 
 def outer_kind(pace: Pace) -> str:
     """The servers' optimizer where trainers step locally, as in `outer_step`."""
     assert steps_locally(pace), f"{pace} has no outer step"
-    return "SGD"
+    return "DelayedNesterov" if isinstance(pace, AsyncDiLoCo) else "SGD"
 
 
 def outer_step(pace: Pace) -> Hyper:
-    """What the servers' SGD makes of a delta; `torch.optim.SGD`'s hyper-parameters.
+    """What the servers' optimizer makes of a delta: hyper-parameters of its `outer_kind`.
 
     Local SGD takes the delta as it is.
     """
+    if isinstance(pace, AsyncDiLoCo):
+        beta, delay = pace.outer_momentum, pace.delay
+        return {"lr": pace.outer_lr, "momentum": beta, "delay": delay}
     if isinstance(pace, DiLoCo):
         momentum = pace.outer_momentum
         return {"lr": pace.outer_lr, "momentum": momentum, "nesterov": momentum > 0}
@@ -165,10 +168,15 @@ def push_due(pace: Pace, num_batches: int, *, must_close: bool) -> bool:
         num_batches: batches in the open window.
         must_close: the window ends here whatever its size: an edge, the end of a task.
     """
-    if isinstance(pace, LocalSGD | DiLoCo):
+    if isinstance(pace, LocalSGD | DiLoCo | AsyncDiLoCo):
         return must_close or num_batches >= pace.every
     every = pace.push_every if isinstance(pace, Async) else 1
     return must_close or num_batches >= every
+
+
+def adapts_steps(pace: Pace) -> int | None:
+    """Batches of the fastest trainer's delta, where slower ones take fewer; else None."""
+    return pace.every if isinstance(pace, AsyncDiLoCo) and pace.adapt else None
 
 
 def spans_tasks(pace: Pace) -> bool:
@@ -199,6 +207,8 @@ def pull_due(pace: Pace, num_batches: int, *, has_pushed: bool) -> bool:
         num_batches: batches since values were fetched last.
         has_pushed: a push has just left, so that these would be in what is fetched.
     """
+    if isinstance(pace, AsyncDiLoCo):
+        return has_pushed  # the next delta begins there
     if not isinstance(pace, SSP | Async):
         return False
     if isinstance(pace, SSP):

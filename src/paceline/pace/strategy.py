@@ -11,7 +11,7 @@ Pure.
 from abc import ABC, abstractmethod
 from typing import final
 
-from paceline.config import SSP, Async, DiLoCo, LocalSGD, Pace
+from paceline.config import SSP, Async, AsyncDiLoCo, DiLoCo, LocalSGD, Pace
 from paceline.errors import UsageError
 from paceline.pace.policy import pull_due, push_due, staleness_of
 
@@ -89,6 +89,10 @@ def why_not_strategy(strategy: Strategy, *, overlap: bool) -> str | None:
         return f"{name}.staleness is never asked with {preset}: make the preset an SSP"
     if not isinstance(preset, SSP | Async) and _replaces(strategy, "pull_due"):
         return f"{name}.pull_due is never asked with {preset}: a round brings its values"
+    if isinstance(preset, AsyncDiLoCo) and _replaces(strategy, "push_due"):
+        return (
+            f"{name}.push_due with {preset}: its steps are adapted; say them in the preset"
+        )
     if isinstance(preset, LocalSGD | DiLoCo) and _replaces(strategy, "push_due"):
         return (
             f"{name}.push_due with {preset}: a round would wait for a trainer that does "

@@ -30,6 +30,18 @@ def require_every(pace: str, every: object) -> None:
     )
 
 
+def require_outer(pace: str, lr: object, momentum: object) -> None:
+    """Raise a `UsageError` unless both are those of an outer step."""
+    require(
+        is_number(lr) and lr > 0,  # type: ignore[operator]  # it is a number
+        f"{pace}: lr is a number > 0, got {lr!r}",
+    )
+    require(
+        is_number(momentum) and 0 <= momentum < 1,  # type: ignore[operator]  # it is a number
+        f"{pace}: momentum is a number from 0 to below 1, got {momentum!r}",
+    )
+
+
 def require_quorum(pace: str, quorum: object, grace: object) -> None:
     """Raise a `UsageError` unless both say when a round closes without some."""
     require(

@@ -1,6 +1,7 @@
 """Paces as the command line takes them, read: the other way round from their `str`."""
 
 from paceline.errors import UsageError
+from paceline.pace_specs.async_diloco import AsyncDiLoCo
 from paceline.pace_specs.auto import Auto
 from paceline.pace_specs.checks import require
 from paceline.pace_specs.presets import SSP, Async, DiLoCo, LocalSGD, Pace, Sync
@@ -33,6 +34,11 @@ def parse_pace(text: str) -> Pace:
         return SSP(**fields)  # type: ignore[arg-type]
     if name == "local":
         return LocalSGD(**fields)  # type: ignore[arg-type]
+    if name == "async-diloco":
+        adapt = fields.get("adapt", "yes")
+        require(adapt in ("yes", "no"), f"pace {text!r}: adapt is yes or no, got {adapt}")
+        fields["adapt"] = adapt == "yes"
+        return AsyncDiLoCo(**fields)  # type: ignore[arg-type]
     return DiLoCo(**fields)  # type: ignore[arg-type]
 
 
@@ -60,6 +66,14 @@ _OPTIONS = {  # {pace: {option: field}}
         "reduce": "reduce",
         "codec": "codec",
     },
+    "async-diloco": {
+        "every": "every",
+        "lr": "outer_lr",
+        "momentum": "outer_momentum",
+        "delay": "delay",
+        "adapt": "adapt",
+        "codec": "codec",
+    },
     "async": {
         "push": "push_every",
         "pull": "pull_every",
@@ -72,15 +86,17 @@ _WITHOUT_NAME = {  # {pace: (option and field, example)}
     "ssp": ("staleness", "ssp:3"),
     "local": ("every", "local:20"),
     "diloco": ("every", "diloco:50"),
+    "async-diloco": ("every", "async-diloco:50"),
 }
 _FRACTIONS = {"lr", "momentum", "mix", "grace", "wait", "least", "alarm"}
-_WORDS = {"reduce", "late", "isolation", "codec", "loosest", "watch"}
+_WORDS = {"reduce", "late", "isolation", "codec", "loosest", "watch", "adapt"}
 _ALONE = "a round is one update, so only async has {}"
 _REFUSED = {
     ("sync", "isolation"): _ALONE.format("isolation"),
     ("sync", "merge"): _ALONE.format("merge"),
     ("local", "backup"): "who is late for a round of deltas trains them again: use sync",
     ("diloco", "backup"): "who is late for a round of deltas trains them again: use quorum",
+    ("async-diloco", "quorum"): "no delta waits for another: use diloco",
     ("local", "quorum"): "use diloco: diloco:20,lr=1,momentum=0 is local:20, and has one",
     ("ssp", "isolation"): "what ssp promises of reads, hogwild breaks: use async",
 }
@@ -95,6 +111,8 @@ def _read_options(text: str, name: str, rest: str) -> dict[str, str | int | floa
         else:
             require(bool(equals), f"pace {text!r}: expected option=value, got {item!r}")
         require(key not in given, f"pace {text!r}: {key} is said twice")
+        is_answer = value in {"yes", "no"}
+        require(key != "adapt" or is_answer, f"pace {text!r}: adapt is yes or no")
         is_word = key in _WORDS or (key, value) == ("grace", "auto")
         given[key] = value if is_word else _numeral(text, key, value)
     return given

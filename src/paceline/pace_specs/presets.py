@@ -10,12 +10,13 @@ from typing import Literal, get_args
 import msgspec
 
 from paceline.codec_names import require_codec
+from paceline.pace_specs.async_diloco import AsyncDiLoCo
 from paceline.pace_specs.auto import Auto
 from paceline.pace_specs.checks import (
-    is_number,
     is_whole,
     require,
     require_every,
+    require_outer,
     require_quorum,
     written,
 )
@@ -230,14 +231,7 @@ class DiLoCo(msgspec.Struct, frozen=True, tag="diloco", kw_only=True):
 
     def __post_init__(self) -> None:
         require_every("diloco", self.every)
-        require(
-            is_number(self.outer_lr) and self.outer_lr > 0,
-            f"diloco: lr is a number > 0, got {self.outer_lr!r}",
-        )
-        require(
-            is_number(self.outer_momentum) and 0 <= self.outer_momentum < 1,
-            f"diloco: momentum is a number from 0 to below 1, got {self.outer_momentum!r}",
-        )
+        require_outer("diloco", self.outer_lr, self.outer_momentum)
         require_fragments(self.every, self.fragments, self.overlap, self.mix)
         require_codec("diloco", self.codec)
         require_quorum("diloco", self.quorum, self.grace)
@@ -261,4 +255,4 @@ class DiLoCo(msgspec.Struct, frozen=True, tag="diloco", kw_only=True):
         )
 
 
-Pace = Sync | SSP | Async | LocalSGD | DiLoCo | Auto
+Pace = Sync | SSP | Async | LocalSGD | DiLoCo | AsyncDiLoCo | Auto

@@ -21,6 +21,7 @@ import torch
 from paceline.errors import UsageError
 from paceline.messages import Hyper
 from paceline.params import fused
+from paceline.params.delayed import DelayedNesterov
 from paceline.params.sparse import SPARSE_OPTIMIZERS, why_not_by_rows
 
 OPTIMIZERS: Final[dict[str, Callable[..., torch.optim.Optimizer]]] = {
@@ -35,6 +36,11 @@ OPTIMIZERS: Final[dict[str, Callable[..., torch.optim.Optimizer]]] = {
     "Adadelta": torch.optim.Adadelta,
     "ASGD": torch.optim.ASGD,
     "Rprop": torch.optim.Rprop,
+}
+
+# Beside them, for deltas; no user's optimizer is one.
+_OUTER: Final[dict[str, Callable[..., torch.optim.Optimizer]]] = {
+    "DelayedNesterov": DelayedNesterov
 }
 
 # What torch has beside them, and why it does not step on a block of its own.
@@ -173,12 +179,12 @@ def _optimizer(values: torch.Tensor, kind: str, hyper: Hyper) -> torch.optim.Opt
         invariants: Any = torch.sparse.check_sparse_tensor_invariants  # torch's door
         if not invariants.is_enabled():
             invariants.disable()
-    elif kind not in OPTIMIZERS:
+    elif kind not in {**OPTIMIZERS, **_OUTER}:
         raise UsageError(
             f"a server knows the optimizers {', '.join(OPTIMIZERS)}, got {kind!r}: "
             f"share the model with one of them"
         )
-    make = OPTIMIZERS.get(kind, torch.optim.SparseAdam)
+    make = {**_OUTER, **OPTIMIZERS}.get(kind, torch.optim.SparseAdam)
     accepted = inspect.signature(make).parameters.keys() - _EXECUTION
     options = {name: value for name, value in hyper.items() if name in accepted}
     if kind in _FUSED and values.ndim == 1:  # no fused kernel takes sparse gradients

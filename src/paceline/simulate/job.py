@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from paceline.config import SSP, Async, DiLoCo, JobConfig, LocalSGD, Pace, Sync
+from paceline.config import SSP, Async, Auto, DiLoCo, JobConfig, LocalSGD, Pace, Sync
 from paceline.coordinator.outcomes import CutSkipped, PaceChanged
 from paceline.ids import COORDINATOR, server_id, trainer_id
 from paceline.messages import OptimizerSpec, ParameterSpec, PartSpec, StageSpec
@@ -135,6 +135,8 @@ def _draw_changes(job: SimJob) -> tuple[PaceChange, ...]:
         SSP(staleness=0),
         SSP(staleness=2),
         LocalSGD(every=4),
+        DiLoCo(every=3, quorum=1, grace=0.1),
+        Auto(wait=0.05, least_s=0.5),
     ]
     moments = sorted(random.random() * 8 for _ in range(random.randint(1, 6)))
     return tuple(

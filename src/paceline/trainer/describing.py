@@ -80,7 +80,7 @@ def describe(model: nn.Module, optimizer: torch.optim.Optimizer | None) -> Descr
 def describe_local(
     model: nn.Module, optimizer: torch.optim.Optimizer, pace: Pace
 ) -> Described:
-    """Describe a model that trainers move themselves, and servers by an outer SGD.
+    """Describe a model that trainers move themselves, and servers by outer steps.
 
     Any optimizer will do that steps on the parameters it is given; parameters of the
     model that it does not have stay as they are on the servers.

@@ -46,6 +46,7 @@ class SharedPart:
         self.finished = 0  # of these, those that all servers have acknowledged
         self.seen = 0  # the slowest clock when the values here were asked for
         self.is_late = False  # what was asked for behind the last push is of no use
+        self.steps: int | None = None  # batches of the next window, if it is told so
         self.forgotten = ""  # why what was delivered last is gone, until the next batch
 
     @property
@@ -79,6 +80,7 @@ class SharedPart:
         self.pulled_round = -1
         self.batches_since_pull = 0
         self.stepped = self.pushed_steps = self.finished = 0
+        self.steps = None
 
     def step(self) -> bool:
         """The user has stepped; false if nothing was delivered since the last step."""
@@ -128,6 +130,8 @@ class SharedPart:
         """
         is_stepped = with_delivered or not self.window.has_delivered()
         count = self.window.num_batches(with_delivered=with_delivered)
+        if self.steps is not None:
+            return (at_end and is_stepped) or count >= self.steps
         return (at_end and is_stepped) or self.strategy.push_due(count)
 
     def pull_due(self, *, has_pushed: bool) -> bool:

@@ -240,6 +240,7 @@ class Stepping:
             wants_lease=wants_lease,
         )
         self._marching.heard(ticked.slowest)
+        part.steps = ticked.steps
         return ticked
 
     def _count_round(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from paceline.errors import UsageError
 from paceline.simulate.forecast.fit import fit
-from paceline.simulate.forecast.models import mean_s
+from paceline.simulate.forecast.models import Deaths, Pauses, mean_s
 
 seconds = st.lists(st.floats(0.001, 10), min_size=2, max_size=21).map(sorted)
 
@@ -57,3 +57,64 @@ def test_lines_that_tell_nothing_are_left_out(broken: bytes) -> None:
     assert mean_s(fitted, 1) == 1.0
     with pytest.raises(UsageError, match=r"events\.jsonl does not tell how long"):
         fit([broken], "events.jsonl")
+
+
+def happened(t: float, event: str, **fields: object) -> bytes:
+    return json.dumps({"t": t, "event": event, **fields}).encode()
+
+
+COMPUTED = line("trainer-0", 1, [1.0, 1.0])
+
+
+def test_the_longest_batch_of_a_line_is_a_pause_if_all_others_are_far_shorter() -> None:
+    quick = [1.0] * 20
+    lines = [line("trainer-0", 100, [*quick, 6.0]), line("trainer-0", 100, [*quick, 1.5])]
+    fitted = fit(lines, "events.jsonl")
+    assert fitted.pauses == Pauses(1 / 200, 5.0)
+    assert fitted.compute.trainers[0].seconds[-1] == 1.5
+    assert "pauses of 5 s before 0.50% of batches" in str(fitted)
+
+
+def test_slow_batches_that_are_many_are_no_pauses() -> None:
+    [own] = fit([line("trainer-0", 100, [1.0] * 17 + [4.0] * 4)], "e").compute.trainers
+    assert fit([line("trainer-0", 100, [1.0] * 17 + [4.0] * 4)], "e").pauses is None
+    assert own.seconds[-1] == 4.0
+
+
+def test_a_life_is_from_joining_to_being_lost() -> None:
+    lines = [
+        happened(0, "TrainerJoined", trainer="trainer-0", incarnation=1),
+        happened(0, "ServerJoined", server="server-0", incarnation=2),
+        happened(40, "TrainerLost", trainer="trainer-0", incarnation=1, kind="crashed"),
+        happened(44, "TrainerJoined", trainer="trainer-0", incarnation=3),
+        happened(60, "ServerLost", server="server-0", incarnation=2, kind="silent"),
+        happened(62, "ServerJoined", server="server-0", incarnation=4),
+        happened(100, "progress", records=1),
+        COMPUTED,
+    ]
+    lived_s = 40 + 60 + (100 - 44) + (100 - 62)
+    assert fit(lines, "events.jsonl").deaths == Deaths(lived_s / 2, (4 + 2) / 2)
+
+
+def test_who_leaves_or_makes_no_progress_has_not_died() -> None:
+    lines = [
+        happened(0, "TrainerJoined", trainer="trainer-0", incarnation=1),
+        happened(40, "TrainerLost", trainer="trainer-0", incarnation=1, kind="expired"),
+        happened(44, "TrainerJoined", trainer="trainer-0", incarnation=3),
+        happened(90, "TrainerLeft", trainer="trainer-0", incarnation=3),
+        COMPUTED,
+    ]
+    assert fit(lines, "events.jsonl").deaths is None
+
+
+kinds = st.sampled_from(["TrainerJoined", "TrainerLost", "TrainerLeft", "ServerLost"])
+roles = st.sampled_from(["trainer-0", "trainer-1"])
+
+
+@given(st.lists(st.tuples(st.floats(0, 1e6), kinds, roles), max_size=20))
+def test_a_log_with_lines_missing_makes_no_life_negative(
+    told: list[tuple[float, str, str]],
+) -> None:
+    lines = [happened(t, name, trainer=role, kind="crashed") for t, name, role in told]
+    deaths = fit([*lines, COMPUTED], "events.jsonl").deaths
+    assert deaths is None or (deaths.mean_s > 0 and deaths.restart_s >= 0)

@@ -118,8 +118,8 @@ class _Lives:
 
     def note(self, event: dict[str, Any]) -> None:
         """Read one line; the latest so far."""
-        now = float(event["t"])
-        self._now = max(self._now, now)
+        # A machine's clock may be set back.
+        now = self._now = max(self._now, float(event["t"]))
         name = event["event"]
         role = str(event.get("trainer") or event.get("server") or "")
         if name in {"TrainerJoined", "ServerJoined"}:

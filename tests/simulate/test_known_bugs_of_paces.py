@@ -1,0 +1,66 @@
+"""Bugs around a change of pace, put back one at a time: each is caught."""
+
+from collections.abc import Callable
+
+import pytest
+
+from paceline.coordinator import repacing
+from paceline.errors import Refused
+from paceline.messages import Contribution, TakePaces
+from paceline.server.state import ServerState, _Part
+from paceline.simulate.checks import Violation
+from paceline.simulate.coordinator import SimCoordinator
+from paceline.simulate.job import draw_job, run_job
+
+Patch = pytest.MonkeyPatch
+
+
+def rounds_are_left_behind(patch: Patch) -> type[SimCoordinator]:
+    """The pace changes while a server has yet to apply a committed round."""
+    patch.setattr(repacing, "_is_all_applied", lambda _book: True)
+    return SimCoordinator
+
+
+def servers_keep_their_pace(patch: Patch) -> type[SimCoordinator]:
+    """A server enters the timeline, and prepares as before."""
+
+    def end_paces(self: ServerState, order: TakePaces) -> None:
+        assert order.plans
+        self.is_ready = True
+
+    patch.setattr(ServerState, "end_paces", end_paces)
+    return SimCoordinator
+
+
+def rounds_take_no_duplicates(patch: Patch) -> type[SimCoordinator]:
+    """A round asks every server for every push, as if marks had always been level."""
+
+    def has_prepared(_self: ServerState, part: _Part, contribution: Contribution) -> bool:
+        if part.slots:
+            assert contribution.incarnation in part.prepared, f"lacks {contribution}"
+        return bool(part.slots)
+
+    patch.setattr(ServerState, "_has_prepared", has_prepared)
+    return SimCoordinator
+
+
+BUGS = [
+    rounds_are_left_behind,
+    servers_keep_their_pace,
+    rounds_take_no_duplicates,
+]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.__name__)
+def test_the_wind_tunnel_catches_a_bug_around_a_change_of_pace(
+    bug: Callable[[Patch], type[SimCoordinator]], monkeypatch: Patch
+) -> None:
+    coordinator = bug(monkeypatch)
+    for seed in range(3, 800, 4):  # those that draw changes
+        try:
+            run_job(draw_job(seed), coordinator)
+        except (Violation, Refused):
+            return
+    pytest.fail(f"{bug.__name__} went unnoticed for 200 seeds")

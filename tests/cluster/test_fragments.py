@@ -129,6 +129,24 @@ def test_all_trainers_end_with_the_same_values_and_each_batch_counts_once(
     assert run.jobs[0].close()["records"] == 4 * RECORDS  # type: ignore[attr-defined]
 
 
+def test_a_push_carries_one_fragment_of_the_bytes(run: Callable[..., list[Any]]) -> None:
+    def script(session: paceline.Session) -> None:
+        model = nn.Sequential(*(nn.Linear(5, 5, bias=False) for _ in range(4))).double()
+        optimizer = session.share(model, adam(model))
+        for batch in session.batches(columns(), BATCH, task_size=16):
+            optimizer.zero_grad()
+            model(batch[0]).sum().backward()
+            optimizer.step()
+
+    run(script, trainers=1, pace=DiLoCo(every=8, fragments=4))
+    counters = run.jobs[0].close()["counters"]  # type: ignore[attr-defined]
+    rounds = RECORDS // BATCH // 8
+    sent = [counters[f"part-{part}.gradient_bytes_sent"] for part in range(4)]
+    one = 5 * 5 * 8
+    assert sent[3] == rounds * one, "the last fragment's rounds end with the data"
+    assert sent[:3] == [(rounds + 1) * one] * 3, "the others have a short one more"
+
+
 def test_rows_beside_fragments_move_with_every_step(run: Callable[..., list[Any]]) -> None:
     class WithRows(nn.Module):
         def __init__(self) -> None:

@@ -36,6 +36,7 @@ KEY_BYTES: Final = 16
 _HEAD_BYTES: Final = 4096
 _ALIGNED_TO: Final = 64
 _OVER, _ROUND, _DECIDED, _DONE = 2, 3, 4, 5
+ROUND_START: Final = 8 * _ROUND  # where in the memory the last round lies
 _MOST_READS: Final = 3
 
 
@@ -101,7 +102,11 @@ class PublishedValues:
 
 @final
 class ValuesReader:
-    """A reader's end."""
+    """A reader's end.
+
+    Attributes:
+        memory: what it reads.
+    """
 
     def __init__(self, memory: Bytes, sizes: Mapping[int, int], key: bytes) -> None:
         """Look at memory that a server has told of.
@@ -109,6 +114,7 @@ class ValuesReader:
         Raises:
             UsageError: this is another memory, or it is laid out otherwise.
         """
+        self.memory = memory
         offsets, total = _offsets(sizes)
         if memory.nbytes != total or memory[:KEY_BYTES].tobytes() != key:
             raise UsageError(
@@ -119,6 +125,16 @@ class ValuesReader:
         self._blocks = {
             slot: memory[start : start + sizes[slot]] for slot, start in offsets.items()
         }
+
+    @property
+    def round(self) -> int:
+        """The last round whose numbers are all here."""
+        return int(self._words[_ROUND])
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing here changes any more."""
+        return bool(self._words[_OVER])
 
     @property
     def slots(self) -> tuple[int, ...]:

@@ -147,9 +147,10 @@ class Carrier:
 
     def _settle(self) -> None:
         """What has come is what parameters, rows and tracked objects are from now on."""
+        is_as_before = self.protocol.joined is self._joined
         for part, numbers in self.numbers.items():
             if not self.protocol.stepping.is_flying(part):
-                numbers.settle()
+                numbers.settle(mixes=is_as_before)
         self._receive_rows()
         self._drop_if_joined_again()
         self._tracked.load()
@@ -195,7 +196,7 @@ class Carrier:
             numbers.is_scaled = scaled != "never"
             if is_refused:
                 numbers.refuse()
-        for part in parts:
+        for part in self.protocol.stepping.turns.in_order(parts):
             self.step(part)
 
     def _check_as_sent(self, parts: Sequence[int]) -> None:
@@ -228,7 +229,7 @@ class Carrier:
         """
         protocol, numbers = self.protocol, self.numbers[part]
         has_batch = protocol.parts[part].window.has_delivered()
-        self._land(part)
+        self._land(part, at_once=flush)
         if (flush or protocol.must_push(part)) and not protocol.must_join:
             self._load(part, flush=flush, has_batch=has_batch)
         stepped = self.run(
@@ -272,10 +273,10 @@ class Carrier:
                 return _TOO_LARGE.format(codec=name, limit=codec.limit)
         return _NOT_FINITE
 
-    def _land(self, part: int) -> None:
-        """Wait for the part's push that is on its way."""
+    def _land(self, part: int, *, at_once: bool = True) -> None:
+        """Wait for the part's push that is on its way, or as far as the pace wants."""
         if self.protocol.stepping.is_flying(part):
-            self.run(self.protocol.land(part))
+            self.run(self.protocol.land(part, at_once=at_once))
 
     def _ask_ahead(self, part: int) -> dict[str, Message]:
         """What to ask of each server for a batch to come.
@@ -308,7 +309,7 @@ class Carrier:
 
     def flush(self) -> None:
         """Close the open window of every part."""
-        for part in sorted(self.numbers):
+        for part in self.protocol.stepping.turns.in_order(sorted(self.numbers)):
             self.step(part, flush=True)
 
     def fail_task(self, found: Batch, error: str) -> None:

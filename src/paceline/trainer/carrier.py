@@ -23,6 +23,7 @@ from paceline.failpoints import failpoint
 from paceline.ids import COORDINATOR
 from paceline.messages import (
     AskTracked,
+    Joined,
     KeepTracked,
     Message,
     PartPlan,
@@ -126,7 +127,7 @@ class Carrier:
         self._tracked = TrackedCarrying(self.tracker, protocol.tracked)
         self._driver = driver
         self.stopwatch = driver.stopwatch
-        self._joined: object = None
+        self._joined: Joined | None = None
         self._tasks_finished = 0
         self._warned: set[str] = set()
 
@@ -379,17 +380,21 @@ class Carrier:
 
     def _drop_if_joined_again(self) -> None:
         """What was computed before a rejoin belongs to batches that run again."""
-        if self.protocol.joined is self._joined:
+        joined, before = self.protocol.joined, self._joined
+        if joined is before:
             return
-        if self._joined is not None:
+        if before is not None and joined is not None:
+            is_same = joined.incarnation == before.incarnation
+            is_lost = not is_same or joined.returned > before.timeline
             for part, numbers in self.numbers.items():
                 numbers.zero_grad()
                 numbers.clear()
-                numbers.forget_left_out()
+                if is_lost:
+                    numbers.forget_left_out()
                 take_pace(numbers, self.plan(part).spec)
                 for table in numbers.tables:
                     table.expect_nothing()
-        self._joined = self.protocol.joined
+        self._joined = joined
 
     def _warn_once(self, text: str) -> None:
         if text not in self._warned:

@@ -359,8 +359,8 @@ def _(message: Log, book: Book, asker: Asker) -> None:
 
 @_answer.register
 def _(message: Computed, book: Book, asker: Asker) -> None:
-    told = {"trainer": asker.role, "batches": message.batches, "seconds": message.seconds}
-    book.effect(Happened("computed", told))
+    told = {name: getattr(message, name) for name in ("batches", "seconds", "mean_s")}
+    book.effect(Happened("computed", {"trainer": asker.role, **told}))
     book.reply(asker.ticket, Done())
 
 

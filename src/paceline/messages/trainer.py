@@ -341,11 +341,13 @@ class Leave(TrainerMessage, frozen=True):
 class Computed(TrainerMessage, frozen=True):
     """How long batches took to read and compute since this was told last.
 
-    ``seconds`` are evenly spaced quantiles, from the least to the most.
+    ``seconds`` are evenly spaced quantiles, from the least to the most; ``mean_s`` is of
+    all batches.
     """
 
     batches: int
     seconds: tuple[float, ...]
+    mean_s: float
 
 
 class AskRecords(TrainerMessage, frozen=True):

@@ -364,10 +364,7 @@ class Book:
         return f"the pace changes to {paces}{waits}"
 
     def wait_reason(self, *, for_pace: bool = False) -> str | None:
-        """Why no lease at all can be granted now; None if one could be.
-
-        ``for_pace``: but for a pause in which the pace is to change.
-        """
+        """Why none is leased now (``for_pace``: but its change); None if one can be."""
         state = self.durable
         if state.broken is not None:
             return f"the job has failed: {state.broken}"

@@ -30,6 +30,7 @@ from paceline.coordinator.status import count_records
 from paceline.coordinator.tracking import may_cut, reason_to_wait
 from paceline.messages import ChangePace, Done, PartSpec, Refusal
 from paceline.pace.changing import changes_optimizer, has_pace, why_not_change, with_pace
+from paceline.pace.guards import why_not_shared
 from paceline.pace.policy import steps_locally
 
 ASKED = "asked for"
@@ -51,6 +52,8 @@ def pace_asked(book: Book, ticket: int, message: ChangePace) -> None:
         _refuse(book, ticket, text)
         return
     reason = why_not_change(_specs(state), paces)
+    for pace in paces.values():
+        reason = reason or why_not_shared(pace, book.config.ranks_per_trainer)
     if reason is not None:
         _refuse(book, ticket, reason)
         return

@@ -148,9 +148,10 @@ class Carrier:
 
     def _settle(self) -> None:
         """What has come is what parameters, rows and tracked objects are from now on."""
+        is_as_before = self.protocol.joined is self._joined
         for part, numbers in self.numbers.items():
             if not self.protocol.stepping.is_flying(part):
-                numbers.settle()
+                numbers.settle(mixes=is_as_before)
         self._receive_rows()
         self._drop_if_joined_again()
         self._tracked.load()
@@ -196,7 +197,7 @@ class Carrier:
             numbers.is_scaled = scaled != "never"
             if is_refused:
                 numbers.refuse()
-        for part in parts:
+        for part in self.protocol.stepping.turns.in_order(parts):
             self.step(part)
 
     def _check_as_sent(self, parts: Sequence[int]) -> None:
@@ -229,7 +230,7 @@ class Carrier:
         """
         protocol, numbers = self.protocol, self.numbers[part]
         has_batch = protocol.parts[part].window.has_delivered()
-        self._land(part)
+        self._land(part, at_once=flush)
         if (flush or protocol.must_push(part)) and not protocol.must_join:
             self._load(part, flush=flush, has_batch=has_batch)
         stepped = self.run(
@@ -259,7 +260,9 @@ class Carrier:
             with_step=has_batch,
             only_fresh=flush,
             as_copy=self.protocol.parts[part].overlaps,
+            is_decided=self.protocol.parts[part].fate == "effect",
         )
+        self.protocol.parts[part].refused = numbers.refusal
         if not is_finite:
             self._warn_once(self._why_refused([part]))
 
@@ -271,10 +274,10 @@ class Carrier:
                 return _TOO_LARGE.format(codec=name, limit=codec.limit)
         return _NOT_FINITE
 
-    def _land(self, part: int) -> None:
-        """Wait for the part's push that is on its way."""
+    def _land(self, part: int, *, at_once: bool = True) -> None:
+        """Wait for the part's push that is on its way, or as far as the pace wants."""
         if self.protocol.stepping.is_flying(part):
-            self.run(self.protocol.land(part))
+            self.run(self.protocol.land(part, at_once=at_once))
 
     def _ask_ahead(self, part: int) -> dict[str, Message]:
         """What to ask of each server for a batch to come.
@@ -307,7 +310,7 @@ class Carrier:
 
     def flush(self) -> None:
         """Close the open window of every part."""
-        for part in sorted(self.numbers):
+        for part in self.protocol.stepping.turns.in_order(sorted(self.numbers)):
             self.step(part, flush=True)
 
     def fail_task(self, found: Batch, error: str) -> None:
@@ -321,6 +324,7 @@ class Carrier:
         for part, numbers in self.numbers.items():
             self._land(part)
             numbers.load(self.plan(part), with_step=False)
+            self.protocol.parts[part].refused = numbers.refusal
         self.run(self.protocol.leave_loop())
         for numbers in self.numbers.values():
             numbers.zero_unspent()
@@ -358,11 +362,18 @@ class Carrier:
             return Payload(message, landing=partial(self._tracked.land, message.number))
         if role == COORDINATOR or not isinstance(message, Upload | Pull | Push):
             return Payload(message)
+        if isinstance(message, Push) and message.is_void:
+            return self._with_rows(role, Payload(message))
         entrusted = self.entrust(role, message)
         if entrusted is not None:
             return entrusted
         plan = self.plan(message.part)
         payload = self.numbers[message.part].attach(role, message, plan)
+        return self._with_rows(role, payload)
+
+    def _with_rows(self, role: str, payload: Payload) -> Payload:
+        """A question, with what is asked behind it if it is a push."""
+        message = payload.message
         if isinstance(message, Push) and message.behind is not None:
             return pushed_with(payload, self._coming[role, message.part])
         return payload

@@ -16,6 +16,7 @@ from paceline.messages import OptimizerSpec, PartSpec
 from paceline.pace.auto import steps_of
 from paceline.pace.fragments import takes_turns
 from paceline.pace.policy import outer_kind, outer_step, steps_locally, why_not_beside
+from paceline.params.guarding import why_not_guarded
 from paceline.params.hogwild import why_not_hogwild
 
 
@@ -108,7 +109,8 @@ def _why_not(spec: PartSpec, pace: Pace) -> str | None:
         sparse = [p.names[0] for p in spec.parameters if p.has_sparse_gradients]
         if sparse:
             return f"deltas are dense, and {sparse[0]!r} has sparse gradients"
-    return why_not_hogwild(with_pace(spec, pace))
+    changed = with_pace(spec, pace)
+    return why_not_hogwild(changed) or why_not_guarded(changed)
 
 
 def why_not_same(agreed: PartSpec, came: PartSpec) -> str | None:

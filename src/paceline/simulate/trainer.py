@@ -36,14 +36,16 @@ from paceline.trainer.asking import (
     Replies,
     Wanted,
 )
+from paceline.trainer.parts import SharedPart
 from paceline.trainer.protocol import TrainerProtocol
-from paceline.trainer.verdicts import Batch, Flush, Leaving, Task
+from paceline.trainer.verdicts import Batch, Flush, Leaving, Refused, Task
 
 FAULT = "crash_trainer"
 CALL_TIMEOUT_S = 2.0
 BEAT_S = 0.4
 PATIENCE_S = 1e6
 LONGEST_LEAVE_S = 2.0
+WILD = 0.2  # of all pushes, where norms are looked at
 T = TypeVar("T")
 
 States = dict[int, dict[int, int]]  # {number of a kept state: {part: steps}}
@@ -173,10 +175,19 @@ class SimTrainer(Process):
         if takes_turns(self.protocol.parts[part].spec.pace):
             yield from self.protocol.land(part, at_once=flush)
         was_open = self.protocol.parts[part].window.is_open()
+        if flush or self.protocol.must_push(part):
+            self._look_at_norm(self.protocol.parts[part])
         stepped = yield from self.protocol.step(part, flush=flush)
         if stepped.verdict == "dropped" or (stepped.verdict == "pushed" and was_open):
             self._steps[part] += 1  # the user's loop does not look what became of it
         self._load()
+
+    def _look_at_norm(self, part: SharedPart) -> None:
+        """Some gradients are wild; whoever trains their batches again finds them tame."""
+        guards = part.spec.pace.guards
+        if guards is not None and guards.norm is not None and part.fate != "effect":
+            is_wild = self.world.random.random() < WILD
+            part.refused = Refused("wild", 9.0) if is_wild else None
 
     def _load(self) -> None:
         """What was loaded is what the tracked objects are."""

@@ -214,7 +214,7 @@ class TrainerProtocol:
         batch = self._leases.deliver(work)
         records = stage.batch_records(work.lease.key.task, batch, batch)
         for part in self.parts.values():
-            part.deliver(work.lease.key, batch, records)
+            part.deliver(work.lease, batch, records)
         return Batch(work.lease.key, batch)
 
     def leave_loop(self) -> Act[None]:

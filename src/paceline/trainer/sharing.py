@@ -18,12 +18,14 @@ from paceline.errors import UsageError
 from paceline.messages import PartSpec, TableSpec
 from paceline.pace.changing import begun
 from paceline.pace.fragments import overlap_of
+from paceline.pace.guards import why_not_shared
 from paceline.pace.policy import (
     overlaps,
     steps_locally,
     why_not_beside,
 )
 from paceline.pace.strategy import Strategy, why_not_strategy
+from paceline.params.guarding import why_not_guarded
 from paceline.params.hogwild import why_not_hogwild
 from paceline.trainer.calls import Calls
 from paceline.trainer.carrier import Scaled
@@ -33,6 +35,7 @@ from paceline.trainer.early import why_not_early
 from paceline.trainer.embedding import Embedding
 from paceline.trainer.fragments import cut_local
 from paceline.trainer.gradients import PartNumbers
+from paceline.trainer.norms import norms_of
 from paceline.trainer.optimizer import SharedOptimizer
 from paceline.trainer.schedules import Schedules
 from paceline.trainer.seat import Seat
@@ -140,7 +143,9 @@ class Sharing:
             inner=described.inner,
             auto=auto,
         )
-        reason = why_not_hogwild(whole) or why_not_beside([*self._paces, pace])
+        reason = why_not_hogwild(whole) or why_not_guarded(whole)
+        reason = reason or why_not_shared(pace, self._seat.size)
+        reason = reason or why_not_beside([*self._paces, pace])
         if auto is not None and self._seat.size > 1:
             reason = (
                 f"{auto} changes the pace, and trainers of {self._seat.size} processes "
@@ -165,6 +170,7 @@ class Sharing:
             sends_early=overlap,
         )
         numbers.optimizer, numbers.pace = optimizer, pace
+        numbers.norms = norms_of(pace)
         self._seat.share(whole, numbers)
         self._paces.append(pace)
         numbers.tables += [SharedTable(spec, part, self._seat) for spec in tables]

@@ -22,10 +22,11 @@ from paceline.trainer.pushing import (
     Acknowledged,
     Coming,
     Flight,
+    ask_judge,
+    close_window,
     collect_push,
     collect_values,
     nothing_coming,
-    post_push,
     post_values,
     pull_part,
 )
@@ -89,7 +90,16 @@ class Stepping:
             self.turns.pushed(part)
         # Where nothing is waited for, one request to each server costs the least.
         with_push = coming if part.overlaps else nothing_coming
-        push = yield from post_push(self._asking, part, servers, with_push)
+        judge = part.judge
+        leaving = close_window(self._asking, part, servers, with_push)
+        if judge is not None:
+            left = yield from ask_judge(self._asking, leaving, judge)
+            if left is None:
+                return ticked + (yield from self._train_again())
+            leaving = left
+        push = None
+        if leaving.pushes:
+            push = yield from self._asking.post(leaving.pushes)
         at_round = part.round if part.is_sync else 0
         may_read = self._marching.may_read(part)
         # Which round a push will be in is not known yet where it may be carried over.
@@ -105,7 +115,8 @@ class Stepping:
         values = yield from post_values(
             self._asking, part, servers, coming, at_round=at_round, with_dense=is_pulling
         )
-        flight = Flight(push, values, at_round if is_pulling else None)
+        pulls_at = at_round if is_pulling else None
+        flight = Flight(leaving.message, leaving.refused, push, values, pulls_at)
         self._flights[part.spec.part] = flight
         if is_pulling and part.overlaps:
             part.pulled(at_round)  # what is asked for now is due no more
@@ -120,16 +131,16 @@ class Stepping:
         if overlap_of(part.spec.pace):
             return [(yield from self._land_overlapped(part, stage))]
         flight = self._flights.pop(part.spec.part)
-        done = yield from collect_push(self._asking, flight.push)
+        done = yield from collect_push(self._asking, flight)
         ticked = yield from self._count(part, stage, done)
         is_current = done.is_first or part.is_sync
-        yield from collect_values(self._asking, flight.values, is_current=is_current)
+        values = flight.values
+        yield from collect_values(self._asking, part, values, is_current=is_current)
         if part.is_late:
-            yield from self._catch_up(part, tuple(flight.push.calls))
+            yield from self._catch_up(part, flight.servers())
             return [] if ticked is None else [ticked]
         if part.carries_over:
-            servers = tuple(flight.push.calls)
-            yield from pull_part(self._asking, part, servers, part.base_round())
+            yield from pull_part(self._asking, part, flight.servers(), part.base_round())
         if flight.at_round is not None and not part.overlaps:
             part.pulled(flight.at_round)
         return [] if ticked is None else [ticked]
@@ -163,7 +174,7 @@ class Stepping:
         number = part.spec.part
         if number in self._told:
             return
-        done = yield from collect_push(self._asking, self._flights[number].push)
+        done = yield from collect_push(self._asking, self._flights[number])
         parts = tuple(self._parts)
         acked = self._leases.acked_with(number, done.window, parts)
         self._teller.add(part, done, acked)
@@ -180,11 +191,9 @@ class Stepping:
         self._leases.advance(number, done.window, parts)
         self.tasks_finished += self._leases.drop_complete(parts, stage)
         flight = self._flights[number]
-        yield from collect_values(self._asking, flight.values, is_current=True)
+        yield from collect_values(self._asking, part, flight.values, is_current=True)
         if flight.at_round is None:
-            yield from pull_part(
-                self._asking, part, tuple(flight.push.calls), at_round=part.round
-            )
+            yield from pull_part(self._asking, part, flight.servers(), at_round=part.round)
         del self._flights[number]
         part.pulled(part.round)
         part.round += 1
@@ -265,6 +274,14 @@ class Stepping:
         self.tasks_finished += self._leases.drop_complete(parts, stage)
         part.round = 1 + (part.round if ticked.round is None else ticked.round)
         return ticked
+
+    def _train_again(self) -> Act[list[Ticked]]:
+        """A push was too old: its batches go back to the queue, with all that is held."""
+        yield from self._teller.tell_all(self._parts)
+        yield from hand_back(self._asking, self._leases, self._parts)
+        for part in self._parts.values():
+            part.handed_back()
+        return []
 
     def _catch_up(self, part: SharedPart, servers: tuple[str, ...]) -> Act[None]:
         """After a late push: on to the open round, with values of the last one."""

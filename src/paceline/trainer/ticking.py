@@ -13,7 +13,7 @@ from typing import final
 import msgspec
 
 from paceline.ids import COORDINATOR, Span, TaskKey, Window
-from paceline.messages import Tick, Ticked, TrainerClock
+from paceline.messages import RefusedPush, Tick, Ticked, TrainerClock
 from paceline.trainer.asking import Act, Asking, Posted
 from paceline.trainer.parts import SharedPart
 from paceline.trainer.pushing import Acknowledged
@@ -30,6 +30,7 @@ class _Untold:
         self.spans: dict[TaskKey, Span] = {}
         self.acked: dict[TaskKey, int] = {}  # {task: last batch, in every part}
         self.records = 0
+        self.refused: tuple[RefusedPush, ...] = ()
 
     def add(self, done: Acknowledged, acked: tuple[int, ...]) -> None:
         window = done.window
@@ -38,6 +39,8 @@ class _Untold:
             self.spans[key] = Span(span.task, first, span.last)
             self.acked[key] = last
         self.records += done.records
+        if done.refused is not None:
+            self.refused = (*self.refused, done.refused)
 
 
 @final
@@ -121,6 +124,7 @@ class Teller:
             round=part.round if part.is_sync else None,
             is_prepared=is_prepared,
             ends_step=ends_step,
+            refused=untold.refused,
         )
 
     def _heard(self, part: SharedPart, ticked: Ticked) -> Ticked:

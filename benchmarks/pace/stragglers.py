@@ -12,7 +12,7 @@ held-out loss, a mean of some looks, is that of `benchmarks.pace.dial.tuning`, a
 trainer sees it from its first batch on.
 
 The learning rate of each pace is the best of one grid, the same for all. It is found in
-virtual time, with the same network, images and rule (`benchmarks.pace.dial`), over as many
+virtual time, with the same network, images and rule (`benchmarks.pace.dial`), over three
 seeds; the seconds forecast there stand beside those of the real job, as a floor.
 
 Waits: for the jobs.
@@ -45,7 +45,7 @@ SCRIPT = ROOT / "benchmarks" / "pace" / "reading.py"
 PRELOADED = "benchmarks.pace.dial.tuning"
 TRAINERS, EPOCHS = 4, 8
 LOCKSTEP, JUDGE = "sync", TRAINERS - 1  # who looks is never slow for ever
-BATCHES = 4_000  # in virtual time, at most
+BATCHES, TUNED_OVER = 4_000, 3  # in virtual time: at most so many; seeds
 
 
 class Case(NamedTuple):
@@ -183,9 +183,9 @@ def main(arguments: Sequence[str]) -> int:
             tuned: dict[str, Tuned] = {}
             for pace in filter(is_known, (LOCKSTEP, *case.goals.values(), *case.beside)):
                 place, rule = Place(TRAINERS, case.sleep), Rule(rates, flags.momentum)
-                best = tuned[pace] = tune(place, pace, BATCHES, flags.times, rule)
+                best = tuned[pace] = tune(place, pace, BATCHES, TUNED_OVER, rule)
                 edge = "" if best.is_inside else ", an end of the grid"
-                told_rates.append(f"{best.rate:g}{edge} for {pace} where {case.what}")
+                told_rates.append(f"{best.rate:.3g}{edge} for {pace} where {case.what}")
                 say(f"{told_rates[-1]}: {best.median('seconds'):.1f} s in virtual time")
                 with_rule = (best.rate, flags.momentum)
                 runs[pace] = [

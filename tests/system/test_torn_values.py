@@ -102,7 +102,8 @@ def test_values_are_whole_amid_slow_writes_and_dying_writers(
     assert report.is_exact(), report.verdict
     assert torn == []
     assert reads["in place"] > 100
-    assert reads["asked"] > 100, "nobody came between two halves"
+    if pace != SYNC:  # who waits for a round comes when all of it is there
+        assert reads["asked"] > 100, "nobody came between two halves"
 
 
 @pytest.mark.soak

@@ -1,7 +1,9 @@
 """A trainer reads values where they lie, and asks when it cannot."""
 
+from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 import torch
@@ -19,7 +21,13 @@ from paceline.messages import (
     Waiting,
 )
 from paceline.params.blocks import cut_blocks
-from paceline.params.published import KEY_BYTES, PublishedValues, bytes_needed
+from paceline.params.published import (
+    KEY_BYTES,
+    ROUND_START,
+    Bytes,
+    PublishedValues,
+    bytes_needed,
+)
 from paceline.trainer import direct_pulls
 from paceline.trainer.direct_pulls import DirectPulls
 from paceline.trainer.memory import ParameterMemory
@@ -49,9 +57,19 @@ class Both:
         self.published = PublishedValues(self.bytes, SIZES, KEY)
         self.parameter = nn.Parameter(torch.zeros(6))
         self.landed = 0
-        self.pulls = DirectPulls([ParameterMemory(self.parameter)], self._land)
+        self.waited: list[int] = []
+        self.happens: Callable[[], object] = int  # while it waits
+        memory = [ParameterMemory(self.parameter)]
+        self.pulls = DirectPulls(memory, self._land, self._wait)
         self.pulls.follow(make_plan())
         self.found: Any = self.bytes
+
+    def _wait(self, memory: Bytes, start: int, seen: int, timeout_s: float) -> None:
+        assert memory is self.bytes
+        assert start == ROUND_START
+        assert timeout_s == direct_pulls.WAIT_S
+        self.waited.append(seen)
+        self.happens()
 
     def _land(self) -> None:
         self.landed += 1
@@ -119,3 +137,29 @@ def test_a_server_that_sends_values_all_the_same_has_them_elsewhere(both: Both) 
     assert both.pulls.answered(SERVER, pull, sent) == sent
     assert not both.pulls.knows(SERVER)
     assert not both.ask().reads_there
+
+
+def test_a_round_that_is_not_there_yet_is_waited_for_where_it_will_be(both: Both) -> None:
+    pull = msgspec.structs.replace(both.find(), at_round=1)
+
+    def commit() -> None:
+        both.fill(5.0)
+        both.published.applied(1)
+
+    both.happens = commit
+    assert both.pulls.read(SERVER, pull) == Pulled(slots=(0,), round=1)
+    assert both.parameter.tolist() == [5.0] * 6
+    assert both.waited == [0]
+
+
+def test_a_round_that_does_not_come_is_asked_for(both: Both) -> None:
+    pull = msgspec.structs.replace(both.find(), at_round=1)
+    assert both.pulls.read(SERVER, pull) is None
+    assert both.waited == [0], "once: then the server says what there is to say"
+
+
+def test_nobody_waits_for_values_that_are_over(both: Both) -> None:
+    pull = msgspec.structs.replace(both.find(), at_round=1)
+    both.published.retire()
+    assert both.pulls.read(SERVER, pull) is None
+    assert both.waited == []

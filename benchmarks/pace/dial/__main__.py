@@ -31,8 +31,8 @@ EXPERIMENTS: Mapping[str, Experiment] = {
     "bound": Experiment(bound, "panels"),
     "arrivals": Experiment(arrivals, "chances"),
     "backups": Experiment(backups, "panels"),
-    "ages": Experiment(ages, "curves"),
-    "local": Experiment(steps, "curves"),
+    "ages": Experiment(ages, "pairs"),
+    "local": Experiment(steps, "pairs"),
 }
 PAGE = ROOT / "docs" / "dial.md"
 SEEDS = 3

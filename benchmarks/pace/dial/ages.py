@@ -4,12 +4,13 @@ Pure.
 """
 
 import math
+import statistics
 from typing import NamedTuple
 
 from benchmarks.pace.dial.problem import Stream
 from benchmarks.pace.dial.replay import Rule, replay
 from benchmarks.pace.dial.schedule import forced
-from benchmarks.pace.dial.table import Table, told
+from benchmarks.pace.dial.table import Table
 from benchmarks.pace.dial.tuning import (
     BATCH,
     EVERY,
@@ -21,18 +22,20 @@ from benchmarks.pace.dial.tuning import (
 )
 from paceline.config import Async
 
-AGES = (0, 1, 2, 4, 8, 16, 32, 64)
-UPDATES = 4_000
+AGES = (0, 2, 4, 8, 16, 32, 64)
+UPDATES = 3_000
 RATES = tuple(0.0025 * 2**n for n in range(8))  # 0.0025 to 0.32; see `grid`
 WARM_UP = 500  # updates
+LAST = 5  # looks of which the mean is the loss at the end
+DIVERGED = 3.0  # more than by chance, which is 2.3
 WAYS = {
     "momentum 0.9": Rule(RATES),
-    "step / age": Rule(RATES, scale=1.0),
-    "warm-up": Rule(RATES, warm_up=WARM_UP),
-    "step / age, warm-up": Rule(RATES, warm_up=WARM_UP, scale=1.0),
+    "scale=1": Rule(RATES, scale=1.0),
+    "warmup=500": Rule(RATES, warm_up=WARM_UP),
     "no momentum": Rule(grid(0.0, RATES), momentum=0.0),
-    "no momentum, step / age": Rule(grid(0.0, RATES), momentum=0.0, scale=1.0),
+    "no momentum, scale=1": Rule(grid(0.0, RATES), momentum=0.0, scale=1.0),
 }
+_LOSS, _UPDATES = "loss at the rate for fresh gradients", "updates at the best rate"
 
 
 class Aged(NamedTuple):
@@ -40,57 +43,61 @@ class Aged(NamedTuple):
 
     Args:
         tuned: at its own best rate.
-        kept: updates to the loss at the rate that is best for fresh gradients.
+        loss: at the end, at the rate that is best for fresh gradients; infinite if it
+            diverged.
     """
 
     tuned: Tuned
-    kept: float
+    loss: float
 
 
 def ages(seeds: int, updates: int = UPDATES) -> Table:
-    """Updates to a loss by age, at the rate of fresh gradients and at the best one."""
+    """The loss by age at the rate of fresh gradients, and updates to a loss at the best."""
     found = {way: _aged(rule, seeds, updates) for way, rule in WAYS.items()}
-    rows = [["age", *(f"{way}" for way in WAYS)]]
-    for age in AGES:
-        cells = [str(age)]
-        for aged in found.values():
-            one = aged[age]
-            own = one.tuned.median("updates")
-            rate = f" at {one.tuned.rate:g}" if math.isfinite(own) else ""
-            cells.append(f"{told(one.kept)}; {told(own)}{rate}")
-        rows.append(cells)
+    rows = [["age", *WAYS]]
+    rows += [[str(age), *(_cell(aged[age]) for aged in found.values())] for age in AGES]
     return Table(
         "ages",
-        "Updates to the same loss, by how old gradients are",
-        f"Every gradient is so many updates old; batches of {BATCH}, held-out loss "
-        f"{TARGET:g}, at most {updates:,} updates. First at the rate that is best at age "
-        f"0, then at the best of {len(RATES)} rates",
+        "What old gradients do to learning",
+        f"Every gradient is so many updates old; batches of {BATCH}. First the held-out "
+        f"loss after {updates:,} updates at the rate that is best at age 0; then, at the "
+        f"best of {len(RATES)} rates, the updates to a loss of {TARGET:g}",
         rows,
         {
             f"{way}, {which}": {
-                str(age): one.kept if which == "one rate" else one.tuned.median("updates")
+                str(age): one.loss if which == _LOSS else one.tuned.median("updates")
                 for age, one in aged.items()
             }
+            for which in (_LOSS, _UPDATES)
             for way, aged in found.items()
-            for which in ("one rate", "best rate")
         },
         "age of a gradient, in updates",
-        "updates to the loss",
+        "",
     )
+
+
+def _cell(one: Aged) -> str:
+    loss = f"{one.loss:.2f}" if math.isfinite(one.loss) else "diverges"
+    updates = one.tuned.median("updates")
+    if not math.isfinite(updates):
+        return f"{loss}; not reached"
+    return f"{loss}; {updates:,.0f} at {one.tuned.rate:.3g}"
 
 
 def _aged(rule: Rule, seeds: int, updates: int) -> dict[int, Aged]:
     found: dict[int, Aged] = {}
-    fresh = 0.0
+    fresh = 0  # the place of the rate that is best at age 0
     for age in AGES:
-        trials = []
+        trials, losses = [], []
         for seed in range(seeds):
             stream = Stream(BATCH, seed)
-            looks = replay(forced(updates, age), Async(), rule, stream, seed, EVERY)
-            trials.append(first_reached(looks, len(rule.rates), patience=math.inf))
+            looks = list(replay(forced(updates, age), Async(), rule, stream, seed, EVERY))
+            trials.append(first_reached(looks, len(rule.rates)))
+            losses.append(sum(look.losses for look in looks[-LAST:]) / LAST)
         tuned = best(trials, rule.rates)
-        fresh = fresh or tuned.rate
-        place = rule.rates.index(fresh)
-        kept = sorted(trial[place].updates for trial in trials)[seeds // 2]
-        found[age] = Aged(tuned, kept)
+        if age == 0:
+            fresh = rule.rates.index(tuned.rate)
+        ends = [float(loss[fresh]) for loss in losses]
+        loss = statistics.median(end if end < DIVERGED else math.inf for end in ends)
+        found[age] = Aged(tuned, loss)
     return found

@@ -8,14 +8,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.pace.dial.table import Table
+from benchmarks.pace.dial.table import NEVER, Table
 from paceline.watch.draw import COLORS, INK, STYLE, import_pyplot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+MOMENTS_S = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 LINES = ("-", "--", ":")
-_HATCH = "never"
 
 
 def draw(table: Table, how: str, picture: Path) -> None:
@@ -23,7 +23,7 @@ def draw(table: Table, how: str, picture: Path) -> None:
 
     Args:
         table: what was found.
-        how: ``bars``, ``panels``, ``chances`` or ``curves``.
+        how: ``bars``, ``panels``, ``pairs`` or ``chances``.
         picture: where to, an SVG; the same numbers make the same file.
     """
     pyplot = import_pyplot()
@@ -49,10 +49,10 @@ def _bars(table: Table, figure: "object") -> None:
         best = min(known)
         for n, value in enumerate(values):
             if not math.isfinite(value):
-                axis.annotate(_HATCH, (0, n), fontsize=9, va="center")
+                axis.annotate(NEVER, (0, n), fontsize=9, va="center")
                 continue
             axis.barh(n, value, color=COLORS[2 if value == best else 0], height=0.65)
-            axis.annotate(f" {value:.3g}", (value, n), va="center", fontsize=8.5)
+            axis.annotate(f" {value:.1f}", (value, n), va="center", fontsize=8.5)
         axis.set_xlim(0, 1.25 * max(known))
         axis.set_title(f"slow: {place}", loc="left", fontsize=10)
         axis.set_xlabel(table.unit)
@@ -74,18 +74,20 @@ def _panels(table: Table, figure: "object") -> None:
         axis.set_ylim(bottom=0)
 
 
-def _curves(table: Table, figure: "object") -> None:
-    """All series in one panel, over a logarithm; dashed where the rate was kept."""
-    axis = figure.subplots()
-    colors: dict[str, str] = {}
-    for name, points in table.values.items():
-        kind, _, which = name.rpartition(", ")
-        color = colors.setdefault(kind or name, COLORS[len(colors) % len(COLORS)])
-        _line(axis, points, color, "--" if which == "one rate" else "-", name)
-    axis.set_yscale("log")
-    axis.set_xlabel(table.across)
-    axis.set_ylabel(table.unit)
-    axis.legend(frameon=False, fontsize=8.5, loc="center left", bbox_to_anchor=(1, 0.5))
+def _pairs(table: Table, figure: "object") -> None:
+    """A panel for each measure, a line for each way; what has no number has no point."""
+    measures: dict[str, list[str]] = {}  # {measure: its series}
+    for name in table.values:
+        measures.setdefault(name.rpartition(", ")[2], []).append(name)
+    axes = figure.subplots(1, len(measures))
+    for axis, (measure, series) in zip(axes, measures.items(), strict=True):
+        for n, name in enumerate(series):
+            label = name.removesuffix(f", {measure}")
+            _line(axis, table.values[name], COLORS[n % len(COLORS)], label=label)
+        axis.set_title(measure, loc="left", fontsize=10)
+        axis.set_xlabel(table.across)
+        axis.set_ylim(bottom=0)
+    axes[0].legend(frameon=False, fontsize=8.5)
 
 
 def _chances(table: Table, figure: "object") -> None:
@@ -99,7 +101,8 @@ def _chances(table: Table, figure: "object") -> None:
             seconds, [100 * y for y in points.values()], line, color=color, label=name
         )
     axis.set_xscale("log")
-    axis.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
+    axis.set_xticks(MOMENTS_S, [f"{seconds:g}" for seconds in MOMENTS_S])
+    axis.set_xticks([], minor=True)
     axis.set_xlabel(table.across)
     axis.set_ylabel("% of all rounds")
     axis.legend(frameon=False, title="gradient", loc="lower right")
@@ -109,19 +112,18 @@ def _line(
     axis: "Axes",
     points: Mapping[str, float],
     color: str,
-    line: str = "-",
     label: str | None = None,
 ) -> None:
     places = list(range(len(points)))
     known = [(x, y) for x, y in zip(places, points.values(), strict=True) if y < math.inf]
     xs, ys = zip(*known, strict=True) if known else ((), ())
-    axis.plot(xs, ys, f"o{line}", color=color, ms=4, label=label)
+    axis.plot(xs, ys, "o-", color=color, ms=4, label=label)
     axis.set_xticks(places, list(points))
 
 
 _WAYS: dict[str, Callable[[Table, "object"], None]] = {
     "bars": _bars,
     "panels": _panels,
-    "curves": _curves,
+    "pairs": _pairs,
     "chances": _chances,
 }

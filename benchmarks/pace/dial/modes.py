@@ -3,11 +3,10 @@
 Pure.
 """
 
-import math
 from collections.abc import Mapping
 
 from benchmarks.pace.dial.replay import Rule
-from benchmarks.pace.dial.table import Table, doubts_of, told
+from benchmarks.pace.dial.table import Table, doubts_of, told, told_s
 from benchmarks.pace.dial.tuning import (
     BATCH,
     GRID,
@@ -32,7 +31,7 @@ PACES = {  # {row: (pace, rule)}; what is divided by its age travels as all else
         pace: (pace, PLAIN)
         for pace in ("sync", "sync:backup=1", "ssp:0", "ssp:2", "ssp:8", "ssp:32", "async")
     },
-    "async, step / age": ("async", Rule(GRID, scale=1.0)),
+    "async:scale=1": ("async", Rule(GRID, scale=1.0)),
     "local:8": ("local:8", PLAIN),
 }
 STALENESS = (0, 1, 2, 4, 8, 16, 32)
@@ -58,7 +57,7 @@ def time_to_loss(
         for what, one in tuned.items():
             seconds = one.median("seconds")
             share = seconds / found[LOCKSTEP][what].median("seconds")
-            cells.append(f"{told(seconds)} s ({share:.2f})")
+            cells.append(f"{told_s(seconds)} s ({share:.2f})")
         rows.append(cells)
     inside = [
         (f"{pace}, {what}", one.rate, one.is_inside)
@@ -106,9 +105,9 @@ def bound(seeds: int, batches: int = BATCHES) -> Table:
                 f"{computing:.0%}",
                 f"{1 - computing:.0%}",
                 f"{going.step_s:.3f}",
-                f"{numbers[1]:,.0f}" if math.isfinite(numbers[1]) else "never",
-                told(numbers[2]),
-                f"{tuned.rate:g}",
+                told(numbers[1]),
+                told_s(numbers[2]),
+                f"{tuned.rate:.3g}",
             ]
         )
     return Table(

@@ -6,7 +6,7 @@ Pure.
 import statistics
 
 from benchmarks.pace.dial.schedule import schedule
-from benchmarks.pace.dial.table import Table, doubts_of, told
+from benchmarks.pace.dial.table import Table, doubts_of, told, told_s
 from benchmarks.pace.dial.tuning import BATCH, TARGET, Place, tune
 from paceline.simulate.forecast.models import Pauses
 
@@ -37,14 +37,14 @@ def arrivals(seeds: int, batches: int = BATCHES) -> Table:
     rows = [["gradient", *(f"within {limit:g} s" for limit in WITHIN), "median"]]
     for k, within in shares.items():
         shown = [f"{share:.0%}" for share in within.values()]
-        rows.append([f"{k}.", *shown, f"{statistics.median(came[k]):.3f} s"])
+        rows.append([_named(k), *shown, f"{statistics.median(came[k]):.3f} s"])
     return Table(
         "arrivals",
         "When the gradients of a round are there",
         f"{_SETTING}; `sync`, {len(came[1]):,} rounds",
         rows,
         {
-            f"{k}.": {f"{limit:g}": _share(came[k], limit) for limit in _limits()}
+            _named(k): {f"{limit:g}": _share(came[k], limit) for limit in _limits()}
             for k in SHOWN
         },
         "seconds from the beginning of the round",
@@ -69,7 +69,7 @@ def backups(seeds: int, batches: int = BATCHES) -> Table:
         round_s = statistics.median(one.seconds / one.updates for one in tuned.seeds)
         for series, value in zip(values.values(), (round_s, rounds, seconds), strict=True):
             series[str(backup)] = value
-        cells = [f"{round_s:.3f}", told(rounds), told(seconds), f"{tuned.rate:g}"]
+        cells = [f"{round_s:.3f}", told(rounds), told_s(seconds), f"{tuned.rate:.3g}"]
         rows.append([str(backup), *cells])
     return Table(
         "backups",
@@ -81,6 +81,10 @@ def backups(seeds: int, batches: int = BATCHES) -> Table:
         "",
         doubts_of(inside),
     )
+
+
+def _named(k: int) -> str:
+    return "1st" if k == 1 else f"{k}th"
 
 
 def _share(seconds: list[float], limit: float) -> float:

@@ -7,8 +7,6 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from benchmarks.figures import number
-
 NEVER = "never"
 
 
@@ -59,8 +57,13 @@ class Experiment(NamedTuple):
 
 
 def told(value: float) -> str:
-    """A number for people; ``never`` if it is infinite."""
-    return number(value) if math.isfinite(value) else NEVER
+    """A count for people; ``never`` if it is infinite."""
+    return f"{value:,.0f}" if math.isfinite(value) else NEVER
+
+
+def told_s(seconds: float) -> str:
+    """Seconds for people; ``never`` if they are infinite."""
+    return f"{seconds:.1f}" if math.isfinite(seconds) else NEVER
 
 
 def doubts_of(tuned: Sequence[tuple[str, float, bool]]) -> tuple[str, ...]:
@@ -70,7 +73,7 @@ def doubts_of(tuned: Sequence[tuple[str, float, bool]]) -> tuple[str, ...]:
         tuned: (who, its best rate, whether rates on both sides of it were tried).
     """
     return tuple(
-        f"{who}: the best rate, {rate:g}, is at an end of the grid"
+        f"{who}: the best rate, {rate:.3g}, is at an end of the grid"
         for who, rate, is_inside in tuned
         if not is_inside
     )

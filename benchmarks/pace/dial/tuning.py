@@ -88,7 +88,7 @@ class Tuned(NamedTuple):
 
     Args:
         rate: the best of the grid.
-        is_inside: whether rates on both sides of it were tried.
+        is_inside: whether rates on both sides of it were tried, or none came there.
         seeds: what each seed came to.
         by_rate: {rate: median seconds}.
     """
@@ -143,7 +143,7 @@ def best(trials: Sequence[Sequence[Reached]], rates: Sequence[float]) -> Tuned:
     seeds_of = list(zip(*trials, strict=True))  # [rate][seed]
     medians = [statistics.median(one.seconds for one in seeds) for seeds in seeds_of]
     n = min(range(len(rates)), key=medians.__getitem__)
-    is_inside = 0 < n < len(rates) - 1
+    is_inside = 0 < n < len(rates) - 1 or medians[n] == math.inf
     by_rate = dict(zip(rates, medians, strict=True))
     return Tuned(rates[n], is_inside, tuple(seeds_of[n]), by_rate)
 

@@ -14,9 +14,15 @@ import threading
 from typing import final
 
 from paceline.messages import ValuesPlace
-from paceline.params.published import KEY_BYTES, PublishedValues, bytes_needed
+from paceline.params.published import (
+    KEY_BYTES,
+    ROUND_START,
+    PublishedValues,
+    bytes_needed,
+)
 from paceline.server.contents import Bytes, PartLayout
 from paceline.server.service_queue import Action
+from paceline.transport.doorbell import wake_all
 from paceline.transport.lent_memory import LentMemory, is_supported
 
 _log = logging.getLogger("paceline.server")
@@ -87,18 +93,30 @@ class LentValues:
         if self._published is not None:
             with self._lock:
                 self._published.applied(number)
+            self._wake()
 
-    def stand_at(self, applied_round: int) -> None:
-        """Values are loaded that are of this round; nobody reads them yet."""
+    def count(self, version: int) -> None:
+        """A push is decided, and is not placed yet: it makes values of this version."""
         if self._published is not None:
-            self._published.stand_at(applied_round)
+            self._published.count(version)
+
+    def stand_at(self, applied_round: int, version: int) -> None:
+        """Values are loaded that are of this round and version; nobody reads them yet."""
+        if self._published is not None:
+            self._published.stand_at(applied_round, version)
 
     def retire(self) -> None:
         """These values will not change any more: trainers ask."""
         if self._published is not None and self._memory is not None:
             self._published.retire()
+            self._wake()
             self._memory.close()
         self._place = None
+
+    def _wake(self) -> None:
+        """Let trainers look that wait for a round."""
+        assert self._memory is not None
+        wake_all(self._memory.array, ROUND_START)
 
 
 def _nothing() -> None:

@@ -4,13 +4,15 @@
 
     first pull of a timeline   answered by the server, which says where the values lie
     from then on               copied from there, in the moment between two updates
-    not up to the round yet,   the server is asked to say when they are there; torn: again
-    or changing just now
+    not up to the round yet    waited for there, for a while
+    still not, or changing     the server is asked to say when they are there; torn: again
+    just now
 
 A place belongs to a server on a timeline. Whoever does not find it (another host, another
 user) asks as ever.
 
-Waits for nothing. The thread of the user's loop calls.
+Waits: in `DirectPulls.read`, for a round, `WAIT_S` at most. The thread of the user's loop
+calls.
 """
 
 from collections.abc import Callable
@@ -21,9 +23,12 @@ import msgspec
 from paceline.errors import UsageError
 from paceline.messages import Block, Message, PartPlan, Pull, Pulled, ValuesPlace, Waiting
 from paceline.params.blocks import dtype_bytes
-from paceline.params.published import ValuesReader
+from paceline.params.published import ROUND_START, Bytes, ValuesReader
 from paceline.trainer.memory import ParameterMemory
+from paceline.transport.doorbell import wait_change
 from paceline.transport.lent_memory import find_memory
+
+WAIT_S = 0.05  # a server that has died says nothing here; a question finds that out
 
 _CHANGING = Waiting(reason="the values change just now")
 
@@ -32,13 +37,20 @@ _CHANGING = Waiting(reason="the values change just now")
 class DirectPulls:
     """What one part's trainer knows of the places of its values."""
 
-    def __init__(self, memory: list[ParameterMemory], landed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        memory: list[ParameterMemory],
+        landed: Callable[[], None],
+        wait: Callable[[Bytes, int, int, float], None] = wait_change,
+    ) -> None:
         """Know none.
 
         Args:
             memory: of the part's parameters; where values go.
             landed: told when some have come.
+            wait: until a word of memory changes, as `wait_change`.
         """
+        self._wait_change = wait
         self._memory, self._landed = memory, landed
         self._timeline = -1
         self._readers: dict[str, ValuesReader | None] = {}  # {server: None: not found}
@@ -76,8 +88,13 @@ class DirectPulls:
         blocks = self._blocks.get(server, [])
         places = {b.slot: self._memory[b.parameter].place(b) for b in blocks}
         self._landed()
+        stands_at = reader.round
+        if stands_at < pull.at_round and not reader.is_over:
+            self._wait_change(reader.memory, ROUND_START, stands_at, WAIT_S)
         found = reader.read_into(places, pull.at_round)
-        return None if found is None else Pulled(slots=reader.slots, round=found)
+        if found is None:
+            return None
+        return Pulled(slots=reader.slots, round=found, version=reader.version)
 
     def answered(self, server: str, pull: Pull, reply: Message) -> Message:
         """Take a server's word for where values lie, or that they may be read there."""

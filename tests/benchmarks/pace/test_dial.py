@@ -43,7 +43,7 @@ def test_a_page_without_the_marks_is_refused() -> None:
 def test_what_never_came_is_null_where_it_is_kept_and_said_where_it_is_read() -> None:
     kept = json.loads(json.dumps(FOUND.record(), allow_nan=False))
     assert kept["values"]["a, one rate"] == {"1": 1.0, "2": None}
-    assert (told(math.inf), told(12.345)) == ("never", "12.3")
+    assert (told(math.inf), told(1234.5)) == ("never", "1,234")
 
 
 def test_a_best_rate_at_an_end_of_the_grid_is_told() -> None:

@@ -43,6 +43,7 @@ from paceline.pace.policy import is_in_step, staleness_of, updates_in_rounds
 
 PARK_S = 1.0
 MOST_NAMED = 8  # trainers, in a reason to wait
+NOT_TRAINING = "no loop over batches is running yet"
 
 
 class Reply(msgspec.Struct, frozen=True):

@@ -20,7 +20,7 @@ Pure.
 import msgspec
 
 from paceline.config import Pace
-from paceline.coordinator.book import Book, PaceWish
+from paceline.coordinator.book import NOT_TRAINING, Book, PaceWish
 from paceline.coordinator.cut_decisions import is_stage_over
 from paceline.coordinator.durable import Durable
 from paceline.coordinator.losses import leave_timeline
@@ -49,7 +49,7 @@ def pace_asked(book: Book, ticket: int, message: ChangePace) -> None:
         text = f"{described(book.wish.paces)} is on its way; ask again when it is done"
         _refuse(book, ticket, text)
         return
-    reason = why_not_change((r.plan.spec for r in state.parts.values()), paces)
+    reason = why_not_change(_specs(state), paces)
     if reason is not None:
         _refuse(book, ticket, reason)
         return
@@ -68,14 +68,15 @@ def look_at_pace(book: Book) -> None:
         book.wish = None
     elif book.wish is not None and _is_quiet(book):
         wished, book.wish = book.wish, None
-        _change(book, wished)
+        if why_not_change(_specs(state), wished.paces) is None:  # a part may be new
+            _change(book, wished)
     for ticket, parked in book.pace_asks.to_look_at((book.wish, state.timeline, never)):
         message = parked.message
         assert isinstance(message, ChangePace)
         if never is not None:
             book.pace_asks.take(ticket)
             _refuse(book, ticket, never)
-        elif state.parts and not _wanted(state, message):
+        elif state.parts and not (_why_no_part(state, message) or _wanted(state, message)):
             book.pace_asks.take(ticket)
             book.reply(ticket, Done())
 
@@ -84,7 +85,7 @@ def why_no_change(book: Book) -> str:
     """What a change of pace waits for."""
     state = book.durable
     if not state.has_started or not book.is_training():
-        return "no loop over batches is running yet"
+        return NOT_TRAINING
     told = book.pause_reason()
     if told is None:
         return "the pace is about to change"
@@ -99,6 +100,10 @@ def described(paces: dict[int, Pace]) -> str:
         return f"a change to {told.pop()}"
     each = ", ".join(f"part {part} {pace}" for part, pace in sorted(paces.items()))
     return f"a change to {each}"
+
+
+def _specs(state: Durable) -> list[PartSpec]:
+    return [record.plan.spec for _, record in sorted(state.parts.items())]
 
 
 def _why_no_part(state: Durable, message: ChangePace) -> str | None:

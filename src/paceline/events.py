@@ -10,8 +10,9 @@ event         fields
 progress      records, steps, epoch, timeline, trainers ``{id: records}``; about one
               line a second while anything moves
 log           trainer, records, numbers ``{name: value}``: a `Session.log` call
-computed      trainer, batches, seconds: how long so many batches took to read and
-              compute, as quantiles; every `trainer.heartbeat.TELL_EVERY_S`
+computed      trainer, batches, seconds, mean_s: how long so many batches took to read
+              and compute, as quantiles, and the mean of all; every
+              `trainer.heartbeat.TELL_EVERY_S`
 EventsMoved   to, began: the lines before this one, the first of all at ``began``, have
               become the file ``to``; what lay there is gone
 anything else an outcome of the coordinator by its name, with its fields and a reason

@@ -61,11 +61,12 @@ def test_one_pace_has_none_to_be_compared_with() -> None:
 
 
 def test_a_run_says_how_it_computes_and_dies(tmp_path: Path) -> None:
+    two_seconds: dict[str, object] = {"seconds": [2.0, 2.0], "mean_s": 2.0}
     told: list[dict[str, object]] = [
         {"event": "TrainerJoined", "trainer": "trainer-0"},
         {"event": "TrainerLost", "trainer": "trainer-0", "kind": "crashed"},
         {"event": "TrainerJoined", "trainer": "trainer-0"},
-        {"event": "computed", "trainer": "trainer-0", "batches": 9, "seconds": [2.0, 2.0]},
+        {"event": "computed", "trainer": "trainer-0", "batches": 9, **two_seconds},
     ]
     events = tmp_path / "events.jsonl"
     at = (0.0, 10.0, 10.5, 20.5)  # two lives of ten seconds, of which one ended

@@ -31,8 +31,8 @@ def test_how_long_batches_take_is_told_and_not_journalled(make_job: Any) -> None
     job = make_job()
     job.open("trainer-0")
     before = len(job.outcomes)
-    computed = Computed(**job.who("trainer-0"), batches=7, seconds=(0.1, 0.2))
+    computed = Computed(**job.who("trainer-0"), batches=7, seconds=(0.1, 0.2), mean_s=0.15)
     assert job.get("trainer-0", computed) == Done()
-    told = {"trainer": "trainer-0", "batches": 7, "seconds": (0.1, 0.2)}
+    told = {"trainer": "trainer-0", "batches": 7, "seconds": (0.1, 0.2), "mean_s": 0.15}
     assert Happened("computed", told) in job.effects
     assert len(job.outcomes) == before

@@ -2,10 +2,14 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
-from paceline.config import SSP, Async, Pace, Sync
+from paceline.config import SSP, Async, LocalSGD, Pace, Sync
+from paceline.coordinator.durable import Durable
 from paceline.coordinator.outcomes import CutCommitted, PaceChanged, TrainerLost
+from paceline.coordinator.runs import Stored
+from paceline.coordinator.state import CoordinatorState, RunOpened, restored
 from paceline.messages import (
     AskLease,
     Beat,
@@ -16,6 +20,7 @@ from paceline.messages import (
     Joined,
     JoinTrainer,
     Lease,
+    PartUploaded,
     Refusal,
     Restore,
     SharePart,
@@ -23,6 +28,7 @@ from paceline.messages import (
     Ticked,
     Waiting,
 )
+from tests.coordinator.conftest import copied
 
 NAMES = ("trainer-0", "trainer-1")
 SSP5 = SSP(staleness=5)
@@ -260,3 +266,66 @@ def test_before_work_has_begun_a_change_waits_and_holds_nobody_up(make_job: Any)
     ticket = job.ask("trainer-0", AskLease(**job.who("trainer-0"), stage=0))
     job.serve()
     assert isinstance(job.answers[ticket], Granted)
+
+
+def test_a_resumed_job_goes_on_at_the_newest_pace_though_its_cut_is_older(two: Any) -> None:
+    [old] = [record.plan for record in two.state.durable.parts.values()]
+    change(two, SSP5)
+    for name in NAMES:
+        hand_back(two, name)
+    cut = next(o for o in two.outcomes[::-1] if isinstance(o, CutCommitted))
+    config = msgspec.structs.replace(two.config, run="again")
+    two.state = CoordinatorState(config, restored(copied(two.outcomes)), two.now)
+    two.apply(RunOpened(Stored(cut, (old,), cut.timeline)))
+    assert pace_of(two) == SSP5
+
+
+def test_without_its_journal_a_job_goes_on_at_the_pace_of_its_cut(two: Any) -> None:
+    [old] = [record.plan for record in two.state.durable.parts.values()]
+    cut = next(o for o in two.outcomes[::-1] if isinstance(o, CutCommitted))
+    two.state = CoordinatorState(two.config, Durable(), two.now)
+    two.outcomes.clear()
+    two.apply(RunOpened(Stored(cut, (old,), cut.timeline)))
+    assert pace_of(two) == Async()
+
+
+def test_state_of_optimizers_stays_behind_where_local_steps_begin(two: Any) -> None:
+    change(two, LocalSGD(every=4))
+    for name in NAMES:
+        hand_back(two, name)
+    [changed] = changes(two)
+    assert (changed.without_state, changed.inner_dropped) == ((0,), ())
+    taken = next(o for o in two.servers[0].seen[::-1] if isinstance(o, TakePaces))
+    assert taken.without_state == (0,)
+    two.servers[1].incarnation = 0  # a new process: all return to a cut of before
+    two.serve()
+    back = next(o for o in two.servers[0].seen[::-1] if isinstance(o, Restore))
+    assert back.without_state == (0,)
+
+
+def test_a_part_that_turns_out_not_to_be_there_is_refused(make_job: Any) -> None:
+    job = make_job(trainers=1, pace=Async())
+    ticket = job.ask("operator", ChangePace(pace=SSP5, part="9"))
+    job.open("trainer-0")
+    job.wait(1.25)
+    assert isinstance(job.answers[ticket], Waiting)
+    refused = job.get("operator", ChangePace(pace=SSP5, part="9"))
+    assert "there is no part '9'" in refused.text
+
+
+def test_a_part_that_came_meanwhile_is_not_changed_unasked(two: Any) -> None:
+    ticket = change(two, SSP(staleness=0))
+    first = two.state.durable.parts[0].plan.spec
+    new = msgspec.structs.replace(first, part=1, pace=Sync(), first_pace=None)
+    two.ask("trainer-0", SharePart(**two.who("trainer-0"), spec=new))
+    two.serve()
+    two.get("trainer-0", PartUploaded(**two.who("trainer-0"), part=1))
+    for name in NAMES:
+        hand_back(two, name)
+        two.ask(name, AskLease(**two.who(name), stage=0))  # the cut waits for that
+    two.wait(2.0)
+    assert not changes(two), "ssp:0 does not go beside sync"
+    assert two.state.status().changing is None
+    assert isinstance(two.answers[ticket], Waiting)
+    refused = two.get("operator", ChangePace(pace=SSP(staleness=0), part="0"))
+    assert "which ssp:0 forbids" in refused.text

@@ -89,7 +89,7 @@ class FakeJob:
         self.pushed: list[tuple[Push, list[bytes]]] = []  # as they came, lost or not
         self.bytes: list[tuple[Message, int, int]] = []  # a message, its, its reply's
         self.lose: Callable[[str, Message], bool] = lambda _role, _message: False
-        self.timeline = 0
+        self.timeline = self.returned = 0
         self.cut = 1  # number of the last committed one
         self.undone: tuple[tuple[int, int], ...] = ()
         self.incarnation = 0
@@ -124,6 +124,7 @@ class FakeJob:
     def leave_timeline(self) -> None:
         """As after the loss of a server: everything open is void, the queue begins anew."""
         self.timeline += 1
+        self.returned = self.timeline
         self._prepared.clear()
         self.early = {server: EarlyGradients() for server in self.servers}
         self.held.clear()
@@ -168,6 +169,7 @@ class FakeJob:
                     servers={server: f"{self.prefix}{server}" for server in self.servers},
                     beat_s=1.0,
                     undone=self.undone,
+                    returned=self.returned,
                 )
             case SharePart(spec=spec):
                 is_new = spec.part not in self.plans
@@ -335,7 +337,8 @@ class FakeJob:
         shard, spec = self.shards[server], self.plans[push.part].spec
         parameter_of = {b.slot: b.parameter for b in self.plans[push.part].blocks}
         layout = layout_of(self.plans[push.part], server)
-        waiting = iter(decode_push(layout, push, buffers).buffers)
+        plain = decode_push(layout, push, buffers).buffers
+        waiting = iter(plain[: len(plain) - len(push.then)])
         for slot in push.blocks:
             block = shard.dense(slot)
             gradient = torch.from_numpy(next(waiting)).view(block.values.dtype)

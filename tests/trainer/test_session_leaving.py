@@ -5,7 +5,7 @@ import torch
 
 from paceline.config import Async
 from paceline.errors import Preempted
-from paceline.messages import HandBack, Leave, Push, Save
+from paceline.messages import HandBack, Leave, Message, Push, Save
 from paceline.trainer.session import Session
 from tests.trainer.fake_job import FakeJob
 from tests.trainer.lines import DATA, quick_session, run_loop, share_line, stepper
@@ -121,3 +121,38 @@ def test_a_script_whose_break_was_undone_begins_again(
     with pytest.raises(Preempted, match="steps before a break are lost"):
         session.batches(DATA, 2)
     assert session.must_begin_again is not None
+
+
+def test_a_break_that_waits_for_its_cut_is_not_undone_by_a_change_of_pace(
+    job: FakeJob, session: Session
+) -> None:
+    model, optimizer = share_line(session)
+
+    def change_pace(_: str, message: Message) -> bool:
+        job.timeline += isinstance(message, Save) and len(job.of(Save)) == 1
+        return False
+
+    job.lose = change_pace
+    for batch in session.batches(DATA, 2, shuffle=False, task_size=6):
+        stepper(model, optimizer)(batch)
+        break
+    assert [(s.timeline, s.left) for s in job.of(Save)] == [(0, 0), (1, 0)]  # type: ignore[attr-defined]
+    assert session.must_begin_again is None
+
+
+def test_a_break_that_waits_for_its_cut_while_all_return_begins_again(
+    job: FakeJob, session: Session
+) -> None:
+    model, optimizer = share_line(session)
+
+    def lose_server(_: str, message: Message) -> bool:
+        if isinstance(message, Save) and len(job.of(Save)) == 1:
+            job.leave_timeline()
+        return False
+
+    job.lose = lose_server
+    for batch in session.batches(DATA, 2, shuffle=False, task_size=6):
+        stepper(model, optimizer)(batch)
+        break
+    assert session.must_begin_again is not None
+    assert "all have returned to a cut" in session.must_begin_again

@@ -26,6 +26,7 @@ def test_what_is_told_lies_between_the_least_and_the_most(durations: list[float]
     assert list(told.seconds) == sorted(told.seconds)
     assert abs(told.seconds[0] - min(durations)) < 1e-5
     assert abs(told.seconds[-1] - max(durations)) < 1e-5
+    assert abs(told.mean_s - sum(durations) / len(durations)) < 1e-5
 
 
 def test_talking_to_others_does_not_count() -> None:
@@ -58,3 +59,4 @@ def test_of_many_batches_some_are_kept_and_all_are_counted() -> None:
     assert told is not None
     assert told.batches == len(durations)
     assert abs(told.seconds[QUANTILES // 2] - 5 * MOST_KEPT) < 0.05 * MOST_KEPT
+    assert told.mean_s == (10 * MOST_KEPT - 1) / 2

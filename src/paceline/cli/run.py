@@ -137,8 +137,8 @@ def _config(chosen: dict[str, Any], last: JobConfig | None) -> JobConfig:
         )
     if fields.get("pace", last.pace) != last.pace:
         raise UsageError(
-            f"--pace {fields['pace']}: the job began with {last.pace}; a pace cannot "
-            "change yet"
+            f"--pace {fields['pace']}: the job began with {last.pace}, and goes on at the "
+            f"pace that it has; change it with paceline pace, when it runs"
         )
     if fields.get("ranks_per_trainer", last.ranks_per_trainer) != last.ranks_per_trainer:
         raise UsageError(

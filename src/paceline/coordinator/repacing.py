@@ -20,16 +20,18 @@ Pure.
 import msgspec
 
 from paceline.config import Pace
-from paceline.coordinator.book import Book, PaceWish
+from paceline.coordinator.book import NOT_TRAINING, Book, PaceWish
 from paceline.coordinator.cut_decisions import is_stage_over
 from paceline.coordinator.durable import Durable
+from paceline.coordinator.governing import why_no_pace
 from paceline.coordinator.losses import leave_timeline
 from paceline.coordinator.outcomes import PaceChanged
 from paceline.coordinator.status import count_records
 from paceline.coordinator.tracking import may_cut, reason_to_wait
 from paceline.messages import ChangePace, Done, PartSpec, Refusal
 from paceline.pace.changing import changes_optimizer, has_pace, why_not_change, with_pace
-from paceline.pace.policy import outer_parts
+from paceline.pace.guards import why_not_shared
+from paceline.pace.policy import steps_locally
 
 ASKED = "asked for"
 
@@ -37,7 +39,7 @@ ASKED = "asked for"
 def pace_asked(book: Book, ticket: int, message: ChangePace) -> None:
     """Let parts have another pace, once that can be; refuse it now if it never can."""
     state = book.durable
-    refused = book.why_no_pace() or (_why_no_part(state, message) if state.parts else None)
+    refused = why_no_pace(book) or (_why_no_part(state, message) if state.parts else None)
     if refused is not None:
         _refuse(book, ticket, refused)
         return
@@ -49,7 +51,9 @@ def pace_asked(book: Book, ticket: int, message: ChangePace) -> None:
         text = f"{described(book.wish.paces)} is on its way; ask again when it is done"
         _refuse(book, ticket, text)
         return
-    reason = why_not_change((r.plan.spec for r in state.parts.values()), paces)
+    reason = why_not_change(_specs(state), paces)
+    for pace in paces.values():
+        reason = reason or why_not_shared(pace, book.config.ranks_per_trainer)
     if reason is not None:
         _refuse(book, ticket, reason)
         return
@@ -63,19 +67,20 @@ def look_at_pace(book: Book) -> None:
     if book.wish is None and not book.pace_asks:
         return
     state = book.durable
-    never = book.why_no_pace()
+    never = why_no_pace(book)
     if never is not None:
         book.wish = None
     elif book.wish is not None and _is_quiet(book):
         wished, book.wish = book.wish, None
-        _change(book, wished)
+        if why_not_change(_specs(state), wished.paces) is None:  # a part may be new
+            _change(book, wished)
     for ticket, parked in book.pace_asks.to_look_at((book.wish, state.timeline, never)):
         message = parked.message
         assert isinstance(message, ChangePace)
         if never is not None:
             book.pace_asks.take(ticket)
             _refuse(book, ticket, never)
-        elif state.parts and not _wanted(state, message):
+        elif state.parts and not (_why_no_part(state, message) or _wanted(state, message)):
             book.pace_asks.take(ticket)
             book.reply(ticket, Done())
 
@@ -84,7 +89,7 @@ def why_no_change(book: Book) -> str:
     """What a change of pace waits for."""
     state = book.durable
     if not state.has_started or not book.is_training():
-        return "no loop over batches is running yet"
+        return NOT_TRAINING
     told = book.pause_reason()
     if told is None:
         return "the pace is about to change"
@@ -99,6 +104,10 @@ def described(paces: dict[int, Pace]) -> str:
         return f"a change to {told.pop()}"
     each = ", ".join(f"part {part} {pace}" for part, pace in sorted(paces.items()))
     return f"a change to {each}"
+
+
+def _specs(state: Durable) -> list[PartSpec]:
+    return [record.plan.spec for _, record in sorted(state.parts.items())]
 
 
 def _why_no_part(state: Durable, message: ChangePace) -> str | None:
@@ -173,7 +182,7 @@ def _change(book: Book, wished: PaceWish) -> None:
         {part: str(pace) for part, pace in after.items()},
         wished.reason,
         without_state=tuple(sorted(anew)),
-        inner_dropped=outer_parts(r.plan for _, r in sorted(state.parts.items())),
+        inner_dropped=tuple(part for part, pace in before.items() if steps_locally(pace)),
         records=count_records(book),
     )
     leave_timeline(book, changed, "the pace changes")

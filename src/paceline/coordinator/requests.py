@@ -294,7 +294,7 @@ def _give_back(
         finish_if_done(book, lease.key)
         if lease.key.task in book.durable.queue.pending:
             edges = tuple(edge for edge in lease.edges if edge >= first)
-            book.commit(TaskReturned(lease.key, first, edges, failed, reason))
+            book.commit(TaskReturned(lease.key, first, edges, failed, reason, lease.voids))
             book.progress.forget(lease.key)
 
 
@@ -359,8 +359,8 @@ def _(message: Log, book: Book, asker: Asker) -> None:
 
 @_answer.register
 def _(message: Computed, book: Book, asker: Asker) -> None:
-    told = {"trainer": asker.role, "batches": message.batches, "seconds": message.seconds}
-    book.effect(Happened("computed", told))
+    told = {name: getattr(message, name) for name in ("batches", "seconds", "mean_s")}
+    book.effect(Happened("computed", {"trainer": asker.role, **told}))
     book.reply(asker.ticket, Done())
 
 

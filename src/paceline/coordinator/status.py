@@ -3,7 +3,7 @@
 Pure.
 """
 
-from paceline.coordinator.book import Book
+from paceline.coordinator.book import NOT_TRAINING, Book
 from paceline.coordinator.tasks import num_todo, returned_records
 from paceline.messages import JobStatus, ProcessStatus, QueueStatus
 
@@ -57,7 +57,7 @@ def job_status(book: Book) -> JobStatus:
         stopped=state.stopped,
         error=state.broken,
         kind=spec.kind if spec is not None else "train",
-        changing=None if book.wish is None else book.wait_reason(),
+        changing=None if book.wish is None else (book.wait_reason() or NOT_TRAINING),
     )
 
 

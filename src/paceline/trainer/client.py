@@ -215,7 +215,7 @@ class Driver:
         """Tell how long batches took since this was told last; any thread may call."""
         if (told := self.stopwatch.take()) is not None:
             who = self._protocol.asking.who()
-            self.tell(Computed(**who, batches=told.batches, seconds=told.seconds))
+            self.tell(Computed(**who, **told._asdict()))
 
     def tell(self, message: Message) -> None:
         """Send the coordinator a message once; whether it arrives does not matter."""

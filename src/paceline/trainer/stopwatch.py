@@ -16,10 +16,14 @@ QUANTILES = 21  # the least, the most, and every 5 % between
 
 
 class Durations(NamedTuple):
-    """Seconds of so many batches, as evenly spaced quantiles from the least to the most."""
+    """Seconds of so many batches, as evenly spaced quantiles from the least to the most.
+
+    ``mean_s`` is of all, also of those that the quantiles do not show.
+    """
 
     batches: int
     seconds: tuple[float, ...]
+    mean_s: float
 
 
 @final
@@ -34,6 +38,7 @@ class Stopwatch:
         self._acted_s = 0.0  # since then
         self._kept: list[float] = []
         self._batches = 0
+        self._total_s = 0.0  # of all of them
         self._every = 1  # of so many batches one is kept
 
     def begin(self) -> None:
@@ -51,9 +56,10 @@ class Stopwatch:
         with self._lock:
             if self._began_s is None:
                 return
-            taken_s = self._clock.now_s() - self._began_s
+            taken_s = max(0.0, self._clock.now_s() - self._began_s - self._acted_s)
+            self._total_s += taken_s
             if self._batches % self._every == 0:
-                self._kept.append(max(0.0, taken_s - self._acted_s))
+                self._kept.append(taken_s)
             self._batches += 1
             self._began_s = None
             if len(self._kept) >= MOST_KEPT:
@@ -63,12 +69,13 @@ class Stopwatch:
     def take(self) -> Durations | None:
         """What has not been told yet; None if there is nothing."""
         with self._lock:
-            kept, batches = sorted(self._kept), self._batches
-            self._kept, self._batches, self._every = [], 0, 1
+            kept, batches, total_s = sorted(self._kept), self._batches, self._total_s
+            self._kept, self._batches, self._every, self._total_s = [], 0, 1, 0.0
         if not kept:
             return None
         places = [n * (len(kept) - 1) / (QUANTILES - 1) for n in range(QUANTILES)]
-        return Durations(batches, tuple(round(_at(kept, place), 6) for place in places))
+        seconds = tuple(round(_at(kept, place), 6) for place in places)
+        return Durations(batches, seconds, round(total_s / batches, 6))
 
 
 def _at(ascending: list[float], place: float) -> float:

@@ -1,6 +1,9 @@
 """How long batches compute is read from what a real run has written."""
 
+import itertools
 import json
+import math
+from random import Random
 
 import pytest
 from hypothesis import example, given
@@ -8,14 +11,20 @@ from hypothesis import strategies as st
 
 from paceline.errors import UsageError
 from paceline.simulate.forecast.fit import fit
-from paceline.simulate.forecast.models import Deaths, Pauses, mean_s
+from paceline.simulate.forecast.models import Deaths, draw_compute, mean_s
 
 seconds = st.lists(st.floats(0.001, 10), min_size=2, max_size=21).map(sorted)
 
 
-def line(trainer: str, batches: int, seconds: list[float]) -> bytes:
+def line(
+    trainer: str, batches: int, seconds: list[float], mean_s: float | None = None
+) -> bytes:
+    """Quantiles, and the mean; if it is left out, that of straight lines between them."""
+    if mean_s is None:
+        halves = [(one + other) / 2 for one, other in itertools.pairwise(seconds)]
+        mean_s = sum(halves) / len(halves)
     told = {"t": 0.0, "event": "computed", "trainer": trainer, "batches": batches}
-    return json.dumps({**told, "seconds": seconds}).encode()
+    return json.dumps({**told, "seconds": seconds, "mean_s": mean_s}).encode()
 
 
 @example([(1, [1.0, 1.0, 1.0, 1.3394410457279553, 3.878332190724787])])  # rounds past it
@@ -39,7 +48,7 @@ def test_trainers_stay_apart() -> None:
 def test_a_line_counts_for_as_many_batches_as_it_is_of() -> None:
     lines = [line("trainer-0", 90, [1.0] * 21), line("trainer-0", 10, [2.0] * 21)]
     [own] = fit(lines, "events.jsonl").compute.trainers
-    assert own.seconds.count(1.0) == 18  # of 21: 90 %
+    assert own.seconds.count(1.0) / len(own.seconds) == pytest.approx(0.9, abs=0.02)
     assert mean_s(own, 1) == pytest.approx(1.1, abs=0.05)
 
 
@@ -48,8 +57,9 @@ def test_a_line_counts_for_as_many_batches_as_it_is_of() -> None:
     [
         b'{"event": "computed", "trainer"',
         b'{"t": 0, "event": "progress", "records": 1}',
-        b'{"t": 0, "event": "computed", "trainer": "t", "batches": 1, "seconds": []}',
-        b'{"t": 0, "event": "computed", "trainer": "t", "batches": 1, "seconds": [2, 1]}',
+        b'{"t": 0, "event": "computed", "trainer": "t", "batches": 1, "seconds": [1, 1]}',
+        line("t", 1, [], 0.0),
+        line("t", 1, [2, 1]),
     ],
 )
 def test_lines_that_tell_nothing_are_left_out(broken: bytes) -> None:
@@ -68,17 +78,54 @@ COMPUTED = line("trainer-0", 1, [1.0, 1.0])
 
 def test_the_longest_batch_of_a_line_is_a_pause_if_all_others_are_far_shorter() -> None:
     quick = [1.0] * 20
-    lines = [line("trainer-0", 100, [*quick, 6.0]), line("trainer-0", 100, [*quick, 1.5])]
-    fitted = fit(lines, "events.jsonl")
-    assert fitted.pauses == Pauses(1 / 200, 5.0)
-    assert fitted.compute.trainers[0].seconds[-1] == 1.5
+    paused = line("trainer-0", 100, [*quick, 6.0], mean_s=(99 + 6) / 100)
+    fitted = fit([paused, line("trainer-0", 100, [*quick, 1.5])], "events.jsonl")
+    assert fitted.pauses is not None
+    assert fitted.pauses.probability == 1 / 200
+    assert fitted.pauses.mean_s == pytest.approx(5.0)
+    assert fitted.compute.trainers[0].seconds[-1] <= 1.5
     assert "pauses of 5 s before 0.50% of batches" in str(fitted)
 
 
+def test_pauses_are_as_many_as_the_mean_says() -> None:
+    random, taken = Random(0), list[float]()
+    for _ in range(4000):
+        pause_s = random.expovariate(1 / 3) if random.random() < 0.01 else 0.0
+        taken.append(0.1 + pause_s)
+    pauses = fit([told_of("trainer-0", taken)], "events.jsonl").pauses
+    assert pauses is not None
+    assert pauses.probability == pytest.approx(0.01, rel=0.3)
+    assert pauses.probability * pauses.mean_s == pytest.approx(0.03, rel=0.3)
+
+
+@pytest.mark.parametrize("sigma", [0.1, 0.5])
+def test_the_slowest_of_eight_is_as_slow_as_it_was(sigma: float) -> None:
+    random = Random(0)
+    taken = [random.lognormvariate(math.log(0.1), sigma) for _ in range(4000)]
+    [own] = fit([told_of("trainer-0", taken)], "events.jsonl").compute.trainers
+    draw = draw_compute(own, 0, Random(1))
+    drawn = [draw() for _ in range(4000)]
+    for many in (1, 8):
+        one, other = (_slowest_of(many, seconds) for seconds in (taken, drawn))
+        assert one == pytest.approx(other, rel=0.06)
+
+
+def told_of(trainer: str, taken: list[float]) -> bytes:
+    """The line of a trainer whose batches took so long."""
+    ascending = sorted(taken)
+    seconds = [ascending[n * (len(taken) - 1) // 20] for n in range(21)]
+    return line(trainer, len(taken), seconds, sum(taken) / len(taken))
+
+
+def _slowest_of(many: int, seconds: list[float]) -> float:
+    rounds = [max(seconds[n : n + many]) for n in range(0, len(seconds), many)]
+    return sum(rounds) / len(rounds)
+
+
 def test_slow_batches_that_are_many_are_no_pauses() -> None:
-    [own] = fit([line("trainer-0", 100, [1.0] * 17 + [4.0] * 4)], "e").compute.trainers
-    assert fit([line("trainer-0", 100, [1.0] * 17 + [4.0] * 4)], "e").pauses is None
-    assert own.seconds[-1] == 4.0
+    fitted = fit([line("trainer-0", 100, [1.0] * 17 + [4.0] * 4)], "events.jsonl")
+    assert fitted.pauses is None
+    assert fitted.compute.trainers[0].seconds[-1] == 4.0
 
 
 def test_a_life_is_from_joining_to_being_lost() -> None:

@@ -5,16 +5,20 @@
     computed      quantiles of what batches of a trainer took to read and compute, waiting
                   for nobody. A trainer's lines become one distribution, each counting for
                   as many batches as it is of; trainers stay apart, since one may be slower
-                  for ever
-    a pause       the longest batch of such a line, if it took `PAUSE` times as long as all
-                  but a twentieth: once in so many batches. It is taken out of the
-                  distribution, which would make a twentieth of them of it
+                  for ever. Behind the last quantile but one batches are taken to be
+                  exponential, such that the mean of all is as told: a straight line to
+                  the longest would make a twentieth of all batches far too long
+    pauses        where the longest batch of a line took `PAUSE` times as long as all but a
+                  twentieth: that twentieth is as long as the others, and what the mean
+                  has more is so many pauses that one of them was as long as the longest
     deaths        lives are from joining to being lost; a mean of all, trainers and servers,
                   those that did not end counting with what they have lived
 
 Pure.
 """
 
+import itertools
+import math
 from collections.abc import Iterable
 from typing import Any, NamedTuple, final
 
@@ -23,9 +27,21 @@ import msgspec
 from paceline.errors import UsageError
 from paceline.simulate.forecast.models import Deaths, Measured, Pauses, Quantiles
 
-QUANTILES = 21
+QUANTILES = 101  # of the model; more than a line has, since lines differ
 PAUSE = 4.0
-_Line = tuple[int, tuple[float, ...]]  # (batches, quantiles)
+_POINTS = 6  # that stand for the batches between two quantiles of a line
+
+
+class _Line(NamedTuple):
+    """What one line tells.
+
+    ``tail_s``: how much longer than the last quantile but one are those behind it, on
+    average.
+    """
+
+    batches: int
+    seconds: tuple[float, ...]
+    tail_s: float
 
 
 class Fitted(NamedTuple):
@@ -66,9 +82,7 @@ def fit(lines: Iterable[bytes], where: str) -> Fitted:
             event = msgspec.json.decode(line, type=dict[str, Any])
             lives.note(event)
             if event["event"] == "computed":
-                seconds = tuple(float(value) for value in event["seconds"])
-                batches = int(event["batches"])
-                told = (batches, pauses.without(batches, Quantiles(seconds).seconds))
+                told = pauses.without(_line(event))
                 found.setdefault(str(event["trainer"]), []).append(told)
         except (msgspec.DecodeError, KeyError, TypeError, ValueError, UsageError):
             continue
@@ -86,24 +100,31 @@ class _Pauses:
     """Batches that took far longer than the others of their line."""
 
     def __init__(self) -> None:
-        self._batches = 0
-        self._excess_s: list[float] = []
+        self._batches = self._count = 0
+        self._total_s = 0.0
 
-    def without(self, batches: int, seconds: tuple[float, ...]) -> tuple[float, ...]:
-        """A line's quantiles without its pause, if it has one."""
-        self._batches += batches
-        rest, longest_s = seconds[:-1], seconds[-1]
-        if batches < QUANTILES or longest_s < PAUSE * rest[-1]:
-            return seconds
-        self._excess_s.append(longest_s - rest[len(rest) // 2])
-        return (*rest, rest[-1])
+    def without(self, line: _Line) -> _Line:
+        """A line without its pauses, if it has any."""
+        self._batches += line.batches
+        *_, usual_s, longest_s = line.seconds
+        behind = line.batches / (len(line.seconds) - 1)
+        if line.batches < len(line.seconds) or longest_s < PAUSE * usual_s:
+            return line
+        total_s = behind * line.tail_s
+        # Of n exponential pauses the longest is 1 + 1/2 + ... + 1/n times their mean.
+        count, longest = 1, 1.0
+        while count < behind and count / longest < total_s / (longest_s - usual_s):
+            count += 1
+            longest += 1 / count
+        self._count += count
+        self._total_s += total_s
+        return _Line(line.batches, (*line.seconds[:-1], usual_s), 0.0)
 
     def model(self) -> Pauses | None:
         """How often, and how long on average; None if there was none."""
-        count = len(self._excess_s)
-        if not count:
+        if not self._count or self._total_s <= 0:
             return None
-        return Pauses(count / self._batches, sum(self._excess_s) / count)
+        return Pauses(self._count / self._batches, self._total_s / self._count)
 
 
 @final
@@ -146,7 +167,9 @@ class _Lives:
 def _joined(lines: list[_Line]) -> Quantiles:
     """One distribution from several, each of which counts for its batches."""
     weighted = sorted(
-        (value, batches / len(seconds)) for batches, seconds in lines for value in seconds
+        (value, line.batches / (_POINTS * (len(line.seconds) - 1)))
+        for line in lines
+        for value in _points(line)
     )
     total = sum(weight for _, weight in weighted)
     places, seen = [], 0.0  # of each value: the middle of its share, 0 to 1
@@ -156,6 +179,28 @@ def _joined(lines: list[_Line]) -> Quantiles:
     values = [value for value, _ in weighted]
     shares = [n / (QUANTILES - 1) for n in range(QUANTILES)]
     return Quantiles(tuple(_value_at(share, places, values) for share in shares))
+
+
+def _line(event: dict[str, Any]) -> _Line:
+    batches, told = int(event["batches"]), (float(value) for value in event["seconds"])
+    seconds = Quantiles(tuple(told)).seconds
+    between = len(seconds) - 1
+    inner_s = sum(seconds[1:-2]) + (seconds[0] + seconds[-2]) / 2 if between > 1 else 0.0
+    tail_s = float(event["mean_s"]) * between - inner_s - seconds[-2]
+    return _Line(batches, seconds, min(max(0.0, tail_s), seconds[-1] - seconds[-2]))
+
+
+def _points(line: _Line) -> list[float]:
+    """Durations that stand for a line's batches, equally many between two quantiles."""
+    shares = [(n + 0.5) / _POINTS for n in range(_POINTS)]
+    points = [
+        below + share * (above - below)
+        for below, above in itertools.pairwise(line.seconds[:-1])
+        for share in shares
+    ]
+    *_, least_s, longest_s = line.seconds
+    tail = [least_s - line.tail_s * math.log(1 - share) for share in shares]
+    return points + [min(longest_s, value) for value in tail]
 
 
 def _value_at(share: float, places: list[float], values: list[float]) -> float:

@@ -376,7 +376,7 @@ class Book:
         return f"the pace changes to {paces}{waits}"
 
     def wait_reason(self, *, for_pace: bool = False) -> str | None:
-        """Why no lease can be granted now (``for_pace``: but its change); None if one can."""
+        """Why no lease can be granted now (``for_pace``: but its change); None: one can."""
         state = self.durable
         if state.broken is not None:
             return f"the job has failed: {state.broken}"

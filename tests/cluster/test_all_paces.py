@@ -27,6 +27,9 @@ PACES = [
     "local:5",
     "diloco:5",
     "diloco:5,lr=0.5,momentum=0.0",
+    "diloco:6,fragments=2",
+    "diloco:6,fragments=2,overlap=2,mix=0.25",
+    "diloco:6,overlap=2",
     "diloco:5,quorum=2",
     "diloco:4,quorum=1,grace=0.0",
     "async-diloco:5,delay=2",
@@ -54,11 +57,12 @@ PACES = [
 
 
 class Counting(nn.Module):
-    """A number that counts all records, and a row for each that counts its own."""
+    """Numbers that count all records, and a row for each that counts its own."""
 
     def __init__(self) -> None:
         super().__init__()
         self.all = nn.Parameter(torch.zeros(4, dtype=torch.float64))
+        self.more = nn.Parameter(torch.zeros(2, dtype=torch.float64))
         self.seen = paceline.Embedding("seen", 1, optimizer=SGD(lr=1.0), init=Zeros())
 
 
@@ -80,11 +84,13 @@ def count(session: paceline.Session) -> Counted:
     for batch in session.batches(ids, BATCH, epochs=EPOCHS, task_size=3 * BATCH):
         delivered += len(batch)
         optimizer.zero_grad()
-        (len(batch) * model.all.sum() + model.seen(batch).sum()).backward()
+        dense = model.all.sum() + model.more.sum()
+        (len(batch) * dense + model.seen(batch).sum()).backward()
         optimizer.step()
     model.eval()
     with torch.no_grad():
-        return Counted(-model.all.detach().clone(), -model.seen(ids).flatten(), delivered)
+        values = torch.cat([model.all, model.more])
+        return Counted(-values.detach().clone(), -model.seen(ids).flatten(), delivered)
 
 
 @pytest.mark.parametrize("text", PACES)

@@ -1,8 +1,12 @@
 """Which GPU a rank sees first."""
 
-import pytest
+import os
 
-from paceline.launch.gpus import own_gpu_first, turn_of
+import pytest
+import torch
+
+from paceline.launch import group
+from paceline.launch.gpus import VISIBLE, own_gpu_first, turn_of
 
 
 def test_each_process_sees_another_gpu_first_and_all_of_them() -> None:
@@ -30,3 +34,21 @@ def test_where_there_is_nothing_to_choose_nothing_is_changed(
 def test_trainers_of_one_machine_do_not_begin_at_the_same_gpu() -> None:
     turns = [turn_of(f"trainer-{n}", index, 2) for n in (0, 1, 11) for index in (0, 1)]
     assert turns == [0, 1, 2, 3, 22, 23]
+
+
+def test_a_process_of_a_trainer_chooses_before_its_script_could_use_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
+    monkeypatch.setenv(VISIBLE, "4,5,6,7")
+    group._choose_gpu("trainer-1", 1, 2)
+    assert os.environ[VISIBLE] == "7,4,5,6"
+
+
+def test_without_gpus_the_environment_stays_as_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    monkeypatch.delenv(VISIBLE, raising=False)
+    group._choose_gpu("trainer-1", 1, 2)
+    assert VISIBLE not in os.environ

@@ -274,10 +274,7 @@ class Beat(TrainerMessage, frozen=True):
 
 
 class Beaten(Message, frozen=True):
-    """How things stand; a trainer that reads another timeline than its own rejoins.
-
-    ``pauses`` is what `Ticked` says.
-    """
+    """How things stand; on a timeline not its own a trainer rejoins; see `Ticked`."""
 
     timeline: int
     stopped: str | None = None

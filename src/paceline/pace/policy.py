@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from paceline.config import SSP, Async, AsyncDiLoCo, DiLoCo, LocalSGD, Pace, Sync
 from paceline.messages import Hyper, PartPlan
+from paceline.pace.fragments import are_fragments, takes_turns
 from paceline.pace.guards import trains_old_again
 from paceline.pace_specs.presets import Grace
 
@@ -134,6 +135,12 @@ def why_not_beside(paces: Iterable[Pace]) -> str | None:
         return (
             f"parts are {' and '.join(map(str, in_rounds))}: trainers would wait for each "
             f"other in rounds of different lengths; give them rounds of as many batches"
+        )
+    turning = [pace for pace in in_rounds if takes_turns(pace)]
+    if turning and not are_fragments(in_rounds):
+        return (
+            f"parts are {' and '.join(map(str, in_rounds))}: rounds of {turning[0]} take "
+            f"turns that other rounds know nothing of; use async for the other part"
         )
     bounded = [pace for pace in known if staleness_of(pace) is not None]
     if bounded and any(backups_of(pace) for pace in in_rounds):

@@ -56,6 +56,9 @@ _OPTIONS = {  # {pace: {option: field}}
         "every": "every",
         "lr": "outer_lr",
         "momentum": "outer_momentum",
+        "fragments": "fragments",
+        "overlap": "overlap",
+        "mix": "mix",
         "quorum": "quorum",
         "grace": "grace",
         "codec": "codec",
@@ -92,7 +95,7 @@ _WITHOUT_NAME = {  # {pace: (option and field, example)}
     "async-diloco": ("every", "async-diloco:50"),
 }
 _FRACTIONS = {
-    *("lr", "momentum", "grace", "wait", "least", "alarm"),
+    *("lr", "momentum", "mix", "grace", "wait", "least", "alarm"),
     *("scale", "compensate", "norm"),
 }
 _WORDS = {"reduce", "late", "isolation", "codec", "loosest", "watch", "old", "adapt"}

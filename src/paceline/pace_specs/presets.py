@@ -20,6 +20,11 @@ from paceline.pace_specs.checks import (
     require_quorum,
     written,
 )
+from paceline.pace_specs.fragments import (
+    USUAL_MIX,
+    require_all_in_turn,
+    require_fragments,
+)
 from paceline.pace_specs.guards import IN_ROUNDS, Guards, options_of, refuse_guards
 
 Reduce = Literal["mean", "sum"]
@@ -248,6 +253,10 @@ class DiLoCo(msgspec.Struct, frozen=True, tag="diloco", kw_only=True):
         every: batches between two rounds.
         outer_lr: learning rate of the outer step.
         outer_momentum: its Nesterov momentum; 0: none.
+        fragments: parts that the model is cut into, by whole parameters; each has a round
+            every ``every`` batches, and their rounds are spread evenly (Douillard 2025).
+        overlap: batches that a trainer goes on for before it takes in a round's values.
+        mix: the share of its own values in those that it then goes on with.
         codec: how deltas and values travel, see `paceline.codec_names`; None: as they are.
         quorum: deltas that let a round close without the others (2604.21428): theirs go
             into a later one. None: a round waits for all.
@@ -259,6 +268,9 @@ class DiLoCo(msgspec.Struct, frozen=True, tag="diloco", kw_only=True):
     every: int
     outer_lr: float = _OUTER_LR
     outer_momentum: float = _OUTER_MOMENTUM
+    fragments: int = 1
+    overlap: int = 0
+    mix: float = USUAL_MIX
     codec: str | None = None
     quorum: int | None = None
     grace: Grace = "auto"
@@ -267,9 +279,11 @@ class DiLoCo(msgspec.Struct, frozen=True, tag="diloco", kw_only=True):
     def __post_init__(self) -> None:
         require_every("diloco", self.every)
         require_outer("diloco", self.outer_lr, self.outer_momentum)
+        require_fragments(self.every, self.fragments, self.overlap, self.mix)
         require_codec("diloco", self.codec)
         refuse_guards("diloco", self.guards, _NO_AGE)
         require_quorum("diloco", self.quorum, self.grace)
+        require_all_in_turn(self.fragments > 1 or self.overlap > 0, self.quorum)
 
     def __str__(self) -> str:
         """As it is written on the command line."""
@@ -280,6 +294,9 @@ class DiLoCo(msgspec.Struct, frozen=True, tag="diloco", kw_only=True):
             f"diloco:{self.every}",
             lr=lr,
             momentum=momentum,
+            fragments=None if self.fragments == 1 else self.fragments,
+            overlap=self.overlap or None,
+            mix=None if self.mix == USUAL_MIX else self.mix,
             quorum=self.quorum,
             grace=None if self.grace == "auto" else self.grace,
             codec=self.codec,

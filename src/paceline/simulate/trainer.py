@@ -21,6 +21,7 @@ from paceline.messages import (
     StageSpec,
     Tick,
 )
+from paceline.pace.fragments import takes_turns
 from paceline.simulate.checks import Values, check_told, encode_counts
 from paceline.simulate.clocks import ClockHistory, Holder
 from paceline.simulate.coordinator import SimCoordinator
@@ -121,8 +122,8 @@ class SimTrainer(Process):
             found = yield from self.protocol.next_batch()
             self._load()
             if isinstance(found, Flush):
-                for part in self._parts:
-                    yield from self._step(part.part, flush=True)
+                for part in self.protocol.stepping.turns.in_order(self.protocol.parts):
+                    yield from self._step(part, flush=True)
             elif isinstance(found, Batch):
                 self._begin_step()
                 yield from self._compute()
@@ -167,10 +168,12 @@ class SimTrainer(Process):
         yield Pause(self._step_s * (0.5 + random.random()), "computing")
         if random.random() < 0.1:
             return  # the user accumulates: the next batch belongs to the same step
-        for part in self._parts:
-            yield from self._step(part.part)
+        for part in self.protocol.stepping.turns.in_order(self.protocol.parts):
+            yield from self._step(part)
 
     def _step(self, part: int, *, flush: bool = False) -> Act[None]:
+        if takes_turns(self.protocol.parts[part].spec.pace):
+            yield from self.protocol.land(part, at_once=flush)
         was_open = self.protocol.parts[part].window.is_open()
         if flush or self.protocol.must_push(part):
             self._look_at_norm(self.protocol.parts[part])

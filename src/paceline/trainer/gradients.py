@@ -141,14 +141,15 @@ class PartNumbers:
             return self._push(role, message, plan)
         return Payload(message)
 
-    def settle(self) -> None:
-        """After a pull: what has landed is what the parameters are."""
+    def settle(self, *, mixes: bool = False) -> None:
+        """After a pull: what has landed is what the parameters are, or is mixed in."""
         if self._has_landed:
             self._has_landed = False
+            own = self.deltas.own_values() if self.deltas is not None and mixes else []
             for memory in self.memory:
                 memory.settle()
             if self.deltas is not None:
-                self.deltas.anchor()
+                self.deltas.anchor(own)
 
     def _values(self, slot: int) -> ByteArray:
         block = self._blocks[slot]

@@ -51,3 +51,5 @@ def _take_steps(
     numbers.groups = [outer_step(spec.pace)] * len(spec.optimizer.groups)
     if numbers.deltas is None:
         numbers.deltas = Deltas(numbers.parameters, optimizer)
+    else:
+        numbers.deltas.forget()

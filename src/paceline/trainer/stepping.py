@@ -1,12 +1,20 @@
 """A step's push, from the open window to the values after it.
 
+Fragments of a model are pushed by turns (`paceline.trainer.turns`); with an overlap a
+trainer goes on meanwhile::
+
+    push, pull -------------> servers hold both
+    one batch later           all have prepared: tick
+    ``overlap`` batches later the round is waited for, and the values are taken in
+
 Pure.
 """
 
 from typing import final
 
 from paceline.messages import StageSpec, Ticked
-from paceline.trainer.asking import Act, Asking
+from paceline.pace.fragments import overlap_of
+from paceline.trainer.asking import Act, Asking, Posted
 from paceline.trainer.leases import Leases
 from paceline.trainer.marching import Marching
 from paceline.trainer.parts import SharedPart
@@ -24,6 +32,7 @@ from paceline.trainer.pushing import (
 )
 from paceline.trainer.returning import hand_back
 from paceline.trainer.ticking import Teller
+from paceline.trainer.turns import Turns
 
 
 @final
@@ -32,6 +41,7 @@ class Stepping:
 
     Attributes:
         tasks_finished: leases that this trainer has worked off.
+        turns: of the fragments.
     """
 
     def __init__(
@@ -44,9 +54,20 @@ class Stepping:
     ) -> None:
         """Nothing was pushed yet; leases, parts and clock are the trainer's own."""
         self.tasks_finished = 0
+        self.turns = Turns(parts)
         self._asking, self._teller = asking, teller
         self._leases, self._parts, self._marching = leases, parts, marching
         self._flights: dict[int, Flight] = {}  # {part: its last push}
+        self._told: dict[int, tuple[Acknowledged, Posted]] = {}  # {part: its tick}
+
+    def push_due(
+        self, part: SharedPart, *, at_end: bool, with_delivered: bool = False
+    ) -> bool:
+        """Whether the pace wants a push of a part now; see `SharedPart.push_due`."""
+        if self.turns.have(part):
+            is_stepped = with_delivered or not part.window.has_delivered()
+            return (at_end and is_stepped) or self.turns.is_due(part)
+        return part.push_due(at_end=at_end, with_delivered=with_delivered)
 
     def push(
         self,
@@ -58,12 +79,15 @@ class Stepping:
         """Push a part's open window; values are pulled where the pace wants it.
 
         Where the pace lets pushes overlap, the push before is waited for instead of this
-        one, unless this one ends a task.
+        one, unless this one ends a task. Of fragments one is on its way at a time.
 
         Returns:
             What the coordinator has answered, if it was told.
         """
         ticked = yield from self.land(part, stage)
+        if self.turns.have(part):
+            ticked += yield from self._land_fragments(stage)
+            self.turns.pushed(part)
         # Where nothing is waited for, one request to each server costs the least.
         with_push = coming if part.overlaps else nothing_coming
         judge = part.judge
@@ -81,6 +105,9 @@ class Stepping:
         # Which round a push will be in is not known yet where it may be carried over.
         is_due = may_read and part.pull_due(has_pushed=True)
         is_pulling = (part.is_sync and not part.carries_over) or is_due
+        goes_on = overlap_of(part.spec.pace) > 0
+        if goes_on and not self.turns.are_alone():
+            is_pulling = False  # questions for other parts' rows would wait behind it
         if part.overlaps or not may_read:
             coming = nothing_coming
         if is_pulling:
@@ -93,15 +120,17 @@ class Stepping:
         self._flights[part.spec.part] = flight
         if is_pulling and part.overlaps:
             part.pulled(at_round)  # what is asked for now is due no more
-        if part.overlaps and self._leases.current(stage) is not None:
+        if goes_on or (part.overlaps and self._leases.current(stage) is not None):
             return ticked
         return ticked + (yield from self.land(part, stage))
 
     def land(self, part: SharedPart, stage: StageSpec) -> Act[list[Ticked]]:
         """Wait for a part's push that is on its way, if there is one."""
-        flight = self._flights.pop(part.spec.part, None)
-        if flight is None:
+        if part.spec.part not in self._flights:
             return []
+        if overlap_of(part.spec.pace):
+            return [(yield from self._land_overlapped(part, stage))]
+        flight = self._flights.pop(part.spec.part)
         done = yield from collect_push(self._asking, flight)
         ticked = yield from self._count(part, stage, done)
         is_current = done.is_first or part.is_sync
@@ -116,6 +145,64 @@ class Stepping:
             part.pulled(flight.at_round)
         return [] if ticked is None else [ticked]
 
+    def land_all(
+        self, stage: StageSpec, *, but_fragments: bool = False
+    ) -> Act[list[Ticked]]:
+        """Wait for all pushes that are on their way, or all but fragments'."""
+        ticked: list[Ticked] = []
+        for part in list(self._parts.values()):
+            if not (but_fragments and self.turns.have(part)):
+                ticked += yield from self.land(part, stage)
+        return ticked
+
+    def come_along(self, part: SharedPart, stage: StageSpec) -> Act[list[Ticked]]:
+        """Before a step: wait for a part's push as far as the pace wants it by now."""
+        if not overlap_of(part.spec.pace) or self.turns.has_gone_far(part):
+            return (yield from self.land(part, stage))
+        if part.spec.part in self._flights:
+            yield from self._tell_prepared(part)
+        return []
+
+    def _land_fragments(self, stage: StageSpec) -> Act[list[Ticked]]:
+        ticked: list[Ticked] = []
+        for number in [n for n in self._flights if self.turns.have(self._parts[n])]:
+            ticked += yield from self.land(self._parts[number], stage)
+        return ticked
+
+    def _tell_prepared(self, part: SharedPart) -> Act[None]:
+        """All servers have a fragment's window: the coordinator is told, once."""
+        number = part.spec.part
+        if number in self._told:
+            return
+        done = yield from collect_push(self._asking, self._flights[number])
+        parts = tuple(self._parts)
+        acked = self._leases.acked_with(number, done.window, parts)
+        self._teller.add(part, done, acked)
+        self._asking.clock += 1
+        posted = yield from self._teller.post(part, is_prepared=done.is_prepared)
+        self._told[number] = done, posted
+
+    def _land_overlapped(self, part: SharedPart, stage: StageSpec) -> Act[Ticked]:
+        """Wait for a fragment's round, and for the values that it has led to."""
+        number, parts = part.spec.part, tuple(self._parts)
+        yield from self._tell_prepared(part)
+        done, posted = self._told.pop(number)
+        ticked = yield from self._teller.collect(part, posted)
+        self._leases.advance(number, done.window, parts)
+        self.tasks_finished += self._leases.drop_complete(parts, stage)
+        flight = self._flights[number]
+        yield from collect_values(self._asking, part, flight.values, is_current=True)
+        if flight.at_round is None:
+            yield from pull_part(self._asking, part, flight.servers(), at_round=part.round)
+        del self._flights[number]
+        part.pulled(part.round)
+        part.round += 1
+        return ticked
+
+    def is_fragment_out(self) -> bool:
+        """Whether the push of a fragment is on its way."""
+        return any(self.turns.have(self._parts[number]) for number in self._flights)
+
     def is_flying(self, part: int) -> bool:
         """Whether a part's push is on its way."""
         return part in self._flights
@@ -123,6 +210,7 @@ class Stepping:
     def forget(self) -> None:
         """The timeline or the incarnation is gone, and what was on its way with it."""
         self._flights.clear()
+        self._told.clear()
         self._teller.forget()
         self._marching.forget()
 
@@ -176,7 +264,7 @@ class Stepping:
         ticked = yield from self._teller.tell(
             part,
             is_prepared=done.is_prepared,
-            ends_step=not any(other.is_sync for other in others),
+            ends_step=self.turns.have(part) or not any(other.is_sync for other in others),
             wants_lease=not is_busy,
         )
         if ticked.late is not None:

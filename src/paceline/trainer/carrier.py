@@ -221,8 +221,7 @@ class Carrier:
     def _step(self, part: int, *, flush: bool) -> Stepped:
         """A step of one part over the batches delivered since the last one.
 
-        Args:
-            flush: push, whatever the pace says, and drop the gradients that went along.
+        With ``flush`` it pushes, whatever the pace says, and drops the gradients.
 
         Raises:
             UsageError: no batch was delivered since the last step.

@@ -221,9 +221,7 @@ class Carrier:
     def _step(self, part: int, *, flush: bool) -> Stepped:
         """A step of one part over the batches delivered since the last one.
 
-        Args:
-            part: its number.
-            flush: push, whatever the pace says, and drop the gradients that went along.
+        With ``flush`` it pushes, whatever the pace says, and drops the gradients.
 
         Raises:
             UsageError: no batch was delivered since the last step.
@@ -360,9 +358,8 @@ class Carrier:
             return Payload(message, [self._tracked.encode(message)])
         if isinstance(message, AskTracked):
             return Payload(message, landing=partial(self._tracked.land, message.number))
-        if role == COORDINATOR or not isinstance(message, Upload | Pull | Push):
-            return Payload(message)
-        if isinstance(message, Push) and message.is_void:
+        is_void = isinstance(message, Push) and message.is_void
+        if is_void or role == COORDINATOR or not isinstance(message, Upload | Pull | Push):
             return self._with_rows(role, Payload(message))
         entrusted = self.entrust(role, message)
         if entrusted is not None:

@@ -192,7 +192,7 @@ class SimTrainer(Process):
     def _load(self) -> None:
         """What was loaded is what the tracked objects are."""
         tracked = self.protocol.tracked
-        if tracked.loads > self._loads:
+        if tracked.loads > self._loads and tracked.is_known:
             self._loads = tracked.loads
             kept = self._states[tracked.number] if tracked.number else {}
             self._steps = {part: kept.get(part, 0) for part in self._steps}

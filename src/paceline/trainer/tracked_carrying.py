@@ -44,7 +44,8 @@ class TrackedCarrying:
         """What has come is what tracked objects are, from the next batch on."""
         state, landings = self._state, self._landings
         self._landings = {}
-        if state.loads != self._loads:
+        # One that came for a timeline that was left at once is not looked at any more.
+        if state.loads != self._loads and state.is_known:
             self._loads = state.loads
             if state.number == 0:
                 self._tracker.begin_again()

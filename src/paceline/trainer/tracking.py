@@ -48,6 +48,11 @@ class Tracking:
         """Trained since averaged objects were equal to those of all others."""
         return max(self._records.values(), default=0)
 
+    @property
+    def is_known(self) -> bool:
+        """Whether the objects are, or are to be, of a state that has a number."""
+        return self.number != _UNKNOWN
+
     def trained(self, part: int, records: int) -> None:
         """All servers have acknowledged a window of a part."""
         self._records[part] = self._records.get(part, 0) + records

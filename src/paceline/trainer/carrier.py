@@ -40,7 +40,7 @@ from paceline.trainer.client import Driver, Payload, bare
 from paceline.trainer.gradients import PartNumbers
 from paceline.trainer.outlook import Outlook
 from paceline.trainer.protocol import TrainerProtocol
-from paceline.trainer.repacing import take_pace
+from paceline.trainer.repacing import has_lost, take_pace
 from paceline.trainer.routing import Route
 from paceline.trainer.rows import (
     Requests,
@@ -381,14 +381,11 @@ class Carrier:
         if joined is before:
             return
         if before is not None and joined is not None:
-            is_same = joined.incarnation == before.incarnation
-            is_lost = not is_same or joined.returned > before.timeline
+            is_lost = has_lost(before, joined)
             for part, numbers in self.numbers.items():
                 numbers.zero_grad()
                 numbers.clear()
-                if is_lost:
-                    numbers.forget_left_out()
-                take_pace(numbers, self.plan(part).spec)
+                take_pace(numbers, self.plan(part).spec, is_lost=is_lost)
                 for table in numbers.tables:
                     table.expect_nothing()
         self._joined = joined

@@ -72,6 +72,7 @@ TABLE = (
     Goal("guarded", "paces", "seconds to a loss, guarded async", ONE_SLOW, None, 0.45),
     Goal("diloco-loss", "diloco", "held-out loss at equal tokens", "sync", None, 1.02),
     Goal("diloco-bytes", "diloco", "bytes pushed, times fewer", "sync", 49.0),
+    Goal("fragments-loss", "diloco", "the same in fragments", "whole", None, 1.01),
     Goal("delta-loss", "diloco", "the same with a codec", "without", None, 1.01),
     Goal("delta-bytes", "diloco", "the same, times fewer again", "without", 4.0),
     Goal("simulator", "simulator", "10,000 trainers x 100 steps", "", None, 60.0, "s"),

@@ -12,6 +12,7 @@ from paceline.errors import UsageError
 from paceline.pace_specs.async_diloco import AsyncDiLoCo as AsyncDiLoCo
 from paceline.pace_specs.auto import Auto as Auto
 from paceline.pace_specs.checks import is_whole, require
+from paceline.pace_specs.guards import Guards as Guards
 from paceline.pace_specs.parsing import parse_pace as parse_pace
 from paceline.pace_specs.presets import SSP as SSP
 from paceline.pace_specs.presets import Async as Async

@@ -104,7 +104,7 @@ def test_a_round_is_there_when_all_before_it_are(shared: Shared) -> None:
 @given(st.permutations(range(4, 12)))
 def test_rounds_may_end_in_any_order(order: list[int]) -> None:
     shared = Shared({0: 8})
-    shared.writer.stand_at(3)
+    shared.writer.stand_at(3, 3)
     done = {3}
     for number in order:
         shared.writer.applied(number)

@@ -240,6 +240,7 @@ class Server:
         trainer: int = 11,
         round: int | None = None,  # noqa: A002
         hyper: Hyper | None = None,
+        **guarded: Any,
     ) -> Answered:
         blocks = blocks or {}
         arrays = list(blocks.values())
@@ -249,6 +250,8 @@ class Server:
             entries = (entry,)
             ids = np.array(rows.ids, np.int64)[order]
             arrays += [ids, np.asarray(rows.gradients, np.float32)[order]]
+        then: dict[int, Array] = guarded.pop("then", {})
+        arrays += list(then.values())
         agreed = self.plan.spec.optimizer
         assert agreed is not None
         message = Push(
@@ -262,6 +265,8 @@ class Server:
             hyper=(hyper,) if hyper is not None else agreed.groups,
             blocks=tuple(blocks),
             rows=entries,
+            then=tuple(then),
+            **guarded,  # base, is_void, is_judged
         )
         return self.submit(message, arrays, trainer)
 

@@ -179,7 +179,7 @@ def test_rows_of_waiting_pushes_change_once(
     with held(server, monkeypatch, RowTable) as applied:
         answers = [_submit(server, trainer, owner=RowTable) for trainer in (12, 13, 14)]
     assert [verdict(answer.wait()) for answer in answers] == ["applied"] * 3
-    assert [len(ids) for ids, _ in applied] == [2, 4], "one push alone, then three"
+    assert [len(ids) for ids, *_ in applied] == [2, 4], "one push alone, then three"
     found = server.pull_rows([SAME_SLOT[0], *SAME_SLOT[2:5]])[:, 0]
     if isinstance(rows, SGD):
         assert found.tolist() == [-15, -2, -4, -8]

@@ -212,4 +212,4 @@ def test_pushes_of_many_trainers_all_count(server: Server) -> None:
 def test_a_pull_says_its_version(server: Server) -> None:
     server.push(1, window(0), blocks=ONES)
     message = server.ask(Pull(incarnation=11, timeline=0, part=0))
-    assert message == Pulled(slots=(0, 1), round=0)
+    assert message == Pulled(slots=(0, 1), round=0, version=1)

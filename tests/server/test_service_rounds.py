@@ -179,7 +179,7 @@ def test_a_pull_waits_for_its_round(make_server: MakeServer) -> None:
     parked = server.submit(Pull(incarnation=11, timeline=0, part=0, at_round=1))
     assert not parked.is_given()
     server.commit(1, contribution(1, FIRST, 1.0))
-    assert parked.wait() == Pulled(slots=(0, 1), round=1)
+    assert parked.wait() == Pulled(slots=(0, 1), round=1, version=1)
     assert np.array_equal(parked.buffers[0].view(np.float64), -np.ones(6))
 
 

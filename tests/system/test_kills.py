@@ -20,6 +20,7 @@ SLOWED = (*JOB, "--sleep-ms", "80")
 LONG = ("--records", "3200", "--ids", "300", "--epochs", "10", "--task-size", "160")
 SYNC, ASYNC, MERGED = "sync:reduce=sum", "async:push=4,pull=8", "async:merge=4"
 BOUNDED, AGAIN = "ssp:2", "sync:reduce=sum,backup=1,late=again"
+FRESH = "async:drop=1,old=again"
 WINDOWS = {  # {window: failpoint, and how it is armed}
     # The first dies when one server alone has the push, the other when both may have it.
     "between two servers' acknowledgements": (
@@ -37,6 +38,7 @@ SERVER_POINTS = {  # servers die, and trainers beside them
     "trainer.before_tick=kill@9x2",
 }
 SERVER_POINTS[MERGED] = SERVER_POINTS[BOUNDED] = SERVER_POINTS[ASYNC]
+SERVER_POINTS[FRESH] = SERVER_POINTS[ASYNC]
 SERVER_POINTS[AGAIN] = SERVER_POINTS[SYNC]
 PREPARED = {"prepared, not committed": "trainer.prepared=kill@8x3"}
 
@@ -84,7 +86,7 @@ def test_counts_are_exact_when_killed_in(
 
 @pytest.mark.soak
 @pytest.mark.timeout(0)
-@pytest.mark.parametrize("pace", [SYNC, ASYNC, MERGED, BOUNDED, AGAIN])
+@pytest.mark.parametrize("pace", [SYNC, ASYNC, MERGED, BOUNDED, AGAIN, FRESH])
 def test_counts_are_exact_when_servers_die_too(
     pace: str, tmp_path: Path, forks: ForkServer
 ) -> None:

@@ -337,7 +337,8 @@ class FakeJob:
         shard, spec = self.shards[server], self.plans[push.part].spec
         parameter_of = {b.slot: b.parameter for b in self.plans[push.part].blocks}
         layout = layout_of(self.plans[push.part], server)
-        waiting = iter(decode_push(layout, push, buffers).buffers)
+        plain = decode_push(layout, push, buffers).buffers
+        waiting = iter(plain[: len(plain) - len(push.then)])
         for slot in push.blocks:
             block = shard.dense(slot)
             gradient = torch.from_numpy(next(waiting)).view(block.values.dtype)

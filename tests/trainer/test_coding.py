@@ -87,8 +87,16 @@ def test_what_was_left_out_is_forgotten_with_its_future() -> None:
     first = send(coding, plan, gradient)
     coding.forget()
     assert np.array_equal(send(coding, plan, gradient), first)
-    again = plan_of(Async(codec="top10%"))
-    assert np.array_equal(send(coding, again, gradient), first), "another plan"
+    coding.follow(plan_of(Async(codec="top20%")))
+    assert np.array_equal(send(coding, plan, gradient), first), "another codec"
+
+
+def test_what_was_left_out_stays_while_the_codec_does_whatever_the_pace() -> None:
+    coding, plan = GradientCoding(), plan_of(Async(codec="top10%"))
+    send(coding, plan, np.array([9, 5, *[0] * 8], np.float32))
+    again = plan_of(Sync(codec="top10%"))
+    found = send(coding, again, np.zeros(NUM, np.float32))
+    assert found.tolist() == [0, 5, *[0] * 8]
 
 
 def test_a_push_that_is_never_sent_leaves_what_waits_as_it_is() -> None:
@@ -231,6 +239,18 @@ def test_a_return_to_a_cut_forgets_what_was_left_out() -> None:
         loop(session, model, optimizer)
     expected = {str(m.window): [b"".join(b)] for m, b in fresh.pushed}
     assert by_window == expected, "the run after the return is one from the beginning"
+
+
+def test_a_change_of_pace_keeps_what_was_left_out() -> None:
+    job = FakeJob(servers=1, pace=HALF)
+    with job.session() as session:
+        model, optimizer = share_wide(session)
+        loop(session, model, optimizer)
+        job.timeline += 1  # nobody returns
+        loop(session, model, optimizer, 0.0)
+        weight = model.weight.detach().clone()
+    whole = DATA.sum() * WEIGHTS
+    assert torch.equal(weight.flatten(), whole), "gradients of 0 bring out the rest"
 
 
 def test_a_refused_push_leaves_what_waits_as_it_is() -> None:

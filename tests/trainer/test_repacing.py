@@ -50,12 +50,18 @@ def test_with_local_steps_the_trainers_optimizer_steps_and_pushes_say_the_outer_
     assert not numbers.optimizer.state_dict()["state"], "inner state is dropped"
 
 
-def test_between_local_paces_what_was_begun_with_stays() -> None:
+def test_between_local_paces_nobody_but_the_inner_state_changes() -> None:
     numbers, spec = numbers_and_spec()
     local = follow(numbers, spec, LocalSGD(every=4))
     deltas = numbers.deltas
+    assert deltas is not None
+    for parameter in numbers.parameters:
+        parameter.grad = torch.ones_like(parameter)
+    deltas.step()
     follow(numbers, local, LocalSGD(every=8))
     assert numbers.deltas is deltas
+    assert numbers.optimizer is not None
+    assert not numbers.optimizer.state_dict()["state"], "inner state is dropped"
 
 
 def test_gradients_go_ahead_of_their_push_only_where_the_pace_lets_them() -> None:

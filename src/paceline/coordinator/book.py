@@ -353,18 +353,6 @@ class Book:
         spec = self.durable.stage_spec()
         return spec is not None and spec.is_training
 
-    def why_no_pace(self) -> str | None:
-        """Why no part can have another pace any more; None if one can."""
-        state = self.durable
-        if state.broken is not None or self.is_finishing:
-            return "the job is over"
-        if state.stopped is not None or self.is_saving:
-            why = state.stopped or "its launcher ends the run"
-            return f"the job is being stopped: {why}"
-        if self.config.ranks_per_trainer > 1:
-            return "trainers of several processes keep the pace that they began with"
-        return None
-
     def pause_reason(self) -> str | None:
         """Why nobody works just now, if the pace is to change; None if it is not."""
         state = self.durable
@@ -376,10 +364,7 @@ class Book:
         return f"the pace changes to {paces}{waits}"
 
     def wait_reason(self, *, for_pace: bool = False) -> str | None:
-        """Why no lease at all can be granted now; None if one could be.
-
-        ``for_pace``: but for a pause in which the pace is to change.
-        """
+        """Why none is leased now (``for_pace``: but its change); None if one can be."""
         state = self.durable
         if state.broken is not None:
             return f"the job has failed: {state.broken}"

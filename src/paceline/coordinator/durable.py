@@ -225,7 +225,8 @@ def _(outcome: o.StageValued, state: Durable) -> None:
 def _(outcome: o.TaskReturned, state: Durable) -> None:
     task = outcome.key.task
     state.queue.put_back(task)
-    state.resumes[outcome.key] = o.Resume(outcome.key, outcome.first, outcome.edges)
+    resume = o.Resume(outcome.key, outcome.first, outcome.edges, outcome.voids)
+    state.resumes[outcome.key] = resume
     if outcome.failed:
         failures = state.queue.failures
         failures[task] = failures.get(task, 0) + 1

@@ -32,6 +32,18 @@ def saw_numbers(book: Book, numbers: Mapping[str, float | None]) -> None:
         governor.logged(numbers[governor.auto.watch])
 
 
+def why_no_pace(book: Book) -> str | None:
+    """Why no part can have another pace any more; None if one can."""
+    state = book.durable
+    if state.broken is not None or book.is_finishing:
+        return "the job is over"
+    if state.stopped is not None or book.is_saving:
+        return f"the job is being stopped: {state.stopped or 'its launcher ends the run'}"
+    if book.config.ranks_per_trainer > 1:
+        return "trainers of several processes keep the pace that they began with"
+    return None
+
+
 def govern(book: Book) -> None:
     """Time has passed: let the pace change by a step, if there is reason to."""
     parts = _governed(book)
@@ -45,7 +57,7 @@ def govern(book: Book) -> None:
         governor = book.governor = Governor(auto, book.now)
     holders = book.durable.queue.num_holders() if book.is_training() else 0
     governor.passed(book.now, holders)
-    if book.wish is not None or book.why_no_pace() is not None or not holders:
+    if book.wish is not None or why_no_pace(book) is not None or not holders:
         return
     change = governor.decide(book.now, parts[min(parts)].pace)
     if change is None:

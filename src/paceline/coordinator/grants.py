@@ -66,8 +66,9 @@ def _lend(book: Book, trainer: str, incarnation: int, pick: Pick) -> Lease:
     if is_entering:
         clock, slowest = book.clocks.enter(incarnation, token, state.queue)
     records = state.round_records if rounds else count_records(book)
-    edges = pick.resume.edges
-    lease = Lease(token, key, first, edges, rounds, tracked, entry, clock, slowest, records)
+    edges, voids = pick.resume.edges, pick.resume.voids
+    clocks = (entry, clock, slowest)
+    lease = Lease(token, key, first, edges, rounds, tracked, *clocks, records, voids)
     book.commit(LeaseGranted(lease, trainer, incarnation))
     if is_entering:
         book.rounds.enters(trainer, book.now)

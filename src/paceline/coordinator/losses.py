@@ -21,7 +21,7 @@ from paceline.coordinator.outcomes import (
     TimelineLeft,
     TrainerLost,
 )
-from paceline.coordinator.recovery import decide_resumes, join_marks
+from paceline.coordinator.recovery import decide_resumes, join_marks, join_voids
 from paceline.messages import Exited
 
 KEPT_LOST = 1024  # lost trainers whose end the launcher may still report
@@ -78,7 +78,8 @@ def settle(book: Book) -> None:
     for incarnation, keys in sorted(state.settling.items()):
         reports = book.fences.get(incarnation, {})
         if set(reports) >= set(state.servers) and len(state.servers) == book.config.servers:
-            resumes = decide_resumes(keys, join_marks(keys, reports.values()))
+            told = reports.values()
+            resumes = decide_resumes(keys, join_marks(keys, told), join_voids(told))
             book.commit(MarksSettled(incarnation, resumes))
             book.fences.pop(incarnation, None)
     if (
@@ -93,7 +94,7 @@ def _restored_resumes(book: Book) -> tuple[Resume, ...]:
     reports = [report.marks for report in book.marks.values() if report.has_slots]
     keys = {entry.key for report in reports for entry in report}
     open_keys = [key for key in keys if not book.durable.is_over(key)]
-    return decide_resumes(open_keys, join_marks(open_keys, reports))
+    return decide_resumes(open_keys, join_marks(open_keys, reports), join_voids(reports))
 
 
 def _lose_trainer(book: Book, trainer: str, loss: Loss) -> None:

@@ -11,7 +11,14 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from paceline.ids import TaskKey
-from paceline.messages import Contribution, FileEntry, Lease, PartPlan, StageSpec
+from paceline.messages import (
+    Contribution,
+    FileEntry,
+    Lease,
+    PartPlan,
+    StageSpec,
+    VoidSpan,
+)
 
 
 class Outcome(msgspec.Struct, frozen=True, tag=True):
@@ -119,6 +126,7 @@ class TaskReturned(Outcome, frozen=True):
     edges: tuple[int, ...]
     failed: bool
     reason: str
+    voids: tuple[VoidSpan, ...] = ()
 
 
 class TaskFailed(Outcome, frozen=True):
@@ -138,11 +146,15 @@ class StageValued(Outcome, frozen=True):
 
 
 class Resume(NamedTuple):
-    """Where a task goes on: from batch ``first``, windows ending at ``edges``."""
+    """Where a task goes on: from batch ``first``, windows ending at ``edges``.
+
+    ``voids``: see `Lease`.
+    """
 
     key: TaskKey
     first: int
     edges: tuple[int, ...]
+    voids: tuple[VoidSpan, ...] = ()
 
 
 class MarksSettled(Outcome, frozen=True):

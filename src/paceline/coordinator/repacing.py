@@ -23,13 +23,15 @@ from paceline.config import Pace
 from paceline.coordinator.book import NOT_TRAINING, Book, PaceWish
 from paceline.coordinator.cut_decisions import is_stage_over
 from paceline.coordinator.durable import Durable
+from paceline.coordinator.governing import why_no_pace
 from paceline.coordinator.losses import leave_timeline
 from paceline.coordinator.outcomes import PaceChanged
 from paceline.coordinator.status import count_records
 from paceline.coordinator.tracking import may_cut, reason_to_wait
 from paceline.messages import ChangePace, Done, PartSpec, Refusal
 from paceline.pace.changing import changes_optimizer, has_pace, why_not_change, with_pace
-from paceline.pace.policy import outer_parts
+from paceline.pace.guards import why_not_shared
+from paceline.pace.policy import steps_locally
 
 ASKED = "asked for"
 
@@ -37,7 +39,7 @@ ASKED = "asked for"
 def pace_asked(book: Book, ticket: int, message: ChangePace) -> None:
     """Let parts have another pace, once that can be; refuse it now if it never can."""
     state = book.durable
-    refused = book.why_no_pace() or (_why_no_part(state, message) if state.parts else None)
+    refused = why_no_pace(book) or (_why_no_part(state, message) if state.parts else None)
     if refused is not None:
         _refuse(book, ticket, refused)
         return
@@ -50,6 +52,8 @@ def pace_asked(book: Book, ticket: int, message: ChangePace) -> None:
         _refuse(book, ticket, text)
         return
     reason = why_not_change(_specs(state), paces)
+    for pace in paces.values():
+        reason = reason or why_not_shared(pace, book.config.ranks_per_trainer)
     if reason is not None:
         _refuse(book, ticket, reason)
         return
@@ -63,7 +67,7 @@ def look_at_pace(book: Book) -> None:
     if book.wish is None and not book.pace_asks:
         return
     state = book.durable
-    never = book.why_no_pace()
+    never = why_no_pace(book)
     if never is not None:
         book.wish = None
     elif book.wish is not None and _is_quiet(book):
@@ -178,7 +182,7 @@ def _change(book: Book, wished: PaceWish) -> None:
         {part: str(pace) for part, pace in after.items()},
         wished.reason,
         without_state=tuple(sorted(anew)),
-        inner_dropped=outer_parts(r.plan for _, r in sorted(state.parts.items())),
+        inner_dropped=tuple(part for part, pace in before.items() if steps_locally(pace)),
         records=count_records(book),
     )
     leave_timeline(book, changed, "the pace changes")

@@ -294,7 +294,7 @@ def _give_back(
         finish_if_done(book, lease.key)
         if lease.key.task in book.durable.queue.pending:
             edges = tuple(edge for edge in lease.edges if edge >= first)
-            book.commit(TaskReturned(lease.key, first, edges, failed, reason))
+            book.commit(TaskReturned(lease.key, first, edges, failed, reason, lease.voids))
             book.progress.forget(lease.key)
 
 

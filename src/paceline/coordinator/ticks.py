@@ -3,7 +3,7 @@
 Pure.
 """
 
-from paceline.coordinator.book import Book
+from paceline.coordinator.book import Book, Happened
 from paceline.coordinator.grants import finish_if_done, grant, is_pending
 from paceline.coordinator.outcomes import PushLate
 from paceline.coordinator.status import count_records
@@ -32,10 +32,27 @@ def is_in_time(book: Book, tick: Tick) -> bool:
 def ticked(book: Book, tick: Tick) -> None:
     """A window has its effect: tasks go on, or are done."""
     book.applied()
+    _note_refused(book, tick)
     for key, last in zip(tick.window.task_keys(), tick.acked, strict=True):
         if is_pending(book, key):
             book.progress.advance(key, last)
             finish_if_done(book, key)
+
+
+def _note_refused(book: Book, tick: Tick) -> None:
+    """Pushes have had no effect: a line says which, so that their batches can be found."""
+    for push in tick.refused:
+        pairs = zip(push.window.task_keys(), push.window.spans, strict=True)
+        if not any(
+            is_pending(book, key) and book.progress.last_acked(key) < span.last
+            for key, span in pairs
+        ):
+            continue  # the answer to this tick was lost, and it comes again
+        trainer = book.durable.incarnations().get(tick.incarnation, "")
+        fields: dict[str, object] = {"part": tick.part, "trainer": trainer}
+        fields |= {"window": str(push.window), "records": push.records}
+        fields |= {"reason": push.reason, "norm": push.norm}
+        book.effect(Happened("PushRefused", fields))
 
 
 def note_speed(book: Book, tick: Tick) -> None:

@@ -75,10 +75,12 @@ from paceline.messages.shared import (
     PartSpec,
     Refusal,
     RefusalKind,
+    RefusedPush,
     StageKind,
     StageSpec,
     TableSpec,
     TrainerClock,
+    VoidSpan,
     Waiting,
 )
 from paceline.messages.trainer import (
@@ -219,6 +221,7 @@ __all__ = [
     "Records",
     "Refusal",
     "RefusalKind",
+    "RefusedPush",
     "Restore",
     "Results",
     "RowSlots",
@@ -247,5 +250,6 @@ __all__ = [
     "TrainerRequest",
     "Upload",
     "ValuesPlace",
+    "VoidSpan",
     "Waiting",
 ]

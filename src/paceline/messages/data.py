@@ -42,13 +42,16 @@ class Push(TrainerMessage, frozen=True):
     ``early`` names gradients that a `PushEarly` has brought already; a server that has not
     all of them answers `Waiting`, and is asked again with everything. Without a round, rows
     may be asked for ``behind`` it: they are read when it is acknowledged, and come with the
-    acknowledgement.
+    acknowledgement. ``base`` is the receiver's version of the part in the values that the
+    gradients were computed on. With ``is_void`` it has no numbers and no effect, and its
+    batches count. With ``is_judged`` the receiver decides if it is too old.
 
     Buffers: the gradient of each of ``blocks`` (slots whose parameter has one); then for
     each of ``sparse_blocks`` (slots whose parameter has a sparse one) the int64 numbers of
     its rows, distinct, ascending, counted from the block's first, and the gradients
     ``(rows, dim)``; then per entry of ``rows`` the int64 ids and the float32 gradients
-    ``(ids, dim)``; then those of ``behind``.
+    ``(ids, dim)``; then the values that the gradient of each of ``then`` was computed on;
+    then those of ``behind``.
     """
 
     part: int
@@ -63,6 +66,10 @@ class Push(TrainerMessage, frozen=True):
     rows: tuple[RowSlots, ...] = ()
     early: dict[int, int] = msgspec.field(default_factory=dict)  # {slot: tag}
     behind: "PullRows | None" = None
+    base: int | None = None
+    is_void: bool = False
+    is_judged: bool = False
+    then: tuple[int, ...] = ()
 
 
 class PushEarly(TrainerMessage, frozen=True):
@@ -87,11 +94,12 @@ class Pushed(Message, frozen=True):
     """What became of a push.
 
     ``applied``, ``prepared``; ``duplicate``: the window had its effect before; ``late``:
-    its round was closed without it. ``behind`` answers what was asked for behind the push;
-    the buffers are its own.
+    its round was closed without it; ``void``: it has no effect, and its batches count;
+    ``again``: it was too old, nothing of it counts. ``behind`` answers what was asked for
+    behind the push; the buffers are its own.
     """
 
-    verdict: Literal["applied", "prepared", "duplicate", "late"]
+    verdict: Literal["applied", "prepared", "duplicate", "late", "void", "again"]
     version: int
     behind: "PulledRows | None" = None
 
@@ -128,8 +136,9 @@ class Pulled(Message, frozen=True):
     Buffers: one per entry of ``slots``: those that the `Pull` does not know, ascending,
     then others, ascending; then for each of ``changed``, ascending, the int64 numbers of
     rows, as in a `Push`, and their values ``(rows, dim)``.
-    ``updates`` says how many updates each slot with sparse gradients has seen. With
-    ``is_there`` nothing comes along: the values may be read at their place.
+    ``updates`` says how many updates each slot with sparse gradients has seen, ``version``
+    how many pushes the values have in them. With ``is_there`` nothing comes along: the
+    values may be read at their place.
     """
 
     slots: tuple[int, ...]
@@ -138,6 +147,7 @@ class Pulled(Message, frozen=True):
     updates: dict[int, int] = msgspec.field(default_factory=dict)  # {slot: update}
     place: ValuesPlace | None = None
     is_there: bool = False
+    version: int = 0
 
 
 class PullRows(TrainerMessage, frozen=True):

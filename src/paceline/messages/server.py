@@ -7,14 +7,19 @@ from paceline.messages.shared import (
     Contribution,
     Message,
     PartPlan,
+    VoidSpan,
 )
 
 
 class MarkEntry(msgspec.Struct, frozen=True):
-    """The distinct marks that a server's slots hold for a task, ascending."""
+    """The distinct marks that a server's slots hold for a task, ascending.
+
+    ``voids`` are batches up to a mark that had no effect.
+    """
 
     key: TaskKey
     marks: tuple[int, ...]
+    voids: tuple[VoidSpan, ...] = ()
 
 
 class FenceReport(Message, frozen=True):

@@ -136,6 +136,14 @@ class StageSpec(msgspec.Struct, frozen=True, omit_defaults=True):
         return stop - first * self.batch_size
 
 
+class VoidSpan(NamedTuple):
+    """Batches ``first..last`` (both included) of a task that have no effect on a part."""
+
+    part: int
+    first: int
+    last: int
+
+
 class Lease(msgspec.Struct, frozen=True):
     """The right to work on a task from batch ``first`` on.
 
@@ -145,7 +153,8 @@ class Lease(msgspec.Struct, frozen=True):
     beginning; None: it keeps its own. ``entry`` is the token of the lease that the holder
     has entered with; with that one, ``clock`` is its clock and ``slowest`` the least that
     any has. ``records`` of the job were acknowledged: where there are rounds, as of the
-    last one.
+    last one. ``voids`` are batches up to the last edge that had no effect before, and are
+    to have none: all others up to there are to have theirs.
     """
 
     token: int
@@ -158,6 +167,7 @@ class Lease(msgspec.Struct, frozen=True):
     clock: int = 0
     slowest: int = 0
     records: int = 0
+    voids: tuple[VoidSpan, ...] = ()
 
 
 class TrainerClock(msgspec.Struct, frozen=True):
@@ -169,6 +179,16 @@ class TrainerClock(msgspec.Struct, frozen=True):
 
     entry: int
     steps: int
+
+
+class RefusedPush(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A push without effect, whose batches count; ``norm`` is its own if that is why."""
+
+    number: int
+    window: Window
+    records: int
+    reason: str
+    norm: float | None = None
 
 
 class Contribution(msgspec.Struct, frozen=True):

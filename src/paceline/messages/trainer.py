@@ -11,6 +11,7 @@ from paceline.messages.shared import (
     PartPlan,
     PartSpec,
     Refusal,
+    RefusedPush,
     StageSpec,
     TrainerClock,
     Waiting,
@@ -123,7 +124,7 @@ class Tick(TrainerMessage, frozen=True):
     applied before and the trainer keeps the others company: nobody falls out of line.
     ``ends_step``: no other part that is updated in rounds awaits its step.
     With ``next_lease``, a task finished by this tick is followed by the next one at once.
-    ``clock``: steps that the trainer has finished, where a pace bounds them.
+    ``clock``: its steps, where a pace bounds them. ``refused``: pushes without effect.
     """
 
     part: int
@@ -136,6 +137,7 @@ class Tick(TrainerMessage, frozen=True):
     ends_step: bool = True
     next_lease: bool = False
     clock: TrainerClock | None = None
+    refused: tuple[RefusedPush, ...] = ()
 
 
 class Ticked(Message, frozen=True):
@@ -231,10 +233,7 @@ class FinishTask(TrainerMessage, frozen=True):
 
 
 class AskResults(TrainerMessage, frozen=True):
-    """Ask for the results of a stage that is over, from task ``first`` on.
-
-    Answered by `Results`.
-    """
+    """Ask for the results of a stage that is over, from task ``first`` on: `Results`."""
 
     stage: int
     first: int = 0
@@ -254,10 +253,7 @@ class Results(Message, frozen=True):
 
 
 class KeepValue(TrainerMessage, frozen=True):
-    """Keep what a stage's results come to, for good: the first value that comes is it.
-
-    Answered by `Results` with the value that is kept.
-    """
+    """Keep what a stage comes to, for good: the first value; `Results` has what is kept."""
 
     stage: int
     value: bytes
@@ -278,10 +274,7 @@ class Beat(TrainerMessage, frozen=True):
 
 
 class Beaten(Message, frozen=True):
-    """How things stand; a trainer that reads another timeline than its own rejoins.
-
-    ``pauses`` is what `Ticked` says.
-    """
+    """How things stand; on a timeline not its own a trainer rejoins; see `Ticked`."""
 
     timeline: int
     stopped: str | None = None

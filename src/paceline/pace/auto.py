@@ -40,9 +40,9 @@ def steps_of(auto: Auto) -> tuple[Pace, ...]:
     """The paces that it may have, the tightest first."""
     names = get_args(Looseness)
     paces: tuple[Pace, ...] = (
-        Sync(reduce=auto.reduce, codec=auto.codec),
-        *(SSP(staleness=s, codec=auto.codec) for s in (1, 3, 8)),
-        Async(codec=auto.codec),
+        Sync(reduce=auto.reduce, codec=auto.codec, guards=auto.guards),
+        *(SSP(staleness=s, codec=auto.codec, guards=auto.guards) for s in (1, 3, 8)),
+        Async(codec=auto.codec, guards=auto.guards),
     )
     return paces[: names.index(auto.loosest) + 1]
 

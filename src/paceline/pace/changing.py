@@ -14,7 +14,9 @@ import msgspec
 from paceline.config import Auto, Pace
 from paceline.messages import OptimizerSpec, PartSpec
 from paceline.pace.auto import steps_of
+from paceline.pace.fragments import takes_turns
 from paceline.pace.policy import outer_kind, outer_step, steps_locally, why_not_beside
+from paceline.params.guarding import why_not_guarded
 from paceline.params.hogwild import why_not_hogwild
 
 
@@ -89,6 +91,8 @@ def _why_not(spec: PartSpec, pace: Pace) -> str | None:
         return (
             f"the script marches by {spec.strategy}, on top of {spec.pace}: change it there"
         )
+    if takes_turns(spec.pace) or takes_turns(pace):
+        return "what is shared in fragments, or with an overlap, begins and ends so"
     if was_local and is_local and outer_kind(spec.pace) != outer_kind(pace):
         return "servers would take outer steps of another kind: say so when the job begins"
     if was_local and not is_local and spec.inner is None:
@@ -105,7 +109,8 @@ def _why_not(spec: PartSpec, pace: Pace) -> str | None:
         sparse = [p.names[0] for p in spec.parameters if p.has_sparse_gradients]
         if sparse:
             return f"deltas are dense, and {sparse[0]!r} has sparse gradients"
-    return why_not_hogwild(with_pace(spec, pace))
+    changed = with_pace(spec, pace)
+    return why_not_hogwild(changed) or why_not_guarded(changed)
 
 
 def why_not_same(agreed: PartSpec, came: PartSpec) -> str | None:

@@ -10,6 +10,8 @@ from collections.abc import Iterable
 
 from paceline.config import SSP, Async, AsyncDiLoCo, DiLoCo, LocalSGD, Pace, Sync
 from paceline.messages import Hyper, PartPlan
+from paceline.pace.fragments import are_fragments, takes_turns
+from paceline.pace.guards import trains_old_again
 from paceline.pace_specs.presets import Grace
 
 
@@ -111,11 +113,12 @@ def why_not_beside(paces: Iterable[Pace]) -> str | None:
     is as much as any staleness but 0 asks for.
     """
     known = list(paces)
-    again = [pace for pace in known if trains_late_again(pace)]
+    again = [pace for pace in known if trains_late_again(pace) or trains_old_again(pace)]
     if again and len(known) > 1:
+        what = "late" if trains_late_again(again[0]) else "old"
         return (
-            f"{again[0]} gives batches of a late push back to the queue, which other parts "
-            f"may have applied: share one part, or let late pushes be dropped"
+            f"{again[0]} gives batches of {what} pushes back to the queue, which other "
+            f"parts may have applied: share one part, or let {what} pushes be dropped"
         )
     in_rounds = [pace for pace in known if updates_in_rounds(pace)]
     if len(in_rounds) > 1 and any(backups_of(pace) for pace in in_rounds):
@@ -132,6 +135,12 @@ def why_not_beside(paces: Iterable[Pace]) -> str | None:
         return (
             f"parts are {' and '.join(map(str, in_rounds))}: trainers would wait for each "
             f"other in rounds of different lengths; give them rounds of as many batches"
+        )
+    turning = [pace for pace in in_rounds if takes_turns(pace)]
+    if turning and not are_fragments(in_rounds):
+        return (
+            f"parts are {' and '.join(map(str, in_rounds))}: rounds of {turning[0]} take "
+            f"turns that other rounds know nothing of; use async for the other part"
         )
     bounded = [pace for pace in known if staleness_of(pace) is not None]
     if bounded and any(backups_of(pace) for pace in in_rounds):

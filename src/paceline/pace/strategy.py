@@ -13,6 +13,7 @@ from typing import final
 
 from paceline.config import SSP, Async, AsyncDiLoCo, DiLoCo, LocalSGD, Pace
 from paceline.errors import UsageError
+from paceline.pace.guards import compensation_of
 from paceline.pace.policy import pull_due, push_due, staleness_of
 
 
@@ -87,6 +88,11 @@ def why_not_strategy(strategy: Strategy, *, overlap: bool) -> str | None:
         return f"overlap=True sends before {name}.push_due is asked: leave one of them out"
     if not isinstance(preset, SSP) and _replaces(strategy, "staleness"):
         return f"{name}.staleness is never asked with {preset}: make the preset an SSP"
+    if compensation_of(preset) is not None and _replaces(strategy, "pull_due"):
+        return (
+            f"{name}.pull_due with {preset}: compensate needs gradients of one push to be "
+            f"computed on the same values; leave one of them out"
+        )
     if not isinstance(preset, SSP | Async) and _replaces(strategy, "pull_due"):
         return f"{name}.pull_due is never asked with {preset}: a round brings its values"
     if isinstance(preset, AsyncDiLoCo) and _replaces(strategy, "push_due"):

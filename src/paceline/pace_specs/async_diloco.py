@@ -10,7 +10,12 @@ from paceline.pace_specs.checks import (
     require_outer,
     written,
 )
+from paceline.pace_specs.guards import Guards, options_of, refuse_guards
 
+_NO_GRADIENT = {
+    "old": "many steps have led to what would be trained again: use old=drop",
+    "compensate": "a delta is no gradient",
+}
 _OUTER_LR, _OUTER_MOMENTUM, _DELAY = 0.7, 0.9, 4
 
 
@@ -29,6 +34,7 @@ class AsyncDiLoCo(msgspec.Struct, frozen=True, tag="async-diloco", kw_only=True)
         adapt: slower trainers take fewer batches, in proportion to their measured speed,
             so that deltas are equally old (dynamic local updates); else ``every``, too.
         codec: how deltas and values travel, see `paceline.codec_names`; None: as they are.
+        guards: what keeps old, wild or early deltas from doing harm, see `Guards`.
     """
 
     every: int
@@ -37,6 +43,7 @@ class AsyncDiLoCo(msgspec.Struct, frozen=True, tag="async-diloco", kw_only=True)
     delay: int = _DELAY
     adapt: bool = True
     codec: str | None = None
+    guards: Guards | None = None
 
     def __post_init__(self) -> None:
         require_every("async-diloco", self.every)
@@ -50,6 +57,7 @@ class AsyncDiLoCo(msgspec.Struct, frozen=True, tag="async-diloco", kw_only=True)
             f"async-diloco: adapt is True or False, got {self.adapt!r}",
         )
         require_codec("async-diloco", self.codec)
+        refuse_guards("async-diloco", self.guards, _NO_GRADIENT)
 
     def __str__(self) -> str:
         """As it is written on the command line."""
@@ -61,4 +69,5 @@ class AsyncDiLoCo(msgspec.Struct, frozen=True, tag="async-diloco", kw_only=True)
             delay=None if self.delay == _DELAY else self.delay,
             adapt=None if self.adapt else "no",
             codec=self.codec,
+            **options_of(self.guards),
         )

@@ -6,9 +6,14 @@ import msgspec
 
 from paceline.codec_names import require_codec
 from paceline.pace_specs.checks import is_number, require, written
+from paceline.pace_specs.guards import Guards, options_of, refuse_guards
 
 Looseness = Literal["sync", "ssp:1", "ssp:3", "ssp:8", "async"]
 Reduction = Literal["mean", "sum"]  # as `paceline.pace_specs.presets.Sync` has it
+_NO_AGE = dict.fromkeys(
+    ("scale", "drop", "old", "compensate"),
+    "it begins in rounds, where nothing has an age: give it to ssp or async",
+)
 _WAIT, _LEAST_S, _ALARM = 0.2, 30.0, 6.0
 
 
@@ -30,6 +35,7 @@ class Auto(msgspec.Struct, frozen=True, tag="auto", kw_only=True):
         reduce: as in `Sync`.
         codec: how gradients and values travel, see `paceline.codec_names`; None: as they
             are.
+        guards: what keeps wild or early updates from doing harm, see `Guards`.
     """
 
     wait: float = _WAIT
@@ -39,6 +45,7 @@ class Auto(msgspec.Struct, frozen=True, tag="auto", kw_only=True):
     alarm: float = _ALARM
     reduce: Reduction = "mean"
     codec: str | None = None
+    guards: Guards | None = None
 
     def __post_init__(self) -> None:
         require(
@@ -67,6 +74,7 @@ class Auto(msgspec.Struct, frozen=True, tag="auto", kw_only=True):
             f"auto: reduce is 'mean' or 'sum', got {self.reduce!r}",
         )
         require_codec("auto", self.codec)
+        refuse_guards("auto", self.guards, _NO_AGE)
 
     def __str__(self) -> str:
         """As it is written on the command line."""
@@ -79,4 +87,5 @@ class Auto(msgspec.Struct, frozen=True, tag="auto", kw_only=True):
             alarm=None if self.alarm == _ALARM else self.alarm,
             reduce=None if self.reduce == "mean" else self.reduce,
             codec=self.codec,
+            **options_of(self.guards),
         )

@@ -4,6 +4,7 @@ from paceline.errors import UsageError
 from paceline.pace_specs.async_diloco import AsyncDiLoCo
 from paceline.pace_specs.auto import Auto
 from paceline.pace_specs.checks import require
+from paceline.pace_specs.guards import GUARD_OPTIONS, Guards
 from paceline.pace_specs.presets import SSP, Async, DiLoCo, LocalSGD, Pace, Sync
 
 
@@ -18,10 +19,15 @@ def parse_pace(text: str) -> Pace:
         name in _OPTIONS, f"pace {text!r}: {name!r} is not one of {', '.join(_OPTIONS)}"
     )
     given = _read_options(text, name, rest)
+    guards = {option: given.pop(option) for option in GUARD_OPTIONS if option in given}
     for option in given.keys() - _OPTIONS[name].keys():
         reason = _REFUSED.get((name, option), f"{name} has no option {option}")
         raise UsageError(f"pace {text!r}: {reason}")
-    fields = {field: given[o] for o, field in _OPTIONS[name].items() if o in given}
+    fields: dict[str, object] = {
+        field: given[o] for o, field in _OPTIONS[name].items() if o in given
+    }
+    if guards:
+        fields["guards"] = Guards(**guards)  # type: ignore[arg-type]  # checked by it
     if name == "sync":
         return Sync(**fields)  # type: ignore[arg-type]  # checked by all of them
     if name == "auto":
@@ -50,6 +56,9 @@ _OPTIONS = {  # {pace: {option: field}}
         "every": "every",
         "lr": "outer_lr",
         "momentum": "outer_momentum",
+        "fragments": "fragments",
+        "overlap": "overlap",
+        "mix": "mix",
         "quorum": "quorum",
         "grace": "grace",
         "codec": "codec",
@@ -85,8 +94,11 @@ _WITHOUT_NAME = {  # {pace: (option and field, example)}
     "diloco": ("every", "diloco:50"),
     "async-diloco": ("every", "async-diloco:50"),
 }
-_FRACTIONS = {"lr", "momentum", "grace", "wait", "least", "alarm"}
-_WORDS = {"reduce", "late", "isolation", "codec", "loosest", "watch", "adapt"}
+_FRACTIONS = {
+    *("lr", "momentum", "mix", "grace", "wait", "least", "alarm"),
+    *("scale", "compensate", "norm"),
+}
+_WORDS = {"reduce", "late", "isolation", "codec", "loosest", "watch", "old", "adapt"}
 _ALONE = "a round is one update, so only async has {}"
 _REFUSED = {
     ("sync", "isolation"): _ALONE.format("isolation"),

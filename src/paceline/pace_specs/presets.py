@@ -9,7 +9,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-from paceline.codec_names import require_codec
+from paceline.codec_names import require_codec, top_share
 from paceline.pace_specs.async_diloco import AsyncDiLoCo
 from paceline.pace_specs.auto import Auto
 from paceline.pace_specs.checks import (
@@ -20,12 +20,23 @@ from paceline.pace_specs.checks import (
     require_quorum,
     written,
 )
+from paceline.pace_specs.fragments import (
+    USUAL_MIX,
+    require_all_in_turn,
+    require_fragments,
+)
+from paceline.pace_specs.guards import IN_ROUNDS, Guards, options_of, refuse_guards
 
 Reduce = Literal["mean", "sum"]
 Isolation = Literal["serial", "hogwild"]
 Late = Literal["drop", "again"]
 Grace = float | Literal["auto"]
 _OUTER_LR, _OUTER_MOMENTUM = 0.7, 0.9  # of the paper's main runs
+_NO_AGE = dict.fromkeys(("scale", "drop", "old", "compensate"), IN_ROUNDS)
+_NO_STEP = (
+    "a round takes the mean of where its trainers have come to; let their own optimizers "
+    "begin slowly, by a scheduler"
+)
 
 
 class Sync(msgspec.Struct, frozen=True, tag="sync", kw_only=True):
@@ -40,12 +51,14 @@ class Sync(msgspec.Struct, frozen=True, tag="sync", kw_only=True):
             and count; ``"again"``: they go back to the queue, for whoever is next.
         codec: how gradients and values travel, see `paceline.codec_names`; None: as they
             are.
+        guards: what keeps wild or early updates from doing harm, see `Guards`.
     """
 
     reduce: Reduce = "mean"
     backup: int = 0
     late: Late = "drop"
     codec: str | None = None
+    guards: Guards | None = None
 
     def __post_init__(self) -> None:
         require(
@@ -65,6 +78,7 @@ class Sync(msgspec.Struct, frozen=True, tag="sync", kw_only=True):
             "sync: late='again' without backup: nobody is late where all are waited for",
         )
         require_codec("sync", self.codec)
+        refuse_guards("sync", self.guards, _NO_AGE)
 
     def __str__(self) -> str:
         """As it is written on the command line."""
@@ -75,6 +89,7 @@ class Sync(msgspec.Struct, frozen=True, tag="sync", kw_only=True):
             backup=self.backup or None,
             late=None if self.late == "drop" else self.late,
             codec=self.codec,
+            **options_of(self.guards),
         )
 
 
@@ -90,10 +105,12 @@ class SSP(msgspec.Struct, frozen=True, tag="ssp", kw_only=True):
             step before all have finished the one before; updates are still one by one.
         codec: how gradients and values travel, see `paceline.codec_names`; None: as they
             are.
+        guards: what keeps old, wild or early updates from doing harm, see `Guards`.
     """
 
     staleness: int
     codec: str | None = None
+    guards: Guards | None = None
 
     def __post_init__(self) -> None:
         require(
@@ -101,10 +118,12 @@ class SSP(msgspec.Struct, frozen=True, tag="ssp", kw_only=True):
             f"ssp: staleness is a number of steps >= 0, got {self.staleness!r}",
         )
         require_codec("ssp", self.codec)
+        refuse_guards("ssp", self.guards, _with_codec(self.codec))
 
     def __str__(self) -> str:
         """As it is written on the command line."""
-        return written(f"ssp:{self.staleness}", codec=self.codec)
+        options = options_of(self.guards)
+        return written(f"ssp:{self.staleness}", codec=self.codec, **options)
 
 
 class Async(msgspec.Struct, frozen=True, tag="async", kw_only=True):
@@ -123,6 +142,7 @@ class Async(msgspec.Struct, frozen=True, tag="async", kw_only=True):
             for itself. 1: none are merged.
         codec: how gradients and values travel, see `paceline.codec_names`; None: as they
             are.
+        guards: what keeps old, wild or early updates from doing harm, see `Guards`.
     """
 
     push_every: int = 1
@@ -130,6 +150,7 @@ class Async(msgspec.Struct, frozen=True, tag="async", kw_only=True):
     isolation: Isolation = "serial"
     merge: int = 1
     codec: str | None = None
+    guards: Guards | None = None
 
     def __post_init__(self) -> None:
         require(
@@ -151,6 +172,30 @@ class Async(msgspec.Struct, frozen=True, tag="async", kw_only=True):
             f"isolation={self.isolation} none does: choose one of the two",
         )
         require_codec("async", self.codec)
+        refuse_guards("async", self.guards, self._why_not())
+
+    def _why_not(self) -> dict[str, str]:
+        """Guards that mean nothing beside the other options: ``{option: why}``."""
+        why_not = _with_codec(self.codec)
+        if self.isolation == "hogwild":
+            alone = "with isolation=hogwild pushes are applied beside each other, and {}"
+            why_not["drop"] = alone.format("no age is exact: use scale, or leave it out")
+            why_not["compensate"] = alone.format("values change while it looks at them")
+        if self.merge > 1:
+            why_not["compensate"] = (
+                f"it is a push's own, and merge={self.merge} makes one update of several"
+            )
+        if self.pull_every != self.push_every:
+            why_not["compensate"] = (
+                f"gradients of one push are computed on values of different moments with "
+                f"push={self.push_every},pull={self.pull_every}: use pull={self.push_every}"
+            )
+        if self.pull_every >= 2 * self.push_every:
+            why_not["old"] = (
+                f"with push={self.push_every},pull={self.pull_every} the next batches are "
+                f"computed before it is known; use pull={self.push_every}, or old=drop"
+            )
+        return why_not
 
     def __str__(self) -> str:
         """As it is written on the command line."""
@@ -165,6 +210,7 @@ class Async(msgspec.Struct, frozen=True, tag="async", kw_only=True):
             isolation=isolation,
             merge=merge,
             codec=self.codec,
+            **options_of(self.guards),
         )
 
 
@@ -179,18 +225,22 @@ class LocalSGD(msgspec.Struct, frozen=True, tag="local", kw_only=True):
     Args:
         every: batches between two rounds.
         codec: how deltas and values travel, see `paceline.codec_names`; None: as they are.
+        guards: what keeps wild deltas from doing harm, see `Guards`.
     """
 
     every: int
     codec: str | None = None
+    guards: Guards | None = None
 
     def __post_init__(self) -> None:
         require_every("local", self.every)
         require_codec("local", self.codec)
+        refuse_guards("local", self.guards, {**_NO_AGE, "warmup": _NO_STEP})
 
     def __str__(self) -> str:
         """As it is written on the command line."""
-        return written(f"local:{self.every}", codec=self.codec)
+        options = options_of(self.guards)
+        return written(f"local:{self.every}", codec=self.codec, **options)
 
 
 class DiLoCo(msgspec.Struct, frozen=True, tag="diloco", kw_only=True):
@@ -203,25 +253,37 @@ class DiLoCo(msgspec.Struct, frozen=True, tag="diloco", kw_only=True):
         every: batches between two rounds.
         outer_lr: learning rate of the outer step.
         outer_momentum: its Nesterov momentum; 0: none.
+        fragments: parts that the model is cut into, by whole parameters; each has a round
+            every ``every`` batches, and their rounds are spread evenly (Douillard 2025).
+        overlap: batches that a trainer goes on for before it takes in a round's values.
+        mix: the share of its own values in those that it then goes on with.
         codec: how deltas and values travel, see `paceline.codec_names`; None: as they are.
         quorum: deltas that let a round close without the others (2604.21428): theirs go
             into a later one. None: a round waits for all.
         grace: seconds that a round with a quorum waits for more; ``"auto"``: as long as
             others mostly come behind it, and no more than a tenth of a round.
+        guards: what keeps wild or early deltas from doing harm, see `Guards`.
     """
 
     every: int
     outer_lr: float = _OUTER_LR
     outer_momentum: float = _OUTER_MOMENTUM
+    fragments: int = 1
+    overlap: int = 0
+    mix: float = USUAL_MIX
     codec: str | None = None
     quorum: int | None = None
     grace: Grace = "auto"
+    guards: Guards | None = None
 
     def __post_init__(self) -> None:
         require_every("diloco", self.every)
         require_outer("diloco", self.outer_lr, self.outer_momentum)
+        require_fragments(self.every, self.fragments, self.overlap, self.mix)
         require_codec("diloco", self.codec)
+        refuse_guards("diloco", self.guards, _NO_AGE)
         require_quorum("diloco", self.quorum, self.grace)
+        require_all_in_turn(self.fragments > 1 or self.overlap > 0, self.quorum)
 
     def __str__(self) -> str:
         """As it is written on the command line."""
@@ -232,10 +294,28 @@ class DiLoCo(msgspec.Struct, frozen=True, tag="diloco", kw_only=True):
             f"diloco:{self.every}",
             lr=lr,
             momentum=momentum,
+            fragments=None if self.fragments == 1 else self.fragments,
+            overlap=self.overlap or None,
+            mix=None if self.mix == USUAL_MIX else self.mix,
             quorum=self.quorum,
             grace=None if self.grace == "auto" else self.grace,
             codec=self.codec,
+            **options_of(self.guards),
         )
+
+
+def _with_codec(codec: str | None) -> dict[str, str]:
+    if codec is None:
+        return {}
+    why_not = {
+        "compensate": f"it needs values as they are, and codec={codec} rounds: drop one"
+    }
+    if codec == "int4" or top_share(codec) is not None:
+        why_not["old"] = (
+            f"what codec={codec} leaves out of a push goes with the next one, and would "
+            f"be trained again as well: use old=drop, or another codec"
+        )
+    return why_not
 
 
 Pace = Sync | SSP | Async | LocalSGD | DiLoCo | AsyncDiLoCo | Auto

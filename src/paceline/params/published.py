@@ -7,6 +7,7 @@
     word 3       last round whose numbers are all here
     word 4       changes that were decided
     word 5       changes that are done
+    word 6       version: pushes that were decided
     from 4096    the blocks of the slots, ascending, each at a multiple of 64 bytes
 
 A reader copies while as many changes are done as were decided, and looks again afterwards
@@ -35,7 +36,7 @@ Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 KEY_BYTES: Final = 16
 _HEAD_BYTES: Final = 4096
 _ALIGNED_TO: Final = 64
-_OVER, _ROUND, _DECIDED, _DONE = 2, 3, 4, 5
+_OVER, _ROUND, _DECIDED, _DONE, _VERSION = 2, 3, 4, 5, 6
 ROUND_START: Final = 8 * _ROUND  # where in the memory the last round lies
 _MOST_READS: Final = 3
 
@@ -83,6 +84,10 @@ class PublishedValues:
         """One of the changes that were decided is over; one that failed never is."""
         self._words[_DONE] += 1
 
+    def count(self, version: int) -> None:
+        """A push is decided, all of its changes are: they make values of this version."""
+        self._words[_VERSION] = version
+
     def applied(self, number: int) -> None:
         """All numbers of a round are here; rounds may end in any order."""
         if number > self._words[_ROUND]:
@@ -91,9 +96,10 @@ class PublishedValues:
             self._rounds.remove(following)
             self._words[_ROUND] = following
 
-    def stand_at(self, applied_round: int) -> None:
-        """The values are of this round; before readers are told of them."""
+    def stand_at(self, applied_round: int, version: int) -> None:
+        """The values are of this round and version; before readers are told of them."""
         self._words[_ROUND] = applied_round
+        self._words[_VERSION] = version
 
     def retire(self) -> None:
         """Nothing here changes any more: readers ask."""
@@ -105,6 +111,7 @@ class ValuesReader:
     """A reader's end.
 
     Attributes:
+        version: of the values that were copied last.
         memory: what it reads.
     """
 
@@ -121,6 +128,7 @@ class ValuesReader:
                 f"expected {total} bytes of values under the key told, got "
                 f"{memory.nbytes} bytes under another or the same"
             )
+        self.version = 0
         self._words = memory[:_HEAD_BYTES].view(np.int64)
         self._blocks = {
             slot: memory[start : start + sizes[slot]] for slot, start in offsets.items()
@@ -156,10 +164,11 @@ class ValuesReader:
             decided = words[_DECIDED]
             if words[_DONE] != decided or words[_ROUND] < at_round or words[_OVER]:
                 return None
-            found = int(words[_ROUND])
+            found, version = int(words[_ROUND]), int(words[_VERSION])
             for slot, block in self._blocks.items():
                 np.copyto(places[slot], block)
             if words[_DECIDED] == decided and not words[_OVER]:
+                self.version = version
                 return found
         return None
 

@@ -23,6 +23,7 @@ from paceline.errors import UsageError
 from paceline.messages import Block, Hyper, PartPlan, PartSpec
 from paceline.params.blocks import dtype_bytes
 from paceline.params.dense import OptimizeBlock
+from paceline.params.guarding import why_not_guarded
 from paceline.params.hogwild import why_not_hogwild
 from paceline.params.rows.table import Array, RowTable
 from paceline.params.snapshot import SlotSnapshot
@@ -64,7 +65,7 @@ class ParameterShard:
                 no server knows, or that cannot be hogwild; nothing has been changed.
         """
         part = plan.spec.part
-        reason = why_not_hogwild(plan.spec)
+        reason = why_not_hogwild(plan.spec) or why_not_guarded(plan.spec)
         if reason is not None:
             raise UsageError(f"part {part}: {reason}")
         if part in self._plans:

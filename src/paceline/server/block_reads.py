@@ -107,6 +107,7 @@ class BlockReads:
             changed=tuple(slot for slot, copy in copies if copy.rows is not None),
             updates={s: copy.update for s, copy in copies if copy.update is not None},
             place=place,
+            version=at.version,
         )
         buffers: list[Array] = [copy.values for _, copy in copies if copy.rows is None]
         for _, copy in copies:

@@ -42,10 +42,11 @@ def decode_push(layout: PartLayout, push: Push, buffers: list[Bytes]) -> Plain:
     """
     num_blocks = len(push.blocks)
     num_pairs = len(push.sparse_blocks) + len(push.rows)
-    if len(buffers) != num_blocks + 2 * num_pairs:
+    num_gradients = num_blocks + 2 * num_pairs
+    if len(buffers) != num_gradients + len(push.then):
         return Plain(buffers, 0, 0)
     plain = list(buffers)
-    gradients = [*range(num_blocks), *range(num_blocks + 1, len(buffers), 2)]
+    gradients = [*range(num_blocks), *range(num_blocks + 1, num_gradients, 2)]
     for index, slot in zip(gradients, push.blocks, strict=False):
         block = layout.blocks.get(slot)
         if block is not None and block.codec is not None and not block.row_bytes:

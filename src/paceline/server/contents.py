@@ -27,6 +27,7 @@ from paceline.messages import (
     RowSlots,
     Upload,
 )
+from paceline.pace.guards import compensation_of
 from paceline.params.blocks import dtype_bytes
 from paceline.params.codecs.codec import Codec
 from paceline.params.codecs.named import codec_of, codes_blocks_of, value_codec
@@ -64,6 +65,7 @@ class PartLayout(NamedTuple):
     groups: tuple[Hyper, ...]
     codec: Codec | None = None  # of gradients of rows
     value_codec: Codec | None = None  # of rows
+    compensation: float | None = None  # lambda of DC-ASGD
 
 
 class RowGradients(NamedTuple):
@@ -75,12 +77,14 @@ class RowGradients(NamedTuple):
 
 
 class PushContents(NamedTuple):
-    """The numbers of a push, by slot."""
+    """The numbers of a push, by slot; ``rate`` multiplies the learning rates of rows."""
 
     hyper: tuple[Hyper, ...]
     blocks: dict[int, torch.Tensor]  # {slot: gradient (n,)}
     sparse: dict[int, SparseGradient]  # {slot: gradient}
     rows: dict[int, list[RowGradients]]  # {slot: one per table}
+    rate: float = 1.0
+    then: Mapping[int, torch.Tensor] = {}  # {slot: values of its gradient}
 
 
 class IdSpan(NamedTuple):
@@ -127,6 +131,7 @@ def layout_of(plan: PartPlan, server: str) -> PartLayout:
         optimizer.kind if optimizer is not None else "",
         optimizer.groups if optimizer is not None else (),
         *codecs,
+        compensation_of(plan.spec.pace),
     )
 
 
@@ -137,10 +142,15 @@ def read_push(layout: PartLayout, push: Push, buffers: Sequence[Bytes]) -> PushC
         UsageError: the push does not fit the part, or the buffers not the push.
     """
     _require_window(push.window)
+    if push.is_void and (push.blocks or push.early or push.sparse_blocks or push.rows):
+        raise UsageError("expected a push without effect to have no numbers, got some")
     _require_distinct("blocks", (*push.blocks, *push.early, *push.sparse_blocks))
     _require_distinct("tables", [entry.table for entry in push.rows])
     num_blocks, num_sparse = len(push.blocks), len(push.sparse_blocks)
-    _require_count(len(buffers), num_blocks + 2 * (num_sparse + len(push.rows)))
+    num_then = len(push.then)
+    _require_count(len(buffers), num_blocks + 2 * (num_sparse + len(push.rows)) + num_then)
+    then = _read_then(layout, push, buffers[len(buffers) - num_then :])
+    buffers = buffers[: len(buffers) - num_then]
     if push.blocks or push.early or push.sparse_blocks:
         _require_hyper(layout, push.hyper)
     blocks = {
@@ -169,7 +179,7 @@ def read_push(layout: PartLayout, push: Push, buffers: Sequence[Bytes]) -> PushC
             rows.setdefault(slot, []).append(
                 RowGradients(entry.table, table.ids[start:stop], gradients[start:stop])
             )
-    return PushContents(push.hyper, blocks, sparse, rows)
+    return PushContents(push.hyper, blocks, sparse, rows, then=then)
 
 
 def read_early(
@@ -282,6 +292,22 @@ def _read_sparse(
             f"got {count} from {numbers[0]} to {numbers[-1]}"
         )
     return gradient
+
+
+def _read_then(
+    layout: PartLayout, push: Push, buffers: Sequence[Bytes]
+) -> dict[int, torch.Tensor]:
+    """The values that the gradients were computed on, where the pace wants them."""
+    wanted = {*push.blocks, *push.early} if layout.compensation is not None else set()
+    if len(push.then) != len(wanted) or set(push.then) != wanted:
+        raise UsageError(
+            f"part {layout.part}: expected the values that gradients of the dense slots "
+            f"{sorted(wanted)} were computed on, got those of {list(push.then)}"
+        )
+    return {
+        slot: torch.from_numpy(buffer).view(_block(layout, slot, buffer).dtype)
+        for slot, buffer in zip(push.then, buffers, strict=True)
+    }
 
 
 def _read_ids(layout: PartLayout, entry: RowSlots, buffer: Bytes) -> TableIds:

@@ -74,7 +74,10 @@ def step_sparse(
 
 
 def step_tables(
-    shard: ParameterShard, slot: int, pushes: Sequence[Sequence[RowGradients]]
+    shard: ParameterShard,
+    slot: int,
+    rate: float,
+    pushes: Sequence[Sequence[RowGradients]],
 ) -> None:
     """Take one step of each table in a row slot for the gradients of several pushes."""
     by_table: dict[str, list[RowGradients]] = {}
@@ -84,4 +87,4 @@ def step_tables(
     for name, found in by_table.items():
         table = shard.table(slot, name)
         merged = merge_rows(table.optimizer, found)
-        table.apply(merged.ids, merged.gradients)
+        table.apply(merged.ids, merged.gradients, rate)

@@ -54,6 +54,7 @@ from paceline.server.contents import (
     read_upload,
 )
 from paceline.server.early import Gradients
+from paceline.server.rates import at_rate
 from paceline.server.service_behind import with_rows
 from paceline.server.service_control import Control, Myself
 from paceline.server.service_early import stage_early
@@ -223,11 +224,13 @@ class ServerService:
             return Waiting(reason="the push is being applied")
         version = state.stands_at(message.part).version
         if decision.verdict == "apply":
+            contents = at_rate(contents, decision.rate)
             actions = slots.applying(message.part, contents, decision.slots)
+            slots.lent(message.part).count(version)
             pushed = Pushed(verdict="applied", version=version)
             acknowledge = functools.partial(self._acknowledge, message, pushed, reply)
             return slots.line_up(actions, acknowledge, message.incarnation)
-        if decision.verdict in {"duplicate", "late"}:
+        if decision.verdict in {"duplicate", "late", "void", "again"}:
             return Pushed(verdict=decision.verdict, version=version)
         if decision.verdict == "prepare":
             push = PreparedPush(contents, frozenset(decision.slots))

@@ -1,8 +1,8 @@
 """A server's share of a cut: one file with all its slots.
 
 What lies in it under which name: `paceline.store.shares`. ``standing`` is uint8: msgpack
-of the slots' marks and the parts' versions; ``tracked`` is uint8: the state of tracked
-objects, on the server that keeps it.
+of the slots' marks, the parts' voids and versions; ``tracked`` is uint8: the state of
+tracked objects, on the server that keeps it.
 
 Waits: for storage. Any thread.
 """
@@ -19,6 +19,7 @@ from paceline.ids import TaskKey
 from paceline.messages import FileEntry, Restore
 from paceline.server.service_slots import SlotTensors
 from paceline.server.tracked import TrackedState
+from paceline.server.voids import KeptVoid
 from paceline.server.windows import SlotMarks
 from paceline.store.blobs import BlobStore
 from paceline.store.shares import STANDING, TRACKED, slot_and_name, tensor_name
@@ -32,12 +33,14 @@ class Share(NamedTuple):
     marks: dict[int, SlotMarks]  # {slot: marks}
     versions: dict[int, int]  # {part: updates applied by the writing server}
     tracked: TrackedState = TrackedState()
+    voids: tuple[KeptVoid, ...] = ()
 
 
 class _Standing(msgspec.Struct, frozen=True):
     marks: dict[int, tuple[tuple[TaskKey, int], ...]]
     versions: dict[int, int]
     tracked: int = 0
+    voids: tuple[KeptVoid, ...] = ()
 
 
 _standing_decoder = msgspec.msgpack.Decoder(_Standing)
@@ -56,7 +59,7 @@ def write_share(store: BlobStore, folder: str, server: str, share: Share) -> Fil
     """
     marks = {slot: tuple(found.items()) for slot, found in share.marks.items()}
     standing = msgspec.msgpack.encode(
-        _Standing(marks, share.versions, share.tracked.number)
+        _Standing(marks, share.versions, share.tracked.number, share.voids)
     )
     tensors = {
         tensor_name(slot, name): tensor
@@ -84,7 +87,7 @@ def read_share(
     found = Share({}, {}, {})
     if order.folder is None:
         return found
-    tracked = TrackedState()
+    tracked, voids = TrackedState(), set[KeptVoid]()
     own = share_name(server)
     for entry in sorted(order.files, key=lambda entry: (entry.name != own, entry.name)):
         missing = set(wanted) - found.slots.keys()
@@ -96,7 +99,7 @@ def read_share(
             found.marks[slot] = file.marks.get(slot, {})
         for part, version in file.versions.items():
             found.versions.setdefault(part, version)
-        tracked = max(tracked, file.tracked)
+        tracked, voids = max(tracked, file.tracked), voids | set(file.voids)
     missing = set(wanted) - found.slots.keys()
     if missing:
         names = [entry.name for entry in order.files]
@@ -104,7 +107,7 @@ def read_share(
             f"{store.url}/{order.folder}: expected the slots {sorted(missing)} in one of "
             f"the files {names}, found them in none"
         )
-    return found._replace(tracked=tracked)
+    return found._replace(tracked=tracked, voids=tuple(sorted(voids)))
 
 
 def _read_file(store: BlobStore, entry: FileEntry) -> Share:
@@ -124,4 +127,4 @@ def _read_file(store: BlobStore, entry: FileEntry) -> Share:
         ) from error
     marks = {slot: dict(pairs) for slot, pairs in standing.marks.items()}
     state = TrackedState(standing.tracked, tracked)
-    return Share(slots, marks, standing.versions, state)
+    return Share(slots, marks, standing.versions, state, standing.voids)

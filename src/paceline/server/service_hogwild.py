@@ -61,14 +61,16 @@ class HogwildBlock:
         self._made_for = _state_for(hyper)
 
 
-def step_rows(tables: Sequence[RowTable], rows: Sequence[RowGradients]) -> bool:
+def step_rows(
+    tables: Sequence[RowTable], rows: Sequence[RowGradients], rate: float
+) -> bool:
     """Step on rows beside others; false, and nothing done, if a row must be made first."""
     found = [table.made_rows(one.ids) for table, one in zip(tables, rows, strict=True)]
     made = [places for places in found if places is not None]
     if len(made) < len(found):
         return False
     for table, places, one in zip(tables, made, rows, strict=True):
-        table.step_made(places, one.gradients)
+        table.step_made(places, one.gradients, rate)
     return True
 
 

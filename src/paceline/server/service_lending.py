@@ -95,10 +95,15 @@ class LentValues:
                 self._published.applied(number)
             self._wake()
 
-    def stand_at(self, applied_round: int) -> None:
-        """Values are loaded that are of this round; nobody reads them yet."""
+    def count(self, version: int) -> None:
+        """A push is decided, and is not placed yet: it makes values of this version."""
         if self._published is not None:
-            self._published.stand_at(applied_round)
+            self._published.count(version)
+
+    def stand_at(self, applied_round: int, version: int) -> None:
+        """Values are loaded that are of this round and version; nobody reads them yet."""
+        if self._published is not None:
+            self._published.stand_at(applied_round, version)
 
     def retire(self) -> None:
         """These values will not change any more: trainers ask."""

@@ -25,7 +25,7 @@ def copied_share(standing: Standing, pinned: Pinned, timeout_s: float) -> Share:
             if is_copied is None:
                 raise _too_slow(standing, timeout_s)
     slots = {slot: snapshot.tensors() for slot, snapshot in pinned.snapshots.items()}
-    return Share(slots, pinned.marks, pinned.versions, pinned.tracked)
+    return Share(slots, pinned.marks, pinned.versions, pinned.tracked, pinned.voids)
 
 
 def _too_slow(standing: Standing, timeout_s: float) -> StoreError:

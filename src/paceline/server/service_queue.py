@@ -61,6 +61,25 @@ class _Placed(NamedTuple):
 
 
 @final
+class Countdown:
+    """Runs ``done`` after the last of ``count`` turns."""
+
+    def __init__(self, count: int, done: Action) -> None:
+        """None has ended."""
+        self._lock = threading.Lock()  # guards `_left`
+        self._left = count
+        self._done = done
+
+    def ended(self) -> None:
+        """A turn has ended; run what follows if it was the last."""
+        with self._lock:
+            self._left -= 1
+            is_last = self._left == 0
+        if is_last:
+            self._done()
+
+
+@final
 class SlotQueue:
     """Turns at one slot."""
 

@@ -16,7 +16,6 @@ are done under the lock of `paceline.server.service_standing.Standing`.
 """
 
 import functools
-import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import final
 
@@ -41,19 +40,24 @@ from paceline.server.contents import (
     layout_of,
 )
 from paceline.server.merging import step_sparse, step_tables
-from paceline.server.rounds import Contributed, sum_block, sum_rows, sum_sparse_block
+from paceline.server.rates import hyper_at_rate
+from paceline.server.rounds import Contributed, sum_rows, sum_sparse_block
 from paceline.server.service_hogwild import HogwildBlock, step_rows
 from paceline.server.service_lending import LentValues
 from paceline.server.service_queue import (
     MOST_WAITING,
     Action,
     Beside,
+    Countdown,
     Joint,
     SlotQueue,
     Turn,
 )
 from paceline.server.service_turns import (
     RowRead,
+    apply_block_round,
+    apply_compensated,
+    apply_rows,
     beside,
     read_made_rows,
     read_rows,
@@ -64,24 +68,6 @@ from paceline.server.service_turns import (
 
 Actions = dict[int, Turn]  # {slot: what happens to its numbers}
 SlotTensors = dict[str, torch.Tensor]  # {name: tensor}, all that a slot holds
-
-
-@final
-class _Countdown:
-    """Runs ``done`` after the last of ``count`` turns."""
-
-    def __init__(self, count: int, done: Action) -> None:
-        self._lock = threading.Lock()  # guards `_left`
-        self._left = count
-        self._done = done
-
-    def ended(self) -> None:
-        """A turn has ended; run what follows if it was the last."""
-        with self._lock:
-            self._left -= 1
-            is_last = self._left == 0
-        if is_last:
-            self._done()
 
 
 @final
@@ -174,7 +160,7 @@ class Slots:
         """
         if not actions:
             return done
-        countdown = _Countdown(len(actions), done)
+        countdown = Countdown(len(actions), done)
         queues = [self._queues[slot] for slot in actions]
         for queue, action in zip(queues, actions.values(), strict=True):
             queue.place(action, countdown.ended, owner)
@@ -189,7 +175,9 @@ class Slots:
         actions: Actions = {}
         for slot in slots:
             gradient = contents.blocks.get(slot)
-            if gradient is not None:
+            if gradient is not None and slot in contents.then:
+                actions[slot] = self._compensating(part, slot, contents)
+            elif gradient is not None:
                 actions[slot] = self._applying_block(part, slot, gradient, contents.hyper)
             elif slot in contents.sparse:
                 group = self._group(part, slot, contents.hyper)
@@ -199,8 +187,8 @@ class Slots:
             elif slot in contents.rows:
                 rows = contents.rows[slot]
                 tables = self._tables(slot, rows)
-                alone = functools.partial(_apply_rows, tables, rows)
-                beside = functools.partial(step_rows, tables, rows)
+                alone = functools.partial(apply_rows, tables, rows, contents.rate)
+                beside = functools.partial(step_rows, tables, rows, contents.rate)
                 actions[slot] = Beside(beside, alone) if slot in self._hogwild else alone
         return actions
 
@@ -221,20 +209,25 @@ class Slots:
                 step = functools.partial(step_sparse, shard, slot, kind, hyper)
                 actions[slot] = Joint(contents.sparse[slot], step, hyper, most)
             elif slot in contents.rows:
-                step = functools.partial(step_tables, shard, slot)
-                actions[slot] = Joint(contents.rows[slot], step, None, most)
+                step = functools.partial(step_tables, shard, slot, contents.rate)
+                actions[slot] = Joint(contents.rows[slot], step, contents.rate, most)
         return actions
 
     def applying_round(
-        self, part: int, contributed: Sequence[Contributed], hyper: tuple[Hyper, ...]
+        self,
+        part: int,
+        contributed: Sequence[Contributed],
+        hyper: tuple[Hyper, ...],
+        rate: float = 1.0,
     ) -> Actions:
         """Take one optimizer step on each slot that any contributor has numbers for."""
         actions: Actions = {}
+        hyper = hyper_at_rate(hyper, rate)
         for one in contributed:
             for slot in one.contents.blocks.keys() - actions.keys():
                 block, group = self._block(part, slot, hyper)
                 change = functools.partial(
-                    _apply_block_round, block, slot, contributed, group
+                    apply_block_round, block, slot, contributed, group
                 )
                 actions[slot] = self._lent[part].changing(slot, change)
             for slot in one.contents.sparse.keys() - actions.keys():
@@ -243,7 +236,9 @@ class Slots:
                     self._apply_sparse_round, slot, contributed, group
                 )
             for slot in one.contents.rows.keys() - actions.keys():
-                actions[slot] = functools.partial(self._apply_rows_round, slot, contributed)
+                actions[slot] = functools.partial(
+                    self._apply_rows_round, slot, contributed, rate
+                )
         return actions
 
     def uploading(self, part: int, values: Mapping[int, Bytes]) -> Actions:
@@ -353,6 +348,14 @@ class Slots:
             functools.partial(step_alone, hogwild, gradient, group, done),
         )
 
+    def _compensating(self, part: int, slot: int, contents: PushContents) -> Turn:
+        block, group = self._block(part, slot, contents.hyper)
+        factor = self.layouts[part].compensation
+        assert factor is not None, "values then come where gradients are compensated"
+        numbers = (contents.blocks[slot], contents.then[slot])
+        step = functools.partial(apply_compensated, block, *numbers, factor, group)
+        return self._lent[part].changing(slot, step)
+
     def _block(
         self, part: int, slot: int, hyper: tuple[Hyper, ...]
     ) -> tuple[OptimizeBlock, Hyper]:
@@ -371,9 +374,11 @@ class Slots:
         if gradient is not None:
             self._shard.apply_sparse(slot, gradient, hyper)
 
-    def _apply_rows_round(self, slot: int, contributed: Sequence[Contributed]) -> None:
+    def _apply_rows_round(
+        self, slot: int, contributed: Sequence[Contributed], rate: float
+    ) -> None:
         rows = sum_rows(slot, contributed)
-        _apply_rows(self._tables(slot, rows), rows)
+        apply_rows(self._tables(slot, rows), rows, rate)
 
 
 def _run(queues: Sequence[SlotQueue]) -> None:
@@ -383,16 +388,3 @@ def _run(queues: Sequence[SlotQueue]) -> None:
 
 def _nothing() -> None:
     pass
-
-
-def _apply_block_round(
-    block: OptimizeBlock, slot: int, contributed: Sequence[Contributed], hyper: Hyper
-) -> None:
-    gradient = sum_block(slot, contributed)
-    if gradient is not None:
-        block.apply(gradient, hyper)
-
-
-def _apply_rows(tables: Sequence[RowTable], rows: Sequence[RowGradients]) -> None:
-    for table, (_, ids, gradients) in zip(tables, rows, strict=True):
-        table.apply(ids, gradients)

@@ -40,6 +40,7 @@ from paceline.server.service_slots import Slots
 from paceline.server.state import ServerState
 from paceline.server.tracked import TrackedState, TrackedStates
 from paceline.server.traffic import Traffic
+from paceline.server.voids import KeptVoid
 from paceline.server.windows import SlotMarks
 
 PAGES_AT_ONCE: Final = 8  # what a push may have to wait for at a slot, about a millisecond
@@ -77,6 +78,7 @@ class Pinned(NamedTuple):
     snapshots: dict[int, SlotSnapshot]  # {slot: snapshot}
     marks: dict[int, SlotMarks]  # {slot: marks}
     versions: dict[int, int]  # {part: updates applied}
+    voids: tuple[KeptVoid, ...]
     tracked: TrackedState
     run: Action
     done: threading.Event
@@ -173,7 +175,8 @@ class Standing:
             for incarnation in decision.dropped:
                 del self.prepared[order.part, incarnation]
             hyper = agreed_hyper(order, contributed, may_differ=decision.may_differ)
-            actions = self.slots.applying_round(order.part, contributed, hyper)
+            rate = decision.rate
+            actions = self.slots.applying_round(order.part, contributed, hyper, rate)
             applied = functools.partial(self.slots.lent(order.part).applied, order.round)
             run = self.slots.line_up(actions, applied)
             num_bytes = count_bytes(contributed)
@@ -250,6 +253,7 @@ class Standing:
                 snapshots,
                 self.state.export_marks(),
                 versions,
+                self.state.export_voids(),
                 self.tracked.confirmed,
                 run,
                 done,
@@ -303,11 +307,11 @@ class Standing:
         with self.lock:
             if self.state.timeline != order.timeline:
                 return
-            self.state.end_restore(order, share.marks, share.versions)
+            self.state.end_restore(order, share.marks, share.versions, share.voids)
             self.tracked = TrackedStates(share.tracked)
             self._num_merged += self.slots.num_merged()
             for part, at in self.state.parts().items():
-                slots.lent(part).stand_at(at.applied_round)
+                slots.lent(part).stand_at(at.applied_round, at.version)
             self.slots = slots
 
     def begin_paces(self, order: TakePaces) -> Repacing | None:
@@ -342,7 +346,7 @@ class Standing:
             self.slots.retire()
             self._num_merged += self.slots.num_merged()
             for part, at in self.state.parts().items():
-                slots.lent(part).stand_at(at.applied_round)
+                slots.lent(part).stand_at(at.applied_round, at.version)
             self.slots = slots
 
     def is_returning(self, order: Restore | TakePaces) -> bool:

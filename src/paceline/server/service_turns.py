@@ -13,10 +13,12 @@ import torch
 
 from paceline.messages import Hyper
 from paceline.params.codecs.codec import Codec
+from paceline.params.compensation import compensated
 from paceline.params.dense import OptimizeBlock
 from paceline.params.rows.table import Array, RowTable
-from paceline.server.contents import Int64s
+from paceline.server.contents import Int64s, RowGradients
 from paceline.server.merging import merge_blocks
+from paceline.server.rounds import Contributed, sum_block
 from paceline.server.service_hogwild import HogwildBlock
 from paceline.server.service_queue import Action, Beside
 
@@ -94,3 +96,31 @@ def read_made_rows(reads: Sequence[RowRead], *, create: bool) -> bool:
         return False
     read_rows(reads, create=False)
     return True
+
+
+def apply_block_round(
+    block: OptimizeBlock, slot: int, contributed: Sequence[Contributed], hyper: Hyper
+) -> None:
+    """Take one step of a dense block for all of a round, if anybody has a gradient."""
+    gradient = sum_block(slot, contributed)
+    if gradient is not None:
+        block.apply(gradient, hyper)
+
+
+def apply_rows(
+    tables: Sequence[RowTable], rows: Sequence[RowGradients], rate: float
+) -> None:
+    """Take one step of each table, at so much of its learning rate."""
+    for table, (_, ids, gradients) in zip(tables, rows, strict=True):
+        table.apply(ids, gradients, rate)
+
+
+def apply_compensated(
+    block: OptimizeBlock,
+    gradient: torch.Tensor,
+    then: torch.Tensor,
+    factor: float,
+    hyper: Hyper,
+) -> None:
+    """Take one step of a dense block on what its gradient would be by now."""
+    block.apply(compensated(gradient, block.values, then, factor), hyper)

@@ -10,12 +10,11 @@ A prepared push is kept until the coordinator commits its round or fences its tr
 Pure; one at a time: the service holds its lock.
 """
 
-from typing import Literal, NamedTuple, final
+from collections.abc import Iterable
+from typing import final
 
 import msgspec
 
-from paceline.config import Pace
-from paceline.ids import Window
 from paceline.messages import (
     CommitRound,
     Contribution,
@@ -23,6 +22,7 @@ from paceline.messages import (
     FenceReport,
     Forget,
     KeepTracked,
+    MarkEntry,
     MarksReport,
     PartPlan,
     PartReport,
@@ -35,77 +35,16 @@ from paceline.messages import (
     TrainerMessage,
     Upload,
 )
-from paceline.pace.policy import (
-    backups_of,
-    carries_over,
-    steps_locally,
-    updates_in_rounds,
+from paceline.pace.guards import age_range, is_too_old, rate_of, trains_old_again
+from paceline.server.part import LastPush, Part
+from paceline.server.push_decisions import (
+    Prepared,
+    PushDecision,
+    RoundDecision,
+    Verdict,
 )
+from paceline.server.voids import KeptVoid, Voids
 from paceline.server.windows import Marks, SlotMarks
-
-Verdict = Literal["apply", "prepare", "prepared", "duplicate", "late", "repeat", "refuse"]
-
-
-class PushDecision(NamedTuple):
-    """What to do with a push.
-
-    ``apply`` and ``prepare``: let the numbers follow on ``slots``, then acknowledge;
-    ``prepared`` (it was before), ``duplicate`` and ``late``: acknowledge; ``repeat``: the
-    same push is being applied, ask again; ``refuse``: with ``refusal``.
-    """
-
-    verdict: Verdict
-    slots: tuple[int, ...] = ()
-    refusal: Refusal | None = None
-
-
-class Prepared(msgspec.Struct, frozen=True):
-    """A buffered push; ``slots`` will take it."""
-
-    number: int
-    round: int
-    window: Window
-    slots: tuple[int, ...]
-
-
-class RoundDecision(NamedTuple):
-    """What a round does: all by incarnation.
-
-    ``incarnations``: whose prepared pushes make one update; empty: nothing to do.
-    ``dropped``: whose came too late. ``may_differ``: they need not have taken as many
-    steps, so that schedulers, too, stand where they may.
-    """
-
-    incarnations: tuple[int, ...]
-    dropped: tuple[int, ...] = ()
-    may_differ: bool = False
-
-
-class _Last(msgspec.Struct, frozen=True):
-    number: int
-    is_settled: bool
-
-
-@final
-class _Part:
-    """A part as it stands on this server."""
-
-    def __init__(self, plan: PartPlan, server: str) -> None:
-        self.march(plan.spec.pace)
-        mine = [slot for slot, place in plan.placement.items() if place == server]
-        self.slots = tuple(sorted(mine))
-        self.round = 0
-        self.version = 0
-        self.prepared: dict[int, Prepared] = {}  # {incarnation: its buffered push}
-        self.last: dict[int, _Last] = {}  # {incarnation: its last push}
-
-    def march(self, pace: Pace) -> None:
-        """Be updated at this pace."""
-        self.is_sync = updates_in_rounds(pace)
-        self.does_without = backups_of(pace) > 0
-        self.carries_over = carries_over(pace)  # what no round has had yet
-        # Trainers have taken as many steps of their own as there was data for each.
-        self.may_differ = self.does_without or steps_locally(pace)
 
 
 @final
@@ -120,7 +59,8 @@ class ServerState:
         self.forgotten_cut = 0
         self.counters = {"duplicates": 0, "prepared_dropped": 0, "fenced": 0}
         self._marks = Marks()
-        self._parts: dict[int, _Part] = {}
+        self._voids = Voids()
+        self._parts: dict[int, Part] = {}
         self._fenced: set[int] = set()
 
     # ------------------------------------------------------------ orders
@@ -129,7 +69,7 @@ class ServerState:
         """Make room for a part; false if it is there already."""
         if plan.spec.part in self._parts:
             return False
-        part = self._parts[plan.spec.part] = _Part(plan, self.server)
+        part = self._parts[plan.spec.part] = Part(plan, self.server)
         for slot in part.slots:
             self._marks.add_slot(slot)
         return True
@@ -140,10 +80,15 @@ class ServerState:
         self.is_ready = False
         self.forgotten_cut = 0
         self._marks = Marks()
+        self._voids = Voids()
         self._parts = {}
 
     def end_restore(
-        self, order: Restore, marks: dict[int, SlotMarks], versions: dict[int, int]
+        self,
+        order: Restore,
+        marks: dict[int, SlotMarks],
+        versions: dict[int, int],
+        voids: Iterable[KeptVoid] = (),
     ) -> None:
         """The numbers of the cut are loaded: stand where it stood."""
         assert order.timeline == self.timeline
@@ -154,6 +99,7 @@ class ServerState:
             part.version = versions.get(plan.spec.part, 0)
         mine = {slot for part in self._parts.values() for slot in part.slots}
         self._marks.load({slot: marks.get(slot, {}) for slot in mine})
+        self._voids = Voids(voids)
         self.is_ready = True
 
     def begin_paces(self, order: TakePaces) -> None:
@@ -186,7 +132,7 @@ class ServerState:
             part.last.pop(order.incarnation, None)
         return FenceReport(
             incarnation=order.incarnation,
-            marks=tuple(self._marks.entry(key) for key in order.keys),
+            marks=tuple(map(self._told, map(self._marks.entry, order.keys))),
         )
 
     def commit_round(self, order: CommitRound) -> RoundDecision:
@@ -207,6 +153,9 @@ class ServerState:
         for contribution in prepared:
             push = part.prepared.pop(contribution.incarnation)
             self._marks.advance(push.window, push.slots)
+            if push.is_void and part.counts_pushes:
+                self._count_void("void", push.records)
+        rate = rate_of(part.pace, age=0, version=part.version)
         part.round = order.round
         part.version += 1
         left = () if part.carries_over else part.prepared.items()
@@ -215,9 +164,9 @@ class ServerState:
             del part.prepared[incarnation]
         self.counters["prepared_dropped"] += len(late)
         contributed = tuple(c.incarnation for c in prepared)
-        return RoundDecision(contributed, late, part.may_differ)
+        return RoundDecision(contributed, late, part.may_differ, rate)
 
-    def _has_prepared(self, part: _Part, contribution: Contribution) -> bool:
+    def _has_prepared(self, part: Part, contribution: Contribution) -> bool:
         if not part.slots:
             return False
         push = part.prepared.get(contribution.incarnation)
@@ -232,6 +181,7 @@ class ServerState:
         """A committed cut makes marks superfluous."""
         done = range(order.below)
         self._marks.forget(order.stage, order.epoch, done, frozenset(order.kept))
+        self._voids.forget(order.stage, order.epoch, done, frozenset(order.kept))
         self.forgotten_cut = order.cut
 
     def may_snapshot(self, rounds: dict[int, int]) -> bool:
@@ -305,39 +255,75 @@ class ServerState:
             refusal = self._refuse("not_ready", f"part {message.part} is not here yet")
         if refusal is not None or part is None:
             return PushDecision("refuse", refusal=refusal)
-        last = part.last.get(message.incarnation, _Last(0, is_settled=True))
+        last = part.last.get(message.incarnation, LastPush(0, is_settled=True))
         if message.number < last.number:
             text = f"push {message.number} came after push {last.number}"
             return PushDecision("refuse", refusal=self._refuse("stale", text))
         if message.number == last.number:
-            return self._repeat(part, message, is_settled=last.is_settled)
+            return self._repeat(part, message, last)
         if part.is_sync and not part.slots:
             # Whether a round is prepared is for servers with slots to say: without marks,
             # this one would take a window that is a duplicate on all others.
-            part.last[message.incarnation] = _Last(message.number, is_settled=True)
-            return PushDecision("duplicate")
+            return self._settle(part, message, "duplicate")
         window = self._marks.decide(message.window, part.slots)
         if window.verdict == "gap":
             return PushDecision("refuse", refusal=self._refuse("gap", window.reason))
         if window.verdict == "duplicate":
             self.counters["duplicates"] += 1
-            part.last[message.incarnation] = _Last(message.number, is_settled=True)
-            return PushDecision("duplicate")
+            is_void = self._voids.has(message.part, message.window)
+            return self._settle(part, message, "void" if is_void else "duplicate")
         if message.round is not None:
             return self._prepare(part, message, window.slots)
         if part.is_sync:
             text = f"part {message.part} is updated in rounds; the push names none"
             return PushDecision("refuse", refusal=self._refuse("invalid", text))
-        self._marks.advance(message.window, window.slots)
+        return self._apply(part, message, window.slots)
+
+    def _apply(self, part: Part, message: Push, slots: tuple[int, ...]) -> PushDecision:
+        """Decide a new push that is to be applied at once; guards may keep it off."""
+        age = 0 if message.base is None else max(0, part.version - message.base)
+        is_old = message.is_judged and is_too_old(part.pace, age)
+        if is_old and part.counts_pushes:
+            self._count_void("old", message.records)
+        if is_old and trains_old_again(part.pace):
+            return self._settle(part, message, "again")
+        if is_old or message.is_void:
+            self._marks.advance(message.window, slots)
+            if slots:
+                self._voids.add(message.part, message.window)
+            if not is_old and part.counts_pushes:
+                self._count_void("void", message.records)
+            return self._settle(part, message, "void")._replace(slots=slots)
+        rate = rate_of(part.pace, age=age, version=part.version)
+        if part.counts_pushes:
+            self._count(f"part-{message.part}.age.{age_range(age)}")
+        self._marks.advance(message.window, slots)
         part.version += 1
-        part.last[message.incarnation] = _Last(message.number, is_settled=False)
-        return PushDecision("apply", window.slots)
+        part.last[message.incarnation] = LastPush(message.number, is_settled=False)
+        return PushDecision("apply", slots, rate=rate)
+
+    def _settle(self, part: Part, message: Push, verdict: Verdict) -> PushDecision:
+        """A push without numbers to follow; who repeats it is told the same."""
+        last = LastPush(message.number, is_settled=True, said=verdict)
+        part.last[message.incarnation] = last
+        return PushDecision(verdict)
+
+    def _count_void(self, what: str, records: int) -> None:
+        self._count(what)
+        self._count(f"{what}_records", records)
+
+    def _count(self, name: str, more: int = 1) -> None:
+        self.counters[name] = self.counters.get(name, 0) + more
+
+    def _told(self, entry: MarkEntry) -> MarkEntry:
+        """A task's marks, with its voids."""
+        return msgspec.structs.replace(entry, voids=self._voids.of(entry.key))
 
     def settled(self, message: Push) -> None:
         """The numbers of a decided push have followed."""
         part = self._parts.get(message.part)
         if part is not None and message.timeline == self.timeline:
-            part.last[message.incarnation] = _Last(message.number, is_settled=True)
+            part.last[message.incarnation] = LastPush(message.number, is_settled=True)
 
     def slots(self, part: int) -> tuple[int, ...]:
         """The slots of a part on this server, ascending."""
@@ -357,25 +343,28 @@ class ServerState:
         return MarksReport(
             timeline=self.timeline,
             has_slots=self._marks.has_slots(),
-            marks=self._marks.entries(),
+            marks=tuple(map(self._told, self._marks.entries())),
         )
+
+    def export_voids(self) -> tuple[KeptVoid, ...]:
+        """A copy of all batches without effect, for a cut."""
+        return self._voids.export()
 
     def export_marks(self) -> dict[int, SlotMarks]:
         """A copy of all marks, for a cut."""
         return self._marks.export()
 
-    def _repeat(self, part: _Part, message: Push, *, is_settled: bool) -> PushDecision:
+    def _repeat(self, part: Part, message: Push, last: LastPush) -> PushDecision:
         if message.round is not None and message.incarnation in part.prepared:
             return PushDecision("prepared")
         if message.round is not None and part.does_without and message.round <= part.round:
             return PushDecision("late")
-        return PushDecision("duplicate" if is_settled else "repeat")
+        return PushDecision(last.said if last.is_settled else "repeat")
 
-    def _prepare(self, part: _Part, message: Push, slots: tuple[int, ...]) -> PushDecision:
+    def _prepare(self, part: Part, message: Push, slots: tuple[int, ...]) -> PushDecision:
         assert message.round is not None
         if message.round <= part.round and part.does_without:  # so that it is of none
-            part.last[message.incarnation] = _Last(message.number, is_settled=True)
-            return PushDecision("late")
+            return self._settle(part, message, "late")
         if message.round <= part.round and not part.carries_over:
             text = f"round {message.round} closed without it; {part.round} is applied"
             return PushDecision("refuse", refusal=self._refuse("stale", text))
@@ -383,9 +372,14 @@ class ServerState:
             text = f"round {message.round} cannot be prepared; {part.round} is applied"
             return PushDecision("refuse", refusal=self._refuse("not_ready", text))
         part.prepared[message.incarnation] = Prepared(
-            message.number, message.round, message.window, slots
+            message.number,
+            message.round,
+            message.window,
+            slots,
+            message.is_void,
+            message.records,
         )
-        part.last[message.incarnation] = _Last(message.number, is_settled=True)
+        part.last[message.incarnation] = LastPush(message.number, is_settled=True)
         return PushDecision("prepare", slots)
 
     def _refuse(self, kind: RefusalKind, text: str) -> Refusal:

@@ -4,13 +4,14 @@
   epoch once;
 * evaluations count every task once, and come to the same value for every script;
 * round atomicity: a round of a timeline has the same contributions on all servers;
+* one verdict: a batch has its effect on all slots of a part, or on none;
 * no gap: a window is, on every slot, either new or a duplicate, whoever replays it;
 * queue conservation: no task lost, none in two places (`CoordinatorState.validate`);
 * replay equals live: the journal restores the very state of the coordinator that died.
 """
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import final
 
 from paceline.ids import TaskKey, Window
@@ -100,6 +101,27 @@ def check_evaluated(evaluations: Sequence[StageSpec], values: Values) -> None:
 def encode_counts(counts: dict[int, int]) -> bytes:
     """The value of a simulated evaluation: {task: its batches}, in order."""
     return " ".join(f"{task}:{count}" for task, count in sorted(counts.items())).encode()
+
+
+def check_one_verdict(
+    part: int, voided: Mapping[int, Collection[tuple[TaskKey, int]]]
+) -> None:
+    """What has no effect on one slot of a part has none on any.
+
+    Args:
+        part: whose slots they are.
+        voided: ``{slot: batches that were passed over there}``.
+
+    Raises:
+        Violation: a push was half applied.
+    """
+    agreed: set[tuple[TaskKey, int]] = set().union(*voided.values())
+    for slot, found in voided.items():
+        if half := sorted(agreed - set(found)):
+            key, batch = half[0]
+            raise Violation(
+                f"batch {batch} of {key} is void in part {part}, and slot {slot} applied it"
+            )
 
 
 def check_exactly_once(

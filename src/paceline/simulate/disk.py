@@ -9,9 +9,11 @@ from typing import NamedTuple, final
 from paceline.coordinator.cuts import ManifestOrder
 from paceline.ids import TaskKey, cut_folder
 from paceline.server.tracked import TrackedState
+from paceline.server.voids import KeptVoid
 from paceline.server.windows import SlotMarks
 
 Applied = dict[int, Counter[tuple[TaskKey, int]]]  # {slot: {(task, batch): times}}
+Voided = dict[int, set[tuple[TaskKey, int]]]  # {slot: of these, batches without effect}
 
 
 class Share(NamedTuple):
@@ -21,6 +23,8 @@ class Share(NamedTuple):
     marks: dict[int, SlotMarks]
     versions: dict[int, int]
     tracked: TrackedState
+    voids: tuple[KeptVoid, ...]
+    voided: Voided
 
 
 @final

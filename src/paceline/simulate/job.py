@@ -19,10 +19,11 @@ from paceline.simulate.checks import (
     Violation,
     check_evaluated,
     check_exactly_once,
+    check_one_verdict,
 )
 from paceline.simulate.clocks import ClockHistory
 from paceline.simulate.coordinator import Journal, SimCoordinator
-from paceline.simulate.disk import Disk
+from paceline.simulate.disk import Disk, Voided
 from paceline.simulate.faults import FaultRates
 from paceline.simulate.launcher import SimLauncher
 from paceline.simulate.operator import PaceChange, SimOperator
@@ -68,6 +69,7 @@ class SimReport(NamedTuple):
     outcomes: int
     reads: int  # steps whose values were checked, where a pace bounds clocks
     changes: int  # of paces
+    voids: int  # batches without effect, over all parts
 
 
 def draw_job(seed: int) -> SimJob:
@@ -260,6 +262,9 @@ def _check(
             for part in range(len(job.paces)):
                 for slot in server.slots(part):
                     check_exactly_once(stage, slot, server.applied[slot])
+        voided = [_voided(part, servers) for part in range(len(job.paces))]
+        for part, slots in enumerate(voided):
+            check_one_verdict(part, slots)
     except (Violation, KeyError) as error:
         raise Violation(f"seed {job.seed}: {error}") from error
     status = process.state.status()
@@ -279,7 +284,17 @@ def _check(
         len(journal.outcomes),
         reads,
         sum(isinstance(outcome, PaceChanged) for outcome in journal.outcomes),
+        sum(len(set().union(*slots.values())) for slots in voided),
     )
+
+
+def _voided(part: int, servers: list[SimServer]) -> Voided:
+    """Of all slots of a part, the batches without effect."""
+    return {
+        slot: server.voided.get(slot, set())
+        for server in servers
+        for slot in server.slots(part)
+    }
 
 
 __all__ = ["Process", "SimJob", "SimReport", "draw_job", "run_job"]

@@ -36,10 +36,11 @@ from paceline.messages import (
 )
 from paceline.server.state import ServerState
 from paceline.server.tracked import TrackedState, TrackedStates
+from paceline.server.voids import KeptVoid
 from paceline.server.windows import SlotMarks
 from paceline.simulate.checks import RoundHistory, Violation, check_steps
 from paceline.simulate.clocks import Seen
-from paceline.simulate.disk import Applied, Disk, Share
+from paceline.simulate.disk import Applied, Disk, Share, Voided
 from paceline.simulate.world import Answer, Process, World
 
 FAULT = "crash_server"
@@ -57,6 +58,7 @@ class SimServer(Process):
         super().__init__(world, role)
         self.state = ServerState(role)
         self.applied: Applied = {}
+        self.voided: Voided = {}
         self._numbers: dict[int, dict[int, int]] = {}  # {part: {incarnation: last push}}
         self._disk, self._rounds = disk, rounds
         self._incarnation = 0
@@ -121,6 +123,9 @@ class SimServer(Process):
         if decision.verdict == "apply":
             self._count(decision.slots, push.window)
             self.state.settled(push)
+        elif decision.verdict == "void" and decision.slots:
+            self._count(decision.slots, push.window)
+            self._void(decision.slots, push.window)
         elif decision.verdict == "prepare":
             self._prepared[push.part, push.incarnation] = push
         self._numbers.setdefault(push.part, {})[push.incarnation] = push.number
@@ -135,6 +140,12 @@ class SimServer(Process):
             for key, span in zip(window.task_keys(), window.spans, strict=True):
                 applied.update((key, batch) for batch in range(span.first, span.last + 1))
 
+    def _void(self, slots: tuple[int, ...], window: Window) -> None:
+        for slot in slots:
+            voided = self.voided.setdefault(slot, set())
+            for key, span in zip(window.task_keys(), window.spans, strict=True):
+                voided.update((key, batch) for batch in range(span.first, span.last + 1))
+
     def _pull(self, pull: Pull, answer: Answer) -> None:
         refusal = self.state.refusal_of(pull)
         if refusal is not None:
@@ -146,7 +157,10 @@ class SimServer(Process):
         else:
             stands = self.state.stands_at(pull.part)
             pushes = dict(self._numbers.get(pull.part, {}))
-            answer(Seen(slots=(), round=stands.applied_round, pushes=pushes))
+            seen = Seen(
+                slots=(), round=stands.applied_round, version=stands.version, pushes=pushes
+            )
+            answer(seen)
 
     # ------------------------------------------------------------ control side
 
@@ -249,6 +263,8 @@ class SimServer(Process):
             self.state.export_marks(),
             {part: report.version for part, report in self.state.parts().items()},
             self._tracked.confirmed,
+            self.state.export_voids(),
+            {slot: set(voided) for slot, voided in self.voided.items()},
         )
         self._pinned_cut = order.cut
         timeline = self.state.timeline
@@ -269,9 +285,11 @@ class SimServer(Process):
         self._unreadable = None
         self.state.begin_restore(order)
         self.applied, self._prepared, self._parked = {}, {}, []
+        self.voided = {}
         self.may_crash(FAULT)
         marks: dict[int, SlotMarks] = {}
         versions: dict[int, int] = {}
+        voids: tuple[KeptVoid, ...] = ()
         self._tracked = TrackedStates()
         self._shares.clear()
         if order.folder is not None:
@@ -283,6 +301,7 @@ class SimServer(Process):
                 raise Violation(f"{order.folder} has no share of {self.role}, yet counts")
             assert order.folder.startswith(cut_folder(order.cut, 0).split("-t")[0])
             self.applied = {slot: Counter(seen) for slot, seen in share.applied.items()}
-            marks, versions = share.marks, share.versions
+            self.voided = {slot: set(voided) for slot, voided in share.voided.items()}
+            marks, versions, voids = share.marks, share.versions, share.voids
             self._tracked = TrackedStates(share.tracked)
-        self.state.end_restore(order, marks, versions)
+        self.state.end_restore(order, marks, versions, voids)

@@ -21,6 +21,7 @@ from paceline.messages import (
     StageSpec,
     Tick,
 )
+from paceline.pace.fragments import takes_turns
 from paceline.simulate.checks import Values, check_told, encode_counts
 from paceline.simulate.clocks import ClockHistory, Holder
 from paceline.simulate.coordinator import SimCoordinator
@@ -35,14 +36,16 @@ from paceline.trainer.asking import (
     Replies,
     Wanted,
 )
+from paceline.trainer.parts import SharedPart
 from paceline.trainer.protocol import TrainerProtocol
-from paceline.trainer.verdicts import Batch, Flush, Leaving, Task
+from paceline.trainer.verdicts import Batch, Flush, Leaving, Refused, Task
 
 FAULT = "crash_trainer"
 CALL_TIMEOUT_S = 2.0
 BEAT_S = 0.4
 PATIENCE_S = 1e6
 LONGEST_LEAVE_S = 2.0
+WILD = 0.2  # of all pushes, where norms are looked at
 T = TypeVar("T")
 
 States = dict[int, dict[int, int]]  # {number of a kept state: {part: steps}}
@@ -119,8 +122,8 @@ class SimTrainer(Process):
             found = yield from self.protocol.next_batch()
             self._load()
             if isinstance(found, Flush):
-                for part in self._parts:
-                    yield from self._step(part.part, flush=True)
+                for part in self.protocol.stepping.turns.in_order(self.protocol.parts):
+                    yield from self._step(part, flush=True)
             elif isinstance(found, Batch):
                 self._begin_step()
                 yield from self._compute()
@@ -165,15 +168,26 @@ class SimTrainer(Process):
         yield Pause(self._step_s * (0.5 + random.random()), "computing")
         if random.random() < 0.1:
             return  # the user accumulates: the next batch belongs to the same step
-        for part in self._parts:
-            yield from self._step(part.part)
+        for part in self.protocol.stepping.turns.in_order(self.protocol.parts):
+            yield from self._step(part)
 
     def _step(self, part: int, *, flush: bool = False) -> Act[None]:
+        if takes_turns(self.protocol.parts[part].spec.pace):
+            yield from self.protocol.land(part, at_once=flush)
         was_open = self.protocol.parts[part].window.is_open()
+        if flush or self.protocol.must_push(part):
+            self._look_at_norm(self.protocol.parts[part])
         stepped = yield from self.protocol.step(part, flush=flush)
         if stepped.verdict == "dropped" or (stepped.verdict == "pushed" and was_open):
             self._steps[part] += 1  # the user's loop does not look what became of it
         self._load()
+
+    def _look_at_norm(self, part: SharedPart) -> None:
+        """Some gradients are wild; whoever trains their batches again finds them tame."""
+        guards = part.spec.pace.guards
+        if guards is not None and guards.norm is not None and part.fate != "effect":
+            is_wild = self.world.random.random() < WILD
+            part.refused = Refused("wild", 9.0) if is_wild else None
 
     def _load(self) -> None:
         """What was loaded is what the tracked objects are."""

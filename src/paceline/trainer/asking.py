@@ -153,7 +153,7 @@ class Asking:
         return (yield from self._insist_on_all(messages, (yield Ask(messages))))
 
     def post(self, messages: dict[str, Message]) -> Act[Posted]:
-        """Send to servers what they may answer while other things are done."""
+        """Send to others what they may answer while other things are done."""
         self._num_posted += 1
         posted = Posted(self._num_posted, messages)
         yield Post(posted)
@@ -171,6 +171,15 @@ class Asking:
             again = yield Ask({role: posted.calls[role] for role in waiting})
             came = {**came, **again}
         return Collected((yield from self._insist_on_all(posted.calls, came)), is_first)
+
+    def collect_told(self, posted: Posted) -> Act[Message]:
+        """Wait for the coordinator's answer to what was posted, asking again as `ask`."""
+        reply = (yield Collect(posted))[COORDINATOR]
+        if isinstance(reply, Lost | Waiting):
+            return (yield from self.ask(posted.calls[COORDINATOR]))
+        if isinstance(reply, Refusal):
+            self._raise_for(reply)
+        return reply
 
     def _insist_on_all(
         self, messages: dict[str, Message], came: Replies

@@ -23,6 +23,7 @@ from paceline.failpoints import failpoint
 from paceline.ids import COORDINATOR
 from paceline.messages import (
     AskTracked,
+    Joined,
     KeepTracked,
     Message,
     PartPlan,
@@ -126,7 +127,7 @@ class Carrier:
         self._tracked = TrackedCarrying(self.tracker, protocol.tracked)
         self._driver = driver
         self.stopwatch = driver.stopwatch
-        self._joined: object = None
+        self._joined: Joined | None = None
         self._tasks_finished = 0
         self._warned: set[str] = set()
 
@@ -147,9 +148,10 @@ class Carrier:
 
     def _settle(self) -> None:
         """What has come is what parameters, rows and tracked objects are from now on."""
+        is_as_before = self.protocol.joined is self._joined
         for part, numbers in self.numbers.items():
             if not self.protocol.stepping.is_flying(part):
-                numbers.settle()
+                numbers.settle(mixes=is_as_before)
         self._receive_rows()
         self._drop_if_joined_again()
         self._tracked.load()
@@ -195,7 +197,7 @@ class Carrier:
             numbers.is_scaled = scaled != "never"
             if is_refused:
                 numbers.refuse()
-        for part in parts:
+        for part in self.protocol.stepping.turns.in_order(parts):
             self.step(part)
 
     def _check_as_sent(self, parts: Sequence[int]) -> None:
@@ -228,7 +230,7 @@ class Carrier:
         """
         protocol, numbers = self.protocol, self.numbers[part]
         has_batch = protocol.parts[part].window.has_delivered()
-        self._land(part)
+        self._land(part, at_once=flush)
         if (flush or protocol.must_push(part)) and not protocol.must_join:
             self._load(part, flush=flush, has_batch=has_batch)
         stepped = self.run(
@@ -258,7 +260,9 @@ class Carrier:
             with_step=has_batch,
             only_fresh=flush,
             as_copy=self.protocol.parts[part].overlaps,
+            is_decided=self.protocol.parts[part].fate == "effect",
         )
+        self.protocol.parts[part].refused = numbers.refusal
         if not is_finite:
             self._warn_once(self._why_refused([part]))
 
@@ -270,10 +274,10 @@ class Carrier:
                 return _TOO_LARGE.format(codec=name, limit=codec.limit)
         return _NOT_FINITE
 
-    def _land(self, part: int) -> None:
-        """Wait for the part's push that is on its way."""
+    def _land(self, part: int, *, at_once: bool = True) -> None:
+        """Wait for the part's push that is on its way, or as far as the pace wants."""
         if self.protocol.stepping.is_flying(part):
-            self.run(self.protocol.land(part))
+            self.run(self.protocol.land(part, at_once=at_once))
 
     def _ask_ahead(self, part: int) -> dict[str, Message]:
         """What to ask of each server for a batch to come.
@@ -306,7 +310,7 @@ class Carrier:
 
     def flush(self) -> None:
         """Close the open window of every part."""
-        for part in sorted(self.numbers):
+        for part in self.protocol.stepping.turns.in_order(sorted(self.numbers)):
             self.step(part, flush=True)
 
     def fail_task(self, found: Batch, error: str) -> None:
@@ -320,6 +324,7 @@ class Carrier:
         for part, numbers in self.numbers.items():
             self._land(part)
             numbers.load(self.plan(part), with_step=False)
+            self.protocol.parts[part].refused = numbers.refusal
         self.run(self.protocol.leave_loop())
         for numbers in self.numbers.values():
             numbers.zero_unspent()
@@ -357,28 +362,39 @@ class Carrier:
             return Payload(message, landing=partial(self._tracked.land, message.number))
         if role == COORDINATOR or not isinstance(message, Upload | Pull | Push):
             return Payload(message)
+        if isinstance(message, Push) and message.is_void:
+            return self._with_rows(role, Payload(message))
         entrusted = self.entrust(role, message)
         if entrusted is not None:
             return entrusted
         plan = self.plan(message.part)
         payload = self.numbers[message.part].attach(role, message, plan)
+        return self._with_rows(role, payload)
+
+    def _with_rows(self, role: str, payload: Payload) -> Payload:
+        """A question, with what is asked behind it if it is a push."""
+        message = payload.message
         if isinstance(message, Push) and message.behind is not None:
             return pushed_with(payload, self._coming[role, message.part])
         return payload
 
     def _drop_if_joined_again(self) -> None:
         """What was computed before a rejoin belongs to batches that run again."""
-        if self.protocol.joined is self._joined:
+        joined, before = self.protocol.joined, self._joined
+        if joined is before:
             return
-        if self._joined is not None:
+        if before is not None and joined is not None:
+            is_same = joined.incarnation == before.incarnation
+            is_lost = not is_same or joined.returned > before.timeline
             for part, numbers in self.numbers.items():
                 numbers.zero_grad()
                 numbers.clear()
-                numbers.forget_left_out()
+                if is_lost:
+                    numbers.forget_left_out()
                 take_pace(numbers, self.plan(part).spec)
                 for table in numbers.tables:
                     table.expect_nothing()
-        self._joined = self.protocol.joined
+        self._joined = joined
 
     def _warn_once(self, text: str) -> None:
         if text not in self._warned:

@@ -44,15 +44,18 @@ class GradientCoding:
         self._ready: dict[int, Float32s] = {}  # {slot: the same, once the push is sent}
 
     def follow(self, plan: PartPlan) -> None:
-        """The part lies as this plan says; what was left out under another is dropped."""
-        if plan is self._plan:
+        """The part lies as this plan says; what another codec has left out is dropped."""
+        last = self._plan
+        if plan is last:
             return
+        stays = last is not None and _cut_and_codec(last) == _cut_and_codec(plan)
         self._plan, self._codec = plan, codec_of(plan)
         parameters = enumerate(plan.spec.parameters)
         self._coded = frozenset(
             i for i, spec in parameters if self._codec and codes_blocks_of(spec.dtype)
         )
-        self.forget()
+        if not stays:
+            self.forget()
 
     def forget(self) -> None:
         """What was left out belongs to an abandoned future."""
@@ -129,6 +132,11 @@ class GradientCoding:
             total: Float32s = gradient + left_out
         # Near the end of float32's range two finite ones may have no finite sum.
         return total if bool(np.isfinite(total).all()) else gradient.copy()
+
+
+def _cut_and_codec(plan: PartPlan) -> tuple[object, ...]:
+    """All that what is left out depends on."""
+    return plan.blocks, plan.spec.pace.codec
 
 
 def coded_rows(coding: GradientCoding, found: SparseGradient) -> list[ByteArray]:

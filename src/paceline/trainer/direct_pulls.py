@@ -92,7 +92,9 @@ class DirectPulls:
         if stands_at < pull.at_round and not reader.is_over:
             self._wait_change(reader.memory, ROUND_START, stands_at, WAIT_S)
         found = reader.read_into(places, pull.at_round)
-        return None if found is None else Pulled(slots=reader.slots, round=found)
+        if found is None:
+            return None
+        return Pulled(slots=reader.slots, round=found, version=reader.version)
 
     def answered(self, server: str, pull: Pull, reply: Message) -> Message:
         """Take a server's word for where values lie, or that they may be read there."""

@@ -11,9 +11,9 @@ Gradients of several batches are summed, as calling backward several times would
 Called by the thread of the user's loop; landings write from whichever thread receives.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import msgspec
 import torch
@@ -22,44 +22,34 @@ from torch import nn
 from paceline.config import Pace
 from paceline.messages import (
     Block,
-    Hyper,
     Message,
     PartPlan,
     Pull,
     Pulled,
     Push,
-    RowSlots,
     Upload,
 )
+from paceline.pace.guards import compensation_of
 from paceline.pace.strategy import Strategy
-from paceline.params.sparse import SparseGradient
 from paceline.trainer.client import Payload
-from paceline.trainer.coding import GradientCoding, coded_rows
+from paceline.trainer.coding import GradientCoding
 from paceline.trainer.deltas import Deltas
 from paceline.trainer.describing import hyper_of
 from paceline.trainer.device_staging import HostGradients
 from paceline.trainer.direct_pulls import DirectPulls
 from paceline.trainer.early import EarlySender
 from paceline.trainer.gathered import Gathering, Gradients, Join, alone
-from paceline.trainer.memory import ParameterMemory, all_finite, byte_array, cut, plain
+from paceline.trainer.loaded import NOTHING, Load, push_with
+from paceline.trainer.memory import ParameterMemory, all_finite, byte_array, on_cpu, plain
+from paceline.trainer.norms import Norms
 from paceline.trainer.routing import RowGradient, merge
 from paceline.trainer.spent import SpentGradients
 from paceline.trainer.tables import SharedTable
-from paceline.trainer.weight_rows import RowPulls, coalesced, cut_rows, sparse_on_cpu
-from paceline.transport.frames import Buffer, ByteArray, WritableBuffer
+from paceline.trainer.verdicts import Refused
+from paceline.trainer.weight_rows import RowPulls, coalesced, sparse_on_cpu
+from paceline.transport.frames import ByteArray, WritableBuffer
 
-
-class _Load(NamedTuple):
-    """What is being pushed; without gradients for a window that has none."""
-
-    hyper: tuple[Hyper, ...] = ()
-    dense: Mapping[int, ByteArray] = {}  # {parameter index: gradient}
-    sparse: Mapping[int, SparseGradient] = {}  # {parameter index: gradient}
-    rows: tuple[RowGradient, ...] = ()
-    coded: Mapping[int, ByteArray] = {}  # {slot: what travels instead of its gradient}
-
-
-_NOTHING = _Load()
+_NOT_FINITE = Refused("its gradients are not finite, or beyond its codec")
 
 
 @final
@@ -73,6 +63,8 @@ class PartNumbers:
         memory: of its parameters.
         groups, optimizer, pace: as `paceline.trainer.repacing` has them.
         refused: pushes whose gradients were not finite, so that nothing of them was sent.
+        refusal: why what is loaded is to have no effect; None if it is to have one.
+        norms: of pushes, where the pace bounds them.
         is_scaled: a `GradScaler` steps; what no step has unscaled is no gradient yet.
         join: brings in what other processes of the trainer have.
         joins_on_gpu: dense gradients go to the host when they are joined, not before.
@@ -105,6 +97,8 @@ class PartNumbers:
         self.deltas, self.strategy = deltas, strategy
         self.tables: list[SharedTable] = []
         self.refused = 0
+        self.refusal: Refused | None = None
+        self.norms: Norms | None = None
         self.is_scaled = False
         self.join: Join = alone
         self.joins_on_gpu = False
@@ -122,7 +116,7 @@ class PartNumbers:
         self._direct = None if sparse else DirectPulls(self.memory, self._land)
         self._kept: dict[int, torch.Tensor] = {}  # {parameter index: sum of gradients}
         self._kept_rows: dict[str, list[RowGradient]] = {}  # {table name: waiting}
-        self._load = _NOTHING
+        self._load = NOTHING
         self._spent = SpentGradients(self.parameters)
         self._blocks: dict[int, Block] = {}  # {slot: block}
         self._plan: PartPlan | None = None
@@ -147,14 +141,15 @@ class PartNumbers:
             return self._push(role, message, plan)
         return Payload(message)
 
-    def settle(self) -> None:
-        """After a pull: what has landed is what the parameters are."""
+    def settle(self, *, mixes: bool = False) -> None:
+        """After a pull: what has landed is what the parameters are, or is mixed in."""
         if self._has_landed:
             self._has_landed = False
+            own = self.deltas.own_values() if self.deltas is not None and mixes else []
             for memory in self.memory:
                 memory.settle()
             if self.deltas is not None:
-                self.deltas.anchor()
+                self.deltas.anchor(own)
 
     def _values(self, slot: int) -> ByteArray:
         block = self._blocks[slot]
@@ -191,45 +186,8 @@ class PartNumbers:
 
     def _push(self, server: str, push: Push, plan: PartPlan) -> Payload:
         self._coding.sent()
-        slots: list[int] = []
-        buffers: list[Buffer] = []
         early = self.early.take(server)
-        for block in plan.blocks:
-            gradient = self._load.dense.get(block.parameter)
-            is_here = plan.placement[block.slot] == server and block.slot not in early
-            if gradient is not None and is_here:
-                size = self.parameters[block.parameter].element_size()
-                slots.append(block.slot)
-                coded = self._load.coded.get(block.slot)
-                buffers.append(cut(gradient, block, size) if coded is None else coded)
-        sparse: list[int] = []
-        for block in plan.blocks:
-            found = self._load.sparse.get(block.parameter)
-            if found is not None and plan.placement[block.slot] == server:
-                # Also without a row here: the step counts for all blocks of a parameter.
-                here = cut_rows(found, block, self.parameters[block.parameter].shape[1])
-                sparse.append(block.slot)
-                buffers += coded_rows(self._coding, here)
-        rows: list[RowSlots] = []
-        for loaded in self._load.rows:
-            for piece in loaded.route.pieces:
-                if piece.server == server:
-                    rows.append(piece.slots)
-                    buffers.append(loaded.route.ids[piece.start : piece.stop])
-                    piece_of = loaded.gradient[piece.start : piece.stop]
-                    buffers.append(self._coding.code_rows(piece_of))
-        # The next push of a round is computed from values of this one, applied.
-        is_lent = push.round is not None
-        message = msgspec.structs.replace(
-            push,
-            is_lent=is_lent,
-            hyper=self._load.hyper,
-            blocks=tuple(slots),
-            sparse_blocks=tuple(sparse),
-            rows=tuple(rows),
-            early=early,
-        )
-        return Payload(message, buffers, pen=push.part if is_lent else None)
+        return push_with(self._load, push, server, plan, self._coding, early)
 
     # ------------------------------------------------------------ gradients
 
@@ -280,6 +238,7 @@ class PartNumbers:
         with_step: bool,
         only_fresh: bool = False,
         as_copy: bool = False,
+        is_decided: bool = False,
     ) -> bool:
         """Hold ready for a push what was kept, with the gradients of this step.
 
@@ -288,9 +247,11 @@ class PartNumbers:
             with_step: the push is for a batch whose gradients were not kept yet.
             only_fresh: of those, only what a backward has touched since the last step.
             as_copy: the user's gradients may change before the push is acknowledged.
+            is_decided: the push is to have its effect, whatever its norm.
 
         Returns:
-            Whether all were finite, and the codec can take them; if not, nothing is pushed.
+            Whether all were finite, and the codec can take them; if not, or if the norm is
+            beyond its bound, nothing is pushed: `refusal` says why.
         """
         self._coding.follow(plan)
         is_refused = self._is_refused
@@ -309,7 +270,12 @@ class PartNumbers:
         unseen = [gradient for index, gradient in dense.items() if index not in early]
         found = [*unseen, *by_rows, *(row.gradient for row in rows)]
         is_finite = not is_void and all_finite(found) and self._coding.fits(found)
-        if not is_finite:
+        has_nothing = is_refused and not (dense or sparse or rows)
+        self.refusal = None if is_finite and not has_nothing else _NOT_FINITE
+        if self.norms is not None and self.refusal is None and not is_decided:
+            by_rows += [row.gradient for row in rows]
+            self.refusal = self.norms.look([*dense.values(), *by_rows])
+        if self.refusal is not None:
             dense, sparse, rows = {}, {}, ()
             self.early.name(())
         self.refused += is_refused or not is_finite
@@ -318,8 +284,19 @@ class PartNumbers:
             sparse = {index: gradient.copy() for index, gradient in sparse.items()}
         arrays = {index: byte_array(gradient) for index, gradient in dense.items()}
         coded = self._coding.code_blocks(arrays)
-        self._load = _Load(hyper_of(self.groups), arrays, sparse, rows, coded)
+        then = self._values_then(arrays)
+        self._load = Load(hyper_of(self.groups), arrays, sparse, rows, coded, then)
         return is_finite
+
+    def _values_then(self, indices: Iterable[int]) -> dict[int, ByteArray]:
+        """Copies of the values that gradients were computed on, where servers want them.
+
+        Copies: a push that has to be repeated must say the same, and by then others' may
+        have come.
+        """
+        if self.pace is None or compensation_of(self.pace) is None:
+            return {}
+        return {i: byte_array(on_cpu(self.parameters[i]).clone()) for i in indices}
 
     def forget_left_out(self) -> None:
         """What the codec left out of pushes belongs to an abandoned future."""
@@ -357,7 +334,7 @@ class PartNumbers:
         self._kept.clear()
         self._kept_rows.clear()
         if not is_flying:
-            self._load = _NOTHING
+            self._load = NOTHING
         self._is_refused = False
         self._drop_rows()
         self._spent.spend()

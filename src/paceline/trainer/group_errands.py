@@ -152,7 +152,8 @@ class Carrying:
         if isinstance(reply, Pushed):
             failpoint("group.after_push")
         elif isinstance(reply, Pulled):
-            reply = Pulled(slots=reply.slots, round=reply.round)
+            version = reply.version
+            reply = Pulled(slots=reply.slots, round=reply.round, version=version)
         return wire.Carried(errand.number, reply)  # type: ignore[arg-type]  # as asked
 
     def _ask(self, errand: wire.Errand, payload: Payload) -> Message:

@@ -3,10 +3,12 @@
 Pure.
 """
 
-from typing import final
+from collections.abc import Mapping
+from typing import Literal, final
 
-from paceline.ids import TaskKey, Window
-from paceline.messages import PartPlan, PartSpec
+from paceline.ids import Window
+from paceline.messages import Lease, Message, PartPlan, PartSpec, Pulled
+from paceline.pace.guards import bounds_ages, trains_old_again
 from paceline.pace.policy import (
     carries_over,
     overlaps,
@@ -16,6 +18,7 @@ from paceline.pace.policy import (
     updates_in_rounds,
 )
 from paceline.pace.strategy import AsPreset, Strategy, ask_staleness
+from paceline.trainer.verdicts import Refused
 from paceline.trainer.windows import OpenWindow
 
 
@@ -46,6 +49,10 @@ class SharedPart:
         self.finished = 0  # of these, those that all servers have acknowledged
         self.seen = 0  # the slowest clock when the values here were asked for
         self.is_late = False  # what was asked for behind the last push is of no use
+        self.versions: dict[str, int] = {}  # {server: version of the values here}
+        self.bases: dict[str, int] = {}  # {server: least version of the open window's}
+        self.fate: Literal["effect", "void"] | None = None  # of the open window's batches
+        self.refused: Refused | None = None  # what is pushed next is to have no effect
         self.steps: int | None = None  # batches of the next window, if it is told so
         self.forgotten = ""  # why what was delivered last is gone, until the next batch
 
@@ -80,6 +87,8 @@ class SharedPart:
         self.pulled_round = -1
         self.batches_since_pull = 0
         self.stepped = self.pushed_steps = self.finished = 0
+        self.versions, self.bases = {}, {}
+        self.fate, self.refused = None, None
         self.steps = None
 
     def step(self) -> bool:
@@ -87,6 +96,10 @@ class SharedPart:
         is_step = self.window.step()
         self.stepped += is_step
         return is_step
+
+    def handed_back(self) -> None:
+        """What was stepped and not acknowledged is somebody else's to train."""
+        self.stepped = self.pushed_steps = self.finished
 
     def acknowledged(self) -> None:
         """All servers have what was pushed."""
@@ -108,10 +121,41 @@ class SharedPart:
         """Whether batches of a late push go back to the queue."""
         return trains_late_again(self.spec.pace)
 
-    def deliver(self, key: TaskKey, batch: int, records: int) -> None:
-        """A batch was handed to the user."""
+    @property
+    def judge(self) -> str | None:
+        """The server that says first whether the next push is too old; None: nobody does.
+
+        It is always the same one, that of the first slot: one verdict for the whole push.
+        """
+        if (
+            not bounds_ages(self.spec.pace)
+            or self.fate is not None
+            or self.refused is not None
+        ):
+            return None
+        assert self.plan is not None
+        return self.plan.placement[min(self.plan.placement)]
+
+    @property
+    def trains_old_again(self) -> bool:
+        """Whether batches of a push that is too old go back to the queue."""
+        return trains_old_again(self.spec.pace)
+
+    def deliver(self, lease: Lease, batch: int, records: int) -> None:
+        """A batch of a lease was handed to the user.
+
+        Up to the last edge, somewhere its effect was decided: so it is everywhere. Edges
+        keep those with an effect and those without apart.
+        """
         self.forgotten = ""
-        self.window.deliver(key, batch, records)
+        self.fate = None
+        if lease.edges and batch <= lease.edges[-1]:
+            voids = (v for v in lease.voids if v.part == self.spec.part)
+            is_void = any(void.first <= batch <= void.last for void in voids)
+            self.fate = "void" if is_void else "effect"
+        self.window.deliver(lease.key, batch, records)
+        for server, version in self.versions.items():
+            self.bases[server] = min(version, self.bases.get(server, version))
 
     def staleness(self, clock: int) -> int:
         """Steps that a trainer there may be ahead of the slowest, if clocks are bounded."""
@@ -138,6 +182,12 @@ class SharedPart:
         """Whether the pace wants a pull now; rounds have their own."""
         waiting = self.batches_since_pull + self.window.num_batches(with_delivered=False)
         return self.strategy.pull_due(waiting, has_pushed=has_pushed)
+
+    def took(self, replies: Mapping[str, Message]) -> None:
+        """Values have come that the next batches are computed on."""
+        for server, reply in replies.items():
+            if isinstance(reply, Pulled):
+                self.versions[server] = reply.version
 
     def pulled(self, at_round: int) -> None:
         """The parameters here are those of ``at_round``."""

@@ -137,7 +137,7 @@ class TrainerProtocol:
                     yield from self.join()  # establishes the new part as well
                 else:
                     yield from establish(self.asking, part, tuple(self.servers))
-                yield from self._pull(part, 0)
+                yield from pull_part(self.asking, part, tuple(self.servers), 0)
             except Abandoned as gone:
                 yield from self._abandon(str(gone))
                 continue
@@ -166,6 +166,8 @@ class TrainerProtocol:
         assert self.stage is not None
         if self.must_begin_again is not None:  # as it has learned by joining
             return None
+        if self.tracked.is_wanted and self.stepping.turns.are_stepped_over():
+            return Flush()  # windows of fragments are never closed all at once
         if self.tracked.is_wanted and not self._is_open():
             yield from self._keep_tracked()
         work = self._leases.current(self.stage)
@@ -185,15 +187,18 @@ class TrainerProtocol:
         return (yield from self._ask_for_work(self.stage))
 
     def _ask_for_work(self, stage: StageSpec) -> Act[Flush | Over | None]:
-        yield from self._land_all()
+        yield from self._land_all(but_fragments=True)
         if self._leases.current(stage) is not None:
             return None
-        reply = yield from self.asking.ask_once(self._ask_lease())
+        is_open = self._is_open() or self.stepping.is_fragment_out()
+        held, who = self._leases.held(tuple(self.parts)), self.asking.who()
+        asked = AskLease(**who, stage=stage.stage, held=held, is_open=is_open)
+        reply = yield from self.asking.ask_once(asked)
         self.tracked.note(reply)
         if isinstance(reply, Granted):
             yield from self._take(LeaseWork(reply.lease))
             return None
-        if self._is_open():
+        if is_open:
             return Flush()
         if isinstance(reply, StageOver):
             self.asking.stopped = reply.stopped
@@ -201,7 +206,7 @@ class TrainerProtocol:
             keeper, number = min(self.servers), reply.tracked
             yield from self.tracked.load_buffers(self.asking, keeper, number)
             for part in self.parts.values():
-                yield from self._pull(part, 0)
+                yield from pull_part(self.asking, part, tuple(self.servers), 0)
             return Over(reply.stopped)
         return None
 
@@ -209,7 +214,7 @@ class TrainerProtocol:
         batch = self._leases.deliver(work)
         records = stage.batch_records(work.lease.key.task, batch, batch)
         for part in self.parts.values():
-            part.deliver(work.lease.key, batch, records)
+            part.deliver(work.lease, batch, records)
         return Batch(work.lease.key, batch)
 
     def leave_loop(self) -> Act[None]:
@@ -219,7 +224,8 @@ class TrainerProtocol:
         try:
             if self._must_join:
                 raise Abandoned(self._why_join)
-            for part in self.parts.values():
+            for number in self.stepping.turns.in_order(self.parts):
+                part = self.parts[number]
                 part.window.drop_delivered()
                 if part.window.is_open():
                     yield from self._push_window(part)
@@ -279,9 +285,9 @@ class TrainerProtocol:
             )
         try:
             at_end = self._leases.is_at_end(self.stage, part)
-            if not flush and not part.push_due(at_end=at_end):
+            if not flush and not self.stepping.push_due(part, at_end=at_end):
                 if part.pull_due(has_pushed=False):
-                    yield from self._pull(part, 0)
+                    yield from pull_part(self.asking, part, tuple(self.servers), 0)
                 return Stepped("kept")
             if part.window.is_open():
                 yield from self._push_window(part, coming)
@@ -292,24 +298,23 @@ class TrainerProtocol:
 
     def must_push(self, number: int) -> bool:
         """Whether a step of a part now would be pushed, or kept in its window."""
-        at_end = self._leases.is_at_end(self.stage, self.parts[number])
-        return self.parts[number].push_due(at_end=at_end, with_delivered=True)
+        part = self.parts[number]
+        at_end = self._leases.is_at_end(self.stage, part)
+        return self.stepping.push_due(part, at_end=at_end, with_delivered=True)
 
-    def land(self, number: int) -> Act[None]:
-        """Wait for the push of a part that is on its way, if there is one."""
+    def land(self, number: int, *, at_once: bool = True) -> Act[None]:
+        """Wait for a part's push that is on its way, or only as far as the pace wants."""
+        wait = self.stepping.land if at_once else self.stepping.come_along
         try:
-            yield from self._land(self.parts[number])
+            if self.stage is not None:
+                yield from self._note((yield from wait(self.parts[number], self.stage)))
         except Abandoned as gone:
             yield from self._abandon(str(gone))
 
-    def _land(self, *parts: SharedPart) -> Act[None]:
-        if self.stage is None:
-            return
-        for part in parts:
-            yield from self._note((yield from self.stepping.land(part, self.stage)))
-
-    def _land_all(self) -> Act[None]:  # nothing is on its way or kept back then
-        yield from self._land(*self.parts.values())
+    def _land_all(self, *, but_fragments: bool = False) -> Act[None]:
+        if self.stage is not None:  # nothing is on its way or kept back then
+            landing = self.stepping.land_all(self.stage, but_fragments=but_fragments)
+            yield from self._note((yield from landing))
         yield from self._teller.tell_all(self.parts)
 
     def _push_window(self, part: SharedPart, coming: Coming = nothing_coming) -> Act[None]:
@@ -323,9 +328,6 @@ class TrainerProtocol:
             if ticked.lease is not None:
                 yield from self._take(LeaseWork(ticked.lease))
 
-    def _pull(self, part: SharedPart, at_round: int) -> Act[None]:
-        yield from pull_part(self.asking, part, tuple(self.servers), at_round)
-
     # ------------------------------------------------------------ leases
 
     def _take(self, work: LeaseWork) -> Act[None]:
@@ -334,13 +336,8 @@ class TrainerProtocol:
             return
         servers = tuple(self.servers)
         yield from enter(self.asking, work.lease, self.parts, self.marching, servers)
+        self.stepping.turns.enter()
         yield from self.tracked.load(self.asking, min(self.servers), work.lease.tracked)
-
-    def _ask_lease(self) -> AskLease:
-        assert self.stage is not None
-        stage, held = self.stage.stage, self._leases.held(tuple(self.parts))
-        is_open = self._is_open()
-        return AskLease(**self.asking.who(), stage=stage, held=held, is_open=is_open)
 
     def _hand_back(self) -> Act[None]:
         yield from self._land_all()

@@ -10,6 +10,9 @@
 Who computes on meanwhile asks for the rows in the push itself; who waits finds out what to
 ask for while servers apply.
 
+Where a push may be too old, the server of its first slot is asked before all others: it
+applies the push, or says that it has no effect, and then that holds for all.
+
 Pure.
 """
 
@@ -18,9 +21,11 @@ from collections.abc import Callable
 import msgspec
 
 from paceline.ids import Window
-from paceline.messages import Message, Pull, PullRows, Push, Pushed
+from paceline.messages import Message, Pull, PullRows, Push, Pushed, RefusedPush
 from paceline.trainer.asking import Act, Asking, Collect, Posted
 from paceline.trainer.parts import SharedPart
+
+_REPEATED = "it had no effect when it was pushed first"
 
 Coming = Callable[[], dict[str, Message]]
 """What to ask servers for, of the rows of the next batch; nothing where it is not known."""
@@ -36,32 +41,50 @@ class Acknowledged(msgspec.Struct, frozen=True):
 
     ``is_prepared``: it has its effect with its round, if it is in time; ``is_first``: no
     server had to be asked twice, so that what was asked behind the push was read after it.
+    ``refused``: it has no effect, and why.
     """
 
     window: Window
     records: int
     is_prepared: bool
     is_first: bool
+    refused: RefusedPush | None = None
 
 
 class Flight(msgspec.Struct, frozen=True):
     """A push on its way, and what was asked behind it.
 
-    ``at_round``: what the dense values asked for will correspond to; None if none are.
+    ``push``: to whom it is on its way still, if to anybody. ``at_round``: what the dense
+    values asked for will correspond to; None if none are.
     """
 
-    push: Posted
+    message: Push
+    refused: RefusedPush | None
+    push: Posted | None
     values: list[Posted]
     at_round: int | None
 
+    def servers(self) -> tuple[str, ...]:
+        """All servers; in rounds a push goes to all at once."""
+        assert self.push is not None, "a push of a round is judged by nobody"
+        return tuple(self.push.calls)
 
-def post_push(
+
+class Leaving(msgspec.Struct, frozen=True):
+    """A window that leaves: what each server gets, and why it has no effect, if so."""
+
+    message: Push
+    pushes: dict[str, Message]
+    refused: RefusedPush | None
+
+
+def close_window(
     asking: Asking,
     part: SharedPart,
     servers: tuple[str, ...],
     coming: Coming = nothing_coming,
-) -> Act[Posted]:
-    """Send a part's open window to all servers, and what they are asked for behind it."""
+) -> Leaving:
+    """A part's open window for all servers, with what they are asked for behind it."""
     window, records = part.window.close()
     part.number += 1
     part.pushed(sum(span.last - span.first + 1 for span in window.spans))
@@ -73,25 +96,60 @@ def post_push(
         window=window,
         records=records,
         round=part.round if part.is_sync else None,
+        is_void=part.refused is not None or part.fate == "void",
     )
+    refused = None
+    if push.is_void:
+        reason, norm = part.refused or (_REPEATED, None)
+        refused = RefusedPush(push.number, window, records, reason, norm)
+    part.refused = None
     pushes: dict[str, Message] = dict.fromkeys(servers, push)
+    if not part.is_sync:  # a round has no age
+        bases, part.bases = part.bases, {}
+        pushes = {s: msgspec.structs.replace(push, base=bases.get(s)) for s in servers}
     for server, message in coming().items():
         assert isinstance(message, PullRows)
         behind = msgspec.structs.replace(message, **asking.who())
-        pushes[server] = msgspec.structs.replace(push, behind=behind)
-    return (yield from asking.post(pushes))
+        pushes[server] = msgspec.structs.replace(pushes[server], behind=behind)
+    return Leaving(push, pushes, refused)
 
 
-def collect_push(asking: Asking, posted: Posted) -> Act[Acknowledged]:
+def ask_judge(asking: Asking, leaving: Leaving, judge: str) -> Act[Leaving | None]:
+    """Push to the server that says if a window is too old: what is left for the others.
+
+    None: it is, and its batches are to be trained again; no server has changed.
+    """
+    message, pushes = leaving.message, leaving.pushes
+    first = msgspec.structs.replace(pushes[judge], is_judged=True)
+    assert isinstance(first, Push)
+    [pushed] = (yield from asking.ask_servers({judge: first})).values()
+    assert isinstance(pushed, Pushed)
+    if pushed.verdict == "again":
+        return None
+    others = {server: push for server, push in pushes.items() if server != judge}
+    if pushed.verdict != "void":
+        return Leaving(message, others, leaving.refused)
+    age = pushed.version - (first.base or 0)
+    reason = f"it was computed on values {age} updates old"
+    refused = RefusedPush(message.number, message.window, message.records, reason)
+    replace = msgspec.structs.replace
+    others = {server: replace(push, is_void=True) for server, push in others.items()}
+    return Leaving(message, others, refused)
+
+
+def collect_push(asking: Asking, flight: Flight) -> Act[Acknowledged]:
     """Wait until all servers have acknowledged a window."""
-    replies, is_first = yield from asking.collect(posted)
-    [push, *_] = posted.calls.values()
-    assert isinstance(push, Push)
+    replies: dict[str, Message] = {}
+    is_first = True
+    if flight.push is not None:
+        replies, is_first = yield from asking.collect(flight.push)
+    push = flight.message
     is_prepared = any(
         isinstance(reply, Pushed) and reply.verdict in {"prepared", "late"}
         for reply in replies.values()
     )
-    return Acknowledged(push.window, push.records, is_prepared, is_first)
+    done = Acknowledged(push.window, push.records, is_prepared, is_first, flight.refused)
+    return done
 
 
 def post_values(
@@ -126,14 +184,16 @@ def post_values(
     return posted if at_round else posted[::-1]
 
 
-def collect_values(asking: Asking, posted: list[Posted], *, is_current: bool) -> Act[None]:
+def collect_values(
+    asking: Asking, part: SharedPart, posted: list[Posted], *, is_current: bool
+) -> Act[None]:
     """Wait for values; those that may be of before the push are asked for again."""
     for one in posted:
         if is_current:
-            yield from asking.collect(one)
+            part.took((yield from asking.collect(one)).replies)
         else:
             yield Collect(one)
-            yield from asking.ask_servers(one.calls)
+            part.took((yield from asking.ask_servers(one.calls)))
 
 
 def pull_part(
@@ -141,5 +201,5 @@ def pull_part(
 ) -> Act[None]:
     """Fetch a part's dense values from all servers, as of ``at_round`` or later."""
     pull = Pull(**asking.who(), part=part.spec.part, at_round=at_round)
-    yield from asking.ask_servers(dict.fromkeys(servers, pull))
+    part.took((yield from asking.ask_servers(dict.fromkeys(servers, pull))))
     part.pulled(at_round)

@@ -16,6 +16,7 @@ from paceline.pace.policy import outer_step, overlaps, steps_locally
 from paceline.trainer.deltas import Deltas
 from paceline.trainer.early import why_not_early
 from paceline.trainer.gradients import PartNumbers
+from paceline.trainer.norms import norms_of
 
 _log = logging.getLogger("paceline.trainer")
 
@@ -26,7 +27,7 @@ def take_pace(numbers: PartNumbers, spec: PartSpec) -> None:
         return
     dropped = " (the state of its optimizer is dropped)" if numbers.deltas else ""
     _log.info("part %d: %s instead of %s%s", spec.part, spec.pace, numbers.pace, dropped)
-    numbers.pace = spec.pace
+    numbers.pace, numbers.norms = spec.pace, norms_of(spec.pace)
     for memory in numbers.memory:
         memory.follow_overlap(apart=overlaps(spec.pace))
     if numbers.sends_early:
@@ -50,3 +51,5 @@ def _take_steps(
     numbers.groups = [outer_step(spec.pace)] * len(spec.optimizer.groups)
     if numbers.deltas is None:
         numbers.deltas = Deltas(numbers.parameters, optimizer)
+    else:
+        numbers.deltas.forget()

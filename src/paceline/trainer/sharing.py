@@ -17,12 +17,15 @@ from paceline.config import Auto, Pace
 from paceline.errors import UsageError
 from paceline.messages import PartSpec, TableSpec
 from paceline.pace.changing import begun
+from paceline.pace.fragments import overlap_of
+from paceline.pace.guards import why_not_shared
 from paceline.pace.policy import (
     overlaps,
     steps_locally,
     why_not_beside,
 )
 from paceline.pace.strategy import Strategy, why_not_strategy
+from paceline.params.guarding import why_not_guarded
 from paceline.params.hogwild import why_not_hogwild
 from paceline.trainer.calls import Calls
 from paceline.trainer.carrier import Scaled
@@ -30,7 +33,9 @@ from paceline.trainer.deltas import Deltas
 from paceline.trainer.describing import Described, describe, describe_local
 from paceline.trainer.early import why_not_early
 from paceline.trainer.embedding import Embedding
+from paceline.trainer.fragments import cut_local
 from paceline.trainer.gradients import PartNumbers
+from paceline.trainer.norms import norms_of
 from paceline.trainer.optimizer import SharedOptimizer
 from paceline.trainer.schedules import Schedules
 from paceline.trainer.seat import Seat
@@ -91,15 +96,20 @@ class Sharing:
                 "share: the model has neither trainable parameters nor embeddings"
             )
         new = self._new_tables(modules)
-        part = len(self._seat.numbers)
+        first = len(self._seat.numbers)
         if described.specs or new:
             marching = (pace, auto, strategy)
-            self._add_part(described, new, optimizer, marching, overlap=overlap)
+            pieces: list[tuple[Described, Deltas | None]] = [(described, None)]
+            if steps_locally(pace) and optimizer is not None:
+                pieces[:] = cut_local(described, optimizer, pace)
+            for piece in pieces:
+                self._add_part(piece, new, optimizer, marching, overlap=overlap)
         for module in modules:
             module.bind(self._tables[module.spec.name])
         self.models.append(model)
         with_tables = {self._tables[module.spec.name].part for module in modules}
-        parts = tuple(sorted(with_tables | ({part} if described.specs else set())))
+        own = range(first, len(self._seat.numbers)) if described.specs else ()
+        parts = tuple(sorted(with_tables.union(own)))
         self._seat.tracker.add_model(parts[0], model, optimizer)
         shared = SharedOptimizer(
             optimizer, partial(self._step_all, parts), partial(self._drop_rows, parts)
@@ -109,7 +119,7 @@ class Sharing:
 
     def _add_part(
         self,
-        described: Described,
+        piece: tuple[Described, Deltas | None],
         tables: tuple[TableSpec, ...],
         optimizer: torch.optim.Optimizer | None,
         marching: tuple[Pace, Auto | None, Strategy | None],
@@ -117,6 +127,7 @@ class Sharing:
         overlap: bool,
     ) -> None:
         """Share a part, unless something speaks against it."""
+        described, deltas = piece
         pace, auto, strategy = marching
         if overlap:
             _check_early(pace, described.parameters, self._seat.size)
@@ -132,7 +143,9 @@ class Sharing:
             inner=described.inner,
             auto=auto,
         )
-        reason = why_not_hogwild(whole) or why_not_beside([*self._paces, pace])
+        reason = why_not_hogwild(whole) or why_not_guarded(whole)
+        reason = reason or why_not_shared(pace, self._seat.size)
+        reason = reason or why_not_beside([*self._paces, pace])
         if auto is not None and self._seat.size > 1:
             reason = (
                 f"{auto} changes the pace, and trainers of {self._seat.size} processes "
@@ -145,20 +158,19 @@ class Sharing:
         if reason is not None:
             raise UsageError(f"share: {reason}")
         groups = [] if optimizer is None else optimizer.param_groups
-        deltas = None
-        if steps_locally(pace) and optimizer is not None:
-            deltas = Deltas(described.parameters, optimizer)
+        if deltas is not None:
             groups = list(described.optimizer.groups) if described.optimizer else []
         numbers = PartNumbers(
             described.parameters,
             groups,
             sparse=[i for i, spec in enumerate(specs) if spec.has_sparse_gradients],
-            apart=overlaps(pace),
+            apart=overlaps(pace) or overlap_of(pace) > 0,
             deltas=deltas,
             strategy=strategy,
             sends_early=overlap,
         )
         numbers.optimizer, numbers.pace = optimizer, pace
+        numbers.norms = norms_of(pace)
         self._seat.share(whole, numbers)
         self._paces.append(pace)
         numbers.tables += [SharedTable(spec, part, self._seat) for spec in tables]

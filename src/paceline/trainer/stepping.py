@@ -1,12 +1,20 @@
 """A step's push, from the open window to the values after it.
 
+Fragments of a model are pushed by turns (`paceline.trainer.turns`); with an overlap a
+trainer goes on meanwhile::
+
+    push, pull -------------> servers hold both
+    one batch later           all have prepared: tick
+    ``overlap`` batches later the round is waited for, and the values are taken in
+
 Pure.
 """
 
 from typing import final
 
 from paceline.messages import StageSpec, Ticked
-from paceline.trainer.asking import Act, Asking
+from paceline.pace.fragments import overlap_of
+from paceline.trainer.asking import Act, Asking, Posted
 from paceline.trainer.leases import Leases
 from paceline.trainer.marching import Marching
 from paceline.trainer.parts import SharedPart
@@ -14,15 +22,17 @@ from paceline.trainer.pushing import (
     Acknowledged,
     Coming,
     Flight,
+    ask_judge,
+    close_window,
     collect_push,
     collect_values,
     nothing_coming,
-    post_push,
     post_values,
     pull_part,
 )
 from paceline.trainer.returning import hand_back
 from paceline.trainer.ticking import Teller
+from paceline.trainer.turns import Turns
 
 
 @final
@@ -31,6 +41,7 @@ class Stepping:
 
     Attributes:
         tasks_finished: leases that this trainer has worked off.
+        turns: of the fragments.
     """
 
     def __init__(
@@ -43,9 +54,20 @@ class Stepping:
     ) -> None:
         """Nothing was pushed yet; leases, parts and clock are the trainer's own."""
         self.tasks_finished = 0
+        self.turns = Turns(parts)
         self._asking, self._teller = asking, teller
         self._leases, self._parts, self._marching = leases, parts, marching
         self._flights: dict[int, Flight] = {}  # {part: its last push}
+        self._told: dict[int, tuple[Acknowledged, Posted]] = {}  # {part: its tick}
+
+    def push_due(
+        self, part: SharedPart, *, at_end: bool, with_delivered: bool = False
+    ) -> bool:
+        """Whether the pace wants a push of a part now; see `SharedPart.push_due`."""
+        if self.turns.have(part):
+            is_stepped = with_delivered or not part.window.has_delivered()
+            return (at_end and is_stepped) or self.turns.is_due(part)
+        return part.push_due(at_end=at_end, with_delivered=with_delivered)
 
     def push(
         self,
@@ -57,20 +79,35 @@ class Stepping:
         """Push a part's open window; values are pulled where the pace wants it.
 
         Where the pace lets pushes overlap, the push before is waited for instead of this
-        one, unless this one ends a task.
+        one, unless this one ends a task. Of fragments one is on its way at a time.
 
         Returns:
             What the coordinator has answered, if it was told.
         """
         ticked = yield from self.land(part, stage)
+        if self.turns.have(part):
+            ticked += yield from self._land_fragments(stage)
+            self.turns.pushed(part)
         # Where nothing is waited for, one request to each server costs the least.
         with_push = coming if part.overlaps else nothing_coming
-        push = yield from post_push(self._asking, part, servers, with_push)
+        judge = part.judge
+        leaving = close_window(self._asking, part, servers, with_push)
+        if judge is not None:
+            left = yield from ask_judge(self._asking, leaving, judge)
+            if left is None:
+                return ticked + (yield from self._train_again())
+            leaving = left
+        push = None
+        if leaving.pushes:
+            push = yield from self._asking.post(leaving.pushes)
         at_round = part.round if part.is_sync else 0
         may_read = self._marching.may_read(part)
         # Which round a push will be in is not known yet where it may be carried over.
         is_due = may_read and part.pull_due(has_pushed=True)
         is_pulling = (part.is_sync and not part.carries_over) or is_due
+        goes_on = overlap_of(part.spec.pace) > 0
+        if goes_on and not self.turns.are_alone():
+            is_pulling = False  # questions for other parts' rows would wait behind it
         if part.overlaps or not may_read:
             coming = nothing_coming
         if is_pulling:
@@ -78,32 +115,93 @@ class Stepping:
         values = yield from post_values(
             self._asking, part, servers, coming, at_round=at_round, with_dense=is_pulling
         )
-        flight = Flight(push, values, at_round if is_pulling else None)
+        pulls_at = at_round if is_pulling else None
+        flight = Flight(leaving.message, leaving.refused, push, values, pulls_at)
         self._flights[part.spec.part] = flight
         if is_pulling and part.overlaps:
             part.pulled(at_round)  # what is asked for now is due no more
-        if part.overlaps and self._leases.current(stage) is not None:
+        if goes_on or (part.overlaps and self._leases.current(stage) is not None):
             return ticked
         return ticked + (yield from self.land(part, stage))
 
     def land(self, part: SharedPart, stage: StageSpec) -> Act[list[Ticked]]:
         """Wait for a part's push that is on its way, if there is one."""
-        flight = self._flights.pop(part.spec.part, None)
-        if flight is None:
+        if part.spec.part not in self._flights:
             return []
-        done = yield from collect_push(self._asking, flight.push)
+        if overlap_of(part.spec.pace):
+            return [(yield from self._land_overlapped(part, stage))]
+        flight = self._flights.pop(part.spec.part)
+        done = yield from collect_push(self._asking, flight)
         ticked = yield from self._count(part, stage, done)
         is_current = done.is_first or part.is_sync
-        yield from collect_values(self._asking, flight.values, is_current=is_current)
+        values = flight.values
+        yield from collect_values(self._asking, part, values, is_current=is_current)
         if part.is_late:
-            yield from self._catch_up(part, tuple(flight.push.calls))
+            yield from self._catch_up(part, flight.servers())
             return [] if ticked is None else [ticked]
         if part.carries_over:
-            servers = tuple(flight.push.calls)
-            yield from pull_part(self._asking, part, servers, part.base_round())
+            yield from pull_part(self._asking, part, flight.servers(), part.base_round())
         if flight.at_round is not None and not part.overlaps:
             part.pulled(flight.at_round)
         return [] if ticked is None else [ticked]
+
+    def land_all(
+        self, stage: StageSpec, *, but_fragments: bool = False
+    ) -> Act[list[Ticked]]:
+        """Wait for all pushes that are on their way, or all but fragments'."""
+        ticked: list[Ticked] = []
+        for part in list(self._parts.values()):
+            if not (but_fragments and self.turns.have(part)):
+                ticked += yield from self.land(part, stage)
+        return ticked
+
+    def come_along(self, part: SharedPart, stage: StageSpec) -> Act[list[Ticked]]:
+        """Before a step: wait for a part's push as far as the pace wants it by now."""
+        if not overlap_of(part.spec.pace) or self.turns.has_gone_far(part):
+            return (yield from self.land(part, stage))
+        if part.spec.part in self._flights:
+            yield from self._tell_prepared(part)
+        return []
+
+    def _land_fragments(self, stage: StageSpec) -> Act[list[Ticked]]:
+        ticked: list[Ticked] = []
+        for number in [n for n in self._flights if self.turns.have(self._parts[n])]:
+            ticked += yield from self.land(self._parts[number], stage)
+        return ticked
+
+    def _tell_prepared(self, part: SharedPart) -> Act[None]:
+        """All servers have a fragment's window: the coordinator is told, once."""
+        number = part.spec.part
+        if number in self._told:
+            return
+        done = yield from collect_push(self._asking, self._flights[number])
+        parts = tuple(self._parts)
+        acked = self._leases.acked_with(number, done.window, parts)
+        self._teller.add(part, done, acked)
+        self._asking.clock += 1
+        posted = yield from self._teller.post(part, is_prepared=done.is_prepared)
+        self._told[number] = done, posted
+
+    def _land_overlapped(self, part: SharedPart, stage: StageSpec) -> Act[Ticked]:
+        """Wait for a fragment's round, and for the values that it has led to."""
+        number, parts = part.spec.part, tuple(self._parts)
+        yield from self._tell_prepared(part)
+        done, posted = self._told.pop(number)
+        ticked = yield from self._teller.collect(part, posted)
+        self._leases.advance(number, done.window, parts)
+        self.tasks_finished += self._leases.drop_complete(parts, stage)
+        flight = self._flights[number]
+        yield from collect_values(self._asking, part, flight.values, is_current=True)
+        if flight.at_round is None:
+            yield from pull_part(self._asking, part, flight.servers(), at_round=part.round)
+        del self._flights[number]
+        part.pulled(part.round)
+        part.round += 1
+        return ticked
+
+    def is_fragment_out(self) -> bool:
+        """Whether the push of a fragment is on its way."""
+        return any(self.turns.have(self._parts[number]) for number in self._flights)
 
     def is_flying(self, part: int) -> bool:
         """Whether a part's push is on its way."""
@@ -112,6 +210,7 @@ class Stepping:
     def forget(self) -> None:
         """The timeline or the incarnation is gone, and what was on its way with it."""
         self._flights.clear()
+        self._told.clear()
         self._teller.forget()
         self._marching.forget()
 
@@ -165,7 +264,7 @@ class Stepping:
         ticked = yield from self._teller.tell(
             part,
             is_prepared=done.is_prepared,
-            ends_step=not any(other.is_sync for other in others),
+            ends_step=self.turns.have(part) or not any(other.is_sync for other in others),
             wants_lease=not is_busy,
         )
         if ticked.late is not None:
@@ -175,6 +274,14 @@ class Stepping:
         self.tasks_finished += self._leases.drop_complete(parts, stage)
         part.round = 1 + (part.round if ticked.round is None else ticked.round)
         return ticked
+
+    def _train_again(self) -> Act[list[Ticked]]:
+        """A push was too old: its batches go back to the queue, with all that is held."""
+        yield from self._teller.tell_all(self._parts)
+        yield from hand_back(self._asking, self._leases, self._parts)
+        for part in self._parts.values():
+            part.handed_back()
+        return []
 
     def _catch_up(self, part: SharedPart, servers: tuple[str, ...]) -> Act[None]:
         """After a late push: on to the open round, with values of the last one."""

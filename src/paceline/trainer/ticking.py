@@ -10,9 +10,11 @@ Pure.
 
 from typing import final
 
-from paceline.ids import Span, TaskKey, Window
-from paceline.messages import Tick, Ticked, TrainerClock
-from paceline.trainer.asking import Act, Asking
+import msgspec
+
+from paceline.ids import COORDINATOR, Span, TaskKey, Window
+from paceline.messages import RefusedPush, Tick, Ticked, TrainerClock
+from paceline.trainer.asking import Act, Asking, Posted
 from paceline.trainer.parts import SharedPart
 from paceline.trainer.pushing import Acknowledged
 from paceline.trainer.tracking import Tracking
@@ -28,6 +30,7 @@ class _Untold:
         self.spans: dict[TaskKey, Span] = {}
         self.acked: dict[TaskKey, int] = {}  # {task: last batch, in every part}
         self.records = 0
+        self.refused: tuple[RefusedPush, ...] = ()
 
     def add(self, done: Acknowledged, acked: tuple[int, ...]) -> None:
         window = done.window
@@ -36,6 +39,8 @@ class _Untold:
             self.spans[key] = Span(span.task, first, span.last)
             self.acked[key] = last
         self.records += done.records
+        if done.refused is not None:
+            self.refused = (*self.refused, done.refused)
 
 
 @final
@@ -86,28 +91,44 @@ class Teller:
             wants_lease: a task that ends here is followed by the next one.
             clock: of the trainer, where a pace bounds it.
         """
-        number = part.spec.part
-        untold = self._untold[number]
-        [first, *_] = untold.spans
-        ticked = yield from self._asking.ask(
-            Tick(
-                incarnation=self._asking.incarnation,
-                timeline=self._asking.timeline,
-                part=number,
-                number=part.number,
-                window=Window(first.stage, first.epoch, tuple(untold.spans.values())),
-                records=untold.records,
-                acked=tuple(untold.acked.values()),
-                round=part.round if part.is_sync else None,
-                is_prepared=is_prepared,
-                ends_step=ends_step,
-                next_lease=wants_lease,
-                clock=clock,
-            )
-        )
+        tick = self._tick(part, is_prepared=is_prepared, ends_step=ends_step)
+        wanted = msgspec.structs.replace(tick, next_lease=wants_lease, clock=clock)
+        ticked = yield from self._asking.ask(wanted)
         assert isinstance(ticked, Ticked)
-        del self._untold[number]
-        self._told_s[number] = self._asking.now_s
+        del self._untold[part.spec.part]
+        return self._heard(part, ticked)
+
+    def post(self, part: SharedPart, *, is_prepared: bool) -> Act[Posted]:
+        """Tick for the round of a fragment, and go on; `collect` waits for the answer."""
+        tick = self._tick(part, is_prepared=is_prepared, ends_step=True)
+        del self._untold[part.spec.part]
+        return (yield from self._asking.post({COORDINATOR: tick}))
+
+    def collect(self, part: SharedPart, posted: Posted) -> Act[Ticked]:
+        """Wait until what `post` has told is counted."""
+        ticked = yield from self._asking.collect_told(posted)
+        assert isinstance(ticked, Ticked)
+        return self._heard(part, ticked)
+
+    def _tick(self, part: SharedPart, *, is_prepared: bool, ends_step: bool) -> Tick:
+        untold = self._untold[part.spec.part]
+        [first, *_] = untold.spans
+        return Tick(
+            incarnation=self._asking.incarnation,
+            timeline=self._asking.timeline,
+            part=part.spec.part,
+            number=part.number,
+            window=Window(first.stage, first.epoch, tuple(untold.spans.values())),
+            records=untold.records,
+            acked=tuple(untold.acked.values()),
+            round=part.round if part.is_sync else None,
+            is_prepared=is_prepared,
+            ends_step=ends_step,
+            refused=untold.refused,
+        )
+
+    def _heard(self, part: SharedPart, ticked: Ticked) -> Ticked:
+        self._told_s[part.spec.part] = self._asking.now_s
         self._asking.stopped = self._asking.stopped or ticked.stopped
         self._asking.records = ticked.records
         self._tracked.note(ticked)

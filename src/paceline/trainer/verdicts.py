@@ -39,6 +39,13 @@ class Leaving(NamedTuple):
     reason: str
 
 
+class Refused(NamedTuple):
+    """Why a push is to have no effect; ``norm`` is its own if that is why."""
+
+    reason: str
+    norm: float | None = None
+
+
 class Stepped(NamedTuple):
     """What became of a step.
 

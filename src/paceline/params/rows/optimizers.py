@@ -71,6 +71,7 @@ def step(
     state: State,
     rows: Int64s,
     gradients: Float32s,
+    rate: float = 1.0,
 ) -> None:
     """Take one step on the named rows, values and state; no other row is touched.
 
@@ -80,25 +81,31 @@ def step(
         state: of the same rows, by `state_widths`, changed in place.
         rows: int64 (n,), distinct.
         gradients: float32 (n, dim), only read; may be read-only or unaligned.
+        rate: multiplies the learning rate; 1 for FTRL, which has no step to shorten.
     """
     f32 = np.float32
     match optimizer:
         case SGD(lr=lr, momentum=0):
-            kernels.sgd(values, rows, gradients, f32(lr))
+            kernels.sgd(values, rows, gradients, f32(lr * rate))
         case SGD(lr=lr, momentum=mu):
             buffers = state["momentum_buffer"]
-            kernels.momentum(values, buffers, rows, gradients, f32(lr), f32(mu))
+            kernels.momentum(values, buffers, rows, gradients, f32(lr * rate), f32(mu))
         case Adagrad(lr=lr, eps=eps):
-            kernels.adagrad(values, state["sums"], rows, gradients, f32(lr), f32(eps))
+            sums = state["sums"]
+            kernels.adagrad(values, sums, rows, gradients, f32(lr * rate), f32(eps))
         case RowWiseAdagrad(lr=lr, eps=eps):
             sums = state["row_sums"]
-            kernels.row_wise_adagrad(values, sums, rows, gradients, f32(lr), f32(eps))
+            lr32 = f32(lr * rate)
+            kernels.row_wise_adagrad(values, sums, rows, gradients, lr32, f32(eps))
         case Adam(lr=lr, betas=(b1, b2), eps=eps):
             m, v, t = state["exp_avg"], state["exp_avg_sq"], state["steps"]
-            hyper = (float(lr), float(b1), float(b2), float(eps))
-            known = _corrections(*hyper[:3])
+            known = _corrections(float(lr), float(b1), float(b2))
+            if rate != 1.0:  # rather than a table for each rate
+                known = known * np.array([rate, 1.0], np.float32)
+            hyper = (float(lr * rate), float(b1), float(b2), float(eps))
             kernels.adam(values, m, v, t, rows, gradients, hyper, known)
         case FTRL(lr=alpha, beta=beta, l1=l1, l2=l2):
+            assert rate == 1.0, "refused by why_not_guarded"
             rounded = (f32(alpha), f32(beta), f32(l1), f32(l2))
             kernels.ftrl(values, state["z"], state["n"], rows, gradients, rounded)
 

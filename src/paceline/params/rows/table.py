@@ -90,11 +90,11 @@ class RowTable:
             fill_initial(self._spec.init, self._key, ids[unseen], initial)
             out[unseen] = initial
 
-    def apply(self, ids: Int64s, gradients: Float32s) -> None:
+    def apply(self, ids: Int64s, gradients: Float32s, rate: float = 1.0) -> None:
         """Take one optimizer step on these rows; unseen ones are made first.
 
         ``ids`` must be unique: the gradients of equal ids are summed before. A row that
-        is not named is not touched.
+        is not named is not touched. ``rate`` multiplies the learning rate.
 
         Raises:
             UsageError: the gradients have another shape; nothing has been changed.
@@ -103,7 +103,7 @@ class RowTable:
         rows = self._make_rows(ids)
         if self._snapshot is not None:
             self._snapshot.keep(rows)
-        step(self._spec.optimizer, self._values, self._state, rows, gradients)
+        step(self._spec.optimizer, self._values, self._state, rows, gradients, rate)
 
     def lacks(self, ids: Int64s) -> bool:
         """Whether the row of any of these ids is not made yet."""
@@ -121,14 +121,16 @@ class RowTable:
         rows = self._index.find(ids)
         return None if np.any(rows < 0) else rows
 
-    def step_made(self, rows: Int64s, gradients: Float32s) -> None:
+    def step_made(self, rows: Int64s, gradients: Float32s, rate: float = 1.0) -> None:
         """Take one optimizer step on rows that `made_rows` has found; see there.
+
+        ``rate`` multiplies the learning rate.
 
         Raises:
             UsageError: the gradients have another shape; nothing has been changed.
         """
         self._require_shape("gradients", gradients, len(rows), self._spec.dim)
-        step(self._spec.optimizer, self._values, self._state, rows, gradients)
+        step(self._spec.optimizer, self._values, self._state, rows, gradients, rate)
 
     def export(self) -> dict[str, Array]:
         """A copy of all rows, in the order of their first touch.

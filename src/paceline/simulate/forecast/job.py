@@ -56,7 +56,8 @@ class Forecast(msgspec.Struct, frozen=True):
     computed in vain, too; ``useful`` is the share that was not. ``updates`` counts rounds,
     or pushes that were applied at once; ``late`` is the share of records whose push came
     when its round was closed. ``spells`` is {what: share of trainers' time};
-    ``ages`` are in updates; ``gap_mean`` and ``gap_most`` are clocks between the fastest
+    ``ages`` are in updates; ``too_old`` is the share of pushes that a guard has kept off
+    for theirs; ``gap_mean`` and ``gap_most`` are clocks between the fastest
     and the slowest trainer. ``outcomes`` counts what the coordinator's journal would hold.
     """
 
@@ -73,6 +74,7 @@ class Forecast(msgspec.Struct, frozen=True):
     useful: float
     spells: dict[Spell, float]
     ages: Ages
+    too_old: float
     gap_mean: float
     gap_most: int
     server: ServerLoad
@@ -167,6 +169,7 @@ class _Run:
             useful=min(1.0, self._expected / max(1, end.batches)),
             spells=spells,
             ages=gauge.ages(),
+            too_old=self._server.num_old / max(1, self._server.num_pushes),
             gap_mean=gap_mean,
             gap_most=gap_most,
             server=ServerLoad(

@@ -10,6 +10,7 @@ from paceline.data.split import default_task_size
 from paceline.errors import UsageError
 from paceline.messages import OptimizerSpec, ParameterSpec, PartSpec, StageSpec
 from paceline.pace.changing import begun
+from paceline.pace.fragments import takes_turns
 from paceline.simulate.forecast.models import (
     Compute,
     Deaths,
@@ -89,6 +90,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         for name in ("apply_s", "add_s"):
             given = getattr(self, name)
             _require(name.removesuffix("_s"), given is None or given >= 0, 0, self, name)
+        if takes_turns(self.pace):
+            raise UsageError(
+                f"pace: {self.pace} shares a model as several parts by turns, and a "
+                f"forecast has one part: forecast it without fragments and overlap"
+            )
 
     def apply_share_s(self) -> float:
         """One server applies one update to its share."""

@@ -35,8 +35,10 @@ from paceline.messages import (
     TakePaces,
     Waiting,
 )
+from paceline.pace.guards import compensation_of
 from paceline.pace.policy import pushes_per_update
 from paceline.server.state import ServerState
+from paceline.server.voids import KeptVoid
 from paceline.server.windows import SlotMarks
 from paceline.simulate.forecast.agenda import Agenda
 from paceline.simulate.forecast.coordinator import Coordinator
@@ -71,6 +73,7 @@ class _Share(NamedTuple):
     cut: int
     marks: dict[int, SlotMarks]
     versions: dict[int, int]
+    voids: tuple[KeptVoid, ...] = ()
 
 
 @final
@@ -82,6 +85,7 @@ class Server:
         inward: what comes over the network.
         outward: what goes.
         num_pushes: decided as new.
+        num_old: that were too old, among these.
         num_messages: requests and replies.
     """
 
@@ -90,13 +94,15 @@ class Server:
     ) -> None:
         """Start, and report to the coordinator."""
         self.cpu, self.inward, self.outward = Line(), Line(), Line()
+        self.num_old = 0
         self.num_pushes = self.num_messages = self.bytes_in = self.bytes_out = 0
         self._agenda, self._plan, self._coordinator = agenda, plan, coordinator
         self._ages = ages
         self._byte_s = 1 / plan.network.bytes_per_s
         self._latency_s = plan.network.latency_s
         self._apply_s, self._add_s = plan.apply_share_s(), plan.add_share_s()
-        size = plan.parameter_bytes + plan.row_bytes
+        has_values = compensation_of(plan.pace) is not None
+        size = plan.parameter_bytes * (1 + has_values) + plan.row_bytes
         self._pushed = (size, size / plan.servers + HEADER_BYTES)  # of a trainer, to each
         self._most_merged = pushes_per_update(plan.pace)
         self._merging = (0.0, 0)  # the last update: when it starts, pushes in it
@@ -113,7 +119,7 @@ class Server:
         """A trainer sends a request to all servers."""
         agenda = self._agenda
         now_s = agenda.now_s
-        size, share = self._pushed if type(message) is Push else _NO_NUMBERS
+        size, share = self._pushed if _has_numbers(message) else _NO_NUMBERS
         # Its own cable carries all shares, one behind the other; a server's only one.
         pushed_s = reader.pushed_s
         reader.pushed_s = pushed_s = (max(now_s, pushed_s)) + size * self._byte_s
@@ -154,6 +160,10 @@ class Server:
             served_s = self._apply(served_s)
             self._ages.aged(version - 1 - reader.base)
             self.num_pushes += 1
+        elif push.is_judged and verdict in {"void", "again"}:
+            self._ages.aged(version - reader.base)
+            self.num_pushes += 1
+            self.num_old += 1
         elif verdict == "prepare":
             self._ages.aged(version - reader.base)
             self.num_pushes += 1
@@ -185,7 +195,9 @@ class Server:
         served_s = self.cpu.take(self._agenda.now_s, self._plan.server_s)
         reader.base = stands.version
         if isinstance(pull, Pull):
-            reply: Message = Pulled(slots=(), round=stands.applied_round)
+            reply: Message = Pulled(
+                slots=(), round=stands.applied_round, version=stands.version
+            )
             size = self._plan.parameter_bytes
         else:
             reply = PulledRows(version=stands.version, round=stands.applied_round)
@@ -271,7 +283,8 @@ class Server:
             return
         self._pinned_cut = order.cut
         versions = {part: report.version for part, report in state.parts().items()}
-        self._disk[order.folder] = _Share(order.cut, state.export_marks(), versions)
+        marks, voids = state.export_marks(), state.export_voids()
+        self._disk[order.folder] = _Share(order.cut, marks, versions, voids)
         # The first cut holds what was just sent, and is waited for.
         writes_s = 0.0 if order.cut <= 1 else self._plan.write_s
         moment_s = self._agenda.now_s + writes_s
@@ -300,7 +313,7 @@ class Server:
             self._agenda.at(self._agenda.now_s, reader.got, number, GONE)
         self._parked = []
         share = _Share(0, {}, {}) if order.folder is None else self._disk[order.folder]
-        self._state.end_restore(order, share.marks, share.versions)
+        self._state.end_restore(order, share.marks, share.versions, share.voids)
 
     def _report(self, life: int) -> None:
         if life != self._life or not self._is_alive:
@@ -349,6 +362,10 @@ class Server:
 
 
 GONE = Lost("the server is gone")
+
+
+def _has_numbers(message: Message) -> bool:
+    return type(message) is Push and not message.is_void
 
 
 _NO_NUMBERS = (0, float(HEADER_BYTES))

@@ -33,6 +33,7 @@ def table_of(forecasts: Sequence[Forecast]) -> list[Row]:
         ("  mean", [f"{f.ages.mean:,.1f}" for f in found]),
         ("  half, 90 %, 99 %", [_ages(f) for f in found]),
         ("  most", [f"{f.ages.most:,}" for f in found]),
+        ("  too old", [percent(f.too_old) for f in found]),
         ("clocks apart, mean, most", [f"{f.gap_mean:,.1f}, {f.gap_most}" for f in found]),
         ("each server: busy, wait", []),
         ("  processor", [_load(f.server.cpu) for f in found]),
@@ -93,7 +94,7 @@ def _is_nothing(name: str, values: list[str]) -> bool:
     return name.strip() in _RARE and set(values) == {"0.0 %"}
 
 
-_RARE = {"pauses", "is away, or else", "in late pushes"}
+_RARE = {"too old", "pauses", "is away, or else", "in late pushes"}
 
 
 def _ratio(found: Forecast, first: Forecast) -> str:

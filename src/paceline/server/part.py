@@ -1,0 +1,52 @@
+"""A shared part as one server has it: its slots, its pace, and how far it is.
+
+Pure.
+"""
+
+from typing import final
+
+import msgspec
+
+from paceline.config import Pace
+from paceline.messages import PartPlan
+from paceline.pace.policy import (
+    backups_of,
+    carries_over,
+    steps_locally,
+    updates_in_rounds,
+)
+from paceline.server.push_decisions import Prepared, Verdict
+
+
+class LastPush(msgspec.Struct, frozen=True):
+    """A trainer's last push; ``said`` to whoever repeats it, once it is settled."""
+
+    number: int
+    is_settled: bool
+    said: Verdict = "duplicate"
+
+
+@final
+class Part:
+    """A part as it stands on this server."""
+
+    def __init__(self, plan: PartPlan, server: str) -> None:
+        """Nothing was pushed yet."""
+        self.march(plan.spec.pace)
+        mine = [slot for slot, place in plan.placement.items() if place == server]
+        self.slots = tuple(sorted(mine))
+        # What concerns a push as a whole is counted once, by the first slot's server.
+        self.counts_pushes = plan.placement.get(min(plan.placement, default=-1)) == server
+        self.round = 0
+        self.version = 0
+        self.prepared: dict[int, Prepared] = {}  # {incarnation: its buffered push}
+        self.last: dict[int, LastPush] = {}  # {incarnation: its last push}
+
+    def march(self, pace: Pace) -> None:
+        """Be updated at this pace."""
+        self.pace = pace
+        self.is_sync = updates_in_rounds(pace)
+        self.does_without = backups_of(pace) > 0
+        self.carries_over = carries_over(pace)  # what no round has had yet
+        # Trainers have taken as many steps of their own as there was data for each.
+        self.may_differ = self.does_without or steps_locally(pace)

@@ -1,0 +1,64 @@
+"""What a server decides about a push, or a round of them.
+
+Pure.
+"""
+
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from paceline.ids import Window
+from paceline.messages import Refusal
+
+Verdict = Literal[
+    "apply",
+    "prepare",
+    "prepared",
+    "duplicate",
+    "late",
+    "void",
+    "again",
+    "repeat",
+    "refuse",
+]
+
+
+class PushDecision(NamedTuple):
+    """What to do with a push.
+
+    ``apply`` and ``prepare``: let the numbers follow on ``slots``, then acknowledge;
+    ``prepared`` (it was before), ``duplicate``, ``late``, ``void`` (its batches count
+    without effect) and ``again`` (they do not count): acknowledge; ``repeat``: the same
+    push is being applied, ask again; ``refuse``: with ``refusal``. ``rate`` is what its
+    learning rate is multiplied by.
+    """
+
+    verdict: Verdict
+    slots: tuple[int, ...] = ()
+    refusal: Refusal | None = None
+    rate: float = 1.0
+
+
+class Prepared(msgspec.Struct, frozen=True):
+    """A buffered push; ``slots`` will take it."""
+
+    number: int
+    round: int
+    window: Window
+    slots: tuple[int, ...]
+    is_void: bool
+    records: int
+
+
+class RoundDecision(NamedTuple):
+    """What a round does: all by incarnation.
+
+    ``incarnations``: whose prepared pushes make one update; empty: nothing to do.
+    ``dropped``: whose came too late. ``may_differ``: they need not have taken as many
+    steps, so that schedulers, too, stand where they may. ``rate``: see `PushDecision`.
+    """
+
+    incarnations: tuple[int, ...]
+    dropped: tuple[int, ...] = ()
+    may_differ: bool = False
+    rate: float = 1.0

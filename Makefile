@@ -5,7 +5,7 @@
 # make docs    the documentation as a site in build/site
 # make bench   all that needs no other library; twenty minutes, on an idle machine
 # make bench-peers  against TensorFlow, Paddle, gRPC, pyzmq and Ray, installed in build/peers
-# make bench-paces  what paces are worth beside stragglers, and at equal tokens
+# make bench-paces  what paces are worth: beside stragglers, at equal tokens, in virtual time
 # make bench-page   what was found last, into docs/benchmarks-results.md
 # make soak    20,000 simulated jobs with faults, 1,000,000 reads under a bound; real kills
 # make fuzz    made-up bytes for everything that reads them from strangers, FUZZ_SECONDS each
@@ -48,6 +48,7 @@ bench-peers: $(DEV)
 bench-paces: $(DEV)
 	$(BIN)/python -m benchmarks.pace.stragglers
 	$(BIN)/python -m benchmarks.pace.diloco
+	$(BIN)/python -m benchmarks.pace.dial
 
 bench-page: $(DEV)
 	$(BIN)/python -m benchmarks.page

@@ -44,6 +44,7 @@ from paceline.launch.forkserver import ForkServer
 SCRIPT = ROOT / "benchmarks" / "pace" / "reading.py"
 PRELOADED = "benchmarks.pace.dial.tuning"
 TRAINERS, EPOCHS = 4, 8
+GUARDED = "async:scale=1"  # a step is divided by its age
 LOCKSTEP, JUDGE = "sync", TRAINERS - 1  # who looks is never slow for ever
 BATCHES, TUNED_OVER = 4_000, 3  # in virtual time: at most so many; seeds
 
@@ -74,7 +75,7 @@ CASES = (
     Case(
         "one of four 4 times slower for ever",
         "slow:0.05,4,1",
-        {"backup": "sync:backup=1", "guarded": "async:scale=1"},
+        {"backup": "sync:backup=1", "guarded": GUARDED},
         ("async",),
     ),
 )
@@ -182,7 +183,9 @@ def main(arguments: Sequence[str]) -> int:
             runs: dict[str, list[Run]] = {}
             tuned: dict[str, Tuned] = {}
             for pace in filter(is_known, (LOCKSTEP, *case.goals.values(), *case.beside)):
-                place, rule = Place(TRAINERS, case.sleep), Rule(rates, flags.momentum)
+                scale = 1.0 if pace == GUARDED else 0.0
+                place = Place(TRAINERS, case.sleep)
+                rule = Rule(rates, flags.momentum, scale=scale)
                 best = tuned[pace] = tune(place, pace, BATCHES, TUNED_OVER, rule)
                 edge = "" if best.is_inside else ", an end of the grid"
                 told_rates.append(f"{best.rate:.3g}{edge} for {pace} where {case.what}")

@@ -40,7 +40,7 @@ from paceline.trainer.client import Driver, Payload, bare
 from paceline.trainer.gradients import PartNumbers
 from paceline.trainer.outlook import Outlook
 from paceline.trainer.protocol import TrainerProtocol
-from paceline.trainer.repacing import take_pace
+from paceline.trainer.repacing import has_lost, take_pace
 from paceline.trainer.routing import Route
 from paceline.trainer.rows import (
     Requests,
@@ -90,10 +90,6 @@ class AfterStep(NamedTuple):
     is_refused: bool
 
 
-def _nobody_else(after: AfterStep) -> None:
-    del after
-
-
 def _to_nobody(role: str, message: Message) -> Payload | None:
     del role, message
     return None
@@ -120,7 +116,7 @@ class Carrier:
         self.numbers: dict[int, PartNumbers] = {}
         self.tracker = Tracker()
         self.outlook = Outlook()
-        self.after_step: Callable[[AfterStep], None] = _nobody_else
+        self.after_step: Callable[[AfterStep], None] = lambda _: None
         self.entrust: Callable[[str, Message], Payload | None] = _to_nobody
         self._asked: dict[int, dict[SharedTable, Expected]] = {}  # {part: rows to come}
         self._coming: Requests = {}  # for them
@@ -148,10 +144,9 @@ class Carrier:
 
     def _settle(self) -> None:
         """What has come is what parameters, rows and tracked objects are from now on."""
-        is_as_before = self.protocol.joined is self._joined
         for part, numbers in self.numbers.items():
             if not self.protocol.stepping.is_flying(part):
-                numbers.settle(mixes=is_as_before)
+                numbers.settle(mixes=self.protocol.joined is self._joined)
         self._receive_rows()
         self._drop_if_joined_again()
         self._tracked.load()
@@ -381,14 +376,11 @@ class Carrier:
         if joined is before:
             return
         if before is not None and joined is not None:
-            is_same = joined.incarnation == before.incarnation
-            is_lost = not is_same or joined.returned > before.timeline
+            is_lost = has_lost(before, joined)
             for part, numbers in self.numbers.items():
                 numbers.zero_grad()
                 numbers.clear()
-                if is_lost:
-                    numbers.forget_left_out()
-                take_pace(numbers, self.plan(part).spec)
+                take_pace(numbers, self.plan(part).spec, is_lost=is_lost)
                 for table in numbers.tables:
                     table.expect_nothing()
         self._joined = joined

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.pace.dial.__main__ import EXPERIMENTS, chosen
+from benchmarks.pace.dial.__main__ import EXPERIMENTS, PAGE, chosen
 from benchmarks.pace.dial.drawing import draw
 from benchmarks.pace.dial.pasted import pasted
 from benchmarks.pace.dial.table import Experiment, Table, doubts_of, told
@@ -38,6 +38,13 @@ def test_a_page_without_the_marks_is_refused() -> None:
         ValueError, match="expected <!-- dial: bound --> and <!-- dial: end"
     ):
         pasted("nothing", FOUND, seeds=1)
+
+
+def test_the_page_has_a_place_for_every_experiment_and_its_picture() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    for name in EXPERIMENTS:
+        assert f"<!-- dial: {name} -->" in text
+        assert (PAGE.parent / "images" / f"dial-{name}.svg").exists()
 
 
 def test_what_never_came_is_null_where_it_is_kept_and_said_where_it_is_read() -> None:

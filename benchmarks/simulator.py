@@ -26,7 +26,7 @@ from paceline.simulate.forecast.job import forecast
 from paceline.simulate.forecast.models import Lognormal
 from paceline.simulate.forecast.plan import Plan
 
-PACES = ("sync", "async")
+PACES = ("sync", "ssp:3", "async")
 
 
 class Figure(NamedTuple):

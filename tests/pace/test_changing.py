@@ -65,6 +65,8 @@ def test_a_script_that_begins_again_shares_the_same_part_under_its_first_pace() 
             "'e' has sparse gradients",
         ),
         (part(LocalSGD(every=4)), Sync(), "an optimizer that no server knows"),
+        (part(DiLoCo(every=4, fragments=2)), DiLoCo(every=4), "begins and ends so"),
+        (part(DiLoCo(every=4)), DiLoCo(every=4, overlap=1), "begins and ends so"),
         (
             part(Async(), tables=(table(FTRL()),)),
             Async(isolation="hogwild"),

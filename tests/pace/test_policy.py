@@ -110,6 +110,8 @@ def test_a_trainer_is_at_most_its_staleness_ahead(s: int, clock: int, slowest: i
         ((LocalSGD(every=4), SSP(staleness=3)), True),
         ((LocalSGD(every=4), Async()), False),
         ((DiLoCo(every=4, fragments=2), DiLoCo(every=4)), True),
+        ((DiLoCo(every=4, fragments=2),) * 2, False),
+        ((DiLoCo(every=4, fragments=2),) * 3, True),
         ((DiLoCo(every=4, overlap=1), DiLoCo(every=4, overlap=1)), True),
         ((DiLoCo(every=4, fragments=2, overlap=1), Async()), False),
     ],

@@ -3,10 +3,14 @@
 import os
 from random import Random
 
+import msgspec
 import pytest
 
 from paceline.config import Async, AsyncDiLoCo, DiLoCo, Pace, Sync
 from paceline.simulate.faults import QUIET
+from paceline.simulate.forecast.job import forecast
+from paceline.simulate.forecast.models import Slow
+from paceline.simulate.forecast.plan import Plan
 from paceline.simulate.job import SimJob, draw_job, run_job
 
 SEEDS = int(os.environ.get("PACELINE_SIM_SEEDS", "1000")) // 4
@@ -52,3 +56,13 @@ def test_an_undisturbed_job_drops_and_repeats_nothing() -> None:
 def test_a_job_with_a_quorum_replays_exactly() -> None:
     job = draw_decoupled(3)
     assert run_job(job) == run_job(job)
+
+
+def test_a_forecast_says_what_a_quorum_is_worth_beside_a_slow_trainer() -> None:
+    plan = Plan(trainers=4, steps=200, compute=Slow(0.1, 4.0, 1))
+    paces = DiLoCo(every=10), DiLoCo(every=10, quorum=3), AsyncDiLoCo(every=10)
+    together, some, none = [forecast(msgspec.structs.replace(plan, pace=p)) for p in paces]
+    assert some.records == none.records == together.records
+    assert some.records_per_second > 1.5 * together.records_per_second
+    assert none.records_per_second > some.records_per_second
+    assert none.wait_share < some.wait_share < together.wait_share

@@ -7,7 +7,8 @@ import pytest
 from paceline.coordinator import repacing
 from paceline.errors import Refused
 from paceline.messages import Contribution, TakePaces
-from paceline.server.state import ServerState, _Part
+from paceline.server.part import Part
+from paceline.server.state import ServerState
 from paceline.simulate.checks import Violation
 from paceline.simulate.coordinator import SimCoordinator
 from paceline.simulate.job import draw_job, run_job
@@ -35,7 +36,7 @@ def servers_keep_their_pace(patch: Patch) -> type[SimCoordinator]:
 def rounds_take_no_duplicates(patch: Patch) -> type[SimCoordinator]:
     """A round asks every server for every push, as if marks had always been level."""
 
-    def has_prepared(_self: ServerState, part: _Part, contribution: Contribution) -> bool:
+    def has_prepared(_self: ServerState, part: Part, contribution: Contribution) -> bool:
         if part.slots:
             assert contribution.incarnation in part.prepared, f"lacks {contribution}"
         return bool(part.slots)

@@ -7,9 +7,11 @@ from hypothesis import strategies as st
 
 from paceline.config import Async, DiLoCo, Pace
 from paceline.ids import TaskKey
-from paceline.messages import OptimizerSpec, ParameterSpec, PartSpec
+from paceline.messages import Lease, OptimizerSpec, ParameterSpec, PartSpec
 from paceline.trainer.parts import SharedPart
 from paceline.trainer.turns import Turns
+
+LEASE = Lease(1, TaskKey(0, 0, 0), 0)
 
 
 def parts_of(*paces: Pace) -> dict[int, SharedPart]:
@@ -23,7 +25,7 @@ def parts_of(*paces: Pace) -> dict[int, SharedPart]:
 
 def deliver(parts: dict[int, SharedPart], batch: int) -> None:
     for part in parts.values():
-        part.deliver(TaskKey(0, 0, 0), batch, 1)
+        part.deliver(LEASE, batch, 1)
 
 
 def push(turns: Turns, part: SharedPart) -> None:

@@ -343,9 +343,7 @@ class Book:
         if spec is None or not held:
             self.deadlines.pause(incarnation)
             return
-        records = 0
-        for task in held:
-            records += spec.task_records(task)
+        records = sum(map(spec.task_records, held))
         self.deadlines.start(incarnation, records, self.now)
 
     def is_training(self) -> bool:

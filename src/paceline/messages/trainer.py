@@ -323,10 +323,7 @@ class Saved(Message, frozen=True):
 
 
 class Leave(TrainerMessage, frozen=True):
-    """The trainer goes.
-
-    ``is_done``: its script has come to its end; otherwise it was told to leave.
-    """
+    """The trainer goes; ``is_done``: its script has ended, else it was told to leave."""
 
     is_done: bool = True
 
@@ -334,8 +331,7 @@ class Leave(TrainerMessage, frozen=True):
 class Computed(TrainerMessage, frozen=True):
     """How long batches took to read and compute since this was told last.
 
-    ``seconds`` are evenly spaced quantiles, from the least to the most; ``mean_s`` is of
-    all batches.
+    ``seconds`` are evenly spaced quantiles, least to most; ``mean_s`` is of all batches.
     """
 
     batches: int

@@ -40,7 +40,7 @@ from paceline.trainer.client import Driver, Payload, bare
 from paceline.trainer.gradients import PartNumbers
 from paceline.trainer.outlook import Outlook
 from paceline.trainer.protocol import TrainerProtocol
-from paceline.trainer.repacing import take_pace
+from paceline.trainer.repacing import has_lost, take_pace
 from paceline.trainer.routing import Route
 from paceline.trainer.rows import (
     Requests,
@@ -90,10 +90,6 @@ class AfterStep(NamedTuple):
     is_refused: bool
 
 
-def _nobody_else(after: AfterStep) -> None:
-    del after
-
-
 def _to_nobody(role: str, message: Message) -> Payload | None:
     del role, message
     return None
@@ -120,7 +116,7 @@ class Carrier:
         self.numbers: dict[int, PartNumbers] = {}
         self.tracker = Tracker()
         self.outlook = Outlook()
-        self.after_step: Callable[[AfterStep], None] = _nobody_else
+        self.after_step: Callable[[AfterStep], None] = lambda _: None
         self.entrust: Callable[[str, Message], Payload | None] = _to_nobody
         self._asked: dict[int, dict[SharedTable, Expected]] = {}  # {part: rows to come}
         self._coming: Requests = {}  # for them
@@ -148,10 +144,9 @@ class Carrier:
 
     def _settle(self) -> None:
         """What has come is what parameters, rows and tracked objects are from now on."""
-        is_as_before = self.protocol.joined is self._joined
         for part, numbers in self.numbers.items():
             if not self.protocol.stepping.is_flying(part):
-                numbers.settle(mixes=is_as_before)
+                numbers.settle(mixes=self.protocol.joined is self._joined)
         self._receive_rows()
         self._drop_if_joined_again()
         self._tracked.load()
@@ -221,9 +216,7 @@ class Carrier:
     def _step(self, part: int, *, flush: bool) -> Stepped:
         """A step of one part over the batches delivered since the last one.
 
-        Args:
-            part: its number.
-            flush: push, whatever the pace says, and drop the gradients that went along.
+        With ``flush`` it pushes, whatever the pace says, and drops the gradients.
 
         Raises:
             UsageError: no batch was delivered since the last step.
@@ -360,9 +353,8 @@ class Carrier:
             return Payload(message, [self._tracked.encode(message)])
         if isinstance(message, AskTracked):
             return Payload(message, landing=partial(self._tracked.land, message.number))
-        if role == COORDINATOR or not isinstance(message, Upload | Pull | Push):
-            return Payload(message)
-        if isinstance(message, Push) and message.is_void:
+        is_void = isinstance(message, Push) and message.is_void
+        if is_void or role == COORDINATOR or not isinstance(message, Upload | Pull | Push):
             return self._with_rows(role, Payload(message))
         entrusted = self.entrust(role, message)
         if entrusted is not None:
@@ -384,14 +376,11 @@ class Carrier:
         if joined is before:
             return
         if before is not None and joined is not None:
-            is_same = joined.incarnation == before.incarnation
-            is_lost = not is_same or joined.returned > before.timeline
+            is_lost = has_lost(before, joined)
             for part, numbers in self.numbers.items():
                 numbers.zero_grad()
                 numbers.clear()
-                if is_lost:
-                    numbers.forget_left_out()
-                take_pace(numbers, self.plan(part).spec)
+                take_pace(numbers, self.plan(part).spec, is_lost=is_lost)
                 for table in numbers.tables:
                     table.expect_nothing()
         self._joined = joined

@@ -11,7 +11,7 @@ import logging
 
 import torch
 
-from paceline.messages import PartSpec
+from paceline.messages import Joined, PartSpec
 from paceline.pace.policy import outer_step, overlaps, steps_locally
 from paceline.trainer.deltas import Deltas
 from paceline.trainer.early import why_not_early
@@ -21,8 +21,19 @@ from paceline.trainer.norms import norms_of
 _log = logging.getLogger("paceline.trainer")
 
 
-def take_pace(numbers: PartNumbers, spec: PartSpec) -> None:
-    """Let numbers be pushed and pulled as the pace of ``spec`` says; again, no change."""
+def has_lost(before: Joined, joined: Joined) -> bool:
+    """Whether a trainer that has joined again lacks what it had sent before."""
+    is_same = joined.incarnation == before.incarnation
+    return not is_same or joined.returned > before.timeline
+
+
+def take_pace(numbers: PartNumbers, spec: PartSpec, *, is_lost: bool = False) -> None:
+    """Let numbers be pushed and pulled as the pace of ``spec`` says; again, no change.
+
+    ``is_lost``: what a codec has left out, and own steps, are of an abandoned future.
+    """
+    if is_lost:
+        numbers.forget_left_out()
     if numbers.pace == spec.pace:
         return
     dropped = " (the state of its optimizer is dropped)" if numbers.deltas else ""

@@ -12,7 +12,7 @@ Source: futex(2). Only for x86-64 (`paceline.transport.lent_memory.is_supported`
 """
 
 import ctypes
-from typing import Any, Final
+from typing import Any, Final, final
 
 import numpy as np
 
@@ -26,6 +26,7 @@ _LOWER: Final = (1 << 32) - 1
 _system_call: Any = ctypes.CDLL(None).syscall  # C's door: it takes what it is given
 
 
+@final
 class _TimeSpan(ctypes.Structure):
     _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from paceline.config import SSP, Async, Pace, Sync
+from paceline.config import SSP, Async, DiLoCo, Pace, Sync
 from paceline.errors import UsageError
 from paceline.simulate.forecast import job
 from paceline.simulate.forecast.job import forecast
@@ -177,3 +177,8 @@ def test_what_dies_is_computed_again_and_counts_once() -> None:
     assert found.records == 2000
     assert found.batches > 2000
     assert found.useful == pytest.approx(2000 / found.batches)
+
+
+def test_rounds_that_take_turns_are_not_forecast_and_it_says_so() -> None:
+    with pytest.raises(UsageError, match="forecast it without fragments and overlap"):
+        Plan(pace=DiLoCo(every=50, fragments=4, overlap=5))

@@ -90,10 +90,6 @@ class AfterStep(NamedTuple):
     is_refused: bool
 
 
-def _nobody_else(after: AfterStep) -> None:
-    del after
-
-
 def _to_nobody(role: str, message: Message) -> Payload | None:
     del role, message
     return None
@@ -120,7 +116,7 @@ class Carrier:
         self.numbers: dict[int, PartNumbers] = {}
         self.tracker = Tracker()
         self.outlook = Outlook()
-        self.after_step: Callable[[AfterStep], None] = _nobody_else
+        self.after_step: Callable[[AfterStep], None] = lambda _: None
         self.entrust: Callable[[str, Message], Payload | None] = _to_nobody
         self._asked: dict[int, dict[SharedTable, Expected]] = {}  # {part: rows to come}
         self._coming: Requests = {}  # for them
@@ -148,10 +144,9 @@ class Carrier:
 
     def _settle(self) -> None:
         """What has come is what parameters, rows and tracked objects are from now on."""
-        is_as_before = self.protocol.joined is self._joined
         for part, numbers in self.numbers.items():
             if not self.protocol.stepping.is_flying(part):
-                numbers.settle(mixes=is_as_before)
+                numbers.settle(mixes=self.protocol.joined is self._joined)
         self._receive_rows()
         self._drop_if_joined_again()
         self._tracked.load()

@@ -36,8 +36,6 @@ from benchmarks.pace.dial.replay import Rule
 from benchmarks.pace.dial.tuning import BATCH, MOMENTUM, TARGET, Place, Tuned, grid, tune
 from benchmarks.processes import ROOT, fork_server, job_config, wait_job
 from benchmarks.record import circumstances, say, write
-from paceline.config import parse_pace
-from paceline.errors import UsageError
 from paceline.launch.commands import UserScript
 from paceline.launch.forkserver import ForkServer
 
@@ -79,15 +77,6 @@ CASES = (
         ("async",),
     ),
 )
-
-
-def is_known(pace: str) -> bool:
-    """Whether this paceline has the pace."""
-    try:
-        parse_pace(pace)
-    except UsageError:
-        return False
-    return True
 
 
 class Run(NamedTuple):
@@ -182,10 +171,8 @@ def main(arguments: Sequence[str]) -> int:
         for case in CASES:
             runs: dict[str, list[Run]] = {}
             tuned: dict[str, Tuned] = {}
-            for pace in filter(is_known, (LOCKSTEP, *case.goals.values(), *case.beside)):
-                scale = 1.0 if pace == GUARDED else 0.0
-                place = Place(TRAINERS, case.sleep)
-                rule = Rule(rates, flags.momentum, scale=scale)
+            for pace in (LOCKSTEP, *case.goals.values(), *case.beside):
+                place, rule = Place(TRAINERS, case.sleep), Rule(rates, flags.momentum)
                 best = tuned[pace] = tune(place, pace, BATCHES, TUNED_OVER, rule)
                 edge = "" if best.is_inside else ", an end of the grid"
                 told_rates.append(f"{best.rate:.3g}{edge} for {pace} where {case.what}")

@@ -20,20 +20,19 @@ from benchmarks.pace.dial.tuning import (
     first_reached,
     grid,
 )
-from paceline.config import Async
+from paceline.config import parse_pace
 
 AGES = (0, 2, 4, 8, 16, 32, 64)
 UPDATES = 3_000
 RATES = tuple(0.0025 * 2**n for n in range(8))  # 0.0025 to 0.32; see `grid`
-WARM_UP = 500  # updates
 LAST = 5  # looks of which the mean is the loss at the end
 DIVERGED = 3.0  # more than by chance, which is 2.3
-WAYS = {
-    "momentum 0.9": Rule(RATES),
-    "scale=1": Rule(RATES, scale=1.0),
-    "warmup=500": Rule(RATES, warm_up=WARM_UP),
-    "no momentum": Rule(grid(0.0, RATES), momentum=0.0),
-    "no momentum, scale=1": Rule(grid(0.0, RATES), momentum=0.0, scale=1.0),
+WAYS = {  # {what is done: (pace, rule)}
+    "momentum 0.9": ("async", Rule(RATES)),
+    "scale=1": ("async:scale=1", Rule(RATES)),
+    "warmup=500": ("async:warmup=500", Rule(RATES)),
+    "no momentum": ("async", Rule(grid(0.0, RATES), 0.0)),
+    "no momentum, scale=1": ("async:scale=1", Rule(grid(0.0, RATES), 0.0)),
 }
 _LOSS, _UPDATES = "loss at the rate for fresh gradients", "updates at the best rate"
 
@@ -53,7 +52,7 @@ class Aged(NamedTuple):
 
 def ages(seeds: int, updates: int = UPDATES) -> Table:
     """The loss by age at the rate of fresh gradients, and updates to a loss at the best."""
-    found = {way: _aged(rule, seeds, updates) for way, rule in WAYS.items()}
+    found = {way: _aged(*how, seeds, updates) for way, how in WAYS.items()}
     rows = [["age", *WAYS]]
     rows += [[str(age), *(_cell(aged[age]) for aged in found.values())] for age in AGES]
     return Table(
@@ -84,14 +83,15 @@ def _cell(one: Aged) -> str:
     return f"{loss}; {updates:,.0f} at {one.tuned.rate:.3g}"
 
 
-def _aged(rule: Rule, seeds: int, updates: int) -> dict[int, Aged]:
+def _aged(pace: str, rule: Rule, seeds: int, updates: int) -> dict[int, Aged]:
     found: dict[int, Aged] = {}
+    written = parse_pace(pace)
     fresh = 0  # the place of the rate that is best at age 0
     for age in AGES:
         trials, losses = [], []
         for seed in range(seeds):
             stream = Stream(BATCH, seed)
-            looks = list(replay(forced(updates, age), Async(), rule, stream, seed, EVERY))
+            looks = list(replay(forced(updates, age), written, rule, stream, seed, EVERY))
             trials.append(first_reached(looks, len(rule.rates)))
             losses.append(sum(look.losses for look in looks[-LAST:]) / LAST)
         tuned = best(trials, rule.rates)

@@ -3,14 +3,12 @@
 Pure.
 """
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 
-from benchmarks.pace.dial.replay import Rule
 from benchmarks.pace.dial.table import Table, doubts_of, told, told_s
 from benchmarks.pace.dial.tuning import (
     BATCH,
     GRID,
-    PLAIN,
     TARGET,
     Place,
     Tuned,
@@ -26,14 +24,17 @@ PLACES = {  # {what is slow: where}
     "one trainer": Place(4, "slow:0.05,4,1"),
     "pauses": Place(4, "lognormal:0.05,0.1", Pauses(0.01, 1.0)),
 }
-PACES = {  # {row: (pace, rule)}; what is divided by its age travels as all else does
-    **{
-        pace: (pace, PLAIN)
-        for pace in ("sync", "sync:backup=1", "ssp:0", "ssp:2", "ssp:8", "ssp:32", "async")
-    },
-    "async:scale=1": ("async", Rule(GRID, scale=1.0)),
-    "local:8": ("local:8", PLAIN),
-}
+PACES = (
+    "sync",
+    "sync:backup=1",
+    "ssp:0",
+    "ssp:2",
+    "ssp:8",
+    "ssp:32",
+    "async",
+    "async:scale=1",
+    "local:8",
+)
 STALENESS = (0, 1, 2, 4, 8, 16, 32)
 BESIDE = Place(8, "straggler:0.05,4,0.2")
 LOCKSTEP = "sync"
@@ -41,15 +42,13 @@ LOCKSTEP = "sync"
 
 def time_to_loss(
     seeds: int,
-    paces: Mapping[str, tuple[str, Rule]] = PACES,
+    paces: Sequence[str] = PACES,
     batches: int = BATCHES,
 ) -> Table:
     """Seconds to a loss by pace and by what is slow."""
     found: dict[str, dict[str, Tuned]] = {
-        row: {
-            what: tune(place, pace, batches, seeds, rule) for what, place in PLACES.items()
-        }
-        for row, (pace, rule) in paces.items()
+        pace: {what: tune(place, pace, batches, seeds) for what, place in PLACES.items()}
+        for pace in paces
     }
     rows = [["", *PLACES]]
     for pace, tuned in found.items():

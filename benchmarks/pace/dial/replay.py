@@ -3,7 +3,7 @@
 A direct push is a step of the servers' SGD with the gradient of its batches, computed on
 the values that its trainer had; a round is one step with the weighted mean. Where the
 trainer steps by itself, a round is the outer step on the weighted mean of how far each has
-come. Formulas are those of `torch.optim.SGD`.
+come. Formulas are those of `torch.optim.SGD`; what a guard makes of a rate, the pace says.
 
 Pure.
 """
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from benchmarks.pace.dial.problem import Stream, Values, initial, loss
 from benchmarks.pace.dial.schedule import Contribution, Schedule, Update
 from paceline.config import Pace
+from paceline.pace.guards import rate_of
 from paceline.pace.policy import outer_step, steps_locally
 
 
@@ -26,19 +27,10 @@ class Rule(NamedTuple):
     Args:
         rates: learning rates, one network each.
         momentum: of SGD; where trainers step by themselves, of theirs.
-        warm_up: updates over which the rate grows from 0 to what it is.
-        scale: the rate of a direct step is divided by its age to this power; 0: by 1.
     """
 
     rates: tuple[float, ...]
     momentum: float = 0.9
-    warm_up: int = 0
-    scale: float = 0.0
-
-    def share(self, age: int, version: int) -> float:
-        """Of the learning rate, for an update of this age on this version."""
-        warm = min(1.0, (version + 1) / self.warm_up) if self.warm_up else 1.0
-        return warm / float(max(1, age) ** self.scale)
 
 
 class Look(NamedTuple):
@@ -77,7 +69,7 @@ def replay(
                 found = inner.delta(one, history) if is_local else inner.sum(one, history)
                 total += found * np.float32(one.weight)
             age = version - update.oldest if update.oldest is not None else 0
-            values = outer.step(values, total, rule.share(age, version))
+            values = outer.step(values, total, rate_of(pace, age=age, version=version))
             history.add(version + 1, values)
             batches += update.batches
             if batches - looked >= every:

@@ -73,10 +73,8 @@ class SharedPart:
 
     def take_plan(self, plan: PartPlan) -> None:
         """The part is as this plan says, at the pace that it has by now."""
-        if plan.spec.pace != self.spec.pace:
-            self.strategy = AsPreset(plan.spec.pace)  # one of the user's own stays
         self.plan, self.spec = plan, plan.spec
-        if isinstance(self.strategy, AsPreset):
+        if isinstance(self.strategy, AsPreset):  # one of the user's own stays
             self.strategy = AsPreset(plan.spec.pace)
 
     def forget(self, reason: str = "") -> None:

@@ -88,9 +88,9 @@ def test_an_old_gradient_is_that_of_old_values() -> None:
     )
 
 
-def test_a_step_is_divided_by_its_age() -> None:
-    rule = Rule(RATES[:1], momentum=0.0, scale=1.0)
-    found = losses(forced(3, 2), Async(), rule)[:, 0]
+def test_a_guard_divides_a_step_by_its_age() -> None:
+    rule = Rule(RATES[:1], momentum=0.0)
+    found = losses(forced(3, 2), parse_pace("async:scale=1"), rule)[:, 0]
     stream, begin = Stream(BATCH, SEED), problem.initial(SEED)
     values, wanted = begin, []
     for batch, age in enumerate((1, 1, 2)):
@@ -100,8 +100,8 @@ def test_a_step_is_divided_by_its_age() -> None:
 
 
 def test_a_warm_up_begins_with_small_steps() -> None:
-    rule = Rule(RATES[:1], momentum=0.0, warm_up=2)
-    first, *_ = losses(forced(3, 0), Async(), rule)[:, 0]
+    rule = Rule(RATES[:1], momentum=0.0)
+    first, *_ = losses(forced(3, 0), parse_pace("async:warmup=2"), rule)[:, 0]
     stream, begin = Stream(BATCH, SEED), problem.initial(SEED)
     small = begin - RATES[0] / 2 * stream.gradient(begin, 0)
     assert first == pytest.approx(problem.loss(small).item(), rel=1e-5)

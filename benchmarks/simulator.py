@@ -2,7 +2,7 @@
 
 ::
 
-    python -m benchmarks.simulator                       # two minutes or more of one core
+    python -m benchmarks.simulator                       # some minutes of one core a pace
     python -m benchmarks.simulator --trainers 1000
 
 The decisions of all three roles are the product's own, message by message. Every batch is

@@ -7,6 +7,7 @@ import pytest
 from paceline.config import SSP, Async, Auto, Pace, Sync
 from paceline.coordinator.outcomes import PaceChanged
 from paceline.coordinator.state import TimePassed
+from paceline.ids import Span, Window
 from paceline.messages import (
     AskLease,
     ChangePace,
@@ -15,6 +16,7 @@ from paceline.messages import (
     HandBack,
     Log,
     MayGoOn,
+    RefusedPush,
     StageSpec,
     Ticked,
     TrainerClock,
@@ -37,6 +39,7 @@ class Trainer:
         self.ticket: int | None = None
         self.free_s = job.now
         self.batch = self.number = self.finished = self.timeline = 0
+        self.norm: float | None = None  # of its next push, if that is too large
 
     def act(self) -> None:
         """Whatever can be done at this moment."""
@@ -67,6 +70,11 @@ class Trainer:
             more = {"clock": TrainerClock(self.lease.entry, steps)}  # type: ignore[dict-item]
         fields = {"number": self.number, **more}
         batch, self.batch = self.batch, self.batch + 1
+        if self.norm is not None:
+            key, span = self.lease.key, Span(self.lease.key.task, batch, batch)
+            window = Window(key.stage, key.epoch, (span,))
+            refused = RefusedPush(self.number, window, 2, "too large", self.norm)
+            fields["refused"], self.norm = (refused,), None
         self.ticket = self.job.ask_tick(self.name, self.lease, batch, batch, **fields)
         self.asked: Any = fields
 
@@ -191,6 +199,16 @@ def test_a_straggler_loosens_it_step_by_step_and_an_alarm_tightens_it(
     last = running.changes[4]
     assert (last.before[0], last.paces[0]) == ("async", "ssp:8")
     assert last.reason.startswith("auto: loss rose to 5")
+
+
+def test_a_push_that_is_kept_off_for_its_norm_tightens_it(running: Running) -> None:
+    running.run(59.0)
+    assert running.pace == Async()
+    running.trainers[0].norm = 40.0
+    running.run(12.0)
+    last = running.changes[4]
+    assert (last.before[0], last.paces[0]) == ("async", "ssp:8")
+    assert last.reason == "auto: a push had a norm of 40"
 
 
 def test_a_pace_that_somebody_asks_for_ends_it_and_auto_brings_it_back(

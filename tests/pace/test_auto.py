@@ -87,6 +87,16 @@ def test_a_number_that_is_not_finite_is_an_alarm() -> None:
     assert job.changes[-1][1].reason == "loss is not finite"
 
 
+def test_a_push_that_was_too_large_is_an_alarm() -> None:
+    job = Job()
+    job.run(21.0, share=0.5)
+    assert job.pace == SSP(staleness=3)
+    job.governor.refused(12.5)
+    job.run(10.0, share=0.5)
+    assert job.pace == SSP(staleness=1)
+    assert job.changes[-1][1].reason == "a push had a norm of 12.5"
+
+
 def test_noise_is_no_alarm() -> None:
     governor = Governor(AUTO, 0.0)
     for number in range(200):

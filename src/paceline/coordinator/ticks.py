@@ -53,6 +53,8 @@ def _note_refused(book: Book, tick: Tick) -> None:
         fields |= {"window": str(push.window), "records": push.records}
         fields |= {"reason": push.reason, "norm": push.norm}
         book.effect(Happened("PushRefused", fields))
+        if book.governor is not None and push.norm is not None:
+            book.governor.refused(push.norm)
 
 
 def note_speed(book: Book, tick: Tick) -> None:

@@ -5,7 +5,8 @@
     sync <-> ssp:1 <-> ssp:3 <-> ssp:8 <-> async
       loosens   trainers waited for each other longer than they may, over `least_s`
       tightens  the watched number rose: the median of the last 5 is above the median of
-                those before by `alarm` deviations (1.4826 MAD), or one is not finite
+                those before by `alarm` deviations (1.4826 MAD), or one is not finite; or
+                the guard `norm` has kept a push from having its effect
 
 Between two changes lies `least_s`. An alarm outweighs any waiting, and the same waiting as
 before must not undo it at once: after the n-th nothing loosens for ``2**n * least_s``. What
@@ -86,6 +87,10 @@ class Governor:
             self._recent = []  # not how things usually are
             return
         self._before.append(self._recent.pop(0))
+
+    def refused(self, norm: float) -> None:
+        """A push had no effect, so large was its norm beside the usual ones."""
+        self._alarm = f"a push had a norm of {norm:.4g}"
 
     def _limit(self) -> float | None:
         if len(self._before) < FEWEST_BEFORE:

@@ -56,7 +56,7 @@ def num_todo(state: Durable) -> int:
 def returned_records(state: Durable) -> int:
     """Records of returned tasks that are acknowledged: where those tasks go on."""
     spec, queue = state.stage_spec(), state.queue
-    if spec is None:
+    if spec is None or not queue.returned:
         return 0
     keys = [TaskKey(queue.stage, queue.epoch, task) for task in queue.returned]
     firsts = {key.task: state.resumes[key].first for key in keys if key in state.resumes}

@@ -170,10 +170,11 @@ def section(found: Found, picture: str) -> str:
     figures, ratios = read(dict(record))
     versions = {**record["versions"], "python": record["python"]}
     said = ", ".join(f"{library} {version}" for library, version in versions.items())
+    commit = f"at `{record['commit'][:7]}`" if record["commit"] else "of no known commit"
     lines = [
         f"## {TITLES[name]}",
         "",
-        f"`{record['command']}` at `{record['commit'][:7]}`, {record['date']}, "
+        f"`{record['command']}` {commit}, {record['date']}, "
         f"{record['machine']}; {said}.",
         "",
         f"![{TITLES[name]}]({picture})",

@@ -16,6 +16,7 @@ import psutil
 
 MARK = "/memfd:paceline-"
 LOOK_EVERY_S = 0.2
+KINDS = {"coordinator", "server", "trainer"}
 
 
 class Holding(NamedTuple):
@@ -108,6 +109,8 @@ class Watch:
 
     def _note(self, one: Holding) -> None:
         kind = one.role.partition("-")[0]
+        if kind not in KINDS:
+            return  # a fork that has not got its name yet
         self.most_memory[kind] = max(self.most_memory[kind], len(one.memory))
         grown = one.descriptors - self._first.setdefault(one.pid, one.descriptors)
         self.growth[one.role] = max(self.growth[one.role], grown)

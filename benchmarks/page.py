@@ -174,8 +174,7 @@ def section(found: Found, picture: str) -> str:
     lines = [
         f"## {TITLES[name]}",
         "",
-        f"`{record['command']}` {commit}, {record['date']}, "
-        f"{record['machine']}; {said}.",
+        f"`{record['command']}` {commit}, {record['date']}, {record['machine']}; {said}.",
         "",
         f"![{TITLES[name]}]({picture})",
         "",

@@ -26,6 +26,7 @@ from tests.system.test_elastic import Conductor
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "counting" / "train.py"
 FIRST = "sync:reduce=sum"
+SIZES = ("--ids", "300", "--epochs", "2", "--task-size", "160")
 CHANGES = (
     "ssp:2",
     "async",
@@ -106,16 +107,7 @@ def test_ten_changes_of_pace_leave_the_counts_exact(
     tmp_path: Path, forks: ForkServer
 ) -> None:
     job, out = JobDir(tmp_path / "job"), tmp_path / "verdict.json"
-    arguments = (
-        "--records",
-        "12000",
-        "--ids",
-        "300",
-        "--epochs",
-        "2",
-        "--task-size",
-        "160",
-    )
+    arguments = ("--records", "12000", *SIZES)
     paces = PaceConductor(job, CHANGES)
     with paces.conductor:
         result = run_changing(job, forks, out, (*arguments, "--sleep-ms", "10"))
@@ -136,16 +128,7 @@ def test_changes_of_pace_under_kills_leave_the_counts_exact(
     turn: int, tmp_path: Path, forks: ForkServer
 ) -> None:
     job, out = JobDir(tmp_path / "job"), tmp_path / "verdict.json"
-    arguments = (
-        "--records",
-        "16000",
-        "--ids",
-        "300",
-        "--epochs",
-        "2",
-        "--task-size",
-        "160",
-    )
+    arguments = ("--records", "16000", *SIZES)
     changes = CHANGES[turn:] + CHANGES[:turn]
     paces = PaceConductor(job, changes)
     with paces.conductor:

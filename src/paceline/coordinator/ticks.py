@@ -136,9 +136,7 @@ def told_records(book: Book, tick: Tick) -> int:
         in_rounds = book.sync_parts()
         return book.durable.round_records if in_rounds else count_records(book)
     part = book.durable.parts[tick.part]
-    if carries_over(
-        part.plan.spec.pace
-    ):  # it may be of an earlier round than the one it is in
+    if carries_over(part.plan.spec.pace):  # its push may be in a later round than it says
         return book.durable.round_records
     known = (outcome.records for outcome in part.recent if outcome.round == tick.round)
     return next(known, book.durable.round_records)

@@ -22,6 +22,11 @@ import numpy as np
 
 from paceline.params.codecs.codec import Bytes, Codec, Float32s, require_bytes
 from paceline.params.codecs.int8 import Int8s, decode_levels, encode_levels
+from paceline.params.codecs.plain_rows import (
+    decode_plain_rows,
+    encode_plain_rows,
+    plain_row_bytes,
+)
 
 STRETCH: Final = 128  # elements
 _SCALE_BYTES = 4
@@ -79,16 +84,15 @@ class Int4(Codec):
 
     def coded_row_bytes(self, rows: int, dim: int) -> int:
         """See `Codec.coded_row_bytes`."""
-        return 4 * rows * dim
+        return plain_row_bytes(rows, dim)
 
     def encode_rows(self, values: Float32s, coded: Bytes) -> None:
         """See `Codec.encode_rows`."""
-        coded.view(np.float32).reshape(values.shape)[:] = values
+        encode_plain_rows(values, coded)
 
     def decode_rows(self, coded: Bytes, values: Float32s) -> None:
         """See `Codec.decode_rows`."""
-        require_bytes(coded, values.nbytes, "rows")
-        values[:] = coded.view(np.float32).reshape(values.shape)
+        decode_plain_rows(coded, values)
 
 
 def _parts(coded: Bytes, num: int) -> tuple[Float32s, Bytes]:

@@ -24,6 +24,11 @@ import numpy as np
 
 from paceline.errors import UsageError
 from paceline.params.codecs.codec import Bytes, Codec, Float32s, require_bytes
+from paceline.params.codecs.plain_rows import (
+    decode_plain_rows,
+    encode_plain_rows,
+    plain_row_bytes,
+)
 
 STRETCH: Final = 4096  # elements; their numbers fit 16 bits
 _AT_ONCE: Final = 64  # stretches: what is worked on stays in the cache
@@ -88,16 +93,15 @@ class Top(Codec):
 
     def coded_row_bytes(self, rows: int, dim: int) -> int:
         """See `Codec.coded_row_bytes`."""
-        return 4 * rows * dim
+        return plain_row_bytes(rows, dim)
 
     def encode_rows(self, values: Float32s, coded: Bytes) -> None:
         """See `Codec.encode_rows`."""
-        coded.view(np.float32).reshape(values.shape)[:] = values
+        encode_plain_rows(values, coded)
 
     def decode_rows(self, coded: Bytes, values: Float32s) -> None:
         """See `Codec.decode_rows`."""
-        require_bytes(coded, values.nbytes, "rows")
-        values[:] = coded.view(np.float32).reshape(values.shape)
+        decode_plain_rows(coded, values)
 
     def _pieces(self, num: int) -> list[_Piece]:
         """The stretches of ``num`` elements, some at a time."""

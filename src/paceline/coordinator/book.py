@@ -28,6 +28,7 @@ from paceline.messages import (
     AskLease,
     AverageShare,
     ChangePace,
+    CommitStep,
     MarkEntry,
     MarksReport,
     MayGoOn,
@@ -125,6 +126,7 @@ class Book:
         self.last_late: dict[tuple[int, int], int] = {}  # {(incarnation, part): push}
         self.ahead: Parking[int] = Parking()  # {incarnation: MayGoOn}
         self.shares: Parking[tuple[int, int]] = Parking()  # the same: SharePart
+        self.steps: Parking[int] = Parking()  # {incarnation: CommitStep}
         self.saves: Parking[int] = Parking()  # {incarnation: Save}
         self.save_cuts: dict[tuple[int, int], int] = {}  # {(incarnation, number): cut}
         self.idle_servers: Parking[str] = Parking()  # {server id: ServerReport}
@@ -206,6 +208,10 @@ class Book:
         """Let a trainer wait for a cut."""
         self.saves.park(save.incarnation, self._parked(ticket, role, save))
 
+    def park_step(self, ticket: int, role: str, step: CommitStep) -> None:
+        """Let a trainer wait until its step is committed."""
+        self.steps.park(step.incarnation, self._parked(ticket, role, step))
+
     def park_pace(self, ticket: int, ask: ChangePace) -> None:
         """Let an operator wait for a change of pace."""
         self.pace_asks.park(ticket, self._parked(ticket, OPERATOR, ask))
@@ -231,6 +237,7 @@ class Book:
         self.buffers.pop(incarnation, None)
         self.leases.take(incarnation)
         self.saves.take(incarnation)
+        self.steps.take(incarnation)
         self.ahead.take(incarnation)
         self.clocks.leave(incarnation)
         self.speeds.forget(incarnation)
@@ -245,7 +252,8 @@ class Book:
     def refuse_parked(self, text: str) -> None:
         """The timeline is left: an answer would be of another than was asked on."""
         refusal = Refusal(kind="timeline", text=text, timeline=self.durable.timeline)
-        for waiting in (self.leases, self.ticks, self.ahead, self.shares, self.saves):
+        asked = (self.leases, self.ticks, self.ahead, self.shares, self.saves, self.steps)
+        for waiting in asked:
             for parked in waiting.take_all():
                 self.reply(parked.ticket, refusal)
 

@@ -6,7 +6,6 @@ coordinator is the same coordinator; a compacted journal begins with the whole s
 Pure.
 """
 
-from collections.abc import Iterable
 from functools import singledispatch
 from typing import final
 
@@ -50,6 +49,7 @@ class Durable(msgspec.Struct):
     queue: Queue = msgspec.field(default_factory=Queue)
     mid_step: set[int] = set()  # incarnations between two parts of one step
     settling: dict[int, tuple[TaskKey, ...]] = {}  # {lost incarnation: its tasks}
+    steps: dict[int, dict[int, int]] = {}  # {incarnation: {part: push of its last step}}
     resumes: dict[TaskKey, o.Resume] = {}
     is_returning: bool = False
     cut: CutRecord | None = None
@@ -77,6 +77,10 @@ class Durable(msgspec.Struct):
         """Whether a task is done or given up, as the queue stands."""
         epoch, now = (key.stage, key.epoch), (self.queue.stage, self.queue.epoch)
         return epoch < now or (epoch == now and self.queue.is_done(key.task))
+
+    def has_rows_to_lock(self) -> bool:
+        """Whether trainers may hold locks or half a step when they end."""
+        return any(can_lock(record.plan.spec) for record in self.parts.values())
 
     def committed_rounds(self) -> dict[int, int]:
         """{part: last committed round}."""
@@ -120,7 +124,8 @@ def _(outcome: o.TrainerLost, state: Durable) -> None:
     uploads = [p for p in state.parts.values() if p.uploader == outcome.incarnation]
     for part in uploads:
         part.uploader = 0
-    if held or uploads:  # something of it may still be on its way to a server
+    # Something of it may still be on its way to a server.
+    if held or uploads or state.has_rows_to_lock():
         state.settling[outcome.incarnation] = tuple(
             record.lease.key for record in records.values()
         )
@@ -130,12 +135,7 @@ def _(outcome: o.TrainerLost, state: Durable) -> None:
         for task in held:
             queue.timeouts[task] = queue.timeouts.get(task, 0) + 1
     if outcome.kind == "crashed":
-        _count_crash(queue, held)
-
-
-def _count_crash(queue: Queue, tasks: Iterable[int]) -> None:
-    for task in tasks:
-        queue.crashes[task] = queue.crashes.get(task, 0) + 1
+        queue.count_crash(held)
 
 
 @restore.register
@@ -148,7 +148,7 @@ def _(outcome: o.StateKept, state: Durable) -> None:
 def _(outcome: o.TasksCrashed, state: Durable) -> None:
     now = (state.queue.stage, state.queue.epoch)
     tasks = [key.task for key in outcome.keys if (key.stage, key.epoch) == now]
-    _count_crash(state.queue, tasks)
+    state.queue.count_crash(tasks)
 
 
 @restore.register
@@ -159,6 +159,8 @@ def _(outcome: o.Scaled, state: Durable) -> None:
 @restore.register
 def _(outcome: o.TrainerLeft, state: Durable) -> None:
     _forget_trainer(outcome.trainer, outcome.incarnation, state)
+    if state.has_rows_to_lock():  # whatever it held is let go now
+        state.settling[outcome.incarnation] = ()
     if outcome.is_done:
         state.left.add(outcome.trainer)
 
@@ -243,6 +245,7 @@ def _(outcome: o.TaskFailed, state: Durable) -> None:
 
 @restore.register
 def _(outcome: o.MarksSettled, state: Durable) -> None:
+    state.steps.pop(outcome.incarnation, None)
     for key in state.settling.pop(outcome.incarnation, ()):
         state.queue.put_back(key.task)
     for resume in outcome.resumes:
@@ -264,6 +267,11 @@ def _(outcome: o.RoundCommitted, state: Durable) -> None:
     part.counted |= {c.incarnation: c.number for c in outcome.contributions}
     state.mid_step -= set(outcome.ticked)
     state.mid_step |= set(outcome.mid_step)
+
+
+@restore.register
+def _(outcome: o.StepCommitted, state: Durable) -> None:
+    state.steps.setdefault(outcome.incarnation, {}).update(outcome.pushes)
 
 
 @restore.register
@@ -344,7 +352,7 @@ def _return_to_cut(state: Durable, timeline: int) -> None:
     state.repaced = None
     state.tracked = 0
     state.mid_step = set()
-    state.settling = {}
+    state.settling, state.steps = {}, {}
     state.resumes = {}
     state.is_returning = True
     cut = state.cut

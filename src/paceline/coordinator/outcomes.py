@@ -186,6 +186,13 @@ class RoundCommitted(Outcome, frozen=True):
     records: int = 0
 
 
+class StepCommitted(Outcome, frozen=True):
+    """Exactly these held pushes of a trainer, {part: number}, are one step everywhere."""
+
+    incarnation: int
+    pushes: dict[int, int]
+
+
 class CutBegun(Outcome, frozen=True):
     """A cut has its number, never to be used again."""
 
@@ -336,6 +343,7 @@ AnyOutcome = (
     | MarksSettled
     | EpochEnded
     | RoundCommitted
+    | StepCommitted
     | CutBegun
     | CutCommitted
     | RunBegun

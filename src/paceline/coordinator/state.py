@@ -26,13 +26,15 @@ from paceline.coordinator.reports import (
     operator_asked,
     server_reported,
 )
-from paceline.coordinator.requests import Asker, trainer_asked
+from paceline.coordinator.requests import Asker, is_heard, trainer_asked
 from paceline.coordinator.runs import Stored, begin_run
 from paceline.coordinator.status import job_status
+from paceline.coordinator.steps import step_asked
 from paceline.coordinator.unreadable import return_further
 from paceline.messages import (
     AskStatus,
     ChangePace,
+    CommitStep,
     JobStatus,
     LauncherReport,
     Message,
@@ -156,6 +158,10 @@ class CoordinatorState:
             operator_asked(book, event.ticket, message)
         elif isinstance(message, AskStatus):
             observer_asked(book, event.ticket, message)
+        elif isinstance(message, CommitStep):
+            asker = Asker(event.role, event.ticket)
+            if is_heard(book, asker, message):
+                step_asked(book, event.ticket, event.role, message)
         else:
             trainer_asked(book, Asker(event.role, event.ticket), message)  # type: ignore[arg-type]  # decoded as a TrainerRequest by the link
 

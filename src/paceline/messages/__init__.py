@@ -33,10 +33,18 @@ from paceline.messages.data import (
     Push,
     PushEarly,
     Pushed,
-    RowSlots,
     Tracked,
     Upload,
     ValuesPlace,
+)
+from paceline.messages.locking import (
+    ApplyStep,
+    CommitStep,
+    KeepLocks,
+    Lock,
+    Locked,
+    RowSlots,
+    Unlock,
 )
 from paceline.messages.server import (
     CommitRound,
@@ -80,6 +88,7 @@ from paceline.messages.shared import (
     StageSpec,
     TableSpec,
     TrainerClock,
+    TrainerMessage,
     VoidSpan,
     Waiting,
 )
@@ -118,7 +127,6 @@ from paceline.messages.trainer import (
     Tick,
     Ticked,
     TrackedKept,
-    TrainerMessage,
     TrainerReply,
     TrainerRequest,
 )
@@ -151,6 +159,7 @@ for _link in (
 
 __all__ = [
     "MAX_RESULT_BYTES",
+    "ApplyStep",
     "AskLease",
     "AskRecords",
     "AskResults",
@@ -166,6 +175,7 @@ __all__ = [
     "ClaimOnce",
     "Claimed",
     "CommitRound",
+    "CommitStep",
     "Computed",
     "ConfirmTracked",
     "Contribution",
@@ -189,12 +199,15 @@ __all__ = [
     "JobStatus",
     "JoinTrainer",
     "Joined",
+    "KeepLocks",
     "KeepTracked",
     "KeepValue",
     "LauncherOrders",
     "LauncherReport",
     "Lease",
     "Leave",
+    "Lock",
+    "Locked",
     "Log",
     "MarkEntry",
     "MarksReport",
@@ -248,6 +261,7 @@ __all__ = [
     "TrainerMessage",
     "TrainerReply",
     "TrainerRequest",
+    "Unlock",
     "Upload",
     "ValuesPlace",
     "VoidSpan",

@@ -15,6 +15,13 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, tag=True, omit_defaults
     """Base of all messages: frozen, tagged by its own name."""
 
 
+class TrainerMessage(Message, frozen=True):
+    """What every request of a joined trainer carries."""
+
+    incarnation: int
+    timeline: int
+
+
 class ParameterSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     """A dense parameter: its names (tied parameters have several), shape and dtype.
 
@@ -206,6 +213,7 @@ RefusalKind = Literal[
     "fenced",  # the sender's incarnation is over: join again
     "timeline",  # the sender's timeline is not the current one: rejoin, pull
     "stale",  # the lease is no longer the sender's
+    "lock_lost",  # the lock that the push was made under is no longer the sender's
     "gap",  # the window neither starts behind the mark nor lies below it
     "mismatch",  # differs from what was agreed first
     "invalid",  # malformed; trying again will not help

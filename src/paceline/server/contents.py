@@ -110,7 +110,9 @@ def read_push(layout: PartLayout, push: Push, buffers: Sequence[Bytes]) -> PushC
     ):
         table = _read_ids(layout, entry, id_bytes)
         count, form = len(table.ids), table.form
-        _require_bytes(f"values of {entry.table!r}", gradient_bytes, count * form.row_bytes)
+        _require_bytes(
+            f"gradients of {entry.table!r}", gradient_bytes, count * form.row_bytes
+        )
         if entry.replaces and not form.is_own:
             raise UsageError(f"rows of the embedding {entry.table!r} are not replaced")
         values = gradient_bytes.view(form.dtype).reshape(count, form.dim)
@@ -327,7 +329,9 @@ def _require_window(layout: PartLayout, push: Push) -> None:
     # What belongs to no batch is applied at once, and only numbers that nobody trains.
     may_be_empty = push.round is None and all(f.is_own for f in layout.tables.values())
     if not tasks and (layout.blocks or not layout.tables or not may_be_empty):
-        raise UsageError(f"part {layout.part}: expected a window of batches, got none")
+        raise UsageError(
+            f"part {layout.part}: expected a window of one or more batches, got none"
+        )
 
 
 def _require_hyper(layout: PartLayout, hyper: tuple[Hyper, ...]) -> None:

@@ -360,8 +360,7 @@ class Session:
     def epoch(self) -> int:
         """Of the batch that the loop has delivered last; the first is 0.
 
-        It begins when all batches of the one before are acknowledged: what any trainer
-        has pushed to a table in that one is there.
+        What any trainer has pushed to a table in an epoch before is there.
         """
         return self._seat.outlook.epoch
 

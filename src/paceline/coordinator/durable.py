@@ -80,7 +80,7 @@ class Durable(msgspec.Struct):
 
     def has_rows_to_lock(self) -> bool:
         """Whether trainers may hold locks or half a step when they end."""
-        return any(can_lock(record.plan.spec) for record in self.parts.values())
+        return any(part.has_own_rows() for part in self.parts.values())
 
     def committed_rounds(self) -> dict[int, int]:
         """{part: last committed round}."""

@@ -17,11 +17,15 @@ from paceline.messages.shared import Message, TrainerMessage
 
 
 class RowSlots(msgspec.Struct, frozen=True):
-    """Ids of one table grouped by slot: ``counts[i]`` ids belong to ``slots[i]``."""
+    """Ids of one table grouped by slot: ``counts[i]`` ids belong to ``slots[i]``.
+
+    With ``replaces`` a push brings rows as they are from now on, whatever the table's rule.
+    """
 
     table: str
     slots: tuple[int, ...]
     counts: tuple[int, ...]
+    replaces: bool = False
 
 
 class Lock(TrainerMessage, frozen=True):

@@ -48,8 +48,8 @@ from paceline.messages import (
 )
 from paceline.params.shard import bare
 from paceline.server.service_cuts import read_share, write_share
-from paceline.server.service_pages import copied_share
 from paceline.server.service_moments import Pinned
+from paceline.server.service_pages import copied_share
 from paceline.server.service_slots import Slots
 from paceline.server.service_standing import Standing
 from paceline.store.blobs import BlobStore

@@ -297,7 +297,7 @@ class ServerState:
             return PushDecision("refuse", refusal=self._refuse("lock_lost", lost))
         if message.round is not None:
             return self._prepare(part, message, window.slots)
-        if part.is_sync:
+        if part.is_sync and message.window.spans:
             text = f"part {message.part} is updated in rounds; the push names none"
             return PushDecision("refuse", refusal=self._refuse("invalid", text))
         if message.is_held:

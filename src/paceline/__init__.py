@@ -44,7 +44,14 @@ from paceline.config import (
     Uniform,
     Zeros,
 )
-from paceline.errors import IncompleteWarning, JobFailed, PacelineError, UsageError
+from paceline.errors import (
+    IncompleteWarning,
+    JobFailed,
+    LockLost,
+    LockTimeout,
+    PacelineError,
+    UsageError,
+)
 
 if TYPE_CHECKING:
     from paceline.launch.connect import connect
@@ -69,6 +76,8 @@ __all__ = [
     "IncompleteWarning",
     "JobFailed",
     "LocalSGD",
+    "LockLost",
+    "LockTimeout",
     "Normal",
     "PacelineError",
     "RowWiseAdagrad",

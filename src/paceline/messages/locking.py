@@ -73,6 +73,10 @@ class CommitStep(TrainerMessage, frozen=True):
 
 
 class ApplyStep(TrainerMessage, frozen=True):
-    """The coordinator has committed these pushes, {part: number}. `Done` when applied."""
+    """The coordinator has committed these pushes, {part: number}. `Done` when applied.
+
+    With ``is_dropped`` it was never asked to, and never will be: they have no effect.
+    """
 
     pushes: dict[int, int]
+    is_dropped: bool = False

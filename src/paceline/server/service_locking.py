@@ -192,7 +192,10 @@ class Locking:
             state = self._standing.state
             answer: Message | Action | None = state.refusal_of(message)
             who, pushes = message.incarnation, message.pushes
-            if answer is None and state.steps().holds(who, pushes):
+            if answer is None and message.is_dropped:
+                self._standing.held.drop(state, who, pushes)
+                answer = Done()
+            elif answer is None and state.steps().holds(who, pushes):
                 done = functools.partial(give, reply, Done())
                 answer = self._standing.take_steps({who: pushes}, done)
             elif answer is None and state.steps().has_settled(who, pushes):

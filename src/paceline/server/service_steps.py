@@ -68,6 +68,12 @@ class HeldPushes:
                 whose.append((incarnation, part))
         return actions, whose
 
+    def drop(self, state: ServerState, incarnation: int, step: Mapping[int, int]) -> None:
+        """Held pushes that will never be committed: their locks are let go."""
+        for part, held in state.steps().drop(incarnation, step).items():
+            del self._contents[part, incarnation]
+            self.turns += self.locks.settle(part, held.token, self._now_s())
+
     def fence(self, incarnation: int) -> None:
         """An incarnation is over: what it holds never has an effect, its locks end."""
         for key in [key for key in self._contents if key[1] == incarnation]:

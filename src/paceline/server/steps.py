@@ -53,6 +53,16 @@ class HeldSteps(NamedTuple):
                 part.last[incarnation] = LastPush(held.number, is_settled=False)
         return taken
 
+    def drop(self, incarnation: int, step: Mapping[int, int]) -> dict[int, Held]:
+        """Exactly these held pushes will never be committed; those that were here."""
+        dropped: dict[int, Held] = {}
+        for number, push in step.items():
+            part = self.parts.get(number)
+            held = None if part is None else part.held.get(incarnation)
+            if part is not None and held is not None and held.number == push:
+                dropped[number] = part.held.pop(incarnation)
+        return dropped
+
     def holds(self, incarnation: int, step: Mapping[int, int]) -> bool:
         """Whether any push of a committed step is held here still."""
         parts = self.parts.items()

@@ -56,7 +56,7 @@ from paceline.trainer.tracker import Tracker
 from paceline.trainer.verdicts import Batch, Stepped
 
 T = TypeVar("T")
-
+Own = Callable[[str, Message], Payload | None]  # (role, message) -> with its numbers
 # What a `GradScaler` says of a step: it is not there; the gradients are unscaled; or some
 # are not finite, which is its way to find a better scale, and no reason to warn.
 Scaled = Literal["never", "unscaled", "not finite"]
@@ -107,6 +107,7 @@ class Carrier:
         outlook: the batches before and behind the user's step.
         after_step: is told what became of every step of a part.
         stopwatch: how long batches take.
+        locks: that are held.
         entrust: lets another process of the trainer carry a question to a server; None:
             it is carried here.
     """
@@ -125,15 +126,15 @@ class Carrier:
         self._coming: Requests = {}  # for them
         self._tracked = TrackedCarrying(self.tracker, protocol.tracked)
         self._driver = driver
-        self.stopwatch = driver.stopwatch
+        self.stopwatch, self.locks = driver.stopwatch, driver.locks
         self._joined: Joined | None = None
         self._tasks_finished = 0
         self._warned: set[str] = set()
 
-    def run(self, act: Act[T]) -> T:
-        """Drive an act; the numbers of parts travel with it."""
+    def run(self, act: Act[T], own: Own = _to_nobody) -> T:
+        """Drive an act; the numbers of parts travel with it, and those that ``own`` has."""
         try:
-            return self._driver.run(act, self._attach)
+            return self._driver.run(act, lambda r, m: own(r, m) or self._attach(r, m))
         finally:
             self._settle()
 

@@ -5,14 +5,15 @@ Waits: for servers, and as a step does. The thread of the user's script calls.
 
 from typing import final
 
-from paceline.ids import Window
+from paceline.ids import OF_NO_BATCH
 from paceline.messages import Push
+from paceline.params.rows.kernels import Int64s
 from paceline.trainer.asking import Act
 from paceline.trainer.calls import Calls
 from paceline.trainer.carrier import Carrier
+from paceline.trainer.locking import RowLock, Wish
+from paceline.trainer.own_rows import OwnRows
 from paceline.trainer.protocol import TrainerProtocol
-
-_OF_NO_BATCH = Window(0, 0, ())
 
 
 @final
@@ -26,7 +27,9 @@ class TableWriter:
     def has_batch(self, part: int) -> bool:
         """Whether a batch is in the user's hands that a push would belong to."""
         protocol = self._carrier.protocol
-        return protocol.must_join or protocol.parts[part].window.has_delivered()
+        mine = protocol.parts[part]
+        # Who has joined again since has nothing in hand; what is written then is dropped.
+        return protocol.must_join or bool(mine.forgotten) or mine.window.has_delivered()
 
     def is_in_loop(self) -> bool:
         """Whether a loop is open."""
@@ -35,6 +38,10 @@ class TableWriter:
     def step_table(self, part: int) -> None:
         """The batch in the user's hands is over for a table: what was written leaves."""
         self._carrier.step(part)
+
+    def lock(self, rows: OwnRows, ids: Int64s, wish: Wish) -> RowLock:
+        """A block in which rows are this trainer's alone."""
+        return RowLock(rows, ids, wish, self._carrier, self._calls)
 
     def write_alone(self, part: int) -> None:
         """What was written leaves as a push of no batch."""
@@ -75,7 +82,7 @@ def push_alone(protocol: TrainerProtocol, number: int) -> Act[str | None]:
             **asking.who(),
             part=number,
             number=part.number,
-            window=_OF_NO_BATCH,
+            window=OF_NO_BATCH,
             records=0,
         )
         yield from asking.ask_servers(dict.fromkeys(protocol.servers, message))

@@ -5,6 +5,7 @@
     share      parameters and optimizer move to the servers         (sharing, carrier)
     batches    this trainer's share of the data                     (loop)
     evaluate, predict   metrics and predictions, by all together    (evaluator)
+    send, events, poll     events between trainers                  (peer_events)
     log, save, stop, once, records                                  asked of the coordinator
 
 In a trainer of several processes each has a session; the first one's is the trainer's, the
@@ -38,6 +39,7 @@ from paceline.trainer.group_wire import GroupPlace
 from paceline.trainer.membership import Membership
 from paceline.trainer.metric_states import Metric
 from paceline.trainer.optimizer import SharedOptimizer
+from paceline.trainer.peer_link import PeerWires
 from paceline.trainer.predictions import open_predictions
 from paceline.trainer.schedules import Factor
 from paceline.trainer.seat import Alone, Seat
@@ -51,7 +53,7 @@ _BETWEEN = "end the loop first; to evaluate now and then, make a loop of each ep
 
 @final
 class Session:
-    """One trainer's membership of a job."""
+    """One trainer's membership of a job; ``trainer`` is its role id."""
 
     def __init__(
         self,
@@ -80,6 +82,7 @@ class Session:
             ForeignPeer: the coordinator is of another run, version or secret.
         """
         self._seat: Seat
+        self.trainer = trainer
         self._membership: Membership | Follower
         if group is not None and group.number:
             assert pace is not None
@@ -91,6 +94,8 @@ class Session:
         self._sharing = Sharing(self._seat, self._membership.calls)
         self._stages = Stages(self._seat)
         self._num_saves = 0
+        events = self._membership.events
+        self.send, self.events, self.poll = events.send, events.events, events.poll
 
     # ------------------------------------------------------------ what is shared
 
@@ -150,9 +155,7 @@ class Session:
         mode: Mode | None = None,
         padding_idx: int | None = None,
     ) -> Embedding:
-        """An `Embedding`, shared at once as a part of its own.
-
-        A model that holds it steps it, once the model is shared.
+        """An `Embedding`, shared at once as a part of its own; models that hold it step it.
 
         Raises:
             UsageError: an argument is out of range, or the name is another table's.
@@ -250,9 +253,8 @@ class Session:
 
         Shared models are in eval mode (unseen ids make no row), gradients are not
         recorded; both are as before afterwards. Tracked objects are, on every trainer,
-        those that lie in that cut. ``metric`` itself stays as it is.
-
-        If tasks were given up, the value is of the others, with an `IncompleteWarning`.
+        those of that cut; ``metric`` stays as it is. If tasks were given up, the value is
+        of the others, with an `IncompleteWarning`.
 
         Args:
             metric: a `torchmetrics.Metric` or `MetricCollection`.
@@ -323,8 +325,7 @@ class Session:
     def log(self, **numbers: object) -> None:
         """Note numbers for progress, events and summary; the last value of a name wins.
 
-        Cheap: at most 20 messages a second, and none is lost at the end of a loop. A value
-        that is not finite becomes null.
+        At most 20 messages a second; none is lost at a loop's end. Not finite: null.
 
         Raises:
             UsageError: a value is no number.
@@ -332,22 +333,15 @@ class Session:
         self._seat.log(numbers)
 
     def once(self, name: str) -> bool:
-        """True in exactly one trainer of the job, and there in rank 0, for good.
-
-        If that trainer is lost, its successor gets True again: what it guards must be
-        repeatable.
-        """
+        """True in one trainer (rank 0) for good; once more in its successor if it dies."""
         return self._seat.once(name)
 
     def stop(self, reason: str) -> None:
-        """End the running loop, and all later ones, on every trainer.
-
-        What was stepped counts; it survives the loss of anyone.
-        """
+        """End this loop and all later ones, on every trainer; what was stepped counts."""
         self._seat.stop(reason)
 
     def save(self) -> None:
-        """Take a checkpoint; when this returns, a cut begun after the call is committed."""
+        """Take a checkpoint; afterwards a cut begun after the call is committed."""
         self._membership.calls.check_open()
         self._num_saves += 1
         self._seat.save(self._num_saves)
@@ -361,6 +355,10 @@ class Session:
     def refused_nonfinite(self) -> int:
         """Pushes of this trainer that went without their gradients: not all were finite."""
         return sum(numbers.refused for numbers in self._seat.numbers.values())
+
+    def meet_others(self, peers: PeerWires) -> None:
+        """Have a way to others; whoever makes a session says which."""
+        self._membership.meet_others(peers)
 
     def close(self) -> None:
         """Leave the job cleanly: an open loop is left, the last numbers are sent.

@@ -22,7 +22,6 @@ calls, and never a forked process.
 
 import os
 from collections.abc import Callable, Iterator
-from types import TracebackType
 from typing import Any, Self, final
 
 import torch
@@ -344,10 +343,7 @@ class Session:
         self._seat.log(numbers)
 
     def once(self, name: str) -> bool:
-        """True in exactly one trainer of the job, and there in rank 0, for good.
-
-        If that trainer is lost, its successor gets True: what it guards is repeatable.
-        """
+        """True in one trainer (rank 0) for good; once more in its successor if it dies."""
         return self._seat.once(name)
 
     def stop(self, reason: str) -> None:
@@ -398,11 +394,6 @@ class Session:
         """The session itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close."""
         self.close()

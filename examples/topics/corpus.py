@@ -18,6 +18,7 @@ from paceline.data import sets
 
 NAMES = ("reuters", "king-james", "generated")
 HELD_OUT = 10  # every tenth document
+LINE = 64  # tokens whose topics are one row of a table: one id for 64 of them
 _CACHE_NAME = "topics-king-james-1.npz"  # another encoding, another number
 _WORD = re.compile(r"[a-z]{3,}")
 _RARE, _COMMON = 5, 0.5  # fewer times than that, or in more than that share of chapters
@@ -47,21 +48,30 @@ class Corpus(NamedTuple):
 
     def part(self, documents: Int64s) -> "Part":
         """The tokens of these documents as a sampler takes them."""
-        tokens = tokens_of(self.starts, documents)
+        tokens, lengths = tokens_of(self.starts, documents), self.lengths[documents]
         words, row_of = np.unique(self.words[tokens], return_inverse=True)
+        line_starts, all_starts = starts_of(-(-lengths // LINE)), self.line_starts
+        inside = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         return Part(
             documents,
             words.astype(np.int64),
+            tokens_of(all_starts, documents),
             tokens,
-            np.repeat(np.arange(len(documents), dtype=np.int32), self.lengths[documents]),
+            np.repeat(np.arange(len(documents), dtype=np.int32), lengths),
             row_of.astype(np.int32),
+            np.repeat(line_starts[:-1] * LINE, lengths) + inside,
         )
+
+    @property
+    def line_starts(self) -> Int64s:
+        """Where each document begins among lines of 64 tokens, int64 (documents + 1,)."""
+        return starts_of(-(-self.lengths // LINE))
 
     def take(self, documents: Int64s) -> "Corpus":
         """These documents alone, in this order; the same vocabulary."""
         tokens = tokens_of(self.starts, documents)
-        starts = np.append(0, np.cumsum(self.lengths[documents]))
         titles = [self.titles[document] for document in documents]
+        starts = starts_of(self.lengths[documents])
         return Corpus(self.words[tokens], starts, self.vocabulary, titles)
 
     def split(self) -> tuple["Corpus", "Corpus"]:
@@ -76,9 +86,16 @@ class Part(NamedTuple):
 
     documents: Int64s  # (documents,)
     words: Int64s  # (words,) that occur, ascending
+    lines: Int64s  # (lines,) that their tokens lie in; a line is of one document
     tokens: Int64s  # (tokens,) numbers in the corpus
     doc_of: Int32s  # (tokens,) place in ``documents``
     row_of: Int32s  # (tokens,) place in ``words``
+    place_of: Int64s  # (tokens,) place in its lines, one behind the other
+
+
+def starts_of(lengths: Int64s) -> Int64s:
+    """Where things of these lengths begin, one behind the other; the last is the end."""
+    return np.append(0, np.cumsum(lengths))
 
 
 def tokens_of(starts: Int64s, documents: Int64s) -> Int64s:

@@ -30,9 +30,11 @@ Int64s = NDArray[np.int64]
 
 GROUP = 8  # topics whose probabilities are summed together: eight floats are one register
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+# What numba keeps of a file can be read under one module name only: that of the scripts.
+_IS_SCRIPTS = __name__ == "gibbs"
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@numba.njit(cache=_IS_SCRIPTS, nogil=True, error_model="numpy")
 def mix64(x: np.uint64) -> np.uint64:
     """A bijection of 64 bits in which every input bit stirs all output bits."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -40,7 +42,7 @@ def mix64(x: np.uint64) -> np.uint64:
     return x ^ (x >> np.uint64(31))
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@numba.njit(cache=_IS_SCRIPTS, nogil=True, error_model="numpy")
 def sweep(  # noqa: PLR0913  # arrays as numba takes them
     doc_of: Int32s,  # (tokens,) row of each token's document in doc_topics
     row_of: Int32s,  # (tokens,) row of each token's word in word_topics
@@ -107,7 +109,7 @@ def sweep(  # noqa: PLR0913  # arrays as numba takes them
         inverse[new] = one / (np.float32(max(topic_sums[new], 0)) + smooth)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@numba.njit(cache=_IS_SCRIPTS, nogil=True, error_model="numpy")
 def histogram(rows: Int32s, topics: Int32s, counts: Int32s) -> None:
     """Add to ``counts`` (rows, K) how often each row's tokens have each topic."""
     for i in range(len(topics)):

@@ -19,6 +19,8 @@ Int64s = NDArray[np.int64]
 Float64s = NDArray[np.float64]
 
 STEPS = 50  # from a flat mixture of topics to that of a document
+# What numba keeps of a file can be read under one module name only: that of the scripts.
+_IS_SCRIPTS = __name__ == "quality"
 
 
 class Priors(NamedTuple):
@@ -70,7 +72,7 @@ def perplexity(n_wk: Counts, words: Int32s, starts: Int64s, priors: Priors) -> f
     return math.exp(-logs / scored)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@numba.njit(cache=_IS_SCRIPTS, nogil=True, error_model="numpy")
 def complete(
     words: Int32s, starts: Int64s, phi: Float64s, alpha: float, steps: int
 ) -> tuple[float, int]:

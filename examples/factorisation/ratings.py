@@ -1,7 +1,7 @@
 """Ratings of films by people: who, what, how many stars; and ones made up to a known floor.
 
 MovieLens-100K has 100,000 ratings of 1,682 films by 943 people. One in ten is held out,
-by a permutation that is the same everywhere. `generated` draws ratings of a low rank and
+by a permutation that is the same everywhere. `generated` draws ratings of few factors and
 adds noise, so that nobody's held-out error can be below the noise.
 
 Source of the data: Harper and Konstan, The MovieLens Datasets, 2015. Its terms forbid to
@@ -68,7 +68,12 @@ def movielens() -> Split:
 
 
 def generated(
-    num_users: int, num_items: int, num_ratings: int, rank: int, noise: float, seed: int = 0
+    num_users: int,
+    num_items: int,
+    num_ratings: int,
+    factors: int,
+    noise: float,
+    seed: int = 0,
 ) -> Split:
     """Ratings ``3 + b_u + b_i + p_u q_i + noise``, as a normal distribution draws all five.
 
@@ -77,9 +82,9 @@ def generated(
     draw = np.random.default_rng(seed)
     users = draw.integers(0, num_users, num_ratings)
     items = draw.integers(0, num_items, num_ratings)
-    scale = rank**-0.25  # so that p_u q_i has a deviation of 1, whatever the rank
-    p = draw.normal(0, scale, (num_users, rank))
-    q = draw.normal(0, scale, (num_items, rank))
+    scale = factors**-0.25  # so that p_u q_i has a deviation of 1, however many factors
+    p = draw.normal(0, scale, (num_users, factors))
+    q = draw.normal(0, scale, (num_items, factors))
     biases = draw.normal(0, 0.4, num_users)[users] + draw.normal(0, 0.4, num_items)[items]
     exact = 3 + biases + np.einsum("nk,nk->n", p[users], q[items])
     errors = draw.normal(0, noise, num_ratings)

@@ -8,7 +8,7 @@ from tests.examples.loading import load
 descent, plain, ratings = load("factorisation", "descent", "plain", "ratings")
 
 RATE, PENALTY, MEAN = (np.float32(x) for x in (0.05, 0.1, 3.0))
-SMALL = ratings.generated(60, 40, 6000, rank=2, noise=0.5)
+SMALL = ratings.generated(60, 40, 6000, factors=2, noise=0.5)
 SUITED = plain.Settings(k=2, rate=0.02, penalty=0.01, decay=0.9)
 
 
@@ -113,7 +113,7 @@ def test_rows_in_parts_are_all_rows() -> None:
 
 @pytest.mark.parametrize("method", ["sgd", "ccd"])
 def test_the_plain_loop_comes_within_two_percent_of_the_noise(method: str) -> None:
-    split = ratings.generated(300, 200, 60_000, rank=2, noise=0.5)
+    split = ratings.generated(300, 200, 60_000, factors=2, noise=0.5)
     *_, last = plain.METHODS[method](split, SUITED, 25, 0)
     assert split.floor < last < 1.02 * split.floor
 

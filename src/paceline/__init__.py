@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from paceline.pace.strategy import Strategy
     from paceline.trainer.embedding import Embedding
     from paceline.trainer.session import Session
+    from paceline.trainer.table import Table
 
 __version__ = "0.1.0"
 
@@ -75,6 +76,7 @@ __all__ = [
     "Session",
     "Strategy",
     "Sync",
+    "Table",
     "Uniform",
     "UsageError",
     "Zeros",
@@ -88,6 +90,7 @@ _LAZY = {  # {public name: the module that defines it}
     "Embedding": "paceline.trainer.embedding",
     "Session": "paceline.trainer.session",
     "Strategy": "paceline.pace.strategy",
+    "Table": "paceline.trainer.table",
 }
 
 

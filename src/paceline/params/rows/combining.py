@@ -9,12 +9,12 @@
 Pure.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
+import torch
 
-from paceline.config import Combine
 from paceline.params.rows.kernels import Int64s
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -44,9 +44,11 @@ def combine_equal(rule: str, inverse: Int64s, values: Array, num_unique: int) ->
         num_unique: distinct ids; each occurs.
 
     Returns:
-        (num_unique, dim), of the same dtype.
+        (num_unique, dim), of the same dtype; the values themselves where nothing changes.
     """
     if num_unique == len(values):
+        if bool((inverse[1:] > inverse[:-1]).all()):
+            return values
         found = np.empty_like(values)
         found[inverse] = values
         return found
@@ -55,13 +57,23 @@ def combine_equal(rule: str, inverse: Int64s, values: Array, num_unique: int) ->
         for at, value in zip(inverse, values, strict=True):  # numpy leaves the order open
             found[at] = value
         return found
+    if rule == "add":  # several times as fast as numpy's, one after the other as well
+        total = torch.zeros((num_unique, *values.shape[1:]), dtype=_torch_dtype(values))
+        total.index_add_(0, torch.from_numpy(inverse), torch.from_numpy(values))
+        return total.numpy()
     order = np.argsort(inverse, kind="stable")
     starts = np.flatnonzero(np.diff(inverse[order], prepend=-1))
     found = _RULES[rule].reduceat(values[order], starts, axis=0, dtype=values.dtype)
     return np.ascontiguousarray(found)
 
 
-def zero_of(spec: Combine) -> Callable[[int], Array]:
-    """How many rows -> as many rows of zeros."""
-    width = int(np.prod(spec.shape, dtype=np.int64))
-    return lambda count: np.zeros((count, width), spec.dtype)
+def distinct(ids: Int64s) -> tuple[Int64s, Int64s]:
+    """The distinct ids (m,), ascending, and for each of ``ids`` its index among them."""
+    if len(ids) < 2 or bool((ids[1:] > ids[:-1]).all()):
+        return ids, np.arange(len(ids))
+    return np.unique(ids, return_inverse=True)
+
+
+def _torch_dtype(values: Array) -> torch.dtype:
+    dtype: torch.dtype = getattr(torch, values.dtype.name)
+    return dtype

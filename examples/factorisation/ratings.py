@@ -44,6 +44,7 @@ class Split(NamedTuple):
         test: never learned from.
         num_users: ids of users are below.
         num_items: ids of items are below.
+        mean: of the ratings that are learned from: what a model begins with.
         floor: RMSE that no model can be below, if it is known.
     """
 
@@ -51,20 +52,17 @@ class Split(NamedTuple):
     test: Ratings
     num_users: int
     num_items: int
+    mean: float
     floor: float | None = None
-
-    @property
-    def mean(self) -> float:
-        """Of the ratings that are learned from: what a model begins with."""
-        return float(self.train.values.mean(dtype=np.float64))
 
 
 def movielens() -> Split:
     """MovieLens-100K; fetched and encoded once, then read from the cache of data sets."""
     arrays = sets.wait_for_arrays(_CACHE_NAME, _make)
     ratings = Ratings(arrays["users"], arrays["items"], arrays["values"])
+    train, test = held_out(ratings, _SPLIT_SEED)
     num_users, num_items = (int(column.max()) + 1 for column in ratings[:2])
-    return Split(*held_out(ratings, _SPLIT_SEED), num_users, num_items)
+    return Split(train, test, num_users, num_items, _mean(train))
 
 
 def generated(
@@ -92,7 +90,7 @@ def generated(
     train, test = held_out(ratings, seed)
     kept_out = _order(num_ratings, seed)[: num_ratings // _HELD_OUT]
     floor = float(np.sqrt(np.mean(errors[kept_out] ** 2)))
-    return Split(train, test, num_users, num_items, floor)
+    return Split(train, test, num_users, num_items, _mean(train), floor)
 
 
 def held_out(ratings: Ratings, seed: int) -> tuple[Ratings, Ratings]:
@@ -104,6 +102,10 @@ def held_out(ratings: Ratings, seed: int) -> tuple[Ratings, Ratings]:
 
 def _order(count: int, seed: int) -> Int64s:
     return np.random.default_rng(seed).permutation(count)
+
+
+def _mean(ratings: Ratings) -> float:
+    return float(ratings.values.mean(dtype=np.float64))
 
 
 def encode(lines: list[str]) -> Ratings:

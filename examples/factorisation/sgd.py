@@ -106,7 +106,16 @@ def _batches(session: paceline.Session, work: Work) -> Iterator[Batch]:
         data, batch_size=work.batch_size, epochs=work.epochs, seed=work.seed
     ):
         ratings = Ratings(*(column.numpy() for column in columns))
-        users, user_places = np.unique(ratings.users, return_inverse=True)
-        items, item_places = np.unique(ratings.items, return_inverse=True)
+        users, user_places = _places(ratings.users, work.split.num_users)
+        items, item_places = _places(ratings.items, work.split.num_items)
         ids = np.concatenate([users, work.split.num_users + items])
         yield Batch(ids, len(users), Ratings(user_places, item_places, ratings.values))
+
+
+def _places(ids: Int64s, count: int) -> tuple[Int64s, Int64s]:
+    """Each id once, in order, and the place of each among them; ids are below ``count``."""
+    place = np.zeros(count, np.int64)
+    place[ids] = 1
+    found = np.flatnonzero(place)
+    place[found] = np.arange(len(found))
+    return found, place[ids]

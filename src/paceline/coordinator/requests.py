@@ -13,6 +13,7 @@ import msgspec
 
 from paceline.coordinator import averaging, results, tracking
 from paceline.coordinator.book import Book, Happened
+from paceline.coordinator.giving_back import give_back
 from paceline.coordinator.governing import saw_numbers
 from paceline.coordinator.grants import finish_if_done, is_pending
 from paceline.coordinator.losses import lose
@@ -22,7 +23,6 @@ from paceline.coordinator.outcomes import (
     PartReady,
     StageRegistered,
     StopRequested,
-    TaskReturned,
     TrainerJoined,
     TrainerLeft,
 )
@@ -263,7 +263,7 @@ def _(message: TrackedKept | BuffersKept, book: Book, asker: Asker) -> None:
 @_answer.register
 def _(message: HandBack, book: Book, asker: Asker) -> None:
     acked_by_token = dict(zip(message.tokens, message.acked, strict=True))
-    _give_back(book, message, acked_by_token, "handed back", failed=False)
+    give_back(book, message, acked_by_token)
     book.rounds.drop(asker.role)
     book.start_clock(message.incarnation)
     book.reply(asker.ticket, Done())
@@ -271,31 +271,10 @@ def _(message: HandBack, book: Book, asker: Asker) -> None:
 
 @_answer.register
 def _(message: FailTask, book: Book, asker: Asker) -> None:
-    _give_back(book, message, {message.token: message.acked}, message.error, failed=True)
+    give_back(book, message, {message.token: message.acked})
     book.rounds.drop(asker.role)
     book.start_clock(message.incarnation)
     book.reply(asker.ticket, Done())
-
-
-def _give_back(
-    book: Book,
-    message: TrainerMessage,
-    acked_by_token: dict[int, int],
-    reason: str,
-    *,
-    failed: bool,
-) -> None:
-    for record in list(book.durable.queue.held_by(message.incarnation).values()):
-        lease = record.lease
-        if lease.token not in acked_by_token:
-            continue
-        first = max(acked_by_token[lease.token], lease.first - 1) + 1
-        book.progress.advance(lease.key, first - 1)
-        finish_if_done(book, lease.key)
-        if lease.key.task in book.durable.queue.pending:
-            edges = tuple(edge for edge in lease.edges if edge >= first)
-            book.commit(TaskReturned(lease.key, first, edges, failed, reason, lease.voids))
-            book.progress.forget(lease.key)
 
 
 @_answer.register

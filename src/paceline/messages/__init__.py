@@ -38,6 +38,7 @@ from paceline.messages.data import (
     Upload,
     ValuesPlace,
 )
+from paceline.messages.rotation import RotationSpec
 from paceline.messages.server import (
     CommitRound,
     ConfirmTracked,
@@ -224,6 +225,7 @@ __all__ = [
     "RefusedPush",
     "Restore",
     "Results",
+    "RotationSpec",
     "RowSlots",
     "Save",
     "Saved",

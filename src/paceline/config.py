@@ -30,6 +30,7 @@ from paceline.row_specs import RowOptimizer as RowOptimizer
 from paceline.row_specs import RowWiseAdagrad as RowWiseAdagrad
 from paceline.row_specs import Uniform as Uniform
 from paceline.row_specs import Zeros as Zeros
+from paceline.table_specs import Combine as Combine
 
 _WHOLE = (
     "trainers",

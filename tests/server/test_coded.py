@@ -29,7 +29,8 @@ from paceline.params.blocks import cut_blocks
 from paceline.params.codecs.codec import Codec
 from paceline.params.codecs.named import codec_of
 from paceline.server.coded import coded_block_bytes, decode_push
-from paceline.server.contents import layout_of, read_push
+from paceline.server.contents import read_push
+from paceline.server.layouts import layout_of
 from paceline.transport.lent_memory import is_supported
 from tests.server.conftest import (
     Array,

@@ -62,8 +62,9 @@ from paceline.params.shard import ParameterShard
 from paceline.params.sparse import SparseGradient
 from paceline.server.block_reads import BlockReads
 from paceline.server.coded import coded_block_bytes, decode_push
-from paceline.server.contents import layout_of, read_early
+from paceline.server.contents import read_early
 from paceline.server.early import EarlyGradients
+from paceline.server.layouts import layout_of
 from paceline.timing import ManualClock
 from paceline.trainer.session import Session
 from paceline.transport.frames import Buffer

@@ -25,7 +25,7 @@ def gradient_by_id(module: Embedding, session: Session) -> dict[int, torch.Tenso
     recorded = table.take()
     if not recorded:
         return {}
-    route, gradient = merge(table.spec.name, plan, recorded)
+    route, gradient, _ = merge(table.spec.name, plan, recorded)
     return dict(zip(route.ids.tolist(), gradient, strict=True))
 
 

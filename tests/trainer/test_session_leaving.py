@@ -18,7 +18,7 @@ def leave_after(session: Session, batches: int, step: object) -> None:
     def step_and_leave(batch: torch.Tensor) -> None:
         seen.append(batch)
         if len(seen) == batches:
-            session.leave_soon("SIGTERM")
+            session.membership.leave_soon("SIGTERM")
         step(batch)  # type: ignore[operator]  # a function of a batch
 
     run_loop(session, step_and_leave)
@@ -61,7 +61,7 @@ def test_a_trainer_that_was_told_to_leave_says_that_it_is_not_done(
 ) -> None:
     with quick_session(job) as session:
         share_line(session)
-        session.leave_soon("SIGTERM")
+        session.membership.leave_soon("SIGTERM")
     with quick_session(job) as session:
         share_line(session)
     assert [leave.is_done for leave in job.of(Leave)] == [False, True]  # type: ignore[attr-defined]  # a Leave
@@ -69,17 +69,17 @@ def test_a_trainer_that_was_told_to_leave_says_that_it_is_not_done(
 
 def test_a_session_is_idle_before_and_behind_its_loop_only(session: Session) -> None:
     model, optimizer = share_line(session)
-    assert session.is_idle()
+    assert session.membership.is_idle()
     idle_inside: list[bool] = []
     step = stepper(model, optimizer)
 
     def note(batch: torch.Tensor) -> None:
-        idle_inside.append(session.is_idle())
+        idle_inside.append(session.membership.is_idle())
         step(batch)
 
     run_loop(session, note)
     assert set(idle_inside) == {False}
-    assert session.is_idle()
+    assert session.membership.is_idle()
 
 
 def test_what_it_holds_can_be_given_up_in_the_middle_of_a_step(
@@ -89,8 +89,8 @@ def test_what_it_holds_can_be_given_up_in_the_middle_of_a_step(
     step = stepper(model, optimizer)
 
     def abandon(batch: torch.Tensor) -> None:
-        session.abandon()
-        session.leave_soon("SIGTERM")
+        session.membership.abandon()
+        session.membership.leave_soon("SIGTERM")
         step(batch)
 
     with pytest.raises(Preempted):
@@ -107,7 +107,7 @@ def test_a_break_waits_for_a_cut_that_says_which_loop_was_left(
         break
     (save,) = job.of(Save)
     assert save.left == 0  # type: ignore[attr-defined]  # a Save
-    assert session.must_begin_again is None
+    assert session.membership.must_begin_again is None
 
 
 def test_a_script_whose_break_was_undone_begins_again(
@@ -120,7 +120,7 @@ def test_a_script_whose_break_was_undone_begins_again(
         break
     with pytest.raises(Preempted, match="steps before a break are lost"):
         session.batches(DATA, 2)
-    assert session.must_begin_again is not None
+    assert session.membership.must_begin_again is not None
 
 
 def test_a_break_that_waits_for_its_cut_is_not_undone_by_a_change_of_pace(
@@ -137,7 +137,7 @@ def test_a_break_that_waits_for_its_cut_is_not_undone_by_a_change_of_pace(
         stepper(model, optimizer)(batch)
         break
     assert [(s.timeline, s.left) for s in job.of(Save)] == [(0, 0), (1, 0)]  # type: ignore[attr-defined]
-    assert session.must_begin_again is None
+    assert session.membership.must_begin_again is None
 
 
 def test_a_break_that_waits_for_its_cut_while_all_return_begins_again(
@@ -154,5 +154,5 @@ def test_a_break_that_waits_for_its_cut_while_all_return_begins_again(
     for batch in session.batches(DATA, 2, shuffle=False, task_size=6):
         stepper(model, optimizer)(batch)
         break
-    assert session.must_begin_again is not None
-    assert "all have returned to a cut" in session.must_begin_again
+    assert session.membership.must_begin_again is not None
+    assert "all have returned to a cut" in session.membership.must_begin_again

@@ -19,7 +19,7 @@ def test_a_forked_process_cannot_use_the_session(session: Session) -> None:
 
 
 def test_batches_before_share_are_refused(session: Session) -> None:
-    with pytest.raises(UsageError, match="share a model first"):
+    with pytest.raises(UsageError, match="share a model"):
         session.batches(DATA, 2)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from paceline.config import JobConfig
+from paceline.config import Combine, JobConfig
 from paceline.coordinator.durable import Durable
 from paceline.messages import PartPlan, PartSpec
 from paceline.params.blocks import cut_blocks, dtype_bytes
@@ -28,7 +28,7 @@ def plan_part(spec: PartSpec, state: Durable, config: JobConfig) -> PartPlan:
         spec=spec,
         blocks=blocks,
         first_row_slot=first_slot + len(blocks),
-        num_row_slots=num_row_slots(config.servers) if spec.tables else 0,
+        num_row_slots=_num_row_slots(spec, config.servers),
         placement={},
     )
     loads = dict.fromkeys(sorted(state.servers), 0)
@@ -38,6 +38,17 @@ def plan_part(spec: PartSpec, state: Durable, config: JobConfig) -> PartPlan:
             assert math.prod(shape) >= block.stop - block.start
             loads[record.plan.placement[block.slot]] += block.stop - block.start
     return _placed(plan, sorted(state.servers), loads)
+
+
+def _num_row_slots(spec: PartSpec, num_servers: int) -> int:
+    if not spec.tables:
+        return 0
+    wanted, most = num_row_slots(num_servers), None
+    for table in spec.tables:
+        if isinstance(table.optimizer, Combine):
+            wanted = table.optimizer.blocks or wanted
+            most = table.optimizer.num_rows
+    return wanted if most is None else min(wanted, most)
 
 
 def place_again(plans: Sequence[PartPlan], servers: Sequence[str]) -> tuple[PartPlan, ...]:

@@ -72,7 +72,7 @@ def _join(place: Place) -> Session:
     )
     atexit.register(_leave, session)
     if threading.current_thread() is threading.main_thread():  # where signals arrive
-        LeaveNotice(session)
+        LeaveNotice(session.membership)
     return session
 
 
@@ -87,7 +87,9 @@ def _embed() -> Session:
 def _leave(session: Session) -> None:
     if _failure() is None:
         session.close()
-    if session.must_begin_again is not None:  # too late for an exception to say so
+    if (
+        session.membership.must_begin_again is not None
+    ):  # too late for an exception to say so
         sys.stdout.flush()
         os._exit(PREEMPTED_EXIT_CODE)
 

@@ -26,11 +26,15 @@ class Upload(TrainerMessage, frozen=True):
 
 
 class RowSlots(msgspec.Struct, frozen=True):
-    """Ids of one table grouped by slot: ``counts[i]`` ids belong to ``slots[i]``."""
+    """Ids of one table grouped by slot: ``counts[i]`` ids belong to ``slots[i]``.
+
+    With ``replaces`` a push brings rows as they are from now on, whatever the table's rule.
+    """
 
     table: str
     slots: tuple[int, ...]
     counts: tuple[int, ...]
+    replaces: bool = False
 
 
 class Push(TrainerMessage, frozen=True):
@@ -51,7 +55,9 @@ class Push(TrainerMessage, frozen=True):
     its rows, distinct, ascending, counted from the block's first, and the gradients
     ``(rows, dim)``; then per entry of ``rows`` the int64 ids and the float32 gradients
     ``(ids, dim)``; then the values that the gradient of each of ``then`` was computed on;
-    then those of ``behind``.
+    then those of ``behind``. A table of the user's own has values of its dtype in the place
+    of gradients; then the window may be empty: the push belongs to no batch, and its number
+    alone tells it from others.
     """
 
     part: int

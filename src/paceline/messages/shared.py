@@ -4,7 +4,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from paceline.config import Auto, Pace, RowInit, RowOptimizer
+from paceline.config import Auto, Combine, Pace, RowInit, RowOptimizer
 from paceline.ids import TaskKey, Window
 from paceline.messages.rotation import RotationSpec
 
@@ -39,11 +39,14 @@ class OptimizerSpec(msgspec.Struct, frozen=True):
 
 
 class TableSpec(msgspec.Struct, frozen=True):
-    """A sparse parameter: int64 id -> row of ``dim`` float32 values."""
+    """Rows by int64 id: of an embedding, ``dim`` float32 values each; or of the user's own.
+
+    ``optimizer`` says how a row changes; where it is `Combine`, also of which dtype.
+    """
 
     name: str
     dim: int
-    optimizer: RowOptimizer
+    optimizer: RowOptimizer | Combine
     init: RowInit
 
 

@@ -19,7 +19,7 @@ _NO_GRADIENT = {
 _OUTER_LR, _OUTER_MOMENTUM, _DELAY = 0.7, 0.9, 4
 
 
-class AsyncDiLoCo(msgspec.Struct, frozen=True, tag="async-diloco", kw_only=True):
+class AsyncDiLoCo(msgspec.Struct, frozen=True, tag="async-diloco"):
     """Local steps, then a delta that the servers apply at once; nobody waits.
 
     Every delta moves the shared values by itself; momentum, which old deltas would lead

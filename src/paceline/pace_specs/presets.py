@@ -93,7 +93,7 @@ class Sync(msgspec.Struct, frozen=True, tag="sync", kw_only=True):
         )
 
 
-class SSP(msgspec.Struct, frozen=True, tag="ssp", kw_only=True):
+class SSP(msgspec.Struct, frozen=True, tag="ssp"):
     """Stale synchronous parallel: nobody is far ahead of the slowest (Ho 2013).
 
     Each push is applied at once. A trainer that has finished ``c`` steps goes on while the
@@ -214,7 +214,7 @@ class Async(msgspec.Struct, frozen=True, tag="async", kw_only=True):
         )
 
 
-class LocalSGD(msgspec.Struct, frozen=True, tag="local", kw_only=True):
+class LocalSGD(msgspec.Struct, frozen=True, tag="local"):
     """Local steps, then one update of all: the mean of how far each has come.
 
     Every trainer takes ``every`` batches with its own optimizer, which keeps its state
@@ -243,7 +243,7 @@ class LocalSGD(msgspec.Struct, frozen=True, tag="local", kw_only=True):
         return written(f"local:{self.every}", codec=self.codec, **options)
 
 
-class DiLoCo(msgspec.Struct, frozen=True, tag="diloco", kw_only=True):
+class DiLoCo(msgspec.Struct, frozen=True, tag="diloco"):
     """Local steps, then an outer step with Nesterov momentum (Douillard 2023).
 
     As `LocalSGD`, but the servers take the mean delta for a gradient, and step on it with

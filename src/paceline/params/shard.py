@@ -5,7 +5,8 @@
     slot         holds                     is exported as
     dense slot   one OptimizeBlock         values, state/<name>
                  (and RowChanges, if its gradients are sparse)
-    row slot     {table name: RowTable}    table/<name>/ids, .../values, .../<state>
+    row slot     {table name: RowTable     table/<name>/ids, .../values, .../<state>
+                  or ValueTable}
 
 Slots are independent: calls for different slots may run in parallel, calls for one slot
 one at a time. `create` alone changes which slots there are: nothing else may run then.
@@ -19,18 +20,21 @@ from typing import Any, final
 import numpy as np
 import torch
 
+from paceline.config import Combine
 from paceline.errors import UsageError
-from paceline.messages import Block, Hyper, PartPlan, PartSpec
+from paceline.messages import Block, Hyper, PartPlan, PartSpec, TableSpec
 from paceline.params.blocks import dtype_bytes
 from paceline.params.dense import OptimizeBlock
 from paceline.params.guarding import why_not_guarded
 from paceline.params.hogwild import why_not_hogwild
 from paceline.params.rows.table import Array, RowTable
+from paceline.params.rows.values import ValueTable
 from paceline.params.snapshot import SlotSnapshot
 from paceline.params.sparse import RowChanges, SparseGradient
 
 Bytes = bytes | bytearray | memoryview | np.ndarray[Any, np.dtype[Any]]
 Memory = np.ndarray[Any, np.dtype[np.uint8]]
+Table = RowTable | ValueTable
 
 _TABLE = "table/"
 _STATE = "state/"
@@ -45,7 +49,7 @@ class ParameterShard:
         self._part: dict[int, int] = {}  # {slot: part}
         self._dense: dict[int, OptimizeBlock] = {}  # {slot: block}
         self._changes: dict[int, RowChanges] = {}  # {dense slot of sparse gradients: when}
-        self._rows: dict[int, dict[str, RowTable]] = {}  # {slot: {table name: table}}
+        self._rows: dict[int, dict[str, Table]] = {}  # {slot: {table name: table}}
 
     def create(
         self,
@@ -80,8 +84,11 @@ class ParameterShard:
         }
         row_slots = range(plan.first_row_slot, plan.first_row_slot + plan.num_row_slots)
         rows = {
-            slot: {spec.name: RowTable(spec, seed) for spec in plan.spec.tables}
-            for slot in row_slots
+            slot: {
+                spec.name: _table(spec, seed, number, len(row_slots))
+                for spec in plan.spec.tables
+            }
+            for number, slot in enumerate(row_slots)
             if slot in here
         }
         self._plans[part] = plan
@@ -134,7 +141,7 @@ class ParameterShard:
         block.apply(gradient.as_torch(len(block.values)), hyper)
         self._changes[slot].note(gradient.rows)
 
-    def table(self, slot: int, name: str) -> RowTable:
+    def table(self, slot: int, name: str) -> Table:
         """The rows of a table in a row slot.
 
         Raises:
@@ -151,17 +158,27 @@ class ParameterShard:
             )
         return self._rows[slot][name]
 
+    def tables(self, slot: int) -> tuple[Table, ...]:
+        """All tables of a row slot."""
+        return tuple(self._rows[slot].values())
+
     def upload(self, slot: int, values: Bytes) -> None:
         """Set the values of a dense slot; its optimizer state stays.
 
         Args:
-            slot: a dense slot.
+            slot: a dense slot, or one of a dense table of the user's own.
             values: the block's elements in its own dtype and byte order, C-contiguous;
                 copied.
 
         Raises:
             UsageError: no such slot, or another number of bytes.
         """
+        if slot in self._rows:
+            [table] = self._rows[slot].values()
+            assert isinstance(table, ValueTable), "rows of embeddings begin by themselves"
+            flat = np.frombuffer(values, np.uint8).view(table.dtype)
+            table.upload(flat.reshape(-1, table.dim))
+            return
         # Bytes, not elements: NumPy has no bfloat16.
         target = self.dense(slot).values.view(-1).view(torch.uint8).numpy()
         source = np.frombuffer(values, np.uint8)
@@ -266,6 +283,12 @@ class ParameterShard:
         return UsageError(
             f"expected a slot of this server ({_listed(self._part)}), got {slot}"
         )
+
+
+def _table(spec: TableSpec, seed: int, number: int, num_slots: int) -> Table:
+    if isinstance(spec.optimizer, Combine):
+        return ValueTable(spec, seed, number, num_slots)
+    return RowTable(spec, seed)
 
 
 def bare(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:

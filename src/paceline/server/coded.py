@@ -18,7 +18,8 @@ import numpy as np
 from paceline.errors import UsageError
 from paceline.messages import Push
 from paceline.params.codecs.codec import Codec, Float32s
-from paceline.server.contents import BlockLayout, Bytes, PartLayout, TableIds
+from paceline.server.contents import Bytes, TableIds
+from paceline.server.layouts import BlockLayout, PartLayout
 
 _ROW_NUMBER_BYTES = 8
 _FLOAT_BYTES = 4
@@ -74,8 +75,9 @@ def _rows_of(
         if block is not None and block.codec is not None and block.row_bytes:
             found.append((index, block.row_bytes // _FLOAT_BYTES, f"rows of slot {slot}"))
     for index, entry in zip(indices[num_sparse:], push.rows, strict=False):
-        if entry.table in layout.dims:
-            found.append((index, layout.dims[entry.table], f"table {entry.table!r}"))
+        if entry.table in layout.tables:
+            dim = layout.tables[entry.table].dim
+            found.append((index, dim, f"table {entry.table!r}"))
     return found
 
 
@@ -118,9 +120,9 @@ def coded_block_bytes(block: BlockLayout) -> int:
 def coded_row_sizes(
     layout: PartLayout, wanted: Sequence[TableIds]
 ) -> tuple[int, list[int]]:
-    """How many bytes rows have as float32, together, and in an answer, by table."""
-    plain = [_FLOAT_BYTES * len(one.ids) * one.dim for one in wanted]
+    """How many bytes rows have as they are, together, and in an answer, by table."""
+    plain = [len(one.ids) * one.form.row_bytes for one in wanted]
     codec = layout.value_codec
     if codec is None:
         return sum(plain), plain
-    return sum(plain), [codec.coded_row_bytes(len(one.ids), one.dim) for one in wanted]
+    return sum(plain), [codec.coded_row_bytes(len(one.ids), one.form.dim) for one in wanted]

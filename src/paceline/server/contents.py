@@ -15,11 +15,9 @@ import numpy as np
 import torch
 
 from paceline.errors import UsageError
-from paceline.ids import Window
 from paceline.messages import (
     Hyper,
     HyperValue,
-    PartPlan,
     Pull,
     PullRows,
     Push,
@@ -27,53 +25,25 @@ from paceline.messages import (
     RowSlots,
     Upload,
 )
-from paceline.pace.guards import compensation_of
-from paceline.params.blocks import dtype_bytes
-from paceline.params.codecs.codec import Codec
-from paceline.params.codecs.named import codec_of, codes_blocks_of, value_codec
 from paceline.params.sparse import SparseGradient, why_not_by_rows
+from paceline.server.layouts import BlockLayout, PartLayout, TableForm
 from paceline.transport.service import own
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 Int64s = np.ndarray[Any, np.dtype[np.int64]]
-Float32s = np.ndarray[Any, np.dtype[np.float32]]
-
-
-class BlockLayout(NamedTuple):
-    """A dense block of this server; ``group`` is its parameter group.
-
-    ``row_bytes`` is what a row of a block with sparse gradients has, 0 for any other.
-    ``codec`` is that of its gradients, ``value_codec`` that of its values.
-    """
-
-    dtype: torch.dtype
-    num_bytes: int
-    group: int
-    row_bytes: int = 0
-    codec: Codec | None = None
-    value_codec: Codec | None = None
-
-
-class PartLayout(NamedTuple):
-    """What of a part lies on this server."""
-
-    part: int
-    blocks: dict[int, BlockLayout]  # {dense slot: block}, ascending
-    row_slots: frozenset[int]
-    dims: dict[str, int]  # {table: dim}
-    kind: str  # of the optimizer; empty without one
-    groups: tuple[Hyper, ...]
-    codec: Codec | None = None  # of gradients of rows
-    value_codec: Codec | None = None  # of rows
-    compensation: float | None = None  # lambda of DC-ASGD
+Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class RowGradients(NamedTuple):
-    """Gradients of one table in one slot: distinct ids (n,), gradients (n, dim)."""
+    """Gradients of one table in one slot: distinct ids (n,), gradients (n, dim).
+
+    Of a table of the user's own, values of its dtype; with ``replaces``, whole rows.
+    """
 
     table: str
     ids: Int64s
-    gradients: Float32s
+    gradients: Array
+    replaces: bool = False
 
 
 class PushContents(NamedTuple):
@@ -99,40 +69,9 @@ class TableIds(NamedTuple):
     """Ids (n,) of one table, grouped by slot."""
 
     table: str
-    dim: int
+    form: TableForm
     ids: Int64s
     spans: tuple[IdSpan, ...]
-
-
-def layout_of(plan: PartPlan, server: str) -> PartLayout:
-    """What of a plan lies on a server."""
-    here = {slot for slot, holder in plan.placement.items() if holder == server}
-    codec = codec_of(plan)
-    codecs = codec, value_codec(codec)
-    blocks = {}
-    for block in sorted(plan.blocks, key=lambda block: block.slot):
-        if block.slot in here:
-            spec = plan.spec.parameters[block.parameter]
-            size = dtype_bytes(spec.dtype)
-            num_bytes = (block.stop - block.start) * size
-            row_bytes = spec.shape[1] * size if spec.has_sparse_gradients else 0
-            dtype: torch.dtype = getattr(torch, spec.dtype)
-            coded = codecs if codes_blocks_of(spec.dtype) else (None, None)
-            blocks[block.slot] = BlockLayout(
-                dtype, num_bytes, spec.group, row_bytes, *coded
-            )
-    row_slots = range(plan.first_row_slot, plan.first_row_slot + plan.num_row_slots)
-    optimizer = plan.spec.optimizer
-    return PartLayout(
-        plan.spec.part,
-        blocks,
-        frozenset(here.intersection(row_slots)),
-        {table.name: table.dim for table in plan.spec.tables},
-        optimizer.kind if optimizer is not None else "",
-        optimizer.groups if optimizer is not None else (),
-        *codecs,
-        compensation_of(plan.spec.pace),
-    )
 
 
 def read_push(layout: PartLayout, push: Push, buffers: Sequence[Bytes]) -> PushContents:
@@ -141,7 +80,7 @@ def read_push(layout: PartLayout, push: Push, buffers: Sequence[Bytes]) -> PushC
     Raises:
         UsageError: the push does not fit the part, or the buffers not the push.
     """
-    _require_window(push.window)
+    _require_window(layout, push)
     if push.is_void and (push.blocks or push.early or push.sparse_blocks or push.rows):
         raise UsageError("expected a push without effect to have no numbers, got some")
     _require_distinct("blocks", (*push.blocks, *push.early, *push.sparse_blocks))
@@ -170,15 +109,17 @@ def read_push(layout: PartLayout, push: Push, buffers: Sequence[Bytes]) -> PushC
         push.rows, arrays[::2], arrays[1::2], strict=True
     ):
         table = _read_ids(layout, entry, id_bytes)
-        shape = (len(table.ids), table.dim)
+        count, form = len(table.ids), table.form
         _require_bytes(
-            f"gradients of {entry.table!r}", gradient_bytes, 4 * shape[0] * shape[1]
+            f"gradients of {entry.table!r}", gradient_bytes, count * form.row_bytes
         )
-        gradients = gradient_bytes.view(np.float32).reshape(shape)
+        if entry.replaces and not form.is_own:
+            raise UsageError(f"rows of the embedding {entry.table!r} are not replaced")
+        values = gradient_bytes.view(form.dtype).reshape(count, form.dim)
         for slot, start, stop in table.spans:
-            rows.setdefault(slot, []).append(
-                RowGradients(entry.table, table.ids[start:stop], gradients[start:stop])
-            )
+            ids = table.ids[start:stop]
+            of_slot = RowGradients(entry.table, ids, values[start:stop], entry.replaces)
+            rows.setdefault(slot, []).append(of_slot)
     return PushContents(push.hyper, blocks, sparse, rows, then=then)
 
 
@@ -232,7 +173,7 @@ def read_pull_rows(
 def read_upload(
     layout: PartLayout, upload: Upload, buffers: Sequence[Bytes]
 ) -> Mapping[int, Bytes]:
-    """Initial values: ``{dense slot: bytes}``.
+    """Initial values: ``{slot: bytes}``, dense ones or of a dense table.
 
     Raises:
         UsageError: the upload does not fit the part, or the buffers not the upload.
@@ -240,8 +181,20 @@ def read_upload(
     _require_distinct("slots", upload.slots)
     _require_count(len(buffers), len(upload.slots))
     for slot, buffer in zip(upload.slots, buffers, strict=True):
-        _block(layout, slot, buffer)
+        if slot in layout.row_slots:
+            _require_rows(layout, slot, buffer)
+        else:
+            _block(layout, slot, buffer)
     return dict(zip(upload.slots, buffers, strict=True))
+
+
+def _require_rows(layout: PartLayout, slot: int, buffer: Bytes) -> None:
+    """The rows of a slot of a dense table begin as they came."""
+    [(name, form)] = layout.tables.items()
+    if form.bounds is None:
+        raise UsageError(f"table {name!r} has no rows until they are made, got some")
+    first, behind = form.bounds[slot]
+    _require_bytes(f"rows of {name!r}", buffer, (behind - first) * form.row_bytes)
 
 
 def _block(layout: PartLayout, slot: int, buffer: Bytes) -> BlockLayout:
@@ -311,9 +264,11 @@ def _read_then(
 
 
 def _read_ids(layout: PartLayout, entry: RowSlots, buffer: Bytes) -> TableIds:
-    if entry.table not in layout.dims:
+    form = layout.tables.get(entry.table)
+    if form is None:
         raise UsageError(
-            f"part {layout.part} has the tables {sorted(layout.dims)}, got {entry.table!r}"
+            f"part {layout.part} has the tables {sorted(layout.tables)}, got "
+            f"{entry.table!r}"
         )
     what = f"table {entry.table!r}"
     _require_distinct(f"slots of {what}", entry.slots)
@@ -330,13 +285,24 @@ def _read_ids(layout: PartLayout, entry: RowSlots, buffer: Bytes) -> TableIds:
         )
     ends = list(itertools.accumulate(entry.counts, initial=0))
     _require_bytes(f"ids of {what}", buffer, 8 * ends[-1])
-    spans = zip(entry.slots, ends, ends[1:], strict=False)
-    return TableIds(
-        entry.table,
-        layout.dims[entry.table],
-        buffer.view(np.int64),
-        tuple(IdSpan(*span) for span in spans),
-    )
+    spans = [IdSpan(*span) for span in zip(entry.slots, ends, ends[1:], strict=False)]
+    if form.bounds is not None:  # what is looked at here is what is used
+        buffer = own(buffer)
+        _require_within(what, form.bounds, buffer.view(np.int64), spans)
+    return TableIds(entry.table, form, buffer.view(np.int64), tuple(spans))
+
+
+def _require_within(
+    what: str, bounds: Mapping[int, tuple[int, int]], ids: Int64s, spans: Sequence[IdSpan]
+) -> None:
+    for slot, start, stop in spans:
+        first, behind = bounds[slot]
+        here = ids[start:stop]
+        if len(here) and not (here.min() >= first and here.max() < behind):
+            raise UsageError(
+                f"{what}: expected ids {first}..{behind - 1} in slot {slot}, got "
+                f"{here.min()}..{here.max()}"
+            )
 
 
 def _require_count(came: int, expected: int) -> None:
@@ -354,11 +320,18 @@ def _require_distinct(what: str, names: Sequence[object]) -> None:
         raise UsageError(f"expected distinct {what}, got {list(names)}")
 
 
-def _require_window(window: Window) -> None:
+def _require_window(layout: PartLayout, push: Push) -> None:
+    window = push.window
     tasks = [span.task for span in window.spans]
     is_whole = all(0 <= span.first <= span.last for span in window.spans)
-    if not tasks or len(set(tasks)) != len(tasks) or not is_whole:
+    if not is_whole or len(set(tasks)) != len(tasks):
         raise UsageError(f"expected a window of one or more batches, got {window}")
+    # What belongs to no batch is applied at once, and only numbers that nobody trains.
+    may_be_empty = push.round is None and all(f.is_own for f in layout.tables.values())
+    if not tasks and (layout.blocks or not layout.tables or not may_be_empty):
+        raise UsageError(
+            f"part {layout.part}: expected a window of one or more batches, got none"
+        )
 
 
 def _require_hyper(layout: PartLayout, hyper: tuple[Hyper, ...]) -> None:

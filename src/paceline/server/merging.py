@@ -24,6 +24,7 @@ from paceline.config import SGD, RowOptimizer
 from paceline.messages import Hyper
 from paceline.params.dense import weighted_sum
 from paceline.params.rows.slots import sum_duplicates, unique_ids
+from paceline.params.rows.values import ValueTable
 from paceline.params.shard import ParameterShard
 from paceline.params.sparse import SparseGradient, sum_sparse
 from paceline.server.contents import RowGradients
@@ -86,5 +87,9 @@ def step_tables(
             by_table.setdefault(one.table, []).append(one)
     for name, found in by_table.items():
         table = shard.table(slot, name)
+        if isinstance(table, ValueTable):  # nothing is gained where nothing is learnt
+            for one in found:
+                table.apply(one.ids, one.gradients, replaces=one.replaces)
+            continue
         merged = merge_rows(table.optimizer, found)
         table.apply(merged.ids, merged.gradients, rate)

@@ -93,8 +93,21 @@ def sum_sparse_block(
     return sum_sparse(gradients, weights)
 
 
-def sum_rows(slot: int, contributed: Sequence[Contributed]) -> list[RowGradients]:
-    """The gradients of a row slot in a round, one per table that occurs."""
+def sum_rows(
+    slot: int, contributed: Sequence[Contributed], *, are_summed: bool = True
+) -> list[RowGradients]:
+    """The gradients of a row slot in a round, one per table that occurs.
+
+    Values of a table of the user's own are not gradients: they are combined with its rows
+    one contribution after the other, in the order of the round.
+    """
+    if not are_summed:
+        return [
+            rows
+            for one in contributed
+            if slot in one.slots
+            for rows in one.contents.rows.get(slot, ())
+        ]
     by_table: dict[str, list[tuple[RowGradients, float]]] = {}
     for one in contributed:
         if slot in one.slots:

@@ -46,7 +46,6 @@ from paceline.server.block_reads import BlockReads
 from paceline.server.coded import Plain, coded_block_bytes, coded_row_sizes, decode_push
 from paceline.server.contents import (
     Bytes,
-    PartLayout,
     PushContents,
     read_known,
     read_pull_rows,
@@ -54,6 +53,7 @@ from paceline.server.contents import (
     read_upload,
 )
 from paceline.server.early import Gradients
+from paceline.server.layouts import PartLayout
 from paceline.server.rates import at_rate
 from paceline.server.service_behind import with_rows
 from paceline.server.service_control import Control, Myself

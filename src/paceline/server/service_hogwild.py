@@ -23,6 +23,7 @@ import torch
 from paceline.messages import Hyper
 from paceline.params.dense import OptimizeBlock
 from paceline.params.rows.table import RowTable
+from paceline.params.shard import Table
 from paceline.server.contents import RowGradients
 
 # Hyper-parameters that decide which state a block has.
@@ -61,15 +62,14 @@ class HogwildBlock:
         self._made_for = _state_for(hyper)
 
 
-def step_rows(
-    tables: Sequence[RowTable], rows: Sequence[RowGradients], rate: float
-) -> bool:
+def step_rows(tables: Sequence[Table], rows: Sequence[RowGradients], rate: float) -> bool:
     """Step on rows beside others; false, and nothing done, if a row must be made first."""
-    found = [table.made_rows(one.ids) for table, one in zip(tables, rows, strict=True)]
+    learnt = [table for table in tables if isinstance(table, RowTable)]
+    found = [table.made_rows(one.ids) for table, one in zip(learnt, rows, strict=True)]
     made = [places for places in found if places is not None]
     if len(made) < len(found):
         return False
-    for table, places, one in zip(tables, made, rows, strict=True):
+    for table, places, one in zip(learnt, made, rows, strict=True):
         table.step_made(places, one.gradients, rate)
     return True
 

@@ -20,7 +20,8 @@ from paceline.params.published import (
     PublishedValues,
     bytes_needed,
 )
-from paceline.server.contents import Bytes, PartLayout
+from paceline.server.contents import Bytes
+from paceline.server.layouts import PartLayout
 from paceline.server.service_queue import Action
 from paceline.transport.doorbell import wake_all
 from paceline.transport.lent_memory import LentMemory, is_supported

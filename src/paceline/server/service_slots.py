@@ -19,7 +19,6 @@ import functools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import final
 
-import numpy as np
 import torch
 
 from paceline.messages import Hyper, PartPlan, Refusal, TrainerMessage
@@ -27,18 +26,18 @@ from paceline.pace.policy import pushes_per_update
 from paceline.params.codecs.codec import Codec
 from paceline.params.dense import OptimizeBlock
 from paceline.params.hogwild import is_hogwild
-from paceline.params.rows.table import Array, RowTable
-from paceline.params.shard import ParameterShard, bare
+from paceline.params.rows.table import Array
+from paceline.params.rows.values import ValueTable
+from paceline.params.shard import ParameterShard, Table, bare
 from paceline.params.snapshot import SlotSnapshot
 from paceline.server.block_reads import BlockReads
 from paceline.server.contents import (
     Bytes,
-    PartLayout,
     PushContents,
     RowGradients,
     TableIds,
-    layout_of,
 )
+from paceline.server.layouts import PartLayout, layout_of
 from paceline.server.merging import step_sparse, step_tables
 from paceline.server.rates import hyper_at_rate
 from paceline.server.rounds import Contributed, sum_rows, sum_sparse_block
@@ -242,11 +241,13 @@ class Slots:
         return actions
 
     def uploading(self, part: int, values: Mapping[int, Bytes]) -> Actions:
-        """Set the values of dense slots."""
-        lent = self._lent[part]
+        """Set the values of dense slots, or of a dense table's."""
+        lent, own = self._lent[part], self.layouts[part].row_slots
+        upload = self._shard.upload
+        uploads = {s: functools.partial(upload, s, v) for s, v in values.items()}
         return {
-            slot: lent.changing(slot, functools.partial(self._shard.upload, slot, buffer))
-            for slot, buffer in values.items()
+            slot: change if slot in own else lent.changing(slot, change)
+            for slot, change in uploads.items()
         }
 
     def lent(self, part: int) -> LentValues:
@@ -281,14 +282,14 @@ class Slots:
         create: bool,
         codec: Codec | None = None,
     ) -> Actions:
-        """Copy rows into the places: float32 (ids, dim) of each one wanted, or its code."""
+        """Copy rows into the places: (ids, dim) of each one wanted, or its code."""
         by_slot: dict[int, list[RowRead]] = {}
-        for (table, dim, ids, spans), place in zip(wanted, places, strict=True):
+        for (table, form, ids, spans), place in zip(wanted, places, strict=True):
             copy: Array
             if codec is None:
-                copy = place.view(np.float32).reshape(len(ids), dim)
+                copy = place.view(form.dtype).reshape(len(ids), form.dim)
             else:
-                copy = place.reshape(len(ids), codec.coded_row_bytes(1, dim))
+                copy = place.reshape(len(ids), codec.coded_row_bytes(1, form.dim))
             for slot, start, stop in spans:
                 rows = self._shard.table(slot, table)
                 read = RowRead(rows, ids[start:stop], copy[start:stop], codec)
@@ -364,7 +365,7 @@ class Slots:
     def _group(self, part: int, slot: int, hyper: tuple[Hyper, ...]) -> Hyper:
         return hyper[self.layouts[part].blocks[slot].group]
 
-    def _tables(self, slot: int, rows: Sequence[RowGradients]) -> list[RowTable]:
+    def _tables(self, slot: int, rows: Sequence[RowGradients]) -> list[Table]:
         return [self._shard.table(slot, one.table) for one in rows]
 
     def _apply_sparse_round(
@@ -377,7 +378,9 @@ class Slots:
     def _apply_rows_round(
         self, slot: int, contributed: Sequence[Contributed], rate: float
     ) -> None:
-        rows = sum_rows(slot, contributed)
+        tables = self._shard.tables(slot)
+        are_summed = not any(isinstance(table, ValueTable) for table in tables)
+        rows = sum_rows(slot, contributed, are_summed=are_summed)
         apply_rows(self._tables(slot, rows), rows, rate)
 
 

@@ -15,7 +15,9 @@ from paceline.messages import Hyper
 from paceline.params.codecs.codec import Codec
 from paceline.params.compensation import compensated
 from paceline.params.dense import OptimizeBlock
-from paceline.params.rows.table import Array, RowTable
+from paceline.params.rows.table import Array
+from paceline.params.rows.values import ValueTable
+from paceline.params.shard import Table
 from paceline.server.contents import Int64s, RowGradients
 from paceline.server.merging import merge_blocks
 from paceline.server.rounds import Contributed, sum_block
@@ -29,11 +31,11 @@ class RowRead(NamedTuple):
     Args:
         table: which rows.
         ids: of them.
-        place: float32 (n, dim), or bytes (n, those of a coded row).
+        place: (n, dim) of the table's dtype, or bytes (n, those of a coded row).
         codec: how they travel; None: as they are.
     """
 
-    table: RowTable
+    table: Table
     ids: Int64s
     place: Array
     codec: Codec | None = None
@@ -107,12 +109,13 @@ def apply_block_round(
         block.apply(gradient, hyper)
 
 
-def apply_rows(
-    tables: Sequence[RowTable], rows: Sequence[RowGradients], rate: float
-) -> None:
+def apply_rows(tables: Sequence[Table], rows: Sequence[RowGradients], rate: float) -> None:
     """Take one step of each table, at so much of its learning rate."""
-    for table, (_, ids, gradients) in zip(tables, rows, strict=True):
-        table.apply(ids, gradients, rate)
+    for table, (_, ids, gradients, replaces) in zip(tables, rows, strict=True):
+        if isinstance(table, ValueTable):
+            table.apply(ids, gradients, replaces=replaces)
+        else:
+            table.apply(ids, gradients, rate)
 
 
 def apply_compensated(

@@ -261,6 +261,7 @@ class ServerState:
             return PushDecision("refuse", refusal=self._refuse("stale", text))
         if message.number == last.number:
             return self._repeat(part, message, last)
+        is_of_batches = bool(message.window.spans)
         if part.is_sync and not part.slots:
             # Whether a round is prepared is for servers with slots to say: without marks,
             # this one would take a window that is a duplicate on all others.
@@ -274,7 +275,7 @@ class ServerState:
             return self._settle(part, message, "void" if is_void else "duplicate")
         if message.round is not None:
             return self._prepare(part, message, window.slots)
-        if part.is_sync:
+        if part.is_sync and is_of_batches:
             text = f"part {message.part} is updated in rounds; the push names none"
             return PushDecision("refuse", refusal=self._refuse("invalid", text))
         return self._apply(part, message, window.slots)

@@ -4,7 +4,8 @@
 
     model.safetensors         <name> of each shared parameter, tied ones under all names
     model.rows.safetensors    <table>.ids   int64 (n,), ascending
-                              <table>.rows  float32 (n, dim), row i is that of ids[i]
+                              <table>.rows  (n, dim), row i is that of ids[i]; float32,
+                                            or as a table of the user's own has them
 
 Optimizer state stays in the cut. The second file is made only if there are tables; it is
 apart because `load_state_dict` takes the first one as it is, and rows have no place in it.
@@ -13,7 +14,7 @@ Waits: for storage; every byte of the files that are read is checked. Any thread
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,14 +22,14 @@ from numpy.typing import NDArray
 from paceline.errors import CheckpointCorrupt
 from paceline.messages import FileEntry
 from paceline.store.blobs import BlobStore
-from paceline.store.export_plan import DTYPES, DensePlan, ExportPlan, TablePlan
+from paceline.store.export_plan import DTYPES, ROW_DTYPES, DensePlan, ExportPlan, TablePlan
 from paceline.store.headers import file_buffers
 from paceline.store.manifest import Manifest, cut_folder
 from paceline.store.shares import RawTensor, read_share_bytes
 
 _SUFFIX = ".safetensors"
 _Int64s = NDArray[np.int64]
-_Float32s = NDArray[np.float32]
+_Values = np.ndarray[Any, np.dtype[Any]]
 _Slots = Mapping[int, Mapping[str, RawTensor]]
 
 
@@ -76,7 +77,9 @@ def export_cut(
         ids, values = _rows(slots, table)
         num_rows[table.name] = len(ids)
         rows[f"{table.name}.ids"] = RawTensor("I64", ids.shape, ids.tobytes())
-        rows[f"{table.name}.rows"] = RawTensor("F32", values.shape, values.tobytes())
+        rows[f"{table.name}.rows"] = RawTensor(
+            ROW_DTYPES[table.dtype], values.shape, values.tobytes()
+        )
     entry = None
     if rows:
         entry = to.write(rows_name(name), file_buffers(rows, words))
@@ -122,8 +125,9 @@ def _joined(slots: _Slots, parameter: DensePlan) -> bytes:
     return b"".join(pieces)
 
 
-def _rows(slots: _Slots, table: TablePlan) -> tuple[_Int64s, _Float32s]:
+def _rows(slots: _Slots, table: TablePlan) -> tuple[_Int64s, _Values]:
     ids, values = [], []
+    dtype = np.dtype(table.dtype).newbyteorder("<")
     for slot in table.slots:
         own_ids = _tensor(slots, slot, f"table/{table.name}/ids")
         own_values = _tensor(slots, slot, f"table/{table.name}/values")
@@ -131,15 +135,15 @@ def _rows(slots: _Slots, table: TablePlan) -> tuple[_Int64s, _Float32s]:
         if shapes != (own_ids.shape[:1], (*own_ids.shape[:1], table.dim)) or (
             own_ids.dtype,
             own_values.dtype,
-        ) != ("I64", "F32"):
+        ) != ("I64", ROW_DTYPES[table.dtype]):
             raise CheckpointCorrupt(
                 f"slot {slot} of table {table.name!r}: expected ids (n,) and rows "
                 f"(n, {table.dim}), came {shapes}"
             )
         ids.append(np.frombuffer(own_ids.data, "<i8"))
-        values.append(np.frombuffer(own_values.data, "<f4").reshape(-1, table.dim))
+        values.append(np.frombuffer(own_values.data, dtype).reshape(-1, table.dim))
     all_ids = np.concatenate(ids) if ids else np.empty(0, np.int64)
-    all_values = np.concatenate(values) if values else np.empty((0, table.dim), np.float32)
+    all_values = np.concatenate(values) if values else np.empty((0, table.dim), dtype)
     order = np.argsort(all_ids, kind="stable")
     return all_ids[order], all_values[order]
 

@@ -17,14 +17,27 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from paceline.config import Combine
 from paceline.errors import CheckpointCorrupt, UsageError
-from paceline.messages import PartPlan
+from paceline.messages import PartPlan, TableSpec
 
 DTYPES: Final = {  # {torch's word: (safetensors' word, bytes of an element)}
     "float16": ("F16", 2),
     "bfloat16": ("BF16", 2),
     "float32": ("F32", 4),
     "float64": ("F64", 8),
+}
+
+
+ROW_DTYPES: Final = {  # {numpy's word: safetensors'}
+    "float16": "F16",
+    "float32": "F32",
+    "float64": "F64",
+    "int8": "I8",
+    "int16": "I16",
+    "int32": "I32",
+    "int64": "I64",
+    "uint8": "U8",
 }
 
 
@@ -43,6 +56,7 @@ class TablePlan(NamedTuple):
     name: str
     dim: int
     slots: tuple[int, ...]
+    dtype: str = "float32"  # numpy's word
 
 
 class ExportPlan(NamedTuple):
@@ -75,6 +89,7 @@ def plan_export(plans: Sequence[PartPlan], part: int | None = None) -> ExportPla
             table.name,
             table.dim,
             tuple(range(plan.first_row_slot, plan.first_row_slot + plan.num_row_slots)),
+            _dtype_of(table),
         )
         for plan in chosen
         for table in plan.spec.tables
@@ -114,3 +129,8 @@ def _require_distinct(what: str, names: list[str]) -> None:
             f"several parts have a {what} named {min(repeated)!r}: export one part at a "
             f"time with --part"
         )
+
+
+def _dtype_of(table: TableSpec) -> str:
+    own = table.optimizer
+    return own.dtype if isinstance(own, Combine) else "float32"

@@ -39,6 +39,7 @@ from paceline.trainer.asking import Act
 from paceline.trainer.client import Driver, Payload, bare
 from paceline.trainer.gradients import PartNumbers
 from paceline.trainer.outlook import Outlook
+from paceline.trainer.own_rows import OwnRows
 from paceline.trainer.protocol import TrainerProtocol
 from paceline.trainer.repacing import has_lost, take_pace
 from paceline.trainer.routing import Route
@@ -118,7 +119,9 @@ class Carrier:
         self.outlook = Outlook()
         self.after_step: Callable[[AfterStep], None] = lambda _: None
         self.entrust: Callable[[str, Message], Payload | None] = _to_nobody
-        self._asked: dict[int, dict[SharedTable, Expected]] = {}  # {part: rows to come}
+        self._asked: dict[
+            int, dict[SharedTable | OwnRows, Expected]
+        ] = {}  # {part: rows to come}
         self._coming: Requests = {}  # for them
         self._tracked = TrackedCarrying(self.tracker, protocol.tracked)
         self._driver = driver
@@ -187,7 +190,7 @@ class Carrier:
         if not is_refused and len(found) > 1:
             is_refused = not all(numbers.is_finite() for numbers in found)
             if is_refused:
-                self._warn_once(self._why_refused(parts))
+                self.warn_once(self._why_refused(parts))
         for numbers in found:
             numbers.is_scaled = scaled != "never"
             if is_refused:
@@ -236,7 +239,7 @@ class Carrier:
         if flush and has_batch:
             numbers.zero_grad()
         if stepped.verdict == "dropped" and not flush:
-            self._warn_once(f"step dropped: {stepped.reason}")
+            self.warn_once(f"step dropped: {stepped.reason}")
         if protocol.stepping.tasks_finished > self._tasks_finished:
             self._tasks_finished = protocol.stepping.tasks_finished
             failpoint("trainer.after_task")
@@ -247,7 +250,7 @@ class Carrier:
         numbers = self.numbers[part]
         if flush and has_batch and numbers.is_scaled and numbers.has_fresh():
             numbers.refuse()
-            self._warn_once(_SCALED)
+            self.warn_once(_SCALED)
         is_finite = numbers.load(
             self.plan(part),
             with_step=has_batch,
@@ -257,7 +260,7 @@ class Carrier:
         )
         self.protocol.parts[part].refused = numbers.refusal
         if not is_finite:
-            self._warn_once(self._why_refused([part]))
+            self.warn_once(self._why_refused([part]))
 
     def _why_refused(self, parts: Sequence[int]) -> str:
         for part in parts:
@@ -385,7 +388,8 @@ class Carrier:
                     table.expect_nothing()
         self._joined = joined
 
-    def _warn_once(self, text: str) -> None:
+    def warn_once(self, text: str) -> None:
+        """Warn of something, unless it was said before."""
         if text not in self._warned:
             self._warned.add(text)
             warnings.warn(text, StepWarning, stacklevel=4)

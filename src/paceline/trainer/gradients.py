@@ -42,6 +42,7 @@ from paceline.trainer.gathered import Gathering, Gradients, Join, alone
 from paceline.trainer.loaded import NOTHING, Load, push_with
 from paceline.trainer.memory import ParameterMemory, all_finite, byte_array, on_cpu, plain
 from paceline.trainer.norms import Norms
+from paceline.trainer.own_rows import OwnRows
 from paceline.trainer.routing import RowGradient, merge
 from paceline.trainer.spent import SpentGradients
 from paceline.trainer.tables import SharedTable
@@ -69,6 +70,7 @@ class PartNumbers:
         join: brings in what other processes of the trainer have.
         joins_on_gpu: dense gradients go to the host when they are joined, not before.
         sends_early: gradients are sent while backward still runs.
+        is_table: what is pushed is what the user writes to a table, not gradients.
         early: what of the next push was sent already.
     """
 
@@ -95,7 +97,8 @@ class PartNumbers:
             sends_early: gradients are sent while backward still runs.
         """
         self.deltas, self.strategy = deltas, strategy
-        self.tables: list[SharedTable] = []
+        self.tables: list[SharedTable | OwnRows] = []
+        self.is_table = False
         self.refused = 0
         self.refusal: Refused | None = None
         self.norms: Norms | None = None
@@ -152,8 +155,16 @@ class PartNumbers:
                 self.deltas.anchor(own)
 
     def _values(self, slot: int) -> ByteArray:
+        if slot not in self._blocks:
+            return self._begins(slot)
         block = self._blocks[slot]
         return self.memory[block.parameter].read(block)
+
+    def _begins(self, slot: int) -> ByteArray:
+        [table], plan = self.tables, self._plan
+        assert isinstance(table, OwnRows), "rows of embeddings begin by themselves"
+        assert plan is not None, "attach has seen it"
+        return table.initial(slot, plan)
 
     def _land(self) -> None:
         self._has_landed = True
@@ -366,4 +377,4 @@ class PartNumbers:
 
     def _drop_rows(self) -> None:
         for table in self.tables:
-            table.take()
+            table.drop()

@@ -3,12 +3,14 @@
 Pure.
 """
 
+from paceline.config import Combine
 from paceline.errors import Refused
 from paceline.messages import (
     Joined,
     JoinTrainer,
     Lease,
     PartAnswer,
+    PartPlan,
     PartUploaded,
     Refusal,
     SharePart,
@@ -58,7 +60,7 @@ def establish(
         return None
     if part.number:
         return f"part {number} was trained, and lies in no cut that can be read"
-    dense = {block.slot for block in reply.plan.blocks}
+    given = given_slots(reply.plan)
     yield from asking.ask_servers(
         {
             server: Upload(
@@ -67,7 +69,7 @@ def establish(
                 slots=tuple(
                     slot
                     for slot, place in sorted(reply.plan.placement.items())
-                    if place == server and slot in dense
+                    if place == server and slot in given
                 ),
             )
             for server in servers
@@ -75,6 +77,16 @@ def establish(
     )
     yield from asking.ask(PartUploaded(**asking.who(), part=number))
     return None
+
+
+def given_slots(plan: PartPlan) -> frozenset[int]:
+    """Slots that begin with what the first trainer has; others begin by themselves."""
+    dense = {block.slot for block in plan.blocks}
+    for table in plan.spec.tables:
+        if isinstance(table.optimizer, Combine) and table.optimizer.has_values:
+            first, count = plan.first_row_slot, plan.num_row_slots
+            dense.update(range(first, first + count))
+    return frozenset(dense)
 
 
 def enter(

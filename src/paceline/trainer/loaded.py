@@ -74,7 +74,11 @@ def push_with(
     for loaded in load.rows:
         for piece in loaded.route.pieces:
             if piece.server == server:
-                rows.append(piece.slots)
+                replaces = loaded.rule == "replace"
+                slots_here = piece.slots
+                if replaces:
+                    slots_here = msgspec.structs.replace(slots_here, replaces=True)
+                rows.append(slots_here)
                 buffers.append(loaded.route.ids[piece.start : piece.stop])
                 buffers.append(coding.code_rows(loaded.gradient[piece.start : piece.stop]))
     then = [block for block in here if block.parameter in load.then]

@@ -23,6 +23,7 @@ from paceline.ids import TaskKey
 from paceline.messages import StageSpec
 from paceline.trainer.carrier import Carrier
 from paceline.trainer.verdicts import Flush, Leaving, Over
+from paceline.trainer.writing import end_batch
 
 _log = logging.getLogger("paceline.trainer")
 
@@ -108,6 +109,7 @@ def deliver(
                 continue
             yield data
             stopwatch.end()
+            end_batch(carrier)
     finally:
         outlook.end()
         reader.close()

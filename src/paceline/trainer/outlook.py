@@ -46,11 +46,13 @@ class Outlook:
 
     Attributes:
         current: the batch that was delivered last, None outside of a loop.
+        epoch: of that batch, or of the last one of a loop before.
     """
 
     def __init__(self) -> None:
         """No loop is open."""
         self.current: Any = None
+        self.epoch = 0
         self._read: Read | None = None
         self._ahead: dict[Batch, _Read] = {}  # the one that comes first is the first
 
@@ -83,7 +85,7 @@ class Outlook:
         found = self._ahead.pop(batch, None) or _try(self._read, batch)
         if found.error is not None:
             raise found.error
-        self.current = found.data
+        self.current, self.epoch = found.data, batch.key.epoch
         return self.current
 
 

@@ -20,8 +20,10 @@ from typing import NamedTuple, final
 import numpy as np
 import torch
 
+from paceline.config import Combine
 from paceline.messages import PartPlan, RowSlots
-from paceline.params.rows.distinct import distinct_ids
+from paceline.params.rows.combining import combine_equal, distinct
+from paceline.params.rows.distinct import Distinct, distinct_ids
 from paceline.params.rows.initial import table_key
 from paceline.params.rows.kernels import Int64s
 from paceline.params.rows.slots import sum_duplicates
@@ -44,10 +46,15 @@ class Route(NamedTuple):
 
 
 class RowGradient(NamedTuple):
-    """Gradients of a route's rows, float32 ``(ids, dim)``, contiguous."""
+    """Gradients of a route's rows, float32 ``(ids, dim)``, contiguous.
+
+    Of a table of the user's own they are values of its dtype, which ``rule`` combines;
+    ``replace`` where they are whole rows, whatever the table's own rule.
+    """
 
     route: Route
     gradient: torch.Tensor
+    rule: str = ""
 
 
 @final
@@ -58,6 +65,7 @@ class Router:
         """Look at the plan once; every batch is routed by what was found."""
         self.plan = plan
         self._table, self._key = table, table_key(table)
+        self._bounds = _bounds_of(table, plan)
         first = plan.first_row_slot
         placed = [(plan.placement[first + n], n) for n in range(plan.num_row_slots)]
         placed.sort()
@@ -78,7 +86,10 @@ class Router:
         Returns:
             The route of the distinct ids, and for each of ``ids`` its index in the route.
         """
-        found = distinct_ids(ids, self._key, self._positions)
+        if self._bounds is None:
+            found = distinct_ids(ids, self._key, self._positions)
+        else:
+            found = self._distinct_in_blocks(ids, self._bounds)
         counts: list[int] = found.counts.tolist()
         pieces: list[Piece] = []
         start = 0
@@ -89,11 +100,33 @@ class Router:
                 if count
             ]
             if here:
-                named = RowSlots(self._table, *zip(*here, strict=True))
+                slots, held = zip(*here, strict=True)
+                named = RowSlots(self._table, slots, held)
                 stop = start + sum(named.counts)
                 pieces.append(Piece(server, start, stop, named))
                 start = stop
         return Route(found.ids, tuple(pieces)), found.inverse
+
+    def _distinct_in_blocks(self, ids: Int64s, bounds: Int64s) -> Distinct:
+        """As `distinct_ids`, where a block is a range of ids."""
+        unique, inverse = distinct(ids)
+        blocks = np.searchsorted(bounds, unique, side="right") - 1
+        positions = self._positions[blocks]
+        order = np.argsort(positions, kind="stable")
+        places = np.empty_like(order)
+        places[order] = np.arange(len(order))
+        counts = np.bincount(positions, minlength=len(self._positions))
+        return Distinct(unique[order], places[inverse], counts)
+
+
+def _bounds_of(table: str, plan: PartPlan) -> Int64s | None:
+    """The first row of each block of a dense table, and the first behind the last."""
+    [combine] = [spec.optimizer for spec in plan.spec.tables if spec.name == table]
+    if not isinstance(combine, Combine) or combine.num_rows is None:
+        return None
+    count = plan.num_row_slots
+    starts = [combine.bounds(block, count)[0] for block in range(count)]
+    return np.array([*starts, combine.num_rows], np.int64)
 
 
 def route_ids(table: str, plan: PartPlan, ids: Int64s) -> tuple[Route, Int64s]:
@@ -111,5 +144,10 @@ def merge(table: str, plan: PartPlan, gradients: Sequence[RowGradient]) -> RowGr
     ids = np.concatenate([gradient.route.ids for gradient in gradients])
     route, inverse = route_ids(table, plan, ids)
     rows = torch.cat([gradient.gradient for gradient in gradients]).numpy()
+    rule = gradients[0].rule
+    if rule:
+        assert all(gradient.rule == rule for gradient in gradients), "one rule a window"
+        combined = combine_equal(rule, inverse, rows, len(route.ids))
+        return RowGradient(route, torch.from_numpy(combined), rule)
     sums = sum_duplicates(inverse, rows, len(route.ids))
     return RowGradient(route, torch.from_numpy(sums))

@@ -3,6 +3,7 @@
 ::
 
     share      parameters and optimizer move to the servers         (sharing, carrier)
+    table      rows that the user's own algorithm changes           (table, own_rows)
     batches    this trainer's share of the data                     (loop)
     evaluate, predict   metrics and predictions, by all together    (evaluator)
     log, save, stop, once, records                                  asked of the coordinator
@@ -26,26 +27,30 @@ from typing import Any, Self, final
 import torch
 from torch import nn
 
-from paceline.config import Adagrad, Pace, RowInit, RowOptimizer, Uniform
+from paceline.config import Adagrad, Async, Pace, RowInit, RowOptimizer, Uniform, Zeros
 from paceline.pace.strategy import Strategy
+from paceline.params.rows.combining import Array
 from paceline.timing import Clock
-from paceline.trainer.client import ConnectCoordinator, ConnectServer, Courier
+from paceline.trainer.client import ConnectCoordinator, ConnectServer
+from paceline.trainer.describing_tables import describe_table
 from paceline.trainer.embedding import Embedding, Mode
 from paceline.trainer.evaluator import MetricWork
 from paceline.trainer.group_follower import Follower
-from paceline.trainer.group_leader import Leader
 from paceline.trainer.group_wire import GroupPlace
 from paceline.trainer.membership import Membership
 from paceline.trainer.metric_states import Metric
 from paceline.trainer.optimizer import SharedOptimizer
 from paceline.trainer.predictions import open_predictions
 from paceline.trainer.schedules import Factor
-from paceline.trainer.seat import Alone, Seat
+from paceline.trainer.seating import take_seat
 from paceline.trainer.sharing import Sharing
 from paceline.trainer.staging import Cutting, Stages
+from paceline.trainer.table import Table
+from paceline.trainer.writing import TableWriter
 
 _DEFAULT_OPTIMIZER = Adagrad(lr=0.05)
 _DEFAULT_INIT = Uniform(0.05)
+_ZEROS, _NO_SYNC = Zeros(), Async()
 _BETWEEN = "end the loop first; to evaluate now and then, make a loop of each epoch"
 
 
@@ -64,35 +69,12 @@ class Session:
         group: GroupPlace | None = None,
         pace: Pace | None = None,
     ) -> None:
-        """Join the job; returns when all its servers are there.
-
-        Args:
-            trainer: role id.
-            coordinator: incarnation -> a fresh connection to the coordinator.
-            server: (address, incarnation) -> a fresh connection to a server.
-            clock: for deadlines.
-            timeout_s: a reply that takes longer is asked for again.
-            group: where this process stands in a trainer of several.
-            pace: of the job, for those that do not lead their trainer.
-
-        Raises:
-            JobFailed: there is no coordinator.
-            ForeignPeer: the coordinator is of another run, version or secret.
-        """
-        self._seat: Seat
-        self._membership: Membership | Follower
-        if group is not None and group.number:
-            assert pace is not None
-            self._membership = self._seat = Follower(group, pace, server, clock, timeout_s)
-        else:
-            courier = Courier(coordinator, server)
-            member = self._membership = Membership(trainer, courier, clock, timeout_s)
-            self._seat = Alone(member) if group is None else Leader(member, group)
+        """Join the job; returns when all its servers are there; see `take_seat`."""
+        seated = take_seat(trainer, coordinator, server, clock, timeout_s, group, pace)
+        self._membership, self._seat = seated
         self._sharing = Sharing(self._seat, self._membership.calls)
         self._stages = Stages(self._seat)
         self._num_saves = 0
-
-    # ------------------------------------------------------------ what is shared
 
     def share(
         self,
@@ -150,9 +132,7 @@ class Session:
         mode: Mode | None = None,
         padding_idx: int | None = None,
     ) -> Embedding:
-        """An `Embedding`, shared at once as a part of its own.
-
-        A model that holds it steps it, once the model is shared.
+        """An `Embedding`, shared at once as a part of its own; models that hold it step it.
 
         Raises:
             UsageError: an argument is out of range, or the name is another table's.
@@ -163,6 +143,39 @@ class Session:
         )
         self.share(module)
         return module
+
+    def table(
+        self,
+        name: str,
+        shape: tuple[int | None, ...],
+        dtype: Any = "float32",  # noqa: ANN401  (whatever numpy takes for one)
+        *,
+        combine: str = "add",
+        init: RowInit | Array = _ZEROS,
+        blocks: int | None = None,
+        pace: Pace = _NO_SYNC,
+    ) -> Table:
+        """Rows for algorithms that change the model themselves; a part of its own.
+
+        Args:
+            name: the same on every trainer, no other table's.
+            shape: (rows, ...): dense; (None, ...): keyed by any int64 id.
+            dtype: a fixed-width number of numpy or torch.
+            combine: how values change rows: add, max, min; replace under a lock only.
+            init: how rows begin; or the values of a dense table, the first trainer's.
+            blocks: pieces that rows are cut into, for rotations; None: as suits.
+            pace: `Async` (nothing waits), `SSP`, or ``Sync(reduce="sum")`` (in rounds).
+
+        Raises:
+            UsageError: an argument is out of range; inside a loop; or the job's n-th part
+                differs from this one.
+            JobFailed: the job as a whole cannot go on.
+        """
+        self._membership.calls.check_idle("table", "make tables before the loop")
+        spec, begins = describe_table(name, shape, dtype, combine, init, blocks)
+        rows = self._sharing.add_table(spec, pace, begins)
+        assert isinstance(self._membership, Membership)
+        return Table(rows, TableWriter(self._membership.carrier, self._membership.calls))
 
     def track(self, **objects: object) -> None:
         """Let the state of the user's own objects survive: scheduler, GradScaler, EMA.
@@ -183,8 +196,6 @@ class Session:
         self._membership.calls.check_idle("track", "track objects before the loop")
         for name, tracked in objects.items():
             self._seat.tracker.add(name, tracked)
-
-    # ------------------------------------------------------------ the loop
 
     def batches(  # noqa: PLR0913  (the public signature; all but two are named)
         self,
@@ -250,14 +261,13 @@ class Session:
 
         Shared models are in eval mode (unseen ids make no row), gradients are not
         recorded; both are as before afterwards. Tracked objects are, on every trainer,
-        those that lie in that cut. ``metric`` itself stays as it is.
-
-        If tasks were given up, the value is of the others, with an `IncompleteWarning`.
+        those of that cut; ``metric`` stays as it is. If tasks were given up, the value is
+        of the others, with an `IncompleteWarning`.
 
         Args:
             metric: a `torchmetrics.Metric` or `MetricCollection`.
             step: batch -> arguments of ``metric.update``: a tuple, or the only one.
-            dataset: as for `batches`; read in its order.
+            dataset: read in its order.
             batch_size: as for `batches`.
             task_size: as for `batches`.
             collate_fn: as for `batches`.
@@ -318,13 +328,11 @@ class Session:
         stage = self._stages.begin("predict", dataset, cutting)
         self._seat.evaluate(stage, step, work, self._sharing.models, workers)
 
-    # ------------------------------------------------------------ anything else
-
     def log(self, **numbers: object) -> None:
         """Note numbers for progress, events and summary; the last value of a name wins.
 
-        Cheap: at most 20 messages a second, and none is lost at the end of a loop. A value
-        that is not finite becomes null.
+        At most 20 messages a second; none is lost at the end of a loop. A value that is
+        not finite becomes null.
 
         Raises:
             UsageError: a value is no number.
@@ -334,16 +342,12 @@ class Session:
     def once(self, name: str) -> bool:
         """True in exactly one trainer of the job, and there in rank 0, for good.
 
-        If that trainer is lost, its successor gets True again: what it guards must be
-        repeatable.
+        If that trainer is lost, its successor gets True: what it guards is repeatable.
         """
         return self._seat.once(name)
 
     def stop(self, reason: str) -> None:
-        """End the running loop, and all later ones, on every trainer.
-
-        What was stepped counts; it survives the loss of anyone.
-        """
+        """End this and all later loops, on every trainer; what was stepped counts."""
         self._seat.stop(reason)
 
     def save(self) -> None:
@@ -351,6 +355,14 @@ class Session:
         self._membership.calls.check_open()
         self._num_saves += 1
         self._seat.save(self._num_saves)
+
+    @property
+    def epoch(self) -> int:
+        """Of the batch that the loop has delivered last; the first is 0.
+
+        What any trainer has pushed to a table in an epoch before is there.
+        """
+        return self._seat.outlook.epoch
 
     @property
     def records(self) -> int:
@@ -365,26 +377,14 @@ class Session:
     def close(self) -> None:
         """Leave the job cleanly: an open loop is left, the last numbers are sent.
 
-        Raises nothing if the job is gone already. May be repeated.
+        Raises nothing if the job is gone. May be repeated.
         """
         self._seat.close()
 
-    def leave_soon(self, reason: str) -> None:
-        """End the loop at its next batch, by `Preempted`; any thread may call."""
-        self._membership.leave_soon(reason)
-
-    def abandon(self) -> None:
-        """Give up membership, whatever the loop does; any thread may call."""
-        self._membership.abandon()
-
     @property
-    def must_begin_again(self) -> str | None:
-        """Why the script must be started again: it has left a loop whose end was undone."""
-        return self._membership.must_begin_again
-
-    def is_idle(self) -> bool:
-        """Whether nothing of the job is held here: no loop is open, nothing is asked."""
-        return self._membership.is_idle()
+    def membership(self) -> Membership | Follower:
+        """This process as a member of the job; whoever has launched it ends it by this."""
+        return self._membership
 
     def __enter__(self) -> Self:
         """The session itself."""

@@ -25,8 +25,10 @@ from paceline.pace.policy import (
     why_not_beside,
 )
 from paceline.pace.strategy import Strategy, why_not_strategy
+from paceline.pace.tables import why_not_for_table
 from paceline.params.guarding import why_not_guarded
 from paceline.params.hogwild import why_not_hogwild
+from paceline.params.rows.combining import Array
 from paceline.trainer.calls import Calls
 from paceline.trainer.carrier import Scaled
 from paceline.trainer.deltas import Deltas
@@ -37,6 +39,7 @@ from paceline.trainer.fragments import cut_local
 from paceline.trainer.gradients import PartNumbers
 from paceline.trainer.norms import norms_of
 from paceline.trainer.optimizer import SharedOptimizer
+from paceline.trainer.own_rows import OwnRows
 from paceline.trainer.schedules import Schedules
 from paceline.trainer.seat import Seat
 from paceline.trainer.tables import SharedTable
@@ -62,6 +65,7 @@ class Sharing:
         self.schedules = Schedules()
         self._seat, self._calls = seat, calls
         self._tables: dict[str, SharedTable] = {}  # {name: table}
+        self._own: dict[str, OwnRows] = {}  # {name: table of the user's own}
         self._parameters: set[nn.Parameter] = set()
         self._paces: list[Pace] = []  # of the parts
 
@@ -173,9 +177,40 @@ class Sharing:
         numbers.norms = norms_of(pace)
         self._seat.share(whole, numbers)
         self._paces.append(pace)
-        numbers.tables += [SharedTable(spec, part, self._seat) for spec in tables]
-        self._tables |= {table.spec.name: table for table in numbers.tables}
+        bound = [SharedTable(spec, part, self._seat) for spec in tables]
+        numbers.tables += bound
+        self._tables |= {table.spec.name: table for table in bound}
         self._parameters.update(described.parameters)
+
+    def add_table(self, spec: TableSpec, pace: Pace, begins: Array | None) -> OwnRows:
+        """Share a table of the user's own as the next part.
+
+        Args:
+            spec: what it is.
+            pace: of the part.
+            begins: (rows, dim) that a dense table begins with, if it is told.
+
+        Raises:
+            UsageError: the pace is none for tables, or the name is another table's.
+        """
+        reason = why_not_for_table(pace) or why_not_beside([*self._paces, pace])
+        if reason is None and spec.name in {*self._tables, *self._own}:
+            reason = f"{spec.name!r} is the name of another table of this job"
+        if reason is None and self._seat.size > 1:
+            reason = (
+                f"a trainer of {self._seat.size} processes has no tables of its own yet"
+            )
+        if reason is not None:
+            raise UsageError(f"table {spec.name!r}: {reason}")
+        part = PartSpec(len(self._seat.numbers), (), None, (spec,), pace)
+        rows = OwnRows(spec, part.part, self._seat, begins)
+        numbers = PartNumbers((), ())
+        numbers.pace, numbers.is_table = pace, True
+        numbers.tables.append(rows)
+        self._seat.share(part, numbers)
+        self._paces.append(pace)
+        self._own[spec.name] = rows
+        return rows
 
     def _step_all(self, parts: tuple[int, ...], scaled: Scaled) -> None:
         """A step of several parts; see `paceline.trainer.carrier.Carrier.step_all`.
@@ -235,7 +270,7 @@ class Sharing:
         """Forget the gradients of rows that no step has used."""
         for part in parts:
             for table in self._seat.numbers[part].tables:
-                table.take()
+                table.drop()
 
     def _new_tables(self, modules: list[Embedding]) -> tuple[TableSpec, ...]:
         """Tables that are not shared yet, in the order of the model."""

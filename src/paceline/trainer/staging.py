@@ -72,7 +72,9 @@ class Stages:
         """
         call = "batches" if kind == "train" else kind
         if not self._seat.numbers:
-            raise UsageError(f"{call}: share a model first (session.share)")
+            raise UsageError(
+                f"{call}: share a model (session.share) or a table (session.table) first"
+            )
         if cutting.workers < 0:
             raise UsageError(f"{call}: workers must be >= 0, got {cutting.workers}")
         source = open_source(dataset, cutting.collate_fn)

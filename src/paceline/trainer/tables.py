@@ -166,6 +166,10 @@ class SharedTable:
             if shown.grad is not None
         ]
 
+    def drop(self) -> None:
+        """Forget the gradients recorded since."""
+        self.take()
+
     def waiting(self) -> Sequence[torch.Tensor]:
         """The gradients that `take` would return."""
         return [

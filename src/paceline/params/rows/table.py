@@ -15,7 +15,7 @@ from typing import Any, final
 
 import numpy as np
 
-from paceline.config import RowOptimizer
+from paceline.config import Combine, RowOptimizer
 from paceline.errors import UsageError
 from paceline.messages import TableSpec
 from paceline.params.rows import kernels
@@ -41,12 +41,13 @@ class RowTable:
     """
 
     def __init__(self, spec: TableSpec, seed: int) -> None:
-        self._spec = spec
+        assert not isinstance(spec.optimizer, Combine)
+        self._spec, self._optimizer = spec, spec.optimizer
         self._key = init_key(seed, spec.name)
         self._index = IdMap()
         # Of each array, the first len(self._index) rows are valid.
         self._values = np.empty((0, spec.dim), np.float32)
-        self._widths = state_widths(spec.optimizer, spec.dim)
+        self._widths = state_widths(self._optimizer, spec.dim)
         self._state = {
             name: np.empty((0, width), np.float32) for name, width in self._widths.items()
         }
@@ -59,7 +60,7 @@ class RowTable:
     @property
     def optimizer(self) -> RowOptimizer:
         """What takes the steps."""
-        return self._spec.optimizer
+        return self._optimizer
 
     @property
     def dim(self) -> int:
@@ -103,7 +104,7 @@ class RowTable:
         rows = self._make_rows(ids)
         if self._snapshot is not None:
             self._snapshot.keep(rows)
-        step(self._spec.optimizer, self._values, self._state, rows, gradients, rate)
+        step(self._optimizer, self._values, self._state, rows, gradients, rate)
 
     def lacks(self, ids: Int64s) -> bool:
         """Whether the row of any of these ids is not made yet."""
@@ -130,7 +131,7 @@ class RowTable:
             UsageError: the gradients have another shape; nothing has been changed.
         """
         self._require_shape("gradients", gradients, len(rows), self._spec.dim)
-        step(self._spec.optimizer, self._values, self._state, rows, gradients, rate)
+        step(self._optimizer, self._values, self._state, rows, gradients, rate)
 
     def export(self) -> dict[str, Array]:
         """A copy of all rows, in the order of their first touch.
@@ -202,7 +203,7 @@ class RowTable:
             name: _with_room(array, known, count) for name, array in self._state.items()
         }
         new_state = {name: array[known:count] for name, array in self._state.items()}
-        fill_new_state(self._spec.optimizer, self._values[known:count], new_state)
+        fill_new_state(self._optimizer, self._values[known:count], new_state)
         return rows
 
     def _require_shape(self, name: str, array: Array, *expected: int) -> None:

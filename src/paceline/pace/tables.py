@@ -1,0 +1,33 @@
+"""Which paces a table of the user's own can have: it holds no gradients.
+
+Pure.
+"""
+
+from typing import Final
+
+from paceline.config import SSP, Async, Pace, Sync
+
+_TAKEN: Final = "async, async:push=n, ssp:s and sync:reduce=sum"
+
+
+def why_not_for_table(pace: Pace) -> str | None:
+    """Why a table cannot be of this pace; None if it can."""
+    if not isinstance(pace, Async | SSP | Sync):
+        return f"{pace} moves a model by an optimizer, and a table has none: use {_TAKEN}"
+    if isinstance(pace, Sync) and pace.reduce != "sum":
+        return (
+            f"{pace} takes a mean of gradients, and what is pushed to a table is combined "
+            f"by the table's own rule: use sync:reduce=sum"
+        )
+    if isinstance(pace, Async) and pace.pull_every != 1:
+        return (
+            f"{pace} says when values are fetched, and those of a table are when they are "
+            f"asked for: leave pull out"
+        )
+    if isinstance(pace, Async) and pace.isolation == "hogwild":
+        return f"{pace} steps on rows that an optimizer moves, and a table has none"
+    if pace.codec is not None:
+        return f"{pace} codes gradients; values of a table travel as they are"
+    if pace.guards is not None:
+        return f"{pace} guards the steps of an optimizer, and a table has none"
+    return None

@@ -1,0 +1,223 @@
+"""One table of the user's own in one slot: rows of any dtype that values combine with.
+
+::
+
+    dense table    rows start..stop of it    row of an id: id - start
+    keyed table    ids that hash here        id --IdMap--> row, made when it is written
+
+It stands where a `RowTable` stands, with the same calls; it has no optimizer, and so no
+state but the values.
+
+Pure: no lock of its own; one call at a time per table and slot, slots in parallel.
+"""
+
+from collections.abc import Mapping
+from typing import Any, final
+
+import numpy as np
+
+from paceline.config import Combine, Zeros
+from paceline.errors import UsageError
+from paceline.messages import TableSpec
+from paceline.params.rows.combining import Array, combine_rows
+from paceline.params.rows.id_map import IdMap
+from paceline.params.rows.initial import fill_initial, init_key
+from paceline.params.rows.kernels import Int64s
+from paceline.params.rows.snapshot import RowSnapshot
+
+
+@final
+class ValueTable:
+    """The rows of one table that lie in one slot.
+
+    Ids are int64 (n,); values (n, dim) of the table's dtype; all C-contiguous, and what is
+    only read may be read-only or unaligned.
+
+    Args:
+        spec: its name, its dim, what it combines by, how rows begin.
+        seed: the job's; with the table's name and the id it decides a new row.
+        block: which of the table's slots this is, counted from 0.
+        num_blocks: how many slots the table has.
+    """
+
+    def __init__(self, spec: TableSpec, seed: int, block: int, num_blocks: int) -> None:
+        assert isinstance(spec.optimizer, Combine)
+        self._spec, self._combine = spec, spec.optimizer
+        self._dtype = np.dtype(spec.optimizer.dtype)
+        self._key = init_key(seed, spec.name)
+        self._index: IdMap | None = None
+        self._start = self._count = 0
+        self._values: Array = np.empty((0, spec.dim), self._dtype)
+        self._snapshot: RowSnapshot | None = None  # told of rows before they change
+        if self._combine.num_rows is None:
+            self._index = IdMap()
+        else:
+            self._start, stop = self._combine.bounds(block, num_blocks)
+            self._count = stop - self._start
+            self._values = self._initial(np.arange(self._start, stop))
+
+    def __len__(self) -> int:
+        """How many rows there are."""
+        return self._count
+
+    @property
+    def optimizer(self) -> Combine:
+        """What rows change by."""
+        return self._combine
+
+    @property
+    def dim(self) -> int:
+        """Numbers in a row."""
+        return self._spec.dim
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the values."""
+        return self._dtype
+
+    def gather(self, ids: Int64s, create: bool) -> Array:
+        """The rows of ``ids``, (n, dim): a copy. Ids may repeat."""
+        out = np.empty((len(ids), self._spec.dim), self._dtype)
+        self.gather_into(ids, create, out)
+        return out
+
+    def gather_into(self, ids: Int64s, create: bool, out: Array) -> None:
+        """Write the rows of ``ids`` into ``out``, (n, dim).
+
+        An unseen id reads its initial value; its row is made when it is written, whatever
+        ``create`` says.
+        """
+        del create
+        self._require_shape("out", out, len(ids), self._spec.dim)
+        if self._index is None:
+            np.take(self._values, ids - self._start, axis=0, out=out, mode="clip")
+            return
+        rows = self._index.find(ids)
+        seen = rows >= 0
+        if seen.all():
+            np.take(self._values, rows, axis=0, out=out, mode="clip")
+            return
+        out[seen] = self._values[rows[seen]]
+        out[~seen] = self._initial(ids[~seen])
+
+    def apply(self, ids: Int64s, values: Array, *, replaces: bool = False) -> None:
+        """Combine values with these rows; unseen ones are made first.
+
+        ``ids`` must be distinct. With ``replaces`` the rows are these values from now on,
+        whatever the rule.
+
+        Raises:
+            UsageError: the values have another shape; nothing has been changed.
+        """
+        self._require_shape("values", values, len(ids), self._spec.dim)
+        rows = self._make_rows(ids)
+        if self._snapshot is not None:
+            self._snapshot.keep(rows)
+        rule = "replace" if replaces else self._combine.rule
+        combine_rows(rule, self._values, rows, values)
+
+    def upload(self, values: Array) -> None:
+        """Set all rows of a dense table's block.
+
+        Raises:
+            UsageError: it is a keyed table, or the values have another shape.
+        """
+        if self._index is not None:
+            raise UsageError(f"table {self._spec.name!r} is keyed: it begins without rows")
+        self._require_shape("values", values, *self._values.shape)
+        self._values[:] = values
+
+    def lacks(self, ids: Int64s) -> bool:
+        """Whether a row would have to be made to read these ids: none ever is."""
+        del ids
+        return False
+
+    def export(self) -> dict[str, Array]:
+        """A copy of all rows: ``ids`` int64 (n,), ``values`` (n, dim)."""
+        return {"ids": self._ids().copy(), "values": self._values[: self._count].copy()}
+
+    def snapshot(self) -> RowSnapshot:
+        """The rows of this moment; nothing is copied yet. One at a time is live.
+
+        `release` must follow when it is no longer needed.
+        """
+        assert self._snapshot is None, f"table {self._spec.name!r} has a live snapshot"
+        live = self._values[: self._count]
+        self._snapshot = RowSnapshot(self._ids(), {"values": live})
+        return self._snapshot
+
+    def release(self) -> None:
+        """Copy nothing more for the live snapshot, if there is one."""
+        self._snapshot = None
+
+    def load(self, arrays: Mapping[str, Array]) -> None:
+        """Replace all rows by what `export` returned; the table goes on identically.
+
+        Raises:
+            UsageError: an array is missing, too many, of another shape or dtype, or ids
+                are not those of this slot; nothing has been changed.
+        """
+        if arrays.keys() != {"ids", "values"}:
+            raise UsageError(
+                f"table {self._spec.name!r}: expected the arrays ids and values, got "
+                f"{sorted(arrays)}"
+            )
+        ids = np.ascontiguousarray(arrays["ids"], np.int64)
+        values = np.array(arrays["values"], order="C")
+        self._require_shape("values", values, len(ids), self._spec.dim)
+        if values.dtype != self._dtype:
+            raise UsageError(
+                f"table {self._spec.name!r}: expected {self._dtype}, got {values.dtype}"
+            )
+        if self._index is None:
+            if not np.array_equal(ids, self._ids()):
+                raise UsageError(
+                    f"table {self._spec.name!r}: expected the rows {self._start}.."
+                    f"{self._start + self._count - 1}, got {len(ids)} others"
+                )
+        else:
+            index = IdMap()
+            index.find_or_insert(ids)
+            if len(index) != len(ids):
+                raise UsageError(
+                    f"table {self._spec.name!r}: {len(ids) - len(index)} of {len(ids)} ids "
+                    f"to load are repeated; expected each once"
+                )
+            self._index, self._count = index, len(ids)
+        self._snapshot = None  # the array that it looks at does not change any more
+        self._values = values
+
+    def _ids(self) -> Int64s:
+        if self._index is not None:
+            return self._index.ids
+        return np.arange(self._start, self._start + self._count)
+
+    def _initial(self, ids: Int64s) -> Array:
+        if isinstance(self._spec.init, Zeros):
+            return np.zeros((len(ids), self._spec.dim), self._dtype)
+        drawn = np.empty((len(ids), self._spec.dim), np.float32)
+        fill_initial(self._spec.init, self._key, ids, drawn)
+        return drawn.astype(self._dtype)
+
+    def _make_rows(self, ids: Int64s) -> Int64s:
+        if self._index is None:
+            return ids - self._start
+        rows = self._index.find_or_insert(ids)
+        count = len(self._index)
+        if count > self._count:
+            if count > len(self._values):
+                room = (max(count, 2 * len(self._values)), self._spec.dim)
+                grown = np.empty(room, self._dtype)
+                grown[: self._count] = self._values[: self._count]
+                self._values = grown
+            new_ids = self._index.ids[self._count :]
+            self._values[self._count : count] = self._initial(new_ids)
+            self._count = count
+        return rows
+
+    def _require_shape(self, name: str, array: Array, *expected: int) -> None:
+        if array.shape != expected:
+            raise UsageError(
+                f"table {self._spec.name!r}: expected {name} of shape {expected}, "
+                f"got {array.shape}"
+            )

@@ -1,0 +1,93 @@
+"""From what a user says of a table to what is shared of it.
+
+Pure.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from paceline.config import Combine, RowInit, Zeros
+from paceline.errors import UsageError
+from paceline.messages import TableSpec
+from paceline.params.rows.combining import Array
+
+
+def describe_table(
+    name: str,
+    shape: tuple[int | None, ...],
+    dtype: Any,  # noqa: ANN401  (whatever numpy takes for one)
+    combine: str,
+    init: RowInit | Array | torch.Tensor,
+    blocks: int | None,
+) -> tuple[TableSpec, Array | None]:
+    """The spec of a table, and the rows (rows, dim) that it begins with, if told.
+
+    Raises:
+        UsageError: an argument is out of range, and what is expected instead.
+    """
+    if not name:
+        raise UsageError("table: expected a name, got an empty one")
+    try:
+        return _describe(name, shape, dtype, combine, init, blocks)
+    except UsageError as error:
+        raise UsageError(f"table {name!r}: {error}") from error
+
+
+def _describe(
+    name: str,
+    shape: tuple[int | None, ...],
+    dtype: Any,  # noqa: ANN401  (as above)
+    combine: str,
+    init: RowInit | Array | torch.Tensor,
+    blocks: int | None,
+) -> tuple[TableSpec, Array | None]:
+    if not shape or not all(_is_size(one) for one in shape[1:]):
+        raise UsageError(f"shape: expected (rows or None, sizes >= 1 ...), got {shape!r}")
+    num_rows, row = shape[0], tuple(one for one in shape[1:] if one is not None)
+    if num_rows is not None and not _is_size(num_rows):
+        raise UsageError(f"shape: expected 1 row or more, or None, got {num_rows!r}")
+    if blocks is not None and not _is_size(blocks):
+        raise UsageError(f"blocks: expected a number >= 1, got {blocks!r}")
+    numbers = _dtype_of(dtype)
+    dim = int(np.prod(row, dtype=np.int64))
+    begins = None
+    if isinstance(init, torch.Tensor):
+        init = init.detach().cpu().numpy()
+    if isinstance(init, np.ndarray):
+        if num_rows is None:
+            raise UsageError("init: a keyed table begins without rows, got values")
+        if init.shape != shape or not np.can_cast(init.dtype, numbers, "same_kind"):
+            raise UsageError(
+                f"init: expected values {shape} of {numbers}, got {init.shape} of "
+                f"{init.dtype}"
+            )
+        begins = np.ascontiguousarray(init, numbers).reshape(num_rows, dim)
+        init = Zeros()
+    elif numbers.kind != "f" and not isinstance(init, Zeros):
+        raise UsageError(f"init: {init} draws floats, and rows are of {numbers}")
+    own = Combine(
+        rule=combine,
+        dtype=numbers.name,
+        shape=row,
+        num_rows=num_rows,
+        blocks=blocks or 0,
+        has_values=begins is not None,
+    )
+    return TableSpec(name, dim, own, init), begins
+
+
+def _is_size(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def _dtype_of(dtype: Any) -> np.dtype[Any]:  # noqa: ANN401  (as above)
+    try:
+        return np.dtype(str(dtype).removeprefix("torch.") if _is_torch(dtype) else dtype)
+    except TypeError as error:
+        raise UsageError(f"dtype: expected one of numpy or torch, got {dtype!r}") from error
+
+
+def _is_torch(dtype: object) -> bool:
+    return isinstance(dtype, torch.dtype)

@@ -1,0 +1,131 @@
+"""What one trainer has written to a table of the user's own, until servers have it.
+
+::
+
+    push         combined with what is read here from now on, and kept for the batch's push
+    take         goes into a push, or waits for one with more batches
+    drop         the push has left, or its batches are gone: servers have it, or nobody
+
+It stands where a `SharedTable` stands among a part's tables.
+
+Called by the user's thread.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, final
+
+import numpy as np
+import torch
+
+from paceline.config import Combine
+from paceline.messages import PartPlan, TableSpec
+from paceline.params.rows.combining import combine_equal, combine_rows, distinct
+from paceline.params.rows.kernels import Int64s
+from paceline.trainer.routing import Route, Router, RowGradient
+from paceline.trainer.tables import Expected, RowReader
+from paceline.transport.frames import ByteArray
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class _Written(NamedTuple):
+    ids: Int64s  # distinct
+    values: Array  # (n, dim)
+    rule: str
+
+
+@final
+class OwnRows:
+    """The rows of one table, as this trainer reads and writes them.
+
+    Attributes:
+        spec: what was shared.
+        part: the table's own.
+        combine: its rule, dtype and shape.
+    """
+
+    def __init__(
+        self, spec: TableSpec, part: int, reader: RowReader, begins: Array | None
+    ) -> None:
+        """Bind; ``begins`` (rows, dim) is what a dense table begins with, if it is told."""
+        assert isinstance(spec.optimizer, Combine)
+        self.spec, self.part, self.combine = spec, part, spec.optimizer
+        self._reader, self._begins = reader, begins
+        self._fresh: list[_Written] = []  # not in a push yet
+        self._taken: list[_Written] = []  # in one that waits to leave
+        self._router: Router | None = None  # for the plan of the last call
+
+    def read(self, ids: Int64s) -> Array:
+        """The rows of ids (n,), repeated or not: (n, dim), with what is written here."""
+        route, inverse = self._route(ids)
+        values = np.empty((len(route.ids), self.spec.dim), self.combine.dtype)
+        place = torch.from_numpy(values)
+        self._reader.wait_rows(self.part, route, place, create=False)
+        written = [*self._taken, *self._fresh]
+        if written:
+            order = np.argsort(route.ids)
+            known = route.ids[order]
+            for one in written:
+                at = np.searchsorted(known, one.ids)
+                here = at < len(known)
+                here[here] = known[at[here]] == one.ids[here]
+                rows = order[at[here]]
+                combine_rows(one.rule, values, rows, one.values[here])
+        return values[inverse]
+
+    def write(self, ids: Int64s, values: Array, rule: str) -> None:
+        """Keep values (n, dim) for the batch's push; those of equal ids are combined."""
+        unique, inverse = distinct(ids)
+        combined = combine_equal(rule, inverse, values, len(unique))
+        self._fresh.append(_Written(unique, combined, rule))
+
+    def has_written(self) -> bool:
+        """Whether anything waits for a push."""
+        return bool(self._fresh or self._taken)
+
+    def initial(self, slot: int, plan: PartPlan) -> ByteArray:
+        """What a slot of a dense table begins with."""
+        assert self._begins is not None, "only who has values uploads them"
+        number = slot - plan.first_row_slot
+        start, stop = self.combine.bounds(number, plan.num_row_slots)
+        flat: ByteArray = self._begins[start:stop].reshape(-1).view(np.uint8)
+        return flat
+
+    # ------------------------------------------------------------ among a part's tables
+
+    def take(self) -> Sequence[RowGradient]:
+        """What was written since the last call, as it travels."""
+        fresh, self._fresh = self._fresh, []
+        self._taken += fresh
+        found = []
+        for ids, values, rule in fresh:
+            route, inverse = self._route(ids)
+            routed = np.empty_like(values)
+            routed[inverse] = values
+            found.append(RowGradient(route, torch.from_numpy(routed), rule))
+        return found
+
+    def drop(self) -> None:
+        """Servers have all that was written, or its batches are another's by now."""
+        self._fresh, self._taken = [], []
+
+    def waiting(self) -> Sequence[torch.Tensor]:
+        """No gradient waits for a step of the user's."""
+        return ()
+
+    def foresee(self, ahead: int) -> Expected | None:  # noqa: ARG002  (as `SharedTable`)
+        """Nobody knows which rows will be read."""
+        return None
+
+    def expect(self, expected: Expected, *, most: int) -> None:  # noqa: ARG002  (as above)
+        """No row is asked for ahead."""
+        raise AssertionError("a table of the user's own foresees nothing")
+
+    def expect_nothing(self) -> None:
+        """No row was asked for ahead."""
+
+    def _route(self, ids: Int64s) -> tuple[Route, Int64s]:
+        plan = self._reader.plan(self.part)
+        if self._router is None or self._router.plan is not plan:
+            self._router = Router(self.spec.name, plan)
+        return self._router.route(ids)

@@ -1,0 +1,84 @@
+"""How what is pushed to tables leaves: with its batch, or alone.
+
+Waits: for servers, and as a step does. The thread of the user's script calls.
+"""
+
+from typing import final
+
+from paceline.ids import Window
+from paceline.messages import Push
+from paceline.trainer.asking import Act
+from paceline.trainer.calls import Calls
+from paceline.trainer.carrier import Carrier
+from paceline.trainer.protocol import TrainerProtocol
+
+_OF_NO_BATCH = Window(0, 0, ())
+
+
+@final
+class TableWriter:
+    """Carries what is pushed to the tables of one trainer."""
+
+    def __init__(self, carrier: Carrier, calls: Calls) -> None:
+        """Carry by a trainer's carrier, in its calls."""
+        self._carrier, self._calls = carrier, calls
+
+    def has_batch(self, part: int) -> bool:
+        """Whether a batch is in the user's hands that a push would belong to."""
+        protocol = self._carrier.protocol
+        return protocol.must_join or protocol.parts[part].window.has_delivered()
+
+    def is_in_loop(self) -> bool:
+        """Whether a loop is open."""
+        return self._calls.open_call is not None
+
+    def step_table(self, part: int) -> None:
+        """The batch in the user's hands is over for a table: what was written leaves."""
+        self._carrier.step(part)
+
+    def write_alone(self, part: int) -> None:
+        """What was written leaves as a push of no batch."""
+        carrier = self._carrier
+        numbers = carrier.numbers[part]
+        is_finite = numbers.load(carrier.plan(part), with_step=True)
+        lost = carrier.run(push_alone(carrier.protocol, part)) if is_finite else None
+        numbers.clear()
+        if not is_finite:
+            carrier.warn_once("push: values are not finite: nothing was pushed")
+        elif lost is not None:
+            carrier.warn_once(f"push outside of a loop dropped: {lost}")
+
+
+def end_batch(carrier: Carrier) -> None:
+    """The user is done with a batch: what it has pushed to tables leaves."""
+    for part, numbers in carrier.numbers.items():
+        if numbers.is_table and carrier.protocol.parts[part].window.has_delivered():
+            carrier.step(part)
+
+
+def push_alone(protocol: TrainerProtocol, number: int) -> Act[str | None]:
+    """Push to a table without a batch, once: its number in this incarnation names it.
+
+    Returns:
+        Why it has had no effect that lasts; None if it has.
+    """
+    part, asking = protocol.parts[number], protocol.asking
+    is_tried = False
+
+    def push() -> Act[str | None]:
+        nonlocal is_tried
+        if is_tried:
+            return "what it was pushed to is gone, or has returned to a cut"
+        is_tried = True
+        part.number += 1
+        message = Push(
+            **asking.who(),
+            part=number,
+            number=part.number,
+            window=_OF_NO_BATCH,
+            records=0,
+        )
+        yield from asking.ask_servers(dict.fromkeys(protocol.servers, message))
+        return None
+
+    return (yield from protocol.as_member(push))

@@ -1,0 +1,65 @@
+"""Tables in real processes: all that was pushed is there once, whoever is killed."""
+
+from pathlib import Path
+
+import pytest
+
+from paceline.failpoints import parse
+from paceline.launch.forkserver import ForkServer
+from paceline.testing.chaos import ChaosPlan, ChaosReport, RandomKills, wait_chaos
+
+SCRIPT = Path(__file__).with_name("table_job.py")
+PACES = ["async", "async:push=3", "ssp:2", "sync:reduce=sum"]
+POINTS = (
+    "trainer.before_submit_rest=kill@6x3;trainer.between_acks=kill@17x3;"
+    "trainer.before_tick=kill@9x3"
+)
+
+
+def told(report: ChaosReport) -> ChaosReport:
+    print(f"{report.faults} {report.counters} {report.returns} {report.seconds:.0f} s")  # noqa: T201  (the figures of a soak)
+    return report
+
+
+@pytest.mark.system
+@pytest.mark.timeout(0)
+def test_two_trainers_and_two_servers_push_exactly(
+    tmp_path: Path, forks: ForkServer
+) -> None:
+    arguments = ("--records", "1600")
+    plan = ChaosPlan(SCRIPT, "sync", arguments, trainers=2, timeout_s=120.0, limit_s=1500.0)
+    report = told(wait_chaos(plan, tmp_path, forks))
+    assert report.is_exact(), report.verdict
+    assert report.summary["records"] == 2 * 1600
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("pace", PACES)
+def test_pushes_are_exact_when_trainers_die_half_way(
+    pace: str, tmp_path: Path, forks: ForkServer
+) -> None:
+    arguments = ("--sleep-ms", "60", "--table-pace", pace)
+    plan = ChaosPlan(
+        SCRIPT, "sync", arguments, failpoints=POINTS, cut_every_s=2.0, limit_s=900.0
+    )
+    report = told(wait_chaos(plan, tmp_path, forks))
+    assert report.is_exact(), report.verdict
+    for name in parse(POINTS):
+        assert report.faults.get(name) == 3, f"{name}: a fault was not injected"
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(0)
+def test_fifty_kills_of_all_roles_lose_nothing(tmp_path: Path, forks: ForkServer) -> None:
+    kills = RandomKills(
+        seed=5, number=50, within_s=200.0, kinds=("trainer", "coordinator", "server")
+    )
+    arguments = ("--sleep-ms", "80", "--records", "6400", "--epochs", "14")
+    plan = ChaosPlan(
+        SCRIPT, "sync", arguments, kills=kills, cut_every_s=2.0, limit_s=1500.0
+    )
+    report = told(wait_chaos(plan, tmp_path, forks))
+    assert report.is_exact(), report.verdict
+    assert sum(n for name, n in report.faults.items() if name.startswith("kill")) == 50
+    assert report.returns, "no return to a cut happened"

@@ -47,6 +47,7 @@ from paceline.messages.peers import (
     PeerRequest,
     SendEvent,
 )
+from paceline.messages.rotation import RotationSpec
 from paceline.messages.server import (
     CommitRound,
     ConfirmTracked,
@@ -243,6 +244,7 @@ __all__ = [
     "RefusedPush",
     "Restore",
     "Results",
+    "RotationSpec",
     "RowSlots",
     "Save",
     "Saved",

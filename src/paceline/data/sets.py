@@ -176,7 +176,7 @@ SETS: dict[str, DataSet] = {
     ),
     "ml-100k": DataSet(
         title="MovieLens-100K: 100,000 ratings of 1,682 films by 943 people",
-        license="GroupLens: for research, not to be passed on; shown in full at grouplens.org",
+        license="GroupLens: for research, not to be passed on (grouplens.org)",
         citation=(
             "F. Maxwell Harper and Joseph A. Konstan: The MovieLens Datasets: History and "
             "Context, ACM TiiS 5(4), 2015; in the form of RecBole, by its authors"

@@ -78,10 +78,6 @@ class Durable(msgspec.Struct):
         epoch, now = (key.stage, key.epoch), (self.queue.stage, self.queue.epoch)
         return epoch < now or (epoch == now and self.queue.is_done(key.task))
 
-    def has_rows_to_lock(self) -> bool:
-        """Whether trainers may hold locks or half a step when they end."""
-        return any(part.has_own_rows() for part in self.parts.values())
-
     def committed_rounds(self) -> dict[int, int]:
         """{part: last committed round}."""
         return {part: record.round for part, record in self.parts.items()}
@@ -124,8 +120,7 @@ def _(outcome: o.TrainerLost, state: Durable) -> None:
     uploads = [p for p in state.parts.values() if p.uploader == outcome.incarnation]
     for part in uploads:
         part.uploader = 0
-    # Something of it may still be on its way to a server.
-    if held or uploads or state.has_rows_to_lock():
+    if held or uploads:  # something of it may still be on its way to a server
         state.settling[outcome.incarnation] = tuple(
             record.lease.key for record in records.values()
         )
@@ -159,8 +154,6 @@ def _(outcome: o.Scaled, state: Durable) -> None:
 @restore.register
 def _(outcome: o.TrainerLeft, state: Durable) -> None:
     _forget_trainer(outcome.trainer, outcome.incarnation, state)
-    if state.has_rows_to_lock():  # whatever it held is let go now
-        state.settling[outcome.incarnation] = ()
     if outcome.is_done:
         state.left.add(outcome.trainer)
 
@@ -168,6 +161,8 @@ def _(outcome: o.TrainerLeft, state: Durable) -> None:
 def _forget_trainer(trainer: str, incarnation: int, state: Durable) -> None:
     state.trainers.pop(trainer, None)
     state.mid_step.discard(incarnation)
+    if any(part.has_own_rows() for part in state.parts.values()):
+        state.settling[incarnation] = ()  # its locks are let go, its last step is whole
     for part in state.parts.values():
         part.counted.pop(incarnation, None)
     state.generation += 1
@@ -203,6 +198,9 @@ def _(outcome: o.LeaseGranted, state: Durable) -> None:
     if not queue.held_by(outcome.incarnation):
         state.mid_step.discard(outcome.incarnation)
     queue.lend(task, LeaseRecord(lease, outcome.trainer, outcome.incarnation))
+    spec = state.stage_spec()
+    if spec is not None and spec.rotation is not None:
+        queue.keepers[spec.rotation.cell_of(task)[0]] = outcome.trainer
 
 
 @restore.register
@@ -229,6 +227,8 @@ def _(outcome: o.TaskReturned, state: Durable) -> None:
     state.queue.put_back(task)
     resume = o.Resume(outcome.key, outcome.first, outcome.edges, outcome.voids)
     state.resumes[outcome.key] = resume
+    if outcome.is_carried:
+        state.queue.visits[task] = state.queue.visits.get(task, 0) + 1
     if outcome.failed:
         failures = state.queue.failures
         failures[task] = failures.get(task, 0) + 1

@@ -8,6 +8,7 @@
     operator --Scale, ChangePace> coordinator  --Done-------->     operator
     observer --AskStatus------->  coordinator  --JobStatus-->      observer
     trainer  --DataRequest----->  server       --DataReply-->      trainer
+    trainer  --PeerRequest----->  trainer      --PeerReply-->      trainer
 
 All links are request and reply; whoever waits, asks, and its question may be *parked*
 until there is an answer or a bound is reached (`Waiting`, with the reason). A server's
@@ -46,6 +47,15 @@ from paceline.messages.locking import (
     RowSlots,
     Unlock,
 )
+from paceline.messages.meeting import AskPeers, DoorOpened, Peer, Peers
+from paceline.messages.peers import (
+    ArraySpec,
+    PeerMessage,
+    PeerReply,
+    PeerRequest,
+    SendEvent,
+)
+from paceline.messages.rotation import RotationSpec
 from paceline.messages.server import (
     CommitRound,
     ConfirmTracked,
@@ -150,6 +160,8 @@ for _link in (
     TrainerReply,
     DataRequest,
     DataReply,
+    PeerRequest,
+    PeerReply,
     ServerReport | Orders,
     LauncherReport | LauncherOrders,
     AskStatus | JobStatus,
@@ -160,7 +172,9 @@ for _link in (
 __all__ = [
     "MAX_RESULT_BYTES",
     "ApplyStep",
+    "ArraySpec",
     "AskLease",
+    "AskPeers",
     "AskRecords",
     "AskResults",
     "AskStatus",
@@ -184,6 +198,7 @@ __all__ = [
     "DataReply",
     "DataRequest",
     "Done",
+    "DoorOpened",
     "Exited",
     "FailTask",
     "Fence",
@@ -222,6 +237,11 @@ __all__ = [
     "PartReport",
     "PartSpec",
     "PartUploaded",
+    "Peer",
+    "PeerMessage",
+    "PeerReply",
+    "PeerRequest",
+    "Peers",
     "ProcessStatus",
     "Pull",
     "PullRows",
@@ -237,10 +257,12 @@ __all__ = [
     "RefusedPush",
     "Restore",
     "Results",
+    "RotationSpec",
     "RowSlots",
     "Save",
     "Saved",
     "Scale",
+    "SendEvent",
     "SendMarks",
     "ServerAnswer",
     "ServerReport",

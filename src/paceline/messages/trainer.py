@@ -5,6 +5,7 @@ import msgspec
 from paceline.config import Pace
 from paceline.ids import Window
 from paceline.messages.locking import CommitStep
+from paceline.messages.meeting import AskPeers, DoorOpened, Peers
 from paceline.messages.shared import (
     Done,
     Lease,
@@ -198,11 +199,13 @@ class BuffersKept(TrainerMessage, frozen=True):
 class HandBack(TrainerMessage, frozen=True):
     """Give leases back (``break``, leaving); nothing of them is in flight.
 
-    ``acked`` are the last acknowledged batches, in the order of ``tokens``.
+    ``acked`` are the last acknowledged batches, in the order of ``tokens``. ``is_carried``:
+    they are cells whose time was over, and that their blocks go on without.
     """
 
     tokens: tuple[int, ...]
     acked: tuple[int, ...]
+    is_carried: bool = False
 
 
 class FailTask(TrainerMessage, frozen=True):
@@ -368,6 +371,8 @@ TrainerRequest = (
     | Leave
     | AskRecords
     | CommitStep
+    | DoorOpened
+    | AskPeers
 )
 TrainerReply = (
     Joined
@@ -381,6 +386,7 @@ TrainerReply = (
     | Saved
     | Records
     | Results
+    | Peers
     | Done
     | Waiting
     | Refusal

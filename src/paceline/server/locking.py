@@ -4,7 +4,7 @@ Pure.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple, final
+from typing import Final, NamedTuple, final
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from paceline.server.locks import (
     Refused,
     Who,
 )
+
+_TIMELINE_BITS: Final = 40  # tokens of a timeline are counted below
 
 
 class LockKey(NamedTuple):
@@ -37,8 +39,9 @@ class Locks:
     Everything that may let a lock go returns whose turn it is then.
     """
 
-    def __init__(self) -> None:
-        """Nobody has or wants anything."""
+    def __init__(self, timeline: int) -> None:
+        """Nobody has or wants anything; tokens are above those of earlier timelines."""
+        self._first_token = 1 + (timeline << _TIMELINE_BITS)
         self._tables: dict[int, LockTable] = {}  # {part: its locks}
 
     def ask(
@@ -51,7 +54,9 @@ class Locks:
             text = f"expected distinct rows, got {len(ids)} of which {len(rows)} differ"
             return Refused(who, text), []
         ask = LockAsk(who, trainer, rows, message.is_shared, message.lease_s)
-        table = self._tables.setdefault(message.part, LockTable())
+        if message.part not in self._tables:
+            self._tables[message.part] = LockTable(self._first_token)
+        table = self._tables[message.part]
         *others, own = table.acquire(ask, now)
         return own, _granted(message.part, others)
 

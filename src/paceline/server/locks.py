@@ -79,6 +79,7 @@ class Refused(NamedTuple):
 LockEffect = Granted | Waits | Revoked | Refused
 
 
+@final
 class _Request:
     """A request that has its rows or waits for them."""
 
@@ -100,14 +101,14 @@ class _Request:
 class LockTable:
     """The locks of one part on one server."""
 
-    def __init__(self) -> None:
-        """Nobody has or wants anything."""
+    def __init__(self, first_token: int = 1) -> None:
+        """Nobody has or wants anything; tokens grow from the first one on."""
         self._requests: dict[Who, _Request] = {}
         self._lines: dict[int, list[_Request]] = {}  # {id: in the order they came}
         self._held: dict[int, _Request] = {}  # {token: request}
         self._counts: dict[int, int] = {}  # {incarnation: its requests}
         self._over: dict[int, int] = {}  # {incarnation: highest number that was let go}
-        self._next_token = 1
+        self._next_token = first_token
         self._told: dict[int, str] = {}  # {revoked token: why}, the newest
         self._order: deque[int] = deque()  # of `_told`
 

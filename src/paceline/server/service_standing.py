@@ -296,7 +296,7 @@ class Standing:
             self.slots.retire()
             self.prepared.clear()
             self.early = EarlyGradients()
-            self.held.drop_all()
+            self.held.enter(order.timeline)
             self.tracked = TrackedStates()
         return slots
 
@@ -332,7 +332,7 @@ class Standing:
             self.state.begin_paces(order)
             self.prepared.clear()
             self.early = EarlyGradients()
-            self.held.drop_all()
+            self.held.enter(order.timeline)
             actions = self.slots.moving(slots, order.without_state)
             move = self.slots.line_up(actions, done.set)
         return Repacing(slots, functools.partial(_both, apply, move), done)

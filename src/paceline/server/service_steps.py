@@ -31,7 +31,7 @@ class HeldPushes:
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         """Nothing is held, nothing is locked."""
-        self.locks = Locks()
+        self.locks = Locks(timeline=0)
         self.turns: Grants = []
         self._now_s = now_s
         self._contents: dict[tuple[int, int], PushContents] = {}  # {(part, incarnation)}
@@ -80,8 +80,8 @@ class HeldPushes:
             del self._contents[key]
         self.turns += self.locks.fence(incarnation, self._now_s())
 
-    def drop_all(self) -> None:
-        """No step is committed any more: the timeline is left."""
+    def enter(self, timeline: int) -> None:
+        """A timeline is entered: no step of the one before is committed any more."""
         self._contents.clear()
-        self.locks = Locks()
+        self.locks = Locks(timeline)
         self.turns = []

@@ -33,6 +33,7 @@ from paceline.ids import COORDINATOR
 from paceline.messages import Beat, Beaten, Computed, Message, Push, Pushed, Tick
 from paceline.timing import Clock, Deadline
 from paceline.trainer.asking import Act, Ask, Collect, Forget, Lost, Pause, Post, Replies
+from paceline.trainer.failing import fail_before
 from paceline.trainer.lock_keeping import LockKeeper
 from paceline.trainer.protocol import TrainerProtocol
 from paceline.trainer.stopwatch import Stopwatch
@@ -287,11 +288,7 @@ class Driver:
         """Submit all calls, but those that may be answered without."""
         sending = _Sending(calls, {}, {}, {})
         is_push = _are_pushes(calls)
-        tick = calls.get(COORDINATOR)
-        if isinstance(tick, Tick):
-            failpoint("trainer.before_tick")
-            if tick.round is not None:
-                failpoint("trainer.prepared")
+        fail_before(calls)
         try:
             for role, message in calls.items():
                 if is_push and sending.sent:

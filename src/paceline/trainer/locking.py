@@ -53,11 +53,13 @@ class LockedRows:
     Attributes:
         ids: int64 (n,), as they were asked for.
         values: (n, ...), in the same order; under a shared lock they cannot be changed.
+        tokens: int64 (n,), which grow with every lock of a row; for what lies elsewhere and
+            is to refuse whoever has lost its lock.
     """
 
-    def __init__(self, ids: Int64s, values: Array) -> None:
+    def __init__(self, ids: Int64s, values: Array, tokens: Int64s) -> None:
         """Rows as they came."""
-        self.ids, self.values = ids, values
+        self.ids, self.values, self.tokens = ids, values, tokens
 
 
 class Wish(NamedTuple):
@@ -113,12 +115,12 @@ class RowLock:
         self._check_nest()
         self._carrier.protocol.parts[self.part].lock_number += 1
         try:
-            values = self._wait_locked()
+            values, tokens = self._wait_locked()
         except BaseException:
             self._keep_no_more()
             raise
         values.flags.writeable = not self.is_shared
-        self.locked = LockedRows(self._ids, values)
+        self.locked = LockedRows(self._ids, values, tokens)
         self._calls.locks.append(self)
         return self.locked
 
@@ -174,7 +176,7 @@ class RowLock:
 
     # ------------------------------------------------------------ to have rows
 
-    def _wait_locked(self) -> Array:
+    def _wait_locked(self) -> tuple[Array, Int64s]:
         route, inverse = self.rows.route(self._ids)
         combine = self.rows.combine
         values = np.empty((len(route.ids), self.rows.spec.dim), combine.dtype)
@@ -189,7 +191,11 @@ class RowLock:
                     else None
                 ),
             )
-        return values[inverse].reshape(len(self._ids), *combine.shape)
+        tokens = np.zeros(len(route.ids), np.int64)
+        for piece in route.pieces:
+            tokens[piece.start : piece.stop] = self.tokens[piece.server]
+        shape = (len(self._ids), *combine.shape)
+        return values[inverse].reshape(shape), tokens[inverse]
 
     def _take(self, route: Route) -> Act[dict[str, int]]:
         protocol = self._carrier.protocol

@@ -19,7 +19,7 @@ import torch
 
 from paceline.config import Combine
 from paceline.messages import PartPlan, TableSpec
-from paceline.params.rows.combining import combine_equal, combine_rows
+from paceline.params.rows.combining import combine_equal, combine_rows, distinct
 from paceline.params.rows.kernels import Int64s
 from paceline.trainer.routing import Route, Router, RowGradient
 from paceline.trainer.tables import Expected, RowReader
@@ -75,7 +75,7 @@ class OwnRows:
 
     def write(self, ids: Int64s, values: Array, rule: str) -> None:
         """Keep values (n, dim) for the batch's push; those of equal ids are combined."""
-        unique, inverse = np.unique(ids, return_inverse=True)
+        unique, inverse = distinct(ids)
         combined = combine_equal(rule, inverse, values, len(unique))
         self._fresh.append(_Written(unique, combined, rule))
 

@@ -17,6 +17,7 @@ from paceline.coordinator.giving_back import give_back
 from paceline.coordinator.governing import saw_numbers
 from paceline.coordinator.grants import finish_if_done, is_pending
 from paceline.coordinator.losses import lose
+from paceline.coordinator.meeting import peers_of
 from paceline.coordinator.members import Loss
 from paceline.coordinator.outcomes import (
     OnceClaimed,
@@ -37,6 +38,7 @@ from paceline.coordinator.ticks import (
 )
 from paceline.messages import (
     AskLease,
+    AskPeers,
     AskRecords,
     AskResults,
     Beat,
@@ -47,6 +49,7 @@ from paceline.messages import (
     ClaimOnce,
     Computed,
     Done,
+    DoorOpened,
     FailTask,
     FinishTask,
     HandBack,
@@ -373,6 +376,18 @@ def _(message: Leave, book: Book, asker: Asker) -> None:
 def _(message: AskRecords, book: Book, asker: Asker) -> None:
     assert message.incarnation
     book.reply(asker.ticket, Records(records=count_records(book)))
+
+
+@_answer.register
+def _(message: DoorOpened, book: Book, asker: Asker) -> None:
+    book.members.heard(message.incarnation, book.now).address = message.address
+    book.reply(asker.ticket, Done())
+
+
+@_answer.register
+def _(message: AskPeers, book: Book, asker: Asker) -> None:
+    assert message.incarnation
+    book.reply(asker.ticket, peers_of(book))
 
 
 # By the message's type, once looked for: `singledispatch` itself looks at every call.

@@ -8,6 +8,7 @@
     operator --Scale, ChangePace> coordinator  --Done-------->     operator
     observer --AskStatus------->  coordinator  --JobStatus-->      observer
     trainer  --DataRequest----->  server       --DataReply-->      trainer
+    trainer  --PeerRequest----->  trainer      --PeerReply-->      trainer
 
 All links are request and reply; whoever waits, asks, and its question may be *parked*
 until there is an answer or a bound is reached (`Waiting`, with the reason). A server's
@@ -37,6 +38,14 @@ from paceline.messages.data import (
     Tracked,
     Upload,
     ValuesPlace,
+)
+from paceline.messages.meeting import AskPeers, DoorOpened, Peer, Peers
+from paceline.messages.peers import (
+    ArraySpec,
+    PeerMessage,
+    PeerReply,
+    PeerRequest,
+    SendEvent,
 )
 from paceline.messages.rotation import RotationSpec
 from paceline.messages.server import (
@@ -81,6 +90,7 @@ from paceline.messages.shared import (
     StageSpec,
     TableSpec,
     TrainerClock,
+    TrainerMessage,
     VoidSpan,
     Waiting,
 )
@@ -119,7 +129,6 @@ from paceline.messages.trainer import (
     Tick,
     Ticked,
     TrackedKept,
-    TrainerMessage,
     TrainerReply,
     TrainerRequest,
 )
@@ -143,6 +152,8 @@ for _link in (
     TrainerReply,
     DataRequest,
     DataReply,
+    PeerRequest,
+    PeerReply,
     ServerReport | Orders,
     LauncherReport | LauncherOrders,
     AskStatus | JobStatus,
@@ -152,7 +163,9 @@ for _link in (
 
 __all__ = [
     "MAX_RESULT_BYTES",
+    "ArraySpec",
     "AskLease",
+    "AskPeers",
     "AskRecords",
     "AskResults",
     "AskStatus",
@@ -175,6 +188,7 @@ __all__ = [
     "DataReply",
     "DataRequest",
     "Done",
+    "DoorOpened",
     "Exited",
     "FailTask",
     "Fence",
@@ -210,6 +224,11 @@ __all__ = [
     "PartReport",
     "PartSpec",
     "PartUploaded",
+    "Peer",
+    "PeerMessage",
+    "PeerReply",
+    "PeerRequest",
+    "Peers",
     "ProcessStatus",
     "Pull",
     "PullRows",
@@ -230,6 +249,7 @@ __all__ = [
     "Save",
     "Saved",
     "Scale",
+    "SendEvent",
     "SendMarks",
     "ServerAnswer",
     "ServerReport",

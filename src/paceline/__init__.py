@@ -49,6 +49,7 @@ from paceline.errors import IncompleteWarning, JobFailed, PacelineError, UsageEr
 if TYPE_CHECKING:
     from paceline.launch.connect import connect
     from paceline.pace.strategy import Strategy
+    from paceline.params.rows.combining import combine_rule
     from paceline.trainer.embedding import Embedding
     from paceline.trainer.session import Session
     from paceline.trainer.table import Table
@@ -81,6 +82,7 @@ __all__ = [
     "UsageError",
     "Zeros",
     "__version__",
+    "combine_rule",
     "connect",
     "data",
 ]
@@ -91,6 +93,7 @@ _LAZY = {  # {public name: the module that defines it}
     "Session": "paceline.trainer.session",
     "Strategy": "paceline.pace.strategy",
     "Table": "paceline.trainer.table",
+    "combine_rule": "paceline.params.rows.combining",
 }
 
 

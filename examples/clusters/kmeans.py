@@ -18,6 +18,7 @@ from pathlib import Path
 
 import images
 import lloyd
+import numpy as np
 import torch
 
 import paceline
@@ -105,6 +106,7 @@ def main() -> None:
     parser.add_argument("--iterations", type=int, default=30)
     parser.add_argument("--parts", type=int, default=4, help="batches of an iteration")
     parser.add_argument("--seed", type=int, default=6, help="of the start")
+    parser.add_argument("--out", type=Path, default=None, help="an .npz: how it went")
     parser.add_argument("--picture", type=Path, default=None, help="a PNG to draw")
     flags = parser.parse_args()
 
@@ -124,6 +126,13 @@ def main() -> None:
             nmi=lloyd.mutual_information(found, test.labels),
             iteration=course.num_iterations,
         )
+        if flags.out is not None:
+            np.savez(
+                flags.out,
+                centroids=course.centroids,
+                inertias=course.inertias,
+                seconds=course.seconds,
+            )
         if flags.picture is not None:
             import pictures  # noqa: PLC0415  (matplotlib: a second that only pictures cost)
 

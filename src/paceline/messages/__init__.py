@@ -8,6 +8,7 @@
     operator --Scale, ChangePace> coordinator  --Done-------->     operator
     observer --AskStatus------->  coordinator  --JobStatus-->      observer
     trainer  --DataRequest----->  server       --DataReply-->      trainer
+    trainer  --PeerRequest----->  trainer      --PeerReply-->      trainer
 
 All links are request and reply; whoever waits, asks, and its question may be *parked*
 until there is an answer or a bound is reached (`Waiting`, with the reason). A server's
@@ -38,6 +39,15 @@ from paceline.messages.data import (
     Upload,
     ValuesPlace,
 )
+from paceline.messages.meeting import AskPeers, DoorOpened, Peer, Peers
+from paceline.messages.peers import (
+    ArraySpec,
+    PeerMessage,
+    PeerReply,
+    PeerRequest,
+    SendEvent,
+)
+from paceline.messages.rotation import RotationSpec
 from paceline.messages.server import (
     CommitRound,
     ConfirmTracked,
@@ -80,6 +90,7 @@ from paceline.messages.shared import (
     StageSpec,
     TableSpec,
     TrainerClock,
+    TrainerMessage,
     VoidSpan,
     Waiting,
 )
@@ -118,7 +129,6 @@ from paceline.messages.trainer import (
     Tick,
     Ticked,
     TrackedKept,
-    TrainerMessage,
     TrainerReply,
     TrainerRequest,
 )
@@ -142,6 +152,8 @@ for _link in (
     TrainerReply,
     DataRequest,
     DataReply,
+    PeerRequest,
+    PeerReply,
     ServerReport | Orders,
     LauncherReport | LauncherOrders,
     AskStatus | JobStatus,
@@ -151,7 +163,9 @@ for _link in (
 
 __all__ = [
     "MAX_RESULT_BYTES",
+    "ArraySpec",
     "AskLease",
+    "AskPeers",
     "AskRecords",
     "AskResults",
     "AskStatus",
@@ -174,6 +188,7 @@ __all__ = [
     "DataReply",
     "DataRequest",
     "Done",
+    "DoorOpened",
     "Exited",
     "FailTask",
     "Fence",
@@ -209,6 +224,11 @@ __all__ = [
     "PartReport",
     "PartSpec",
     "PartUploaded",
+    "Peer",
+    "PeerMessage",
+    "PeerReply",
+    "PeerRequest",
+    "Peers",
     "ProcessStatus",
     "Pull",
     "PullRows",
@@ -224,10 +244,12 @@ __all__ = [
     "RefusedPush",
     "Restore",
     "Results",
+    "RotationSpec",
     "RowSlots",
     "Save",
     "Saved",
     "Scale",
+    "SendEvent",
     "SendMarks",
     "ServerAnswer",
     "ServerReport",

@@ -11,10 +11,8 @@ from paceline.messages.shared import (
     Hyper,
     Message,
     Refusal,
-    Waiting,
-)
-from paceline.messages.trainer import (
     TrainerMessage,
+    Waiting,
 )
 
 

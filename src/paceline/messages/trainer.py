@@ -4,6 +4,7 @@ import msgspec
 
 from paceline.config import Pace
 from paceline.ids import Window
+from paceline.messages.meeting import AskPeers, DoorOpened, Peers
 from paceline.messages.shared import (
     Done,
     Lease,
@@ -14,6 +15,7 @@ from paceline.messages.shared import (
     RefusedPush,
     StageSpec,
     TrainerClock,
+    TrainerMessage,
     Waiting,
 )
 
@@ -44,13 +46,6 @@ class Joined(Message, frozen=True):
     beat_s: float
     undone: tuple[tuple[int, int], ...] = ()
     returned: int = 0
-
-
-class TrainerMessage(Message, frozen=True):
-    """What every request of a joined trainer carries."""
-
-    incarnation: int
-    timeline: int
 
 
 class SharePart(TrainerMessage, frozen=True):
@@ -203,11 +198,13 @@ class BuffersKept(TrainerMessage, frozen=True):
 class HandBack(TrainerMessage, frozen=True):
     """Give leases back (``break``, leaving); nothing of them is in flight.
 
-    ``acked`` are the last acknowledged batches, in the order of ``tokens``.
+    ``acked`` are the last acknowledged batches, in the order of ``tokens``. ``is_carried``:
+    they are cells whose time was over, and that their blocks go on without.
     """
 
     tokens: tuple[int, ...]
     acked: tuple[int, ...]
+    is_carried: bool = False
 
 
 class FailTask(TrainerMessage, frozen=True):
@@ -372,6 +369,8 @@ TrainerRequest = (
     | Save
     | Leave
     | AskRecords
+    | DoorOpened
+    | AskPeers
 )
 TrainerReply = (
     Joined
@@ -385,6 +384,7 @@ TrainerReply = (
     | Saved
     | Records
     | Results
+    | Peers
     | Done
     | Waiting
     | Refusal

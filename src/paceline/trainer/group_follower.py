@@ -36,6 +36,8 @@ from paceline.trainer.group_following import Following
 from paceline.trainer.logbook import Logbook
 from paceline.trainer.loop import TaskReader
 from paceline.trainer.outlook import Outlook
+from paceline.trainer.peer_events import LedEvents
+from paceline.trainer.peer_link import PeerWires
 from paceline.trainer.routing import Route
 from paceline.trainer.staging import Stage
 from paceline.trainer.tracker import Tracker
@@ -54,6 +56,7 @@ class Follower:
         tracker: its own copies of the user's objects.
         outlook: knows of no batch to come.
         calls: the calls that are under way.
+        events: between trainers: none here.
         must_begin_again: None: the leader ends the trainer when its script must.
     """
 
@@ -85,9 +88,13 @@ class Follower:
         self.calls = Calls(lambda: self.must_begin_again, self._send_log)
         self._logbook, self._clock = Logbook(), clock
         self._leaving: str | None = None  # to be told; any thread may say so
+        self.events = LedEvents()
         self._trained = 0
         carrying = Carrying(server, clock, timeout_s)
         self._following = Following(place, self.numbers, self.tracker, carrying)
+
+    def meet_others(self, peers: PeerWires) -> None:
+        """It meets none: its leader speaks for the trainer."""
 
     # ------------------------------------------------------------ what is shared
 

@@ -15,8 +15,10 @@ from typing import final
 from paceline.errors import TransportError
 from paceline.timing import Clock
 from paceline.trainer.client import Driver
+from paceline.trainer.peer_link import PeerLink
 
 TELL_EVERY_S = 10.0  # how long batches take
+DOOR_EVERY_S = 2.0  # where the door is: a coordinator that has restarted knows it again
 
 _log = logging.getLogger("paceline.trainer")
 
@@ -25,10 +27,20 @@ _log = logging.getLogger("paceline.trainer")
 class Heartbeat:
     """Beats for one trainer until it is stopped."""
 
-    def __init__(self, driver: Driver, clock: Clock, beat_s: float) -> None:
-        """Beat when the coordinator was not asked for ``beat_s``; see `start`."""
-        self._driver, self._clock, self._beat_s = driver, clock, beat_s
-        self._told_s = clock.now_s()
+    def __init__(
+        self, driver: Driver, clock: Clock, beat_s: float, link: PeerLink | None = None
+    ) -> None:
+        """Beat when the coordinator was not asked for ``beat_s``; see `start`.
+
+        Args:
+            driver: of the trainer.
+            clock: for deadlines.
+            beat_s: of silence.
+            link: whose open door the coordinator is told of.
+        """
+        self._driver, self._link, self._clock = driver, link, clock
+        self._beat_s = beat_s
+        self._told_s = self._told_door_s = clock.now_s()
         self._stopping = threading.Event()
         self._thread = threading.Thread(
             target=self._run, name="trainer-heartbeat", daemon=True
@@ -60,6 +72,7 @@ class Heartbeat:
             try:
                 self.beat_if_due()
                 self._tell_if_due()
+                self._tell_door_if_due()
             except Exception:  # noqa: BLE001  (no surprise may end the signs of life)
                 _log.exception("a beat failed")
 
@@ -68,3 +81,9 @@ class Heartbeat:
         if now - self._told_s >= TELL_EVERY_S:
             self._told_s = now
             self._driver.tell_computed()
+
+    def _tell_door_if_due(self) -> None:
+        now = self._clock.now_s()
+        if self._link is not None and now - self._told_door_s >= DOOR_EVERY_S:
+            self._told_door_s = now
+            self._link.tell_open()

@@ -97,6 +97,10 @@ class Leases:
         self.at_edge = batch in work.lease.edges
         return batch
 
+    def of(self, key: TaskKey) -> LeaseWork | None:
+        """The lease of a task; None if it is not held."""
+        return next((w for w in self._works.values() if w.lease.key == key), None)
+
     def is_at_end(self, stage: StageSpec | None, part: SharedPart) -> bool:
         """Whether a part's window that holds the last delivered batch must end with it."""
         assert stage is not None

@@ -13,16 +13,19 @@ from typing import final
 
 from paceline.config import Pace
 from paceline.errors import PacelineError
-from paceline.messages import Leave, Log, Message
+from paceline.messages import AskPeers, Leave, Log, Message
 from paceline.timing import Clock
 from paceline.trainer.calls import Calls
 from paceline.trainer.carrier import Carrier
 from paceline.trainer.client import Courier, Driver
 from paceline.trainer.heartbeat import Heartbeat
 from paceline.trainer.logbook import Logbook
+from paceline.trainer.peer_events import PeerEvents
+from paceline.trainer.peer_link import PeerLink, PeerWires
 from paceline.trainer.protocol import TrainerProtocol
 
 PATIENCE = 6  # time-outs for which the coordinator may be away
+_WHO_IS_THERE = AskPeers(incarnation=0, timeline=0)  # any question makes one join
 
 
 @final
@@ -34,10 +37,16 @@ class Membership:
         carrier: runs acts together with the numbers of parts.
         pace: of the job.
         calls: the calls that are under way.
+        link: to other trainers.
+        events: of other trainers.
     """
 
     def __init__(
-        self, trainer: str, courier: Courier, clock: Clock, timeout_s: float
+        self,
+        trainer: str,
+        courier: Courier,
+        clock: Clock,
+        timeout_s: float,
     ) -> None:
         """Join; returns when all servers of the job are there.
 
@@ -52,6 +61,10 @@ class Membership:
         self.carrier = Carrier(self._protocol, self.driver)
         self.calls = Calls(lambda: self.must_begin_again, self._send_log)
         self._logbook = Logbook()
+        self.link = PeerLink(self._protocol, courier, clock, timeout_s)
+        self.events = PeerEvents(
+            self.link, self.driver, self.calls, clock, lambda: self.ask(_WHO_IS_THERE)
+        )
         try:
             self.carrier.run(self._protocol.join())
         except BaseException:
@@ -60,7 +73,7 @@ class Membership:
         joined = self._protocol.joined
         assert joined is not None
         self.pace: Pace = joined.pace
-        self._heartbeat = Heartbeat(self.driver, clock, joined.beat_s)
+        self._heartbeat = Heartbeat(self.driver, clock, joined.beat_s, self.link)
         self._heartbeat.start()
 
     # ------------------------------------------------------------ calls of the user's
@@ -106,6 +119,11 @@ class Membership:
             told = self._protocol.leaving or self._protocol.must_begin_again
             self._tell_leave(is_done=told is None)
             self.driver.close()
+            self.link.close()
+
+    def meet_others(self, peers: PeerWires) -> None:
+        """Be able to reach other trainers."""
+        self.link.wires = peers
 
     def leave_soon(self, reason: str) -> None:
         """End the open call at its next batch, by `Preempted`; any thread may call."""

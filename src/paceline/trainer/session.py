@@ -6,6 +6,7 @@
     table      rows that the user's own algorithm changes           (table, own_rows)
     batches    this trainer's share of the data                     (loop)
     evaluate, predict   metrics and predictions, by all together    (evaluator)
+    send, events, poll     events between trainers                  (peer_events)
     log, save, stop, once, records                                  asked of the coordinator
 
 In a trainer of several processes each has a session; the first one's is the trainer's, the
@@ -21,7 +22,6 @@ calls, and never a forked process.
 
 import os
 from collections.abc import Callable, Iterator
-from types import TracebackType
 from typing import Any, Self, final
 
 import torch
@@ -40,6 +40,7 @@ from paceline.trainer.group_wire import GroupPlace
 from paceline.trainer.membership import Membership
 from paceline.trainer.metric_states import Metric
 from paceline.trainer.optimizer import SharedOptimizer
+from paceline.trainer.peer_link import PeerWires
 from paceline.trainer.predictions import open_predictions
 from paceline.trainer.schedules import Factor
 from paceline.trainer.seating import take_seat
@@ -56,7 +57,7 @@ _BETWEEN = "end the loop first; to evaluate now and then, make a loop of each ep
 
 @final
 class Session:
-    """One trainer's membership of a job."""
+    """One trainer's membership of a job; ``trainer`` is its role id."""
 
     def __init__(
         self,
@@ -72,9 +73,12 @@ class Session:
         """Join the job; returns when all its servers are there; see `take_seat`."""
         seated = take_seat(trainer, coordinator, server, clock, timeout_s, group, pace)
         self._membership, self._seat = seated
+        self.trainer = trainer
         self._sharing = Sharing(self._seat, self._membership.calls)
         self._stages = Stages(self._seat)
         self._num_saves = 0
+        events = self._membership.events
+        self.send, self.events, self.poll = events.send, events.events, events.poll
 
     def share(
         self,
@@ -175,7 +179,7 @@ class Session:
         spec, begins = describe_table(name, shape, dtype, combine, init, blocks)
         rows = self._sharing.add_table(spec, pace, begins)
         assert isinstance(self._membership, Membership)
-        return Table(rows, TableWriter(self._membership.carrier, self._membership.calls))
+        return Table(rows, TableWriter(self._membership, self._stages))
 
     def track(self, **objects: object) -> None:
         """Let the state of the user's own objects survive: scheduler, GradScaler, EMA.
@@ -331,8 +335,7 @@ class Session:
     def log(self, **numbers: object) -> None:
         """Note numbers for progress, events and summary; the last value of a name wins.
 
-        At most 20 messages a second; none is lost at the end of a loop. A value that is
-        not finite becomes null.
+        At most 20 messages a second; none is lost at a loop's end. Not finite: null.
 
         Raises:
             UsageError: a value is no number.
@@ -340,10 +343,7 @@ class Session:
         self._seat.log(numbers)
 
     def once(self, name: str) -> bool:
-        """True in exactly one trainer of the job, and there in rank 0, for good.
-
-        If that trainer is lost, its successor gets True: what it guards is repeatable.
-        """
+        """True in one trainer (rank 0) for good; once more in its successor if it dies."""
         return self._seat.once(name)
 
     def stop(self, reason: str) -> None:
@@ -351,7 +351,7 @@ class Session:
         self._seat.stop(reason)
 
     def save(self) -> None:
-        """Take a checkpoint; when this returns, a cut begun after the call is committed."""
+        """Take a checkpoint; afterwards a cut begun after the call is committed."""
         self._membership.calls.check_open()
         self._num_saves += 1
         self._seat.save(self._num_saves)
@@ -374,6 +374,10 @@ class Session:
         """Pushes of this trainer that went without their gradients: not all were finite."""
         return sum(numbers.refused for numbers in self._seat.numbers.values())
 
+    def meet_others(self, peers: PeerWires) -> None:
+        """Have a way to others; whoever makes a session says which."""
+        self._membership.meet_others(peers)
+
     def close(self) -> None:
         """Leave the job cleanly: an open loop is left, the last numbers are sent.
 
@@ -390,11 +394,6 @@ class Session:
         """The session itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close."""
         self.close()

@@ -103,8 +103,8 @@ class Stepping:
         may_read = self._marching.may_read(part)
         is_pulling = _reads_round(part) or (may_read and part.pull_due(has_pushed=True))
         goes_on = part.overlap > 0
-        if goes_on and not self.turns.are_alone():
-            is_pulling = False  # questions for other parts' rows would wait behind it
+        # Questions for other parts' rows would wait behind it.
+        is_pulling = is_pulling and not (goes_on and not self.turns.are_alone())
         if part.overlaps or not may_read:
             coming = nothing_coming
         if is_pulling:

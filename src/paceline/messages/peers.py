@@ -1,0 +1,47 @@
+"""The link ``trainer --PeerRequest--> trainer``, and the replies.
+
+A request names who asks and who is meant: ``to`` is the incarnation that the asker knows of
+the other. One who is somebody else by now, or on another timeline, refuses:
+
+=============  ==================================================================
+``fenced``     the asker's incarnation is over; another of its trainer was here
+``timeline``   the asker's timeline was left
+``stale``      whom the asker means is gone: ask the coordinator for `Peers`
+``not_ready``  the asker is ahead: the other has not heard of it yet; ask again
+=============  ==================================================================
+"""
+
+import msgspec
+
+from paceline.messages.shared import Done, Message, Refusal, Waiting
+
+
+class PeerMessage(Message, frozen=True):
+    """What every request to another trainer carries."""
+
+    incarnation: int
+    timeline: int
+    to: int
+
+
+class ArraySpec(msgspec.Struct, frozen=True):
+    """An array of the buffers: shape, and NumPy's name of a fixed-width dtype."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+
+class SendEvent(PeerMessage, frozen=True):
+    """An event for another trainer's inbox; a repetition has the same ``number``.
+
+    Buffers: one for each of ``arrays``; without arrays, one with the bytes. Answered by
+    `Done` once it is in the inbox, `Waiting` while there is no room.
+    """
+
+    number: int
+    topic: str
+    arrays: tuple[ArraySpec, ...] | None = None
+
+
+PeerRequest = SendEvent
+PeerReply = Done | Waiting | Refusal

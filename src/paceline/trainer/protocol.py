@@ -47,6 +47,7 @@ from paceline.trainer.tracking import Tracking
 from paceline.trainer.verdicts import Batch, Flush, Leaving, Over, Stepped
 
 T = TypeVar("T")
+_KEPT, _PUSHED = Stepped("kept"), Stepped("pushed")
 
 
 @final
@@ -290,13 +291,13 @@ class TrainerProtocol:
             if not flush and not self.stepping.push_due(part, at_end=at_end):
                 if part.pull_due(has_pushed=False):
                     yield from pull_part(self.asking, part, tuple(self.servers), 0)
-                return Stepped("kept")
+                return _KEPT
             if part.window.is_open():
                 yield from self._push_window(part, coming)
         except Abandoned as gone:
             yield from self._abandon(str(gone))
             return Stepped("dropped", str(gone))
-        return Stepped("pushed")
+        return _PUSHED
 
     def must_push(self, number: int) -> bool:
         """Whether a step of a part now would be pushed, or kept in its window."""

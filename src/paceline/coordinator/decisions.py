@@ -25,6 +25,7 @@ from paceline.coordinator.durable import KEPT_ROUNDS, PartRecord
 from paceline.coordinator.governing import saw_wait
 from paceline.coordinator.grants import grant, is_mid_step, may_grant
 from paceline.coordinator.losses import settle
+from paceline.coordinator.meeting import look_at_meetings
 from paceline.coordinator.outcomes import (
     EpochEnded,
     JobBroken,
@@ -35,6 +36,7 @@ from paceline.coordinator.parking import Parked, Parking
 from paceline.coordinator.placement import plan_part
 from paceline.coordinator.repacing import look_at_pace, why_no_change
 from paceline.coordinator.reports import answer_servers
+from paceline.coordinator.rounds import participants
 from paceline.coordinator.status import count_records
 from paceline.coordinator.stops import is_stopped_before
 from paceline.coordinator.tasks import is_epoch_over, is_last_epoch, pick_task
@@ -47,6 +49,7 @@ from paceline.messages import (
     GoOn,
     Granted,
     MayGoOn,
+    Meet,
     PartAnswer,
     Refusal,
     Save,
@@ -75,6 +78,8 @@ def look_again(book: Book) -> None:
         _look_at_parts(book)
         look_at_cut(book)
         look_at_pace(book)
+        if book.rounds.meetings.parts() or book.meets:
+            look_at_meetings(book)
         if book.open_cut is None or book.open_cut.is_pinned():
             _look_at_rounds(book)
         _look_at_epoch(book)
@@ -91,6 +96,7 @@ def end_waits(book: Book) -> None:
     first_due_s = (
         _end_waits(book, book.leases),
         _end_waits(book, book.ticks),
+        _end_waits(book, book.meets),
         _end_waits(book, book.ahead),
         _end_waits(book, book.shares),
         _end_waits(book, book.saves),
@@ -122,6 +128,9 @@ def wait_reason(book: Book, parked: Parked) -> str:
             return f"the round after {book.durable.parts[message.part].round}: {gathers}"
         missing = book.rounds.missing(message.part, book.durable)
         return f"round {message.round} waits for {_named(missing)}"
+    if isinstance(message, Meet):
+        missing = book.rounds.meetings.missing(message.part, participants(book.durable))
+        return f"round {message.round} waits for {_named(missing)}, to exchange values"
     if isinstance(message, MayGoOn):
         return _why_not_on(book, message)
     if isinstance(message, ChangePace):
@@ -335,5 +344,6 @@ def _what_asks_wait_for(book: Book) -> tuple[object, ...]:
         (state.stopped, len(state.stages)),
         (may_grant(book), is_mid_step(book), book.knows_clocks(), pick_task(state) is None),
         (book.is_fresh, book.track_from, book.track_from in book.leases),
+        book.rounds.are_exchanging(state),
         is_tracked(book) and (state.generation, state.committed_rounds()),
     )

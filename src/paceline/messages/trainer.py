@@ -4,7 +4,14 @@ import msgspec
 
 from paceline.config import Pace
 from paceline.ids import Window
-from paceline.messages.meeting import AskPeers, DoorOpened, Peers
+from paceline.messages.meeting import (
+    AskPeers,
+    DoorOpened,
+    Exchange,
+    Meet,
+    MeetAgain,
+    Peers,
+)
 from paceline.messages.shared import (
     Done,
     Lease,
@@ -120,6 +127,8 @@ class Tick(TrainerMessage, frozen=True):
     ``ends_step``: no other part that is updated in rounds awaits its step.
     With ``next_lease``, a task finished by this tick is followed by the next one at once.
     ``clock``: its steps, where a pace bounds them. ``refused``: pushes without effect.
+    ``exchange``: the name of the one whose values have all come, where there is one; then
+    `MeetAgain` may be the answer.
     """
 
     part: int
@@ -133,6 +142,7 @@ class Tick(TrainerMessage, frozen=True):
     next_lease: bool = False
     clock: TrainerClock | None = None
     refused: tuple[RefusedPush, ...] = ()
+    exchange: int = 0
 
 
 class Ticked(Message, frozen=True):
@@ -369,6 +379,7 @@ TrainerRequest = (
     | AskRecords
     | DoorOpened
     | AskPeers
+    | Meet
 )
 TrainerReply = (
     Joined
@@ -383,6 +394,8 @@ TrainerReply = (
     | Records
     | Results
     | Peers
+    | Exchange
+    | MeetAgain
     | Done
     | Waiting
     | Refusal

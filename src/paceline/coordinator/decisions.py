@@ -41,7 +41,7 @@ from paceline.coordinator.status import count_records
 from paceline.coordinator.stops import is_stopped_before
 from paceline.coordinator.tasks import is_epoch_over, is_last_epoch, pick_task
 from paceline.coordinator.ticks import reply_ticked, ticked
-from paceline.coordinator.tracking import is_tracked, reason_to_wait
+from paceline.coordinator.tracking import is_tracked, reason_to_wait, state_at_end
 from paceline.coordinator.unreadable import look_at_unreadable
 from paceline.messages import (
     AskLease,
@@ -300,7 +300,12 @@ def _look_at_leases(book: Book) -> None:
         if message.stage < state.queue.stage or is_stopped_before(state, message.stage):
             book.leases.take(incarnation)
             kept = averaging.state_of_end(book, message.stage)
-            over = StageOver(stopped=state.stopped, cut=state.last_cut(), tracked=kept)
+            over = StageOver(
+                stopped=state.stopped,
+                cut=state.last_cut(),
+                tracked=kept,
+                state=state_at_end(book, incarnation, message.stage),
+            )
             book.reply(parked.ticket, over)
             continue
         if message.stage > state.queue.stage:

@@ -60,6 +60,13 @@ from paceline.messages.peers import (
     SendEvent,
     Values,
 )
+from paceline.messages.results import (
+    MAX_RESULT_BYTES,
+    AskResults,
+    FinishTask,
+    KeepValue,
+    Results,
+)
 from paceline.messages.server import (
     CommitRound,
     ConfirmTracked,
@@ -107,10 +114,8 @@ from paceline.messages.shared import (
     Waiting,
 )
 from paceline.messages.trainer import (
-    MAX_RESULT_BYTES,
     AskLease,
     AskRecords,
-    AskResults,
     Beat,
     Beaten,
     BeginStage,
@@ -119,20 +124,17 @@ from paceline.messages.trainer import (
     ClaimOnce,
     Computed,
     FailTask,
-    FinishTask,
     GoOn,
     Granted,
     HandBack,
     Joined,
     JoinTrainer,
-    KeepValue,
     Leave,
     Log,
     MayGoOn,
     PartAnswer,
     PartUploaded,
     Records,
-    Results,
     Save,
     Saved,
     SharePart,

@@ -49,8 +49,10 @@ from paceline.errors import IncompleteWarning, JobFailed, PacelineError, UsageEr
 if TYPE_CHECKING:
     from paceline.launch.connect import connect
     from paceline.pace.strategy import Strategy
+    from paceline.params.rows.combining import combine_rule
     from paceline.trainer.embedding import Embedding
     from paceline.trainer.session import Session
+    from paceline.trainer.table import Table
 
 __version__ = "0.1.0"
 
@@ -75,10 +77,12 @@ __all__ = [
     "Session",
     "Strategy",
     "Sync",
+    "Table",
     "Uniform",
     "UsageError",
     "Zeros",
     "__version__",
+    "combine_rule",
     "connect",
     "data",
 ]
@@ -88,6 +92,8 @@ _LAZY = {  # {public name: the module that defines it}
     "Embedding": "paceline.trainer.embedding",
     "Session": "paceline.trainer.session",
     "Strategy": "paceline.pace.strategy",
+    "Table": "paceline.trainer.table",
+    "combine_rule": "paceline.params.rows.combining",
 }
 
 

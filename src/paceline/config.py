@@ -63,6 +63,8 @@ class JobConfig(msgspec.Struct, frozen=True, kw_only=True):
             folder.
         max_task_failures: failures or time-outs after which a task is given up for the
             epoch.
+        plugins: the user's own modules that servers and trainers import: names, or
+            absolute paths of ``.py`` files.
     """
 
     run: str
@@ -78,6 +80,7 @@ class JobConfig(msgspec.Struct, frozen=True, kw_only=True):
     keep_cuts: int = 2
     checkpoints: str = ""
     max_task_failures: int = 3
+    plugins: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in _WHOLE:

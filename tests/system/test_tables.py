@@ -1,5 +1,8 @@
 """Tables in real processes: all that was pushed is there once, whoever is killed."""
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -31,6 +34,25 @@ def test_two_trainers_and_two_servers_push_exactly(
     report = told(wait_chaos(plan, tmp_path, forks))
     assert report.is_exact(), report.verdict
     assert report.summary["records"] == 2 * 1600
+
+
+@pytest.mark.system
+@pytest.mark.timeout(0)
+def test_a_rule_of_a_plugin_is_known_to_servers(tmp_path: Path) -> None:
+    script, out = SCRIPT.with_name("rule_job.py"), tmp_path / "verdict.json"
+    ran = subprocess.run(
+        [
+            *(sys.executable, "-c", "from paceline.cli.main import main; main()"),
+            *("run", "--trainers", "2", "--servers", "2", "--plugin", "rules"),
+            *("--job-dir", str(tmp_path / "job"), str(script), "--out", str(out)),
+        ],
+        check=False,
+        timeout=300,
+        capture_output=True,
+        text=True,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(out.read_text()) == {"exact": True}
 
 
 @pytest.mark.soak

@@ -17,6 +17,7 @@ from paceline.errors import UsageError
 from paceline.launch.commands import UserScript
 from paceline.launch.folder import RUNS, JobDir, fresh_job_dir
 from paceline.launch.local import LocalRun, fresh_run_id, wait_local_run
+from paceline.launch.plugins import resolved
 from paceline.store.blobs import BlobStore
 from paceline.timing import SystemClock, wall_time_s
 from paceline.watch.progress import open_show
@@ -75,6 +76,10 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
             help="Folder or URL of checkpoints.", show_default="JOB_DIR/checkpoints"
         ),
     ] = None,
+    plugin: Annotated[
+        list[str] | None,
+        typer.Option(help="Module or .py file of yours that registers what servers need."),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the summary as JSON, in the last line.")
     ] = False,
@@ -98,6 +103,7 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
         "timeout_s": _seconds("--timeout", timeout),
         "keep_cuts": keep,
         "checkpoints": _place(checkpoints),
+        "plugins": resolved(plugin, script) if plugin else None,
         **_every(checkpoint_every),
     }
     # Checked before a folder is made.

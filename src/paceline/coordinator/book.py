@@ -358,6 +358,11 @@ class Book:
         spec = self.durable.stage_spec()
         return spec is not None and spec.is_training
 
+    def is_rotating(self) -> bool:
+        """Whether tasks of the current stage are cells of a rotation."""
+        spec = self.durable.stage_spec()
+        return spec is not None and spec.rotation is not None
+
     def pause_reason(self) -> str | None:
         """Why nobody works just now, if the pace is to change; None if it is not."""
         state = self.durable

@@ -23,7 +23,13 @@ from paceline.coordinator.cut_decisions import (
 )
 from paceline.coordinator.durable import KEPT_ROUNDS, PartRecord
 from paceline.coordinator.governing import saw_wait
-from paceline.coordinator.grants import grant, is_mid_step, may_grant
+from paceline.coordinator.grants import (
+    choose_cell,
+    grant,
+    is_mid_step,
+    may_grant,
+    participants,
+)
 from paceline.coordinator.losses import settle
 from paceline.coordinator.meeting import look_at_meetings
 from paceline.coordinator.outcomes import (
@@ -36,7 +42,6 @@ from paceline.coordinator.parking import Parked, Parking
 from paceline.coordinator.placement import plan_part
 from paceline.coordinator.repacing import look_at_pace, why_no_change
 from paceline.coordinator.reports import answer_servers
-from paceline.coordinator.rounds import participants
 from paceline.coordinator.status import count_records
 from paceline.coordinator.stops import is_stopped_before
 from paceline.coordinator.tasks import is_epoch_over, is_last_epoch, pick_task
@@ -129,7 +134,7 @@ def wait_reason(book: Book, parked: Parked) -> str:
         missing = book.rounds.missing(message.part, book.durable)
         return f"round {message.round} waits for {_named(missing)}"
     if isinstance(message, Meet):
-        missing = book.rounds.meetings.missing(message.part, participants(book.durable))
+        missing = book.rounds.missing_to_meet(message.part, book.durable)
         return f"round {message.round} waits for {_named(missing)}, to exchange values"
     if isinstance(message, MayGoOn):
         return _why_not_on(book, message)
@@ -141,10 +146,10 @@ def wait_reason(book: Book, parked: Parked) -> str:
         return cut_reason(book)
     if isinstance(message, SharePart):
         return book.wait_reason() or f"part {message.spec.part} has no values yet"
-    return book.wait_reason() or _why_no_lease(book)
+    return book.wait_reason() or _why_no_lease(book, parked.role)
 
 
-def _why_no_lease(book: Book) -> str:
+def _why_no_lease(book: Book, trainer: str) -> str:
     state = book.durable
     if not state.has_started:
         here, wanted = len(book.leases), book.first_trainers()
@@ -158,6 +163,8 @@ def _why_no_lease(book: Book) -> str:
     tracked = averaging.reason_to_wait(book) or reason_to_wait(book)
     if tracked is not None:
         return tracked
+    if book.is_rotating() and trainer in participants(book):
+        return choose_cell(book, trainer).reason
     return f"the epoch's last tasks are with {_named(state.queue.holders())}"
 
 
@@ -351,4 +358,6 @@ def _what_asks_wait_for(book: Book) -> tuple[object, ...]:
         (book.is_fresh, book.track_from, book.track_from in book.leases),
         book.rounds.are_exchanging(state),
         is_tracked(book) and (state.generation, state.committed_rounds()),
+        # Which cell is next depends on all cells, and on who is here.
+        book.is_rotating() and (book.revision, sorted(participants(book))),
     )

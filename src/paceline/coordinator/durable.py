@@ -201,6 +201,9 @@ def _(outcome: o.LeaseGranted, state: Durable) -> None:
     if not queue.held_by(outcome.incarnation):
         state.mid_step.discard(outcome.incarnation)
     queue.lend(task, LeaseRecord(lease, outcome.trainer, outcome.incarnation))
+    spec = state.stage_spec()
+    if spec is not None and spec.rotation is not None:
+        queue.keepers[spec.rotation.cell_of(task)[0]] = outcome.trainer
 
 
 @restore.register
@@ -227,6 +230,8 @@ def _(outcome: o.TaskReturned, state: Durable) -> None:
     state.queue.put_back(task)
     resume = o.Resume(outcome.key, outcome.first, outcome.edges, outcome.voids)
     state.resumes[outcome.key] = resume
+    if outcome.is_carried:
+        state.queue.visits[task] = state.queue.visits.get(task, 0) + 1
     if outcome.failed:
         failures = state.queue.failures
         failures[task] = failures.get(task, 0) + 1

@@ -1,4 +1,4 @@
-"""Leases that go back to the queue before their tasks are done.
+"""Leases that their holder gives back: how far it came, and why it goes no further.
 
 Pure.
 """
@@ -6,26 +6,20 @@ Pure.
 from paceline.coordinator.book import Book
 from paceline.coordinator.grants import finish_if_done
 from paceline.coordinator.outcomes import TaskReturned
-from paceline.messages import TrainerMessage
+from paceline.messages import FailTask, HandBack
 
 
 def give_back(
-    book: Book,
-    message: TrainerMessage,
-    acked_by_token: dict[int, int],
-    reason: str,
-    *,
-    failed: bool,
+    book: Book, message: HandBack | FailTask, acked_by_token: dict[int, int]
 ) -> None:
-    """Put the leases that a trainer names back into the queue, behind what is acknowledged.
+    """Put the tasks of these leases back to ``todo``, or close them if they are complete.
 
     Args:
-        book: of the job.
-        message: of the trainer that gives them back.
-        acked_by_token: ``{token: last acknowledged batch}``; other leases stay.
-        reason: why.
-        failed: whether the task could not be worked on.
+        book: of the coordinator.
+        message: says why; what its sender does not hold is passed over.
+        acked_by_token: {lease: last batch acknowledged in every part}.
     """
+    reason, is_carried = _why(message)
     for record in list(book.durable.queue.held_by(message.incarnation).values()):
         lease = record.lease
         if lease.token not in acked_by_token:
@@ -35,5 +29,15 @@ def give_back(
         finish_if_done(book, lease.key)
         if lease.key.task in book.durable.queue.pending:
             edges = tuple(edge for edge in lease.edges if edge >= first)
-            book.commit(TaskReturned(lease.key, first, edges, failed, reason, lease.voids))
+            failed = isinstance(message, FailTask)
+            back = (lease.key, first, edges, failed, reason, lease.voids, is_carried)
+            book.commit(TaskReturned(*back))
             book.progress.forget(lease.key)
+
+
+def _why(message: HandBack | FailTask) -> tuple[str, bool]:
+    """The reason in words, and whether a cell is carried over."""
+    if isinstance(message, FailTask):
+        return message.error, False
+    is_carried = message.is_carried
+    return ("its time is over" if is_carried else "handed back"), is_carried

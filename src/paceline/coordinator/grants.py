@@ -10,9 +10,10 @@ Pure.
 from paceline.coordinator.book import Book
 from paceline.coordinator.missing import records_missing
 from paceline.coordinator.outcomes import LeaseGranted, TaskDone, TaskFailed
+from paceline.coordinator.rotation import Choice, decide_cell
 from paceline.coordinator.status import count_records
 from paceline.coordinator.stops import has_nothing_to_train
-from paceline.coordinator.tasks import Pick, pick_task
+from paceline.coordinator.tasks import Pick, pick_of, pick_task
 from paceline.coordinator.tracking import may_enter, to_load
 from paceline.ids import TaskKey
 from paceline.messages import Lease
@@ -28,7 +29,7 @@ def grant(book: Book, trainer: str, incarnation: int) -> Lease | None:
     if book.asked_stage.get(trainer, state.queue.stage) != state.queue.stage:
         return None
     held = len(state.queue.held_by(incarnation))
-    pick = pick_task(state)
+    pick = pick_for(book, trainer)
     if held >= MAX_LEASES or pick is None:
         return None  # nobody's state is asked for on behalf of one who has nothing to do
     if not held and not _may_begin(book, incarnation):
@@ -40,7 +41,7 @@ def grant(book: Book, trainer: str, incarnation: int) -> Lease | None:
         crashes = state.queue.crashes.get(key.task, 0)
         if first >= spec.num_batches(key.task):
             book.commit(TaskDone(key, spec.task_records(key.task)))
-            pick = pick_task(state)
+            pick = pick_for(book, trainer)
         elif max(failures, timeouts, crashes) >= book.config.max_task_failures:
             records = spec.batch_records(key.task, 0, first - 1) if first else 0
             reason = (
@@ -49,10 +50,46 @@ def grant(book: Book, trainer: str, incarnation: int) -> Lease | None:
             )
             book.commit(TaskFailed(key, records, reason))
             book.effect(records_missing(spec, key, first, reason))
-            pick = pick_task(state)
+            pick = pick_for(book, trainer)
         else:
             return _lend(book, trainer, incarnation, pick)
     return None
+
+
+def pick_for(book: Book, trainer: str) -> Pick | None:
+    """The next task for a trainer, None if there is none; of a rotation, its next cell."""
+    if not book.is_rotating():
+        return pick_task(book.durable)
+    task = choose_cell(book, trainer).task
+    return None if task is None else pick_of(book.durable, task)
+
+
+def choose_cell(book: Book, trainer: str) -> Choice:
+    """The next cell for a trainer that is in the stage's loop."""
+    spec = book.durable.stage_spec()
+    assert spec is not None
+    assert spec.rotation is not None
+    queue = book.durable.queue
+    return decide_cell(spec.rotation, spec.seed, queue, trainer, participants(book))
+
+
+def has_moved(book: Book, trainer: str, key: TaskKey) -> bool:
+    """Whether a cell's data part was another's before."""
+    spec, keepers = book.durable.stage_spec(), book.durable.queue.keepers
+    if spec is None or spec.rotation is None:
+        return False
+    return keepers.get(spec.rotation.cell_of(key.task)[0]) != trainer
+
+
+def participants(book: Book) -> dict[str, int]:
+    """{trainer: incarnation} of those in the current stage's loop, as far as is known."""
+    state = book.durable
+    queue = state.queue
+    return {
+        trainer: incarnation
+        for trainer, incarnation in state.trainers.items()
+        if book.asked_stage.get(trainer) == queue.stage or queue.does_hold(incarnation)
+    }
 
 
 def _lend(book: Book, trainer: str, incarnation: int, pick: Pick) -> Lease:
@@ -68,7 +105,9 @@ def _lend(book: Book, trainer: str, incarnation: int, pick: Pick) -> Lease:
     records = state.round_records if rounds else count_records(book)
     edges, voids = pick.resume.edges, pick.resume.voids
     clocks = (entry, clock, slowest)
-    lease = Lease(token, key, first, edges, rounds, tracked, *clocks, records, voids)
+    is_moved = has_moved(book, trainer, key)
+    known = (*clocks, records, voids, is_moved)
+    lease = Lease(token, key, first, edges, rounds, tracked, *known)
     book.commit(LeaseGranted(lease, trainer, incarnation))
     if is_entering:
         book.rounds.enters(trainer, book.now)

@@ -119,7 +119,10 @@ class PushLate(Outcome, frozen=True):
 
 
 class TaskReturned(Outcome, frozen=True):
-    """A task goes back to the front of ``todo``, to go on from ``first``."""
+    """A task goes back to the front of ``todo``, to go on from ``first``.
+
+    With ``is_carried`` it is a cell whose time was over: its block goes on, and comes back.
+    """
 
     key: TaskKey
     first: int
@@ -127,6 +130,7 @@ class TaskReturned(Outcome, frozen=True):
     failed: bool
     reason: str
     voids: tuple[VoidSpan, ...] = ()
+    is_carried: bool = False
 
 
 class TaskFailed(Outcome, frozen=True):

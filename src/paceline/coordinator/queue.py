@@ -2,7 +2,8 @@
 
 Kept small whatever the epoch's length, and however slow its slowest task: tasks are leased
 in the order of their numbers, so that ``todo`` is a few returned tasks and everything from
-``next_fresh`` on, and over is everything before that but the few in ``open``.
+``next_fresh`` on, and over is everything before that but the few in ``open``. Cells of a
+rotation are leased in the order of the ring: those passed over are as if returned.
 
 Pure.
 """
@@ -57,6 +58,8 @@ class Queue(msgspec.Struct, dict=True):  # what is cached beside the fields is n
     tasks_failed: int = 0
     records: int = 0
     results: dict[int, StageResults] = {}  # {stage: ...}, of those that do not train
+    keepers: dict[int, str] = {}  # {data part: trainer that had a cell of it last}
+    visits: dict[int, int] = {}  # {cell: times it was carried over in this epoch}
 
     @functools.cached_property
     def _held(self) -> dict[int, dict[int, LeaseRecord]]:
@@ -107,6 +110,11 @@ class Queue(msgspec.Struct, dict=True):  # what is cached beside the fields is n
             if not held[record.incarnation]:
                 del held[record.incarnation]
 
+    def is_returned(self, task: int) -> bool:
+        """Whether a task was leased, or passed over, and nobody works on it."""
+        place = bisect.bisect_left(self.returned, task)
+        return self.returned[place : place + 1] == [task]
+
     def is_done(self, task: int) -> bool:
         """Whether a task of this epoch is done or given up."""
         return task < self.next_fresh and task not in self.open
@@ -138,6 +146,7 @@ class Queue(msgspec.Struct, dict=True):  # what is cached beside the fields is n
         """Begin the next stage."""
         self.stage += 1
         self.epoch = 0
+        self.keepers = {}
         self._clear()
 
     def keep_values(self, before: "Queue") -> None:
@@ -160,10 +169,13 @@ class Queue(msgspec.Struct, dict=True):  # what is cached beside the fields is n
         self.failures = {}
         self.timeouts = {}
         self.crashes = {}
+        self.visits = {}
 
     def _leave_todo(self, task: int) -> None:
         if task >= self.next_fresh:
-            assert task == self.next_fresh, f"task {task} before {self.next_fresh}"
+            passed_over = range(self.next_fresh, task)
+            self.returned.extend(passed_over)
+            self.open.update(passed_over)
             self.next_fresh = task + 1
             return
         place = bisect.bisect_left(self.returned, task)

@@ -267,7 +267,7 @@ def _(message: TrackedKept | BuffersKept, book: Book, asker: Asker) -> None:
 @_answer.register
 def _(message: HandBack, book: Book, asker: Asker) -> None:
     acked_by_token = dict(zip(message.tokens, message.acked, strict=True))
-    give_back(book, message, acked_by_token, "handed back", failed=False)
+    give_back(book, message, acked_by_token)
     book.rounds.drop(asker.role)
     book.start_clock(message.incarnation)
     book.reply(asker.ticket, Done())
@@ -275,7 +275,7 @@ def _(message: HandBack, book: Book, asker: Asker) -> None:
 
 @_answer.register
 def _(message: FailTask, book: Book, asker: Asker) -> None:
-    give_back(book, message, {message.token: message.acked}, message.error, failed=True)
+    give_back(book, message, {message.token: message.acked})
     book.rounds.drop(asker.role)
     book.start_clock(message.incarnation)
     book.reply(asker.ticket, Done())

@@ -177,6 +177,10 @@ class Rounds:
         """What a trainer has ticked is no exchange of those who are here: it is void."""
         self._ticks.get(part, {}).pop(trainer, None)
 
+    def missing_to_meet(self, part: int, state: Durable) -> set[str]:
+        """Participants that have not come to exchange values for the open round."""
+        return self.meetings.missing(part, participants(state))
+
     def are_exchanging(self, state: Durable) -> bool:
         """Whether an exchange is formed: who enters now would make it void."""
         return bool(self.meetings.parts()) and self.meetings.are_under_way(

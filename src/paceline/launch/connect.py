@@ -27,6 +27,7 @@ from paceline.launch.folder import RUNS, JobDir, fresh_job_dir
 from paceline.launch.group import group_place
 from paceline.launch.local import fresh_run_id
 from paceline.launch.notice import LeaveNotice
+from paceline.launch.plugins import load_plugins
 from paceline.launch.wiring import Wires
 from paceline.timing import SystemClock, wall_time_s
 from paceline.trainer.peer_link import PeerWires
@@ -47,7 +48,8 @@ def connect() -> Session:
         The session of this process: the same at every call.
 
     Raises:
-        UsageError: the environment is not one of a trainer, or the folder is taken.
+        UsageError: the environment is not one of a trainer, the folder is taken, or a
+            plugin cannot be imported.
         JobFailed: the coordinator cannot be reached.
         ForeignPeer: it is of another run, version or secret.
     """
@@ -62,6 +64,7 @@ def _join(place: Place) -> Session:
     if role_kind(place.role) != "trainer":
         raise UsageError(f"this process is {place.role}; only a trainer connects")
     config = JobDir(place.job_dir).read_config()
+    load_plugins(config.plugins)
     wires = Wires(place.run, place.role, SystemClock(), secret=place.secret)
     session = Session(
         place.role,

@@ -24,6 +24,7 @@ from paceline.ids import role_kind
 from paceline.launch.environment import Place, read_place
 from paceline.launch.folder import JobDir, remove_sockets
 from paceline.launch.parent import die_with_parent, is_gone
+from paceline.launch.plugins import load_plugins
 from paceline.launch.wiring import Wires
 from paceline.store.blobs import BlobStore
 from paceline.store.journal import Journal
@@ -98,10 +99,11 @@ def run_server(
     """Serve a share of the parameters until ``ending``, or until ordered to shut down.
 
     Raises:
-        UsageError: the address cannot be taken.
+        UsageError: the address cannot be taken, or a plugin not be imported.
     """
     from paceline.server.service import ServerService  # noqa: PLC0415  (imports torch)
 
+    load_plugins(config.plugins)
     clock = SystemClock()
     wires = Wires(config.run, place.role, clock, secret=place.secret)
     store = BlobStore(job.cuts_of(config))

@@ -67,6 +67,7 @@ from paceline.messages.results import (
     KeepValue,
     Results,
 )
+from paceline.messages.rotation import RotationSpec
 from paceline.messages.server import (
     CommitRound,
     ConfirmTracked,
@@ -264,6 +265,7 @@ __all__ = [
     "RefusedPush",
     "Restore",
     "Results",
+    "RotationSpec",
     "RowSlots",
     "Save",
     "Saved",

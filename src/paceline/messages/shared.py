@@ -6,6 +6,7 @@ import msgspec
 
 from paceline.config import Auto, Combine, Pace, RowInit, RowOptimizer
 from paceline.ids import TaskKey, Window
+from paceline.messages.rotation import RotationSpec
 
 HyperValue = float | int | bool | str | None | tuple[float, ...]
 Hyper = dict[str, HyperValue]  # {hyper-parameter: value} of one parameter group
@@ -108,7 +109,8 @@ class StageSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     Task ``i`` holds positions ``i * task_size .. min((i + 1) * task_size, records)``;
     batches are ``batch_size`` consecutive positions of a task, the last may be short.
     ``tracked`` are the names of the user's own objects whose state goes into cuts, and
-    ``averaged`` those of them that are averaged over trainers when the stage ends.
+    ``averaged`` those of them that are averaged over trainers when the stage ends. With
+    ``rotation`` tasks are cells instead, and epochs its rounds.
     """
 
     stage: int
@@ -122,6 +124,7 @@ class StageSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     tracked: tuple[str, ...] = ()
     averaged: tuple[str, ...] = ()
     kind: StageKind = "train"
+    rotation: RotationSpec | None = None
 
     @property
     def is_training(self) -> bool:
@@ -130,15 +133,19 @@ class StageSpec(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def num_tasks(self) -> int:
         """Tasks of one epoch."""
+        if self.rotation is not None:
+            return self.rotation.num_cells()
         return -(-self.records // self.task_size)
 
     def task_records(self, task: int) -> int:
         """Records of a task."""
+        if self.rotation is not None:
+            return self.rotation.sizes[task]
         return min(self.task_size, self.records - task * self.task_size)
 
     def num_batches(self, task: int) -> int:
-        """Batches of a task."""
-        return -(-self.task_records(task) // self.batch_size)
+        """Batches of a task; of an empty cell one."""
+        return max(-(-self.task_records(task) // self.batch_size), 1)
 
     def batch_records(self, task: int, first: int, last: int) -> int:
         """Records of batches ``first..last`` (both included) of a task."""
@@ -164,7 +171,8 @@ class Lease(msgspec.Struct, frozen=True):
     has entered with; with that one, ``clock`` is its clock and ``slowest`` the least that
     any has. ``records`` of the job were acknowledged: where there are rounds, as of the
     last one. ``voids`` are batches up to the last edge that had no effect before, and are
-    to have none: all others up to there are to have theirs.
+    to have none: all others up to there are to have theirs. ``is_moved``: somebody else had
+    a cell of the same data part before, or nobody.
     """
 
     token: int
@@ -178,6 +186,7 @@ class Lease(msgspec.Struct, frozen=True):
     slowest: int = 0
     records: int = 0
     voids: tuple[VoidSpan, ...] = ()
+    is_moved: bool = False
 
 
 class TrainerClock(msgspec.Struct, frozen=True):

@@ -209,11 +209,13 @@ class BuffersKept(TrainerMessage, frozen=True):
 class HandBack(TrainerMessage, frozen=True):
     """Give leases back (``break``, leaving); nothing of them is in flight.
 
-    ``acked`` are the last acknowledged batches, in the order of ``tokens``.
+    ``acked`` are the last acknowledged batches, in the order of ``tokens``. ``is_carried``:
+    they are cells whose time was over, and that their blocks go on without.
     """
 
     tokens: tuple[int, ...]
     acked: tuple[int, ...]
+    is_carried: bool = False
 
 
 class FailTask(TrainerMessage, frozen=True):

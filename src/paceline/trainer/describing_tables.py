@@ -11,7 +11,7 @@ import torch
 from paceline.config import Combine, RowInit, Zeros
 from paceline.errors import UsageError
 from paceline.messages import TableSpec
-from paceline.params.rows.combining import Array
+from paceline.params.rows.combining import Array, require_rule
 
 
 def describe_table(
@@ -50,6 +50,7 @@ def _describe(
         raise UsageError(f"shape: expected 1 row or more, or None, got {num_rows!r}")
     if blocks is not None and not _is_size(blocks):
         raise UsageError(f"blocks: expected a number >= 1, got {blocks!r}")
+    require_rule(combine)
     numbers = _dtype_of(dtype)
     dim = int(np.prod(row, dtype=np.int64))
     begins = None

@@ -178,9 +178,8 @@ class Session:
         self._membership.calls.check_idle("table", "make tables before the loop")
         spec, begins = describe_table(name, shape, dtype, combine, init, blocks)
         rows = self._sharing.add_table(spec, pace, begins)
-        own = self._membership
-        assert isinstance(own, Membership)
-        return Table(rows, TableWriter(own.carrier, own.calls), own.collectives)
+        assert isinstance(self._membership, Membership)
+        return Table(rows, TableWriter(self._membership, self._stages))
 
     def track(self, **objects: object) -> None:
         """Let the state of the user's own objects survive: scheduler, GradScaler, EMA.

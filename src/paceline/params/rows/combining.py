@@ -5,6 +5,7 @@
     add      row + value      whole numbers wrap around, as numpy's do
     max min  the greater, the lesser
     replace  the value        of equal ids, the last
+    yours    registered       `combine_rule`, in a plugin
 
 Pure.
 """
@@ -13,25 +14,69 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import numpy as np
+import torch
 
-from paceline.config import Combine
+from paceline.errors import UsageError
 from paceline.params.rows.kernels import Int64s
+from paceline.table_specs import RULES
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+Rule = Callable[[Array, Array], Array]
 
 _RULES: Final[Mapping[str, np.ufunc]] = {
     "add": np.add,
     "max": np.maximum,
     "min": np.minimum,
 }
+_own: Final[dict[str, Rule]] = {}  # {name: as registered in this process}
+
+
+def combine_rule(name: str) -> Callable[[Rule], Rule]:
+    """Register a rule of your own for `Session.table`, in a module that is a plugin.
+
+    The rule gets rows (n, dim) and as many values of the table's dtype, and returns what
+    the rows are from then on; neither may be changed. It is asked for every value of a row,
+    in whichever order trainers push: what comes out must not depend on that order.
+
+    Raises:
+        UsageError: the name is no identifier, or one of paceline's own.
+    """
+    if not name.isidentifier() or name in RULES:
+        raise UsageError(
+            f"combine_rule: expected an identifier that is none of {', '.join(RULES)}, got "
+            f"{name!r}"
+        )
+
+    def register(rule: Rule) -> Rule:
+        _own[name] = rule
+        return rule
+
+    return register
+
+
+def require_rule(name: str) -> None:
+    """Refuse a rule that this process does not know.
+
+    Raises:
+        UsageError: with what is known, and how to make it known.
+    """
+    known = (*RULES, *sorted(_own))
+    if name not in known:
+        raise UsageError(
+            f"combine: expected one of {', '.join(known)}, got {name!r}; a rule of your "
+            f"own is registered by a plugin (paceline run --plugin)"
+        )
 
 
 def combine_rows(rule: str, target: Array, rows: Int64s, values: Array) -> None:
     """Combine ``values`` (n, dim) with ``target[rows]``; ``rows`` (n,) are distinct."""
     if rule == "replace":
         target[rows] = values
-    else:
+    elif rule in _RULES:
         target[rows] = _RULES[rule](target[rows], values)
+    else:
+        target[rows] = _own_rows(rule, target[rows], values)
 
 
 def combine_equal(rule: str, inverse: Int64s, values: Array, num_unique: int) -> Array:
@@ -44,24 +89,49 @@ def combine_equal(rule: str, inverse: Int64s, values: Array, num_unique: int) ->
         num_unique: distinct ids; each occurs.
 
     Returns:
-        (num_unique, dim), of the same dtype.
+        (num_unique, dim), of the same dtype; the values themselves where nothing changes.
     """
     if num_unique == len(values):
+        if bool((inverse[1:] > inverse[:-1]).all()):
+            return values
         found = np.empty_like(values)
         found[inverse] = values
         return found
-    if rule == "replace":
+    if rule not in _RULES:
         found = np.empty((num_unique, *values.shape[1:]), values.dtype)
-        for at, value in zip(inverse, values, strict=True):  # numpy leaves the order open
-            found[at] = value
+        is_seen = np.zeros(num_unique, np.bool_)
+        for number, at in enumerate(inverse):  # numpy leaves the order open
+            value = values[number : number + 1]
+            if is_seen[at] and rule != "replace":
+                value = _own_rows(rule, found[at : at + 1], value)
+            found[at], is_seen[at] = value[0], True
         return found
+    if rule == "add":  # several times as fast as numpy's, one after the other as well
+        total = torch.zeros((num_unique, *values.shape[1:]), dtype=_torch_dtype(values))
+        total.index_add_(0, torch.from_numpy(inverse), torch.from_numpy(values))
+        return total.numpy()
     order = np.argsort(inverse, kind="stable")
     starts = np.flatnonzero(np.diff(inverse[order], prepend=-1))
     found = _RULES[rule].reduceat(values[order], starts, axis=0, dtype=values.dtype)
     return np.ascontiguousarray(found)
 
 
-def zero_of(spec: Combine) -> Callable[[int], Array]:
-    """How many rows -> as many rows of zeros."""
-    width = int(np.prod(spec.shape, dtype=np.int64))
-    return lambda count: np.zeros((count, width), spec.dtype)
+def _own_rows(rule: str, rows: Array, values: Array) -> Array:
+    found = np.asarray(_own[rule](rows, values))
+    if found.shape != rows.shape:
+        raise UsageError(
+            f"combine rule {rule!r}: expected rows {rows.shape}, got {found.shape}"
+        )
+    return found.astype(rows.dtype, copy=False)
+
+
+def distinct(ids: Int64s) -> tuple[Int64s, Int64s]:
+    """The distinct ids (m,), ascending, and for each of ``ids`` its index among them."""
+    if len(ids) < 2 or bool((ids[1:] > ids[:-1]).all()):
+        return ids, np.arange(len(ids))
+    return np.unique(ids, return_inverse=True)
+
+
+def _torch_dtype(values: Array) -> torch.dtype:
+    dtype: torch.dtype = getattr(torch, values.dtype.name)
+    return dtype

@@ -19,7 +19,7 @@ import numpy as np
 from paceline.config import Combine, Zeros
 from paceline.errors import UsageError
 from paceline.messages import TableSpec
-from paceline.params.rows.combining import Array, combine_rows
+from paceline.params.rows.combining import Array, combine_rows, require_rule
 from paceline.params.rows.id_map import IdMap
 from paceline.params.rows.initial import fill_initial, init_key
 from paceline.params.rows.kernels import Int64s
@@ -38,10 +38,14 @@ class ValueTable:
         seed: the job's; with the table's name and the id it decides a new row.
         block: which of the table's slots this is, counted from 0.
         num_blocks: how many slots the table has.
+
+    Raises:
+        UsageError: nobody has registered its rule here.
     """
 
     def __init__(self, spec: TableSpec, seed: int, block: int, num_blocks: int) -> None:
         assert isinstance(spec.optimizer, Combine)
+        require_rule(spec.optimizer.rule)
         self._spec, self._combine = spec, spec.optimizer
         self._dtype = np.dtype(spec.optimizer.dtype)
         self._key = init_key(seed, spec.name)

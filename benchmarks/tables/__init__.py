@@ -1,0 +1,1 @@
+"""What tables do for algorithms that change the model themselves, beside peers."""

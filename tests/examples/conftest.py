@@ -1,0 +1,5 @@
+"""Examples run as those of the cluster do: several trainers in one process."""
+
+from tests.cluster.conftest import run
+
+__all__ = ["run"]

@@ -26,7 +26,7 @@ import sys
 from pathlib import Path
 
 from mypyc.build import mypycify
-from setuptools import setup
+from setuptools import setup  # type: ignore[import-untyped]  # it has no stubs here
 
 ROOT = Path(__file__).resolve().parents[1]
 TARGET = ROOT / "build" / "compiled"
@@ -45,7 +45,7 @@ COMPILED = {  # {room: modules}
     ),
 }
 STRUCT = re.compile(r"\(msgspec\.Struct, frozen=True\)")
-FROZEN = '''"""What compiled structs inherit, since mypyc loses what is said beside a base."""
+FROZEN = '''"""What compiled structs inherit: mypyc loses what is said beside a base."""
 
 import msgspec
 

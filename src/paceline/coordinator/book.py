@@ -32,6 +32,7 @@ from paceline.messages import (
     MarkEntry,
     MarksReport,
     MayGoOn,
+    Meet,
     Message,
     Refusal,
     Save,
@@ -105,7 +106,7 @@ class Book:
         self.rounds = Rounds()
         self.speeds = Speeds()
         self.clocks = Clocks(is_whole=not durable.queue.pending)
-        self.progress = Progress(self._acked_records)
+        self.progress = Progress(self._records_of)
         self.deadlines = Deadlines()
         self.open_cut: OpenCut | None = None
         self.is_writing_manifest = False
@@ -123,6 +124,7 @@ class Book:
         self.to_replace: dict[str, int] = {}  # {server id: pid of its dead process}
         self.leases: Parking[int] = Parking()  # {incarnation: AskLease}
         self.ticks: Parking[tuple[int, int]] = Parking()  # {(incarnation, part): Tick}
+        self.meets: Parking[tuple[int, int]] = Parking()  # the same: Meet
         self.last_late: dict[tuple[int, int], int] = {}  # {(incarnation, part): push}
         self.ahead: Parking[int] = Parking()  # {incarnation: MayGoOn}
         self.shares: Parking[tuple[int, int]] = Parking()  # the same: SharePart
@@ -195,6 +197,10 @@ class Book:
         key = (tick.incarnation, tick.part)
         self.ticks.park(key, self._parked(ticket, role, tick))
 
+    def park_meet(self, ticket: int, role: str, meet: Meet) -> None:
+        """Let a trainer wait for those that it exchanges values with."""
+        self.meets.park((meet.incarnation, meet.part), self._parked(ticket, role, meet))
+
     def park_ahead(self, ticket: int, role: str, ask: MayGoOn) -> None:
         """Let a trainer wait for the slowest."""
         self.ahead.park(ask.incarnation, self._parked(ticket, role, ask))
@@ -235,25 +241,22 @@ class Book:
     def unpark(self, incarnation: int) -> None:
         """A trainer is gone: nobody waits for these answers."""
         self.buffers.pop(incarnation, None)
-        self.leases.take(incarnation)
-        self.saves.take(incarnation)
-        self.steps.take(incarnation)
-        self.ahead.take(incarnation)
+        for asked in (self.leases, self.saves, self.steps, self.ahead):
+            asked.take(incarnation)
         self.clocks.leave(incarnation)
         self.speeds.forget(incarnation)
-        for late in [key for key in self.last_late if key[0] == incarnation]:
-            del self.last_late[late]
-        for waiting in (self.ticks, self.shares):
+        for waiting in (self.ticks, self.shares, self.meets):
             for key in [key for key in waiting if key[0] == incarnation]:
                 waiting.take(key)
-        for save in [key for key in self.save_cuts if key[0] == incarnation]:
-            del self.save_cuts[save]
+        for known in (self.last_late, self.save_cuts):
+            for key in [key for key in known if key[0] == incarnation]:
+                del known[key]
 
     def refuse_parked(self, text: str) -> None:
         """The timeline is left: an answer would be of another than was asked on."""
         refusal = Refusal(kind="timeline", text=text, timeline=self.durable.timeline)
-        asked = (self.leases, self.ticks, self.ahead, self.shares, self.saves, self.steps)
-        for waiting in asked:
+        asked = (self.leases, self.ticks, self.ahead, self.shares, self.saves, self.meets)
+        for waiting in (*asked, self.steps):
             for parked in waiting.take_all():
                 self.reply(parked.ticket, refusal)
 
@@ -276,9 +279,9 @@ class Book:
 
     # ------------------------------------------------------------ often asked
 
-    def _acked_records(self, key: TaskKey, last: int) -> int:
+    def _records_of(self, key: TaskKey, first: int, last: int) -> int:
         spec = self.durable.stage_spec()
-        return spec.batch_records(key.task, 0, last) if spec and last >= 0 else 0
+        return spec.batch_records(key.task, first, last) if spec and last >= 0 else 0
 
     def servers_ready(self) -> bool:
         """Whether all servers of the job are members, on this timeline, and ready."""

@@ -52,10 +52,12 @@ class Part:
         # Trainers have taken as many steps of their own as there was data for each.
         self.may_differ = self.does_without or steps_locally(pace)
 
-    def settle(self, push: Push, verdict: Verdict) -> PushDecision:
+    def settle(
+        self, push: Push, verdict: Verdict, slots: tuple[int, ...] = ()
+    ) -> PushDecision:
         """A push without numbers to follow; who repeats it is told the same."""
         self.last[push.incarnation] = LastPush(push.number, is_settled=True, said=verdict)
-        return PushDecision(verdict)
+        return PushDecision(verdict, slots)
 
     def repeat(self, push: Push, last: LastPush) -> PushDecision:
         """The last push of a trainer comes again."""

@@ -25,7 +25,7 @@ Verdict = Literal[
 ]
 
 
-class PushDecision(NamedTuple):
+class PushDecision(msgspec.Struct, frozen=True):
     """What to do with a push.
 
     ``apply``, ``prepare`` and ``hold``: let the numbers follow on ``slots``, then

@@ -43,6 +43,8 @@ from paceline.server.steps import HeldSteps, hold
 from paceline.server.voids import KeptVoid, Voids
 from paceline.server.windows import Marks, SlotMarks
 
+_NO_PUSH = LastPush(0, is_settled=True)
+
 
 @final
 class ServerState:
@@ -220,9 +222,7 @@ class ServerState:
 
     def may_upload(self, message: Upload) -> Refusal | None:
         """Why initial values are refused; None if they are taken."""
-        if message.part not in self._parts:
-            return self._refuse("not_ready", f"part {message.part} is not here yet")
-        return self.refusal_of(message) or self._fence_of(message)
+        return self._refusal_at(message.part, message)
 
     def may_keep(self, message: KeepTracked) -> Refusal | None:
         """Why the state of tracked objects is refused; None if it is taken."""
@@ -264,15 +264,13 @@ class ServerState:
     def push(self, message: Push, lost: str | None = None) -> PushDecision:
         """Decide a push; with ``apply``, its marks have moved already.
 
-        Args:
-            message: the push.
-            lost: why the lock that it is made under is no longer its sender's.
+        ``lost``: why the lock that it is made under is no longer its sender's.
         """
         refusal = self._refusal_at(message.part, message)
         if refusal is not None:
             return PushDecision("refuse", refusal=refusal)
         part = self._parts[message.part]
-        last = part.last.get(message.incarnation, LastPush(0, is_settled=True))
+        last = part.last.get(message.incarnation, _NO_PUSH)
         if message.number < last.number:
             text = f"push {message.number} came after push {last.number}"
             return PushDecision("refuse", refusal=self._refuse("stale", text))
@@ -320,7 +318,7 @@ class ServerState:
                 self._voids.add(message.part, message.window)
             if not is_old and part.counts_pushes:
                 self._count_void("void", message.records)
-            return part.settle(message, "void")._replace(slots=slots)
+            return part.settle(message, "void", slots)
         rate = rate_of(part.pace, age=age, version=part.version)
         if part.counts_pushes:
             self._count(f"part-{message.part}.age.{age_range(age)}")

@@ -23,6 +23,7 @@ from paceline.failpoints import failpoint
 from paceline.ids import COORDINATOR
 from paceline.messages import (
     AskTracked,
+    AskValues,
     Joined,
     KeepTracked,
     Message,
@@ -107,9 +108,9 @@ class Carrier:
         outlook: the batches before and behind the user's step.
         after_step: is told what became of every step of a part.
         stopwatch: how long batches take.
-        locks: that are held.
         entrust: lets another process of the trainer carry a question to a server; None:
             it is carried here.
+        attach_values: where values of other trainers go.
     """
 
     def __init__(self, protocol: TrainerProtocol, driver: Driver) -> None:
@@ -120,13 +121,14 @@ class Carrier:
         self.outlook = Outlook()
         self.after_step: Callable[[AfterStep], None] = lambda _: None
         self.entrust: Callable[[str, Message], Payload | None] = _to_nobody
+        self.attach_values: Callable[[str, AskValues], Payload] = bare
         self._asked: dict[
             int, dict[SharedTable | OwnRows, Expected]
         ] = {}  # {part: rows to come}
         self._coming: Requests = {}  # for them
         self._tracked = TrackedCarrying(self.tracker, protocol.tracked)
         self._driver = driver
-        self.stopwatch, self.locks = driver.stopwatch, driver.locks
+        self.stopwatch = driver.stopwatch
         self._joined: Joined | None = None
         self._tasks_finished = 0
         self._warned: set[str] = set()
@@ -353,6 +355,8 @@ class Carrier:
     def _attach(self, role: str, message: Message) -> Payload:
         if isinstance(message, PullRows):
             return self._coming[role, message.part]._replace(message=message)
+        if isinstance(message, AskValues):
+            return self.attach_values(role, message)
         if isinstance(message, KeepTracked):
             return Payload(message, [self._tracked.encode(message)])
         if isinstance(message, AskTracked):

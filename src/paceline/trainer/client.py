@@ -29,7 +29,7 @@ from paceline.errors import (
     UsageError,
 )
 from paceline.failpoints import failpoint
-from paceline.ids import COORDINATOR
+from paceline.ids import COORDINATOR, role_kind
 from paceline.messages import Beat, Beaten, Computed, Message, Push, Pushed, Tick
 from paceline.timing import Clock, Deadline
 from paceline.trainer.asking import Act, Ask, Collect, Forget, Lost, Pause, Post, Replies
@@ -90,6 +90,7 @@ class Courier:
         self._connections: dict[str, Connection] = {}  # {role: connection}
         self._addresses: dict[str, str] = {}  # {role: where that connection was made to}
         self._is_closed = False
+        self.doors: Courier | None = None  # the way to other trainers, once there is one
 
     def reach(self, role: str, address: str, incarnation: int) -> Connection:
         """The connection to a role; the coordinator needs no address.
@@ -99,6 +100,8 @@ class Courier:
         Raises:
             TransportError: nobody is there.
         """
+        if self.doors is not None and role_kind(role) == "trainer":
+            return self.doors.reach(role, address, incarnation)
         with self._lock:
             if self._is_closed:
                 raise PeerLost("the session was closed")
@@ -116,6 +119,9 @@ class Courier:
 
     def drop(self, role: str, connection: Connection) -> None:
         """Close a connection; the next `reach` makes another."""
+        if self.doors is not None and role_kind(role) == "trainer":
+            self.doors.drop(role, connection)
+            return
         with self._lock:
             if self._connections.get(role) is connection:
                 del self._connections[role]
@@ -157,6 +163,7 @@ class Driver:
         asked_s: when the coordinator answered last, on the driver's clock.
         stopwatch: how long batches take; it stands still while an act runs.
         locks: that are held, and heard of.
+        clock: for deadlines.
     """
 
     def __init__(
@@ -165,7 +172,7 @@ class Driver:
         """Carry for one trainer; a reply that takes longer than ``timeout_s`` is lost."""
         self.waiting_for = ""
         self.asked_s = clock.now_s()
-        self.stopwatch = Stopwatch(clock)
+        self.stopwatch, self.clock = Stopwatch(clock), clock
         self._protocol, self._courier = protocol, courier
         self._clock, self._timeout_s = clock, timeout_s
         self._pid = os.getpid()
@@ -279,7 +286,9 @@ class Driver:
             raise UsageError(f"the session was closed while waiting: {pause.reason}")
 
     def _reach(self, role: str) -> Connection:
-        address = "" if role == COORDINATOR else self._protocol.servers[role]
+        protocol = self._protocol
+        address = "" if role == COORDINATOR else protocol.asking.doors.get(role, "")
+        address = address or protocol.servers.get(role, "")
         return self._courier.reach(role, address, self._protocol.incarnation)
 
     def _send(

@@ -42,6 +42,7 @@ class OwnRows:
         spec: what was shared.
         part: the table's own.
         combine: its rule, dtype and shape.
+        is_rotating: whether a loop has its blocks, one at a time.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class OwnRows:
         self._fresh: list[_Written] = []  # not in a push yet
         self._taken: list[_Written] = []  # in one that waits to leave
         self._router: Router | None = None  # for the plan of the last call
+        self.is_rotating = False
 
     def read(self, ids: Int64s) -> Array:
         """The rows of ids (n,), repeated or not: (n, dim), with what is written here."""
@@ -125,7 +127,7 @@ class OwnRows:
         """No row was asked for ahead."""
 
     def route(self, ids: Int64s) -> tuple[Route, Int64s]:
-        """Where ids lie; see `Router.route`."""
+        """Where ids (n,) lie, and for each its index there; any thread may call."""
         plan = self._reader.plan(self.part)
         if self._router is None or self._router.plan is not plan:
             self._router = Router(self.spec.name, plan)

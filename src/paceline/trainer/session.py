@@ -179,7 +179,7 @@ class Session:
         spec, begins = describe_table(name, shape, dtype, combine, init, blocks)
         rows = self._sharing.add_table(spec, pace, begins)
         assert isinstance(self._membership, Membership)
-        return Table(rows, TableWriter(self._membership.carrier, self._membership.calls))
+        return Table(rows, TableWriter(self._membership, self._stages))
 
     def track(self, **objects: object) -> None:
         """Let the state of the user's own objects survive: scheduler, GradScaler, EMA.
@@ -394,6 +394,7 @@ class Session:
         """The session itself."""
         return self
 
-    def __exit__(self, *_: object) -> None:
-        """Close."""
+    def __exit__(self, kind: object, *_: object) -> None:
+        """Close; a script that fails has not come to the end of its loop."""
+        self._membership.calls.has_failed = kind is not None
         self.close()

@@ -10,13 +10,14 @@ trainer goes on meanwhile::
 Pure.
 """
 
+from functools import partial
 from typing import final
 
 from paceline.errors import Refused
 from paceline.messages import StageSpec, Ticked
-from paceline.pace.fragments import overlap_of
 from paceline.trainer.asking import Act, Asking, Posted
 from paceline.trainer.atomic import push_together, under_locks
+from paceline.trainer.exchanging import Collective, exchange_values
 from paceline.trainer.leases import Leases
 from paceline.trainer.marching import Marching
 from paceline.trainer.parts import SharedPart, Writing
@@ -44,6 +45,7 @@ class Stepping:
     Attributes:
         tasks_finished: leases that this trainer has worked off.
         turns: of the fragments.
+        collectives: {part: by what the values of its next push travel, if not by servers}.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class Stepping:
         """Nothing was pushed yet; leases, parts and clock are the trainer's own."""
         self.tasks_finished = 0
         self.turns = Turns(parts)
+        self.collectives: dict[int, Collective] = {}
         self._asking, self._teller = asking, teller
         self._leases, self._parts, self._marching = leases, parts, marching
         self._flights: dict[int, Flight] = {}  # {part: its last push}
@@ -66,7 +69,7 @@ class Stepping:
         self, part: SharedPart, *, at_end: bool, with_delivered: bool = False
     ) -> bool:
         """Whether the pace wants a push of a part now; see `SharedPart.push_due`."""
-        if self.turns.have(part):
+        if part.takes_turns:
             is_stepped = with_delivered or not part.window.has_delivered()
             return (at_end and is_stepped) or self.turns.is_due(part)
         return part.push_due(at_end=at_end, with_delivered=with_delivered)
@@ -86,8 +89,19 @@ class Stepping:
         Returns:
             What the coordinator has answered, if it was told.
         """
+        if part.spec.part in self.collectives:
+            return (yield from self._exchange(part, stage, servers))
+        return (yield from self._push(part, stage, servers, coming))
+
+    def _push(
+        self,
+        part: SharedPart,
+        stage: StageSpec,
+        servers: tuple[str, ...],
+        coming: Coming,
+    ) -> Act[list[Ticked]]:
         ticked = yield from self.land(part, stage)
-        if self.turns.have(part):
+        if part.takes_turns:
             ticked += yield from self._land_fragments(stage)
             self.turns.pushed(part)
         if part.writing is not None:
@@ -116,12 +130,10 @@ class Stepping:
             push = yield from self._asking.post(leaving.pushes)
         at_round = part.round if part.is_sync else 0
         may_read = self._marching.may_read(part)
-        # Which round a push will be in is not known yet where it may be carried over.
-        is_due = may_read and part.pull_due(has_pushed=True)
-        is_pulling = (part.is_sync and not part.carries_over) or is_due
-        goes_on = overlap_of(part.spec.pace) > 0
-        if goes_on and not self.turns.are_alone():
-            is_pulling = False  # questions for other parts' rows would wait behind it
+        is_pulling = _reads_round(part) or (may_read and part.pull_due(has_pushed=True))
+        goes_on = part.overlap > 0
+        # Questions for other parts' rows would wait behind it.
+        is_pulling = is_pulling and not (goes_on and not self.turns.are_alone())
         if part.overlaps or not may_read:
             coming = nothing_coming
         if is_pulling:
@@ -173,7 +185,7 @@ class Stepping:
         """Wait for a part's push that is on its way, if there is one."""
         if part.spec.part not in self._flights:
             return []
-        if overlap_of(part.spec.pace):
+        if part.overlap:
             return [(yield from self._land_overlapped(part, stage))]
         flight = self._flights.pop(part.spec.part)
         done = yield from collect_push(self._asking, flight)
@@ -196,13 +208,13 @@ class Stepping:
         """Wait for all pushes that are on their way, or all but fragments'."""
         ticked: list[Ticked] = []
         for part in list(self._parts.values()):
-            if not (but_fragments and self.turns.have(part)):
+            if not (but_fragments and part.takes_turns):
                 ticked += yield from self.land(part, stage)
         return ticked
 
     def come_along(self, part: SharedPart, stage: StageSpec) -> Act[list[Ticked]]:
         """Before a step: wait for a part's push as far as the pace wants it by now."""
-        if not overlap_of(part.spec.pace) or self.turns.has_gone_far(part):
+        if not part.overlap or self.turns.has_gone_far(part):
             return (yield from self.land(part, stage))
         if part.spec.part in self._flights:
             yield from self._tell_prepared(part)
@@ -210,7 +222,7 @@ class Stepping:
 
     def _land_fragments(self, stage: StageSpec) -> Act[list[Ticked]]:
         ticked: list[Ticked] = []
-        for number in [n for n in self._flights if self.turns.have(self._parts[n])]:
+        for number in [n for n in self._flights if self._parts[n].takes_turns]:
             ticked += yield from self.land(self._parts[number], stage)
         return ticked
 
@@ -246,7 +258,7 @@ class Stepping:
 
     def is_fragment_out(self) -> bool:
         """Whether the push of a fragment is on its way."""
-        return any(self.turns.have(self._parts[number]) for number in self._flights)
+        return any(self._parts[number].takes_turns for number in self._flights)
 
     def is_flying(self, part: int) -> bool:
         """Whether a part's push is on its way."""
@@ -256,6 +268,7 @@ class Stepping:
         """The timeline or the incarnation is gone, and what was on its way with it."""
         self._flights.clear()
         self._told.clear()
+        self.collectives.clear()
         self._teller.forget()
         self._marching.forget()
 
@@ -298,7 +311,11 @@ class Stepping:
         return ticked
 
     def _count_round(
-        self, part: SharedPart, stage: StageSpec, done: Acknowledged
+        self,
+        part: SharedPart,
+        stage: StageSpec,
+        done: Acknowledged,
+        collective: Collective | None = None,
     ) -> Act[Ticked]:
         """All servers have prepared a window; it counts if it is in time for its round."""
         parts, others = tuple(self._parts), self.others_open(part)
@@ -309,8 +326,11 @@ class Stepping:
         ticked = yield from self._teller.tell(
             part,
             is_prepared=done.is_prepared,
-            ends_step=self.turns.have(part) or not any(other.is_sync for other in others),
+            ends_step=part.takes_turns or not any(other.is_sync for other in others),
             wants_lease=not is_busy,
+            exchange=None
+            if collective is None
+            else partial(exchange_values, self._asking, part, done, collective),
         )
         if ticked.late is not None:
             part.came_late(done.window, ticked.late)
@@ -318,6 +338,30 @@ class Stepping:
         self._leases.advance(part.spec.part, done.window, parts)
         self.tasks_finished += self._leases.drop_complete(parts, stage)
         part.round = 1 + (part.round if ticked.round is None else ticked.round)
+        return ticked
+
+    def _exchange(
+        self, part: SharedPart, stage: StageSpec, servers: tuple[str, ...]
+    ) -> Act[list[Ticked]]:
+        """Servers prepare an empty window; its values travel between trainers."""
+        ticked = yield from self.land(part, stage)
+        collective = self.collectives.pop(part.spec.part)
+        leaving = close_window(self._asking, part, servers)
+        push = yield from self._asking.post(leaving.pushes)
+        flight = Flight(leaving.message, leaving.refused, push, [], None)
+        # The next push finds its place only where servers have applied this round.
+        applied = yield from post_values(
+            self._asking,
+            part,
+            servers,
+            nothing_coming,
+            at_round=part.round,
+            with_dense=True,
+        )
+        done = yield from collect_push(self._asking, flight)
+        ticked.append((yield from self._count_round(part, stage, done, collective)))
+        yield from collect_values(self._asking, part, applied, is_current=True)
+        part.pulled(part.base_round())
         return ticked
 
     def _train_again(self) -> Act[list[Ticked]]:
@@ -334,3 +378,11 @@ class Stepping:
             yield from hand_back(self._asking, self._leases, self._parts)
         else:
             yield from pull_part(self._asking, part, servers, part.base_round())
+
+
+def _reads_round(part: SharedPart) -> bool:
+    """Whether the round that a push will be in brings the next values.
+
+    It is not known yet which round that is where a push may be carried over.
+    """
+    return part.is_sync and not part.carries_over

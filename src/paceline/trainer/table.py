@@ -4,10 +4,12 @@
 
     pull   rows as they are, with what this batch has pushed
     push   values that are combined with rows; they leave when the batch is over
+    allreduce and its kin   values that travel between trainers, as the step of a batch
 
 Waits: for servers. The thread of the user's script calls.
 """
 
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol, final
 
 import numpy as np
@@ -17,8 +19,12 @@ import torch
 from paceline.errors import UsageError
 from paceline.params.rows.combining import Array
 from paceline.params.rows.kernels import Int64s
+from paceline.trainer.cell import Cell
+from paceline.trainer.describing_rotation import Rotate
+from paceline.trainer.gathering import Gathering, Kind, Operation, Slice
 from paceline.trainer.locking import RowLock, Wish
 from paceline.trainer.own_rows import OwnRows
+from paceline.trainer.reducing import RULES, How
 
 Ids = npt.ArrayLike | torch.Tensor | None
 Values = npt.ArrayLike | torch.Tensor
@@ -41,6 +47,19 @@ class Writer(Protocol):
 
     def write_alone(self, part: int) -> None:
         """What was written leaves as a push of no batch."""
+
+    def rotate(
+        self,
+        rows: OwnRows,
+        dataset: Any,  # noqa: ANN401  (whatever a user calls a data set)
+        wanted: Rotate,
+    ) -> Iterator[Cell]:
+        """A loop over the cells of a rotation of these rows."""
+
+    def exchange(
+        self, part: int, operation: Operation, arrays: Sequence[Array]
+    ) -> Gathering:
+        """Step over the batch in the user's hands, exchanging values with trainers."""
 
 
 @final
@@ -146,6 +165,54 @@ class Table:
             raise UsageError(f"lock: expected each id of table {self.name!r} once")
         return self._writer.lock(self._rows, checked, wish)
 
+    def rotate(  # noqa: PLR0913  (the public signature; all but two are named)
+        self,
+        dataset: Any,  # noqa: ANN401  (whatever a user calls a data set)
+        by: Ids,
+        *,
+        group: Ids = None,
+        parts: int | None = None,
+        batch_size: int | None = None,
+        epochs: int = 1,
+        seed: int = 0,
+        step_s: float | None = None,
+        slices: int = 2,
+    ) -> Iterator[Cell]:
+        """A loop in which blocks of this table go round, each at one trainer at a time.
+
+        The data are cut into parts, rows into blocks. A `Cell` is what a data part has to
+        do with one block: in a round (an epoch) each is delivered once, to whoever keeps
+        the data part, and nobody else has either meanwhile. Its ``rows`` are the block's,
+        to be changed in place; they are its new values when the next cell is asked for,
+        with all that was pushed to other tables: exactly once, whoever dies. Cells come in
+        a seeded order, another one each round, and every block goes over the data parts in
+        that order: the same bits for any number of trainers, whoever dies.
+
+        A ``break`` hands the open cell back, with what was changed in it dropped.
+
+        Args:
+            dataset: as for `Session.batches`.
+            by: whole numbers (n,), for each record the row that it touches.
+            group: whole numbers (n,): records of equal ones lie in one data part; None:
+                parts are ranges of records.
+            parts: data parts, at most that many trainers work at once; None: blocks /
+                slices.
+            batch_size: records of a batch of a cell; None: a cell is one batch.
+            epochs: rounds.
+            seed: of their orders.
+            step_s: seconds after which a cell is left, after a whole batch; what is left is
+                trained when its block comes again, in the same round.
+            slices: cells that a trainer may hold: with 2 the next one's block travels while
+                one is computed, with 1 nothing overlaps.
+
+        Raises:
+            UsageError: the table is keyed, an argument is out of range or does not fit the
+                data, or another loop is open.
+            JobFailed: while iterating, the job as a whole cannot go on.
+        """
+        wanted = Rotate(by, group, parts, batch_size, epochs, seed, step_s, slices)
+        return self._writer.rotate(self._rows, dataset, wanted)
+
     def flush(self) -> None:
         """End the batch for this table: what it has pushed leaves, and the batch counts.
 
@@ -154,12 +221,109 @@ class Table:
         if self._writer.is_in_loop() and self._writer.has_batch(self._rows.part):
             self._writer.step_table(self._rows.part)
 
+    # ------------------------------------------------------------ between trainers
+
+    def allreduce(
+        self, *values: Values, rule: str | None = None, how: How = "auto"
+    ) -> tuple[Array, ...] | Any:  # noqa: ANN401  (one array for one)
+        """Reduce values of all trainers with work: the same bits on each of them.
+
+        The step of the batch: it counts when the round of exactly these trainers is
+        committed. Who is lost before is in no result, and its batch goes to another; the
+        others exchange again what they hold. The table's own rows do not change; whatever
+        you keep of the result from batch to batch, `Session.track` it: so trainers that
+        join, or had no batch for a while, have it as the others do.
+
+        Args:
+            values: arrays of any shape and dtype of numbers, the same on every trainer.
+            rule: ``"add"``, ``"max"`` or ``"min"``; None: the table's own.
+            how: ``"allreduce"``: one hop, everybody asks everybody; or
+                ``"regroup+allgather"``: two, of fewer bytes; ``"auto"``: by size.
+
+        Returns:
+            The reduced array, or a tuple of them; the caller's own.
+
+        Raises:
+            UsageError: outside of a loop, or the batch is over; the pace has no rounds of
+                all; or other trainers have made another call, which is named.
+            JobFailed: the job as a whole cannot go on.
+        """
+        made = self._exchange("allreduce", values, rule, how)
+        return made.results[0] if len(values) == 1 else tuple(made.results)
+
+    def reduce(self, values: Values, root: str | None = None) -> Array | None:
+        """As `allreduce`, for one trainer: ``root``, or the first of the round.
+
+        Returns:
+            The reduced array there; None on all others.
+        """
+        made = self._exchange("reduce", [values], None, "auto", root)
+        return made.results[0] if made.results else None
+
+    def regroup(self, values: Values) -> tuple[Array, Slice]:
+        """As `allreduce`, but each trainer gets a slice of the rows of the result.
+
+        Returns:
+            This trainer's rows of the result, and which they are.
+        """
+        made = self._exchange("regroup", [values], None, "auto")
+        return made.results[0], made.rows[0]
+
+    def allgather(self, values: Values) -> list[Array]:
+        """What each trainer with work has brought, in an order that all of them share.
+
+        The step of the batch, as `allreduce`. Shapes may differ.
+        """
+        made = self._exchange("allgather", [values], None, "auto")
+        return [arrays[0] for arrays in made.gathered]
+
+    def broadcast(self, values: Values, root: str | None = None) -> Array:
+        """What one trainer has brought: ``root``, or the first of the round.
+
+        The step of the batch, as `allreduce`. All bring values of one shape.
+        """
+        return self._exchange("broadcast", [values], None, "auto", root).results[0]
+
+    def _exchange(
+        self,
+        kind: Kind,
+        values: Sequence[Values],
+        rule: str | None,
+        how: How,
+        root: str | None = None,
+    ) -> Gathering:
+        arrays = [np.array(_array(one), order="C", ndmin=1) for one in values]
+        rule = rule or self._rows.combine.rule
+        if rule not in RULES:
+            raise UsageError(
+                f"{kind} of table {self.name!r}: expected a rule of {', '.join(RULES)}, "
+                f"got {rule!r}: say which, rule='add'"
+            )
+        wrong = [array.dtype for array in arrays if array.dtype.kind not in "biuf"]
+        if wrong or not arrays:
+            raise UsageError(
+                f"{kind} of table {self.name!r}: expected arrays of numbers, got "
+                f"{wrong[0] if wrong else 'none'}"
+            )
+        if self._rows.has_written():
+            raise UsageError(
+                f"{kind} of table {self.name!r}: this batch has pushed to it already, and "
+                f"is one step: push in the next one, or to another table"
+            )
+        operation = Operation(self.name, kind, rule, how, root)
+        return self._writer.exchange(self._rows.part, operation, arrays)
+
     def _write(self, ids: Ids, values: Values, rule: str) -> None:
         part, in_loop = self._rows.part, self._writer.is_in_loop()
         if in_loop and not self._writer.has_batch(part):
             raise UsageError(
                 f"push: the batch is over for table {self.name!r}: push before flush(), in "
                 f"the body of the loop"
+            )
+        if self._rows.is_rotating:
+            raise UsageError(
+                f"push: blocks of {self.name!r} go round, and each is one trainer's: "
+                f"change cell.rows, in place"
             )
         checked = self._ids(ids)
         self._rows.write(checked, self._values(values, len(checked)), rule)
@@ -202,7 +366,7 @@ class Table:
                 f"one row {self._row} for all, got {found.shape}"
             )
         spread = np.broadcast_to(found.astype(self.dtype, copy=False), wanted)
-        return np.array(spread, order="C").reshape(count, -1)
+        return np.array(spread, order="C").reshape(count, int(np.prod(self._row)))
 
     def __repr__(self) -> str:
         """Name, shape, dtype."""

@@ -3,33 +3,41 @@
 Waits: for servers, and as a step does. The thread of the user's script calls.
 """
 
-from typing import final
+from collections.abc import Iterator, Sequence
+from typing import Any, final
 
+from paceline.data.cells import Cells
 from paceline.ids import OF_NO_BATCH
-from paceline.messages import Push
+from paceline.messages import Push, StageSpec
 from paceline.params.rows.kernels import Int64s
 from paceline.trainer.asking import Act
-from paceline.trainer.calls import Calls
 from paceline.trainer.carrier import Carrier
+from paceline.trainer.cell import Cell
+from paceline.trainer.describing_rotation import Rotate, check_rotate, describe_rotation
+from paceline.trainer.gathering import Gathering, Operation
 from paceline.trainer.locking import RowLock, Wish
+from paceline.trainer.membership import Membership
 from paceline.trainer.own_rows import OwnRows
+from paceline.trainer.parts import SharedPart
 from paceline.trainer.protocol import TrainerProtocol
+from paceline.trainer.reducing import Array
+from paceline.trainer.rotation import Rotated, RotationLoop
+from paceline.trainer.staging import Cutting, Stages
 
 
 @final
 class TableWriter:
     """Carries what is pushed to the tables of one trainer."""
 
-    def __init__(self, carrier: Carrier, calls: Calls) -> None:
-        """Carry by a trainer's carrier, in its calls."""
-        self._carrier, self._calls = carrier, calls
+    def __init__(self, membership: Membership, stages: Stages) -> None:
+        """Carry for a member of the job; its loops are the script's next stages."""
+        self._carrier, self._calls = membership.carrier, membership.calls
+        self._membership, self._stages = membership, stages
 
     def has_batch(self, part: int) -> bool:
         """Whether a batch is in the user's hands that a push would belong to."""
         protocol = self._carrier.protocol
-        mine = protocol.parts[part]
-        # Who has joined again since has nothing in hand; what is written then is dropped.
-        return protocol.must_join or bool(mine.forgotten) or mine.window.has_delivered()
+        return protocol.must_join or _has_batch(protocol.parts[part])
 
     def is_in_loop(self) -> bool:
         """Whether a loop is open."""
@@ -41,7 +49,37 @@ class TableWriter:
 
     def lock(self, rows: OwnRows, ids: Int64s, wish: Wish) -> RowLock:
         """A block in which rows are this trainer's alone."""
-        return RowLock(rows, ids, wish, self._carrier, self._calls)
+        member = (self._carrier, self._calls, self._membership.driver.locks)
+        return RowLock(rows, ids, wish, member)
+
+    def rotate(
+        self,
+        rows: OwnRows,
+        dataset: Any,  # noqa: ANN401  (whatever a user calls a data set)
+        wanted: Rotate,
+    ) -> Iterator[Cell]:
+        """See `Table.rotate`."""
+        self._calls.check_open()
+        check_rotate(rows, wanted)
+        carrier, num_blocks = self._carrier, self._carrier.plan(rows.part).num_row_slots
+        cells: list[Cells] = []
+
+        def shape(spec: StageSpec) -> StageSpec:
+            cut, records = describe_rotation(spec, rows, num_blocks, wanted)
+            cells.append(records)
+            return cut
+
+        cutting = Cutting(1, wanted.epochs, seed=wanted.seed, task_size=1)
+        stage = self._stages.begin("train", dataset, cutting, shape)
+        rotated = Rotated(stage, cells[0], rows, wanted.step_s)
+        loop = RotationLoop(carrier, self._membership.driver, rotated)
+        return self._calls.iterate(loop.run())
+
+    def exchange(
+        self, part: int, operation: Operation, arrays: Sequence[Array]
+    ) -> Gathering:
+        """Step over the batch in the user's hands, exchanging values with trainers."""
+        return self._membership.collectives.run(part, operation, arrays)
 
     def write_alone(self, part: int) -> None:
         """What was written leaves as a push of no batch."""
@@ -59,8 +97,17 @@ class TableWriter:
 def end_batch(carrier: Carrier) -> None:
     """The user is done with a batch: what it has pushed to tables leaves."""
     for part, numbers in carrier.numbers.items():
-        if numbers.is_table and carrier.protocol.parts[part].window.has_delivered():
+        if numbers.is_table and _has_batch(carrier.protocol.parts[part]):
             carrier.step(part)
+
+
+def _has_batch(part: SharedPart) -> bool:
+    """Whether the script is in a batch of a part, be it one that is gone.
+
+    The trainer may have joined again since, by any question of the script's: what that
+    batch pushes goes nowhere, as a step of it does.
+    """
+    return part.window.has_delivered() or bool(part.forgotten)
 
 
 def push_alone(protocol: TrainerProtocol, number: int) -> Act[str | None]:

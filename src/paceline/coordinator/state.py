@@ -27,6 +27,7 @@ from paceline.coordinator.reports import (
     server_reported,
 )
 from paceline.coordinator.requests import Asker, trainer_asked
+from paceline.coordinator.rotation import validate_cells
 from paceline.coordinator.runs import Stored, begin_run
 from paceline.coordinator.status import job_status
 from paceline.coordinator.unreadable import return_further
@@ -183,3 +184,6 @@ def validate(book: Book) -> None:
         assert not queue.is_done(task), f"task {task} is done and open"
         assert task < queue.next_fresh
     assert set(places) == queue.open, f"open are {queue.open}, known {places}"
+    spec = state.stage_spec()
+    if spec is not None and spec.rotation is not None:
+        validate_cells(spec.rotation, queue)

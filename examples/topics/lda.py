@@ -202,7 +202,7 @@ def report(
         same = bool((words_of(work, lines) == n_wk).all())
         same = same and bool((n_wk.sum(axis=0) == tables.sums.pull()[0]).all())
         history = dict(zip(TOLD, told.T.tolist(), strict=True))
-        found = {"log_likelihood": logs, "perplexity": told[-1, 2], "is_histogram": same}
+        found = {"log_likelihood": logs, "perplexity": told[-1, 2], "exact": same}
         tokens = len(work.train.words)
         flags.out.write_text(json.dumps({**found, "tokens": tokens, "history": history}))
     if flags.picture is not None:

@@ -1,0 +1,81 @@
+"""The application, whole: each model of computation finds what the plain loop finds."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from examples.topics import corpus, gibbs, quality
+
+SCRIPT = Path(corpus.__file__).with_name("lda.py")
+EPOCHS, TOPICS, PRIORS = 12, 10, quality.Priors()
+LIMIT_S = 240.0
+
+
+def lda(out: Path, *command: str) -> dict[str, Any]:
+    """What the script finds in generated documents, in processes of its own."""
+    flags = ["--data", "generated", "--topics", str(TOPICS), "--epochs", str(EPOCHS)]
+    done = subprocess.run(
+        [sys.executable, *command, *flags, "--look-every", "4", "--out", str(out)],
+        cwd=out.parent,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    found: dict[str, Any] = json.loads(out.read_text())
+    return found
+
+
+@pytest.fixture(scope="module")
+def plain() -> float:
+    """Log-likelihood by a plain loop in one process, with no table at all."""
+    train, _ = corpus.load("generated").split()
+    part = train.part(np.arange(train.num_documents))
+    n_dk = np.zeros((train.num_documents, TOPICS), np.int32)
+    n_wk = np.zeros((len(part.words), TOPICS), np.int32)
+    n_k, topics = np.zeros(TOPICS, np.int64), np.zeros(len(part.tokens), np.int32)
+    places = part.doc_of, part.row_of, part.tokens
+    for epoch in range(EPOCHS):
+        counts = n_dk, n_wk, n_k
+        gibbs.sweep(*places, topics, *counts, *PRIORS, len(train.vocabulary), 0, epoch)
+    whole = np.zeros((len(train.vocabulary), TOPICS), np.int32)
+    whole[part.words] = n_wk
+    return quality.log_likelihood(n_dk, whole, PRIORS)
+
+
+@pytest.mark.system
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["push-pull", "no-sync"])
+def test_one_trainer_finds_what_the_plain_loop_finds_to_the_bit(
+    tmp_path: Path, plain: float, model: str
+) -> None:
+    found = lda(tmp_path / "found.json", str(SCRIPT), "--model", model)
+    assert found["log_likelihood"] == plain
+    assert found["exact"]
+
+
+@pytest.mark.system
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["push-pull", "no-sync"])
+def test_two_trainers_come_as_far_as_the_plain_loop(
+    tmp_path: Path, plain: float, model: str
+) -> None:
+    found = lda(
+        tmp_path / "found.json",
+        *("-m", "paceline.cli.main", "run", "--trainers", "2", "--job-dir", "job"),
+        *(str(SCRIPT), "--model", model),
+    )
+    # Random numbers are the same, the order of draws is not: another sample of the same
+    # distribution. Twelve epochs of 27,000 tokens differ by less than this share.
+    assert found["log_likelihood"] == pytest.approx(plain, rel=0.02)
+    assert found["exact"]
+    told = found["history"]
+    assert [epoch for epoch, value in enumerate(told["perplexity"]) if value] == [3, 7, 11]

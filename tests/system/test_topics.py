@@ -1,0 +1,37 @@
+"""Topics under kills: counts of words are the histogram of the topics in the end."""
+
+from pathlib import Path
+
+import pytest
+
+from paceline.failpoints import parse
+from paceline.launch.forkserver import ForkServer
+from paceline.testing.chaos import ChaosPlan, wait_chaos
+
+SCRIPT = Path(__file__).parents[2] / "examples" / "topics" / "lda.py"
+POINTS = (
+    "trainer.before_submit_rest=kill@6x2;trainer.between_acks=kill@17x3;"
+    "trainer.before_tick=kill@9x2"
+)
+
+
+@pytest.mark.system
+@pytest.mark.slow
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("model", ["push-pull", "no-sync"])
+def test_counts_are_the_histogram_of_the_topics_whoever_dies(
+    model: str, tmp_path: Path, forks: ForkServer
+) -> None:
+    arguments = ("--data", "generated", "--topics", "10", "--epochs", "60", "--parts", "12")
+    plan = ChaosPlan(
+        SCRIPT,
+        "sync",
+        (*arguments, "--model", model),
+        failpoints=POINTS,
+        cut_every_s=2.0,
+        limit_s=900.0,
+    )
+    report = wait_chaos(plan, tmp_path, forks)
+    assert report.is_exact(), report.verdict
+    assert report.faults.get("trainer.between_acks") == 3, report.faults
+    assert set(report.faults) == set(parse(POINTS))

@@ -43,7 +43,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
         epochs: at most.
         target: the error at which the job stops.
         batch_size: as in `work.Work`.
-        parts: the same.
+        blocks: the same.
         seed: of the order.
         sleep_s: how long a trainer sleeps for each rating, so that cores do not matter.
         slow: trainer that sleeps longer, by its number; -1: none.
@@ -58,7 +58,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     epochs: int = 50
     target: float = 0.0
     batch_size: int = 8192
-    parts: int = 4
+    blocks: int = 8
     seed: int = 0
     sleep_s: float = 0.0
     slow: int = -1
@@ -105,7 +105,7 @@ def main() -> None:
         settings,
         told.epochs,
         told.batch_size,
-        told.parts,
+        told.blocks,
         told.seed,
         lambda ratings: time.sleep(each_s * ratings) if each_s else None,
     )

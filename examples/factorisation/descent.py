@@ -25,13 +25,14 @@ Int64s = NDArray[np.int64]
 Float32s = NDArray[np.float32]
 
 
-def _compiled(function: Callable[..., Any]) -> Any:  # noqa: ANN401  # numba's door
+def compiled(function: Callable[..., Any]) -> Any:  # noqa: ANN401  # numba's door
+    """A function as numba compiles it for what it is first called with."""
     # Without fast-math a sum keeps the order of its loop, and no loop of sums is
     # vectorized: it is three times as slow.
     return numba.njit(cache=True, nogil=True, fastmath=True, error_model="numpy")(function)
 
 
-@_compiled
+@compiled
 def step_along(  # noqa: PLR0913  (a compiled loop is given arrays and numbers)
     p: Float32s,
     q: Float32s,
@@ -69,7 +70,7 @@ def step_along(  # noqa: PLR0913  (a compiled loop is given arrays and numbers)
         column[k] += rate * (error - penalty * column[k])
 
 
-@_compiled
+@compiled
 def descend(  # noqa: PLR0913  (as above)
     rows: Float32s,
     fixed: Float32s,
@@ -124,7 +125,7 @@ def descend(  # noqa: PLR0913  (as above)
                 errors[n] -= change * x
 
 
-@_compiled
+@compiled
 def rmse(
     p: Float32s,
     q: Float32s,

@@ -58,6 +58,39 @@ def locking(session: paceline.Session, work: Work) -> Running:
     return Running(steps(), partial(_all_rows, factors, work))
 
 
+def rotation(session: paceline.Session, work: Work) -> Running:
+    """Model B: blocks of items come by, parts of the users stay; both are one's own."""
+    split = work.split
+    users = session.table("users", (split.num_users, work.width), init=work.begin)
+    items = session.table(
+        "items", (split.num_items, work.width), init=work.begin, blocks=work.blocks
+    )
+    kept: dict[tuple[int, int], Batch] = {}  # of cells: ratings are the same every epoch
+
+    def steps() -> Iterator[None]:
+        for cell in items.rotate(
+            _tensors(split.train),
+            by=split.train.items,
+            group=split.train.users,
+            epochs=work.epochs,
+            seed=work.seed,
+        ):
+            key = cell.part, cell.block
+            if key not in kept:
+                ratings = split.train.take(cell.positions)
+                ids, places = _places(ratings.users, split.num_users)
+                in_block = ratings.items - cell.ids[0]
+                kept[key] = Batch(ids, len(ids), Ratings(places, in_block, ratings.values))
+            batch = kept[key]
+            rows = users.pull(batch.ids)
+            before = rows.copy()
+            work.step_along(rows, cell.rows, batch.ratings, session.epoch)
+            users.push(batch.ids, rows - before)
+            yield
+
+    return Running(steps(), lambda: (users.pull(), items.pull()))
+
+
 def push_pull(session: paceline.Session, work: Work) -> Running:
     """Model C: all trainers' changes are added as one, then all see the same rows again."""
     return _without_rights(session, work, paceline.Sync(reduce="sum"))
@@ -84,6 +117,7 @@ def _without_rights(session: paceline.Session, work: Work, pace: Pace) -> Runnin
 
 MODELS: dict[str, Callable[[paceline.Session, Work], Running]] = {
     "locking": locking,
+    "rotation": rotation,
     "push-pull": push_pull,
     "no-sync": no_sync,
 }
@@ -101,15 +135,21 @@ def _all_rows(factors: paceline.Table, work: Work) -> tuple[Float32s, Float32s]:
 
 def _batches(session: paceline.Session, work: Work) -> Iterator[Batch]:
     """This trainer's share of the ratings, with the ids that they are about."""
-    data = tuple(map(torch.from_numpy, work.split.train))
     for columns in session.batches(
-        data, batch_size=work.batch_size, epochs=work.epochs, seed=work.seed
+        _tensors(work.split.train),
+        batch_size=work.batch_size,
+        epochs=work.epochs,
+        seed=work.seed,
     ):
         ratings = Ratings(*(column.numpy() for column in columns))
         users, user_places = _places(ratings.users, work.split.num_users)
         items, item_places = _places(ratings.items, work.split.num_items)
         ids = np.concatenate([users, work.split.num_users + items])
         yield Batch(ids, len(users), Ratings(user_places, item_places, ratings.values))
+
+
+def _tensors(ratings: Ratings) -> tuple[torch.Tensor, ...]:
+    return tuple(map(torch.from_numpy, ratings))
 
 
 def _places(ids: Int64s, count: int) -> tuple[Int64s, Int64s]:

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+import absorbing
 import descent
 import numpy as np
-from descent import Float32s
+from descent import Float32s, Int64s
 from plain import BEGIN_STD, ByRow, Settings
 from ratings import Ratings, Split
 
@@ -19,8 +20,8 @@ class Work(NamedTuple):
         split: ratings to learn from.
         settings: of the method.
         epochs: runs over the ratings.
-        batch_size: ratings (`sgd`) or rows (`ccd`) between rows that come and rows that go.
-        parts: into how many groups of users, and blocks of items, rotation cuts.
+        batch_size: ratings between rows that come and rows that go, where they do.
+        blocks: into how many the rows are cut, where they are.
         seed: of the order of ratings.
         pause: called with the number of ratings after each step, to make a trainer slow.
     """
@@ -29,7 +30,7 @@ class Work(NamedTuple):
     settings: Settings
     epochs: int
     batch_size: int
-    parts: int = 4
+    blocks: int = 8
     seed: int = 0
     pause: Callable[[int], None] = lambda ratings: None  # noqa: ARG005
 
@@ -56,6 +57,22 @@ class Work(NamedTuple):
         mean, penalty = np.float32(self.split.mean), np.float32(self.settings.penalty)
         descent.descend(rows, fixed, *ratings, mean, penalty, 0, self.width)
         self.pause(len(ratings.values))
+
+    def absorb(
+        self,
+        rows: Float32s,
+        fixed: Float32s,
+        places: Int64s,
+        others: Int64s,
+        values: Float32s,
+    ) -> None:
+        """Add ratings to what rows have absorbed, in place; see `absorbing`."""
+        absorbing.absorb(rows, fixed, places, others, values, np.float32(self.split.mean))
+        self.pause(len(values))
+
+    def settle(self, rows: Float32s) -> None:
+        """Rows that have absorbed all their ratings come to their best, in place."""
+        absorbing.settle(rows, self.width, np.float32(self.settings.penalty))
 
 
 class Running(NamedTuple):

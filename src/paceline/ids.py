@@ -62,6 +62,10 @@ class Window(NamedTuple):
             return (TaskKey(stage, epoch, spans[0].task),)
         return tuple(TaskKey(stage, epoch, span.task) for span in spans)
 
+    def num_batches(self) -> int:
+        """Batches of all spans."""
+        return sum([last - first + 1 for _, first, last in self.spans])
+
     def __str__(self) -> str:
         """Read like ``s0/e1[t17:4-7]`` in logs and errors."""
         spans = ",".join(f"t{s.task}:{s.first}-{s.last}" for s in self.spans)

@@ -164,7 +164,7 @@ def test_models_evaluate_and_are_as_before_afterwards(run: Any) -> None:
 def test_what_cannot_be_is_refused_with_what_to_do(run: Any) -> None:
     def script(session: paceline.Session) -> None:
         model = nn.Linear(3, 2)
-        with pytest.raises(paceline.UsageError, match="evaluate: share a model first"):
+        with pytest.raises(paceline.UsageError, match="evaluate: share a model"):
             session.evaluate(accuracy(), lambda b: b, columns())
         optimizer = shared(session, model)
         with pytest.raises(paceline.UsageError, match=r"expected a torchmetrics\.Metric"):

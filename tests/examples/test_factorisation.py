@@ -5,7 +5,9 @@ import pytest
 
 from tests.examples.loading import load
 
-descent, plain, ratings = load("factorisation", "descent", "plain", "ratings")
+absorbing, descent, plain, ratings = load(
+    "factorisation", "absorbing", "descent", "plain", "ratings"
+)
 
 RATE, PENALTY, MEAN = (np.float32(x) for x in (0.05, 0.1, 3.0))
 SMALL = ratings.generated(60, 40, 6000, factors=2, noise=0.5)
@@ -139,3 +141,25 @@ def test_ids_of_the_file_become_places() -> None:
 
 def test_the_floor_is_the_noise_that_was_added() -> None:
     assert SMALL.floor == pytest.approx(0.5, rel=0.1)
+
+
+def test_descending_in_sums_takes_the_steps_of_descending_along_ratings() -> None:
+    p, q = drawn()
+    users, items, values = SMALL.train
+    d = p.shape[1]
+    rows = np.pad(p, ((0, 0), (0, absorbing.absorbing_width(d) - d)))
+    pieces = np.array_split(np.arange(len(values)), 5)
+    for piece in pieces:
+        absorbing.absorb(rows, q, users[piece], items[piece], values[piece], MEAN)
+    absorbing.settle(rows, d, PENALTY)
+    by_user = plain.by_row(users, items, values, SMALL.num_users)
+    descent.descend(p, q, *by_user, MEAN, PENALTY, 0, d)
+    np.testing.assert_allclose(rows[:, :d], p, atol=1e-3)
+    assert not rows[:, d:].any()
+
+
+def test_a_row_that_has_absorbed_nothing_does_not_settle() -> None:
+    rows = np.ones((2, absorbing.absorbing_width(3)), np.float32)
+    rows[:, 3:] = 0
+    absorbing.settle(rows, 3, PENALTY)
+    assert rows[:, :3].tolist() == np.ones((2, 3)).tolist()

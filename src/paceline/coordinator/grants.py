@@ -73,6 +73,14 @@ def choose_cell(book: Book, trainer: str) -> Choice:
     return decide_cell(spec.rotation, spec.seed, queue, trainer, participants(book))
 
 
+def has_moved(book: Book, trainer: str, key: TaskKey) -> bool:
+    """Whether a cell's data part was another's before."""
+    spec, keepers = book.durable.stage_spec(), book.durable.queue.keepers
+    if spec is None or spec.rotation is None:
+        return False
+    return keepers.get(spec.rotation.cell_of(key.task)[0]) != trainer
+
+
 def participants(book: Book) -> dict[str, int]:
     """{trainer: incarnation} of those in the current stage's loop, as far as is known."""
     state = book.durable
@@ -97,7 +105,9 @@ def _lend(book: Book, trainer: str, incarnation: int, pick: Pick) -> Lease:
     records = state.round_records if rounds else count_records(book)
     edges, voids = pick.resume.edges, pick.resume.voids
     clocks = (entry, clock, slowest)
-    lease = Lease(token, key, first, edges, rounds, tracked, *clocks, records, voids)
+    is_moved = has_moved(book, trainer, key)
+    known = (*clocks, records, voids, is_moved)
+    lease = Lease(token, key, first, edges, rounds, tracked, *known)
     book.commit(LeaseGranted(lease, trainer, incarnation))
     if is_entering:
         book.rounds.enters(trainer, book.now)

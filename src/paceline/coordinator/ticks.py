@@ -60,7 +60,7 @@ def _note_refused(book: Book, tick: Tick) -> None:
 def note_speed(book: Book, tick: Tick) -> None:
     """A delta is applied: how fast its trainer is, where that decides how long they are."""
     if adapts_steps(book.durable.parts[tick.part].plan.spec.pace) is not None:
-        batches = sum(span.last - span.first + 1 for span in tick.window.spans)
+        batches = tick.window.num_batches()
         book.speeds.came(tick.incarnation, tick.number, batches, book.now)
 
 

@@ -171,7 +171,8 @@ class Lease(msgspec.Struct, frozen=True):
     has entered with; with that one, ``clock`` is its clock and ``slowest`` the least that
     any has. ``records`` of the job were acknowledged: where there are rounds, as of the
     last one. ``voids`` are batches up to the last edge that had no effect before, and are
-    to have none: all others up to there are to have theirs.
+    to have none: all others up to there are to have theirs. ``is_moved``: somebody else had
+    a cell of the same data part before, or nobody.
     """
 
     token: int
@@ -185,6 +186,7 @@ class Lease(msgspec.Struct, frozen=True):
     slowest: int = 0
     records: int = 0
     voids: tuple[VoidSpan, ...] = ()
+    is_moved: bool = False
 
 
 class TrainerClock(msgspec.Struct, frozen=True):

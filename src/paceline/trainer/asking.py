@@ -83,7 +83,7 @@ Wanted = Ask | Post | Collect | Forget | Pause
 Act = Generator[Wanted, Replies, T]
 
 
-class Collected(NamedTuple):
+class Collected(msgspec.Struct, frozen=True):
     """All replies; ``is_first``: nobody had to be asked again."""
 
     replies: dict[str, Message]
@@ -127,24 +127,36 @@ class Asking:
 
     def ask_once(self, message: Message, *answers: RefusalKind) -> Act[Message]:
         """Ask the coordinator; `Waiting` and refusals of kinds ``answers`` are answers."""
-        reply = yield from self.insist(message)
+        # Asked here, since an act within an act costs something: mostly it is there.
+        reply = (yield Ask({COORDINATOR: message}))[COORDINATOR]
+        if isinstance(reply, Lost):
+            reply = yield from self._insist(message, reply)
         if isinstance(reply, Refusal) and reply.kind not in answers:
             self._raise_for(reply)
-        if isinstance(reply, Waiting | Ticked | Beaten | Granted):
-            self.pauses = not isinstance(reply, Granted) and reply.pauses
+        if isinstance(reply, _WITH_PAUSES):
+            self.pauses = reply.pauses
+        elif isinstance(reply, Granted):
+            self.pauses = False
         return reply
 
     def insist(self, message: Message) -> Act[Message]:
         """Ask the coordinator until it answers at all."""
+        reply = (yield Ask({COORDINATOR: message}))[COORDINATOR]
+        if isinstance(reply, Lost):
+            return (yield from self._insist(message, reply))
+        return reply
+
+    def _insist(self, message: Message, lost: Lost) -> Act[Message]:
         waited_s, pause_s = 0.0, FIRST_PAUSE_S
         while True:
+            if waited_s > self._patience_s:
+                raise JobFailed(f"no coordinator for {waited_s:.0f} s: {lost.reason}")
+            yield Pause(pause_s, f"the coordinator is away: {lost.reason}")
+            waited_s, pause_s = waited_s + pause_s, min(2 * pause_s, LONGEST_PAUSE_S)
             reply = (yield Ask({COORDINATOR: message}))[COORDINATOR]
             if not isinstance(reply, Lost):
                 return reply
-            if waited_s > self._patience_s:
-                raise JobFailed(f"no coordinator for {waited_s:.0f} s: {reply.reason}")
-            yield Pause(pause_s, f"the coordinator is away: {reply.reason}")
-            waited_s, pause_s = waited_s + pause_s, min(2 * pause_s, LONGEST_PAUSE_S)
+            lost = reply
 
     def ask_servers(self, messages: dict[str, Message]) -> Act[dict[str, Message]]:
         """Ask servers until all have answered; the coordinator says if that can be."""
@@ -251,6 +263,7 @@ class Asking:
 
 
 _NO_ANSWERS = (Lost, Waiting, Refusal)
+_WITH_PAUSES = (Waiting, Ticked, Beaten)
 
 
 def _is_answer(reply: Message | Lost) -> bool:

@@ -154,6 +154,7 @@ class Driver:
         waiting_for: what the acting thread waits for; empty while it computes.
         asked_s: when the coordinator answered last, on the driver's clock.
         stopwatch: how long batches take; it stands still while an act runs.
+        clock: for deadlines.
     """
 
     def __init__(
@@ -162,7 +163,7 @@ class Driver:
         """Carry for one trainer; a reply that takes longer than ``timeout_s`` is lost."""
         self.waiting_for = ""
         self.asked_s = clock.now_s()
-        self.stopwatch = Stopwatch(clock)
+        self.stopwatch, self.clock = Stopwatch(clock), clock
         self._protocol, self._courier = protocol, courier
         self._clock, self._timeout_s = clock, timeout_s
         self._pid = os.getpid()

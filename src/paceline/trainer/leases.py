@@ -5,7 +5,7 @@ Pure.
 
 from typing import final
 
-from paceline.ids import TaskKey, Window
+from paceline.ids import NO_BATCH, TaskKey, Window
 from paceline.messages import Lease, StageSpec
 from paceline.trainer.parts import SharedPart
 from paceline.trainer.verdicts import Batch
@@ -44,7 +44,8 @@ class LeaseWork:
 
     def advance(self, part: int, last: int) -> None:
         """Batches up to ``last`` are acknowledged in a part."""
-        self._acked[part] = max(self._acked.get(part, last), last)
+        if last > self._acked.get(part, NO_BATCH):
+            self._acked[part] = last
 
     def acked(self, parts: tuple[int, ...]) -> int:
         """The last batch acknowledged in every one of ``parts``."""
@@ -96,6 +97,10 @@ class Leases:
         self.at_edge = batch in work.lease.edges
         return batch
 
+    def of(self, key: TaskKey) -> LeaseWork | None:
+        """The lease of a task; None if it is not held."""
+        return next((w for w in self._works.values() if w.lease.key == key), None)
+
     def is_at_end(self, stage: StageSpec | None, part: SharedPart) -> bool:
         """Whether a part's window that holds the last delivered batch must end with it."""
         assert stage is not None
@@ -128,15 +133,16 @@ class Leases:
     def advance(self, part: int, window: Window, parts: tuple[int, ...]) -> tuple[int, ...]:
         """All servers have acknowledged a window of a part; returns as `acked_with`."""
         acked = self.acked_with(part, window, parts)
-        for key, span in zip(window.task_keys(), window.spans, strict=True):
-            self._work_on(key).advance(part, span.last)
+        for span in window.spans:
+            self._work_on(window, span.task).advance(part, span.last)
         return acked
 
-    def _work_on(self, key: TaskKey) -> LeaseWork:
+    def _work_on(self, window: Window, task: int) -> LeaseWork:
         for work in self._works.values():
-            if work.lease.key == key:
+            stage, epoch, own = work.lease.key
+            if own == task and epoch == window.epoch and stage == window.stage:
                 return work
-        raise KeyError(key)
+        raise KeyError(TaskKey(window.stage, window.epoch, task))
 
     def drop_complete(self, parts: tuple[int, ...], stage: StageSpec) -> int:
         """Hold leases no longer that are complete in every part; how many there were."""

@@ -39,10 +39,7 @@ class Marching:
     def clock(self) -> int | None:
         """Steps finished in every bounded part; None if there is none."""
         bounded = self._bounded()
-        if len(bounded) == 1:
-            return self._base + bounded[0].finished
-        finished = [part.finished for part in bounded]
-        return self._base + min(finished) if finished else None
+        return self._clock_in(bounded) if bounded else None
 
     def clock_of(self, part: SharedPart) -> int:
         """Steps finished in one part, from the same beginning."""
@@ -81,15 +78,22 @@ class Marching:
             servers: of the job.
             is_open: a window is, and must be pushed before anything is waited for.
         """
-        clock = self.clock
-        if clock is None:
+        bounded = self._bounded()
+        if not bounded:
             return "go"
-        if not all(self._is_near(part, 0) for part in self._bounded()):
-            if is_open:
-                return "flush"
-            if not (yield from self._wait()):
-                return "wait"
-        yield from self._refresh(clock, servers)
+        clock = self._clock_in(bounded)
+        for part in bounded:
+            if not is_within(part.staleness(clock), clock, self._slowest):
+                if is_open:
+                    return "flush"
+                if not (yield from self._wait()):
+                    return "wait"
+                break
+        for part in bounded:
+            serves = is_within(part.staleness(clock), clock, part.seen)
+            if not serves or part.pull_due(has_pushed=False):
+                self.reads(part)
+                yield from pull_part(self._asking, part, servers, 0)
         return "go"
 
     def _wait(self) -> Act[bool]:
@@ -104,28 +108,22 @@ class Marching:
         self.heard(reply.slowest)
         return True
 
-    def _refresh(self, clock: int, servers: tuple[str, ...]) -> Act[None]:
-        for part in self._bounded():
-            serves = is_within(part.staleness(clock), clock, part.seen)
-            if not serves or part.pull_due(has_pushed=False):
-                self.reads(part)
-                yield from pull_part(self._asking, part, servers, 0)
-
     def may_read(self, part: SharedPart) -> bool:
         """Whether what is read behind a push that goes out now serves the next step."""
-        if part not in self._bounded():
+        bounded = self._bounded()
+        if part not in bounded:
             return True
-        return self._is_near(part, part.stepped - part.finished)
+        then = self._clock_in(bounded) + part.stepped - part.finished
+        return is_within(part.staleness(then), then, self._slowest)
 
     def reads(self, part: SharedPart) -> None:
         """Values of a part are asked for now."""
         part.seen = self._slowest
 
-    def _is_near(self, part: SharedPart, more: int) -> bool:
-        clock = self.clock
-        assert clock is not None
-        then = clock + more
-        return is_within(part.staleness(then), then, self._slowest)
+    def _clock_in(self, bounded: list[SharedPart]) -> int:
+        if len(bounded) == 1:
+            return self._base + bounded[0].finished
+        return self._base + min([part.finished for part in bounded])
 
     def _bounded(self) -> list[SharedPart]:
         bounded = []

@@ -42,6 +42,7 @@ class OwnRows:
         spec: what was shared.
         part: the table's own.
         combine: its rule, dtype and shape.
+        is_rotating: whether a loop has its blocks, one at a time.
     """
 
     def __init__(
@@ -54,10 +55,11 @@ class OwnRows:
         self._fresh: list[_Written] = []  # not in a push yet
         self._taken: list[_Written] = []  # in one that waits to leave
         self._router: Router | None = None  # for the plan of the last call
+        self.is_rotating = False
 
     def read(self, ids: Int64s) -> Array:
         """The rows of ids (n,), repeated or not: (n, dim), with what is written here."""
-        route, inverse = self._route(ids)
+        route, inverse = self.route(ids)
         values = np.empty((len(route.ids), self.spec.dim), self.combine.dtype)
         place = torch.from_numpy(values)
         self._reader.wait_rows(self.part, route, place, create=False)
@@ -99,7 +101,7 @@ class OwnRows:
         self._taken += fresh
         found = []
         for ids, values, rule in fresh:
-            route, inverse = self._route(ids)
+            route, inverse = self.route(ids)
             routed = np.empty_like(values)
             routed[inverse] = values
             found.append(RowGradient(route, torch.from_numpy(routed), rule))
@@ -124,7 +126,8 @@ class OwnRows:
     def expect_nothing(self) -> None:
         """No row was asked for ahead."""
 
-    def _route(self, ids: Int64s) -> tuple[Route, Int64s]:
+    def route(self, ids: Int64s) -> tuple[Route, Int64s]:
+        """Where ids (n,) lie, and for each its index there; any thread may call."""
         plan = self._reader.plan(self.part)
         if self._router is None or self._router.plan is not plan:
             self._router = Router(self.spec.name, plan)

@@ -8,6 +8,7 @@ from typing import Literal, final
 
 from paceline.ids import Window
 from paceline.messages import Lease, Message, PartPlan, PartSpec, Pulled
+from paceline.pace.fragments import overlap_of, takes_turns
 from paceline.pace.guards import bounds_ages, trains_old_again
 from paceline.pace.policy import (
     carries_over,
@@ -30,13 +31,16 @@ class SharedPart:
         is_sync: whether it is updated in rounds.
         is_bounded: whether the pace bounds clocks.
         overlaps: whether the trainer computes on while its last push is under way.
+        overlap: batches that it goes on for while a round of its own is under way.
+        takes_turns: whether pushes are due by turns; see `paceline.trainer.turns`.
         spans_tasks: whether a window goes on behind the end of a task.
         carries_over: whether a push whose round has closed without it is in the next.
+        bounds_ages: whether a push may be too old to be applied.
     """
 
     def __init__(self, spec: PartSpec, strategy: Strategy | None = None) -> None:
         """Not yet shared; without a strategy its pace says all."""
-        self.spec = spec
+        self._take_spec(spec)
         self.strategy = strategy or AsPreset(spec.pace)
         self.plan: PartPlan | None = None
         self.window = OpenWindow()
@@ -56,24 +60,22 @@ class SharedPart:
         self.steps: int | None = None  # batches of the next window, if it is told so
         self.forgotten = ""  # why what was delivered last is gone, until the next batch
 
-    @property
-    def spec(self) -> PartSpec:
-        """What is shared, and its pace."""
-        return self._spec
-
-    @spec.setter
-    def spec(self, spec: PartSpec) -> None:
+    def _take_spec(self, spec: PartSpec) -> None:
         # What a pace says does not change; these are asked for twenty times a step.
-        self._spec, pace = spec, spec.pace
+        self.spec, pace = spec, spec.pace
         self.is_sync = updates_in_rounds(pace)
         self.is_bounded = staleness_of(pace) is not None
         self.overlaps = overlaps(pace)
+        self.overlap = overlap_of(pace)
+        self.takes_turns = takes_turns(pace)
         self.spans_tasks = spans_tasks(pace)
         self.carries_over = carries_over(pace)
+        self.bounds_ages = bounds_ages(pace)
 
     def take_plan(self, plan: PartPlan) -> None:
         """The part is as this plan says, at the pace that it has by now."""
-        self.plan, self.spec = plan, plan.spec
+        self.plan = plan
+        self._take_spec(plan.spec)
         if isinstance(self.strategy, AsPreset):  # one of the user's own stays
             self.strategy = AsPreset(plan.spec.pace)
 
@@ -125,11 +127,7 @@ class SharedPart:
 
         It is always the same one, that of the first slot: one verdict for the whole push.
         """
-        if (
-            not bounds_ages(self.spec.pace)
-            or self.fate is not None
-            or self.refused is not None
-        ):
+        if not self.bounds_ages or self.fate is not None or self.refused is not None:
             return None
         assert self.plan is not None
         return self.plan.placement[min(self.plan.placement)]

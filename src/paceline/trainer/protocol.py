@@ -39,6 +39,7 @@ from paceline.trainer.parts import SharedPart
 from paceline.trainer.pushing import Coming, nothing_coming, pull_part
 from paceline.trainer.reading import read_values
 from paceline.trainer.returning import give_up, hand_back
+from paceline.trainer.rotating import Rotation
 from paceline.trainer.saving import wait_saved
 from paceline.trainer.stepping import Stepping
 from paceline.trainer.ticking import Teller
@@ -81,6 +82,7 @@ class TrainerProtocol:
             self.asking, self._teller, self._leases, self.parts, self.marching
         )
         self.evaluation = Evaluation(self, self.asking, self.tracked)
+        self.rotation = Rotation(self.asking, self._leases, self.parts)
 
     @property
     def incarnation(self) -> int:

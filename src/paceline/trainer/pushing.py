@@ -25,6 +25,7 @@ from paceline.messages import Message, Pull, PullRows, Push, Pushed, RefusedPush
 from paceline.trainer.asking import Act, Asking, Collect, Posted
 from paceline.trainer.parts import SharedPart
 
+_OF_ROUNDS = {"prepared", "late"}
 _REPEATED = "it had no effect when it was pushed first"
 
 Coming = Callable[[], dict[str, Message]]
@@ -87,7 +88,7 @@ def close_window(
     """A part's open window for all servers, with what they are asked for behind it."""
     window, records = part.window.close()
     part.number += 1
-    part.pushed(sum(span.last - span.first + 1 for span in window.spans))
+    part.pushed(window.num_batches())
     push = Push(
         incarnation=asking.incarnation,
         timeline=asking.timeline,
@@ -139,17 +140,15 @@ def ask_judge(asking: Asking, leaving: Leaving, judge: str) -> Act[Leaving | Non
 
 def collect_push(asking: Asking, flight: Flight) -> Act[Acknowledged]:
     """Wait until all servers have acknowledged a window."""
-    replies: dict[str, Message] = {}
-    is_first = True
+    is_first, is_prepared = True, False
     if flight.push is not None:
-        replies, is_first = yield from asking.collect(flight.push)
+        collected = yield from asking.collect(flight.push)
+        is_first = collected.is_first
+        for reply in collected.replies.values():
+            if isinstance(reply, Pushed) and reply.verdict in _OF_ROUNDS:
+                is_prepared = True
     push = flight.message
-    is_prepared = any(
-        isinstance(reply, Pushed) and reply.verdict in {"prepared", "late"}
-        for reply in replies.values()
-    )
-    done = Acknowledged(push.window, push.records, is_prepared, is_first, flight.refused)
-    return done
+    return Acknowledged(push.window, push.records, is_prepared, is_first, flight.refused)
 
 
 def post_values(

@@ -179,7 +179,7 @@ class Session:
         spec, begins = describe_table(name, shape, dtype, combine, init, blocks)
         rows = self._sharing.add_table(spec, pace, begins)
         assert isinstance(self._membership, Membership)
-        return Table(rows, TableWriter(self._membership.carrier, self._membership.calls))
+        return Table(rows, TableWriter(self._membership, self._stages))
 
     def track(self, **objects: object) -> None:
         """Let the state of the user's own objects survive: scheduler, GradScaler, EMA.

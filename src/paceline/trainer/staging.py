@@ -63,8 +63,9 @@ class Stages:
         kind: StageKind,
         dataset: Any,  # noqa: ANN401  (whatever a user calls a data set)
         cutting: Cutting,
+        shape: Callable[[StageSpec], StageSpec] = lambda spec: spec,
     ) -> Stage:
-        """The job's next stage.
+        """The job's next stage; ``shape`` may cut it in another way.
 
         Raises:
             UsageError: nothing is shared yet, an argument is out of range, or the data set
@@ -96,6 +97,7 @@ class Stages:
             averaged=self._seat.tracker.averaged if kind == "train" else (),
             kind=kind,
         )
+        spec = shape(spec)
         check_stage(spec)
         self._seat.tracker.begin()
         self.num_begun += 1

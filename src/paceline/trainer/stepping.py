@@ -13,7 +13,6 @@ Pure.
 from typing import final
 
 from paceline.messages import StageSpec, Ticked
-from paceline.pace.fragments import overlap_of
 from paceline.trainer.asking import Act, Asking, Posted
 from paceline.trainer.leases import Leases
 from paceline.trainer.marching import Marching
@@ -64,7 +63,7 @@ class Stepping:
         self, part: SharedPart, *, at_end: bool, with_delivered: bool = False
     ) -> bool:
         """Whether the pace wants a push of a part now; see `SharedPart.push_due`."""
-        if self.turns.have(part):
+        if part.takes_turns:
             is_stepped = with_delivered or not part.window.has_delivered()
             return (at_end and is_stepped) or self.turns.is_due(part)
         return part.push_due(at_end=at_end, with_delivered=with_delivered)
@@ -85,7 +84,7 @@ class Stepping:
             What the coordinator has answered, if it was told.
         """
         ticked = yield from self.land(part, stage)
-        if self.turns.have(part):
+        if part.takes_turns:
             ticked += yield from self._land_fragments(stage)
             self.turns.pushed(part)
         # Where nothing is waited for, one request to each server costs the least.
@@ -103,18 +102,26 @@ class Stepping:
         at_round = part.round if part.is_sync else 0
         may_read = self._marching.may_read(part)
         # Which round a push will be in is not known yet where it may be carried over.
-        is_due = may_read and part.pull_due(has_pushed=True)
-        is_pulling = (part.is_sync and not part.carries_over) or is_due
-        goes_on = overlap_of(part.spec.pace) > 0
-        if goes_on and not self.turns.are_alone():
-            is_pulling = False  # questions for other parts' rows would wait behind it
+        is_pulling = (part.is_sync and not part.carries_over) or (
+            may_read and part.pull_due(has_pushed=True)
+        )
+        goes_on = part.overlap > 0
+        # Questions for other parts' rows would wait behind it.
+        is_pulling = is_pulling and not (goes_on and not self.turns.are_alone())
         if part.overlaps or not may_read:
             coming = nothing_coming
         if is_pulling:
             self._marching.reads(part)
-        values = yield from post_values(
-            self._asking, part, servers, coming, at_round=at_round, with_dense=is_pulling
-        )
+        values: list[Posted] = []
+        if is_pulling or coming is not nothing_coming:
+            values = yield from post_values(
+                self._asking,
+                part,
+                servers,
+                coming,
+                at_round=at_round,
+                with_dense=is_pulling,
+            )
         pulls_at = at_round if is_pulling else None
         flight = Flight(leaving.message, leaving.refused, push, values, pulls_at)
         self._flights[part.spec.part] = flight
@@ -128,7 +135,7 @@ class Stepping:
         """Wait for a part's push that is on its way, if there is one."""
         if part.spec.part not in self._flights:
             return []
-        if overlap_of(part.spec.pace):
+        if part.overlap:
             return [(yield from self._land_overlapped(part, stage))]
         flight = self._flights.pop(part.spec.part)
         done = yield from collect_push(self._asking, flight)
@@ -151,13 +158,13 @@ class Stepping:
         """Wait for all pushes that are on their way, or all but fragments'."""
         ticked: list[Ticked] = []
         for part in list(self._parts.values()):
-            if not (but_fragments and self.turns.have(part)):
+            if not (but_fragments and part.takes_turns):
                 ticked += yield from self.land(part, stage)
         return ticked
 
     def come_along(self, part: SharedPart, stage: StageSpec) -> Act[list[Ticked]]:
         """Before a step: wait for a part's push as far as the pace wants it by now."""
-        if not overlap_of(part.spec.pace) or self.turns.has_gone_far(part):
+        if not part.overlap or self.turns.has_gone_far(part):
             return (yield from self.land(part, stage))
         if part.spec.part in self._flights:
             yield from self._tell_prepared(part)
@@ -165,7 +172,7 @@ class Stepping:
 
     def _land_fragments(self, stage: StageSpec) -> Act[list[Ticked]]:
         ticked: list[Ticked] = []
-        for number in [n for n in self._flights if self.turns.have(self._parts[n])]:
+        for number in [n for n in self._flights if self._parts[n].takes_turns]:
             ticked += yield from self.land(self._parts[number], stage)
         return ticked
 
@@ -201,7 +208,7 @@ class Stepping:
 
     def is_fragment_out(self) -> bool:
         """Whether the push of a fragment is on its way."""
-        return any(self.turns.have(self._parts[number]) for number in self._flights)
+        return any(self._parts[number].takes_turns for number in self._flights)
 
     def is_flying(self, part: int) -> bool:
         """Whether a part's push is on its way."""
@@ -264,7 +271,7 @@ class Stepping:
         ticked = yield from self._teller.tell(
             part,
             is_prepared=done.is_prepared,
-            ends_step=self.turns.have(part) or not any(other.is_sync for other in others),
+            ends_step=part.takes_turns or not any(other.is_sync for other in others),
             wants_lease=not is_busy,
         )
         if ticked.late is not None:

@@ -8,6 +8,7 @@
 Waits: for servers. The thread of the user's script calls.
 """
 
+from collections.abc import Iterator
 from typing import Any, Protocol, final
 
 import numpy as np
@@ -17,6 +18,8 @@ import torch
 from paceline.errors import UsageError
 from paceline.params.rows.combining import Array
 from paceline.params.rows.kernels import Int64s
+from paceline.trainer.cell import Cell
+from paceline.trainer.describing_rotation import Rotate
 from paceline.trainer.own_rows import OwnRows
 
 Ids = npt.ArrayLike | torch.Tensor | None
@@ -37,6 +40,14 @@ class Writer(Protocol):
 
     def write_alone(self, part: int) -> None:
         """What was written leaves as a push of no batch."""
+
+    def rotate(
+        self,
+        rows: OwnRows,
+        dataset: Any,  # noqa: ANN401  (whatever a user calls a data set)
+        wanted: Rotate,
+    ) -> Iterator[Cell]:
+        """A loop over the cells of a rotation of these rows."""
 
 
 @final
@@ -101,6 +112,54 @@ class Table:
             )
         self._write(ids, values, rule)
 
+    def rotate(  # noqa: PLR0913  (the public signature; all but two are named)
+        self,
+        dataset: Any,  # noqa: ANN401  (whatever a user calls a data set)
+        by: Ids,
+        *,
+        group: Ids = None,
+        parts: int | None = None,
+        batch_size: int | None = None,
+        epochs: int = 1,
+        seed: int = 0,
+        step_s: float | None = None,
+        slices: int = 2,
+    ) -> Iterator[Cell]:
+        """A loop in which blocks of this table go round, each at one trainer at a time.
+
+        The data are cut into parts, rows into blocks. A `Cell` is what a data part has to
+        do with one block: in a round (an epoch) each is delivered once, to whoever keeps
+        the data part, and nobody else has either meanwhile. Its ``rows`` are the block's,
+        to be changed in place; they are its new values when the next cell is asked for,
+        with all that was pushed to other tables: exactly once, whoever dies. Cells come in
+        a seeded order, another one each round, and every block goes over the data parts in
+        that order: the same bits for any number of trainers, whoever dies.
+
+        A ``break`` hands the open cell back, with what was changed in it dropped.
+
+        Args:
+            dataset: as for `Session.batches`.
+            by: whole numbers (n,), for each record the row that it touches.
+            group: whole numbers (n,): records of equal ones lie in one data part; None:
+                parts are ranges of records.
+            parts: data parts, at most that many trainers work at once; None: blocks /
+                slices.
+            batch_size: records of a batch of a cell; None: a cell is one batch.
+            epochs: rounds.
+            seed: of their orders.
+            step_s: seconds after which a cell is left, after a whole batch; what is left is
+                trained when its block comes again, in the same round.
+            slices: cells that a trainer may hold: with 2 the next one's block travels while
+                one is computed, with 1 nothing overlaps.
+
+        Raises:
+            UsageError: the table is keyed, an argument is out of range or does not fit the
+                data, or another loop is open.
+            JobFailed: while iterating, the job as a whole cannot go on.
+        """
+        wanted = Rotate(by, group, parts, batch_size, epochs, seed, step_s, slices)
+        return self._writer.rotate(self._rows, dataset, wanted)
+
     def flush(self) -> None:
         """End the batch for this table: what it has pushed leaves, and the batch counts.
 
@@ -115,6 +174,11 @@ class Table:
             raise UsageError(
                 f"push: the batch is over for table {self.name!r}: push before flush(), in "
                 f"the body of the loop"
+            )
+        if self._rows.is_rotating:
+            raise UsageError(
+                f"push: blocks of {self.name!r} go round, and each is one trainer's: "
+                f"change cell.rows, in place"
             )
         checked = self._ids(ids)
         self._rows.write(checked, self._values(values, len(checked)), rule)

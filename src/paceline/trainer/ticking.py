@@ -12,7 +12,7 @@ from typing import final
 
 import msgspec
 
-from paceline.ids import COORDINATOR, Span, TaskKey, Window
+from paceline.ids import COORDINATOR, Span, Window
 from paceline.messages import RefusedPush, Tick, Ticked, TrainerClock
 from paceline.trainer.asking import Act, Asking, Posted
 from paceline.trainer.parts import SharedPart
@@ -22,25 +22,28 @@ from paceline.trainer.tracking import Tracking
 TICK_EVERY_S = 0.05
 
 
-@final
-class _Untold:
-    """Windows of one part that the coordinator does not know yet."""
+class _Untold(msgspec.Struct, frozen=True):
+    """Windows of one part that the coordinator does not know yet, as one."""
 
-    def __init__(self) -> None:
-        self.spans: dict[TaskKey, Span] = {}
-        self.acked: dict[TaskKey, int] = {}  # {task: last batch, in every part}
-        self.records = 0
-        self.refused: tuple[RefusedPush, ...] = ()
+    window: Window
+    acked: tuple[int, ...]  # of each span's task, the last batch in every part
+    records: int
+    refused: tuple[RefusedPush, ...]
 
-    def add(self, done: Acknowledged, acked: tuple[int, ...]) -> None:
-        window = done.window
-        for key, span, last in zip(window.task_keys(), window.spans, acked, strict=True):
-            first = self.spans[key].first if key in self.spans else span.first
-            self.spans[key] = Span(span.task, first, span.last)
-            self.acked[key] = last
-        self.records += done.records
-        if done.refused is not None:
-            self.refused = (*self.refused, done.refused)
+    def joined(self, after: "_Untold") -> "_Untold":
+        """With another window behind it, of the same epoch."""
+        spans = {span.task: span for span in self.window.spans}
+        acked = dict(zip(spans, self.acked, strict=True))
+        for span, last in zip(after.window.spans, after.acked, strict=True):
+            first = spans[span.task].first if span.task in spans else span.first
+            spans[span.task] = Span(span.task, first, span.last)
+            acked[span.task] = last
+        return _Untold(
+            self.window._replace(spans=tuple(spans.values())),
+            tuple(acked.values()),
+            self.records + after.records,
+            self.refused + after.refused,
+        )
 
 
 @final
@@ -62,10 +65,10 @@ class Teller:
             acked: for each of its spans, the task's last batch acknowledged in every part.
         """
         number = part.spec.part
-        untold = self._untold.get(number)
-        if untold is None:
-            untold = self._untold[number] = _Untold()
-        untold.add(done, acked)
+        refused = () if done.refused is None else (done.refused,)
+        untold = _Untold(done.window, acked, done.records, refused)
+        before = self._untold.get(number)
+        self._untold[number] = untold if before is None else before.joined(untold)
         self._tracked.trained(number, done.records)
 
     def is_due(self, part: SharedPart) -> bool:
@@ -91,9 +94,14 @@ class Teller:
             wants_lease: a task that ends here is followed by the next one.
             clock: of the trainer, where a pace bounds it.
         """
-        tick = self._tick(part, is_prepared=is_prepared, ends_step=ends_step)
-        wanted = msgspec.structs.replace(tick, next_lease=wants_lease, clock=clock)
-        ticked = yield from self._asking.ask(wanted)
+        tick = self._tick(
+            part,
+            is_prepared=is_prepared,
+            ends_step=ends_step,
+            wants_lease=wants_lease,
+            clock=clock,
+        )
+        ticked = yield from self._asking.ask(tick)
         assert isinstance(ticked, Ticked)
         del self._untold[part.spec.part]
         return self._heard(part, ticked)
@@ -110,20 +118,29 @@ class Teller:
         assert isinstance(ticked, Ticked)
         return self._heard(part, ticked)
 
-    def _tick(self, part: SharedPart, *, is_prepared: bool, ends_step: bool) -> Tick:
+    def _tick(
+        self,
+        part: SharedPart,
+        *,
+        is_prepared: bool,
+        ends_step: bool,
+        wants_lease: bool = False,
+        clock: TrainerClock | None = None,
+    ) -> Tick:
         untold = self._untold[part.spec.part]
-        [first, *_] = untold.spans
         return Tick(
             incarnation=self._asking.incarnation,
             timeline=self._asking.timeline,
             part=part.spec.part,
             number=part.number,
-            window=Window(first.stage, first.epoch, tuple(untold.spans.values())),
+            window=untold.window,
             records=untold.records,
-            acked=tuple(untold.acked.values()),
+            acked=untold.acked,
             round=part.round if part.is_sync else None,
             is_prepared=is_prepared,
             ends_step=ends_step,
+            next_lease=wants_lease,
+            clock=clock,
             refused=untold.refused,
         )
 

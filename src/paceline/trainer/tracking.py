@@ -66,10 +66,13 @@ class Tracking:
 
     def note(self, reply: Message) -> None:
         """The coordinator has answered; it may want the state."""
-        self.is_wanted |= isinstance(reply, Ticked | Waiting) and reply.track
-        if isinstance(reply, Waiting) and (reply.buffers or reply.average):
-            self.is_wanted = True
-            self._wants_buffers, self._average = reply.buffers, reply.average
+        if isinstance(reply, Ticked):
+            self.is_wanted |= reply.track
+        elif isinstance(reply, Waiting):
+            self.is_wanted |= reply.track
+            if reply.buffers or reply.average:
+                self.is_wanted = True
+                self._wants_buffers, self._average = reply.buffers, reply.average
 
     def keep(self, asking: Asking, server: str, rounds: dict[int, int]) -> Act[None]:
         """Send what is wanted to ``server``, then tell the coordinator of it."""

@@ -11,7 +11,7 @@ Pure.
 from collections.abc import Iterable
 from typing import final
 
-from paceline.pace.fragments import batches_of_turn, overlap_of, takes_turns
+from paceline.pace.fragments import batches_of_turn
 from paceline.trainer.parts import SharedPart
 
 
@@ -23,10 +23,6 @@ class Turns:
         """The parts are the trainer's own."""
         self._parts = parts
         self._next = 0  # place in the circle
-
-    def have(self, part: SharedPart) -> bool:
-        """Whether a part is a fragment, and has turns."""
-        return takes_turns(part.spec.pace)
 
     def enter(self) -> None:
         """A lease has come, and none was held: parts know their rounds."""
@@ -50,7 +46,7 @@ class Turns:
     def has_gone_far(self, part: SharedPart) -> bool:
         """Whether as many batches were taken since a fragment's push as overlap it."""
         since = part.window.num_batches(with_delivered=True)
-        return since >= overlap_of(part.spec.pace)
+        return since >= part.overlap
 
     def in_order(self, numbers: Iterable[int]) -> list[int]:
         """Parts in the order in which they step: fragments last, by their turns."""
@@ -67,7 +63,7 @@ class Turns:
 
     def are_alone(self) -> bool:
         """Whether there are no other parts."""
-        return all(map(self.have, self._parts.values()))
+        return all(part.takes_turns for part in self._parts.values())
 
     def _circle(self) -> list[SharedPart]:
-        return [part for _, part in sorted(self._parts.items()) if self.have(part)]
+        return [part for _, part in sorted(self._parts.items()) if part.takes_turns]

@@ -74,13 +74,14 @@ class OpenWindow:
         entries, self._stepped = self._stepped, []
         first = entries[0].key
         spans: list[Span] = []
+        records = 0
         for entry in entries:
             key, batch = entry.key, entry.batch
-            assert (key.stage, key.epoch) == (first.stage, first.epoch)
+            records += entry.records
+            assert key is first or key[:2] == first[:2], f"{key} is of another epoch"
             if spans and spans[-1].task == key.task:
                 assert batch == spans[-1].last + 1
                 spans[-1] = spans[-1]._replace(last=batch)
             else:
                 spans.append(Span(key.task, batch, batch))
-        records = sum(entry.records for entry in entries)
         return Window(first.stage, first.epoch, tuple(spans)), records

@@ -3,14 +3,21 @@
 Waits: for servers, and as a step does. The thread of the user's script calls.
 """
 
-from typing import final
+from collections.abc import Iterator
+from typing import Any, final
 
+from paceline.data.cells import Cells
 from paceline.ids import Window
-from paceline.messages import Push
+from paceline.messages import Push, StageSpec
 from paceline.trainer.asking import Act
-from paceline.trainer.calls import Calls
 from paceline.trainer.carrier import Carrier
+from paceline.trainer.cell import Cell
+from paceline.trainer.describing_rotation import Rotate, check_rotate, describe_rotation
+from paceline.trainer.membership import Membership
+from paceline.trainer.own_rows import OwnRows
 from paceline.trainer.protocol import TrainerProtocol
+from paceline.trainer.rotation import Rotated, RotationLoop
+from paceline.trainer.staging import Cutting, Stages
 
 _OF_NO_BATCH = Window(0, 0, ())
 
@@ -19,9 +26,10 @@ _OF_NO_BATCH = Window(0, 0, ())
 class TableWriter:
     """Carries what is pushed to the tables of one trainer."""
 
-    def __init__(self, carrier: Carrier, calls: Calls) -> None:
-        """Carry by a trainer's carrier, in its calls."""
-        self._carrier, self._calls = carrier, calls
+    def __init__(self, membership: Membership, stages: Stages) -> None:
+        """Carry for a member of the job; its loops are the script's next stages."""
+        self._carrier, self._calls = membership.carrier, membership.calls
+        self._membership, self._stages = membership, stages
 
     def has_batch(self, part: int) -> bool:
         """Whether a batch is in the user's hands that a push would belong to."""
@@ -35,6 +43,29 @@ class TableWriter:
     def step_table(self, part: int) -> None:
         """The batch in the user's hands is over for a table: what was written leaves."""
         self._carrier.step(part)
+
+    def rotate(
+        self,
+        rows: OwnRows,
+        dataset: Any,  # noqa: ANN401  (whatever a user calls a data set)
+        wanted: Rotate,
+    ) -> Iterator[Cell]:
+        """See `Table.rotate`."""
+        self._calls.check_open()
+        check_rotate(rows, wanted)
+        carrier, num_blocks = self._carrier, self._carrier.plan(rows.part).num_row_slots
+        cells: list[Cells] = []
+
+        def shape(spec: StageSpec) -> StageSpec:
+            cut, records = describe_rotation(spec, rows, num_blocks, wanted)
+            cells.append(records)
+            return cut
+
+        cutting = Cutting(1, wanted.epochs, seed=wanted.seed, task_size=1)
+        stage = self._stages.begin("train", dataset, cutting, shape)
+        rotated = Rotated(stage, cells[0], rows, wanted.step_s)
+        loop = RotationLoop(carrier, self._membership.driver, rotated)
+        return self._calls.iterate(loop.run())
 
     def write_alone(self, part: int) -> None:
         """What was written leaves as a push of no batch."""

@@ -1,0 +1,209 @@
+"""A loop over the cells of a rotation: blocks in, changed blocks out.
+
+::
+
+    cell k        its rows are here; the user computes
+                  meanwhile, in a thread: the lease on cell k + 1, and its rows
+    cell k + 1    asked for: all that cell k has pushed leaves, then its rows; the
+                  coordinator is told, and the next trainer may have its block
+
+Rows go home with the window of the cell's batches, as whole rows: nobody else has them.
+
+Waits: for the coordinator, servers, and whoever has the block that comes next. The thread
+of the user's loop calls.
+"""
+
+import logging
+from collections.abc import Generator
+from typing import NamedTuple, final
+
+import numpy as np
+
+from paceline.data.cells import Cells
+from paceline.errors import PacelineError, Preempted
+from paceline.messages import RotationSpec, StageSpec
+from paceline.params.rows.kernels import Int64s
+from paceline.trainer.carrier import Carrier
+from paceline.trainer.cell import Cell
+from paceline.trainer.client import Driver
+from paceline.trainer.own_rows import OwnRows
+from paceline.trainer.rotation_ahead import LookAhead
+from paceline.trainer.staging import Stage
+from paceline.trainer.verdicts import Batch, Flush, Leaving, Over
+
+_log = logging.getLogger("paceline.trainer")
+
+
+class Rotated(NamedTuple):
+    """What a loop goes over: a stage of cells, their records, and the table's rows."""
+
+    stage: Stage
+    cells: Cells
+    rows: OwnRows
+    step_s: float | None
+
+
+@final
+class RotationLoop:
+    """One loop over cells.
+
+    Attributes:
+        waited_s: for leases and rows, between the user's cells.
+        pushed_s: until servers had what cells have changed.
+        computed_s: in the user's hands.
+    """
+
+    def __init__(self, carrier: Carrier, driver: Driver, rotated: Rotated) -> None:
+        """Nothing was asked for yet."""
+        spec = rotated.stage.spec
+        assert spec.rotation is not None
+        self.waited_s = self.pushed_s = self.computed_s = 0.0
+        self._carrier, self._rotated = carrier, rotated
+        self._spec: StageSpec = spec
+        self._rotation: RotationSpec = spec.rotation
+        self._acts, self._clock = carrier.protocol.rotation, driver.clock
+        self._parts: set[int] = set()  # data parts that this process has had
+        self._ahead = LookAhead(driver, rotated.rows, self._rows_of)
+
+    def run(self) -> Generator[Cell, None, None]:
+        """Cells for this trainer until the rotation is over for all.
+
+        A loop that is left early hands its cells back; what the open one has changed is
+        dropped with it.
+
+        Raises:
+            Preempted: the trainer was told to leave.
+        """
+        carrier, is_over = self._carrier, False
+        carrier.run(carrier.protocol.begin_stage(self._spec))
+        self._rotated.rows.is_rotating = True
+        try:
+            began_s = self._clock.now_s()
+            while True:
+                found = carrier.run(carrier.protocol.next_batch())
+                if isinstance(found, Over):
+                    is_over = True
+                    return
+                if isinstance(found, Leaving):
+                    raise Preempted(found.reason)
+                if isinstance(found, Flush):
+                    carrier.flush()
+                    continue
+                last = self._acts.visit(self._spec, found.key, found.batch)
+                cell = self._cell(found, last, began_s)
+                self._look_ahead()
+                began_s = self._clock.now_s()
+                carrier.stopwatch.begin()
+                yield cell
+                carrier.stopwatch.end()
+                self.computed_s += self._clock.now_s() - began_s
+                began_s = self._end(found, last, cell)
+        finally:
+            self._take_ahead()
+            self._ahead.close()
+            self._rotated.rows.is_rotating = False
+            if not is_over:
+                _leave(carrier)
+            self._tell()
+
+    # ------------------------------------------------------------ a cell
+
+    def _cell(self, found: Batch, last: int, began_s: float) -> Cell:
+        """A visit of a cell, of the batches from the one found to the last, with rows."""
+        key, rotated, rotation = found.key, self._rotated, self._rotation
+        part, block = rotation.cell_of(key.task)
+        ids = self._rows_of(block)
+        rows = self._ahead.rows_of(key, self._acts.standing)
+        if rows is None:
+            rows = rotated.rows.read(ids)
+        records = rotated.cells.of(key.task)
+        size = self._spec.batch_size
+        is_new = self._acts.is_moved(key) or part not in self._parts
+        self._parts.add(part)
+        now_s = self._clock.now_s()
+        self.waited_s += now_s - began_s
+        self._carrier.outlook.epoch = key.epoch
+        due_s = None if rotated.step_s is None else now_s + rotated.step_s
+        return Cell(
+            part=part,
+            block=block,
+            ids=ids,
+            rows=rows.reshape(len(ids), *rotated.rows.combine.shape),
+            positions=records[found.batch * size : (last + 1) * size],
+            read=rotated.stage.source.batch,
+            batch_size=size,
+            is_new_part=is_new,
+            waited_s=now_s - began_s,
+            time_is_over=lambda: due_s is not None and self._clock.now_s() >= due_s,
+        )
+
+    def _end(self, found: Batch, last: int, cell: Cell) -> float:
+        """The user is done with a cell: what it has changed leaves; when that was over."""
+        carrier, acts, key = self._carrier, self._acts, found.key
+        began_s = self._clock.now_s()
+        if not carrier.protocol.must_join and acts.holds(key):
+            trained = found.batch + cell.num_trained() - 1
+            acts.deliver(self._spec, key, trained)
+            self._write(cell)
+            if self._ahead.is_done():
+                self._take_ahead()
+            self._push()
+            back = acts.carry_over(key) if trained < last else None
+            if back is not None:
+                carrier.run(carrier.protocol.ask(back))
+        now_s = self._clock.now_s()
+        self.pushed_s += now_s - began_s
+        self._take_ahead()
+        return now_s
+
+    def _write(self, cell: Cell) -> None:
+        own = self._rotated.rows
+        values = np.ascontiguousarray(cell.rows).reshape(len(cell.ids), -1)
+        own.write(cell.ids, values, "replace")
+
+    def _push(self) -> None:
+        """Rows of the block leave last: whoever has them finds all else in its place."""
+        carrier, mine = self._carrier, self._rotated.rows.part
+        for part in sorted(carrier.numbers, key=lambda part: (part == mine, part)):
+            if carrier.protocol.parts[part].window.is_open():
+                carrier.step(part, flush=True)
+            if carrier.protocol.stepping.is_flying(part):
+                carrier.run(carrier.protocol.land(part))
+
+    def _rows_of(self, block: int) -> Int64s:
+        own, num_blocks = self._rotated.rows, self._rotation.blocks
+        return np.arange(*own.combine.bounds(block, num_blocks))
+
+    # ------------------------------------------------------------ ahead
+
+    def _look_ahead(self) -> None:
+        acts, rotation = self._acts, self._rotation
+        if acts.num_held() < rotation.slices and not self._carrier.protocol.must_join:
+            self._ahead.begin(acts.ahead(self._spec), acts.standing, rotation)
+
+    def _take_ahead(self) -> None:
+        """What was found meanwhile is held from now on."""
+        found = self._ahead.wait_found()
+        if found is not None:
+            self._acts.take(found.lease, found.standing)
+
+    # ------------------------------------------------------------ the end
+
+    def _tell(self) -> None:
+        total_s = self.waited_s + self.pushed_s + self.computed_s
+        if total_s > 0:
+            _log.info(
+                "rotation: %.3f s computing, %.3f s pushing, %.3f s waiting for blocks "
+                "(%.1f %%)",
+                self.computed_s,
+                self.pushed_s,
+                self.waited_s,
+                100 * self.waited_s / total_s,
+            )
+
+
+def _leave(carrier: Carrier) -> None:
+    try:
+        carrier.leave_loop()
+    except PacelineError as error:  # the loop may be left because the job is gone
+        _log.warning("the rotation was left without handing its cells back: %s", error)

@@ -17,7 +17,7 @@ from paceline.coordinator.giving_back import give_back
 from paceline.coordinator.governing import saw_numbers
 from paceline.coordinator.grants import finish_if_done, is_pending
 from paceline.coordinator.losses import lose
-from paceline.coordinator.meeting import peers_of
+from paceline.coordinator.meeting import meet, peers_of
 from paceline.coordinator.members import Loss
 from paceline.coordinator.outcomes import (
     OnceClaimed,
@@ -59,6 +59,7 @@ from paceline.messages import (
     Leave,
     Log,
     MayGoOn,
+    Meet,
     PartUploaded,
     Records,
     Refusal,
@@ -388,6 +389,11 @@ def _(message: DoorOpened, book: Book, asker: Asker) -> None:
 def _(message: AskPeers, book: Book, asker: Asker) -> None:
     assert message.incarnation
     book.reply(asker.ticket, peers_of(book))
+
+
+@_answer.register
+def _(message: Meet, book: Book, asker: Asker) -> None:
+    meet(book, asker.role, asker.ticket, message)
 
 
 # By the message's type, once looked for: `singledispatch` itself looks at every call.

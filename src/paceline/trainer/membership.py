@@ -18,6 +18,7 @@ from paceline.timing import Clock
 from paceline.trainer.calls import Calls
 from paceline.trainer.carrier import Carrier
 from paceline.trainer.client import Courier, Driver
+from paceline.trainer.collectives import Collectives
 from paceline.trainer.heartbeat import Heartbeat
 from paceline.trainer.logbook import Logbook
 from paceline.trainer.peer_events import PeerEvents
@@ -39,6 +40,7 @@ class Membership:
         calls: the calls that are under way.
         link: to other trainers.
         events: of other trainers.
+        collectives: values that travel between trainers.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class Membership:
         self.events = PeerEvents(
             self.link, self.driver, self.calls, clock, lambda: self.ask(_WHO_IS_THERE)
         )
+        self.collectives = Collectives(self.link, self.carrier, self.calls, clock)
         try:
             self.carrier.run(self._protocol.join())
         except BaseException:

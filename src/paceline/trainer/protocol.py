@@ -206,6 +206,7 @@ class TrainerProtocol:
             self.asking.stopped = reply.stopped
             self.behind.went_on_from(reply.cut)
             keeper, number = min(self.servers), reply.tracked
+            yield from self.tracked.load(self.asking, keeper, reply.state)
             yield from self.tracked.load_buffers(self.asking, keeper, number)
             for part in self.parts.values():
                 yield from pull_part(self.asking, part, tuple(self.servers), 0)

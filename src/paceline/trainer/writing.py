@@ -3,7 +3,7 @@
 Waits: for servers, and as a step does. The thread of the user's script calls.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, final
 
 from paceline.data.cells import Cells
@@ -13,9 +13,11 @@ from paceline.trainer.asking import Act
 from paceline.trainer.carrier import Carrier
 from paceline.trainer.cell import Cell
 from paceline.trainer.describing_rotation import Rotate, check_rotate, describe_rotation
+from paceline.trainer.gathering import Gathering, Operation
 from paceline.trainer.membership import Membership
 from paceline.trainer.own_rows import OwnRows
 from paceline.trainer.protocol import TrainerProtocol
+from paceline.trainer.reducing import Array
 from paceline.trainer.rotation import Rotated, RotationLoop
 from paceline.trainer.staging import Cutting, Stages
 
@@ -66,6 +68,12 @@ class TableWriter:
         rotated = Rotated(stage, cells[0], rows, wanted.step_s)
         loop = RotationLoop(carrier, self._membership.driver, rotated)
         return self._calls.iterate(loop.run())
+
+    def exchange(
+        self, part: int, operation: Operation, arrays: Sequence[Array]
+    ) -> Gathering:
+        """Step over the batch in the user's hands, exchanging values with trainers."""
+        return self._membership.collectives.run(part, operation, arrays)
 
     def write_alone(self, part: int) -> None:
         """What was written leaves as a push of no batch."""

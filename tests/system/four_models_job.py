@@ -7,8 +7,9 @@ trainers work together, in the end the table is what NumPy comes to: `expected`.
 import argparse
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -19,6 +20,7 @@ from paceline import Async, Sync
 
 IDS, BATCH, TASK, EPOCHS = 37, 16, 48, 3
 Numbers = NDArray[np.int64]
+How = Literal["allreduce", "regroup+allgather"]
 
 
 def records(count: int) -> tuple[Numbers, Numbers]:
@@ -66,6 +68,32 @@ def push_pull(session: paceline.Session, count: int) -> Numbers:
     return table.pull()
 
 
+class Totals:
+    """What this trainer keeps of the results, as all others do."""
+
+    def __init__(self) -> None:
+        self.rows = np.zeros((IDS, 2), np.int64)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"rows": self.rows.copy()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.rows = np.array(state["rows"])
+
+
+def allreduce(session: paceline.Session, count: int, how: How = "allreduce") -> Numbers:
+    """C by values between trainers: every trainer has the sum, and keeps it itself."""
+    table = session.table("sums", (IDS, 2), "int64", pace=Sync(reduce="sum"))
+    totals = Totals()
+    session.track(totals=totals)
+    for ids, values in batches(session, count):
+        mine = np.zeros((IDS, 2), np.int64)
+        rows, sums = statistics(ids, values)
+        mine[rows] = sums
+        totals.rows += table.allreduce(mine, how=how)
+    return totals.rows
+
+
 def rotation(session: paceline.Session, count: int) -> Numbers:
     """B: each block of rows is with one trainer at a time."""
     table = session.table("sums", (IDS, 2), "int64", blocks=4)
@@ -78,6 +106,8 @@ def rotation(session: paceline.Session, count: int) -> Numbers:
 
 
 MODELS: dict[str, Callable[[paceline.Session, int], Numbers]] = {
+    "allreduce": allreduce,
+    "regroup-allgather": partial(allreduce, how="regroup+allgather"),
     "no-sync": no_sync,
     "push-pull": push_pull,
     "rotation": rotation,

@@ -98,7 +98,7 @@ def allreduce(
 ) -> None:
     """Sums between trainers; what they come to is every trainer's own."""
     pace = paceline.Sync(reduce="sum")
-    table = session.table("sums", course.centroids.shape, "float64", pace=pace)
+    table = session.table("sums", (1,), "float64", pace=pace)
     session.track(course=course)
     for batch in batches(session, flags):
         course.add(table.allreduce(lloyd.assign(batch, course.centroids), how=how))

@@ -6,6 +6,7 @@ trainers work together, in the end the table is what NumPy comes to: `expected`.
 
 import argparse
 import json
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,7 @@ import paceline
 from paceline import Async, Sync
 
 IDS, BATCH, TASK, EPOCHS = 37, 16, 48, 3
+sleep_s = 0.0  # of a batch, so that there is time to be killed
 Numbers = NDArray[np.int64]
 How = Literal["allreduce", "regroup+allgather"]
 
@@ -49,6 +51,7 @@ def batches(session: paceline.Session, count: int) -> Any:
     """Ids and values of this trainer's share of all epochs."""
     data = tuple(torch.from_numpy(column) for column in records(count))
     for ids, values in session.batches(data, BATCH, epochs=EPOCHS, task_size=TASK):
+        time.sleep(sleep_s)
         yield ids.numpy(), values.numpy()
 
 
@@ -99,6 +102,7 @@ def rotation(session: paceline.Session, count: int) -> Numbers:
     table = session.table("sums", (IDS, 2), "int64", blocks=4)
     data = records(count)
     for cell in table.rotate(data, by=data[0], epochs=EPOCHS):
+        time.sleep(sleep_s)
         ids, values = cell.data
         rows, sums = statistics(ids.numpy(), values.numpy())
         cell.rows[rows - cell.ids[0]] += sums
@@ -120,7 +124,10 @@ def main() -> None:
     parser.add_argument("--model", choices=sorted(MODELS), required=True)
     parser.add_argument("--records", type=int, default=480)
     parser.add_argument("--out", type=Path, required=True, help="file for the verdict")
+    parser.add_argument("--sleep-ms", type=float, default=0.0, help="per batch")
     flags = parser.parse_args()
+    global sleep_s
+    sleep_s = flags.sleep_ms / 1000
     session = paceline.connect()
     found = MODELS[flags.model](session, flags.records)
     if session.once("check"):

@@ -9,6 +9,8 @@ statistics comes from. In every model the centroids of an iteration are those th
     push-pull    a table has a row for each iteration; each batch adds to it. When the first
                  batch of epoch e comes, row e - 1 is whole: the queue gives out no epoch
                  before the one before it has counted. No barrier, no waiting but that.
+    rotation     blocks of centroids go round the trainers, each with a part of the points:
+                 once for the distances, once for the sums. Nobody ever holds all centroids.
 """
 
 import argparse
@@ -50,9 +52,13 @@ class Course:
 
     def advance(self, statistics: lloyd.Statistics) -> None:
         """One more iteration: its sums over all records."""
-        self.inertias.append(lloyd.inertia(statistics, self.centroids))
-        self.seconds.append(time.monotonic() - self._began_s)
+        self.note(lloyd.inertia(statistics, self.centroids))
         self.centroids = lloyd.moved(statistics, self.centroids)
+
+    def note(self, inertia: float) -> None:
+        """One more iteration is over, of this inertia."""
+        self.inertias.append(inertia)
+        self.seconds.append(time.monotonic() - self._began_s)
 
 
 def push_pull(session: paceline.Session, course: Course, flags: argparse.Namespace) -> None:
@@ -79,8 +85,109 @@ def catch_up(
         session.log(inertia=course.inertias[-1], iteration=done)
 
 
+def rotate(session: paceline.Session, course: Course, flags: argparse.Namespace) -> None:
+    """Centroids go round twice an iteration, with their sums.
+
+    A row of the table is a centroid, its statistics, and its iteration: whoever has it
+    first in the next one moves it. All points meet all centroids, so a record of this loop
+    is a visit: a share of the points beside a block of centroids.
+    """
+    k, dim = course.centroids.shape
+    blocks = min(k, 2 * flags.parts)  # one is computed while another one travels
+    begins = np.c_[course.centroids, np.zeros((k, dim + 3))]
+    table = session.table("centroids", begins.shape, "float64", init=begins, blocks=blocks)
+    notes = session.table("notes", (None, k), "float64")  # inertias of each, by iteration
+    visits = np.arange(flags.parts * blocks)
+    size = -(-len(flags.pixels) // flags.parts)
+    shares: dict[int, Share] = {}
+    for cell in table.rotate(
+        visits,
+        by=visits % blocks * k // blocks,
+        group=visits // blocks,
+        parts=flags.parts,
+        epochs=2 * flags.iterations,
+        seed=flags.seed,
+    ):
+        iteration, is_second = divmod(session.epoch, 2)
+        rows = Rows(cell.rows)
+        share = shares.get(cell.part)
+        if share is None or share.iteration != iteration:
+            points = flags.pixels[cell.part * size : (cell.part + 1) * size]
+            share = shares[cell.part] = Share(points, iteration)
+        if is_second:
+            look_back(session, course, notes, iteration)
+            if len(share.met) < k:  # another trainer had this share in the first round
+                share.meet(0, Rows(table.pull()).centroids)
+            rows.statistics += share.sums_of(cell.ids)
+            continue
+        if rows.iteration < iteration:
+            inertias = np.zeros(k)
+            inertias[cell.ids] = rows.move()
+            notes.push([iteration - 1], inertias[None])
+        share.meet(int(cell.ids[0]), rows.centroids)
+    rows = Rows(table.pull())
+    look_back(session, course, notes, flags.iterations - 1)
+    course.note(float(rows.move().sum()))
+    course.centroids = rows.centroids
+
+
+class Rows:
+    """Rows of the rotating table: centroids, their statistics, and their iteration."""
+
+    def __init__(self, rows: NDArray[np.float64]) -> None:
+        dim = (rows.shape[1] - 3) // 2
+        self.centroids, self.statistics = rows[:, :dim], rows[:, dim:-1]
+        self._iterations = rows[:, -1]
+
+    @property
+    def iteration(self) -> int:
+        """Of all of them."""
+        return int(self._iterations[0])
+
+    def move(self) -> NDArray[np.float64]:
+        """To the next iteration, with nothing added yet; the inertias of the last one."""
+        inertias = lloyd.inertia_of_each(self.statistics, self.centroids)
+        self.centroids[:] = lloyd.moved(self.statistics, self.centroids)
+        self.statistics[:] = 0
+        self._iterations += 1
+        return inertias
+
+
+class Share:
+    """A part of the points, in one iteration, and the centroids that it has met."""
+
+    def __init__(self, points: NDArray[np.uint8], iteration: int) -> None:
+        self.iteration = iteration
+        self.met: set[int] = set()
+        self._dim = points.shape[1]
+        self._nearest = lloyd.Nearest(points)
+
+    def meet(self, first: int, centroids: lloyd.Centroids) -> None:
+        """Measure the distances to centroids, numbered from ``first``."""
+        self._nearest.meet(first, centroids)
+        self.met.update(range(first, first + len(centroids)))
+
+    def sums_of(self, ids: NDArray[np.int64]) -> lloyd.Statistics:
+        """Statistics of these centroids, of the points that are nearest to them."""
+        statistics = np.zeros((len(ids), self._dim + 2))
+        self._nearest.add_to(int(ids[0]), statistics)
+        return statistics
+
+
+def look_back(
+    session: paceline.Session, course: Course, notes: paceline.Table, iteration: int
+) -> None:
+    """Note the inertias of the iterations before, which all centroids have left."""
+    if iteration < course.num_iterations:
+        course.begin_again()
+    for done in range(course.num_iterations, iteration):
+        course.note(float(notes.pull([done])[0].sum()))
+        session.log(inertia=course.inertias[-1], iteration=done)
+
+
 MODELS: dict[str, Callable[[paceline.Session, Course, argparse.Namespace], None]] = {
     "push-pull": push_pull,
+    "rotation": rotate,
 }
 
 

@@ -66,9 +66,21 @@ def push_pull(session: paceline.Session, count: int) -> Numbers:
     return table.pull()
 
 
+def rotation(session: paceline.Session, count: int) -> Numbers:
+    """B: each block of rows is with one trainer at a time."""
+    table = session.table("sums", (IDS, 2), "int64", blocks=4)
+    data = records(count)
+    for cell in table.rotate(data, by=data[0], epochs=EPOCHS):
+        ids, values = cell.data
+        rows, sums = statistics(ids.numpy(), values.numpy())
+        cell.rows[rows - cell.ids[0]] += sums
+    return table.pull()
+
+
 MODELS: dict[str, Callable[[paceline.Session, int], Numbers]] = {
     "no-sync": no_sync,
     "push-pull": push_pull,
+    "rotation": rotation,
 }
 
 

@@ -31,6 +31,7 @@ from paceline.messages import (
     MarkEntry,
     MarksReport,
     MayGoOn,
+    Meet,
     Message,
     Refusal,
     Save,
@@ -104,7 +105,7 @@ class Book:
         self.rounds = Rounds()
         self.speeds = Speeds()
         self.clocks = Clocks(is_whole=not durable.queue.pending)
-        self.progress = Progress(self._acked_records)
+        self.progress = Progress(self._records_of)
         self.deadlines = Deadlines()
         self.open_cut: OpenCut | None = None
         self.is_writing_manifest = False
@@ -122,6 +123,7 @@ class Book:
         self.to_replace: dict[str, int] = {}  # {server id: pid of its dead process}
         self.leases: Parking[int] = Parking()  # {incarnation: AskLease}
         self.ticks: Parking[tuple[int, int]] = Parking()  # {(incarnation, part): Tick}
+        self.meets: Parking[tuple[int, int]] = Parking()  # the same: Meet
         self.last_late: dict[tuple[int, int], int] = {}  # {(incarnation, part): push}
         self.ahead: Parking[int] = Parking()  # {incarnation: MayGoOn}
         self.shares: Parking[tuple[int, int]] = Parking()  # the same: SharePart
@@ -193,6 +195,10 @@ class Book:
         key = (tick.incarnation, tick.part)
         self.ticks.park(key, self._parked(ticket, role, tick))
 
+    def park_meet(self, ticket: int, role: str, meet: Meet) -> None:
+        """Let a trainer wait for those that it exchanges values with."""
+        self.meets.park((meet.incarnation, meet.part), self._parked(ticket, role, meet))
+
     def park_ahead(self, ticket: int, role: str, ask: MayGoOn) -> None:
         """Let a trainer wait for the slowest."""
         self.ahead.park(ask.incarnation, self._parked(ticket, role, ask))
@@ -236,7 +242,7 @@ class Book:
         self.speeds.forget(incarnation)
         for late in [key for key in self.last_late if key[0] == incarnation]:
             del self.last_late[late]
-        for waiting in (self.ticks, self.shares):
+        for waiting in (self.ticks, self.shares, self.meets):
             for key in [key for key in waiting if key[0] == incarnation]:
                 waiting.take(key)
         for save in [key for key in self.save_cuts if key[0] == incarnation]:
@@ -245,7 +251,8 @@ class Book:
     def refuse_parked(self, text: str) -> None:
         """The timeline is left: an answer would be of another than was asked on."""
         refusal = Refusal(kind="timeline", text=text, timeline=self.durable.timeline)
-        for waiting in (self.leases, self.ticks, self.ahead, self.shares, self.saves):
+        asked = (self.leases, self.ticks, self.ahead, self.shares, self.saves, self.meets)
+        for waiting in asked:
             for parked in waiting.take_all():
                 self.reply(parked.ticket, refusal)
 
@@ -268,9 +275,9 @@ class Book:
 
     # ------------------------------------------------------------ often asked
 
-    def _acked_records(self, key: TaskKey, last: int) -> int:
+    def _records_of(self, key: TaskKey, first: int, last: int) -> int:
         spec = self.durable.stage_spec()
-        return spec.batch_records(key.task, 0, last) if spec and last >= 0 else 0
+        return spec.batch_records(key.task, first, last) if spec and last >= 0 else 0
 
     def servers_ready(self) -> bool:
         """Whether all servers of the job are members, on this timeline, and ready."""

@@ -31,6 +31,7 @@ from paceline.coordinator.grants import (
     participants,
 )
 from paceline.coordinator.losses import settle
+from paceline.coordinator.meeting import look_at_meetings
 from paceline.coordinator.outcomes import (
     EpochEnded,
     JobBroken,
@@ -45,7 +46,7 @@ from paceline.coordinator.status import count_records
 from paceline.coordinator.stops import is_stopped_before
 from paceline.coordinator.tasks import is_epoch_over, is_last_epoch, pick_task
 from paceline.coordinator.ticks import reply_ticked, ticked
-from paceline.coordinator.tracking import is_tracked, reason_to_wait
+from paceline.coordinator.tracking import is_tracked, reason_to_wait, state_at_end
 from paceline.coordinator.unreadable import look_at_unreadable
 from paceline.messages import (
     AskLease,
@@ -53,6 +54,7 @@ from paceline.messages import (
     GoOn,
     Granted,
     MayGoOn,
+    Meet,
     PartAnswer,
     Refusal,
     Save,
@@ -81,6 +83,8 @@ def look_again(book: Book) -> None:
         _look_at_parts(book)
         look_at_cut(book)
         look_at_pace(book)
+        if book.rounds.meetings.parts() or book.meets:
+            look_at_meetings(book)
         if book.open_cut is None or book.open_cut.is_pinned():
             _look_at_rounds(book)
         _look_at_epoch(book)
@@ -97,6 +101,7 @@ def end_waits(book: Book) -> None:
     first_due_s = (
         _end_waits(book, book.leases),
         _end_waits(book, book.ticks),
+        _end_waits(book, book.meets),
         _end_waits(book, book.ahead),
         _end_waits(book, book.shares),
         _end_waits(book, book.saves),
@@ -128,6 +133,9 @@ def wait_reason(book: Book, parked: Parked) -> str:
             return f"the round after {book.durable.parts[message.part].round}: {gathers}"
         missing = book.rounds.missing(message.part, book.durable)
         return f"round {message.round} waits for {_named(missing)}"
+    if isinstance(message, Meet):
+        missing = book.rounds.missing_to_meet(message.part, book.durable)
+        return f"round {message.round} waits for {_named(missing)}, to exchange values"
     if isinstance(message, MayGoOn):
         return _why_not_on(book, message)
     if isinstance(message, ChangePace):
@@ -299,7 +307,12 @@ def _look_at_leases(book: Book) -> None:
         if message.stage < state.queue.stage or is_stopped_before(state, message.stage):
             book.leases.take(incarnation)
             kept = averaging.state_of_end(book, message.stage)
-            over = StageOver(stopped=state.stopped, cut=state.last_cut(), tracked=kept)
+            over = StageOver(
+                stopped=state.stopped,
+                cut=state.last_cut(),
+                tracked=kept,
+                state=state_at_end(book, incarnation, message.stage),
+            )
             book.reply(parked.ticket, over)
             continue
         if message.stage > state.queue.stage:
@@ -343,6 +356,7 @@ def _what_asks_wait_for(book: Book) -> tuple[object, ...]:
         (state.stopped, len(state.stages)),
         (may_grant(book), is_mid_step(book), book.knows_clocks(), pick_task(state) is None),
         (book.is_fresh, book.track_from, book.track_from in book.leases),
+        book.rounds.are_exchanging(state),
         is_tracked(book) and (state.generation, state.committed_rounds()),
         # Which cell is next depends on all cells, and on who is here.
         book.is_rotating() and (book.revision, sorted(participants(book))),

@@ -122,7 +122,8 @@ def _lend(book: Book, trainer: str, incarnation: int, pick: Pick) -> Lease:
 
 def _may_begin(book: Book, incarnation: int) -> bool:
     """Whether a trainer without a lease may be among those who train."""
-    is_ready = not is_mid_step(book) and book.knows_clocks()
+    is_between = is_mid_step(book) or book.rounds.are_exchanging(book.durable)
+    is_ready = not is_between and book.knows_clocks()
     return is_ready and may_enter(book, incarnation)
 
 

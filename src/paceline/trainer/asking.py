@@ -115,6 +115,7 @@ class Asking:
         self.records = 0  # of the job, acknowledged, as it was told last
         self.pauses = False  # leases go back before the next batch; set by beats, too
         self.now_s = 0.0  # told by whoever drives the acts
+        self.doors: dict[str, str] = {}  # {trainer: address}: of those in the exchange
         self._patience_s = patience_s
         self._num_posted = 0
 

@@ -23,6 +23,7 @@ from paceline.failpoints import failpoint
 from paceline.ids import COORDINATOR
 from paceline.messages import (
     AskTracked,
+    AskValues,
     Joined,
     KeepTracked,
     Message,
@@ -109,6 +110,7 @@ class Carrier:
         stopwatch: how long batches take.
         entrust: lets another process of the trainer carry a question to a server; None:
             it is carried here.
+        attach_values: where values of other trainers go.
     """
 
     def __init__(self, protocol: TrainerProtocol, driver: Driver) -> None:
@@ -119,6 +121,7 @@ class Carrier:
         self.outlook = Outlook()
         self.after_step: Callable[[AfterStep], None] = lambda _: None
         self.entrust: Callable[[str, Message], Payload | None] = _to_nobody
+        self.attach_values: Callable[[str, AskValues], Payload] = bare
         self._asked: dict[
             int, dict[SharedTable | OwnRows, Expected]
         ] = {}  # {part: rows to come}
@@ -352,6 +355,8 @@ class Carrier:
     def _attach(self, role: str, message: Message) -> Payload:
         if isinstance(message, PullRows):
             return self._coming[role, message.part]._replace(message=message)
+        if isinstance(message, AskValues):
+            return self.attach_values(role, message)
         if isinstance(message, KeepTracked):
             return Payload(message, [self._tracked.encode(message)])
         if isinstance(message, AskTracked):

@@ -29,7 +29,7 @@ from paceline.errors import (
     UsageError,
 )
 from paceline.failpoints import failpoint
-from paceline.ids import COORDINATOR
+from paceline.ids import COORDINATOR, role_kind
 from paceline.messages import Beat, Beaten, Computed, Message, Push, Pushed, Tick
 from paceline.timing import Clock, Deadline
 from paceline.trainer.asking import Act, Ask, Collect, Forget, Lost, Pause, Post, Replies
@@ -88,6 +88,7 @@ class Courier:
         self._connections: dict[str, Connection] = {}  # {role: connection}
         self._addresses: dict[str, str] = {}  # {role: where that connection was made to}
         self._is_closed = False
+        self.doors: Courier | None = None  # the way to other trainers, once there is one
 
     def reach(self, role: str, address: str, incarnation: int) -> Connection:
         """The connection to a role; the coordinator needs no address.
@@ -97,6 +98,8 @@ class Courier:
         Raises:
             TransportError: nobody is there.
         """
+        if self.doors is not None and role_kind(role) == "trainer":
+            return self.doors.reach(role, address, incarnation)
         with self._lock:
             if self._is_closed:
                 raise PeerLost("the session was closed")
@@ -114,6 +117,9 @@ class Courier:
 
     def drop(self, role: str, connection: Connection) -> None:
         """Close a connection; the next `reach` makes another."""
+        if self.doors is not None and role_kind(role) == "trainer":
+            self.doors.drop(role, connection)
+            return
         with self._lock:
             if self._connections.get(role) is connection:
                 del self._connections[role]
@@ -272,7 +278,9 @@ class Driver:
             raise UsageError(f"the session was closed while waiting: {pause.reason}")
 
     def _reach(self, role: str) -> Connection:
-        address = "" if role == COORDINATOR else self._protocol.servers[role]
+        protocol = self._protocol
+        address = "" if role == COORDINATOR else protocol.asking.doors.get(role, "")
+        address = address or protocol.servers.get(role, "")
         return self._courier.reach(role, address, self._protocol.incarnation)
 
     def _send(

@@ -105,7 +105,7 @@ class Book:
         self.rounds = Rounds()
         self.speeds = Speeds()
         self.clocks = Clocks(is_whole=not durable.queue.pending)
-        self.progress = Progress(self._acked_records)
+        self.progress = Progress(self._records_of)
         self.deadlines = Deadlines()
         self.open_cut: OpenCut | None = None
         self.is_writing_manifest = False
@@ -275,9 +275,9 @@ class Book:
 
     # ------------------------------------------------------------ often asked
 
-    def _acked_records(self, key: TaskKey, last: int) -> int:
+    def _records_of(self, key: TaskKey, first: int, last: int) -> int:
         spec = self.durable.stage_spec()
-        return spec.batch_records(key.task, 0, last) if spec and last >= 0 else 0
+        return spec.batch_records(key.task, first, last) if spec and last >= 0 else 0
 
     def servers_ready(self) -> bool:
         """Whether all servers of the job are members, on this timeline, and ready."""

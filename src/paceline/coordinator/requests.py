@@ -15,7 +15,7 @@ from paceline.coordinator import averaging, results, tracking
 from paceline.coordinator.book import Book, Happened
 from paceline.coordinator.giving_back import give_back
 from paceline.coordinator.governing import saw_numbers
-from paceline.coordinator.grants import finish_if_done, is_pending
+from paceline.coordinator.grants import finish_if_done
 from paceline.coordinator.losses import lose
 from paceline.coordinator.meeting import meet, peers_of
 from paceline.coordinator.members import Loss
@@ -32,6 +32,7 @@ from paceline.coordinator.ticks import (
     came_late,
     has_ticked,
     is_in_time,
+    may_tick,
     note_speed,
     reply_ticked,
     ticked,
@@ -72,7 +73,7 @@ from paceline.messages import (
     TrainerRequest,
 )
 from paceline.pace.changing import why_not_among, why_not_same
-from paceline.pace.policy import backups_of, updates_in_rounds
+from paceline.pace.policy import backups_of
 
 
 class Asker(msgspec.Struct, frozen=True):
@@ -224,7 +225,7 @@ def _(message: Tick, book: Book, asker: Asker) -> None:
     elif has_ticked(book, message):
         ticked(book, message)
         reply_ticked(book, asker.role, asker.ticket, message)
-    elif is_in_time(book, message) and _may_tick(book, message):
+    elif is_in_time(book, message) and may_tick(book, message):
         book.deadlines.progressed(message.incarnation, message.records, book.now)
         book.deadlines.pause(message.incarnation)
         book.rounds.tick(asker.role, message)
@@ -244,15 +245,6 @@ def _(message: MayGoOn, book: Book, asker: Asker) -> None:
     book.clocks.tell(message.incarnation, message.clock, book.durable.queue)
     book.deadlines.pause(message.incarnation)
     book.park_ahead(asker.ticket, asker.role, message)
-
-
-def _may_tick(book: Book, tick: Tick) -> bool:
-    """Whether the window is the asker's to apply: a lease may be back in the queue."""
-    pending = book.durable.queue.pending
-    return updates_in_rounds(book.durable.parts[tick.part].plan.spec.pace) and all(
-        is_pending(book, key) and pending[key.task].incarnation == tick.incarnation
-        for key in tick.window.task_keys()
-    )
 
 
 @_answer.register

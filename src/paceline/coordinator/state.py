@@ -81,6 +81,7 @@ class RunOpened(NamedTuple):
     stored: Stored
 
 
+_OF_OPERATORS = (Scale, ChangePace)
 Event = Asked | Disconnected | TimePassed | ManifestWritten | CutSought | RunOpened
 
 
@@ -152,7 +153,7 @@ class CoordinatorState:
             server_reported(book, event.ticket, message)
         elif isinstance(message, LauncherReport):
             launcher_reported(book, event.ticket, message)
-        elif isinstance(message, Scale | ChangePace):
+        elif isinstance(message, _OF_OPERATORS):
             operator_asked(book, event.ticket, message)
         elif isinstance(message, AskStatus):
             observer_asked(book, event.ticket, message)

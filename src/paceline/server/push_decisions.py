@@ -23,7 +23,7 @@ Verdict = Literal[
 ]
 
 
-class PushDecision(NamedTuple):
+class PushDecision(msgspec.Struct, frozen=True):
     """What to do with a push.
 
     ``apply`` and ``prepare``: let the numbers follow on ``slots``, then acknowledge;

@@ -46,6 +46,8 @@ from paceline.server.push_decisions import (
 from paceline.server.voids import KeptVoid, Voids
 from paceline.server.windows import Marks, SlotMarks
 
+_NO_PUSH = LastPush(0, is_settled=True)
+
 
 @final
 class ServerState:
@@ -255,7 +257,7 @@ class ServerState:
             refusal = self._refuse("not_ready", f"part {message.part} is not here yet")
         if refusal is not None or part is None:
             return PushDecision("refuse", refusal=refusal)
-        last = part.last.get(message.incarnation, LastPush(0, is_settled=True))
+        last = part.last.get(message.incarnation, _NO_PUSH)
         if message.number < last.number:
             text = f"push {message.number} came after push {last.number}"
             return PushDecision("refuse", refusal=self._refuse("stale", text))
@@ -294,7 +296,7 @@ class ServerState:
                 self._voids.add(message.part, message.window)
             if not is_old and part.counts_pushes:
                 self._count_void("void", message.records)
-            return self._settle(part, message, "void")._replace(slots=slots)
+            return self._settle(part, message, "void", slots)
         rate = rate_of(part.pace, age=age, version=part.version)
         if part.counts_pushes:
             self._count(f"part-{message.part}.age.{age_range(age)}")
@@ -303,11 +305,17 @@ class ServerState:
         part.last[message.incarnation] = LastPush(message.number, is_settled=False)
         return PushDecision("apply", slots, rate=rate)
 
-    def _settle(self, part: Part, message: Push, verdict: Verdict) -> PushDecision:
+    def _settle(
+        self,
+        part: Part,
+        message: Push,
+        verdict: Verdict,
+        slots: tuple[int, ...] = (),
+    ) -> PushDecision:
         """A push without numbers to follow; who repeats it is told the same."""
         last = LastPush(message.number, is_settled=True, said=verdict)
         part.last[message.incarnation] = last
-        return PushDecision(verdict)
+        return PushDecision(verdict, slots)
 
     def _count_void(self, what: str, records: int) -> None:
         self._count(what)

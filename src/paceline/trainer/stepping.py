@@ -116,10 +116,7 @@ class Stepping:
             push = yield from self._asking.post(leaving.pushes)
         at_round = part.round if part.is_sync else 0
         may_read = self._marching.may_read(part)
-        # Which round a push will be in is not known yet where it may be carried over.
-        is_pulling = (part.is_sync and not part.carries_over) or (
-            may_read and part.pull_due(has_pushed=True)
-        )
+        is_pulling = _reads_round(part) or (may_read and part.pull_due(has_pushed=True))
         goes_on = part.overlap > 0
         # Questions for other parts' rows would wait behind it.
         is_pulling = is_pulling and not (goes_on and not self.turns.are_alone())
@@ -127,16 +124,9 @@ class Stepping:
             coming = nothing_coming
         if is_pulling:
             self._marching.reads(part)
-        values: list[Posted] = []
-        if is_pulling or coming is not nothing_coming:
-            values = yield from post_values(
-                self._asking,
-                part,
-                servers,
-                coming,
-                at_round=at_round,
-                with_dense=is_pulling,
-            )
+        values = yield from post_values(
+            self._asking, part, servers, coming, at_round=at_round, with_dense=is_pulling
+        )
         pulls_at = at_round if is_pulling else None
         flight = Flight(leaving.message, leaving.refused, push, values, pulls_at)
         self._flights[part.spec.part] = flight
@@ -343,3 +333,11 @@ class Stepping:
             yield from hand_back(self._asking, self._leases, self._parts)
         else:
             yield from pull_part(self._asking, part, servers, part.base_round())
+
+
+def _reads_round(part: SharedPart) -> bool:
+    """Whether the round that a push will be in brings the next values.
+
+    It is not known yet which round that is where a push may be carried over.
+    """
+    return part.is_sync and not part.carries_over

@@ -321,7 +321,7 @@ class Table:
                 f"one row {self._row} for all, got {found.shape}"
             )
         spread = np.broadcast_to(found.astype(self.dtype, copy=False), wanted)
-        return np.array(spread, order="C").reshape(count, -1)
+        return np.array(spread, order="C").reshape(count, int(np.prod(self._row)))
 
     def __repr__(self) -> str:
         """Name, shape, dtype."""

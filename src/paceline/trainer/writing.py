@@ -16,6 +16,7 @@ from paceline.trainer.describing_rotation import Rotate, check_rotate, describe_
 from paceline.trainer.gathering import Gathering, Operation
 from paceline.trainer.membership import Membership
 from paceline.trainer.own_rows import OwnRows
+from paceline.trainer.parts import SharedPart
 from paceline.trainer.protocol import TrainerProtocol
 from paceline.trainer.reducing import Array
 from paceline.trainer.rotation import Rotated, RotationLoop
@@ -36,7 +37,7 @@ class TableWriter:
     def has_batch(self, part: int) -> bool:
         """Whether a batch is in the user's hands that a push would belong to."""
         protocol = self._carrier.protocol
-        return protocol.must_join or protocol.parts[part].window.has_delivered()
+        return protocol.must_join or _has_batch(protocol.parts[part])
 
     def is_in_loop(self) -> bool:
         """Whether a loop is open."""
@@ -91,8 +92,17 @@ class TableWriter:
 def end_batch(carrier: Carrier) -> None:
     """The user is done with a batch: what it has pushed to tables leaves."""
     for part, numbers in carrier.numbers.items():
-        if numbers.is_table and carrier.protocol.parts[part].window.has_delivered():
+        if numbers.is_table and _has_batch(carrier.protocol.parts[part]):
             carrier.step(part)
+
+
+def _has_batch(part: SharedPart) -> bool:
+    """Whether the script is in a batch of a part, be it one that is gone.
+
+    The trainer may have joined again since, by any question of the script's: what that
+    batch pushes goes nowhere, as a step of it does.
+    """
+    return part.window.has_delivered() or bool(part.forgotten)
 
 
 def push_alone(protocol: TrainerProtocol, number: int) -> Act[str | None]:

@@ -155,7 +155,8 @@ def run_peer(chosen: Candidate, plan: Plan, folder: Path, python: Path) -> Run:
         LIMIT_S,
     )
     found = json.loads(out.read_text(encoding="utf-8"))
-    return Run(found["seconds"], inertia_of(plan.data, np.load(out.with_suffix(".npy"))))
+    inertia = inertia_of(plan.data, np.load(out.with_suffix(".npy")))
+    return Run(found["seconds"], found["used_s"], inertia)
 
 
 def measure(

@@ -26,6 +26,7 @@ class Calls:
         loop: the user's loop, if that is what is open.
         is_closed: whether the session is over.
         has_failed: whether the script has: then it goes on nowhere.
+        locks: blocks under locks that are open, the outermost first.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class Calls:
         self.open_call: str | None = None
         self.loop: Generator[Any, None, None] | None = None
         self.is_closed = self.has_failed = False
+        self.locks: list[object] = []
         self._must_begin_again, self._send_log = must_begin_again, send_log
         self._end_loop = end_loop
         self._pid = os.getpid()

@@ -27,6 +27,31 @@ class Images(NamedTuple):
     labels: NDArray[np.int64]
 
 
+class Views:
+    """Pixels as a data set whose batches, of neighboring records, are not copied."""
+
+    def __init__(self, pixels: NDArray[np.uint8]) -> None:
+        self._pixels = pixels
+
+    def __len__(self) -> int:
+        return len(self._pixels)
+
+    def __getitem__(self, record: int) -> NDArray[np.uint8]:
+        return self._pixels[record]
+
+    def __getitems__(self, records: list[int]) -> NDArray[np.uint8]:
+        """All of them, ``(n, d)``."""
+        first, stop = records[0], records[-1] + 1
+        if stop - first == len(records):
+            return self._pixels[first:stop]
+        return self._pixels[records]
+
+
+def as_they_are(batch: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """The batch of `Views`: there is nothing to collate."""
+    return batch
+
+
 def load(name: str) -> tuple[Images, Images]:
     """What is clustered, and what is held out; of the small digits both are all of them.
 

@@ -13,12 +13,13 @@ statistics comes from. In every model the centroids of an iteration are those th
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import images
 import lloyd
-import torch
+import numpy as np
+from numpy.typing import NDArray
 
 import paceline
 
@@ -83,17 +84,19 @@ MODELS: dict[str, Callable[[paceline.Session, Course, argparse.Namespace], None]
 }
 
 
-def batches(session: paceline.Session, flags: argparse.Namespace):  # noqa: ANN201  (an iterator of pixels)
+def batches(
+    session: paceline.Session, flags: argparse.Namespace
+) -> Iterator[NDArray[np.uint8]]:
     """This trainer's share of all iterations; an epoch is an iteration."""
     size = -(-len(flags.pixels) // flags.parts)
-    for batch in session.batches(
-        torch.from_numpy(flags.pixels),
+    return session.batches(
+        images.Views(flags.pixels),
         size,
         epochs=flags.iterations,
         shuffle=False,
         task_size=size,
-    ):
-        yield batch.numpy()
+        collate_fn=images.as_they_are,
+    )
 
 
 def main() -> None:
@@ -103,15 +106,23 @@ def main() -> None:
     parser.add_argument("--data", choices=images.NAMES, default="digits")
     parser.add_argument("--k", type=int, default=10)
     parser.add_argument("--iterations", type=int, default=30)
-    parser.add_argument("--parts", type=int, default=4, help="batches of an iteration")
+    parser.add_argument(
+        "--parts",
+        type=int,
+        default=2,
+        help="batches of an iteration: as many as trainers, or more",
+    )
     parser.add_argument("--seed", type=int, default=6, help="of the start")
+    parser.add_argument("--out", type=Path, default=None, help="an .npz: how it went")
     parser.add_argument("--picture", type=Path, default=None, help="a PNG to draw")
     flags = parser.parse_args()
 
     train, test = images.load(flags.data)
     flags.pixels = train.pixels
     session = paceline.connect()
-    course = Course(lloyd.choose_start(train.pixels, flags.k, flags.seed))
+    start = lloyd.choose_start(train.pixels, flags.k, flags.seed)
+    lloyd.assign(train.pixels[:1], start)  # compiled before a clock runs
+    course = Course(start)
     MODELS[flags.model](session, course, flags)
 
     if session.once("report"):
@@ -122,6 +133,13 @@ def main() -> None:
             nmi=lloyd.mutual_information(found, test.labels),
             iteration=course.num_iterations,
         )
+        if flags.out is not None:
+            np.savez(
+                flags.out,
+                centroids=course.centroids,
+                inertias=course.inertias,
+                seconds=course.seconds,
+            )
         if flags.picture is not None:
             import pictures  # noqa: PLC0415  (matplotlib: a second that only pictures cost)
 

@@ -15,7 +15,7 @@ from benchmarks.environments import (
     wait_python,
 )
 
-PEERS = ("messages", "paddle", "ray", "tensorflow")
+PEERS = ("messages", "paddle", "ray", "scikit-learn", "tensorflow")
 
 
 @pytest.mark.parametrize("peer", PEERS)

@@ -15,7 +15,7 @@ from paceline.watch.progress import open_show
 
 SCRIPTS = {
     "import paceline\nnext(paceline.connect().batches([1], 1))": (
-        "UsageError: batches: share a model first"
+        "UsageError: batches: share a model (session.share)"
     ),
     "import argparse\nargparse.ArgumentParser().parse_args(['--rate'])": (
         "unrecognized arguments: --rate"

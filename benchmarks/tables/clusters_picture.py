@@ -1,0 +1,33 @@
+"""Draws what `benchmarks.tables.clusters` has found: bars, one a candidate.
+
+Pure, but for the file that it writes.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.figures import Figure
+from benchmarks.record import spread
+from paceline.watch.draw import STYLE, import_pyplot
+
+COLORS = {"ours": "#0072B2", "peer": "#B8B8B8", "floor": "#009E73"}
+
+
+def draw_figures(path: Path, figures: Sequence[Figure]) -> None:
+    """A PNG: medians with their ends, the even runs above, the uneven ones below."""
+    pyplot = import_pyplot()
+    with pyplot.rc_context(STYLE):
+        figure, axes = pyplot.subplots(
+            figsize=(8, 0.9 + 0.36 * len(figures)), layout="constrained"
+        )
+        for place, found in enumerate(reversed(figures)):
+            middle, least, most, _ = spread(found.values)
+            axes.barh(place, middle, color=COLORS[found.kind], height=0.7)
+            axes.plot([least, most], [place, place], color="#222222", linewidth=1)
+        names = [
+            f"{f.who}{', one 4x slower' if 'slower' in f.what else ''}" for f in figures
+        ]
+        axes.set_yticks(range(len(figures)), names[::-1])
+        axes.set_xlabel("milliseconds of an iteration over all points")
+        figure.savefig(path, dpi=150)
+        pyplot.close(figure)

@@ -1,0 +1,89 @@
+"""Multinomial logistic regression over all the data, by trainers that share the work.
+
+One option says where the sum of an iteration's gradients comes from; all else is the same.
+
+::
+
+    push-pull    a table has a row for each iteration; each batch adds to it. When the first
+                 batch of epoch e comes, row e - 1 is whole
+"""
+
+import argparse
+from collections.abc import Callable, Iterator
+
+import records
+import softmax
+import torch
+
+import paceline
+
+
+def push_pull(
+    session: paceline.Session, descent: softmax.Descent, flags: argparse.Namespace
+) -> None:
+    """Sums of each iteration in a row of their own."""
+    sums = session.table("sums", (None, flags.problem.num_statistics), "float64")
+    for features, labels in batches(session, flags):
+        catch_up(session, descent, sums, session.epoch)
+        found = softmax.differentiate(features, labels, descent.point)
+        sums.push([session.epoch], found[None])
+    catch_up(session, descent, sums, flags.iterations)
+
+
+def catch_up(
+    session: paceline.Session,
+    descent: softmax.Descent,
+    sums: paceline.Table,
+    epoch: int,
+) -> None:
+    """Pull the sums of the iterations before ``epoch`` that this trainer has not seen.
+
+    Whoever joins late, or comes back from a cut, sees them all.
+    """
+    if epoch < descent.num_iterations:
+        descent.begin_again()
+    for done in range(descent.num_iterations, epoch):
+        descent.advance(sums.pull([done])[0])
+        session.log(loss=descent.losses[-1])
+
+
+MODELS: dict[
+    str, Callable[[paceline.Session, softmax.Descent, argparse.Namespace], None]
+] = {"push-pull": push_pull}
+
+
+def batches(
+    session: paceline.Session, flags: argparse.Namespace
+) -> Iterator[tuple[softmax.Floats, softmax.Labels]]:
+    """This trainer's share of all iterations; an epoch is an iteration."""
+    data = tuple(torch.from_numpy(column) for column in flags.train)
+    size = -(-len(data[0]) // flags.parts)
+    for features, labels in session.batches(
+        data, size, epochs=flags.iterations, shuffle=False, task_size=size
+    ):
+        yield features.numpy(), labels.numpy()
+
+
+def main() -> None:
+    """Train, then classify what was held out in one trainer."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", choices=sorted(MODELS), default="push-pull")
+    parser.add_argument("--data", choices=records.NAMES, default="digits")
+    parser.add_argument("--iterations", type=int, default=150)
+    parser.add_argument("--ridge", type=float, default=1e-3)
+    parser.add_argument("--parts", type=int, default=4, help="batches of an iteration")
+    parser.add_argument("--seed", type=int, default=0, help="of the split")
+    flags = parser.parse_args()
+
+    flags.train, test = records.load(flags.data, flags.seed)
+    flags.problem = softmax.pose(*flags.train, flags.ridge)
+    session = paceline.connect()
+    descent = softmax.Descent(flags.problem)
+    MODELS[flags.model](session, descent, flags)
+
+    if session.once("report"):
+        session.log(accuracy=softmax.accuracy(*test, descent.weights))
+
+
+if __name__ == "__main__":
+    main()

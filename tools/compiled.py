@@ -30,7 +30,7 @@ import sys
 from pathlib import Path
 
 from mypyc.build import mypycify
-from setuptools import setup  # type: ignore[import-untyped]  # it has no stubs
+from setuptools import setup  # type: ignore[import-untyped]  # it has no stubs here
 
 ROOT = Path(__file__).resolve().parents[1]
 TARGET = ROOT / "build" / "compiled"

@@ -43,6 +43,7 @@ LIMIT_S = 900.0
 OURS_WITHIN, PEER_WITHIN = 1e-9, 1e-4
 SLOWER = 4.0
 UNEVEN_PARTS = 10
+FREE = ("push-pull",)  # models in which nobody waits within an iteration
 EVEN, UNEVEN = "k-means, an iteration", "k-means, an iteration, one of two 4x slower"
 GOALS = {
     1: Goal("kmeans-1", "clusters", EVEN, "scikit-learn's Lloyd, one thread", 1.0),
@@ -103,8 +104,10 @@ def run_ours(chosen: Candidate, plan: Plan, folder: Path, forks: ForkServer) -> 
     out = folder / "run.npz"
     words = ["--slow-trainer", str(SLOWER)] if chosen.is_uneven else []
     words += ["--model", chosen.model, "--data", plan.data, "--k", str(plan.k)]
-    # Even shares; beside a slow trainer smaller ones, so that the quick one gets more.
-    parts = UNEVEN_PARTS if chosen.is_uneven else chosen.number
+    # Even shares; where a batch is anyone's, smaller ones beside a slow trainer, so that
+    # the quick one gets more.
+    is_cut = chosen.is_uneven and chosen.model in FREE
+    parts = UNEVEN_PARTS if is_cut else chosen.number
     words += ["--iterations", str(plan.iterations), "--parts", str(parts)]
     words += ["--seed", str(plan.seed), "--out", str(out)]
     config = job_config("async", chosen.number)

@@ -1,7 +1,7 @@
 """`examples/clusters/kmeans.py` as a job of the benchmark: alike, or one trainer slower.
 
-``--slow-trainer 4`` in front of the example's own options: the second trainer's assignments
-take four times as long, by sleeping, so that they need no core of their own.
+``--slow-trainer 4`` in front of the example's own options: what the second trainer
+computes takes four times as long, by sleeping, so that it needs no core of its own.
 
 Waits: as the example does, and asleep.
 """
@@ -9,7 +9,9 @@ Waits: as the example does, and asleep.
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "clusters"
 sys.path.insert(0, str(FOLDER))
@@ -23,16 +25,20 @@ SLOW = "trainer-1"
 
 
 def slow_down(factor: float) -> None:
-    """Let every assignment of this process take so many times as long."""
-    assign = lloyd.assign
+    """Let all that this process computes take so many times as long."""
 
-    def assign_slowly(points: lloyd.Points, centroids: lloyd.Centroids) -> lloyd.Statistics:
-        began_s = time.monotonic()
-        found = assign(points, centroids)
-        time.sleep((factor - 1) * (time.monotonic() - began_s))
-        return found
+    def slowed(compute: Callable[..., Any]) -> Callable[..., Any]:
+        def compute_slowly(*arguments: Any) -> Any:  # noqa: ANN401  (as it was)
+            began_s = time.monotonic()
+            found = compute(*arguments)
+            time.sleep((factor - 1) * (time.monotonic() - began_s))
+            return found
 
-    lloyd.assign = assign_slowly
+        return compute_slowly
+
+    lloyd.assign = slowed(lloyd.assign)
+    for name in ("meet", "add_to"):
+        setattr(lloyd.Nearest, name, slowed(getattr(lloyd.Nearest, name)))
 
 
 if __name__ == "__main__":

@@ -12,12 +12,13 @@ from functools import cache, singledispatch
 import msgspec
 
 from paceline.coordinator import averaging, results, tracking
-from paceline.coordinator.book import Book, Happened
+from paceline.coordinator.book import Book
+from paceline.coordinator.effects import Happened
 from paceline.coordinator.giving_back import give_back
 from paceline.coordinator.governing import saw_numbers
 from paceline.coordinator.grants import finish_if_done
 from paceline.coordinator.losses import lose
-from paceline.coordinator.meeting import peers_of
+from paceline.coordinator.meeting import meet, peers_of
 from paceline.coordinator.members import Loss
 from paceline.coordinator.outcomes import (
     OnceClaimed,
@@ -60,6 +61,7 @@ from paceline.messages import (
     Leave,
     Log,
     MayGoOn,
+    Meet,
     PartUploaded,
     Records,
     Refusal,
@@ -84,13 +86,17 @@ class Asker(msgspec.Struct, frozen=True):
 
 def trainer_asked(book: Book, asker: Asker, message: TrainerRequest) -> None:
     """Answer a trainer, park its question, or refuse it."""
-    if isinstance(message, TrainerMessage):
-        refusal = refusal_of(book, asker, message)
-        if refusal is not None:
-            book.reply(asker.ticket, refusal)
-            return
+    if not isinstance(message, TrainerMessage) or is_heard(book, asker, message):
+        _answer_to(type(message))(message, book, asker)
+
+
+def is_heard(book: Book, asker: Asker, message: TrainerMessage) -> bool:
+    """Whether a member asks; whoever is none, or speaks of the past, is refused here."""
+    if refusal := refusal_of(book, asker, message):
+        book.reply(asker.ticket, refusal)
+    else:
         book.members.heard(message.incarnation, book.now)
-    _answer_to(type(message))(message, book, asker)
+    return refusal is None
 
 
 def refusal_of(book: Book, asker: Asker, message: TrainerMessage) -> Refusal | None:
@@ -273,18 +279,8 @@ def _(message: FailTask, book: Book, asker: Asker) -> None:
 
 
 @_answer.register
-def _(message: FinishTask, book: Book, asker: Asker) -> None:
-    book.reply(asker.ticket, results.finish_task(book, message))
-
-
-@_answer.register
-def _(message: AskResults, book: Book, asker: Asker) -> None:
-    book.reply(asker.ticket, results.page_of_results(book, message))
-
-
-@_answer.register
-def _(message: KeepValue, book: Book, asker: Asker) -> None:
-    book.reply(asker.ticket, results.keep_value(book, message))
+def _(message: FinishTask | AskResults | KeepValue, book: Book, asker: Asker) -> None:
+    book.reply(asker.ticket, results.answer(book, message))
 
 
 @_answer.register
@@ -380,6 +376,11 @@ def _(message: DoorOpened, book: Book, asker: Asker) -> None:
 def _(message: AskPeers, book: Book, asker: Asker) -> None:
     assert message.incarnation
     book.reply(asker.ticket, peers_of(book))
+
+
+@_answer.register
+def _(message: Meet, book: Book, asker: Asker) -> None:
+    meet(book, asker.role, asker.ticket, message)
 
 
 # By the message's type, once looked for: `singledispatch` itself looks at every call.

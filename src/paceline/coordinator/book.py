@@ -11,12 +11,11 @@ Pure.
 import math
 from typing import NamedTuple, final
 
-import msgspec
-
 from paceline.config import JobConfig, Pace
 from paceline.coordinator.clocks import Clocks
-from paceline.coordinator.cuts import ManifestOrder, OpenCut
+from paceline.coordinator.cuts import OpenCut
 from paceline.coordinator.durable import Durable, restore
+from paceline.coordinator.effects import Effect, Reply
 from paceline.coordinator.members import Members
 from paceline.coordinator.outcomes import AnyOutcome, Outcome
 from paceline.coordinator.parking import Parked, Parking
@@ -48,49 +47,12 @@ MOST_NAMED = 8  # trainers, in a reason to wait
 NOT_TRAINING = "no loop over batches is running yet"
 
 
-class Reply(msgspec.Struct, frozen=True):
-    """Effect: answer a question."""
-
-    ticket: int
-    message: Message
-
-
-class WriteManifest(NamedTuple):
-    """Effect: make a cut true; answered by the event `ManifestWritten`."""
-
-    order: ManifestOrder
-
-
-class DropCut(NamedTuple):
-    """Effect: remove what a cut that was given up has written."""
-
-    folder: str
-
-
-class SeekCut(NamedTuple):
-    """Effect: find the newest whole cut older than this one; answered by `CutSought`."""
-
-    cut: int
-    timeline: int
-    folder: str
-
-
-class Happened(NamedTuple):
-    """Effect: one line for the event log, beside those of the outcomes."""
-
-    event: str
-    fields: dict[str, object]
-
-
 class PaceWish(NamedTuple):
     """Parts are to have other paces, {part: pace}, and why."""
 
     paces: dict[int, Pace]
     reason: str
     is_auto: bool = False
-
-
-Effect = Reply | WriteManifest | DropCut | SeekCut | Happened
 
 
 @final
@@ -255,8 +217,11 @@ class Book:
     def refuse_parked(self, text: str) -> None:
         """The timeline is left: an answer would be of another than was asked on."""
         refusal = Refusal(kind="timeline", text=text, timeline=self.durable.timeline)
-        asked = (self.leases, self.ticks, self.ahead, self.shares, self.saves, self.meets)
-        for waiting in (*asked, self.steps):
+        asked = (
+            *(self.leases, self.ticks, self.ahead, self.shares, self.saves),
+            *(self.meets, self.steps),
+        )
+        for waiting in asked:
             for parked in waiting.take_all():
                 self.reply(parked.ticket, refusal)
 

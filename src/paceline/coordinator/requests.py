@@ -12,7 +12,8 @@ from functools import cache, singledispatch
 import msgspec
 
 from paceline.coordinator import averaging, results, tracking
-from paceline.coordinator.book import Book, Happened
+from paceline.coordinator.book import Book
+from paceline.coordinator.effects import Happened
 from paceline.coordinator.giving_back import give_back
 from paceline.coordinator.governing import saw_numbers
 from paceline.coordinator.grants import finish_if_done

@@ -1,11 +1,9 @@
 """What happens to a push, a pull, an order: a server's decisions, one per message.
 
-A push passes, in this order: timeline, fence, its number (a repeat of the last one gets
-the same answer, an older one none), its round, its window. It is decided once, for all
-slots, before any of them changes; the service then lets the numbers follow, slot by
-slot, in the order of the decisions.
-
-A prepared push is kept until the coordinator commits its round or fences its trainer.
+A push passes, in this order: timeline, fence, its number (a repeat of the last one gets the
+same answer, an older one none), its round, its window. It is decided once, for all slots,
+before any changes; the service lets the numbers follow, in the order of the decisions. A
+prepared push is kept until the coordinator commits its round or fences its trainer.
 
 Pure; one at a time: the service holds its lock.
 """

@@ -44,13 +44,7 @@ from paceline.trainer.own_rows import OwnRows
 from paceline.trainer.protocol import TrainerProtocol
 from paceline.trainer.repacing import has_lost, take_pace
 from paceline.trainer.routing import Route
-from paceline.trainer.rows import (
-    Requests,
-    Wanted,
-    attaching,
-    pushed_with,
-    row_requests,
-)
+from paceline.trainer.rows import Requests, Wanted, attaching, pushed_with, row_requests
 from paceline.trainer.tables import Expected, SharedTable
 from paceline.trainer.tracked_carrying import TrackedCarrying
 from paceline.trainer.tracker import Tracker
@@ -249,7 +243,7 @@ class Carrier:
         return stepped
 
     def _load(self, part: int, *, flush: bool, has_batch: bool) -> None:
-        """Make the gradients ready to be pushed."""
+        """Make gradients ready to be pushed."""
         numbers = self.numbers[part]
         if flush and has_batch and numbers.is_scaled and numbers.has_fresh():
             numbers.refuse()

@@ -19,6 +19,7 @@ import msgspec
 import numpy as np
 
 from paceline.errors import UsageError
+from paceline.failpoints import failpoint
 from paceline.messages import AskValues, Exchange, Message, Values
 from paceline.trainer.client import Payload
 from paceline.trainer.reducing import (
@@ -115,6 +116,7 @@ class Gathering:
         )
         if self._me in self._givers:
             self._shelf.lay_out(exchange.name, 0, self._own)
+            failpoint("trainer.laid_out")
         return 2 if self._has_two_hops else 1
 
     def questions(self, stage: int) -> dict[str, AskValues]:

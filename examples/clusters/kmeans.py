@@ -9,6 +9,9 @@ statistics comes from. In every model the centroids of an iteration are those th
     push-pull    a table has a row for each iteration; each batch adds to it. When the first
                  batch of epoch e comes, row e - 1 is whole: the queue gives out no epoch
                  before the one before it has counted. No barrier, no waiting but that.
+    allreduce    trainers exchange the statistics of their batches, and all add up the same
+                 totals; when all records are in them, all move the same centroids
+    regroup-allgather    the same in two hops, of fewer bytes where there are many trainers
     rotation     blocks of centroids go round the trainers, each with a part of the points:
                  once for the distances, once for the sums. Nobody ever holds all centroids.
 """
@@ -16,7 +19,9 @@ statistics comes from. In every model the centroids of an iteration are those th
 import argparse
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any, Literal
 
 import images
 import lloyd
@@ -35,8 +40,9 @@ class Course:
         seconds: since the course began, when each iteration was known.
     """
 
-    def __init__(self, start: lloyd.Centroids) -> None:
-        self._start, self._began_s = start, time.monotonic()
+    def __init__(self, start: lloyd.Centroids, num_points: int) -> None:
+        self._start, self._num_points = start, num_points
+        self._began_s = time.monotonic()
         self.begin_again()
 
     def begin_again(self) -> None:
@@ -44,6 +50,7 @@ class Course:
         self.centroids = self._start
         self.inertias: list[float] = []
         self.seconds: list[float] = []
+        self._sums = np.zeros((len(self._start), self._start.shape[1] + 2))
 
     @property
     def num_iterations(self) -> int:
@@ -55,10 +62,48 @@ class Course:
         self.note(lloyd.inertia(statistics, self.centroids))
         self.centroids = lloyd.moved(statistics, self.centroids)
 
+    def add(self, statistics: lloyd.Statistics) -> None:
+        """Of some records; with the last of an iteration it is over."""
+        self._sums += statistics
+        if lloyd.count(self._sums) == self._num_points:
+            self.advance(self._sums)
+            self._sums = np.zeros_like(self._sums)
+
     def note(self, inertia: float) -> None:
         """One more iteration is over, of this inertia."""
         self.inertias.append(inertia)
         self.seconds.append(time.monotonic() - self._began_s)
+
+    def state_dict(self) -> dict[str, object]:
+        """For whoever joins, and for checkpoints."""
+        return {
+            "centroids": self.centroids,
+            "inertias": list(self.inertias),
+            "seconds": list(self.seconds),
+            "sums": self._sums.copy(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from where another trainer is."""
+        self.centroids = np.array(state["centroids"])
+        self.inertias, self.seconds = list(state["inertias"]), list(state["seconds"])
+        self._sums = np.array(state["sums"])
+
+
+def allreduce(
+    session: paceline.Session,
+    course: Course,
+    flags: argparse.Namespace,
+    how: Literal["allreduce", "regroup+allgather"] = "allreduce",
+) -> None:
+    """Sums between trainers; what they come to is every trainer's own."""
+    pace = paceline.Sync(reduce="sum")
+    table = session.table("sums", (1,), "float64", pace=pace)
+    session.track(course=course)
+    for batch in batches(session, flags):
+        course.add(table.allreduce(lloyd.assign(batch, course.centroids), how=how))
+        if course.inertias:
+            session.log(inertia=course.inertias[-1], iteration=course.num_iterations - 1)
 
 
 def push_pull(session: paceline.Session, course: Course, flags: argparse.Namespace) -> None:
@@ -186,6 +231,8 @@ def look_back(
 
 
 MODELS: dict[str, Callable[[paceline.Session, Course, argparse.Namespace], None]] = {
+    "allreduce": allreduce,
+    "regroup-allgather": partial(allreduce, how="regroup+allgather"),
     "push-pull": push_pull,
     "rotation": rotate,
 }
@@ -229,7 +276,7 @@ def main() -> None:
     session = paceline.connect()
     start = lloyd.choose_start(train.pixels, flags.k, flags.seed)
     lloyd.assign(train.pixels[:1], start)  # compiled before a clock runs
-    course = Course(start)
+    course = Course(start, len(train.pixels))
     MODELS[flags.model](session, course, flags)
 
     if session.once("report"):

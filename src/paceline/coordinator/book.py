@@ -11,12 +11,11 @@ Pure.
 import math
 from typing import NamedTuple, final
 
-import msgspec
-
 from paceline.config import JobConfig, Pace
 from paceline.coordinator.clocks import Clocks
-from paceline.coordinator.cuts import ManifestOrder, OpenCut
+from paceline.coordinator.cuts import OpenCut
 from paceline.coordinator.durable import Durable, restore
+from paceline.coordinator.effects import Effect, Reply
 from paceline.coordinator.members import Members
 from paceline.coordinator.outcomes import AnyOutcome, Outcome
 from paceline.coordinator.parking import Parked, Parking
@@ -28,6 +27,7 @@ from paceline.messages import (
     AskLease,
     AverageShare,
     ChangePace,
+    CommitStep,
     MarkEntry,
     MarksReport,
     MayGoOn,
@@ -47,49 +47,12 @@ MOST_NAMED = 8  # trainers, in a reason to wait
 NOT_TRAINING = "no loop over batches is running yet"
 
 
-class Reply(msgspec.Struct, frozen=True):
-    """Effect: answer a question."""
-
-    ticket: int
-    message: Message
-
-
-class WriteManifest(NamedTuple):
-    """Effect: make a cut true; answered by the event `ManifestWritten`."""
-
-    order: ManifestOrder
-
-
-class DropCut(NamedTuple):
-    """Effect: remove what a cut that was given up has written."""
-
-    folder: str
-
-
-class SeekCut(NamedTuple):
-    """Effect: find the newest whole cut older than this one; answered by `CutSought`."""
-
-    cut: int
-    timeline: int
-    folder: str
-
-
-class Happened(NamedTuple):
-    """Effect: one line for the event log, beside those of the outcomes."""
-
-    event: str
-    fields: dict[str, object]
-
-
 class PaceWish(NamedTuple):
     """Parts are to have other paces, {part: pace}, and why."""
 
     paces: dict[int, Pace]
     reason: str
     is_auto: bool = False
-
-
-Effect = Reply | WriteManifest | DropCut | SeekCut | Happened
 
 
 @final
@@ -127,6 +90,7 @@ class Book:
         self.last_late: dict[tuple[int, int], int] = {}  # {(incarnation, part): push}
         self.ahead: Parking[int] = Parking()  # {incarnation: MayGoOn}
         self.shares: Parking[tuple[int, int]] = Parking()  # the same: SharePart
+        self.steps: Parking[int] = Parking()  # {incarnation: CommitStep}
         self.saves: Parking[int] = Parking()  # {incarnation: Save}
         self.save_cuts: dict[tuple[int, int], int] = {}  # {(incarnation, number): cut}
         self.idle_servers: Parking[str] = Parking()  # {server id: ServerReport}
@@ -212,6 +176,10 @@ class Book:
         """Let a trainer wait for a cut."""
         self.saves.park(save.incarnation, self._parked(ticket, role, save))
 
+    def park_step(self, ticket: int, role: str, step: CommitStep) -> None:
+        """Let a trainer wait until its step is committed."""
+        self.steps.park(step.incarnation, self._parked(ticket, role, step))
+
     def park_pace(self, ticket: int, ask: ChangePace) -> None:
         """Let an operator wait for a change of pace."""
         self.pace_asks.park(ticket, self._parked(ticket, OPERATOR, ask))
@@ -235,23 +203,24 @@ class Book:
     def unpark(self, incarnation: int) -> None:
         """A trainer is gone: nobody waits for these answers."""
         self.buffers.pop(incarnation, None)
-        self.leases.take(incarnation)
-        self.saves.take(incarnation)
-        self.ahead.take(incarnation)
+        for asked in (self.leases, self.saves, self.steps, self.ahead):
+            asked.take(incarnation)
         self.clocks.leave(incarnation)
         self.speeds.forget(incarnation)
-        for late in [key for key in self.last_late if key[0] == incarnation]:
-            del self.last_late[late]
         for waiting in (self.ticks, self.shares, self.meets):
             for key in [key for key in waiting if key[0] == incarnation]:
                 waiting.take(key)
-        for save in [key for key in self.save_cuts if key[0] == incarnation]:
-            del self.save_cuts[save]
+        for known in (self.last_late, self.save_cuts):
+            for key in [key for key in known if key[0] == incarnation]:
+                del known[key]
 
     def refuse_parked(self, text: str) -> None:
         """The timeline is left: an answer would be of another than was asked on."""
         refusal = Refusal(kind="timeline", text=text, timeline=self.durable.timeline)
-        asked = (self.leases, self.ticks, self.ahead, self.shares, self.saves, self.meets)
+        asked = (
+            *(self.leases, self.ticks, self.ahead, self.shares, self.saves),
+            *(self.meets, self.steps),
+        )
         for waiting in asked:
             for parked in waiting.take_all():
                 self.reply(parked.ticket, refusal)

@@ -43,6 +43,7 @@ from paceline.coordinator.placement import plan_part
 from paceline.coordinator.repacing import look_at_pace, why_no_change
 from paceline.coordinator.reports import answer_servers
 from paceline.coordinator.status import count_records
+from paceline.coordinator.steps import look_at_steps
 from paceline.coordinator.stops import is_stopped_before
 from paceline.coordinator.tasks import is_epoch_over, is_last_epoch, pick_task
 from paceline.coordinator.ticks import reply_ticked, ticked
@@ -51,6 +52,7 @@ from paceline.coordinator.unreadable import look_at_unreadable
 from paceline.messages import (
     AskLease,
     ChangePace,
+    CommitStep,
     GoOn,
     Granted,
     MayGoOn,
@@ -87,6 +89,7 @@ def look_again(book: Book) -> None:
             look_at_meetings(book)
         if book.open_cut is None or book.open_cut.is_pinned():
             _look_at_rounds(book)
+        look_at_steps(book)
         _look_at_epoch(book)
         _look_at_leases(book)
         _look_at_clocks(book)
@@ -105,6 +108,7 @@ def end_waits(book: Book) -> None:
         _end_waits(book, book.ahead),
         _end_waits(book, book.shares),
         _end_waits(book, book.saves),
+        _end_waits(book, book.steps),
         _end_waits(book, book.pace_asks),
     )
     book.first_due_s = min(first_due_s)
@@ -140,7 +144,7 @@ def wait_reason(book: Book, parked: Parked) -> str:
         return _why_not_on(book, message)
     if isinstance(message, ChangePace):
         return why_no_change(book)
-    if isinstance(message, Save):
+    if isinstance(message, Save | CommitStep):
         return cut_reason(book)
     if isinstance(message, AskLease) and (book.open_cut or waits_for_cut(book)):
         return cut_reason(book)

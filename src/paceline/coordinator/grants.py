@@ -65,12 +65,13 @@ def pick_for(book: Book, trainer: str) -> Pick | None:
 
 
 def choose_cell(book: Book, trainer: str) -> Choice:
-    """The next cell for a trainer that is in the stage's loop."""
+    """The next cell for a trainer in the stage's loop."""
     spec = book.durable.stage_spec()
     assert spec is not None
     assert spec.rotation is not None
-    queue = book.durable.queue
-    return decide_cell(spec.rotation, spec.seed, queue, trainer, participants(book))
+    state, members = book.durable, participants(book)
+    members[trainer] = state.trainers[trainer]  # its tick may ask, before it has asked
+    return decide_cell(spec.rotation, spec.seed, state.queue, trainer, members)
 
 
 def has_moved(book: Book, trainer: str, key: TaskKey) -> bool:

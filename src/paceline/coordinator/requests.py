@@ -12,7 +12,8 @@ from functools import cache, singledispatch
 import msgspec
 
 from paceline.coordinator import averaging, results, tracking
-from paceline.coordinator.book import Book, Happened
+from paceline.coordinator.book import Book
+from paceline.coordinator.effects import Happened
 from paceline.coordinator.giving_back import give_back
 from paceline.coordinator.governing import saw_numbers
 from paceline.coordinator.grants import finish_if_done
@@ -85,13 +86,17 @@ class Asker(msgspec.Struct, frozen=True):
 
 def trainer_asked(book: Book, asker: Asker, message: TrainerRequest) -> None:
     """Answer a trainer, park its question, or refuse it."""
-    if isinstance(message, TrainerMessage):
-        refusal = refusal_of(book, asker, message)
-        if refusal is not None:
-            book.reply(asker.ticket, refusal)
-            return
+    if not isinstance(message, TrainerMessage) or is_heard(book, asker, message):
+        _answer_to(type(message))(message, book, asker)
+
+
+def is_heard(book: Book, asker: Asker, message: TrainerMessage) -> bool:
+    """Whether a member asks; whoever is none, or speaks of the past, is refused here."""
+    if refusal := refusal_of(book, asker, message):
+        book.reply(asker.ticket, refusal)
+    else:
         book.members.heard(message.incarnation, book.now)
-    _answer_to(type(message))(message, book, asker)
+    return refusal is None
 
 
 def refusal_of(book: Book, asker: Asker, message: TrainerMessage) -> Refusal | None:
@@ -274,18 +279,8 @@ def _(message: FailTask, book: Book, asker: Asker) -> None:
 
 
 @_answer.register
-def _(message: FinishTask, book: Book, asker: Asker) -> None:
-    book.reply(asker.ticket, results.finish_task(book, message))
-
-
-@_answer.register
-def _(message: AskResults, book: Book, asker: Asker) -> None:
-    book.reply(asker.ticket, results.page_of_results(book, message))
-
-
-@_answer.register
-def _(message: KeepValue, book: Book, asker: Asker) -> None:
-    book.reply(asker.ticket, results.keep_value(book, message))
+def _(message: FinishTask | AskResults | KeepValue, book: Book, asker: Asker) -> None:
+    book.reply(asker.ticket, results.answer(book, message))
 
 
 @_answer.register

@@ -2,6 +2,7 @@
 
 from paceline.config import Pace
 from paceline.ids import Window
+from paceline.messages.locking import CommitStep
 from paceline.messages.meeting import (
     AskPeers,
     DoorOpened,
@@ -339,6 +340,7 @@ TrainerRequest = (
     | Save
     | Leave
     | AskRecords
+    | CommitStep
     | DoorOpened
     | AskPeers
     | Meet

@@ -13,7 +13,13 @@ from paceline.config import SSP, Async, Auto, DiLoCo, JobConfig, LocalSGD, Pace,
 from paceline.coordinator.durable import Durable, restore
 from paceline.coordinator.outcomes import CutSkipped, PaceChanged, RoundCommitted
 from paceline.ids import COORDINATOR, server_id, trainer_id
-from paceline.messages import OptimizerSpec, ParameterSpec, PartSpec, StageSpec
+from paceline.messages import (
+    OptimizerSpec,
+    ParameterSpec,
+    PartSpec,
+    RotationSpec,
+    StageSpec,
+)
 from paceline.pace.changing import begun
 from paceline.simulate.checks import (
     RoundHistory,
@@ -55,6 +61,7 @@ class SimJob(NamedTuple):
     is_averaged: bool = False  # and some of them are averaged when the loop ends
     evaluations: int = 0  # behind the loop
     changes: tuple[PaceChange, ...] = ()  # of paces, while it runs
+    rotation: RotationSpec | None = None  # tasks are its cells
     exchange: How | None = None  # values of all parts travel between trainers, so
 
 
@@ -185,6 +192,7 @@ def run_job(job: SimJob, coordinator: type[SimCoordinator] = SimCoordinator) -> 
         "counting",
         tracked=("steps",) if job.is_tracked else (),
         averaged=("steps",) if job.is_tracked and job.is_averaged else (),
+        rotation=job.rotation,
     )
     evaluations = tuple(
         msgspec.structs.replace(
@@ -194,6 +202,7 @@ def run_job(job: SimJob, coordinator: type[SimCoordinator] = SimCoordinator) -> 
             shuffle=False,
             kind="evaluate",
             averaged=(),
+            rotation=None,
         )
         for number in range(job.evaluations)
     )

@@ -165,6 +165,23 @@ class Asking:
             return {}
         return (yield from self._insist_on_all(messages, (yield Ask(messages))))
 
+    def try_server(self, server: str, message: Message) -> Act[Message | str]:
+        """Ask a server once: its answer, or why there is none yet.
+
+        The coordinator is asked whether there is still a job to wait for.
+        """
+        reply = (yield Ask({server: message}))[server]
+        if isinstance(reply, Lost | Waiting):
+            reason = reply.reason
+        elif isinstance(reply, Refusal) and reply.kind == "not_ready":
+            reason = reply.text
+        elif isinstance(reply, Refusal):
+            self._raise_for(reply)
+        else:
+            return reply
+        yield from self.check_timeline(f"{server}: {reason}")
+        return reason
+
     def post(self, messages: dict[str, Message]) -> Act[Posted]:
         """Send to others what they may answer while other things are done."""
         self._num_posted += 1

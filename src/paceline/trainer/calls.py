@@ -25,6 +25,7 @@ class Calls:
         open_call: the call that is under way (a loop, an evaluation); None between them.
         loop: the user's loop, if that is what is open.
         is_closed: whether the session is over.
+        locks: blocks under locks that are open, the outermost first.
         has_failed: whether the script has: then it goes on nowhere.
     """
 
@@ -45,6 +46,7 @@ class Calls:
         self.open_call: str | None = None
         self.loop: Generator[Any, None, None] | None = None
         self.is_closed = self.has_failed = False
+        self.locks: list[object] = []
         self._must_begin_again, self._send_log = must_begin_again, send_log
         self._end_loop = end_loop
         self._pid = os.getpid()

@@ -44,20 +44,14 @@ from paceline.trainer.own_rows import OwnRows
 from paceline.trainer.protocol import TrainerProtocol
 from paceline.trainer.repacing import has_lost, take_pace
 from paceline.trainer.routing import Route
-from paceline.trainer.rows import (
-    Requests,
-    Wanted,
-    attaching,
-    pushed_with,
-    row_requests,
-)
+from paceline.trainer.rows import Requests, Wanted, attaching, pushed_with, row_requests
 from paceline.trainer.tables import Expected, SharedTable
 from paceline.trainer.tracked_carrying import TrackedCarrying
 from paceline.trainer.tracker import Tracker
 from paceline.trainer.verdicts import Batch, Stepped
 
 T = TypeVar("T")
-
+Own = Callable[[str, Message], Payload | None]  # (role, message) -> with its numbers
 # What a `GradScaler` says of a step: it is not there; the gradients are unscaled; or some
 # are not finite, which is its way to find a better scale, and no reason to warn.
 Scaled = Literal["never", "unscaled", "not finite"]
@@ -133,10 +127,10 @@ class Carrier:
         self._tasks_finished = 0
         self._warned: set[str] = set()
 
-    def run(self, act: Act[T]) -> T:
-        """Drive an act; the numbers of parts travel with it."""
+    def run(self, act: Act[T], own: Own = _to_nobody) -> T:
+        """Drive an act; the numbers of parts travel with it, and those that ``own`` has."""
         try:
-            return self._driver.run(act, self._attach)
+            return self._driver.run(act, lambda r, m: own(r, m) or self._attach(r, m))
         finally:
             self._settle()
 
@@ -249,7 +243,7 @@ class Carrier:
         return stepped
 
     def _load(self, part: int, *, flush: bool, has_batch: bool) -> None:
-        """Make the gradients ready to be pushed."""
+        """Make gradients ready to be pushed."""
         numbers = self.numbers[part]
         if flush and has_batch and numbers.is_scaled and numbers.has_fresh():
             numbers.refuse()

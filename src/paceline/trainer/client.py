@@ -33,6 +33,8 @@ from paceline.ids import COORDINATOR, role_kind
 from paceline.messages import Beat, Beaten, Computed, Message, Push, Pushed, Tick
 from paceline.timing import Clock, Deadline
 from paceline.trainer.asking import Act, Ask, Collect, Forget, Lost, Pause, Post, Replies
+from paceline.trainer.failing import fail_before
+from paceline.trainer.lock_keeping import LockKeeper
 from paceline.trainer.protocol import TrainerProtocol
 from paceline.trainer.stopwatch import Stopwatch
 from paceline.transport.connection import Connection, Landing
@@ -160,6 +162,7 @@ class Driver:
         waiting_for: what the acting thread waits for; empty while it computes.
         asked_s: when the coordinator answered last, on the driver's clock.
         stopwatch: how long batches take; it stands still while an act runs.
+        locks: that are held, and heard of.
         clock: for deadlines.
     """
 
@@ -175,6 +178,7 @@ class Driver:
         self._pid = os.getpid()
         self._closing = threading.Event()
         self._posted: dict[int, _Sending] = {}
+        self.locks = LockKeeper(self._tell_server)
 
     def run(self, act: Act[T], attach: Attach = bare) -> T:
         """Drive an act to its end.
@@ -271,6 +275,10 @@ class Driver:
         self._closing.set()
         if os.getpid() == self._pid:
             self._courier.close()
+            self.locks.stop(self._timeout_s)
+
+    def _tell_server(self, server: str, message: Message) -> None:
+        self._reach(server).call(message, timeout_s=1.0)
 
     def _pause(self, pause: Pause) -> None:
         self.waiting_for = pause.reason
@@ -289,11 +297,7 @@ class Driver:
         """Submit all calls, but those that may be answered without."""
         sending = _Sending(calls, {}, {}, {})
         is_push = _are_pushes(calls)
-        tick = calls.get(COORDINATOR)
-        if isinstance(tick, Tick):
-            failpoint("trainer.before_tick")
-            if tick.round is not None:
-                failpoint("trainer.prepared")
+        fail_before(calls)
         try:
             for role, message in calls.items():
                 if is_push and sending.sent:

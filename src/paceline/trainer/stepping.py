@@ -13,13 +13,14 @@ Pure.
 from functools import partial
 from typing import final
 
-from paceline.errors import UsageError
+from paceline.errors import Refused, UsageError
 from paceline.messages import StageSpec, Ticked
 from paceline.trainer.asking import Act, Asking, Posted
+from paceline.trainer.atomic import push_together, under_locks
 from paceline.trainer.exchanging import Collective, exchange_values
 from paceline.trainer.leases import Leases
 from paceline.trainer.marching import Marching
-from paceline.trainer.parts import SharedPart
+from paceline.trainer.parts import SharedPart, Writing
 from paceline.trainer.pushing import (
     Acknowledged,
     Coming,
@@ -103,6 +104,18 @@ class Stepping:
         if part.takes_turns:
             ticked += yield from self._land_fragments(stage)
             self.turns.pushed(part)
+        if part.writing is not None:
+            return ticked + (yield from self._push_step(part, part.writing, stage, servers))
+        return ticked + (yield from self._push_window(part, stage, servers, coming))
+
+    def _push_window(
+        self,
+        part: SharedPart,
+        stage: StageSpec,
+        servers: tuple[str, ...],
+        coming: Coming,
+    ) -> Act[list[Ticked]]:
+        ticked: list[Ticked] = []
         # Where nothing is waited for, one request to each server costs the least.
         with_push = coming if part.overlaps else nothing_coming
         judge = part.judge
@@ -136,6 +149,37 @@ class Stepping:
         if goes_on or (part.overlaps and self._leases.current(stage) is not None):
             return ticked
         return ticked + (yield from self.land(part, stage))
+
+    def _push_step(
+        self,
+        part: SharedPart,
+        writing: Writing,
+        stage: StageSpec,
+        servers: tuple[str, ...],
+    ) -> Act[list[Ticked]]:
+        """Push a part's window, and those beside it, as one step."""
+        parts = [*(self._parts[number] for number in writing.beside), part]
+        for other in parts[:-1]:
+            other.step()
+        before = [one.window.copy() for one in parts]
+        leaving = [close_window(self._asking, one, servers) for one in parts]
+        is_held = len(servers) * len(parts) > 1
+        pushes = [
+            under_locks(left.pushes, one.writing or writing, is_held=is_held)
+            for left, one in zip(leaving, parts, strict=True)
+        ]
+        try:
+            yield from push_together(self._asking, pushes)
+        except Refused:
+            for one, window in zip(parts, before, strict=True):
+                one.undo_step(window)
+            raise
+        ticked: list[Ticked] = []
+        for left, one in zip(leaving, parts, strict=True):
+            flight = Flight(left.message, left.refused, None, [], None)
+            self._flights[one.spec.part] = flight
+            ticked += yield from self.land(one, stage)
+        return ticked
 
     def land(self, part: SharedPart, stage: StageSpec) -> Act[list[Ticked]]:
         """Wait for a part's push that is on its way, if there is one."""

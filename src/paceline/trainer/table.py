@@ -22,6 +22,7 @@ from paceline.params.rows.kernels import Int64s
 from paceline.trainer.cell import Cell
 from paceline.trainer.describing_rotation import Rotate
 from paceline.trainer.gathering import Gathering, Kind, Operation, Slice
+from paceline.trainer.locking import RowLock, Wish
 from paceline.trainer.own_rows import OwnRows
 from paceline.trainer.reducing import RULES, How
 
@@ -40,6 +41,9 @@ class Writer(Protocol):
 
     def step_table(self, part: int) -> None:
         """The batch in the user's hands is over for a table: what was written leaves."""
+
+    def lock(self, rows: OwnRows, ids: Int64s, wish: Wish) -> RowLock:
+        """A block in which rows are this trainer's alone."""
 
     def write_alone(self, part: int) -> None:
         """What was written leaves as a push of no batch."""
@@ -119,6 +123,47 @@ class Table:
                 f"them meanwhile: use table.lock(ids) or table.rotate(...)"
             )
         self._write(ids, values, rule)
+
+    def lock(
+        self,
+        ids: Ids,
+        *,
+        shared: bool = False,
+        timeout_s: float = 60.0,
+        lease_s: float = 10.0,
+    ) -> RowLock:
+        """Rows that nobody else changes meanwhile: ``with table.lock(ids) as rows:``.
+
+        ``rows.values`` (n, ...) is the latest there is. What the block makes of it,
+        whatever the table's rule, is written when it ends, and the rows are let go with it;
+        a block that raises writes nothing. Who comes first is served first, and nobody
+        waits in a circle: a lock in the block of another must be on a table that was made
+        later, and all blocks are then written as one, on all servers or on none.
+
+        In a loop the write is the batch's push to the table, and it has one: its effect is
+        there once, whoever dies. Which rows a batch locks must follow from the batch.
+        Outside of a loop it is there at most once.
+
+        Args:
+            ids: whole numbers (n,), each once, in any order; None: all rows of a dense
+                table.
+            shared: only read, beside others who do.
+            timeout_s: how long to wait for others.
+            lease_s: for how long a trainer that is frozen keeps its rows from others.
+
+        Raises:
+            LockTimeout: on entering: others have had rows all the time.
+            LockLost: at the end: the lock was lost before, and nothing is written; take it
+                again. Inside a loop, not if the batch itself is gone: that is warned of.
+            UsageError: an id is repeated; the batch has pushed to the table already; or the
+                table's pace lets pushes wait.
+        """
+        wish = Wish(shared, timeout_s, lease_s)
+        wish.check()
+        checked = self._ids(ids)
+        if len(np.unique(checked)) != len(checked):
+            raise UsageError(f"lock: expected each id of table {self.name!r} once")
+        return self._writer.lock(self._rows, checked, wish)
 
     def rotate(  # noqa: PLR0913  (the public signature; all but two are named)
         self,

@@ -7,13 +7,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any, final
 
 from paceline.data.cells import Cells
-from paceline.ids import Window
+from paceline.ids import OF_NO_BATCH
 from paceline.messages import Push, StageSpec
+from paceline.params.rows.kernels import Int64s
 from paceline.trainer.asking import Act
 from paceline.trainer.carrier import Carrier
 from paceline.trainer.cell import Cell
 from paceline.trainer.describing_rotation import Rotate, check_rotate, describe_rotation
 from paceline.trainer.gathering import Gathering, Operation
+from paceline.trainer.locking import RowLock, Wish
 from paceline.trainer.membership import Membership
 from paceline.trainer.own_rows import OwnRows
 from paceline.trainer.parts import SharedPart
@@ -21,8 +23,6 @@ from paceline.trainer.protocol import TrainerProtocol
 from paceline.trainer.reducing import Array
 from paceline.trainer.rotation import Rotated, RotationLoop
 from paceline.trainer.staging import Cutting, Stages
-
-_OF_NO_BATCH = Window(0, 0, ())
 
 
 @final
@@ -46,6 +46,11 @@ class TableWriter:
     def step_table(self, part: int) -> None:
         """The batch in the user's hands is over for a table: what was written leaves."""
         self._carrier.step(part)
+
+    def lock(self, rows: OwnRows, ids: Int64s, wish: Wish) -> RowLock:
+        """A block in which rows are this trainer's alone."""
+        member = (self._carrier, self._calls, self._membership.driver.locks)
+        return RowLock(rows, ids, wish, member)
 
     def rotate(
         self,
@@ -124,7 +129,7 @@ def push_alone(protocol: TrainerProtocol, number: int) -> Act[str | None]:
             **asking.who(),
             part=number,
             number=part.number,
-            window=_OF_NO_BATCH,
+            window=OF_NO_BATCH,
             records=0,
         )
         yield from asking.ask_servers(dict.fromkeys(protocol.servers, message))

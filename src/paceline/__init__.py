@@ -44,7 +44,14 @@ from paceline.config import (
     Uniform,
     Zeros,
 )
-from paceline.errors import IncompleteWarning, JobFailed, PacelineError, UsageError
+from paceline.errors import (
+    IncompleteWarning,
+    JobFailed,
+    LockLost,
+    LockTimeout,
+    PacelineError,
+    UsageError,
+)
 
 if TYPE_CHECKING:
     from paceline.launch.connect import connect
@@ -71,6 +78,8 @@ __all__ = [
     "IncompleteWarning",
     "JobFailed",
     "LocalSGD",
+    "LockLost",
+    "LockTimeout",
     "Normal",
     "PacelineError",
     "RowWiseAdagrad",

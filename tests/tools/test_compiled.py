@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("mypyc", reason="mypyc is not installed (extra dev)")
 
-from tools.compiled import ROOT, TARGET, copy, modules
+from tools.compiled import REFUSED, ROOT, TARGET, copy, modules, refuse
 
 SOURCE = ROOT / "src"
 FORECASTS = """
@@ -64,6 +64,21 @@ def test_structs_of_the_copy_inherit_that_they_are_frozen(tmp_path: Path) -> Non
     assert "(msgspec.Struct, frozen=True)" not in asking
     source = (SOURCE / "paceline/trainer/asking.py").read_text(encoding="utf-8")
     assert len(asking.splitlines()) == len(source.splitlines())
+
+
+@pytest.mark.parametrize("module", REFUSED)
+def test_nothing_that_closes_an_act_runs_what_is_compiled(
+    module: str, tmp_path: Path
+) -> None:
+    copy(tmp_path)
+    refuse(tmp_path)
+    name = module.removesuffix(".py").replace("/", ".")
+    command = [sys.executable, "-c", f"import {name}"]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    found = subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=False
+    )
+    assert "ImportError: build/compiled is for forecasts" in found.stderr
 
 
 @pytest.mark.slow

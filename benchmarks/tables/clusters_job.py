@@ -1,7 +1,12 @@
 """`examples/clusters/kmeans.py` as a job of the benchmark: alike, or one trainer slower.
 
-``--slow-trainer 4`` in front of the example's own options: what the second trainer
-computes takes four times as long, by sleeping, so that it needs no core of its own.
+::
+
+    python clusters_job.py FOLDER SLOWER [the example's own options]
+
+What the second trainer computes takes SLOWER times as long, by sleeping, so that it needs
+no core of its own. Each trainer leaves in FOLDER how much processor time it has used from
+its first iteration known to its last.
 
 Waits: as the example does, and asleep.
 """
@@ -41,9 +46,25 @@ def slow_down(factor: float) -> None:
         setattr(lloyd.Nearest, name, slowed(getattr(lloyd.Nearest, name)))
 
 
+def note_cpu_s() -> list[float]:
+    """Note this process's processor time at each iteration known."""
+    noted: list[float] = []
+    note = kmeans.Course.note
+
+    def note_both(course: kmeans.Course, inertia: float) -> None:
+        note(course, inertia)
+        noted.append(time.process_time())
+
+    kmeans.Course.note = note_both
+    return noted
+
+
 if __name__ == "__main__":
-    if sys.argv[1] == "--slow-trainer":
-        if os.environ.get(ROLE) == SLOW:
-            slow_down(float(sys.argv[2]))
-        del sys.argv[1:3]
+    role = os.environ[ROLE]
+    folder, slower = Path(sys.argv[1]), float(sys.argv[2])
+    del sys.argv[1:3]
+    noted = note_cpu_s()
+    if role == SLOW:
+        slow_down(slower)
     kmeans.main()
+    (folder / f"{role}.processor_s").write_text(repr(noted[-1] - noted[0]))

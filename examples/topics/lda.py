@@ -31,8 +31,7 @@ from numpy.typing import NDArray
 
 import paceline
 
-STARTS = ("drawn", "random")  # how the first epoch draws: as all others, or by chance
-FLAT = quality.Priors(1e9, 1e9)  # beside it, no count counts
+FLAT = quality.Priors(1e9, 1e9)  # beside it no count counts: topics by chance
 SLICES = 2  # blocks of words for each part of the documents: one travels meanwhile
 LOOK = ("log_likelihood", "perplexity", "began_s", "ended_s")
 Array = NDArray[Any]
@@ -49,7 +48,6 @@ class Work(NamedTuple):
     parts: int
     seed: int
     look_every: int
-    start: str = "drawn"
 
     def looks(self) -> list[int]:
         """After how many epochs there is a look; the first is before all."""
@@ -144,10 +142,14 @@ def draw(work: Work, tables: Tables, part: Part, n_wk: Array, epoch: int) -> Non
 
 
 def sample(work: Work, part: Part, counts: tuple[Array, ...], epoch: int) -> None:
-    """One sweep over a part's tokens; topics, n_dk, n_wk and n_k are changed."""
+    """One sweep over a part's tokens; topics, n_dk, n_wk and n_k are changed.
+
+    In the first epoch topics are by chance: drawn by the few tokens before, they would be
+    alike in the beginning and stay so for long.
+    """
     vocabulary, when = len(work.train.vocabulary), (work.seed, epoch)
     places = part.doc_of, part.row_of, part.tokens
-    priors = FLAT if epoch == 0 and work.start == "random" else work.priors
+    priors = work.priors if epoch else FLAT
     gibbs.sweep(*places, *counts, *priors, vocabulary, *when)
 
 
@@ -222,7 +224,6 @@ def parse_flags() -> argparse.Namespace:
     parser.add_argument("--epochs", type=int, default=100)
     parser.add_argument("--parts", type=int, default=4, help="of the documents")
     parser.add_argument("--look-every", type=int, default=10, help="epochs")
-    parser.add_argument("--start", choices=STARTS, default="drawn", help="first epoch")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="a JSON file of likelihood by epoch")
     parser.add_argument("--picture", type=Path, help="a PNG of the same")
@@ -235,7 +236,7 @@ def main() -> None:
     train, held_out = corpus.load(flags.data, flags.seed).split()
     priors = quality.Priors(flags.alpha, flags.beta)
     sizes = flags.topics, flags.epochs, flags.parts, flags.seed, flags.look_every
-    work = Work(train, held_out, priors, *sizes, flags.start)
+    work = Work(train, held_out, priors, *sizes)
 
     session = paceline.connect()
     tables = make_tables(session, work, flags.model)

@@ -19,12 +19,12 @@ OURS, SLOW = Candidate("rotation", 2), Candidate("rotation", 2, is_uneven=True)
 
 def runs(ours: float = 10.0, peer: float = 10.0) -> dict[Candidate, list[Run]]:
     return {
-        FLOOR: [Run(0.01, 10.0), Run(0.02, 10.0)],
-        PEER: [Run(0.04, peer)],
-        Candidate("", 2): [Run(0.03, peer)],
-        Candidate("rotation", 1): [Run(0.02, ours)],
-        OURS: [Run(0.015, ours)],
-        SLOW: [Run(0.03, ours)],
+        FLOOR: [Run(0.01, 0.01, 10.0), Run(0.02, 0.01, 10.0)],
+        PEER: [Run(0.04, 0.01, peer)],
+        Candidate("", 2): [Run(0.03, 0.01, peer)],
+        Candidate("rotation", 1): [Run(0.02, 0.01, ours)],
+        OURS: [Run(0.015, 0.01, ours)],
+        SLOW: [Run(0.03, 0.01, ours)],
     }
 
 

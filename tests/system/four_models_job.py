@@ -71,6 +71,16 @@ def push_pull(session: paceline.Session, count: int) -> Numbers:
     return table.pull()
 
 
+def locking(session: paceline.Session, count: int) -> Numbers:
+    """A: rows are read and written by one trainer at a time, always the latest."""
+    table = session.table("sums", (IDS, 2), "int64")
+    for ids, values in batches(session, count):
+        rows, sums = statistics(ids, values)
+        with table.lock(rows) as locked:
+            locked.values += sums
+    return table.pull()
+
+
 class Totals:
     """What this trainer keeps of the results, as all others do."""
 
@@ -112,6 +122,7 @@ def rotation(session: paceline.Session, count: int) -> Numbers:
 MODELS: dict[str, Callable[[paceline.Session, int], Numbers]] = {
     "allreduce": allreduce,
     "regroup-allgather": partial(allreduce, how="regroup+allgather"),
+    "locking": locking,
     "no-sync": no_sync,
     "push-pull": push_pull,
     "rotation": rotation,

@@ -203,19 +203,16 @@ class Book:
     def unpark(self, incarnation: int) -> None:
         """A trainer is gone: nobody waits for these answers."""
         self.buffers.pop(incarnation, None)
-        self.leases.take(incarnation)
-        self.saves.take(incarnation)
-        self.steps.take(incarnation)
-        self.ahead.take(incarnation)
+        for asked in (self.leases, self.saves, self.steps, self.ahead):
+            asked.take(incarnation)
         self.clocks.leave(incarnation)
         self.speeds.forget(incarnation)
-        for late in [key for key in self.last_late if key[0] == incarnation]:
-            del self.last_late[late]
         for waiting in (self.ticks, self.shares, self.meets):
             for key in [key for key in waiting if key[0] == incarnation]:
                 waiting.take(key)
-        for save in [key for key in self.save_cuts if key[0] == incarnation]:
-            del self.save_cuts[save]
+        for known in (self.last_late, self.save_cuts):
+            for key in [key for key in known if key[0] == incarnation]:
+                del known[key]
 
     def refuse_parked(self, text: str) -> None:
         """The timeline is left: an answer would be of another than was asked on."""

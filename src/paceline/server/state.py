@@ -220,9 +220,7 @@ class ServerState:
 
     def may_upload(self, message: Upload) -> Refusal | None:
         """Why initial values are refused; None if they are taken."""
-        if message.part not in self._parts:
-            return self._refuse("not_ready", f"part {message.part} is not here yet")
-        return self.refusal_of(message) or self._fence_of(message)
+        return self._refusal_at(message.part, message)
 
     def may_keep(self, message: KeepTracked) -> Refusal | None:
         """Why the state of tracked objects is refused; None if it is taken."""
@@ -264,9 +262,7 @@ class ServerState:
     def push(self, message: Push, lost: str | None = None) -> PushDecision:
         """Decide a push; with ``apply``, its marks have moved already.
 
-        Args:
-            message: the push.
-            lost: why the lock that it is made under is no longer its sender's.
+        ``lost``: why the lock that it is made under is no longer its sender's.
         """
         refusal = self._refusal_at(message.part, message)
         if refusal is not None:

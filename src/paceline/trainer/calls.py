@@ -25,8 +25,8 @@ class Calls:
         open_call: the call that is under way (a loop, an evaluation); None between them.
         loop: the user's loop, if that is what is open.
         is_closed: whether the session is over.
-        has_failed: whether the script has: then it goes on nowhere.
         locks: blocks under locks that are open, the outermost first.
+        has_failed: whether the script has: then it goes on nowhere.
     """
 
     def __init__(

@@ -102,7 +102,6 @@ class Carrier:
         outlook: the batches before and behind the user's step.
         after_step: is told what became of every step of a part.
         stopwatch: how long batches take.
-        locks: that are held.
         entrust: lets another process of the trainer carry a question to a server; None:
             it is carried here.
         attach_values: where values of other trainers go.
@@ -123,7 +122,7 @@ class Carrier:
         self._coming: Requests = {}  # for them
         self._tracked = TrackedCarrying(self.tracker, protocol.tracked)
         self._driver = driver
-        self.stopwatch, self.locks = driver.stopwatch, driver.locks
+        self.stopwatch = driver.stopwatch
         self._joined: Joined | None = None
         self._tasks_finished = 0
         self._warned: set[str] = set()

@@ -162,8 +162,8 @@ class Driver:
         waiting_for: what the acting thread waits for; empty while it computes.
         asked_s: when the coordinator answered last, on the driver's clock.
         stopwatch: how long batches take; it stands still while an act runs.
-        clock: for deadlines.
         locks: that are held, and heard of.
+        clock: for deadlines.
     """
 
     def __init__(

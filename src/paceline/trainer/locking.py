@@ -35,7 +35,7 @@ from paceline.trainer.calls import Calls
 from paceline.trainer.carrier import Carrier
 from paceline.trainer.client import Payload
 from paceline.trainer.lock_acts import let_go, push_alone_together, take_locks
-from paceline.trainer.lock_keeping import HeldLock
+from paceline.trainer.lock_keeping import HeldLock, LockKeeper
 from paceline.trainer.own_rows import OwnRows
 from paceline.trainer.parts import SharedPart, Writing
 from paceline.trainer.routing import Piece, Route
@@ -89,12 +89,16 @@ class RowLock:
     """A block under a lock; enter it once."""
 
     def __init__(
-        self, rows: OwnRows, ids: Int64s, wish: Wish, carrier: Carrier, calls: Calls
+        self,
+        rows: OwnRows,
+        ids: Int64s,
+        wish: Wish,
+        member: tuple[Carrier, Calls, LockKeeper],
     ) -> None:
         """Not locked yet; see `paceline.trainer.table.Table.lock`."""
         self.rows, self.part = rows, rows.part
         self._ids, self._wish = ids, wish
-        self._carrier, self._calls = carrier, calls
+        self._carrier, self._calls, self._keeper = member
         self.is_shared = wish.is_shared
         self.tokens: dict[str, int] = {}  # {server: token}
         self.locked: LockedRows | None = None  # until the block has failed
@@ -215,7 +219,7 @@ class RowLock:
         }
         who, servers = asking.who(), tuple(self._locks)
         self._held = HeldLock(**who, part=self.part, number=number, servers=servers)
-        self._carrier.locks.keep(self._held)
+        self._keeper.keep(self._held)
         return (yield from take_locks(asking, self._locks, wish.timeout_s))
 
     # ------------------------------------------------------------ to give them back
@@ -239,7 +243,7 @@ class RowLock:
 
     def _keep_no_more(self) -> None:
         if self._held is not None:
-            self._carrier.locks.let_go(self._held)
+            self._keeper.let_go(self._held)
             self._held = None
 
     def _is_current(self) -> bool:

@@ -124,6 +124,47 @@ class Table:
             )
         self._write(ids, values, rule)
 
+    def lock(
+        self,
+        ids: Ids,
+        *,
+        shared: bool = False,
+        timeout_s: float = 60.0,
+        lease_s: float = 10.0,
+    ) -> RowLock:
+        """Rows that nobody else changes meanwhile: ``with table.lock(ids) as rows:``.
+
+        ``rows.values`` (n, ...) is the latest there is. What the block makes of it,
+        whatever the table's rule, is written when it ends, and the rows are let go with it;
+        a block that raises writes nothing. Who comes first is served first, and nobody
+        waits in a circle: a lock in the block of another must be on a table that was made
+        later, and all blocks are then written as one, on all servers or on none.
+
+        In a loop the write is the batch's push to the table, and it has one: its effect is
+        there once, whoever dies. Which rows a batch locks must follow from the batch.
+        Outside of a loop it is there at most once.
+
+        Args:
+            ids: whole numbers (n,), each once, in any order; None: all rows of a dense
+                table.
+            shared: only read, beside others who do.
+            timeout_s: how long to wait for others.
+            lease_s: for how long a trainer that is frozen keeps its rows from others.
+
+        Raises:
+            LockTimeout: on entering: others have had rows all the time.
+            LockLost: at the end: the lock was lost before, and nothing is written; take it
+                again. Inside a loop, not if the batch itself is gone: that is warned of.
+            UsageError: an id is repeated; the batch has pushed to the table already; or the
+                table's pace lets pushes wait.
+        """
+        wish = Wish(shared, timeout_s, lease_s)
+        wish.check()
+        checked = self._ids(ids)
+        if len(np.unique(checked)) != len(checked):
+            raise UsageError(f"lock: expected each id of table {self.name!r} once")
+        return self._writer.lock(self._rows, checked, wish)
+
     def rotate(  # noqa: PLR0913  (the public signature; all but two are named)
         self,
         dataset: Any,  # noqa: ANN401  (whatever a user calls a data set)
@@ -171,47 +212,6 @@ class Table:
         """
         wanted = Rotate(by, group, parts, batch_size, epochs, seed, step_s, slices)
         return self._writer.rotate(self._rows, dataset, wanted)
-
-    def lock(
-        self,
-        ids: Ids,
-        *,
-        shared: bool = False,
-        timeout_s: float = 60.0,
-        lease_s: float = 10.0,
-    ) -> RowLock:
-        """Rows that nobody else changes meanwhile: ``with table.lock(ids) as rows:``.
-
-        ``rows.values`` (n, ...) is the latest there is. What the block makes of it,
-        whatever the table's rule, is written when it ends, and the rows are let go with it;
-        a block that raises writes nothing. Who comes first is served first, and nobody
-        waits in a circle: a lock in the block of another must be on a table that was made
-        later, and all blocks are then written as one, on all servers or on none.
-
-        In a loop the write is the batch's push to the table, and it has one: its effect is
-        there once, whoever dies. Which rows a batch locks must follow from the batch.
-        Outside of a loop it is there at most once.
-
-        Args:
-            ids: whole numbers (n,), each once, in any order; None: all rows of a dense
-                table.
-            shared: only read, beside others who do.
-            timeout_s: how long to wait for others.
-            lease_s: for how long a trainer that is frozen keeps its rows from others.
-
-        Raises:
-            LockTimeout: on entering: others have had rows all the time.
-            LockLost: at the end: the lock was lost before, and nothing is written; take it
-                again. Inside a loop, not if the batch itself is gone: that is warned of.
-            UsageError: an id is repeated; the batch has pushed to the table already; or the
-                table's pace lets pushes wait.
-        """
-        wish = Wish(shared, timeout_s, lease_s)
-        wish.check()
-        checked = self._ids(ids)
-        if len(np.unique(checked)) != len(checked):
-            raise UsageError(f"lock: expected each id of table {self.name!r} once")
-        return self._writer.lock(self._rows, checked, wish)
 
     def flush(self) -> None:
         """End the batch for this table: what it has pushed leaves, and the batch counts.

@@ -37,9 +37,7 @@ class TableWriter:
     def has_batch(self, part: int) -> bool:
         """Whether a batch is in the user's hands that a push would belong to."""
         protocol = self._carrier.protocol
-        mine = protocol.parts[part]
-        # Who has joined again since has nothing in hand; what is written then is dropped.
-        return protocol.must_join or bool(mine.forgotten) or _has_batch(mine)
+        return protocol.must_join or _has_batch(protocol.parts[part])
 
     def is_in_loop(self) -> bool:
         """Whether a loop is open."""
@@ -48,6 +46,11 @@ class TableWriter:
     def step_table(self, part: int) -> None:
         """The batch in the user's hands is over for a table: what was written leaves."""
         self._carrier.step(part)
+
+    def lock(self, rows: OwnRows, ids: Int64s, wish: Wish) -> RowLock:
+        """A block in which rows are this trainer's alone."""
+        member = (self._carrier, self._calls, self._membership.driver.locks)
+        return RowLock(rows, ids, wish, member)
 
     def rotate(
         self,
@@ -77,10 +80,6 @@ class TableWriter:
     ) -> Gathering:
         """Step over the batch in the user's hands, exchanging values with trainers."""
         return self._membership.collectives.run(part, operation, arrays)
-
-    def lock(self, rows: OwnRows, ids: Int64s, wish: Wish) -> RowLock:
-        """A block in which rows are this trainer's alone."""
-        return RowLock(rows, ids, wish, self._carrier, self._calls)
 
     def write_alone(self, part: int) -> None:
         """What was written leaves as a push of no batch."""

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from paceline.config import SSP, Async, LocalSGD, Pace, Sync
+from paceline.config import SSP, Async, Combine, LocalSGD, Pace, Sync, Zeros
 from paceline.coordinator.durable import Durable
 from paceline.coordinator.outcomes import CutCommitted, PaceChanged, TrainerLost
 from paceline.coordinator.runs import Stored
@@ -20,10 +20,12 @@ from paceline.messages import (
     Joined,
     JoinTrainer,
     Lease,
+    PartSpec,
     PartUploaded,
     Refusal,
     Restore,
     SharePart,
+    TableSpec,
     TakePaces,
     Ticked,
     Waiting,
@@ -329,3 +331,20 @@ def test_a_part_that_came_meanwhile_is_not_changed_unasked(two: Any) -> None:
     assert isinstance(two.answers[ticket], Waiting)
     refused = two.get("operator", ChangePace(pace=SSP(staleness=0), part="0"))
     assert "which ssp:0 forbids" in refused.text
+
+
+def test_a_table_that_is_not_named_keeps_the_pace_of_its_algorithm(two: Any) -> None:
+    rows = (TableSpec("seen", 1, Combine(), Zeros()),)
+    own = PartSpec(1, (), None, rows, Async(push_every=2))
+    two.ask("trainer-0", SharePart(**two.who("trainer-0"), spec=own))
+    two.serve()
+    two.get("trainer-0", PartUploaded(**two.who("trainer-0"), part=1))
+    change(two, Sync())
+    for name in NAMES:
+        hand_back(two, name)
+        two.ask(name, AskLease(**two.who(name), stage=0))  # the cut waits for that
+    two.wait(2.0)
+    [changed] = changes(two)
+    assert changed.paces == {0: "sync"}
+    refused = two.get("operator", ChangePace(pace=Sync(), part="seen"))
+    assert "use sync:reduce=sum" in refused.text

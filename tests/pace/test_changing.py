@@ -1,6 +1,18 @@
 import pytest
 
-from paceline.config import FTRL, SSP, Adagrad, Async, DiLoCo, LocalSGD, Pace, Sync, Zeros
+from paceline.config import (
+    FTRL,
+    SSP,
+    Adagrad,
+    Async,
+    Auto,
+    Combine,
+    DiLoCo,
+    LocalSGD,
+    Pace,
+    Sync,
+    Zeros,
+)
 from paceline.messages import OptimizerSpec, ParameterSpec, PartSpec, TableSpec
 from paceline.pace.changing import (
     changes_optimizer,
@@ -10,6 +22,7 @@ from paceline.pace.changing import (
     why_not_same,
     with_pace,
 )
+from paceline.pace.tables import why_not_for_table
 
 ADAM = OptimizerSpec("Adam", ({"lr": 0.1}, {"lr": 0.2}))
 PARAMETERS = (ParameterSpec(("w",), (4, 2), "float32"),)
@@ -80,6 +93,45 @@ def test_what_a_part_cannot_be_is_refused_with_the_reason(
     told = why_not_change([spec], {0: pace})
     assert told is not None
     assert reason in told
+
+
+OWN = PartSpec(0, (), None, (table(Combine()),), Async())
+
+
+@pytest.mark.parametrize(
+    ("pace", "reason"),
+    [
+        (Sync(), "use sync:reduce=sum"),
+        (Sync(reduce="sum", backup=1), "drops what comes late"),
+        (Async(codec="bf16"), "codes gradients"),
+        (Async(isolation="hogwild"), "a table has none"),
+        (Async(push_every=2, pull_every=4), "leave pull out"),
+        (LocalSGD(every=4), "a table has none"),
+        (Auto(), "a table has none"),
+    ],
+    ids=str,
+)
+def test_a_table_goes_to_no_pace_that_it_could_not_begin_with(
+    pace: Pace, reason: str
+) -> None:
+    told = why_not_change([OWN], {0: pace})
+    assert told is not None
+    assert reason in told
+    assert reason in (why_not_for_table(pace) or "")
+
+
+@pytest.mark.parametrize(
+    "pace",
+    [
+        Async(push_every=3),
+        SSP(staleness=2),
+        Sync(reduce="sum"),
+        Sync(reduce="sum", backup=1, late="again"),
+    ],
+    ids=str,
+)
+def test_a_table_goes_to_paces_that_lose_nothing(pace: Pace) -> None:
+    assert why_not_change([OWN], {0: pace}) is None
 
 
 def test_parts_that_would_not_go_beside_each_other_are_refused() -> None:

@@ -32,6 +32,7 @@ from paceline.messages import ChangePace, Done, PartSpec, Refusal
 from paceline.pace.changing import changes_optimizer, has_pace, why_not_change, with_pace
 from paceline.pace.guards import why_not_shared
 from paceline.pace.policy import steps_locally
+from paceline.pace.tables import is_table
 
 ASKED = "asked for"
 
@@ -134,13 +135,19 @@ def _name(state: Durable, part: int) -> str:
 
 
 def _wanted(state: Durable, message: ChangePace) -> dict[int, Pace]:
-    """{part: pace} of those that do not have it yet."""
-    found = _find(state, message.part) if message.part else None
+    """{part: pace} of those that do not have it yet.
+
+    A table has the pace that its algorithm was written for, not the job's: one that is
+    not named keeps it, unless there is nothing else.
+    """
+    specs = {part: record.plan.spec for part, record in state.parts.items()}
+    meant = {part for part, spec in specs.items() if not is_table(spec)} or set(specs)
+    if message.part:
+        meant = {part for part in [_find(state, message.part)] if part is not None}
     return {
         part: message.pace
-        for part, record in state.parts.items()
-        if not has_pace(record.plan.spec, message.pace)
-        and (not message.part or part == found)
+        for part, spec in specs.items()
+        if part in meant and not has_pace(spec, message.pace)
     }
 
 

@@ -16,6 +16,7 @@ from paceline.messages import OptimizerSpec, PartSpec
 from paceline.pace.auto import steps_of
 from paceline.pace.fragments import takes_turns
 from paceline.pace.policy import outer_kind, outer_step, steps_locally, why_not_beside
+from paceline.pace.tables import is_table, why_not_for_table
 from paceline.params.guarding import why_not_guarded
 from paceline.params.hogwild import why_not_hogwild
 
@@ -85,6 +86,8 @@ def why_not_change(specs: Iterable[PartSpec], paces: dict[int, Pace]) -> str | N
 
 
 def _why_not(spec: PartSpec, pace: Pace) -> str | None:
+    if is_table(spec):
+        return why_not_for_table(pace)
     pace = with_pace(spec, pace).pace if isinstance(pace, Auto) else pace
     was_local, is_local = steps_locally(spec.pace), steps_locally(pace)
     if spec.strategy:

@@ -5,7 +5,8 @@ Pure.
 
 from typing import Final
 
-from paceline.config import SSP, Async, Pace, Sync
+from paceline.config import SSP, Async, Combine, Pace, Sync
+from paceline.messages import PartSpec
 
 _TAKEN: Final = "async, async:push=n, ssp:s and sync:reduce=sum"
 
@@ -19,6 +20,11 @@ def why_not_for_table(pace: Pace) -> str | None:
             f"{pace} takes a mean of gradients, and what is pushed to a table is combined "
             f"by the table's own rule: use sync:reduce=sum"
         )
+    if isinstance(pace, Sync) and pace.backup and pace.late == "drop":
+        return (
+            f"{pace} drops what comes late, and all that is pushed to a table counts: use "
+            f"late=again, or no backup"
+        )
     if isinstance(pace, Async) and pace.pull_every != 1:
         return (
             f"{pace} says when values are fetched, and those of a table are when they are "
@@ -30,4 +36,21 @@ def why_not_for_table(pace: Pace) -> str | None:
         return f"{pace} codes gradients; values of a table travel as they are"
     if pace.guards is not None:
         return f"{pace} guards the steps of an optimizer, and a table has none"
+    return None
+
+
+def is_table(spec: PartSpec) -> bool:
+    """Whether a part is a table of the user's own."""
+    return any(isinstance(table.optimizer, Combine) for table in spec.tables)
+
+
+def why_not_locked(pace: Pace) -> str | None:
+    """Why rows of a table of this pace cannot be locked; None if they can."""
+    if isinstance(pace, Sync):
+        return f"with {pace} all trainers change rows at once, in rounds: use async"
+    if isinstance(pace, Async) and pace.push_every != 1:
+        return (
+            f"with {pace} the push of a batch waits for those behind it, its rows would "
+            f"stay locked: leave push out"
+        )
     return None

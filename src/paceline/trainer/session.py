@@ -394,6 +394,7 @@ class Session:
         """The session itself."""
         return self
 
-    def __exit__(self, *_: object) -> None:
-        """Close."""
+    def __exit__(self, kind: object, *_: object) -> None:
+        """Close; a script that fails has not come to the end of its loop."""
+        self._membership.calls.has_failed = kind is not None
         self.close()

@@ -46,7 +46,7 @@ def slow_down(factor: float) -> None:
         setattr(lloyd.Nearest, name, slowed(getattr(lloyd.Nearest, name)))
 
 
-def keep_processor_s() -> list[float]:
+def note_cpu_s() -> list[float]:
     """Note this process's processor time at each iteration known."""
     noted: list[float] = []
     note = kmeans.Course.note
@@ -63,7 +63,7 @@ if __name__ == "__main__":
     role = os.environ[ROLE]
     folder, slower = Path(sys.argv[1]), float(sys.argv[2])
     del sys.argv[1:3]
-    noted = keep_processor_s()
+    noted = note_cpu_s()
     if role == SLOW:
         slow_down(slower)
     kmeans.main()

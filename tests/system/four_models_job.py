@@ -110,12 +110,12 @@ def allreduce(session: paceline.Session, count: int, how: How = "allreduce") -> 
 def rotation(session: paceline.Session, count: int) -> Numbers:
     """B: each block of rows is with one trainer at a time."""
     table = session.table("sums", (IDS, 2), "int64", blocks=4)
-    data = records(count)
-    for cell in table.rotate(data, by=data[0], epochs=EPOCHS):
-        time.sleep(sleep_s)
-        ids, values = cell.data
-        rows, sums = statistics(ids.numpy(), values.numpy())
-        cell.rows[rows - cell.ids[0]] += sums
+    ids, values = data = records(count)
+    for cell in table.rotate(data, by=ids, batch_size=BATCH, epochs=EPOCHS):
+        for positions in cell.batches():
+            time.sleep(sleep_s)
+            rows, sums = statistics(ids[positions], values[positions])
+            cell.rows[rows - cell.ids[0]] += sums
     return table.pull()
 
 

@@ -53,7 +53,7 @@ class TableWriter:
     ) -> Iterator[Cell]:
         """See `Table.rotate`."""
         self._calls.check_open()
-        check_rotate(rows, wanted)
+        check_rotate(rows, wanted, self._carrier.plan(rows.part).spec.pace)
         carrier, num_blocks = self._carrier, self._carrier.plan(rows.part).num_row_slots
         cells: list[Cells] = []
 

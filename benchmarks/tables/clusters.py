@@ -7,7 +7,8 @@
 Seconds of an iteration over all points: the same points, start and number of iterations;
 one trainer against one thread, two against two. Then two trainers of whom one is four
 times slower. Interleaved runs, each in processes of its own; compiling, reading and the
-start are before the clock.
+start are before the clock. Beside it the processor time of the same iterations, which says
+more where others are at work: of all trainers together (not of server and coordinator).
 
 Equality comes first: the inertia of everyone's last centroids, by one function of ours.
 Ours must be the plain loop's to 1e-9, scikit-learn's (sums in float32) to 1e-4.
@@ -28,7 +29,15 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.environments import ONE_THREAD, one_thread, versions, wait_python
-from benchmarks.figures import Figure, Ratio, compared, figure_table, kept, ratio_table
+from benchmarks.figures import (
+    Figure,
+    Kind,
+    Ratio,
+    compared,
+    figure_table,
+    kept,
+    ratio_table,
+)
 from benchmarks.goals import Goal
 from benchmarks.processes import fork_server, job_config, wait_job, wait_modules
 from benchmarks.record import circumstances, say, write
@@ -43,7 +52,9 @@ LIMIT_S = 900.0
 OURS_WITHIN, PEER_WITHIN = 1e-9, 1e-4
 SLOWER = 4.0
 UNEVEN_PARTS = 10
+FREE = ("push-pull",)  # models in which nobody waits within an iteration
 EVEN, UNEVEN = "k-means, an iteration", "k-means, an iteration, one of two 4x slower"
+USED = "k-means, processor time of an iteration"
 GOALS = {
     1: Goal("kmeans-1", "clusters", EVEN, "scikit-learn's Lloyd, one thread", 1.0),
     2: Goal("kmeans-2", "clusters", EVEN, "scikit-learn's Lloyd, two threads", 1.0),
@@ -84,9 +95,16 @@ class Plan(NamedTuple):
 
 
 class Run(NamedTuple):
-    """One run: seconds of an iteration, and the inertia of the last centroids."""
+    """One run.
+
+    Args:
+        seconds: of an iteration.
+        used_s: processor time of an iteration: of all trainers, or of the peer's process.
+        inertia: of the last centroids.
+    """
 
     seconds: float
+    used_s: float
     inertia: float
 
 
@@ -101,10 +119,12 @@ def candidates(models: Sequence[str], *, has_peer: bool) -> list[Candidate]:
 def run_ours(chosen: Candidate, plan: Plan, folder: Path, forks: ForkServer) -> Run:
     """One job; its time is from its first iteration known to its last."""
     out = folder / "run.npz"
-    words = ["--slow-trainer", str(SLOWER)] if chosen.is_uneven else []
+    words = [str(folder), str(SLOWER if chosen.is_uneven else 1)]
     words += ["--model", chosen.model, "--data", plan.data, "--k", str(plan.k)]
-    # Even shares; beside a slow trainer smaller ones, so that the quick one gets more.
-    parts = UNEVEN_PARTS if chosen.is_uneven else chosen.number
+    # Even shares; where a batch is anyone's, smaller ones beside a slow trainer, so that
+    # the quick one gets more.
+    is_cut = chosen.is_uneven and chosen.model in FREE
+    parts = UNEVEN_PARTS if is_cut else chosen.number
     words += ["--iterations", str(plan.iterations), "--parts", str(parts)]
     words += ["--seed", str(plan.seed), "--out", str(out)]
     config = job_config("async", chosen.number)
@@ -112,8 +132,10 @@ def run_ours(chosen: Candidate, plan: Plan, folder: Path, forks: ForkServer) -> 
     wait_job(forks, config, script, one_thread(), folder)
     with np.load(out) as found:
         seconds, centroids = found["seconds"], found["centroids"]
-    per_iteration = float(seconds[-1] - seconds[0]) / (len(seconds) - 1)
-    return Run(per_iteration, inertia_of(plan.data, centroids))
+    spans = len(seconds) - 1
+    used_s = sum(float(file.read_text()) for file in folder.glob("*.processor_s"))
+    waited_s = float(seconds[-1] - seconds[0])
+    return Run(waited_s / spans, used_s / spans, inertia_of(plan.data, centroids))
 
 
 def run_peer(chosen: Candidate, plan: Plan, folder: Path, python: Path) -> Run:
@@ -133,7 +155,8 @@ def run_peer(chosen: Candidate, plan: Plan, folder: Path, python: Path) -> Run:
         LIMIT_S,
     )
     found = json.loads(out.read_text(encoding="utf-8"))
-    return Run(found["seconds"], inertia_of(plan.data, np.load(out.with_suffix(".npy"))))
+    inertia = inertia_of(plan.data, np.load(out.with_suffix(".npy")))
+    return Run(found["seconds"], found["used_s"], inertia)
 
 
 def measure(
@@ -155,7 +178,10 @@ def measure(
                 run = run_peer(one, plan, place, python)
             runs[one].append(run)
             uneven = ", one slower" if one.is_uneven else ""
-            say(f"{again + 1}/{times}  {one.who}{uneven}: {1000 * run.seconds:.1f} ms")
+            say(
+                f"{again + 1}/{times}  {one.who}{uneven}: {1000 * run.seconds:.1f} ms, "
+                f"{1000 * run.used_s:.1f} of a processor"
+            )
     return runs
 
 
@@ -175,17 +201,17 @@ def equality(runs: Mapping[Candidate, Sequence[Run]]) -> tuple[bool, str]:
 
 
 def figures_of(runs: Mapping[Candidate, Sequence[Run]]) -> list[Figure]:
-    """Seconds of an iteration, of everyone."""
-    return [
-        Figure(
-            UNEVEN if one.is_uneven else EVEN,
-            one.who,
-            "ours" if one.model else "peer" if one.number else "floor",
-            "ms",
-            tuple(1000 * run.seconds for run in found),
-        )
-        for one, found in runs.items()
-    ]
+    """Milliseconds of an iteration, of everyone; of a processor, where work is even."""
+    figures = []
+    for one, found in runs.items():
+        kind: Kind = "ours" if one.model else "peer" if one.number else "floor"
+        waited = tuple(1000 * run.seconds for run in found)
+        used = tuple(1000 * run.used_s for run in found)
+        what = UNEVEN if one.is_uneven else EVEN
+        figures.append(Figure(what, one.who, kind, "ms", waited))
+        if not one.is_uneven:
+            figures.append(Figure(USED, one.who, kind, "ms", used))
+    return figures
 
 
 def ratios_of(figures: Sequence[Figure]) -> list[Ratio]:
@@ -196,13 +222,14 @@ def ratios_of(figures: Sequence[Figure]) -> list[Ratio]:
         if figure.kind != "ours":
             continue
         number = 2 if "2 trainers" in figure.who else 1
-        peer = named.get((EVEN, Candidate("", number).who))
+        peer = named.get((figure.what, Candidate("", number).who))
         if figure.what == UNEVEN:
             ratios.append(compared(figure, named[EVEN, figure.who]._replace(what=UNEVEN)))
             continue
         if peer is not None:
-            ratios.append(compared(figure, peer, GOALS[number]))
-        ratios.append(compared(figure, named[EVEN, Candidate("", 0).who]))
+            goal = GOALS[number] if figure.what == EVEN else None
+            ratios.append(compared(figure, peer, goal))
+        ratios.append(compared(figure, named[figure.what, Candidate("", 0).who]))
     return ratios
 
 

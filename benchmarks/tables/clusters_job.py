@@ -1,7 +1,12 @@
 """`examples/clusters/kmeans.py` as a job of the benchmark: alike, or one trainer slower.
 
-``--slow-trainer 4`` in front of the example's own options: the second trainer's assignments
-take four times as long, by sleeping, so that they need no core of their own.
+::
+
+    python clusters_job.py FOLDER SLOWER [the example's own options]
+
+What the second trainer computes takes SLOWER times as long, by sleeping, so that it needs
+no core of its own. Each trainer leaves in FOLDER how much processor time it has used from
+its first iteration known to its last.
 
 Waits: as the example does, and asleep.
 """
@@ -9,7 +14,9 @@ Waits: as the example does, and asleep.
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "clusters"
 sys.path.insert(0, str(FOLDER))
@@ -23,21 +30,41 @@ SLOW = "trainer-1"
 
 
 def slow_down(factor: float) -> None:
-    """Let every assignment of this process take so many times as long."""
-    assign = lloyd.assign
+    """Let all that this process computes take so many times as long."""
 
-    def assign_slowly(points: lloyd.Points, centroids: lloyd.Centroids) -> lloyd.Statistics:
-        began_s = time.monotonic()
-        found = assign(points, centroids)
-        time.sleep((factor - 1) * (time.monotonic() - began_s))
-        return found
+    def slowed(compute: Callable[..., Any]) -> Callable[..., Any]:
+        def compute_slowly(*arguments: Any) -> Any:  # noqa: ANN401  (as it was)
+            began_s = time.monotonic()
+            found = compute(*arguments)
+            time.sleep((factor - 1) * (time.monotonic() - began_s))
+            return found
 
-    lloyd.assign = assign_slowly
+        return compute_slowly
+
+    lloyd.assign = slowed(lloyd.assign)
+    for name in ("meet", "add_to"):
+        setattr(lloyd.Nearest, name, slowed(getattr(lloyd.Nearest, name)))
+
+
+def note_cpu_s() -> list[float]:
+    """Note this process's processor time at each iteration known."""
+    noted: list[float] = []
+    note = kmeans.Course.note
+
+    def note_both(course: kmeans.Course, inertia: float) -> None:
+        note(course, inertia)
+        noted.append(time.process_time())
+
+    kmeans.Course.note = note_both
+    return noted
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "--slow-trainer":
-        if os.environ.get(ROLE) == SLOW:
-            slow_down(float(sys.argv[2]))
-        del sys.argv[1:3]
+    role = os.environ[ROLE]
+    folder, slower = Path(sys.argv[1]), float(sys.argv[2])
+    del sys.argv[1:3]
+    noted = note_cpu_s()
+    if role == SLOW:
+        slow_down(slower)
     kmeans.main()
+    (folder / f"{role}.processor_s").write_text(repr(noted[-1] - noted[0]))

@@ -16,6 +16,7 @@ COLORS = {"ours": "#0072B2", "peer": "#B8B8B8", "floor": "#009E73"}
 def draw_figures(path: Path, figures: Sequence[Figure]) -> None:
     """A PNG: medians with their ends, the even runs above, the uneven ones below."""
     pyplot = import_pyplot()
+    figures = [figure for figure in figures if "processor" not in figure.what]
     with pyplot.rc_context(STYLE):
         figure, axes = pyplot.subplots(
             figsize=(8, 0.9 + 0.36 * len(figures)), layout="constrained"

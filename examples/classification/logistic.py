@@ -6,6 +6,7 @@ One option says where the sum of an iteration's gradients comes from; all else i
 
     push-pull    a table has a row for each iteration; each batch adds to it. When the first
                  batch of epoch e comes, row e - 1 is whole
+    allreduce    trainers exchange the sums of their batches, and all add up the same totals
 """
 
 import argparse
@@ -47,9 +48,23 @@ def catch_up(
         session.log(loss=descent.losses[-1])
 
 
+def allreduce(
+    session: paceline.Session, descent: softmax.Descent, flags: argparse.Namespace
+) -> None:
+    """Sums between trainers; what they come to is every trainer's own."""
+    pace = paceline.Sync(reduce="sum")
+    table = session.table("sums", (1,), "float64", pace=pace)
+    session.track(descent=descent)
+    for features, labels in batches(session, flags):
+        found = softmax.differentiate(features, labels, descent.point)
+        descent.add(table.allreduce(found))
+        if descent.losses:
+            session.log(loss=descent.losses[-1])
+
+
 MODELS: dict[
     str, Callable[[paceline.Session, softmax.Descent, argparse.Namespace], None]
-] = {"push-pull": push_pull}
+] = {"allreduce": allreduce, "push-pull": push_pull}
 
 
 def batches(

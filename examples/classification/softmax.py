@@ -8,7 +8,7 @@ Pure. Nesterov (1983); O'Donoghue and Candes (2015) for beginning again; Boehnin
 for the bound 1/2 on the curvature of the softmax.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,11 +90,19 @@ class Descent:
         self.point, self.weights = np.zeros(shape), np.zeros(shape)
         self.losses: list[float] = []
         self._momentum = 1.0
+        self._sums = np.zeros(self._problem.num_statistics)
 
     @property
     def num_iterations(self) -> int:
         """How many are over."""
         return len(self.losses)
+
+    def add(self, statistics: Floats) -> None:
+        """Of some records, at `point`; with the last of an iteration it is over."""
+        self._sums = self._sums + statistics
+        if self._sums[-1] == self._problem.num_records:
+            self.advance(self._sums)
+            self._sums = np.zeros_like(self._sums)
 
     def advance(self, statistics: Floats) -> None:
         """One iteration: the sum of all records, at `point`."""
@@ -111,6 +119,22 @@ class Descent:
             self.point = after + (self._momentum - 1) / grown * step
             self._momentum = float(grown)
         self.weights = after
+
+    def state_dict(self) -> dict[str, object]:
+        """For whoever joins, and for checkpoints."""
+        return {
+            "point": self.point,
+            "weights": self.weights,
+            "losses": list(self.losses),
+            "momentum": self._momentum,
+            "sums": self._sums,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from where another trainer is."""
+        self.point, self.weights = np.array(state["point"]), np.array(state["weights"])
+        self.losses, self._momentum = list(state["losses"]), float(state["momentum"])
+        self._sums = np.array(state["sums"])
 
 
 def plain(features: Floats, labels: Labels, ridge: float, iterations: int) -> Descent:

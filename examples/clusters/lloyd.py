@@ -63,6 +63,30 @@ def labels(points: Points, centroids: Centroids) -> NDArray[np.int64]:
     return found
 
 
+class Nearest:
+    """The nearest of those centroids that points have met so far, block by block.
+
+    Whichever way centroids are cut into blocks, and in whichever order the blocks come,
+    what is nearest of all is what `labels` finds.
+    """
+
+    def __init__(self, points: Points) -> None:
+        """Nothing was met yet."""
+        is_double = points.dtype == np.float64
+        self._points = points
+        self._score = np.full(len(points), np.inf, np.float64 if is_double else np.float32)
+        self._label = np.zeros(len(points), np.int64)
+
+    def meet(self, first: int, centroids: Centroids) -> None:
+        """Measure the points against a block of centroids, numbered from ``first``."""
+        laid = _laid_out(self._points, centroids)
+        _compare(self._points, *laid, first, self._score, self._label)
+
+    def add_to(self, first: int, statistics: Statistics) -> None:
+        """Add the points to the statistics of a block, of those whose nearest is in it."""
+        _add_members(self._points, self._label, first, statistics)
+
+
 def moved(statistics: Statistics, centroids: Centroids) -> Centroids:
     """The mean of each centroid's members; one without members stays where it is."""
     counts = statistics[:, -2:-1]
@@ -70,14 +94,19 @@ def moved(statistics: Statistics, centroids: Centroids) -> Centroids:
 
 
 def inertia(statistics: Statistics, centroids: Centroids) -> float:
-    """The sum of squared distances of all members, from their sums alone.
+    """The sum of squared distances of all members, from their sums alone."""
+    return float(inertia_of_each(statistics, centroids).sum())
+
+
+def inertia_of_each(statistics: Statistics, centroids: Centroids) -> NDArray[np.float64]:
+    """The same of each centroid's members, ``(k,)``.
 
     In float64: of n members at c, sum |x - c|^2 = sum |x|^2 - 2 c sum x + n |c|^2.
     """
     sums, counts, squares = statistics[:, :-2], statistics[:, -2], statistics[:, -1]
     cross = np.einsum("kd,kd->k", sums, centroids)
     norms = np.einsum("kd,kd->k", centroids, centroids)
-    return float((squares - 2 * cross + counts * norms).sum())
+    return np.asarray(squares - 2 * cross + counts * norms)
 
 
 def count(statistics: Statistics) -> int:
@@ -164,11 +193,8 @@ def _nearest(points, centroids, half_norms, statistics, found):  # type: ignore[
     best = np.empty(_TILE, centroids.dtype)
     label = np.empty(_TILE, np.int64)
     for first in range(0, num, _TILE):
-        size = min(_TILE, num - first)  # the rest of a last tile is of the one before
-        for r in range(_TILE):
-            if r < size:
-                for j in range(dim):
-                    tile[r, j] = points[first + r, j]
+        size = min(_TILE, num - first)
+        _load(points, first, size, tile)
         best[:] = np.inf
         label[:] = 0
         for pair in range(0, len(centroids), _PAIR):
@@ -177,6 +203,45 @@ def _nearest(points, centroids, half_norms, statistics, found):  # type: ignore[
             _add(points[first + r], statistics[label[r]])
         if len(found):
             found[first : first + size] = label[:size]
+
+
+@njit(fastmath=_REORDERED, error_model="numpy")
+def _compare(points, centroids, half_norms, number, scores, labels):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Lower scores and labels where one of these is nearer, or the first of equals."""
+    num, dim = points.shape
+    tile = np.zeros((_TILE, dim), centroids.dtype)
+    best = np.empty(_TILE, centroids.dtype)
+    label = np.empty(_TILE, np.int64)
+    for first in range(0, num, _TILE):
+        size = min(_TILE, num - first)
+        _load(points, first, size, tile)
+        best[:] = np.inf
+        label[:] = 0
+        for pair in range(0, len(centroids), _PAIR):
+            _measure(tile, centroids, half_norms, pair, best, label)
+        for r in range(size):
+            found, score = number + label[r], scores[first + r]
+            if best[r] < score or (best[r] == score and found < labels[first + r]):
+                scores[first + r] = best[r]
+                labels[first + r] = found
+
+
+@njit(fastmath=_REORDERED, error_model="numpy")
+def _add_members(points, labels, number, statistics):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Add the points whose label is one of a block's, which is numbered from ``number``."""
+    for i in range(len(points)):
+        row = labels[i] - number
+        if 0 <= row < len(statistics):
+            _add(points[i], statistics[row])
+
+
+@njit(fastmath=_REORDERED, error_model="numpy")
+def _load(points, first, size, tile):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Points beside each other, as the centroids are; what is beyond the last stays."""
+    for r in range(_TILE):
+        if r < size:
+            for j in range(tile.shape[1]):
+                tile[r, j] = points[first + r, j]
 
 
 @njit(fastmath=_REORDERED, error_model="numpy")

@@ -47,19 +47,36 @@ class Corpus(NamedTuple):
         return np.diff(self.starts)
 
     def part(self, documents: Int64s) -> "Part":
-        """The tokens of these documents as a sampler takes them."""
-        tokens, lengths = tokens_of(self.starts, documents), self.lengths[documents]
+        """All tokens of these documents, as a sampler takes them."""
+        tokens = tokens_of(self.starts, documents)
         words, row_of = np.unique(self.words[tokens], return_inverse=True)
-        line_starts, all_starts = starts_of(-(-lengths // LINE)), self.line_starts
-        inside = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        return self._part(documents, np.arange(len(tokens)), words, row_of)
+
+    def cell(self, tokens: Int64s, words: Int64s) -> "Part":
+        """Some tokens, ascending, whose words are in a range of words."""
+        documents = np.unique(np.searchsorted(self.starts, tokens, side="right") - 1)
+        chosen = np.searchsorted(tokens_of(self.starts, documents), tokens)
+        return self._part(documents, chosen, words, self.words[tokens] - words[:1])
+
+    def _part(
+        self, documents: Int64s, chosen: Int64s, words: Int64s, row_of: Int64s
+    ) -> "Part":
+        lengths = self.lengths[documents]
+        num_lines = -(-lengths // LINE)
+        first_place = np.repeat((np.cumsum(num_lines) - num_lines) * LINE, lengths)
+        first_token = np.repeat(np.cumsum(lengths) - lengths, lengths)
+        all_docs = np.repeat(np.arange(len(documents), dtype=np.int32), lengths)
+        all_places = first_place + np.arange(len(first_token)) - first_token
         return Part(
-            documents,
-            words.astype(np.int64),
-            tokens_of(all_starts, documents),
-            tokens,
-            np.repeat(np.arange(len(documents), dtype=np.int32), lengths),
-            row_of.astype(np.int32),
-            np.repeat(line_starts[:-1] * LINE, lengths) + inside,
+            documents=documents,
+            words=words.astype(np.int64),
+            lines=tokens_of(self.line_starts, documents),
+            all_docs=all_docs,
+            all_places=all_places,
+            tokens=tokens_of(self.starts, documents)[chosen],
+            doc_of=all_docs[chosen],
+            row_of=row_of.astype(np.int32),
+            place_of=all_places[chosen],
         )
 
     @property
@@ -82,15 +99,17 @@ class Corpus(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Some documents; of each of their tokens, in which it stands and which word it is."""
+    """Some documents, and those of their tokens whose topics are to be drawn."""
 
     documents: Int64s  # (documents,)
-    words: Int64s  # (words,) that occur, ascending
-    lines: Int64s  # (lines,) that their tokens lie in; a line is of one document
-    tokens: Int64s  # (tokens,) numbers in the corpus
+    words: Int64s  # (rows,) whose counts are needed, ascending
+    lines: Int64s  # (lines,) that the documents lie in; a line is of one document
+    all_docs: Int32s  # (all tokens,) place in ``documents``
+    all_places: Int64s  # (all tokens,) place in the lines, one behind the other
+    tokens: Int64s  # (tokens,) to be drawn: number in the corpus
     doc_of: Int32s  # (tokens,) place in ``documents``
     row_of: Int32s  # (tokens,) place in ``words``
-    place_of: Int64s  # (tokens,) place in its lines, one behind the other
+    place_of: Int64s  # (tokens,) place in the lines
 
 
 def starts_of(lengths: Int64s) -> Int64s:
@@ -108,19 +127,27 @@ def tokens_of(starts: Int64s, documents: Int64s) -> Int64s:
 def load(name: str, seed: int = 0) -> Corpus:
     """A corpus of `NAMES`; what is public is fetched once, checked and kept.
 
+    Words are numbered in no order, so that ranges of words have about as many tokens each.
+
     Args:
         name: which one.
         seed: of the generated one.
     """
     if name == "generated":
-        return generate(documents=300, length=100, vocabulary=1000, topics=10, seed=seed)
-    if name == "reuters":
-        return _read_reuters(sets.wait_for_files("reuters-topics"))
-    if name == "king-james":
+        texts = generate(documents=300, length=100, vocabulary=1000, topics=10, seed=seed)
+    elif name == "reuters":
+        texts = _read_reuters(sets.wait_for_files("reuters-topics"))
+    elif name == "king-james":
         arrays = sets.wait_for_arrays(_CACHE_NAME, _make_king_james)
         names = arrays["vocabulary"].tolist(), arrays["titles"].tolist()
-        return Corpus(arrays["words"], arrays["starts"], *names)
-    raise ValueError(f"corpus {name!r} is not one of {', '.join(NAMES)}")
+        texts = Corpus(arrays["words"], arrays["starts"], *names)
+    else:
+        raise ValueError(f"corpus {name!r} is not one of {', '.join(NAMES)}")
+    order = np.random.default_rng(0).permutation(len(texts.vocabulary))
+    return texts._replace(
+        words=np.argsort(order)[texts.words].astype(np.int32),
+        vocabulary=[texts.vocabulary[word] for word in order],
+    )
 
 
 def generate(

@@ -11,8 +11,7 @@ Three histograms of the same thing, the topic of each token:
 A token leaves them, draws topic k with a probability that is proportional to
 (n_dk + alpha) (n_wk + beta) / (n_k + V beta), and enters them again (Griffiths and
 Steyvers 2004). Topics are numbered from 1; 0 is a token that has none yet, so that tables
-of zeros are a right beginning: in the first epoch each token draws by what the tokens
-before it have drawn.
+of zeros are a right beginning.
 
 The draw of a token is a function of (seed, epoch, token) and of the counts, whoever draws
 it (splitmix64, Steele, Lea, Flood 2014). Probabilities are float32 and summed in groups of

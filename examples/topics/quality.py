@@ -73,24 +73,35 @@ def perplexity(n_wk: Counts, words: Int32s, starts: Int64s, priors: Priors) -> f
 
 
 @numba.njit(cache=_IS_SCRIPTS, nogil=True, error_model="numpy")
-def complete(
+def complete(  # noqa: C901  # loops: whole rows would take numba five times as long
     words: Int32s, starts: Int64s, phi: Float64s, alpha: float, steps: int
 ) -> tuple[float, int]:
     """Sum of log p of tokens at odd places, and how many they are; see `perplexity`."""
     num_topics = phi.shape[1]
-    theta, weights = np.empty(num_topics), np.empty(num_topics)
+    theta, weights, p = np.empty(num_topics), np.empty(num_topics), np.empty(num_topics)
     logs, scored = 0.0, 0
     for document in range(len(starts) - 1):
         first, last = starts[document], starts[document + 1]
-        theta[:] = 1.0 / num_topics
+        for k in range(num_topics):
+            theta[k] = 1.0 / num_topics
         for _ in range(steps):
-            weights[:] = alpha
+            for k in range(num_topics):
+                weights[k] = alpha
             for i in range(first, last, 2):
-                p = theta * phi[words[i]]
-                weights += p / p.sum()
-            theta[:] = weights / weights.sum()
+                total = 0.0
+                for k in range(num_topics):
+                    p[k] = theta[k] * phi[words[i], k]
+                    total += p[k]
+                for k in range(num_topics):
+                    weights[k] += p[k] / total
+            total = num_topics * alpha + (last - first + 1) // 2
+            for k in range(num_topics):
+                theta[k] = weights[k] / total
         for i in range(first + 1, last, 2):
-            logs += math.log((theta * phi[words[i]]).sum())
+            total = 0.0
+            for k in range(num_topics):
+                total += theta[k] * phi[words[i], k]
+            logs += math.log(total)
             scored += 1
     return logs, scored
 

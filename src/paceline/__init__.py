@@ -5,9 +5,9 @@ and survives whoever dies. The rooms, in the order of the data's way::
 
     data          1  where examples come from: sources, tasks, batches
     coordinator   2  who does what next, who is alive
-    trainer       3  the user's side: session, shared optimizer, embedding
+    trainer       3  the user's side: session, shared optimizer, embedding, table
     pace          4  how tightly the trainers march together
-    server        5  the door before a shard: marks, windows, rounds
+    server        5  the door before a shard: marks, windows, rounds, locks
     params        6  what a parameter is and how it changes: numbers only
     store         7  what must survive: journal, blobs, checkpoints
     transport        the corridor: addresses, frames, connections
@@ -44,7 +44,14 @@ from paceline.config import (
     Uniform,
     Zeros,
 )
-from paceline.errors import IncompleteWarning, JobFailed, PacelineError, UsageError
+from paceline.errors import (
+    IncompleteWarning,
+    JobFailed,
+    LockLost,
+    LockTimeout,
+    PacelineError,
+    UsageError,
+)
 
 if TYPE_CHECKING:
     from paceline.launch.connect import connect
@@ -71,6 +78,8 @@ __all__ = [
     "IncompleteWarning",
     "JobFailed",
     "LocalSGD",
+    "LockLost",
+    "LockTimeout",
     "Normal",
     "PacelineError",
     "RowWiseAdagrad",

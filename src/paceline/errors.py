@@ -8,6 +8,8 @@
         BatchUnreadable     another process could not read a batch; the text says why
       JobFailed             the job as a whole cannot go on (exit code 1)
       Refused               another role said no; carries which kind of no
+      LockLost              rows are locked no more: nothing of the block was written
+      LockTimeout           others have had the rows all the time
       TransportError        the corridor between two roles
         PeerLost            the other end is gone; calling again may reach its successor
         DeadlineExceeded    nobody answered in time
@@ -58,6 +60,26 @@ class Refused(PacelineError):
         """Keep the kind beside the text."""
         super().__init__(text)
         self.kind = kind
+
+
+class LockLost(PacelineError):
+    """A lock ended before its block did; nothing of the block was written, if not said so.
+
+    Its rows may have changed since: take the lock again, and compute anew.
+
+    Attributes:
+        may_be_written: whether it is not known; never inside a loop, where what was
+            written belongs to a batch.
+    """
+
+    def __init__(self, text: str, *, may_be_written: bool = False) -> None:
+        """Keep what is not known beside the text."""
+        super().__init__(text)
+        self.may_be_written = may_be_written
+
+
+class LockTimeout(PacelineError):
+    """A lock was not to be had in time; the text says who has it."""
 
 
 class TransportError(PacelineError):

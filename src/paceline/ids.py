@@ -72,6 +72,9 @@ class Window(NamedTuple):
         return f"s{self.stage}/e{self.epoch}[{spans}]"
 
 
+OF_NO_BATCH = Window(0, 0, ())  # what is pushed outside of a loop
+
+
 def cut_folder(cut: int, timeline: int) -> str:
     """The folder of a cut below the checkpoints' root; never used twice."""
     return f"cut-{cut:06d}-t{timeline}"

@@ -72,6 +72,19 @@ def test_a_batch_reads_what_it_has_written(run: Run) -> None:
     run(script, trainers=1)
 
 
+def test_a_batch_that_pushes_no_rows_counts(run: Run) -> None:
+    nobody = np.empty(0, np.int64)
+
+    def script(session: paceline.Session) -> Any:
+        table = session.table("count", (IDS, 2))
+        for _ in batches(session):
+            assert table.pull(nobody).shape == (0, 2)
+            table.push(nobody, np.empty((0, 2)))
+        return session.records
+
+    assert run(script) == [RECORDS] * 3
+
+
 def test_in_an_epoch_all_of_the_epoch_before_is_there(run: Run) -> None:
     def script(session: paceline.Session) -> None:
         table = session.table("sums", (None,), "int64")

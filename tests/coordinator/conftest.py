@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from paceline.config import JobConfig, Pace, Sync
-from paceline.coordinator.book import Reply, WriteManifest
 from paceline.coordinator.durable import Durable
+from paceline.coordinator.effects import Reply, WriteManifest
 from paceline.coordinator.outcomes import AnyOutcome
 from paceline.coordinator.state import (
     Asked,

@@ -114,6 +114,17 @@ def test_a_restarted_coordinator_knows_who_keeps_which_part(job: Any) -> None:
     assert job.state.durable.queue.keepers == before
 
 
+def test_a_restarted_coordinator_gives_the_next_cell_with_a_tick(job: Any) -> None:
+    leases = {name: job.lease(name) for name in job.trainers}
+    job.restart()
+    job.serve()
+    for name, lease in leases.items():
+        last = STAGE.num_batches(lease.key.task) - 1
+        ticked = job.tick(name, lease, 0, last, next_lease=True)
+        assert ticked.lease is not None
+        assert ticked.lease.key.task != lease.key.task
+
+
 def test_who_waits_in_a_rotation_is_told_for_which_block(job: Any) -> None:
     held: list[tuple[int, int]] = []
     reasons = []

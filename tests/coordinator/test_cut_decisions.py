@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from paceline.config import Async
-from paceline.coordinator.book import DropCut, Happened
 from paceline.coordinator.cuts import LIMIT_S, pause_after
+from paceline.coordinator.effects import DropCut, Happened
 from paceline.messages import AskLease, Beat, Save, Saved, Ticked, Waiting
 from tests.coordinator.test_rounds_cuts_returns import tick_nowait
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from paceline.config import Async
-from paceline.coordinator.book import Happened
+from paceline.coordinator.effects import Happened
 from paceline.coordinator.outcomes import Scaled, TaskFailed, TasksCrashed
 from paceline.coordinator.state import Asked, Disconnected
 from paceline.data.order import records_at

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from paceline.coordinator.book import Happened
+from paceline.coordinator.effects import Happened
 from paceline.coordinator.happenings import MOST_LISTED, told
 from paceline.coordinator.outcomes import CutCommitted, MarksRestored, Resume, TaskDone
 from paceline.ids import TaskKey

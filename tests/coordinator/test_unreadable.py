@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from paceline.config import Async
-from paceline.coordinator.book import Happened, SeekCut
+from paceline.coordinator.effects import Happened, SeekCut
 from paceline.coordinator.outcomes import CutCommitted, CutSkipped
 from paceline.coordinator.runs import Stored
 from paceline.coordinator.state import CutSought

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 FOLDER = Path(__file__).parents[2] / "examples" / "clusters"
-MODELS = ("push-pull",)
+MODELS = ("allreduce", "push-pull", "regroup-allgather", "rotation")
 K, ITERATIONS = 4, 6
 
 pytestmark = pytest.mark.slow
@@ -31,7 +31,7 @@ def kmeans(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
 
 def make_flags(kmeans: ModuleType) -> argparse.Namespace:
     pixels = kmeans.images.draw(200, seed=3).pixels
-    return argparse.Namespace(pixels=pixels, k=K, iterations=ITERATIONS, parts=5)
+    return argparse.Namespace(pixels=pixels, k=K, iterations=ITERATIONS, parts=5, seed=0)
 
 
 @pytest.mark.parametrize("trainers", [1, 3])
@@ -43,7 +43,7 @@ def test_every_model_comes_to_the_bits_of_the_plain_loop(
     start = kmeans.lloyd.choose_start(flags.pixels, K, seed=0)
 
     def script(session: Any) -> Any:
-        course = kmeans.Course(start)
+        course = kmeans.Course(start, len(flags.pixels))
         kmeans.MODELS[model](session, course, flags)
         return course
 

@@ -59,6 +59,26 @@ def test_a_record_has_the_same_nearest_whatever_lies_beside_it(dtype: str) -> No
         assert np.array_equal(np.concatenate(parts), whole), size
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("sizes", [(9,), (1, 3, 5), (4, 4, 1), (2, 2, 2, 3)])
+def test_blocks_of_centroids_in_any_order_come_to_the_same_bits(
+    sizes: tuple[int, ...], dtype: str
+) -> None:
+    points = make_points(301, 21, dtype)
+    centroids = make_points(9, 21, "float64", seed=4)
+    centroids[7] = centroids[2]  # of two that are equal, the first has the members
+    blocks = np.split(np.arange(9), np.cumsum(sizes)[:-1])
+    nearest = lloyd.Nearest(points)
+    for block in reversed(blocks):
+        nearest.meet(int(block[0]), centroids[block])
+    found = np.zeros((9, 23))
+    for block in blocks:
+        members = np.zeros((len(block), 23))
+        nearest.add_to(int(block[0]), members)
+        found[block] = members
+    assert np.array_equal(found, lloyd.assign(points, centroids))
+
+
 def test_of_two_centroids_equally_near_the_first_is_taken() -> None:
     points = np.array([[0, 0], [4, 4]], np.uint8)
     assert lloyd.labels(points, np.full((3, 2), 2.0)).tolist() == [0, 0]

@@ -16,7 +16,7 @@ from torch.nn.functional import cross_entropy
 from examples.classification import records, softmax
 
 FOLDER = Path(__file__).parents[2] / "examples" / "classification"
-MODELS = ("push-pull",)
+MODELS = ("allreduce", "push-pull")
 ITERATIONS, RIDGE = 12, 1e-2
 
 

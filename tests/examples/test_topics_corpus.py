@@ -51,3 +51,22 @@ def test_the_same_seed_generates_the_same_documents() -> None:
 def test_an_unknown_corpus_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ValueError, match="'kos' is not one of reuters, king"):
         corpus.load("kos")
+
+
+def test_a_cell_has_the_tokens_of_its_words_and_all_places_of_its_documents() -> None:
+    made = corpus.Corpus(
+        np.array([5, 2, 5, 7, 2], np.int32), np.array([0, 2, 2, 5]), [], ["a", "b", "c"]
+    )
+    cell = made.cell(np.array([2, 3]), np.array([5, 6, 7]))
+    assert cell.documents.tolist() == [2]
+    assert cell.row_of.tolist() == [0, 2]
+    assert cell.tokens.tolist() == [2, 3]
+    assert cell.place_of.tolist() == [0, 1]
+    assert cell.all_places.tolist() == [0, 1, 2]
+
+
+def test_a_line_is_of_one_document() -> None:
+    made = corpus.generate(documents=3, length=100, vocabulary=50, topics=3)
+    part = made.part(np.array([2, 0]))
+    assert part.lines.tolist() == [4, 5, 0, 1]
+    assert part.place_of.tolist() == [*range(100), *range(128, 228)]

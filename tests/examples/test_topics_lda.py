@@ -44,11 +44,11 @@ def plain() -> float:
     n_k, topics = np.zeros(TOPICS, np.int64), np.zeros(len(part.tokens), np.int32)
     places = part.doc_of, part.row_of, part.tokens
     for epoch in range(EPOCHS):
-        counts = n_dk, n_wk, n_k
-        gibbs.sweep(*places, topics, *counts, *PRIORS, len(train.vocabulary), 0, epoch)
+        counts, priors = (n_dk, n_wk, n_k), PRIORS if epoch else (1e9, 1e9)
+        gibbs.sweep(*places, topics, *counts, *priors, len(train.vocabulary), 0, epoch)
     whole = np.zeros((len(train.vocabulary), TOPICS), np.int32)
     whole[part.words] = n_wk
-    return quality.log_likelihood(n_dk, whole, PRIORS)
+    return quality.log_likelihood(n_dk, whole, PRIORS) / len(part.tokens)
 
 
 @pytest.mark.system
@@ -58,13 +58,14 @@ def test_one_trainer_finds_what_the_plain_loop_finds_to_the_bit(
     tmp_path: Path, plain: float, model: str
 ) -> None:
     found = lda(tmp_path / "found.json", str(SCRIPT), "--model", model)
-    assert found["log_likelihood"] == plain
+    assert found["log_likelihood"][-1] == plain
     assert found["exact"]
+    assert found["epochs"] == [0, 4, 8, 12]
 
 
 @pytest.mark.system
 @pytest.mark.slow
-@pytest.mark.parametrize("model", ["push-pull", "no-sync"])
+@pytest.mark.parametrize("model", ["push-pull", "no-sync", "rotation"])
 def test_two_trainers_come_as_far_as_the_plain_loop(
     tmp_path: Path, plain: float, model: str
 ) -> None:
@@ -73,9 +74,7 @@ def test_two_trainers_come_as_far_as_the_plain_loop(
         *("-m", "paceline.cli.main", "run", "--trainers", "2", "--job-dir", "job"),
         *(str(SCRIPT), "--model", model),
     )
-    # Random numbers are the same, the order of draws is not: another sample of the same
-    # distribution. Twelve epochs of 27,000 tokens differ by less than this share.
-    assert found["log_likelihood"] == pytest.approx(plain, rel=0.02)
+    # The order of draws is another, so it is another sample. With eight other seeds the
+    # plain loop's, too, lie 0.3 apart; topics by chance are 4 lower.
+    assert found["log_likelihood"][-1] == pytest.approx(plain, abs=0.4)
     assert found["exact"]
-    told = found["history"]
-    assert [epoch for epoch, value in enumerate(told["perplexity"]) if value] == [3, 7, 11]

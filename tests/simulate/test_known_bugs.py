@@ -20,9 +20,10 @@ from paceline.coordinator import (
     tracking,
 )
 from paceline.coordinator import state as state_of
-from paceline.coordinator.book import Book, Effect
+from paceline.coordinator.book import Book
 from paceline.coordinator.cuts import Counted, ManifestOrder, OpenCut
 from paceline.coordinator.durable import Durable
+from paceline.coordinator.effects import Effect
 from paceline.coordinator.outcomes import (
     AnyOutcome,
     LeaseGranted,

@@ -9,6 +9,7 @@ from paceline.launch.forkserver import ForkServer
 from paceline.testing.chaos import ChaosPlan, wait_chaos
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "topics" / "lda.py"
+SHARED = ("--epochs", "60", "--parts", "12")
 POINTS = (
     "trainer.before_submit_rest=kill@6x2;trainer.between_acks=kill@17x3;"
     "trainer.before_tick=kill@9x2"
@@ -18,11 +19,13 @@ POINTS = (
 @pytest.mark.system
 @pytest.mark.slow
 @pytest.mark.timeout(0)
-@pytest.mark.parametrize("model", ["push-pull", "no-sync"])
+@pytest.mark.parametrize("model", ["push-pull", "no-sync", "rotation"])
 def test_counts_are_the_histogram_of_the_topics_whoever_dies(
     model: str, tmp_path: Path, forks: ForkServer
 ) -> None:
-    arguments = ("--data", "generated", "--topics", "10", "--epochs", "60", "--parts", "12")
+    # A rotation has twice as many cells as the square of the parts, in an epoch.
+    sizes = ("--epochs", "12", "--parts", "4") if model == "rotation" else SHARED
+    arguments = ("--data", "generated", "--topics", "10", *sizes)
     plan = ChaosPlan(
         SCRIPT,
         "sync",

@@ -14,11 +14,14 @@ class Script:
 
     def __init__(self) -> None:
         self.why: str | None = None
-        self.sent = 0
-        self.calls = Calls(lambda: self.why, self.send_log)
+        self.sent = self.ended = 0
+        self.calls = Calls(lambda: self.why, self.send_log, self.end_loop)
 
     def send_log(self) -> None:
         self.sent += 1
+
+    def end_loop(self) -> None:
+        self.ended += 1
 
 
 def numbers() -> Generator[int, None, None]:
@@ -32,6 +35,19 @@ def test_numbers_are_sent_at_the_end_of_every_call() -> None:
         assert script.sent == 0
     assert script.calls.open_call is None
     assert script.sent == 1
+
+
+def test_a_loop_has_ended_when_the_script_goes_on() -> None:
+    script = Script()
+    loop = script.calls.iterate(numbers())
+    next(loop)
+    loop.close()
+    ended = script.ended
+    script.calls.check_idle("share", "not inside a loop")
+    assert script.ended == ended + 1
+    script.calls.has_failed = True
+    script.calls.check_open()
+    assert script.ended == ended + 1
 
 
 def test_a_loop_is_open_until_it_is_left() -> None:

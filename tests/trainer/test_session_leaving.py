@@ -105,6 +105,8 @@ def test_a_break_waits_for_a_cut_that_says_which_loop_was_left(
     for batch in session.batches(DATA, 2, shuffle=False, task_size=6):
         stepper(model, optimizer)(batch)
         break
+    assert not job.of(Save)
+    assert session.records >= 0
     (save,) = job.of(Save)
     assert save.left == 0  # type: ignore[attr-defined]  # a Save
     assert session.membership.must_begin_again is None
@@ -136,6 +138,7 @@ def test_a_break_that_waits_for_its_cut_is_not_undone_by_a_change_of_pace(
     for batch in session.batches(DATA, 2, shuffle=False, task_size=6):
         stepper(model, optimizer)(batch)
         break
+    assert session.records >= 0
     assert [(s.timeline, s.left) for s in job.of(Save)] == [(0, 0), (1, 0)]  # type: ignore[attr-defined]
     assert session.membership.must_begin_again is None
 
@@ -154,5 +157,23 @@ def test_a_break_that_waits_for_its_cut_while_all_return_begins_again(
     for batch in session.batches(DATA, 2, shuffle=False, task_size=6):
         stepper(model, optimizer)(batch)
         break
+    with pytest.raises(Preempted, match="all have returned to a cut"):
+        session.save()
     assert session.membership.must_begin_again is not None
     assert "all have returned to a cut" in session.membership.must_begin_again
+
+
+def test_a_script_that_fails_has_not_ended_its_loop(job: FakeJob, session: Session) -> None:
+    model, optimizer = share_line(session)
+
+    def fail() -> None:
+        with session:
+            for batch in session.batches(DATA, 2, shuffle=False, task_size=6):
+                stepper(model, optimizer)(batch)
+                raise ValueError("a bug")
+
+    with pytest.raises(ValueError, match="a bug"):
+        fail()
+    assert not job.of(Save)
+    assert job.of(HandBack)
+    assert [leave.is_done for leave in job.of(Leave)] == [False]  # type: ignore[attr-defined]  # a Leave

@@ -11,12 +11,11 @@ Pure.
 import math
 from typing import NamedTuple, final
 
-import msgspec
-
 from paceline.config import JobConfig, Pace
 from paceline.coordinator.clocks import Clocks
-from paceline.coordinator.cuts import ManifestOrder, OpenCut
+from paceline.coordinator.cuts import OpenCut
 from paceline.coordinator.durable import Durable, restore
+from paceline.coordinator.effects import Effect, Reply
 from paceline.coordinator.members import Members
 from paceline.coordinator.outcomes import AnyOutcome, Outcome
 from paceline.coordinator.parking import Parked, Parking
@@ -28,9 +27,11 @@ from paceline.messages import (
     AskLease,
     AverageShare,
     ChangePace,
+    CommitStep,
     MarkEntry,
     MarksReport,
     MayGoOn,
+    Meet,
     Message,
     Refusal,
     Save,
@@ -46,49 +47,12 @@ MOST_NAMED = 8  # trainers, in a reason to wait
 NOT_TRAINING = "no loop over batches is running yet"
 
 
-class Reply(msgspec.Struct, frozen=True):
-    """Effect: answer a question."""
-
-    ticket: int
-    message: Message
-
-
-class WriteManifest(NamedTuple):
-    """Effect: make a cut true; answered by the event `ManifestWritten`."""
-
-    order: ManifestOrder
-
-
-class DropCut(NamedTuple):
-    """Effect: remove what a cut that was given up has written."""
-
-    folder: str
-
-
-class SeekCut(NamedTuple):
-    """Effect: find the newest whole cut older than this one; answered by `CutSought`."""
-
-    cut: int
-    timeline: int
-    folder: str
-
-
-class Happened(NamedTuple):
-    """Effect: one line for the event log, beside those of the outcomes."""
-
-    event: str
-    fields: dict[str, object]
-
-
 class PaceWish(NamedTuple):
     """Parts are to have other paces, {part: pace}, and why."""
 
     paces: dict[int, Pace]
     reason: str
     is_auto: bool = False
-
-
-Effect = Reply | WriteManifest | DropCut | SeekCut | Happened
 
 
 @final
@@ -104,7 +68,7 @@ class Book:
         self.rounds = Rounds()
         self.speeds = Speeds()
         self.clocks = Clocks(is_whole=not durable.queue.pending)
-        self.progress = Progress(self._acked_records)
+        self.progress = Progress(self._records_of)
         self.deadlines = Deadlines()
         self.open_cut: OpenCut | None = None
         self.is_writing_manifest = False
@@ -122,9 +86,11 @@ class Book:
         self.to_replace: dict[str, int] = {}  # {server id: pid of its dead process}
         self.leases: Parking[int] = Parking()  # {incarnation: AskLease}
         self.ticks: Parking[tuple[int, int]] = Parking()  # {(incarnation, part): Tick}
+        self.meets: Parking[tuple[int, int]] = Parking()  # the same: Meet
         self.last_late: dict[tuple[int, int], int] = {}  # {(incarnation, part): push}
         self.ahead: Parking[int] = Parking()  # {incarnation: MayGoOn}
         self.shares: Parking[tuple[int, int]] = Parking()  # the same: SharePart
+        self.steps: Parking[int] = Parking()  # {incarnation: CommitStep}
         self.saves: Parking[int] = Parking()  # {incarnation: Save}
         self.save_cuts: dict[tuple[int, int], int] = {}  # {(incarnation, number): cut}
         self.idle_servers: Parking[str] = Parking()  # {server id: ServerReport}
@@ -193,6 +159,10 @@ class Book:
         key = (tick.incarnation, tick.part)
         self.ticks.park(key, self._parked(ticket, role, tick))
 
+    def park_meet(self, ticket: int, role: str, meet: Meet) -> None:
+        """Let a trainer wait for those that it exchanges values with."""
+        self.meets.park((meet.incarnation, meet.part), self._parked(ticket, role, meet))
+
     def park_ahead(self, ticket: int, role: str, ask: MayGoOn) -> None:
         """Let a trainer wait for the slowest."""
         self.ahead.park(ask.incarnation, self._parked(ticket, role, ask))
@@ -205,6 +175,10 @@ class Book:
     def park_save(self, ticket: int, role: str, save: Save) -> None:
         """Let a trainer wait for a cut."""
         self.saves.park(save.incarnation, self._parked(ticket, role, save))
+
+    def park_step(self, ticket: int, role: str, step: CommitStep) -> None:
+        """Let a trainer wait until its step is committed."""
+        self.steps.park(step.incarnation, self._parked(ticket, role, step))
 
     def park_pace(self, ticket: int, ask: ChangePace) -> None:
         """Let an operator wait for a change of pace."""
@@ -229,23 +203,25 @@ class Book:
     def unpark(self, incarnation: int) -> None:
         """A trainer is gone: nobody waits for these answers."""
         self.buffers.pop(incarnation, None)
-        self.leases.take(incarnation)
-        self.saves.take(incarnation)
-        self.ahead.take(incarnation)
+        for asked in (self.leases, self.saves, self.steps, self.ahead):
+            asked.take(incarnation)
         self.clocks.leave(incarnation)
         self.speeds.forget(incarnation)
-        for late in [key for key in self.last_late if key[0] == incarnation]:
-            del self.last_late[late]
-        for waiting in (self.ticks, self.shares):
+        for waiting in (self.ticks, self.shares, self.meets):
             for key in [key for key in waiting if key[0] == incarnation]:
                 waiting.take(key)
-        for save in [key for key in self.save_cuts if key[0] == incarnation]:
-            del self.save_cuts[save]
+        for known in (self.last_late, self.save_cuts):
+            for key in [key for key in known if key[0] == incarnation]:
+                del known[key]
 
     def refuse_parked(self, text: str) -> None:
         """The timeline is left: an answer would be of another than was asked on."""
         refusal = Refusal(kind="timeline", text=text, timeline=self.durable.timeline)
-        for waiting in (self.leases, self.ticks, self.ahead, self.shares, self.saves):
+        asked = (
+            *(self.leases, self.ticks, self.ahead, self.shares, self.saves),
+            *(self.meets, self.steps),
+        )
+        for waiting in asked:
             for parked in waiting.take_all():
                 self.reply(parked.ticket, refusal)
 
@@ -268,9 +244,9 @@ class Book:
 
     # ------------------------------------------------------------ often asked
 
-    def _acked_records(self, key: TaskKey, last: int) -> int:
+    def _records_of(self, key: TaskKey, first: int, last: int) -> int:
         spec = self.durable.stage_spec()
-        return spec.batch_records(key.task, 0, last) if spec and last >= 0 else 0
+        return spec.batch_records(key.task, first, last) if spec and last >= 0 else 0
 
     def servers_ready(self) -> bool:
         """Whether all servers of the job are members, on this timeline, and ready."""

@@ -10,8 +10,9 @@ Pure.
 
 from paceline.coordinator import averaging
 from paceline.coordinator.averaging import may_end
-from paceline.coordinator.book import Book, DropCut, Happened, WriteManifest
+from paceline.coordinator.book import Book
 from paceline.coordinator.cuts import Counted, OpenCut, pause_after
+from paceline.coordinator.effects import DropCut, Happened, WriteManifest
 from paceline.coordinator.outcomes import CutBegun, CutCommitted
 from paceline.coordinator.status import count_records, count_steps
 from paceline.coordinator.stops import has_nothing_to_train, is_touched, open_stage

@@ -70,6 +70,7 @@ class OpenCut:
         self.timeline = state.timeline
         self.ends_stage = ends_stage
         self.rounds = state.committed_rounds()
+        self.steps = {trainer: dict(step) for trainer, step in state.steps.items()}
         self.plans = tuple(p.plan for _, p in sorted(state.parts.items()) if p.is_ready)
         self.servers = frozenset(state.servers)
         self.folder = cut_folder(cut, state.timeline)

@@ -31,6 +31,7 @@ from paceline.coordinator.grants import (
     participants,
 )
 from paceline.coordinator.losses import settle
+from paceline.coordinator.meeting import look_at_meetings
 from paceline.coordinator.outcomes import (
     EpochEnded,
     JobBroken,
@@ -42,17 +43,20 @@ from paceline.coordinator.placement import plan_part
 from paceline.coordinator.repacing import look_at_pace, why_no_change
 from paceline.coordinator.reports import answer_servers
 from paceline.coordinator.status import count_records
+from paceline.coordinator.steps import look_at_steps
 from paceline.coordinator.stops import is_stopped_before
 from paceline.coordinator.tasks import is_epoch_over, is_last_epoch, pick_task
 from paceline.coordinator.ticks import reply_ticked, ticked
-from paceline.coordinator.tracking import is_tracked, reason_to_wait
+from paceline.coordinator.tracking import is_tracked, reason_to_wait, state_at_end
 from paceline.coordinator.unreadable import look_at_unreadable
 from paceline.messages import (
     AskLease,
     ChangePace,
+    CommitStep,
     GoOn,
     Granted,
     MayGoOn,
+    Meet,
     PartAnswer,
     Refusal,
     Save,
@@ -81,8 +85,11 @@ def look_again(book: Book) -> None:
         _look_at_parts(book)
         look_at_cut(book)
         look_at_pace(book)
+        if book.rounds.meetings.parts() or book.meets:
+            look_at_meetings(book)
         if book.open_cut is None or book.open_cut.is_pinned():
             _look_at_rounds(book)
+        look_at_steps(book)
         _look_at_epoch(book)
         _look_at_leases(book)
         _look_at_clocks(book)
@@ -97,9 +104,11 @@ def end_waits(book: Book) -> None:
     first_due_s = (
         _end_waits(book, book.leases),
         _end_waits(book, book.ticks),
+        _end_waits(book, book.meets),
         _end_waits(book, book.ahead),
         _end_waits(book, book.shares),
         _end_waits(book, book.saves),
+        _end_waits(book, book.steps),
         _end_waits(book, book.pace_asks),
     )
     book.first_due_s = min(first_due_s)
@@ -128,11 +137,14 @@ def wait_reason(book: Book, parked: Parked) -> str:
             return f"the round after {book.durable.parts[message.part].round}: {gathers}"
         missing = book.rounds.missing(message.part, book.durable)
         return f"round {message.round} waits for {_named(missing)}"
+    if isinstance(message, Meet):
+        missing = book.rounds.missing_to_meet(message.part, book.durable)
+        return f"round {message.round} waits for {_named(missing)}, to exchange values"
     if isinstance(message, MayGoOn):
         return _why_not_on(book, message)
     if isinstance(message, ChangePace):
         return why_no_change(book)
-    if isinstance(message, Save):
+    if isinstance(message, Save | CommitStep):
         return cut_reason(book)
     if isinstance(message, AskLease) and (book.open_cut or waits_for_cut(book)):
         return cut_reason(book)
@@ -299,7 +311,12 @@ def _look_at_leases(book: Book) -> None:
         if message.stage < state.queue.stage or is_stopped_before(state, message.stage):
             book.leases.take(incarnation)
             kept = averaging.state_of_end(book, message.stage)
-            over = StageOver(stopped=state.stopped, cut=state.last_cut(), tracked=kept)
+            over = StageOver(
+                stopped=state.stopped,
+                cut=state.last_cut(),
+                tracked=kept,
+                state=state_at_end(book, incarnation, message.stage),
+            )
             book.reply(parked.ticket, over)
             continue
         if message.stage > state.queue.stage:
@@ -343,6 +360,7 @@ def _what_asks_wait_for(book: Book) -> tuple[object, ...]:
         (state.stopped, len(state.stages)),
         (may_grant(book), is_mid_step(book), book.knows_clocks(), pick_task(state) is None),
         (book.is_fresh, book.track_from, book.track_from in book.leases),
+        book.rounds.are_exchanging(state),
         is_tracked(book) and (state.generation, state.committed_rounds()),
         # Which cell is next depends on all cells, and on who is here.
         book.is_rotating() and (book.revision, sorted(participants(book))),

@@ -6,7 +6,6 @@ coordinator is the same coordinator; a compacted journal begins with the whole s
 Pure.
 """
 
-from collections.abc import Iterable
 from functools import singledispatch
 from typing import final
 
@@ -50,6 +49,7 @@ class Durable(msgspec.Struct):
     queue: Queue = msgspec.field(default_factory=Queue)
     mid_step: set[int] = set()  # incarnations between two parts of one step
     settling: dict[int, tuple[TaskKey, ...]] = {}  # {lost incarnation: its tasks}
+    steps: dict[int, dict[int, int]] = {}  # {incarnation: {part: push of its last step}}
     resumes: dict[TaskKey, o.Resume] = {}
     is_returning: bool = False
     cut: CutRecord | None = None
@@ -130,12 +130,7 @@ def _(outcome: o.TrainerLost, state: Durable) -> None:
         for task in held:
             queue.timeouts[task] = queue.timeouts.get(task, 0) + 1
     if outcome.kind == "crashed":
-        _count_crash(queue, held)
-
-
-def _count_crash(queue: Queue, tasks: Iterable[int]) -> None:
-    for task in tasks:
-        queue.crashes[task] = queue.crashes.get(task, 0) + 1
+        queue.count_crash(held)
 
 
 @restore.register
@@ -148,7 +143,7 @@ def _(outcome: o.StateKept, state: Durable) -> None:
 def _(outcome: o.TasksCrashed, state: Durable) -> None:
     now = (state.queue.stage, state.queue.epoch)
     tasks = [key.task for key in outcome.keys if (key.stage, key.epoch) == now]
-    _count_crash(state.queue, tasks)
+    state.queue.count_crash(tasks)
 
 
 @restore.register
@@ -166,6 +161,8 @@ def _(outcome: o.TrainerLeft, state: Durable) -> None:
 def _forget_trainer(trainer: str, incarnation: int, state: Durable) -> None:
     state.trainers.pop(trainer, None)
     state.mid_step.discard(incarnation)
+    if any(part.has_own_rows() for part in state.parts.values()):
+        state.settling[incarnation] = ()  # its locks are let go, its last step is whole
     for part in state.parts.values():
         part.counted.pop(incarnation, None)
     state.generation += 1
@@ -248,6 +245,7 @@ def _(outcome: o.TaskFailed, state: Durable) -> None:
 
 @restore.register
 def _(outcome: o.MarksSettled, state: Durable) -> None:
+    state.steps.pop(outcome.incarnation, None)
     for key in state.settling.pop(outcome.incarnation, ()):
         state.queue.put_back(key.task)
     for resume in outcome.resumes:
@@ -269,6 +267,11 @@ def _(outcome: o.RoundCommitted, state: Durable) -> None:
     part.counted |= {c.incarnation: c.number for c in outcome.contributions}
     state.mid_step -= set(outcome.ticked)
     state.mid_step |= set(outcome.mid_step)
+
+
+@restore.register
+def _(outcome: o.StepCommitted, state: Durable) -> None:
+    state.steps.setdefault(outcome.incarnation, {}).update(outcome.pushes)
 
 
 @restore.register
@@ -349,7 +352,7 @@ def _return_to_cut(state: Durable, timeline: int) -> None:
     state.repaced = None
     state.tracked = 0
     state.mid_step = set()
-    state.settling = {}
+    state.settling, state.steps = {}, {}
     state.resumes = {}
     state.is_returning = True
     cut = state.cut

@@ -65,12 +65,13 @@ def pick_for(book: Book, trainer: str) -> Pick | None:
 
 
 def choose_cell(book: Book, trainer: str) -> Choice:
-    """The next cell for a trainer that is in the stage's loop."""
+    """The next cell for a trainer in the stage's loop."""
     spec = book.durable.stage_spec()
     assert spec is not None
     assert spec.rotation is not None
-    queue = book.durable.queue
-    return decide_cell(spec.rotation, spec.seed, queue, trainer, participants(book))
+    state, members = book.durable, participants(book)
+    members[trainer] = state.trainers[trainer]  # its tick may ask, before it has asked
+    return decide_cell(spec.rotation, spec.seed, state.queue, trainer, members)
 
 
 def has_moved(book: Book, trainer: str, key: TaskKey) -> bool:
@@ -121,7 +122,8 @@ def _lend(book: Book, trainer: str, incarnation: int, pick: Pick) -> Lease:
 
 def _may_begin(book: Book, incarnation: int) -> bool:
     """Whether a trainer without a lease may be among those who train."""
-    is_ready = not is_mid_step(book) and book.knows_clocks()
+    is_between = is_mid_step(book) or book.rounds.are_exchanging(book.durable)
+    is_ready = not is_between and book.knows_clocks()
     return is_ready and may_enter(book, incarnation)
 
 

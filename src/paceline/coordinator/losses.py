@@ -7,7 +7,8 @@ Pure.
 """
 
 from paceline.coordinator import tracking
-from paceline.coordinator.book import Book, Happened
+from paceline.coordinator.book import Book
+from paceline.coordinator.effects import Happened
 from paceline.coordinator.members import Loss
 from paceline.coordinator.outcomes import (
     CutSkipped,

@@ -5,7 +5,7 @@ Pure.
 
 import numpy as np
 
-from paceline.coordinator.book import Happened
+from paceline.coordinator.effects import Happened
 from paceline.data.order import records_at
 from paceline.data.split import batch_positions, task_positions
 from paceline.ids import TaskKey

@@ -58,7 +58,12 @@ def _plan_entry(state: Durable, report: ServerReport) -> Restore | TakePaces:
         return plan_restore(state)
     plans = tuple(record.plan for _, record in sorted(state.parts.items()))
     without_state = state.repaced
-    return TakePaces(timeline=state.timeline, plans=plans, without_state=without_state)
+    return TakePaces(
+        timeline=state.timeline,
+        plans=plans,
+        without_state=without_state,
+        steps=state.steps,
+    )
 
 
 def plan_orders(
@@ -104,7 +109,12 @@ def plan_orders(
         orders.append(ConfirmTracked(number=state.tracked))
     if open_cut is not None and open_cut.awaits(report.server):
         orders.append(
-            Snapshot(cut=open_cut.cut, folder=open_cut.folder, rounds=open_cut.rounds)
+            Snapshot(
+                cut=open_cut.cut,
+                folder=open_cut.folder,
+                rounds=open_cut.rounds,
+                steps=open_cut.steps,
+            )
         )
     return tuple(orders)
 
@@ -112,11 +122,11 @@ def plan_orders(
 def _plan_fences(state: Durable, fenced: Container[int]) -> list[Fence]:
     if not state.settling:
         return []
-    rounds = state.committed_rounds()
+    rounds, steps = state.committed_rounds(), state.steps
     return [
-        Fence(incarnation=incarnation, keys=keys, rounds=rounds)
-        for incarnation, keys in sorted(state.settling.items())
-        if incarnation not in fenced
+        Fence(incarnation=i, keys=keys, rounds=rounds, step=steps.get(i, {}))
+        for i, keys in sorted(state.settling.items())
+        if i not in fenced
     ]
 
 

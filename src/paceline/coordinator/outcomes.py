@@ -190,6 +190,13 @@ class RoundCommitted(Outcome, frozen=True):
     records: int = 0
 
 
+class StepCommitted(Outcome, frozen=True):
+    """Exactly these held pushes of a trainer, {part: number}, are one step everywhere."""
+
+    incarnation: int
+    pushes: dict[int, int]
+
+
 class CutBegun(Outcome, frozen=True):
     """A cut has its number, never to be used again."""
 
@@ -340,6 +347,7 @@ AnyOutcome = (
     | MarksSettled
     | EpochEnded
     | RoundCommitted
+    | StepCommitted
     | CutBegun
     | CutCommitted
     | RunBegun

@@ -123,6 +123,11 @@ class Queue(msgspec.Struct, dict=True):  # what is cached beside the fields is n
         """Tasks of this epoch that are done, those given up not counted."""
         return self.next_fresh - len(self.open) - len(self.failed)
 
+    def count_crash(self, tasks: Iterable[int]) -> None:
+        """Whoever worked on these has crashed."""
+        for task in tasks:
+            self.crashes[task] = self.crashes.get(task, 0) + 1
+
     def close(self, task: int) -> None:
         """Count a task among those that are over in this epoch."""
         self.take_back(task)

@@ -7,6 +7,7 @@ from typing import final
 
 import msgspec
 
+from paceline.config import Combine
 from paceline.coordinator import outcomes as o
 from paceline.messages import FileEntry, PartPlan
 
@@ -25,6 +26,10 @@ class PartRecord(msgspec.Struct):
     round: int = 0
     recent: list[o.RoundCommitted] = []
     counted: dict[int, int] = {}  # {incarnation: push}
+
+    def has_own_rows(self) -> bool:
+        """Whether it is a table of the user's own."""
+        return any(isinstance(t.optimizer, Combine) for t in self.plan.spec.tables)
 
 
 @final

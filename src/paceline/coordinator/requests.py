@@ -12,12 +12,13 @@ from functools import cache, singledispatch
 import msgspec
 
 from paceline.coordinator import averaging, results, tracking
-from paceline.coordinator.book import Book, Happened
+from paceline.coordinator.book import Book
+from paceline.coordinator.effects import Happened
 from paceline.coordinator.giving_back import give_back
 from paceline.coordinator.governing import saw_numbers
-from paceline.coordinator.grants import finish_if_done, is_pending
+from paceline.coordinator.grants import finish_if_done
 from paceline.coordinator.losses import lose
-from paceline.coordinator.meeting import peers_of
+from paceline.coordinator.meeting import meet, peers_of
 from paceline.coordinator.members import Loss
 from paceline.coordinator.outcomes import (
     OnceClaimed,
@@ -32,6 +33,7 @@ from paceline.coordinator.ticks import (
     came_late,
     has_ticked,
     is_in_time,
+    may_tick,
     note_speed,
     reply_ticked,
     ticked,
@@ -59,6 +61,7 @@ from paceline.messages import (
     Leave,
     Log,
     MayGoOn,
+    Meet,
     PartUploaded,
     Records,
     Refusal,
@@ -71,7 +74,7 @@ from paceline.messages import (
     TrainerRequest,
 )
 from paceline.pace.changing import why_not_among, why_not_same
-from paceline.pace.policy import backups_of, updates_in_rounds
+from paceline.pace.policy import backups_of
 
 
 class Asker(msgspec.Struct, frozen=True):
@@ -83,13 +86,17 @@ class Asker(msgspec.Struct, frozen=True):
 
 def trainer_asked(book: Book, asker: Asker, message: TrainerRequest) -> None:
     """Answer a trainer, park its question, or refuse it."""
-    if isinstance(message, TrainerMessage):
-        refusal = refusal_of(book, asker, message)
-        if refusal is not None:
-            book.reply(asker.ticket, refusal)
-            return
+    if not isinstance(message, TrainerMessage) or is_heard(book, asker, message):
+        _answer_to(type(message))(message, book, asker)
+
+
+def is_heard(book: Book, asker: Asker, message: TrainerMessage) -> bool:
+    """Whether a member asks; whoever is none, or speaks of the past, is refused here."""
+    if refusal := refusal_of(book, asker, message):
+        book.reply(asker.ticket, refusal)
+    else:
         book.members.heard(message.incarnation, book.now)
-    _answer_to(type(message))(message, book, asker)
+    return refusal is None
 
 
 def refusal_of(book: Book, asker: Asker, message: TrainerMessage) -> Refusal | None:
@@ -223,7 +230,7 @@ def _(message: Tick, book: Book, asker: Asker) -> None:
     elif has_ticked(book, message):
         ticked(book, message)
         reply_ticked(book, asker.role, asker.ticket, message)
-    elif is_in_time(book, message) and _may_tick(book, message):
+    elif is_in_time(book, message) and may_tick(book, message):
         book.deadlines.progressed(message.incarnation, message.records, book.now)
         book.deadlines.pause(message.incarnation)
         book.rounds.tick(asker.role, message)
@@ -243,15 +250,6 @@ def _(message: MayGoOn, book: Book, asker: Asker) -> None:
     book.clocks.tell(message.incarnation, message.clock, book.durable.queue)
     book.deadlines.pause(message.incarnation)
     book.park_ahead(asker.ticket, asker.role, message)
-
-
-def _may_tick(book: Book, tick: Tick) -> bool:
-    """Whether the window is the asker's to apply: a lease may be back in the queue."""
-    pending = book.durable.queue.pending
-    return updates_in_rounds(book.durable.parts[tick.part].plan.spec.pace) and all(
-        is_pending(book, key) and pending[key.task].incarnation == tick.incarnation
-        for key in tick.window.task_keys()
-    )
 
 
 @_answer.register
@@ -281,18 +279,8 @@ def _(message: FailTask, book: Book, asker: Asker) -> None:
 
 
 @_answer.register
-def _(message: FinishTask, book: Book, asker: Asker) -> None:
-    book.reply(asker.ticket, results.finish_task(book, message))
-
-
-@_answer.register
-def _(message: AskResults, book: Book, asker: Asker) -> None:
-    book.reply(asker.ticket, results.page_of_results(book, message))
-
-
-@_answer.register
-def _(message: KeepValue, book: Book, asker: Asker) -> None:
-    book.reply(asker.ticket, results.keep_value(book, message))
+def _(message: FinishTask | AskResults | KeepValue, book: Book, asker: Asker) -> None:
+    book.reply(asker.ticket, results.answer(book, message))
 
 
 @_answer.register
@@ -388,6 +376,11 @@ def _(message: DoorOpened, book: Book, asker: Asker) -> None:
 def _(message: AskPeers, book: Book, asker: Asker) -> None:
     assert message.incarnation
     book.reply(asker.ticket, peers_of(book))
+
+
+@_answer.register
+def _(message: Meet, book: Book, asker: Asker) -> None:
+    meet(book, asker.role, asker.ticket, message)
 
 
 # By the message's type, once looked for: `singledispatch` itself looks at every call.

@@ -76,6 +76,13 @@ class Round:
         self._ring = _ring(rotation.parts, rotation.blocks, seed, queue.epoch)
         self._num_passes = 1 + max(queue.visits.values(), default=0)
 
+    def _is_settling(self, task: int) -> bool:
+        """Whether a cell that is not over was with somebody who is lost."""
+        queue = self._queue
+        if task >= queue.next_fresh or task in queue.pending:
+            return False
+        return not queue.is_returned(task)
+
     def step_of(self, task: int) -> _Step:
         """When a cell is visited."""
         rotation, ring = self._rotation, self._ring
@@ -124,7 +131,7 @@ class Round:
         part, block = rotation.cell_of(task)
         if (held := queue.pending.get(task)) is not None:
             return f"data part {part} is with {held.trainer}"
-        if task < queue.next_fresh and not queue.is_returned(task):
+        if self._is_settling(task):
             return "servers fence a lost trainer"
         mine = self.step_of(task)
         for other_part in range(rotation.parts):
@@ -133,6 +140,8 @@ class Round:
                 continue
             if (held := queue.pending.get(other)) is not None:
                 return f"block {block} is with {held.trainer}, for data part {other_part}"
+            if self._is_settling(other):
+                return f"block {block} was with a lost trainer, whom servers fence"
             if self.step_of(other) < mine:
                 keeper = queue.keepers.get(other_part, "nobody yet")
                 return f"block {block} comes to data part {other_part} first ({keeper})"
@@ -174,6 +183,17 @@ def decide_cell(
         return Choice(None, waits[0])
     others = sorted(queue.holders() - {trainer})
     return Choice(None, f"the round's last cells are with {', '.join(others) or trainer}")
+
+
+def validate_cells(rotation: RotationSpec, queue: Queue) -> None:
+    """Assert that no two cells of one block are leased, nor a data part to two trainers."""
+    blocks: dict[int, int] = {}  # {block: its cell}
+    parts: dict[int, int] = {}  # {data part: incarnation}
+    for task, record in queue.pending.items():
+        part, block = rotation.cell_of(task)
+        assert blocks.setdefault(block, task) == task, f"block {block} is with two"
+        holder = parts.setdefault(part, record.incarnation)
+        assert holder == record.incarnation, f"data part {part} is with two"
 
 
 def plan_keepers(

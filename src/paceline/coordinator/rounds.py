@@ -11,6 +11,9 @@ that nobody falls out of line, a trainer that repeats a batch which one part has
 and another has not ticks the round of the first without contributing, and a trainer
 without a lease gets one only while nobody is between two parts of a step.
 
+Where values travel between trainers (`paceline.coordinator.meetings`), all must have ticked
+one exchange, and it must be that of exactly those who have ticked.
+
 Pure.
 """
 
@@ -19,10 +22,11 @@ from typing import final
 import msgspec
 
 from paceline.coordinator.durable import Durable
+from paceline.coordinator.meetings import Meetings
 from paceline.coordinator.outcomes import RoundCommitted
 from paceline.coordinator.quorum import Quorum
 from paceline.ids import Window
-from paceline.messages import Contribution, Tick
+from paceline.messages import Bringing, Contribution, Tick, exchange_name
 from paceline.pace.policy import (
     backups_of,
     carries_over,
@@ -42,6 +46,7 @@ class Ticked(msgspec.Struct, frozen=True):
     records: int
     is_prepared: bool
     ends_step: bool
+    exchange: int = 0
 
 
 def participants(state: Durable) -> set[str]:
@@ -66,6 +71,7 @@ class Rounds:
         self._ticks: dict[int, dict[str, Ticked]] = {}  # {part: {trainer: tick}}
         self._quorums: dict[int, Quorum] = {}  # {part: when who came}
         self._went_on_s: dict[str, float] = {}  # {trainer: since when it computes}
+        self.meetings = Meetings()
 
     def enters(self, trainer: str, now_s: float) -> None:
         """A trainer that held no lease has one, and goes to work."""
@@ -80,18 +86,21 @@ class Rounds:
             tick.records,
             tick.is_prepared,
             tick.ends_step,
+            tick.exchange,
         )
         self._ticks.setdefault(tick.part, {})[trainer] = entry
 
     def drop(self, trainer: str) -> None:
         """A trainer is lost or gone, or has given its leases back: its ticks are void."""
         self._went_on_s.pop(trainer, None)
+        self.meetings.drop(trainer)
         for ticks in self._ticks.values():
             ticks.pop(trainer, None)
 
     def clear(self) -> None:
         """All open rounds are void (a return to a cut)."""
         self._ticks.clear()
+        self.meetings.clear()
         self._quorums.clear()
         self._went_on_s.clear()
 
@@ -123,6 +132,8 @@ class Rounds:
                 return None
         elif not self._is_full(part, state, needs_all=needs_all):
             return None
+        if not self._is_one_exchange(part, state):
+            return None
         prepared = {t: tick for t, tick in sorted(ticks.items()) if tick.is_prepared}
         total = sum(tick.records for tick in prepared.values())
         contributions = tuple(
@@ -137,6 +148,7 @@ class Rounds:
             for trainer, tick in prepared.items()
         )
         del self._ticks[part]
+        self.meetings.closed(part)
         if part in self._quorums:
             self._quorums[part].closed()
             self._went_on_s |= dict.fromkeys(ticks, now_s)
@@ -147,6 +159,54 @@ class Rounds:
             tuple(sorted(tick.incarnation for tick in ticks.values())),
             tuple(sorted(t.incarnation for t in ticks.values() if not t.ends_step)),
         )
+
+    def without_exchange(self, part: int) -> set[str]:
+        """Trainers that have ticked the open round of a part without exchanging values."""
+        ticks = self._ticks.get(part, {})
+        return {trainer for trainer, tick in ticks.items() if not tick.exchange}
+
+    def exchanges(self) -> dict[int, dict[str, int]]:
+        """Exchanges that were ticked: ``{part: {trainer: name}}``."""
+        named = {
+            part: {trainer: tick.exchange for trainer, tick in ticks.items()}
+            for part, ticks in self._ticks.items()
+        }
+        return {part: names for part, names in named.items() if any(names.values())}
+
+    def void(self, part: int, trainer: str) -> None:
+        """What a trainer has ticked is no exchange of those who are here: it is void."""
+        self._ticks.get(part, {}).pop(trainer, None)
+
+    def missing_to_meet(self, part: int, state: Durable) -> set[str]:
+        """Participants that have not come to exchange values for the open round."""
+        return self.meetings.missing(part, participants(state))
+
+    def are_exchanging(self, state: Durable) -> bool:
+        """Whether an exchange is formed: who enters now would make it void."""
+        return bool(self.meetings.parts()) and self.meetings.are_under_way(
+            participants(state)
+        )
+
+    def is_exchanged(self, part: int, state: Durable) -> bool:
+        """Whether all with work have ticked one exchange, that of exactly them."""
+        names = set(self.exchanges().get(part, {}).values())
+        return (
+            bool(names)
+            and not self.missing(part, state)
+            and self._is_one_exchange(part, state)
+        )
+
+    def _is_one_exchange(self, part: int, state: Durable) -> bool:
+        ticks = self._ticks[part]
+        names = {tick.exchange for tick in ticks.values()}
+        if not any(names):
+            return True
+        bringing = [
+            Bringing(trainer, tick.incarnation, tick.number, tick.is_prepared)
+            for trainer, tick in ticks.items()
+        ]
+        at_round = state.parts[part].round + 1
+        return names == {exchange_name(state.timeline, part, at_round, bringing)}
 
     def look(self, part: int, state: Durable, now_s: float) -> None:
         """Note who has come to the open round of a part, if a quorum closes it."""

@@ -9,7 +9,8 @@ Pure.
 
 from typing import NamedTuple
 
-from paceline.coordinator.book import Book, Happened
+from paceline.coordinator.book import Book
+from paceline.coordinator.effects import Happened
 from paceline.coordinator.outcomes import CutCommitted, RunBegun
 from paceline.coordinator.placement import keep_paces, place_again
 from paceline.ids import server_id

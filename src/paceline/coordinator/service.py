@@ -22,7 +22,8 @@ from typing import final
 import msgspec
 
 from paceline.config import JobConfig
-from paceline.coordinator.book import (
+from paceline.coordinator.cuts import ManifestOrder
+from paceline.coordinator.effects import (
     DropCut,
     Effect,
     Happened,
@@ -30,7 +31,6 @@ from paceline.coordinator.book import (
     SeekCut,
     WriteManifest,
 )
-from paceline.coordinator.cuts import ManifestOrder
 from paceline.coordinator.happenings import progress_of, told
 from paceline.coordinator.opening import StateSaved, read_journal, read_stored, wait_older
 from paceline.coordinator.outcomes import CutCommitted, Outcome

@@ -13,10 +13,11 @@ from typing import NamedTuple, final
 import msgspec
 
 from paceline.config import JobConfig
-from paceline.coordinator.book import Book, Effect
+from paceline.coordinator.book import Book
 from paceline.coordinator.cut_decisions import commit_cut
 from paceline.coordinator.decisions import end_waits, look_again
 from paceline.coordinator.durable import Durable, restore
+from paceline.coordinator.effects import Effect
 from paceline.coordinator.governing import govern
 from paceline.coordinator.losses import look_for_losses
 from paceline.coordinator.outcomes import AnyOutcome
@@ -26,13 +27,16 @@ from paceline.coordinator.reports import (
     operator_asked,
     server_reported,
 )
-from paceline.coordinator.requests import Asker, trainer_asked
+from paceline.coordinator.requests import Asker, is_heard, trainer_asked
+from paceline.coordinator.rotation import validate_cells
 from paceline.coordinator.runs import Stored, begin_run
 from paceline.coordinator.status import job_status
+from paceline.coordinator.steps import step_asked
 from paceline.coordinator.unreadable import return_further
 from paceline.messages import (
     AskStatus,
     ChangePace,
+    CommitStep,
     JobStatus,
     LauncherReport,
     Message,
@@ -81,6 +85,7 @@ class RunOpened(NamedTuple):
     stored: Stored
 
 
+_OF_OPERATORS = (Scale, ChangePace)
 Event = Asked | Disconnected | TimePassed | ManifestWritten | CutSought | RunOpened
 
 
@@ -152,10 +157,14 @@ class CoordinatorState:
             server_reported(book, event.ticket, message)
         elif isinstance(message, LauncherReport):
             launcher_reported(book, event.ticket, message)
-        elif isinstance(message, Scale | ChangePace):
+        elif isinstance(message, _OF_OPERATORS):
             operator_asked(book, event.ticket, message)
         elif isinstance(message, AskStatus):
             observer_asked(book, event.ticket, message)
+        elif isinstance(message, CommitStep):
+            asker = Asker(event.role, event.ticket)
+            if is_heard(book, asker, message):
+                step_asked(book, event.ticket, event.role, message)
         else:
             trainer_asked(book, Asker(event.role, event.ticket), message)  # type: ignore[arg-type]  # decoded as a TrainerRequest by the link
 
@@ -182,3 +191,6 @@ def validate(book: Book) -> None:
         assert not queue.is_done(task), f"task {task} is done and open"
         assert task < queue.next_fresh
     assert set(places) == queue.open, f"open are {queue.open}, known {places}"
+    spec = state.stage_spec()
+    if spec is not None and spec.rotation is not None:
+        validate_cells(spec.rotation, queue)

@@ -88,19 +88,20 @@ def is_last_epoch(state: Durable) -> bool:
 class Progress:
     """How far each open task is: told anew by its trainer after a restart."""
 
-    def __init__(self, records_up_to: Callable[[TaskKey, int], int]) -> None:
-        """Know nothing; ``records_up_to``: (task, batch) -> records to its end."""
+    def __init__(self, records_of: Callable[[TaskKey, int, int], int]) -> None:
+        """Know nothing; ``records_of``: (task, first, last) -> records of these batches."""
         self.records = 0  # acknowledged, of all open tasks
-        self._records_up_to = records_up_to
+        self._records_of = records_of
         self._acked: dict[TaskKey, int] = {}  # {task: last batch, in every part}
 
     def advance(self, key: TaskKey, last: int) -> None:
         """All batches up to ``last`` are acknowledged in every part."""
-        before = self.last_acked(key)
-        self._acked[key] = max(before, last)
+        before = self._acked.get(key, NO_BATCH)
         if last > before:
-            self.records += self._records_up_to(key, last)
-            self.records -= self._records_up_to(key, before)
+            self._acked[key] = last
+            self.records += self._records_of(key, before + 1, last)
+        else:
+            self._acked[key] = before
 
     def last_acked(self, key: TaskKey) -> int:
         """The last batch known to be acknowledged in every part."""
@@ -108,7 +109,7 @@ class Progress:
 
     def forget(self, key: TaskKey) -> None:
         """A task is over, or back in ``todo``."""
-        self.records -= self._records_up_to(key, self._acked.pop(key, NO_BATCH))
+        self.records -= self._records_of(key, 0, self._acked.pop(key, NO_BATCH))
 
     def clear(self) -> None:
         """Nothing is open any more (a return to a cut)."""

@@ -3,12 +3,13 @@
 Pure.
 """
 
-from paceline.coordinator.book import Book, Happened
+from paceline.coordinator.book import Book
+from paceline.coordinator.effects import Happened
 from paceline.coordinator.grants import finish_if_done, grant, is_pending
 from paceline.coordinator.outcomes import PushLate
 from paceline.coordinator.status import count_records
 from paceline.messages import Tick, Ticked
-from paceline.pace.policy import adapts_steps, carries_over
+from paceline.pace.policy import adapts_steps, carries_over, updates_in_rounds
 
 
 def has_ticked(book: Book, tick: Tick) -> bool:
@@ -29,14 +30,32 @@ def is_in_time(book: Book, tick: Tick) -> bool:
     return tick.round == part.round + 1 or carries_over(part.plan.spec.pace)
 
 
+def may_tick(book: Book, tick: Tick) -> bool:
+    """Whether the window is the asker's to apply: a lease may be back in the queue."""
+    queue, (stage, epoch, spans) = book.durable.queue, tick.window
+    if not updates_in_rounds(book.durable.parts[tick.part].plan.spec.pace):
+        return False
+    if (stage, epoch) != (queue.stage, queue.epoch):
+        return False
+    for span in spans:
+        record = queue.pending.get(span.task)
+        if record is None or record.incarnation != tick.incarnation:
+            return False
+    return True
+
+
 def ticked(book: Book, tick: Tick) -> None:
     """A window has its effect: tasks go on, or are done."""
     book.applied()
     _note_refused(book, tick)
-    for key, last in zip(tick.window.task_keys(), tick.acked, strict=True):
-        if is_pending(book, key):
-            book.progress.advance(key, last)
-            finish_if_done(book, key)
+    queue, (stage, epoch, spans) = book.durable.queue, tick.window
+    if (stage, epoch) != (queue.stage, queue.epoch):
+        return
+    for span, last in zip(spans, tick.acked, strict=True):
+        record = queue.pending.get(span.task)
+        if record is not None:
+            book.progress.advance(record.lease.key, last)
+            finish_if_done(book, record.lease.key)
 
 
 def _note_refused(book: Book, tick: Tick) -> None:

@@ -97,6 +97,23 @@ def to_load(book: Book, incarnation: int) -> int | None:
     return book.durable.tracked or in_cut
 
 
+def state_at_end(book: Book, incarnation: int, stage: int) -> int | None:
+    """Which tracked state a trainer loads that comes to the end of a stage.
+
+    One without a batch in the last rounds has not seen what they came to.
+    """
+    state, spec = book.durable, book.durable.stages.get(stage)
+    if spec is None or not spec.is_training or not spec.tracked or not state.is_end_kept:
+        return None
+    if not book.parts_in_step() or is_current(book, incarnation):
+        return None
+    later = (state.stages[n] for n in range(stage + 1, state.queue.stage))
+    if any(one.is_training for one in later):
+        return None
+    in_cut = max((report.tracked for report in book.reports.values()), default=0)
+    return state.tracked or in_cut or None
+
+
 def kept(book: Book, message: TrackedKept) -> None:
     """A trainer has kept its state at a server; as of other rounds it does not count."""
     incarnation = message.incarnation

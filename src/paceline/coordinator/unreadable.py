@@ -16,8 +16,9 @@ Pure.
 
 import msgspec
 
-from paceline.coordinator.book import Book, SeekCut
+from paceline.coordinator.book import Book
 from paceline.coordinator.durable import CutRecord
+from paceline.coordinator.effects import SeekCut
 from paceline.coordinator.losses import leave_timeline
 from paceline.coordinator.outcomes import CutSkipped, JobBroken
 from paceline.coordinator.placement import keep_paces, place_again

@@ -5,6 +5,14 @@ from typing import Literal
 import msgspec
 
 from paceline.ids import Window
+from paceline.messages.locking import (
+    ApplyStep,
+    KeepLocks,
+    Lock,
+    Locked,
+    RowSlots,
+    Unlock,
+)
 from paceline.messages.shared import (
     AverageShare,
     Done,
@@ -23,18 +31,6 @@ class Upload(TrainerMessage, frozen=True):
     slots: tuple[int, ...]
 
 
-class RowSlots(msgspec.Struct, frozen=True):
-    """Ids of one table grouped by slot: ``counts[i]`` ids belong to ``slots[i]``.
-
-    With ``replaces`` a push brings rows as they are from now on, whatever the table's rule.
-    """
-
-    table: str
-    slots: tuple[int, ...]
-    counts: tuple[int, ...]
-    replaces: bool = False
-
-
 class Push(TrainerMessage, frozen=True):
     """Gradients computed from a window; goes to every server, empty if need be.
 
@@ -46,7 +42,9 @@ class Push(TrainerMessage, frozen=True):
     may be asked for ``behind`` it: they are read when it is acknowledged, and come with the
     acknowledgement. ``base`` is the receiver's version of the part in the values that the
     gradients were computed on. With ``is_void`` it has no numbers and no effect, and its
-    batches count. With ``is_judged`` the receiver decides if it is too old.
+    batches count. With ``is_judged`` the receiver decides if it is too old. With ``token``
+    its rows are written under that lock of the receiver's, which is let go with it. With
+    ``is_held`` it waits for an `ApplyStep`.
 
     Buffers: the gradient of each of ``blocks`` (slots whose parameter has one); then for
     each of ``sparse_blocks`` (slots whose parameter has a sparse one) the int64 numbers of
@@ -74,6 +72,8 @@ class Push(TrainerMessage, frozen=True):
     is_void: bool = False
     is_judged: bool = False
     then: tuple[int, ...] = ()
+    token: int | None = None
+    is_held: bool = False
 
 
 class PushEarly(TrainerMessage, frozen=True):
@@ -97,13 +97,13 @@ class PushEarly(TrainerMessage, frozen=True):
 class Pushed(Message, frozen=True):
     """What became of a push.
 
-    ``applied``, ``prepared``; ``duplicate``: the window had its effect before; ``late``:
-    its round was closed without it; ``void``: it has no effect, and its batches count;
+    ``applied``, ``prepared``, ``held``; ``duplicate``: the window had its effect before;
+    ``late``: its round was closed without it; ``void``: no effect, and its batches count;
     ``again``: it was too old, nothing of it counts. ``behind`` answers what was asked for
     behind the push; the buffers are its own.
     """
 
-    verdict: Literal["applied", "prepared", "duplicate", "late", "void", "again"]
+    verdict: Literal["applied", "prepared", "held", "duplicate", "late", "void", "again"]
     version: int
     behind: "PulledRows | None" = None
 
@@ -196,5 +196,17 @@ class Tracked(Message, frozen=True):
     """Buffers: the bytes of the state."""
 
 
-DataRequest = Upload | Push | PushEarly | Pull | PullRows | KeepTracked | AskTracked
-DataReply = Done | Pushed | Pulled | PulledRows | Tracked | Waiting | Refusal
+DataRequest = (
+    Upload
+    | Push
+    | PushEarly
+    | Pull
+    | PullRows
+    | KeepTracked
+    | AskTracked
+    | Lock
+    | Unlock
+    | KeepLocks
+    | ApplyStep
+)
+DataReply = Done | Pushed | Pulled | PulledRows | Tracked | Locked | Waiting | Refusal

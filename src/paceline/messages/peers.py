@@ -47,5 +47,24 @@ class SendEvent(PeerMessage, frozen=True):
     arrays: tuple[ArraySpec, ...] | None = None
 
 
-PeerRequest = SendEvent
-PeerReply = Done | Waiting | Refusal
+class AskValues(PeerMessage, frozen=True):
+    """Ask for values of an exchange that both are members of.
+
+    ``stage`` 0: what the other has brought; 1: its slice of what all of it comes to. With
+    ``slice_of`` (index, slices) only that slice of each array. Answered by `Values`, or
+    `Waiting` while the other has not come as far.
+    """
+
+    exchange: int
+    stage: int
+    slice_of: tuple[int, int] | None = None
+
+
+class Values(Message, frozen=True):
+    """The values. Buffers: one for each of ``arrays``."""
+
+    arrays: tuple[ArraySpec, ...]
+
+
+PeerRequest = SendEvent | AskValues
+PeerReply = Done | Values | Waiting | Refusal

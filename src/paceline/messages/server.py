@@ -110,20 +110,26 @@ class Fence(Message, frozen=True):
     """Refuse an incarnation from now on and report its tasks' marks.
 
     Its prepared pushes of rounds beyond ``rounds`` are dropped; the report waits until
-    the rounds up to there are applied.
+    the rounds up to there are applied. Of its held pushes, those up to ``step`` have their
+    effect and others never do; its locks are let go.
     """
 
     incarnation: int
     keys: tuple[TaskKey, ...]
     rounds: dict[int, int]  # {part: last committed round}
+    step: dict[int, int] = msgspec.field(default_factory=dict)  # {part: committed push}
 
 
 class Snapshot(Message, frozen=True):
-    """Write this server's share of a cut into ``folder``, at exactly these rounds."""
+    """Write this server's share of a cut into ``folder``, at exactly these rounds.
+
+    Held pushes up to those of ``steps`` are in it, {incarnation: {part: committed push}}.
+    """
 
     cut: int
     folder: str
     rounds: dict[int, int]
+    steps: dict[int, dict[int, int]] = msgspec.field(default_factory=dict)
 
 
 class Restore(Message, frozen=True):
@@ -145,11 +151,13 @@ class TakePaces(Message, frozen=True):
     """Enter a timeline with all that is here, under these plans; prepared pushes are void.
 
     ``without_state``: parts whose optimizers are others from now on, and begin anew.
+    ``steps``: as in a `Snapshot`; other held pushes are void, too.
     """
 
     timeline: int
     plans: tuple[PartPlan, ...]
     without_state: tuple[int, ...] = ()
+    steps: dict[int, dict[int, int]] = msgspec.field(default_factory=dict)
 
 
 class SendMarks(Message, frozen=True):

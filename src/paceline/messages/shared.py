@@ -225,6 +225,7 @@ RefusalKind = Literal[
     "fenced",  # the sender's incarnation is over: join again
     "timeline",  # the sender's timeline is not the current one: rejoin, pull
     "stale",  # the lease is no longer the sender's
+    "lock_lost",  # the lock that the push was made under is no longer the sender's
     "gap",  # the window neither starts behind the mark nor lies below it
     "mismatch",  # differs from what was agreed first
     "invalid",  # malformed; trying again will not help

@@ -1,10 +1,17 @@
 """The link ``trainer --TrainerRequest--> coordinator``, and the replies."""
 
-import msgspec
-
 from paceline.config import Pace
 from paceline.ids import Window
-from paceline.messages.meeting import AskPeers, DoorOpened, Peers
+from paceline.messages.locking import CommitStep
+from paceline.messages.meeting import (
+    AskPeers,
+    DoorOpened,
+    Exchange,
+    Meet,
+    MeetAgain,
+    Peers,
+)
+from paceline.messages.results import AskResults, FinishTask, KeepValue, Results
 from paceline.messages.shared import (
     Done,
     Lease,
@@ -101,12 +108,14 @@ class StageOver(Message, frozen=True):
     """The stage has ended for all; ``stopped`` carries the reason of an early stop.
 
     ``cut`` is the last committed one: it holds this end. ``tracked``: averaged objects are
-    those of this state from here on.
+    those of this state from here on. ``state``: all tracked objects are, for one that was
+    in no round at the end.
     """
 
     stopped: str | None = None
     cut: int = -1
     tracked: int | None = None
+    state: int | None = None
 
 
 class Tick(TrainerMessage, frozen=True):
@@ -120,6 +129,8 @@ class Tick(TrainerMessage, frozen=True):
     ``ends_step``: no other part that is updated in rounds awaits its step.
     With ``next_lease``, a task finished by this tick is followed by the next one at once.
     ``clock``: its steps, where a pace bounds them. ``refused``: pushes without effect.
+    ``exchange``: the name of the one whose values have all come, where there is one; then
+    `MeetAgain` may be the answer.
     """
 
     part: int
@@ -133,6 +144,7 @@ class Tick(TrainerMessage, frozen=True):
     next_lease: bool = False
     clock: TrainerClock | None = None
     refused: tuple[RefusedPush, ...] = ()
+    exchange: int = 0
 
 
 class Ticked(Message, frozen=True):
@@ -213,47 +225,6 @@ class FailTask(TrainerMessage, frozen=True):
     token: int
     acked: int
     error: str
-
-
-MAX_RESULT_BYTES = 8 << 20  # of one task, and of a value: a message has 16 MiB at most
-
-
-class FinishTask(TrainerMessage, frozen=True):
-    """A task of an evaluation or prediction is worked off; ``result`` is what came of it.
-
-    Counts once: a token whose lease is no longer the asker's is refused as ``stale``, also
-    when the first of two tries has counted. Either way the asker goes on.
-    """
-
-    token: int
-    result: bytes
-
-
-class AskResults(TrainerMessage, frozen=True):
-    """Ask for the results of a stage that is over, from task ``first`` on: `Results`."""
-
-    stage: int
-    first: int = 0
-
-
-class Results(Message, frozen=True):
-    """A stage's value, or results of its tasks while nobody has made a value of them.
-
-    ``states`` is {task: its result}; ``following`` is the task to ask for next, None at the
-    end. ``missing`` counts tasks that were given up.
-    """
-
-    value: bytes | None = None
-    states: dict[int, bytes] = msgspec.field(default_factory=dict)
-    following: int | None = None
-    missing: int = 0
-
-
-class KeepValue(TrainerMessage, frozen=True):
-    """Keep what a stage comes to, for good: the first value; `Results` has what is kept."""
-
-    stage: int
-    value: bytes
 
 
 class Beat(TrainerMessage, frozen=True):
@@ -369,8 +340,10 @@ TrainerRequest = (
     | Save
     | Leave
     | AskRecords
+    | CommitStep
     | DoorOpened
     | AskPeers
+    | Meet
 )
 TrainerReply = (
     Joined
@@ -385,6 +358,8 @@ TrainerReply = (
     | Records
     | Results
     | Peers
+    | Exchange
+    | MeetAgain
     | Done
     | Waiting
     | Refusal

@@ -14,10 +14,12 @@ from paceline.pace.fragments import are_fragments, takes_turns
 from paceline.pace.guards import trains_old_again
 from paceline.pace_specs.presets import Grace
 
+_IN_ROUNDS = (Sync, LocalSGD, DiLoCo)
+
 
 def updates_in_rounds(pace: Pace) -> bool:
     """Whether pushes are prepared and committed together, or applied at once."""
-    return isinstance(pace, Sync | LocalSGD | DiLoCo)
+    return isinstance(pace, _IN_ROUNDS)
 
 
 def steps_locally(pace: Pace) -> bool:
@@ -201,6 +203,9 @@ def overlaps(pace: Pace) -> bool:
     return isinstance(pace, Async) and pace.pull_every >= 2 * pace.push_every
 
 
+_AT_ONCE = (SSP, Async)
+
+
 def pull_due(pace: Pace, num_batches: int, *, has_pushed: bool) -> bool:
     """Whether parameters are fetched now; rounds pull by themselves.
 
@@ -211,7 +216,7 @@ def pull_due(pace: Pace, num_batches: int, *, has_pushed: bool) -> bool:
     """
     if isinstance(pace, AsyncDiLoCo):
         return has_pushed  # the next delta begins there
-    if not isinstance(pace, SSP | Async):
+    if not isinstance(pace, _AT_ONCE):
         return False
     if isinstance(pace, SSP):
         return num_batches >= 1 or has_pushed

@@ -42,3 +42,15 @@ def why_not_for_table(pace: Pace) -> str | None:
 def is_table(spec: PartSpec) -> bool:
     """Whether a part is a table of the user's own."""
     return any(isinstance(table.optimizer, Combine) for table in spec.tables)
+
+
+def why_not_locked(pace: Pace) -> str | None:
+    """Why a table of this pace has no locks and is not atomic; None if it may be."""
+    if isinstance(pace, Sync):
+        return f"with {pace} all trainers change rows at once, in rounds: use async"
+    if isinstance(pace, Async) and pace.push_every != 1:
+        return (
+            f"with {pace} the push of a batch waits for those behind it, and nothing is "
+            f"locked or atomic for so long: leave push out"
+        )
+    return None

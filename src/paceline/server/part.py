@@ -8,14 +8,14 @@ from typing import final
 import msgspec
 
 from paceline.config import Pace
-from paceline.messages import PartPlan
+from paceline.messages import PartPlan, Push
 from paceline.pace.policy import (
     backups_of,
     carries_over,
     steps_locally,
     updates_in_rounds,
 )
-from paceline.server.push_decisions import Prepared, Verdict
+from paceline.server.push_decisions import Held, Prepared, PushDecision, Verdict
 
 
 class LastPush(msgspec.Struct, frozen=True):
@@ -40,6 +40,7 @@ class Part:
         self.round = 0
         self.version = 0
         self.prepared: dict[int, Prepared] = {}  # {incarnation: its buffered push}
+        self.held: dict[int, Held] = {}  # {incarnation: its push that awaits its step}
         self.last: dict[int, LastPush] = {}  # {incarnation: its last push}
 
     def march(self, pace: Pace) -> None:
@@ -50,3 +51,20 @@ class Part:
         self.carries_over = carries_over(pace)  # what no round has had yet
         # Trainers have taken as many steps of their own as there was data for each.
         self.may_differ = self.does_without or steps_locally(pace)
+
+    def settle(
+        self, push: Push, verdict: Verdict, slots: tuple[int, ...] = ()
+    ) -> PushDecision:
+        """A push without numbers to follow; who repeats it is told the same."""
+        self.last[push.incarnation] = LastPush(push.number, is_settled=True, said=verdict)
+        return PushDecision(verdict, slots)
+
+    def repeat(self, push: Push, last: LastPush) -> PushDecision:
+        """The last push of a trainer comes again."""
+        if push.round is not None and push.incarnation in self.prepared:
+            return PushDecision("prepared")
+        if push.incarnation in self.held:
+            return PushDecision("held")
+        if push.round is not None and self.does_without and push.round <= self.round:
+            return PushDecision("late")
+        return PushDecision(last.said if last.is_settled else "repeat")

@@ -14,6 +14,8 @@ Verdict = Literal[
     "apply",
     "prepare",
     "prepared",
+    "hold",
+    "held",
     "duplicate",
     "late",
     "void",
@@ -23,14 +25,14 @@ Verdict = Literal[
 ]
 
 
-class PushDecision(NamedTuple):
+class PushDecision(msgspec.Struct, frozen=True):
     """What to do with a push.
 
-    ``apply`` and ``prepare``: let the numbers follow on ``slots``, then acknowledge;
-    ``prepared`` (it was before), ``duplicate``, ``late``, ``void`` (its batches count
-    without effect) and ``again`` (they do not count): acknowledge; ``repeat``: the same
-    push is being applied, ask again; ``refuse``: with ``refusal``. ``rate`` is what its
-    learning rate is multiplied by.
+    ``apply``, ``prepare`` and ``hold``: let the numbers follow on ``slots``, then
+    acknowledge; ``prepared`` and ``held`` (it was before), ``duplicate``, ``late``,
+    ``void`` (its batches count without effect), ``again`` (they do not): acknowledge;
+    ``repeat``: the same push is being applied, ask again; ``refuse``: with ``refusal``.
+    ``rate`` is what its learning rate is multiplied by.
     """
 
     verdict: Verdict
@@ -48,6 +50,15 @@ class Prepared(msgspec.Struct, frozen=True):
     slots: tuple[int, ...]
     is_void: bool
     records: int
+
+
+class Held(msgspec.Struct, frozen=True):
+    """A push that waits for its step to be committed; ``slots`` will take it."""
+
+    number: int
+    window: Window
+    slots: tuple[int, ...]
+    token: int | None  # of the lock that it is written under
 
 
 class RoundDecision(NamedTuple):

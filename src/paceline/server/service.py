@@ -14,18 +14,21 @@ Waits: `ServerService.wait_over` only. Any thread may call.
 
 import functools
 import threading
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, final
+from collections.abc import Callable
+from typing import Literal, NamedTuple, final
 
 import msgspec
 
 from paceline.config import JobConfig
-from paceline.errors import FrameRefused, UsageError
+from paceline.errors import UsageError
 from paceline.failpoints import failpoint
 from paceline.messages import (
+    ApplyStep,
     AskTracked,
     Done,
+    KeepLocks,
     KeepTracked,
+    Lock,
     Message,
     PartReport,
     Pull,
@@ -36,7 +39,7 @@ from paceline.messages import (
     PushEarly,
     Pushed,
     Refusal,
-    TrainerMessage,
+    Unlock,
     Upload,
     ValuesPlace,
     Waiting,
@@ -55,16 +58,17 @@ from paceline.server.contents import (
 from paceline.server.early import Gradients
 from paceline.server.layouts import PartLayout
 from paceline.server.rates import at_rate
+from paceline.server.service_answers import carry_out, give, invalid
 from paceline.server.service_behind import with_rows
 from paceline.server.service_control import Control, Myself
 from paceline.server.service_early import stage_early
+from paceline.server.service_locking import Locking
 from paceline.server.service_queue import Action
 from paceline.server.service_standing import PreparedPush, Standing
 from paceline.server.service_tracked import keep_tracked, read_tracked
 from paceline.store.blobs import BlobStore
 from paceline.timing import Clock
 from paceline.transport.connection import Connection
-from paceline.transport.frames import Buffer
 from paceline.transport.service import Peer, Reply, is_awaited, own, places_of
 
 PARK_S = 1.0
@@ -106,8 +110,9 @@ class ServerService:
             clock: for how long requests are parked.
         """
         self._clock = clock
-        self._standing = Standing(server, config.seed)
+        self._standing = Standing(server, config.seed, clock)
         self._parked: list[_Request] = []  # by the lock of `_standing`
+        self._locking = Locking(self._standing, clock, self._ask)
         self._stopping = threading.Event()
         self._control = Control(
             self._standing,
@@ -149,7 +154,8 @@ class ServerService:
             self._standing.slots.retire()
         for request in parked:
             reason = f"{self._standing.server} closes"
-            _answer(request.reply, Waiting(reason=reason))
+            give(request.reply, Waiting(reason=reason))
+        self._locking.close()
 
     # ------------------------------------------------------------ transport's Service
 
@@ -158,32 +164,35 @@ class ServerService:
     ) -> None:
         """Take a request of a trainer."""
         if self._standing.failure is not None:
-            _answer(reply, Refusal(kind="invalid", text=self._standing.failure))
+            give(reply, Refusal(kind="invalid", text=self._standing.failure))
         elif isinstance(message, Push):
             ask = functools.partial(self._ask, peer)
             try:
                 self._push(message, *with_rows(message, buffers, reply, ask))
             except UsageError as error:
-                _answer(reply, _invalid(message, error))
+                give(reply, invalid(message, error))
         elif isinstance(message, Pull | PullRows):
             self._ask(peer, message, buffers, reply)
+        elif isinstance(message, Lock | Unlock | KeepLocks | ApplyStep):
+            self._locking.received(peer, message, buffers, reply)
         elif isinstance(message, PushEarly):
-            _answer(reply, stage_early(self._standing, message, buffers))
+            give(reply, stage_early(self._standing, message, buffers))
         elif isinstance(message, KeepTracked):
-            _answer(reply, keep_tracked(self._standing, message, buffers))
+            give(reply, keep_tracked(self._standing, message, buffers))
         elif isinstance(message, AskTracked):
-            _answer(reply, *read_tracked(self._standing, message))
+            give(reply, *read_tracked(self._standing, message))
         else:
             assert isinstance(message, Upload), f"{message} is no request to a server"
             with self._standing.lock:
                 answer = self._decide_upload(message, buffers, reply)
-            _carry_out(answer, reply)
+            carry_out(answer, reply)
 
     def disconnected(self, peer: Peer) -> None:
         """Nobody waits for the parked requests of this connection any more."""
         with self._standing.lock:
             self._parked = [one for one in self._parked if one.peer != peer]
             self._standing.early.drop(peer.incarnation)
+        self._locking.disconnected(peer)
 
     # ------------------------------------------------------------ pushes
 
@@ -195,9 +204,10 @@ class ServerService:
         plain = None if layout is None else decode_push(layout, message, buffers)
         with self._standing.lock:
             answer = self._decide_push(message, plain, reply)
-        if isinstance(answer, Pushed) and answer.verdict == "prepared":
+        if isinstance(answer, Pushed) and answer.verdict in {"prepared", "held"}:
             failpoint("server.after_prepare")
-        _carry_out(answer, reply)
+        carry_out(answer, reply)
+        self._locking.go_on()
 
     def _decide_push(
         self, message: Push, plain: Plain | None, reply: Reply
@@ -217,9 +227,11 @@ class ServerService:
         contents = self._read_push(layout, message, plain, early)
         if isinstance(contents, Refusal):
             return contents
-        decision = state.push(message)
+        lost = self._standing.held.why_lost(message, contents)
+        decision = state.push(message, lost)
         if decision.refusal is not None:
             return decision.refusal
+        self._standing.held.decided(message, decision.verdict, contents)
         if decision.verdict == "repeat":
             return Waiting(reason="the push is being applied")
         version = state.stands_at(message.part).version
@@ -235,7 +247,8 @@ class ServerService:
         if decision.verdict == "prepare":
             push = PreparedPush(contents, frozenset(decision.slots))
             self._standing.prepared[message.part, message.incarnation] = push
-        return Pushed(verdict="prepared", version=version)
+        said: Literal["held", "prepared"] = "held" if message.is_held else "prepared"
+        return Pushed(verdict=said, version=version)
 
     def _read_push(
         self, layout: PartLayout, message: Push, plain: Plain, early: Gradients
@@ -243,12 +256,13 @@ class ServerService:
         """Under the lock: what a push holds, or why it is not even decided."""
         buffers, *counted = plain
         self._standing.traffic.note(message.part, "gradient", *counted)
-        if message.round is not None and not message.is_lent:  # kept until its round
+        is_kept = message.round is not None or message.is_held
+        if is_kept and not message.is_lent:  # until its round, or its step
             buffers = [own(buffer) for buffer in buffers]
         try:
             contents = read_push(layout, message, buffers)
         except UsageError as error:
-            return _invalid(message, error)
+            return invalid(message, error)
         contents.blocks.update(early)
         touched = (*contents.blocks, *contents.sparse, *contents.rows)
         return self._standing.slots.refusal_of(touched, message) or contents
@@ -258,7 +272,7 @@ class ServerService:
         with self._standing.lock:
             self._standing.state.settled(message)
         failpoint("server.before_ack")
-        _answer(reply, pushed)
+        give(reply, pushed)
         failpoint("server.after_ack")
 
     def _decide_upload(
@@ -272,11 +286,11 @@ class ServerService:
         try:
             values = read_upload(slots.layouts[message.part], message, buffers)
         except UsageError as error:
-            return _invalid(message, error)
+            return invalid(message, error)
         if not state.is_untouched(message.part):
             return Done()  # a late repeat: it was taken, and trained on since
         return slots.line_up(
-            slots.uploading(message.part, values), lambda: _answer(reply, Done())
+            slots.uploading(message.part, values), lambda: give(reply, Done())
         )
 
     # ------------------------------------------------------------ reads
@@ -293,7 +307,7 @@ class ServerService:
             if answer is None:
                 self._parked.append(request)
                 return
-        _carry_out(answer, request.reply)
+        carry_out(answer, request.reply)
 
     def _decide_read(self, request: _Request) -> Message | Action | None:
         """Under the lock: the answer, what leads to it, or None: it must wait."""
@@ -314,7 +328,7 @@ class ServerService:
                 if message.reads_there and place is not None:
                     there = Pulled(slots=(), round=at.applied_round, is_there=True)
                     turns = dict.fromkeys(layout.blocks, _nothing)
-                    done = functools.partial(_answer, request.reply, there)
+                    done = functools.partial(give, request.reply, there)
                     return slots.line_up_read(turns, done, message)
                 known = read_known(layout, message)
                 blocks = layout.blocks.items()
@@ -329,14 +343,14 @@ class ServerService:
                 return slots.line_up_read(actions, done, message)
             wanted = read_pull_rows(layout, message, request.buffers)
         except UsageError as error:
-            return _invalid(message, error)
+            return invalid(message, error)
         plain_bytes, row_sizes = coded_row_sizes(layout, wanted)
         self._standing.traffic.note(message.part, "value", plain_bytes, sum(row_sizes))
         rows = places_of(request.reply, row_sizes)
         codec = layout.value_codec
         actions = slots.reading_rows(wanted, rows, create=message.create, codec=codec)
         pulled_rows = PulledRows(version=at.version, round=at.applied_round)
-        done = functools.partial(_answer, request.reply, pulled_rows, rows)
+        done = functools.partial(give, request.reply, pulled_rows, rows)
         return slots.line_up_read(actions, done, message)
 
     def _answer_reads(
@@ -348,7 +362,7 @@ class ServerService:
         with self._standing.lock:
             traffic, counted = self._standing.traffic, reads.count_bytes()
             traffic.note(request.message.part, "value", *counted)
-        _answer(request.reply, *reads.answer(at, told))
+        give(request.reply, *reads.answer(at, told))
 
     def _look_at_parked(self) -> None:
         """Something has changed: answer what can be answered now."""
@@ -356,10 +370,12 @@ class ServerService:
             parked, self._parked = self._parked, []
         for request in parked:
             self._read(request)
+        self._locking.look_again()
 
     def _pass_time(self) -> None:
         while not self._stopping.wait(TICK_S):
             now_s = self._clock.now_s()
+            self._locking.pass_time(now_s)
             with self._standing.lock:
                 overdue = [one for one in self._parked if one.until_s <= now_s]
                 self._parked = [one for one in self._parked if one.until_s > now_s]
@@ -369,27 +385,8 @@ class ServerService:
                     f"round {message.at_round} of part {message.part} is not applied at "
                     f"{self._standing.server} yet"
                 )
-                _answer(request.reply, Waiting(reason=reason))
-
-
-def _carry_out(answer: Message | Action, reply: Reply) -> None:
-    """Give an answer, or do what leads to it."""
-    if isinstance(answer, Message):
-        _answer(reply, answer)
-    else:
-        answer()
+                give(request.reply, Waiting(reason=reason))
 
 
 def _nothing() -> None:
     pass
-
-
-def _invalid(message: TrainerMessage, error: UsageError) -> Refusal:
-    return Refusal(kind="invalid", text=str(error), timeline=message.timeline)
-
-
-def _answer(reply: Reply, message: Message, buffers: Sequence[Buffer] = ()) -> None:
-    try:
-        reply(message, buffers)
-    except FrameRefused as error:
-        reply(Refusal(kind="invalid", text=f"the answer cannot travel: {error}"))

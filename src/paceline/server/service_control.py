@@ -48,9 +48,10 @@ from paceline.messages import (
 )
 from paceline.params.shard import bare
 from paceline.server.service_cuts import read_share, write_share
+from paceline.server.service_moments import Pinned
 from paceline.server.service_pages import copied_share
 from paceline.server.service_slots import Slots
-from paceline.server.service_standing import Pinned, Standing
+from paceline.server.service_standing import Standing
 from paceline.store.blobs import BlobStore
 from paceline.transport.connection import Connection
 
@@ -213,6 +214,7 @@ class Control:
                 self._on_change()
             case Fence():
                 report = self._standing.fence(order)
+                self._on_change()  # what it had locked is free
                 if report is None:
                     return False
                 self._keep_answer(f"fence {order.incarnation}", report)

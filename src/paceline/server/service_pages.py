@@ -7,7 +7,8 @@ Waits: for the slots, at most ``timeout_s`` for each few pages. Any thread.
 
 from paceline.errors import StoreError
 from paceline.server.service_cuts import Share
-from paceline.server.service_standing import Pinned, Standing
+from paceline.server.service_moments import Pinned
+from paceline.server.service_standing import Standing
 
 
 def copied_share(standing: Standing, pinned: Pinned, timeout_s: float) -> Share:

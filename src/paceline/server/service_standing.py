@@ -29,19 +29,19 @@ from paceline.messages import (
     Snapshot,
     TakePaces,
 )
-from paceline.params.snapshot import SlotSnapshot
 from paceline.server.contents import PushContents
 from paceline.server.early import EarlyGradients
 from paceline.server.rounds import Contributed, agreed_hyper, count_bytes
 from paceline.server.service_cuts import Share
+from paceline.server.service_moments import Pinned, Repacing
 from paceline.server.service_queue import Action
 from paceline.server.service_runners import SlotRunners
 from paceline.server.service_slots import Slots
+from paceline.server.service_steps import HeldPushes, Steps
 from paceline.server.state import ServerState
-from paceline.server.tracked import TrackedState, TrackedStates
+from paceline.server.tracked import TrackedStates
 from paceline.server.traffic import Traffic
-from paceline.server.voids import KeptVoid
-from paceline.server.windows import SlotMarks
+from paceline.timing import Clock
 
 PAGES_AT_ONCE: Final = 8  # what a push may have to wait for at a slot, about a millisecond
 
@@ -67,45 +67,18 @@ class Report(NamedTuple):
     pinned_cut: int
 
 
-class Pinned(NamedTuple):
-    """A moment that is held for a cut: by every slot when ``done`` is set.
-
-    ``run`` must be called once, by anybody.
-    """
-
-    timeline: int
-    slots: Slots
-    snapshots: dict[int, SlotSnapshot]  # {slot: snapshot}
-    marks: dict[int, SlotMarks]  # {slot: marks}
-    versions: dict[int, int]  # {part: updates applied}
-    voids: tuple[KeptVoid, ...]
-    tracked: TrackedState
-    run: Action
-    done: threading.Event
-
-
-class Repacing(NamedTuple):
-    """Numbers on their way from one pace's slots to another's.
-
-    ``run`` must be called once, by anybody; ``done`` is set when ``slots`` hold all.
-    """
-
-    slots: Slots
-    run: Action
-    done: threading.Event
-
-
 @final
 class Standing:
     """All that a server is.
 
     Attributes:
         server: its role id.
-        lock: guards the seven attributes below, and the order of actions at the slots.
+        lock: guards the eight attributes below, and the order of actions at the slots.
         state: the decisions.
         slots: the numbers; replaced at every return to a cut.
         prepared: what prepared pushes hold, ``{(part, incarnation): numbers}``.
         early: gradients that have come ahead of their push.
+        held: pushes that wait for their step, and locks.
         tracked: the states of the user's tracked objects.
         traffic: bytes that were pushed and pulled.
         runners: threads that apply a round together.
@@ -114,7 +87,7 @@ class Standing:
         pinned_cut: the last cut whose moment all slots held.
     """
 
-    def __init__(self, server: str, seed: int) -> None:
+    def __init__(self, server: str, seed: int, clock: Clock) -> None:
         """Stand empty, on timeline 0."""
         self.server = server
         self.lock = threading.Lock()
@@ -122,6 +95,7 @@ class Standing:
         self.slots = Slots(server, seed, self.fail)
         self.prepared: dict[tuple[int, int], PreparedPush] = {}
         self.early = EarlyGradients()
+        self.held = HeldPushes(clock.now_s)
         self.tracked = TrackedStates()
         self.traffic = Traffic()
         self.runners = SlotRunners(server)
@@ -187,14 +161,36 @@ class Standing:
         """Refuse an incarnation from now on; None while a committed round is missing."""
         with self.lock:
             self.early.drop(order.incarnation)
+            apply = self.take_steps({order.incarnation: order.step}, _nothing)
             report = self.state.fence(order)
-            if report is None:
-                return None
-            for key in [k for k in self.prepared if k[1] == order.incarnation]:
-                del self.prepared[key]
+            if report is not None:
+                for key in [k for k in self.prepared if k[1] == order.incarnation]:
+                    del self.prepared[key]
+                self.held.fence(order.incarnation)
             run = self.slots.line_up(self.slots.standing_still(), _nothing)
+        apply()
         run()
         return report
+
+    def take_steps(self, steps: Steps, done: Action) -> Action:
+        """Under the lock: held pushes of committed steps have their effect.
+
+        Args:
+            steps: {incarnation: {part: highest committed number}}.
+            done: runs when their numbers have followed.
+
+        Returns:
+            What must be run, outside of the lock.
+        """
+        actions, whose = self.held.taking(self.state, self.slots, steps)
+
+        def followed() -> None:
+            with self.lock:
+                for incarnation, part in whose:
+                    self.state.steps().settle(incarnation, part)
+            done()
+
+        return self.slots.line_up(actions, followed)
 
     def note(self, order: Forget | ConfirmTracked) -> None:
         """Let marks go that a committed cut makes superfluous, or states but one."""
@@ -244,9 +240,10 @@ class Standing:
         with self.lock:
             if not self.state.may_snapshot(order.rounds):
                 return None
+            apply = self.take_steps(order.steps, _nothing)
             versions = {part: at.version for part, at in self.state.parts().items()}
             actions, snapshots = self.slots.pinning()
-            run = self.slots.line_up(actions, pinned)
+            pin = self.slots.line_up(actions, pinned)
             return Pinned(
                 self.state.timeline,
                 self.slots,
@@ -255,7 +252,7 @@ class Standing:
                 versions,
                 self.state.export_voids(),
                 self.tracked.confirmed,
-                run,
+                functools.partial(_both, apply, pin),
                 done,
             )
 
@@ -299,6 +296,7 @@ class Standing:
             self.slots.retire()
             self.prepared.clear()
             self.early = EarlyGradients()
+            self.held.enter(order.timeline)
             self.tracked = TrackedStates()
         return slots
 
@@ -330,12 +328,14 @@ class Standing:
             slots.create(plan)
         done = threading.Event()
         with self.lock:
+            apply = self.take_steps(order.steps, _nothing)
             self.state.begin_paces(order)
             self.prepared.clear()
             self.early = EarlyGradients()
+            self.held.enter(order.timeline)
             actions = self.slots.moving(slots, order.without_state)
-            run = self.slots.line_up(actions, done.set)
-        return Repacing(slots, run, done)
+            move = self.slots.line_up(actions, done.set)
+        return Repacing(slots, functools.partial(_both, apply, move), done)
 
     def end_paces(self, order: TakePaces, slots: Slots) -> None:
         """Go on with these slots, unless that timeline was left meanwhile."""
@@ -362,6 +362,11 @@ class Standing:
         """
         if self.failure is not None:
             raise JobFailed(self.failure)
+
+
+def _both(first: Action, second: Action) -> None:
+    first()
+    second()
 
 
 def _nothing() -> None:

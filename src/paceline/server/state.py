@@ -1,11 +1,9 @@
 """What happens to a push, a pull, an order: a server's decisions, one per message.
 
-A push passes, in this order: timeline, fence, its number (a repeat of the last one gets
-the same answer, an older one none), its round, its window. It is decided once, for all
-slots, before any of them changes; the service then lets the numbers follow, slot by
-slot, in the order of the decisions.
-
-A prepared push is kept until the coordinator commits its round or fences its trainer.
+A push passes, in this order: timeline, fence, its number (a repeat of the last one gets the
+same answer, an older one none), its round, its window. It is decided once, for all slots,
+before any changes; the service lets the numbers follow, in the order of the decisions. A
+prepared push is kept until the coordinator commits its round or fences its trainer.
 
 Pure; one at a time: the service holds its lock.
 """
@@ -22,6 +20,7 @@ from paceline.messages import (
     FenceReport,
     Forget,
     KeepTracked,
+    Lock,
     MarkEntry,
     MarksReport,
     PartPlan,
@@ -37,14 +36,12 @@ from paceline.messages import (
 )
 from paceline.pace.guards import age_range, is_too_old, rate_of, trains_old_again
 from paceline.server.part import LastPush, Part
-from paceline.server.push_decisions import (
-    Prepared,
-    PushDecision,
-    RoundDecision,
-    Verdict,
-)
+from paceline.server.push_decisions import Prepared, PushDecision, RoundDecision
+from paceline.server.steps import HeldSteps, hold
 from paceline.server.voids import KeptVoid, Voids
 from paceline.server.windows import Marks, SlotMarks
+
+_NO_PUSH = LastPush(0, is_settled=True)
 
 
 @final
@@ -112,6 +109,7 @@ class ServerState:
         for part in self._parts.values():
             self.counters["prepared_dropped"] += len(part.prepared)
             part.prepared.clear()
+            part.held.clear()
 
     def end_paces(self, order: TakePaces) -> None:
         """The numbers are as the plans want them: go on from here."""
@@ -130,6 +128,7 @@ class ServerState:
             if part.prepared.pop(order.incarnation, None) is not None:
                 self.counters["prepared_dropped"] += 1
             part.last.pop(order.incarnation, None)
+            part.held.pop(order.incarnation, None)
         return FenceReport(
             incarnation=order.incarnation,
             marks=tuple(map(self._told, map(self._marks.entry, order.keys))),
@@ -177,6 +176,10 @@ class ServerState:
         assert verdict == "duplicate", f"{self.server} lacks {contribution}"
         return False
 
+    def steps(self) -> HeldSteps:
+        """Held pushes, as of now."""
+        return HeldSteps(self._parts, self._marks)
+
     def forget(self, order: Forget) -> None:
         """A committed cut makes marks superfluous."""
         done = range(order.below)
@@ -217,9 +220,7 @@ class ServerState:
 
     def may_upload(self, message: Upload) -> Refusal | None:
         """Why initial values are refused; None if they are taken."""
-        if message.part not in self._parts:
-            return self._refuse("not_ready", f"part {message.part} is not here yet")
-        return self.refusal_of(message) or self._fence_of(message)
+        return self._refusal_at(message.part, message)
 
     def may_keep(self, message: KeepTracked) -> Refusal | None:
         """Why the state of tracked objects is refused; None if it is taken."""
@@ -227,17 +228,28 @@ class ServerState:
 
     def may_stage(self, message: PushEarly) -> Refusal | None:
         """Why gradients ahead of a push are refused; None if they are held for it."""
-        refusal = self.refusal_of(message) or self._fence_of(message)
+        refusal = self._refusal_at(message.part, message)
         if refusal is not None:
             return refusal
-        part = self._parts.get(message.part)
-        if part is None:
-            return self._refuse("not_ready", f"part {message.part} is not here yet")
-        last = part.last.get(message.incarnation)
+        last = self._parts[message.part].last.get(message.incarnation)
         if last is not None and message.number <= last.number:
             text = f"gradients for push {message.number} came after push {last.number}"
             return self._refuse("stale", text)
         return None
+
+    def may_lock(self, message: Lock) -> Refusal | None:
+        """Why a lock is refused, whoever has the rows; None if it is looked at."""
+        refusal = self._refusal_at(message.part, message)
+        if refusal is None and self._parts[message.part].is_sync:
+            text = f"part {message.part} is updated in rounds: nobody changes rows alone"
+            return self._refuse("invalid", text)
+        return refusal
+
+    def _refusal_at(self, part: int, message: TrainerMessage) -> Refusal | None:
+        refusal = self.refusal_of(message) or self._fence_of(message)
+        if refusal is None and part not in self._parts:
+            return self._refuse("not_ready", f"part {part} is not here yet")
+        return refusal
 
     def has_part(self, part: int) -> bool:
         """Whether a part is here."""
@@ -247,37 +259,47 @@ class ServerState:
         """Whether no update of a part was applied; later its initial values are stale."""
         return self._parts[part].version == 0
 
-    def push(self, message: Push) -> PushDecision:
-        """Decide a push; with ``apply``, its marks have moved already."""
-        refusal = self.refusal_of(message) or self._fence_of(message)
-        part = self._parts.get(message.part)
-        if refusal is None and part is None:
-            refusal = self._refuse("not_ready", f"part {message.part} is not here yet")
-        if refusal is not None or part is None:
+    def push(self, message: Push, lost: str | None = None) -> PushDecision:
+        """Decide a push; with ``apply``, its marks have moved already.
+
+        ``lost``: why the lock that it is made under is no longer its sender's.
+        """
+        refusal = self._refusal_at(message.part, message)
+        if refusal is not None:
             return PushDecision("refuse", refusal=refusal)
-        last = part.last.get(message.incarnation, LastPush(0, is_settled=True))
+        part = self._parts[message.part]
+        last = part.last.get(message.incarnation, _NO_PUSH)
         if message.number < last.number:
             text = f"push {message.number} came after push {last.number}"
             return PushDecision("refuse", refusal=self._refuse("stale", text))
         if message.number == last.number:
-            return self._repeat(part, message, last)
-        is_of_batches = bool(message.window.spans)
+            return part.repeat(message, last)
         if part.is_sync and not part.slots:
             # Whether a round is prepared is for servers with slots to say: without marks,
             # this one would take a window that is a duplicate on all others.
-            return self._settle(part, message, "duplicate")
+            return part.settle(message, "duplicate")
+        return self._take(part, message, lost)
+
+    def _take(self, part: Part, message: Push, lost: str | None) -> PushDecision:
+        """Decide a push that has not come before."""
         window = self._marks.decide(message.window, part.slots)
         if window.verdict == "gap":
             return PushDecision("refuse", refusal=self._refuse("gap", window.reason))
         if window.verdict == "duplicate":
             self.counters["duplicates"] += 1
             is_void = self._voids.has(message.part, message.window)
-            return self._settle(part, message, "void" if is_void else "duplicate")
+            return part.settle(message, "void" if is_void else "duplicate")
+        if lost is not None:
+            return PushDecision("refuse", refusal=self._refuse("lock_lost", lost))
         if message.round is not None:
             return self._prepare(part, message, window.slots)
-        if part.is_sync and is_of_batches:
+        if part.is_sync and message.window.spans:
             text = f"part {message.part} is updated in rounds; the push names none"
             return PushDecision("refuse", refusal=self._refuse("invalid", text))
+        if message.is_held:
+            text = f"push {message.number} came while one before it waits for its step"
+            refused = PushDecision("refuse", refusal=self._refuse("stale", text))
+            return hold(part, message, window.slots) or refused
         return self._apply(part, message, window.slots)
 
     def _apply(self, part: Part, message: Push, slots: tuple[int, ...]) -> PushDecision:
@@ -287,14 +309,14 @@ class ServerState:
         if is_old and part.counts_pushes:
             self._count_void("old", message.records)
         if is_old and trains_old_again(part.pace):
-            return self._settle(part, message, "again")
+            return part.settle(message, "again")
         if is_old or message.is_void:
             self._marks.advance(message.window, slots)
             if slots:
                 self._voids.add(message.part, message.window)
             if not is_old and part.counts_pushes:
                 self._count_void("void", message.records)
-            return self._settle(part, message, "void")._replace(slots=slots)
+            return part.settle(message, "void", slots)
         rate = rate_of(part.pace, age=age, version=part.version)
         if part.counts_pushes:
             self._count(f"part-{message.part}.age.{age_range(age)}")
@@ -302,12 +324,6 @@ class ServerState:
         part.version += 1
         part.last[message.incarnation] = LastPush(message.number, is_settled=False)
         return PushDecision("apply", slots, rate=rate)
-
-    def _settle(self, part: Part, message: Push, verdict: Verdict) -> PushDecision:
-        """A push without numbers to follow; who repeats it is told the same."""
-        last = LastPush(message.number, is_settled=True, said=verdict)
-        part.last[message.incarnation] = last
-        return PushDecision(verdict)
 
     def _count_void(self, what: str, records: int) -> None:
         self._count(what)
@@ -355,17 +371,10 @@ class ServerState:
         """A copy of all marks, for a cut."""
         return self._marks.export()
 
-    def _repeat(self, part: Part, message: Push, last: LastPush) -> PushDecision:
-        if message.round is not None and message.incarnation in part.prepared:
-            return PushDecision("prepared")
-        if message.round is not None and part.does_without and message.round <= part.round:
-            return PushDecision("late")
-        return PushDecision(last.said if last.is_settled else "repeat")
-
     def _prepare(self, part: Part, message: Push, slots: tuple[int, ...]) -> PushDecision:
         assert message.round is not None
         if message.round <= part.round and part.does_without:  # so that it is of none
-            return self._settle(part, message, "late")
+            return part.settle(message, "late")
         if message.round <= part.round and not part.carries_over:
             text = f"round {message.round} closed without it; {part.round} is applied"
             return PushDecision("refuse", refusal=self._refuse("stale", text))

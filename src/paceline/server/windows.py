@@ -7,7 +7,9 @@ else. Slots of one server can differ: a slot keeps its own marks when it moves.
 Pure.
 """
 
-from typing import Literal, NamedTuple, final
+from typing import Literal, final
+
+import msgspec
 
 from paceline.ids import NO_BATCH, TaskKey, Window
 from paceline.messages import MarkEntry
@@ -15,7 +17,7 @@ from paceline.messages import MarkEntry
 SlotMarks = dict[TaskKey, int]
 
 
-class WindowDecision(NamedTuple):
+class WindowDecision(msgspec.Struct, frozen=True):
     """What a window does to the slots of a part: ``slots`` are those that take it."""
 
     verdict: Literal["new", "duplicate", "gap"]
@@ -41,20 +43,22 @@ class Marks:
 
     def decide(self, window: Window, slots: tuple[int, ...]) -> WindowDecision:
         """What a window would do to ``slots``; changes nothing."""
-        keys = window.task_keys()
+        state = list(zip(window.task_keys(), window.spans, strict=True))
         fresh = []
         for slot in slots:
             marks = self._marks[slot]
-            state = [
-                (marks.get(key, NO_BATCH), span)
-                for key, span in zip(keys, window.spans, strict=True)
-            ]
-            if all(span.first == mark + 1 for mark, span in state):
+            is_behind = is_below = True
+            for key, (_, first, last) in state:
+                mark = marks.get(key, NO_BATCH)
+                is_behind = is_behind and first == mark + 1
+                is_below = is_below and last <= mark
+            if is_behind:
                 fresh.append(slot)
-            elif not all(span.last <= mark for mark, span in state):
+            elif not is_below:
+                found = [marks.get(key, NO_BATCH) for key, _ in state]
                 reason = (
-                    f"window {window} neither starts behind the marks "
-                    f"{[mark for mark, _ in state]} of slot {slot} nor lies below them"
+                    f"window {window} neither starts behind the marks {found} of slot "
+                    f"{slot} nor lies below them"
                 )
                 return WindowDecision("gap", (), reason)
         if fresh or not slots:

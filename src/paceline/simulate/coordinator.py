@@ -6,9 +6,9 @@ from typing import final
 import msgspec
 
 from paceline.config import JobConfig
-from paceline.coordinator.book import DropCut, Effect, Happened, Reply, SeekCut
 from paceline.coordinator.cuts import ManifestOrder
 from paceline.coordinator.durable import Durable
+from paceline.coordinator.effects import DropCut, Effect, Happened, Reply, SeekCut
 from paceline.coordinator.outcomes import AnyOutcome, CutCommitted
 from paceline.coordinator.runs import Stored
 from paceline.coordinator.state import (

@@ -10,9 +10,16 @@ from typing import NamedTuple
 import msgspec
 
 from paceline.config import SSP, Async, Auto, DiLoCo, JobConfig, LocalSGD, Pace, Sync
-from paceline.coordinator.outcomes import CutSkipped, PaceChanged
+from paceline.coordinator.durable import Durable, restore
+from paceline.coordinator.outcomes import CutSkipped, PaceChanged, RoundCommitted
 from paceline.ids import COORDINATOR, server_id, trainer_id
-from paceline.messages import OptimizerSpec, ParameterSpec, PartSpec, StageSpec
+from paceline.messages import (
+    OptimizerSpec,
+    ParameterSpec,
+    PartSpec,
+    RotationSpec,
+    StageSpec,
+)
 from paceline.pace.changing import begun
 from paceline.simulate.checks import (
     RoundHistory,
@@ -24,12 +31,14 @@ from paceline.simulate.checks import (
 from paceline.simulate.clocks import ClockHistory
 from paceline.simulate.coordinator import Journal, SimCoordinator
 from paceline.simulate.disk import Disk, Voided
+from paceline.simulate.exchanges import ExchangeHistory
 from paceline.simulate.faults import FaultRates
 from paceline.simulate.launcher import SimLauncher
 from paceline.simulate.operator import PaceChange, SimOperator
 from paceline.simulate.server import SimServer
 from paceline.simulate.trainer import History, SimTrainer
 from paceline.simulate.world import Process, World
+from paceline.trainer.reducing import How
 
 
 class SimJob(NamedTuple):
@@ -52,6 +61,8 @@ class SimJob(NamedTuple):
     is_averaged: bool = False  # and some of them are averaged when the loop ends
     evaluations: int = 0  # behind the loop
     changes: tuple[PaceChange, ...] = ()  # of paces, while it runs
+    rotation: RotationSpec | None = None  # tasks are its cells
+    exchange: How | None = None  # values of all parts travel between trainers, so
 
 
 class SimReport(NamedTuple):
@@ -70,6 +81,7 @@ class SimReport(NamedTuple):
     reads: int  # steps whose values were checked, where a pace bounds clocks
     changes: int  # of paces
     voids: int  # batches without effect, over all parts
+    exchanged: int = 0  # rounds whose result trainers were told
 
 
 def draw_job(seed: int) -> SimJob:
@@ -180,6 +192,7 @@ def run_job(job: SimJob, coordinator: type[SimCoordinator] = SimCoordinator) -> 
         "counting",
         tracked=("steps",) if job.is_tracked else (),
         averaged=("steps",) if job.is_tracked and job.is_averaged else (),
+        rotation=job.rotation,
     )
     evaluations = tuple(
         msgspec.structs.replace(
@@ -189,10 +202,12 @@ def run_job(job: SimJob, coordinator: type[SimCoordinator] = SimCoordinator) -> 
             shuffle=False,
             kind="evaluate",
             averaged=(),
+            rotation=None,
         )
         for number in range(job.evaluations)
     )
-    history = History({}, {}, ClockHistory())
+    exchanges = None if job.exchange is None else ExchangeHistory(job.exchange)
+    history = History({}, {}, ClockHistory(), exchanges)
     starts = {COORDINATOR: lambda: coordinator(world, config, journal, disk)}
     all_starts: dict[str, object] = dict(starts)
     for index in range(job.servers):
@@ -215,7 +230,26 @@ def run_job(job: SimJob, coordinator: type[SimCoordinator] = SimCoordinator) -> 
     except AssertionError as error:
         raise Violation(f"seed {job.seed} at {world.now_s:.3f} s: {error}") from error
     check_evaluated(evaluations, history.values)
-    return _check(job, world, stage, rounds, journal, history.clocks.num_reads)
+    _check_exchanges(job, journal, exchanges)
+    report = _check(job, world, stage, rounds, journal, history.clocks.num_reads)
+    return report._replace(exchanged=len(exchanges) if exchanges is not None else 0)
+
+
+def _check_exchanges(
+    job: SimJob, journal: Journal, exchanges: ExchangeHistory | None
+) -> None:
+    """What trainers were told is of the contributions that were journalled."""
+    if exchanges is None:
+        return
+    state = Durable()
+    for outcome in journal.outcomes:
+        restore(outcome, state)
+        if isinstance(outcome, RoundCommitted):
+            at = (state.timeline, outcome.part, outcome.round)
+            try:
+                exchanges.check(*at, outcome.contributions)
+            except Violation as error:
+                raise Violation(f"seed {job.seed}: {error}") from error
 
 
 def _part(number: int, pace: Pace) -> PartSpec:

@@ -9,6 +9,7 @@ import msgspec
 from paceline.errors import PREEMPTED_EXIT_CODE
 from paceline.ids import COORDINATOR
 from paceline.messages import (
+    AskValues,
     Beat,
     KeepTracked,
     Lease,
@@ -20,11 +21,14 @@ from paceline.messages import (
     Push,
     StageSpec,
     Tick,
+    Values,
 )
 from paceline.pace.fragments import takes_turns
-from paceline.simulate.checks import Values, check_told, encode_counts
+from paceline.simulate import checks
+from paceline.simulate.checks import check_told, encode_counts
 from paceline.simulate.clocks import ClockHistory, Holder
 from paceline.simulate.coordinator import SimCoordinator
+from paceline.simulate.exchanges import SWEEP_S, ExchangeHistory, SimDoor
 from paceline.simulate.world import Answer, Process, World
 from paceline.trainer.asking import (
     Act,
@@ -59,8 +63,9 @@ class History(NamedTuple):
     """
 
     states: States
-    values: Values
+    values: checks.Values
     clocks: ClockHistory
+    exchanges: ExchangeHistory | None = None  # where values travel between trainers
 
 
 @final
@@ -89,7 +94,11 @@ class SimTrainer(Process):
         super().__init__(world, role)
         self.protocol = TrainerProtocol(role, self.pid, "world", patience_s=PATIENCE_S)
         self._parts, self._stages, self._step_s = parts, stages, step_s
-        self._states, self._values, self._clocks = history
+        self._states, self._values, self._clocks, exchanges = history
+        self._door: SimDoor | None = None
+        if exchanges is not None:
+            self._door = SimDoor(world, self.protocol, exchanges)
+            self.after(SWEEP_S, self._sweep)
         self._steps = dict.fromkeys((part.part for part in parts), 0)  # what is tracked
         self._loads = 0
         self._entered: Lease | None = None  # the lease that it was seen to enter with
@@ -100,8 +109,15 @@ class SimTrainer(Process):
         self.act(lambda: self._go_on({}))
 
     def received(self, sender: str, message: Message, answer: Answer) -> None:
-        """Nobody asks a trainer."""
-        raise AssertionError(f"{sender} asked {message!r} of {self.role}: {answer}")
+        """Nobody but another trainer asks one."""
+        assert self._door is not None, f"{sender} asked {message!r} of {self.role}"
+        assert isinstance(message, AskValues)
+        self._door.received(sender, message, answer)
+
+    def _sweep(self) -> None:
+        assert self._door is not None
+        self._door.sweep()
+        self.after(SWEEP_S, self._sweep)
 
     def _run(self) -> Act[None]:
         for part in self._parts:
@@ -166,7 +182,7 @@ class SimTrainer(Process):
     def _compute(self) -> Act[None]:
         random = self.world.random
         yield Pause(self._step_s * (0.5 + random.random()), "computing")
-        if random.random() < 0.1:
+        if self._door is None and random.random() < 0.1:
             return  # the user accumulates: the next batch belongs to the same step
         for part in self.protocol.stepping.turns.in_order(self.protocol.parts):
             yield from self._step(part)
@@ -177,7 +193,12 @@ class SimTrainer(Process):
         was_open = self.protocol.parts[part].window.is_open()
         if flush or self.protocol.must_push(part):
             self._look_at_norm(self.protocol.parts[part])
+        timeline = self.protocol.timeline
+        if self._door is not None and not flush:
+            self._door.begin(part)
         stepped = yield from self.protocol.step(part, flush=flush)
+        if self._door is not None:
+            self._door.end(part, timeline, is_pushed=stepped.verdict == "pushed")
         if stepped.verdict == "dropped" or (stepped.verdict == "pushed" and was_open):
             self._steps[part] += 1  # the user's loop does not look what became of it
         self._load()
@@ -269,6 +290,9 @@ class SimTrainer(Process):
     ) -> None:
         if isinstance(asked, Pull) and isinstance(reply, Pulled):
             self._clocks.read(self.protocol.incarnation, asked.part, role, reply)
+        if isinstance(asked, AskValues) and isinstance(reply, Values):
+            assert self._door is not None
+            self._door.landed(role, asked, reply)
         gathering.got(role, reply)
 
     def _is_member(self) -> bool:

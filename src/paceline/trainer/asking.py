@@ -115,6 +115,7 @@ class Asking:
         self.records = 0  # of the job, acknowledged, as it was told last
         self.pauses = False  # leases go back before the next batch; set by beats, too
         self.now_s = 0.0  # told by whoever drives the acts
+        self.doors: dict[str, str] = {}  # {trainer: address}: of those in the exchange
         self._patience_s = patience_s
         self._num_posted = 0
 
@@ -163,6 +164,23 @@ class Asking:
         if not messages:
             return {}
         return (yield from self._insist_on_all(messages, (yield Ask(messages))))
+
+    def try_server(self, server: str, message: Message) -> Act[Message | str]:
+        """Ask a server once: its answer, or why there is none yet.
+
+        The coordinator is asked whether there is still a job to wait for.
+        """
+        reply = (yield Ask({server: message}))[server]
+        if isinstance(reply, Lost | Waiting):
+            reason = reply.reason
+        elif isinstance(reply, Refusal) and reply.kind == "not_ready":
+            reason = reply.text
+        elif isinstance(reply, Refusal):
+            self._raise_for(reply)
+        else:
+            return reply
+        yield from self.check_timeline(f"{server}: {reason}")
+        return reason
 
     def post(self, messages: dict[str, Message]) -> Act[Posted]:
         """Send to others what they may answer while other things are done."""

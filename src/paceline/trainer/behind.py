@@ -19,6 +19,21 @@ class Behind:
     def __init__(self) -> None:
         """The script is at its top."""
         self._cut = -1
+        self._left_on: int | None = None
+
+    def left(self, timeline: int) -> None:
+        """A loop was left early, on this timeline."""
+        self._left_on = timeline
+
+    @property
+    def has_left(self) -> bool:
+        """Whether a loop was left that has not ended since."""
+        return self._left_on is not None
+
+    def take_left(self) -> int | None:
+        """The timeline on which a loop was left that has not ended since, if one was."""
+        left_on, self._left_on = self._left_on, None
+        return left_on
 
     def went_on_from(self, cut: int) -> None:
         """A loop is behind the script, and this cut holds its end."""

@@ -25,23 +25,30 @@ class Calls:
         open_call: the call that is under way (a loop, an evaluation); None between them.
         loop: the user's loop, if that is what is open.
         is_closed: whether the session is over.
+        locks: blocks under locks that are open, the outermost first.
+        has_failed: whether the script has: then it goes on nowhere.
     """
 
     def __init__(
         self,
         must_begin_again: Callable[[], str | None],
         send_log: Callable[[], None],
+        end_loop: Callable[[], None],
     ) -> None:
         """Nothing is under way.
 
         Args:
             must_begin_again: why the script must be started again; None if it need not.
             send_log: sends the numbers that wait.
+            end_loop: the script goes on behind a loop, if it has left one early. Whether it
+                was left by `break` or by an exception, only its next call tells.
         """
         self.open_call: str | None = None
         self.loop: Generator[Any, None, None] | None = None
-        self.is_closed = False
+        self.is_closed = self.has_failed = False
+        self.locks: list[object] = []
         self._must_begin_again, self._send_log = must_begin_again, send_log
+        self._end_loop = end_loop
         self._pid = os.getpid()
 
     def is_here(self) -> bool:
@@ -57,6 +64,8 @@ class Calls:
         """
         if self.is_closed:
             raise UsageError("the session is closed; connect again")
+        if self.open_call is None and not self.has_failed:
+            self._end_loop()
         if (why := self._must_begin_again()) is not None:
             raise Preempted(why)
 
@@ -100,6 +109,9 @@ class Calls:
         try:
             yield
         finally:
-            self.open_call = self.loop = None
-            if self.is_here():
-                self._send_log()
+            self.loop = None
+            try:
+                if self.is_here():
+                    self._send_log()
+            finally:
+                self.open_call = None

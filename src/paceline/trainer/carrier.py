@@ -23,6 +23,7 @@ from paceline.failpoints import failpoint
 from paceline.ids import COORDINATOR
 from paceline.messages import (
     AskTracked,
+    AskValues,
     Joined,
     KeepTracked,
     Message,
@@ -43,20 +44,14 @@ from paceline.trainer.own_rows import OwnRows
 from paceline.trainer.protocol import TrainerProtocol
 from paceline.trainer.repacing import has_lost, take_pace
 from paceline.trainer.routing import Route
-from paceline.trainer.rows import (
-    Requests,
-    Wanted,
-    attaching,
-    pushed_with,
-    row_requests,
-)
+from paceline.trainer.rows import Requests, Wanted, attaching, pushed_with, row_requests
 from paceline.trainer.tables import Expected, SharedTable
 from paceline.trainer.tracked_carrying import TrackedCarrying
 from paceline.trainer.tracker import Tracker
 from paceline.trainer.verdicts import Batch, Stepped
 
 T = TypeVar("T")
-
+Own = Callable[[str, Message], Payload | None]  # (role, message) -> with its numbers
 # What a `GradScaler` says of a step: it is not there; the gradients are unscaled; or some
 # are not finite, which is its way to find a better scale, and no reason to warn.
 Scaled = Literal["never", "unscaled", "not finite"]
@@ -109,6 +104,7 @@ class Carrier:
         stopwatch: how long batches take.
         entrust: lets another process of the trainer carry a question to a server; None:
             it is carried here.
+        attach_values: where values of other trainers go.
     """
 
     def __init__(self, protocol: TrainerProtocol, driver: Driver) -> None:
@@ -119,6 +115,7 @@ class Carrier:
         self.outlook = Outlook()
         self.after_step: Callable[[AfterStep], None] = lambda _: None
         self.entrust: Callable[[str, Message], Payload | None] = _to_nobody
+        self.attach_values: Callable[[str, AskValues], Payload] = bare
         self._asked: dict[
             int, dict[SharedTable | OwnRows, Expected]
         ] = {}  # {part: rows to come}
@@ -130,10 +127,10 @@ class Carrier:
         self._tasks_finished = 0
         self._warned: set[str] = set()
 
-    def run(self, act: Act[T]) -> T:
-        """Drive an act; the numbers of parts travel with it."""
+    def run(self, act: Act[T], own: Own = _to_nobody) -> T:
+        """Drive an act; the numbers of parts travel with it, and those that ``own`` has."""
         try:
-            return self._driver.run(act, self._attach)
+            return self._driver.run(act, lambda r, m: own(r, m) or self._attach(r, m))
         finally:
             self._settle()
 
@@ -246,7 +243,7 @@ class Carrier:
         return stepped
 
     def _load(self, part: int, *, flush: bool, has_batch: bool) -> None:
-        """Make the gradients ready to be pushed."""
+        """Make gradients ready to be pushed."""
         numbers = self.numbers[part]
         if flush and has_batch and numbers.is_scaled and numbers.has_fresh():
             numbers.refuse()
@@ -352,6 +349,8 @@ class Carrier:
     def _attach(self, role: str, message: Message) -> Payload:
         if isinstance(message, PullRows):
             return self._coming[role, message.part]._replace(message=message)
+        if isinstance(message, AskValues):
+            return self.attach_values(role, message)
         if isinstance(message, KeepTracked):
             return Payload(message, [self._tracked.encode(message)])
         if isinstance(message, AskTracked):

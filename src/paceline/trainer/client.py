@@ -29,10 +29,12 @@ from paceline.errors import (
     UsageError,
 )
 from paceline.failpoints import failpoint
-from paceline.ids import COORDINATOR
+from paceline.ids import COORDINATOR, role_kind
 from paceline.messages import Beat, Beaten, Computed, Message, Push, Pushed, Tick
 from paceline.timing import Clock, Deadline
 from paceline.trainer.asking import Act, Ask, Collect, Forget, Lost, Pause, Post, Replies
+from paceline.trainer.failing import fail_before
+from paceline.trainer.lock_keeping import LockKeeper
 from paceline.trainer.protocol import TrainerProtocol
 from paceline.trainer.stopwatch import Stopwatch
 from paceline.transport.connection import Connection, Landing
@@ -88,6 +90,7 @@ class Courier:
         self._connections: dict[str, Connection] = {}  # {role: connection}
         self._addresses: dict[str, str] = {}  # {role: where that connection was made to}
         self._is_closed = False
+        self.doors: Courier | None = None  # the way to other trainers, once there is one
 
     def reach(self, role: str, address: str, incarnation: int) -> Connection:
         """The connection to a role; the coordinator needs no address.
@@ -97,6 +100,8 @@ class Courier:
         Raises:
             TransportError: nobody is there.
         """
+        if self.doors is not None and role_kind(role) == "trainer":
+            return self.doors.reach(role, address, incarnation)
         with self._lock:
             if self._is_closed:
                 raise PeerLost("the session was closed")
@@ -114,6 +119,9 @@ class Courier:
 
     def drop(self, role: str, connection: Connection) -> None:
         """Close a connection; the next `reach` makes another."""
+        if self.doors is not None and role_kind(role) == "trainer":
+            self.doors.drop(role, connection)
+            return
         with self._lock:
             if self._connections.get(role) is connection:
                 del self._connections[role]
@@ -154,6 +162,7 @@ class Driver:
         waiting_for: what the acting thread waits for; empty while it computes.
         asked_s: when the coordinator answered last, on the driver's clock.
         stopwatch: how long batches take; it stands still while an act runs.
+        locks: that are held, and heard of.
         clock: for deadlines.
     """
 
@@ -169,6 +178,7 @@ class Driver:
         self._pid = os.getpid()
         self._closing = threading.Event()
         self._posted: dict[int, _Sending] = {}
+        self.locks = LockKeeper(self._tell_server)
 
     def run(self, act: Act[T], attach: Attach = bare) -> T:
         """Drive an act to its end.
@@ -265,6 +275,10 @@ class Driver:
         self._closing.set()
         if os.getpid() == self._pid:
             self._courier.close()
+            self.locks.stop(self._timeout_s)
+
+    def _tell_server(self, server: str, message: Message) -> None:
+        self._reach(server).call(message, timeout_s=1.0)
 
     def _pause(self, pause: Pause) -> None:
         self.waiting_for = pause.reason
@@ -272,7 +286,9 @@ class Driver:
             raise UsageError(f"the session was closed while waiting: {pause.reason}")
 
     def _reach(self, role: str) -> Connection:
-        address = "" if role == COORDINATOR else self._protocol.servers[role]
+        protocol = self._protocol
+        address = "" if role == COORDINATOR else protocol.asking.doors.get(role, "")
+        address = address or protocol.servers.get(role, "")
         return self._courier.reach(role, address, self._protocol.incarnation)
 
     def _send(
@@ -281,11 +297,7 @@ class Driver:
         """Submit all calls, but those that may be answered without."""
         sending = _Sending(calls, {}, {}, {})
         is_push = _are_pushes(calls)
-        tick = calls.get(COORDINATOR)
-        if isinstance(tick, Tick):
-            failpoint("trainer.before_tick")
-            if tick.round is not None:
-                failpoint("trainer.prepared")
+        fail_before(calls)
         try:
             for role, message in calls.items():
                 if is_push and sending.sent:

@@ -85,7 +85,7 @@ class Follower:
         self.pace, self.size = pace, place.size
         self.numbers: dict[int, PartNumbers] = {}
         self.tracker, self.outlook = Tracker(), Outlook()
-        self.calls = Calls(lambda: self.must_begin_again, self._send_log)
+        self.calls = Calls(lambda: self.must_begin_again, self._send_log, lambda: None)
         self._logbook, self._clock = Logbook(), clock
         self._leaving: str | None = None  # to be told; any thread may say so
         self.events = LedEvents()

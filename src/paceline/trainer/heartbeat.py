@@ -73,6 +73,8 @@ class Heartbeat:
                 self.beat_if_due()
                 self._tell_if_due()
                 self._tell_door_if_due()
+                if self._link is not None:
+                    self._link.look()
             except Exception:  # noqa: BLE001  (no surprise may end the signs of life)
                 _log.exception("a beat failed")
 

@@ -18,7 +18,9 @@ from paceline.timing import Clock
 from paceline.trainer.calls import Calls
 from paceline.trainer.carrier import Carrier
 from paceline.trainer.client import Courier, Driver
+from paceline.trainer.collectives import Collectives
 from paceline.trainer.heartbeat import Heartbeat
+from paceline.trainer.left_loops import end_loop
 from paceline.trainer.logbook import Logbook
 from paceline.trainer.peer_events import PeerEvents
 from paceline.trainer.peer_link import PeerLink, PeerWires
@@ -39,6 +41,7 @@ class Membership:
         calls: the calls that are under way.
         link: to other trainers.
         events: of other trainers.
+        collectives: values that travel between trainers.
     """
 
     def __init__(
@@ -59,12 +62,13 @@ class Membership:
         )
         self.driver = Driver(self._protocol, courier, clock, timeout_s)
         self.carrier = Carrier(self._protocol, self.driver)
-        self.calls = Calls(lambda: self.must_begin_again, self._send_log)
+        self.calls = Calls(lambda: self.must_begin_again, self._send_log, self._end_loop)
         self._logbook = Logbook()
         self.link = PeerLink(self._protocol, courier, clock, timeout_s)
         self.events = PeerEvents(
             self.link, self.driver, self.calls, clock, lambda: self.ask(_WHO_IS_THERE)
         )
+        self.collectives = Collectives(self.link, self.carrier, self.calls, clock)
         try:
             self.carrier.run(self._protocol.join())
         except BaseException:
@@ -109,6 +113,8 @@ class Membership:
             if calls.loop is not None:
                 self.leave_soon("the session is closed")  # in the middle: no `break`
                 calls.loop.close()
+            if not calls.has_failed:
+                self._end_loop()
             self._send_log()
         except (PacelineError, ValueError):
             pass  # the job is gone, or another thread is in the loop: it will be lost
@@ -117,7 +123,7 @@ class Membership:
             self._heartbeat.stop(self._timeout_s)
             self.driver.tell_computed()
             told = self._protocol.leaving or self._protocol.must_begin_again
-            self._tell_leave(is_done=told is None)
+            self._tell_leave(is_done=told is None and not calls.has_failed)
             self.driver.close()
             self.link.close()
 
@@ -146,6 +152,10 @@ class Membership:
         protocol = self._protocol
         who = (protocol.incarnation, protocol.timeline)
         self.driver.tell(Leave(incarnation=who[0], timeline=who[1], is_done=is_done))
+
+    def _end_loop(self) -> None:
+        if self._protocol.behind.has_left:
+            self.carrier.run(end_loop(self._protocol))
 
     def _send_log(self) -> None:
         numbers = self._logbook.take(self._clock.now_s())

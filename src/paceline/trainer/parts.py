@@ -4,7 +4,7 @@ Pure.
 """
 
 from collections.abc import Mapping
-from typing import Literal, final
+from typing import Literal, NamedTuple, final
 
 from paceline.ids import Window
 from paceline.messages import Lease, Message, PartPlan, PartSpec, Pulled
@@ -21,6 +21,18 @@ from paceline.pace.policy import (
 from paceline.pace.strategy import AsPreset, Strategy, ask_staleness
 from paceline.trainer.verdicts import Refused
 from paceline.trainer.windows import OpenWindow
+
+
+class Writing(NamedTuple):
+    """How the next push of a part is made.
+
+    ``tokens``: of the locks that its rows are written under, {server: token}. ``beside``:
+    numbers of other parts whose windows leave in the same step, which has its effect as a
+    whole or not at all.
+    """
+
+    tokens: Mapping[str, int] = {}
+    beside: tuple[int, ...] = ()
 
 
 @final
@@ -58,6 +70,8 @@ class SharedPart:
         self.fate: Literal["effect", "void"] | None = None  # of the open window's batches
         self.refused: Refused | None = None  # what is pushed next is to have no effect
         self.steps: int | None = None  # batches of the next window, if it is told so
+        self.writing: Writing | None = None  # under which locks the next push is made
+        self.lock_number = 0  # of the last lock
         self.forgotten = ""  # why what was delivered last is gone, until the next batch
 
     def _take_spec(self, spec: PartSpec) -> None:
@@ -96,6 +110,17 @@ class SharedPart:
         is_step = self.window.step()
         self.stepped += is_step
         return is_step
+
+    def undo_step(self, window: OpenWindow) -> None:
+        """The push of a step has had no effect: its batch is in the user's hands again.
+
+        Args:
+            window: as it was when the push left.
+        """
+        self.window = window
+        self.window.undo_step()
+        self.stepped -= 1
+        self.pushed_steps = min(self.pushed_steps, self.stepped)
 
     def handed_back(self) -> None:
         """What was stepped and not acknowledged is somebody else's to train."""

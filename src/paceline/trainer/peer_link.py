@@ -101,6 +101,7 @@ class PeerLink:
         self._protocol, self._courier = protocol, courier
         self._clock, self._timeout_s = clock, timeout_s
         self._answerers: dict[type[PeerMessage], Answerer] = {}
+        self._looks: list[Callable[[], None]] = []
         self._timeless: set[type[PeerMessage]] = set()
         self._closing = threading.Event()
         self._lock = threading.Lock()  # guards the fields below
@@ -140,6 +141,7 @@ class PeerLink:
                 raise UsageError(NO_LINK)
             self._door = self.wires.listen(self)
             self._doors = Courier(_nobody, self.wires.connect)
+            self._courier.doors = self._doors
         with contextlib.suppress(TransportError):  # it will be told later
             self.tell_open()
 
@@ -153,6 +155,15 @@ class PeerLink:
         if door is not None and self._protocol.incarnation:
             who = self._protocol.asking.who()
             self._ask_coordinator(DoorOpened(**who, address=door.address), self._timeout_s)
+
+    def look(self) -> None:
+        """Time has passed: what others wait for too long is answered; see `each_look`."""
+        for looked in self._looks:
+            looked()
+
+    def each_look(self, what: Callable[[], None]) -> None:
+        """From here on this is done now and then, several times a second or so."""
+        self._looks.append(what)
 
     @property
     def trainer(self) -> str:

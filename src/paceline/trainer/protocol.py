@@ -47,6 +47,8 @@ from paceline.trainer.tracking import Tracking
 from paceline.trainer.verdicts import Batch, Flush, Leaving, Over, Stepped
 
 T = TypeVar("T")
+LOST_BEFORE_BREAK = "steps before a break are lost"
+_KEPT, _PUSHED = Stepped("kept"), Stepped("pushed")
 
 
 @final
@@ -206,6 +208,7 @@ class TrainerProtocol:
             self.asking.stopped = reply.stopped
             self.behind.went_on_from(reply.cut)
             keeper, number = min(self.servers), reply.tracked
+            yield from self.tracked.load(self.asking, keeper, reply.state)
             yield from self.tracked.load_buffers(self.asking, keeper, number)
             for part in self.parts.values():
                 yield from pull_part(self.asking, part, tuple(self.servers), 0)
@@ -220,7 +223,7 @@ class TrainerProtocol:
         return Batch(work.lease.key, batch)
 
     def leave_loop(self) -> Act[None]:
-        """Leave early: flush what was stepped, hand the rest back, wait for a cut."""
+        """Leave early: flush what was stepped, hand the rest back; see `left_loops`."""
         if self.must_begin_again is not None:
             return
         try:
@@ -233,16 +236,11 @@ class TrainerProtocol:
                     yield from self._push_window(part)
             yield from self._keep_tracked()
             yield from self._hand_back()
-            if self.leaving is None and self.stage is not None:
-                left, since = self.stage.stage, self.timeline
-                cut = yield from self.as_member(lambda: self._wait_saved(-1 - left, left))
-                if self.joined and self.joined.returned > since:
-                    raise Abandoned("all have returned to a cut")
-                self.behind.went_on_from(cut)
+            self.behind.left(self.timeline)
         except Abandoned as gone:
             yield from self._abandon(str(gone))
             if self.leaving is None:
-                self.must_begin_again = f"steps before a break are lost: {gone}"
+                self.must_begin_again = f"{LOST_BEFORE_BREAK}: {gone}"
 
     def take_back(self, found: Batch) -> None:
         """A batch could not be delivered after all; it belongs to no window."""
@@ -290,13 +288,13 @@ class TrainerProtocol:
             if not flush and not self.stepping.push_due(part, at_end=at_end):
                 if part.pull_due(has_pushed=False):
                     yield from pull_part(self.asking, part, tuple(self.servers), 0)
-                return Stepped("kept")
+                return _KEPT
             if part.window.is_open():
                 yield from self._push_window(part, coming)
         except Abandoned as gone:
             yield from self._abandon(str(gone))
             return Stepped("dropped", str(gone))
-        return Stepped("pushed")
+        return _PUSHED
 
     def must_push(self, number: int) -> bool:
         """Whether a step of a part now would be pushed, or kept in its window."""
@@ -351,9 +349,10 @@ class TrainerProtocol:
     def save(self, number: int) -> Act[None]:
         """Wait for a cut that begins from now on; ``number`` tells saves apart."""
         self.tracked.is_wanted = True
-        yield from self.as_member(lambda: self._wait_saved(number))
+        yield from self.as_member(lambda: self.wait_cut(number))
 
-    def _wait_saved(self, number: int, left: int | None = None) -> Act[int]:
+    def wait_cut(self, number: int, left: int | None = None) -> Act[int]:
+        """As a member: see `wait_saved`."""
         acts = wait_saved(self.asking, self.tracked, self._keep_tracked, number, left)
         return (yield from acts)
 

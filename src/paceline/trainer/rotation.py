@@ -8,6 +8,8 @@
                   coordinator is told, and the next trainer may have its block
 
 Rows go home with the window of the cell's batches, as whole rows: nobody else has them.
+What was pushed to other tables meanwhile goes with them, as one step: all of it has its
+effect, or nothing (`paceline.trainer.atomic`).
 
 Waits: for the coordinator, servers, and whoever has the block that comes next. The thread
 of the user's loop calls.
@@ -27,6 +29,7 @@ from paceline.trainer.carrier import Carrier
 from paceline.trainer.cell import Cell
 from paceline.trainer.client import Driver
 from paceline.trainer.own_rows import OwnRows
+from paceline.trainer.parts import Writing
 from paceline.trainer.rotation_ahead import LookAhead
 from paceline.trainer.staging import Stage
 from paceline.trainer.verdicts import Batch, Flush, Leaving, Over
@@ -176,13 +179,53 @@ class RotationLoop:
                 self._carrier.step(part)
 
     def _push(self) -> None:
-        """Rows of the block leave last: whoever has them finds all else in its place."""
-        carrier, mine = self._carrier, self._rotated.rows.part
-        for part in sorted(carrier.numbers, key=lambda part: (part == mine, part)):
-            if carrier.protocol.parts[part].window.is_open():
-                carrier.step(part, flush=True)
-            if carrier.protocol.stepping.is_flying(part):
-                carrier.run(carrier.protocol.land(part))
+        """All that the cell has changed leaves: in tables, as a whole or not at all.
+
+        A block alone lies on one server, and is whole by itself.
+        """
+        mine = self._rotated.rows.part
+        beside = [part for part in self._open() if part != mine]
+        tables = [part for part in beside if self._may_be_held(part)]
+        if not any(self._has_written(part) for part in tables):
+            tables = []
+        for part in beside:
+            if part not in tables:
+                self._flush(part)
+        self._flush_together(mine, tables)
+
+    def _flush_together(self, mine: int, beside: list[int]) -> None:
+        carrier, parts = self._carrier, self._carrier.protocol.parts
+        for part in beside:
+            numbers = carrier.numbers[part]
+            numbers.load(carrier.plan(part), with_step=True)
+            parts[part].refused = numbers.refusal
+        try:
+            parts[mine].writing = Writing({}, tuple(beside)) if beside else None
+            self._flush(mine)
+        finally:
+            parts[mine].writing = None
+            for part in beside:
+                carrier.numbers[part].clear()
+
+    def _flush(self, part: int) -> None:
+        carrier = self._carrier
+        if carrier.protocol.parts[part].window.is_open():
+            carrier.step(part, flush=True)
+        if carrier.protocol.stepping.is_flying(part):
+            carrier.run(carrier.protocol.land(part))
+
+    def _open(self) -> list[int]:
+        parts = self._carrier.protocol.parts
+        return [part for part in sorted(parts) if parts[part].window.is_open()]
+
+    def _may_be_held(self, part: int) -> bool:
+        """Whether what is pushed to a part can wait for what is pushed beside it."""
+        carrier = self._carrier
+        return carrier.numbers[part].is_table and not carrier.protocol.parts[part].is_sync
+
+    def _has_written(self, part: int) -> bool:
+        tables = self._carrier.numbers[part].tables
+        return any(isinstance(own, OwnRows) and own.has_written() for own in tables)
 
     def _rows_of(self, block: int) -> Int64s:
         own, num_blocks = self._rotated.rows, self._rotation.blocks

@@ -148,7 +148,7 @@ class Session:
         self.share(module)
         return module
 
-    def table(
+    def table(  # noqa: PLR0913  (the public signature; all but three are named)
         self,
         name: str,
         shape: tuple[int | None, ...],
@@ -158,6 +158,7 @@ class Session:
         init: RowInit | Array = _ZEROS,
         blocks: int | None = None,
         pace: Pace = _NO_SYNC,
+        atomic: bool = False,
     ) -> Table:
         """Rows for algorithms that change the model themselves; a part of its own.
 
@@ -169,6 +170,7 @@ class Session:
             init: how rows begin; or the values of a dense table, the first trainer's.
             blocks: pieces that rows are cut into, for rotations; None: as suits.
             pace: `Async` (nothing waits), `SSP`, or ``Sync(reduce="sum")`` (in rounds).
+            atomic: what a batch writes to all such tables is there together, or not at all.
 
         Raises:
             UsageError: an argument is out of range; inside a loop; or the job's n-th part
@@ -177,7 +179,7 @@ class Session:
         """
         self._membership.calls.check_idle("table", "make tables before the loop")
         spec, begins = describe_table(name, shape, dtype, combine, init, blocks)
-        rows = self._sharing.add_table(spec, pace, begins)
+        rows = self._sharing.add_table(spec, pace, begins, atomic=atomic)
         assert isinstance(self._membership, Membership)
         return Table(rows, TableWriter(self._membership, self._stages))
 
@@ -358,10 +360,7 @@ class Session:
 
     @property
     def epoch(self) -> int:
-        """Of the batch that the loop has delivered last; the first is 0.
-
-        What any trainer has pushed to a table in an epoch before is there.
-        """
+        """Of the last batch, from 0; what was pushed in epochs before is all there."""
         return self._seat.outlook.epoch
 
     @property
@@ -394,6 +393,7 @@ class Session:
         """The session itself."""
         return self
 
-    def __exit__(self, *_: object) -> None:
-        """Close."""
+    def __exit__(self, kind: object, *_: object) -> None:
+        """Close; a script that fails has not come to the end of its loop."""
+        self._membership.calls.has_failed = kind is not None
         self.close()

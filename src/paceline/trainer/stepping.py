@@ -10,13 +10,17 @@ trainer goes on meanwhile::
 Pure.
 """
 
+from functools import partial
 from typing import final
 
+from paceline.errors import Refused, UsageError
 from paceline.messages import StageSpec, Ticked
 from paceline.trainer.asking import Act, Asking, Posted
+from paceline.trainer.atomic import push_together, under_locks
+from paceline.trainer.exchanging import Collective, exchange_values
 from paceline.trainer.leases import Leases
 from paceline.trainer.marching import Marching
-from paceline.trainer.parts import SharedPart
+from paceline.trainer.parts import SharedPart, Writing
 from paceline.trainer.pushing import (
     Acknowledged,
     Coming,
@@ -41,6 +45,7 @@ class Stepping:
     Attributes:
         tasks_finished: leases that this trainer has worked off.
         turns: of the fragments.
+        collectives: {part: by what the values of its next push travel, if not by servers}.
     """
 
     def __init__(
@@ -54,6 +59,7 @@ class Stepping:
         """Nothing was pushed yet; leases, parts and clock are the trainer's own."""
         self.tasks_finished = 0
         self.turns = Turns(parts)
+        self.collectives: dict[int, Collective] = {}
         self._asking, self._teller = asking, teller
         self._leases, self._parts, self._marching = leases, parts, marching
         self._flights: dict[int, Flight] = {}  # {part: its last push}
@@ -83,10 +89,33 @@ class Stepping:
         Returns:
             What the coordinator has answered, if it was told.
         """
+        if part.spec.part in self.collectives:
+            return (yield from self._exchange(part, stage, servers))
+        return (yield from self._push(part, stage, servers, coming))
+
+    def _push(
+        self,
+        part: SharedPart,
+        stage: StageSpec,
+        servers: tuple[str, ...],
+        coming: Coming,
+    ) -> Act[list[Ticked]]:
         ticked = yield from self.land(part, stage)
         if part.takes_turns:
             ticked += yield from self._land_fragments(stage)
             self.turns.pushed(part)
+        if part.writing is not None:
+            return ticked + (yield from self._push_step(part, part.writing, stage, servers))
+        return ticked + (yield from self._push_window(part, stage, servers, coming))
+
+    def _push_window(
+        self,
+        part: SharedPart,
+        stage: StageSpec,
+        servers: tuple[str, ...],
+        coming: Coming,
+    ) -> Act[list[Ticked]]:
+        ticked: list[Ticked] = []
         # Where nothing is waited for, one request to each server costs the least.
         with_push = coming if part.overlaps else nothing_coming
         judge = part.judge
@@ -101,10 +130,7 @@ class Stepping:
             push = yield from self._asking.post(leaving.pushes)
         at_round = part.round if part.is_sync else 0
         may_read = self._marching.may_read(part)
-        # Which round a push will be in is not known yet where it may be carried over.
-        is_pulling = (part.is_sync and not part.carries_over) or (
-            may_read and part.pull_due(has_pushed=True)
-        )
+        is_pulling = _reads_round(part) or (may_read and part.pull_due(has_pushed=True))
         goes_on = part.overlap > 0
         # Questions for other parts' rows would wait behind it.
         is_pulling = is_pulling and not (goes_on and not self.turns.are_alone())
@@ -112,16 +138,9 @@ class Stepping:
             coming = nothing_coming
         if is_pulling:
             self._marching.reads(part)
-        values: list[Posted] = []
-        if is_pulling or coming is not nothing_coming:
-            values = yield from post_values(
-                self._asking,
-                part,
-                servers,
-                coming,
-                at_round=at_round,
-                with_dense=is_pulling,
-            )
+        values = yield from post_values(
+            self._asking, part, servers, coming, at_round=at_round, with_dense=is_pulling
+        )
         pulls_at = at_round if is_pulling else None
         flight = Flight(leaving.message, leaving.refused, push, values, pulls_at)
         self._flights[part.spec.part] = flight
@@ -130,6 +149,37 @@ class Stepping:
         if goes_on or (part.overlaps and self._leases.current(stage) is not None):
             return ticked
         return ticked + (yield from self.land(part, stage))
+
+    def _push_step(
+        self,
+        part: SharedPart,
+        writing: Writing,
+        stage: StageSpec,
+        servers: tuple[str, ...],
+    ) -> Act[list[Ticked]]:
+        """Push a part's window, and those beside it, as one step."""
+        parts = [*(self._parts[number] for number in writing.beside), part]
+        for other in parts[:-1]:
+            other.step()
+        before = [one.window.copy() for one in parts]
+        leaving = [close_window(self._asking, one, servers) for one in parts]
+        is_held = len(servers) * len(parts) > 1
+        pushes = [
+            under_locks(left.pushes, one.writing or writing, is_held=is_held)
+            for left, one in zip(leaving, parts, strict=True)
+        ]
+        try:
+            yield from push_together(self._asking, pushes)
+        except Refused:
+            for one, window in zip(parts, before, strict=True):
+                one.undo_step(window)
+            raise
+        ticked: list[Ticked] = []
+        for left, one in zip(leaving, parts, strict=True):
+            flight = Flight(left.message, left.refused, None, [], None)
+            self._flights[one.spec.part] = flight
+            ticked += yield from self.land(one, stage)
+        return ticked
 
     def land(self, part: SharedPart, stage: StageSpec) -> Act[list[Ticked]]:
         """Wait for a part's push that is on its way, if there is one."""
@@ -218,6 +268,7 @@ class Stepping:
         """The timeline or the incarnation is gone, and what was on its way with it."""
         self._flights.clear()
         self._told.clear()
+        self.collectives.clear()
         self._teller.forget()
         self._marching.forget()
 
@@ -260,7 +311,11 @@ class Stepping:
         return ticked
 
     def _count_round(
-        self, part: SharedPart, stage: StageSpec, done: Acknowledged
+        self,
+        part: SharedPart,
+        stage: StageSpec,
+        done: Acknowledged,
+        collective: Collective | None = None,
     ) -> Act[Ticked]:
         """All servers have prepared a window; it counts if it is in time for its round."""
         parts, others = tuple(self._parts), self.others_open(part)
@@ -273,6 +328,9 @@ class Stepping:
             is_prepared=done.is_prepared,
             ends_step=part.takes_turns or not any(other.is_sync for other in others),
             wants_lease=not is_busy,
+            exchange=None
+            if collective is None
+            else partial(exchange_values, self._asking, part, done, collective),
         )
         if ticked.late is not None:
             part.came_late(done.window, ticked.late)
@@ -280,6 +338,34 @@ class Stepping:
         self._leases.advance(part.spec.part, done.window, parts)
         self.tasks_finished += self._leases.drop_complete(parts, stage)
         part.round = 1 + (part.round if ticked.round is None else ticked.round)
+        return ticked
+
+    def _exchange(
+        self, part: SharedPart, stage: StageSpec, servers: tuple[str, ...]
+    ) -> Act[list[Ticked]]:
+        """Servers prepare an empty window; its values travel between trainers."""
+        ticked = yield from self.land(part, stage)
+        collective = self.collectives.pop(part.spec.part)
+        leaving = close_window(self._asking, part, servers)
+        push = yield from self._asking.post(leaving.pushes)
+        flight = Flight(leaving.message, leaving.refused, push, [], None)
+        # The next push finds its place only where servers have applied this round.
+        applied = yield from post_values(
+            self._asking,
+            part,
+            servers,
+            nothing_coming,
+            at_round=part.round,
+            with_dense=True,
+        )
+        done = yield from collect_push(self._asking, flight)
+        try:
+            ticked.append((yield from self._count_round(part, stage, done, collective)))
+        except UsageError:  # nobody will close this round: what is left waits for none
+            self._teller.forget()
+            raise
+        yield from collect_values(self._asking, part, applied, is_current=True)
+        part.pulled(part.base_round())
         return ticked
 
     def _train_again(self) -> Act[list[Ticked]]:
@@ -296,3 +382,11 @@ class Stepping:
             yield from hand_back(self._asking, self._leases, self._parts)
         else:
             yield from pull_part(self._asking, part, servers, part.base_round())
+
+
+def _reads_round(part: SharedPart) -> bool:
+    """Whether the round that a push will be in brings the next values.
+
+    It is not known yet which round that is where a push may be carried over.
+    """
+    return part.is_sync and not part.carries_over

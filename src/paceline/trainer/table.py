@@ -4,11 +4,12 @@
 
     pull   rows as they are, with what this batch has pushed
     push   values that are combined with rows; they leave when the batch is over
+    allreduce and its kin   values that travel between trainers, as the step of a batch
 
 Waits: for servers. The thread of the user's script calls.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol, final
 
 import numpy as np
@@ -20,7 +21,10 @@ from paceline.params.rows.combining import Array
 from paceline.params.rows.kernels import Int64s
 from paceline.trainer.cell import Cell
 from paceline.trainer.describing_rotation import Rotate
+from paceline.trainer.gathering import Gathering, Kind, Operation, Slice
+from paceline.trainer.locking import RowLock, Wish
 from paceline.trainer.own_rows import OwnRows
+from paceline.trainer.reducing import RULES, How
 
 Ids = npt.ArrayLike | torch.Tensor | None
 Values = npt.ArrayLike | torch.Tensor
@@ -38,6 +42,9 @@ class Writer(Protocol):
     def step_table(self, part: int) -> None:
         """The batch in the user's hands is over for a table: what was written leaves."""
 
+    def lock(self, rows: OwnRows, ids: Int64s, wish: Wish) -> RowLock:
+        """A block in which rows are this trainer's alone."""
+
     def write_alone(self, part: int) -> None:
         """What was written leaves as a push of no batch."""
 
@@ -48,6 +55,11 @@ class Writer(Protocol):
         wanted: Rotate,
     ) -> Iterator[Cell]:
         """A loop over the cells of a rotation of these rows."""
+
+    def exchange(
+        self, part: int, operation: Operation, arrays: Sequence[Array]
+    ) -> Gathering:
+        """Step over the batch in the user's hands, exchanging values with trainers."""
 
 
 @final
@@ -112,6 +124,47 @@ class Table:
             )
         self._write(ids, values, rule)
 
+    def lock(
+        self,
+        ids: Ids,
+        *,
+        shared: bool = False,
+        timeout_s: float = 60.0,
+        lease_s: float = 10.0,
+    ) -> RowLock:
+        """Rows that nobody else changes meanwhile: ``with table.lock(ids) as rows:``.
+
+        ``rows.values`` (n, ...) is the latest there is. What the block makes of it,
+        whatever the table's rule, is written when it ends, and the rows are let go with it;
+        a block that raises writes nothing. Who comes first is served first, and nobody
+        waits in a circle: a lock in the block of another must be on a table that was made
+        later, and all blocks are then written as one, on all servers or on none.
+
+        In a loop the write is the batch's push to the table, and it has one: its effect is
+        there once, whoever dies. Which rows a batch locks must follow from the batch.
+        Outside of a loop it is there at most once.
+
+        Args:
+            ids: whole numbers (n,), each once, in any order; None: all rows of a dense
+                table.
+            shared: only read, beside others who do.
+            timeout_s: how long to wait for others.
+            lease_s: for how long a trainer that is frozen keeps its rows from others.
+
+        Raises:
+            LockTimeout: on entering: others have had rows all the time.
+            LockLost: at the end: the lock was lost before, and nothing is written; take it
+                again. Inside a loop, not if the batch itself is gone: that is warned of.
+            UsageError: an id is repeated; the batch has pushed to the table already; or the
+                table's pace lets pushes wait.
+        """
+        wish = Wish(shared, timeout_s, lease_s)
+        wish.check()
+        checked = self._ids(ids)
+        if len(np.unique(checked)) != len(checked):
+            raise UsageError(f"lock: expected each id of table {self.name!r} once")
+        return self._writer.lock(self._rows, checked, wish)
+
     def rotate(  # noqa: PLR0913  (the public signature; all but two are named)
         self,
         dataset: Any,  # noqa: ANN401  (whatever a user calls a data set)
@@ -175,6 +228,98 @@ class Table:
             )
         if self._writer.is_in_loop() and self._writer.has_batch(self._rows.part):
             self._writer.step_table(self._rows.part)
+
+    # ------------------------------------------------------------ between trainers
+
+    def allreduce(
+        self, *values: Values, rule: str | None = None, how: How = "auto"
+    ) -> tuple[Array, ...] | Any:  # noqa: ANN401  (one array for one)
+        """Reduce values of all trainers with work: the same bits on each of them.
+
+        The step of the batch: it counts when the round of exactly these trainers is
+        committed. Who is lost before is in no result, and its batch goes to another; the
+        others exchange again what they hold. The table's own rows do not change; whatever
+        you keep of the result from batch to batch, `Session.track` it: so trainers that
+        join, or had no batch for a while, have it as the others do.
+
+        Args:
+            values: arrays of any shape and dtype of numbers, the same on every trainer.
+            rule: ``"add"``, ``"max"`` or ``"min"``; None: the table's own.
+            how: ``"allreduce"``: one hop, everybody asks everybody; or
+                ``"regroup+allgather"``: two, of fewer bytes; ``"auto"``: by size.
+
+        Returns:
+            The reduced array, or a tuple of them; the caller's own.
+
+        Raises:
+            UsageError: outside of a loop, or the batch is over; the pace has no rounds of
+                all; or other trainers have made another call, which is named.
+            JobFailed: the job as a whole cannot go on.
+        """
+        made = self._exchange("allreduce", values, rule, how)
+        return made.results[0] if len(values) == 1 else tuple(made.results)
+
+    def reduce(self, values: Values, root: str | None = None) -> Array | None:
+        """As `allreduce`, for one trainer: ``root``, or the first of the round.
+
+        Returns:
+            The reduced array there; None on all others.
+        """
+        made = self._exchange("reduce", [values], None, "auto", root)
+        return made.results[0] if made.results else None
+
+    def regroup(self, values: Values) -> tuple[Array, Slice]:
+        """As `allreduce`, but each trainer gets a slice of the rows of the result.
+
+        Returns:
+            This trainer's rows of the result, and which they are.
+        """
+        made = self._exchange("regroup", [values], None, "auto")
+        return made.results[0], made.rows[0]
+
+    def allgather(self, values: Values) -> list[Array]:
+        """What each trainer with work has brought, in an order that all of them share.
+
+        The step of the batch, as `allreduce`. Shapes may differ.
+        """
+        made = self._exchange("allgather", [values], None, "auto")
+        return [arrays[0] for arrays in made.gathered]
+
+    def broadcast(self, values: Values, root: str | None = None) -> Array:
+        """What one trainer has brought: ``root``, or the first of the round.
+
+        The step of the batch, as `allreduce`. All bring values of one shape.
+        """
+        return self._exchange("broadcast", [values], None, "auto", root).results[0]
+
+    def _exchange(
+        self,
+        kind: Kind,
+        values: Sequence[Values],
+        rule: str | None,
+        how: How,
+        root: str | None = None,
+    ) -> Gathering:
+        arrays = [np.array(_array(one), order="C", ndmin=1) for one in values]
+        rule = rule or self._rows.combine.rule
+        if rule not in RULES:
+            raise UsageError(
+                f"{kind} of table {self.name!r}: expected a rule of {', '.join(RULES)}, "
+                f"got {rule!r}: say which, rule='add'"
+            )
+        wrong = [array.dtype for array in arrays if array.dtype.kind not in "biuf"]
+        if wrong or not arrays:
+            raise UsageError(
+                f"{kind} of table {self.name!r}: expected arrays of numbers, got "
+                f"{wrong[0] if wrong else 'none'}"
+            )
+        if self._rows.has_written():
+            raise UsageError(
+                f"{kind} of table {self.name!r}: this batch has pushed to it already, and "
+                f"is one step: push in the next one, or to another table"
+            )
+        operation = Operation(self.name, kind, rule, how, root)
+        return self._writer.exchange(self._rows.part, operation, arrays)
 
     def _write(self, ids: Ids, values: Values, rule: str) -> None:
         part, in_loop = self._rows.part, self._writer.is_in_loop()
@@ -242,7 +387,7 @@ class Table:
                     f"got {least if least < bounds.min else most}"
                 )
         spread = np.broadcast_to(found.astype(self.dtype, copy=False), wanted)
-        return np.array(spread, order="C").reshape(count, -1)
+        return np.array(spread, order="C").reshape(count, int(np.prod(self._row)))
 
     def __repr__(self) -> str:
         """Name, shape, dtype."""

@@ -8,12 +8,13 @@ marks say what it had done.
 Pure.
 """
 
+from collections.abc import Callable
 from typing import final
 
 import msgspec
 
 from paceline.ids import COORDINATOR, Span, Window
-from paceline.messages import RefusedPush, Tick, Ticked, TrainerClock
+from paceline.messages import MeetAgain, Message, RefusedPush, Tick, Ticked, TrainerClock
 from paceline.trainer.asking import Act, Asking, Posted
 from paceline.trainer.parts import SharedPart
 from paceline.trainer.pushing import Acknowledged
@@ -84,6 +85,7 @@ class Teller:
         ends_step: bool,
         wants_lease: bool,
         clock: TrainerClock | None = None,
+        exchange: Callable[[], Act[int]] | None = None,
     ) -> Act[Ticked]:
         """Tick for all windows of a part that are to be told, until it is counted.
 
@@ -93,6 +95,8 @@ class Teller:
             ends_step: no other part that is updated in rounds awaits its step.
             wants_lease: a task that ends here is followed by the next one.
             clock: of the trainer, where a pace bounds it.
+            exchange: lets values travel between trainers, and names the exchange; again
+                whenever the coordinator says that it was void.
         """
         tick = self._tick(
             part,
@@ -101,7 +105,12 @@ class Teller:
             wants_lease=wants_lease,
             clock=clock,
         )
-        ticked = yield from self._asking.ask(tick)
+        ticked: Message = MeetAgain(reason="")
+        while isinstance(ticked, MeetAgain):
+            if exchange is not None:
+                name = yield from exchange()
+                tick = msgspec.structs.replace(tick, exchange=name)
+            ticked = yield from self._asking.ask(tick)
         assert isinstance(ticked, Ticked)
         del self._untold[part.spec.part]
         return self._heard(part, ticked)

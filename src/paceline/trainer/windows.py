@@ -46,6 +46,16 @@ class OpenWindow:
         entry = self._delivered.pop()
         assert (entry.key, entry.batch) == (key, batch), f"{entry} was delivered last"
 
+    def undo_step(self) -> None:
+        """What was stepped awaits its step again."""
+        self._delivered, self._stepped = self._stepped + self._delivered, []
+
+    def copy(self) -> "OpenWindow":
+        """As it is now."""
+        window = OpenWindow()
+        window._delivered, window._stepped = list(self._delivered), list(self._stepped)
+        return window
+
     def step(self) -> bool:
         """The user stepped; false if nothing was delivered since the last step."""
         has_delivered = bool(self._delivered)

@@ -3,24 +3,27 @@
 Waits: for servers, and as a step does. The thread of the user's script calls.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, final
 
 from paceline.data.cells import Cells
-from paceline.ids import Window
+from paceline.ids import OF_NO_BATCH
 from paceline.messages import Push, StageSpec
+from paceline.params.rows.kernels import Int64s
 from paceline.trainer.asking import Act
 from paceline.trainer.carrier import Carrier
 from paceline.trainer.cell import Cell
 from paceline.trainer.describing_rotation import Rotate, check_rotate, describe_rotation
+from paceline.trainer.gathering import Gathering, Operation
+from paceline.trainer.locking import RowLock, Wish
 from paceline.trainer.membership import Membership
 from paceline.trainer.own_rows import OwnRows
 from paceline.trainer.parts import SharedPart
 from paceline.trainer.protocol import TrainerProtocol
+from paceline.trainer.reducing import Array
 from paceline.trainer.rotation import Rotated, RotationLoop
 from paceline.trainer.staging import Cutting, Stages
-
-_OF_NO_BATCH = Window(0, 0, ())
+from paceline.trainer.whole import step_whole
 
 
 @final
@@ -43,7 +46,15 @@ class TableWriter:
 
     def step_table(self, part: int) -> None:
         """The batch in the user's hands is over for a table: what was written leaves."""
-        self._carrier.step(part)
+        if self._carrier.numbers[part].is_atomic:
+            _step_atomic(self._carrier)
+        else:
+            self._carrier.step(part)
+
+    def lock(self, rows: OwnRows, ids: Int64s, wish: Wish) -> RowLock:
+        """A block in which rows are this trainer's alone."""
+        member = (self._carrier, self._calls, self._membership.driver.locks)
+        return RowLock(rows, ids, wish, member)
 
     def rotate(
         self,
@@ -68,6 +79,12 @@ class TableWriter:
         loop = RotationLoop(carrier, self._membership.driver, rotated)
         return self._calls.iterate(loop.run())
 
+    def exchange(
+        self, part: int, operation: Operation, arrays: Sequence[Array]
+    ) -> Gathering:
+        """Step over the batch in the user's hands, exchanging values with trainers."""
+        return self._membership.collectives.run(part, operation, arrays)
+
     def write_alone(self, part: int) -> None:
         """What was written leaves as a push of no batch."""
         carrier = self._carrier
@@ -83,9 +100,18 @@ class TableWriter:
 
 def end_batch(carrier: Carrier) -> None:
     """The user is done with a batch: what it has pushed to tables leaves."""
+    _step_atomic(carrier)
     for part, numbers in carrier.numbers.items():
         if numbers.is_table and _has_batch(carrier.protocol.parts[part]):
             carrier.step(part)
+
+
+def _step_atomic(carrier: Carrier) -> None:
+    """What all atomic tables have of a batch leaves, as one."""
+    parts = carrier.protocol.parts
+    whole = [p for p, n in carrier.numbers.items() if n.is_atomic and _has_batch(parts[p])]
+    if whole:
+        step_whole(carrier, {part: {} for part in whole})
 
 
 def _has_batch(part: SharedPart) -> bool:
@@ -116,7 +142,7 @@ def push_alone(protocol: TrainerProtocol, number: int) -> Act[str | None]:
             **asking.who(),
             part=number,
             number=part.number,
-            window=_OF_NO_BATCH,
+            window=OF_NO_BATCH,
             records=0,
         )
         yield from asking.ask_servers(dict.fromkeys(protocol.servers, message))

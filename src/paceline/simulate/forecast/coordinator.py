@@ -9,8 +9,8 @@ import itertools
 from collections.abc import Callable
 from typing import Protocol, final
 
-from paceline.coordinator.book import Reply, WriteManifest
 from paceline.coordinator.durable import Durable
+from paceline.coordinator.effects import Reply, WriteManifest
 from paceline.coordinator.outcomes import AnyOutcome
 from paceline.coordinator.state import (
     Asked,

@@ -136,7 +136,7 @@ class Server:
             return
         if isinstance(message, Push):
             self._push(reader, number, message)
-        elif isinstance(message, Pull | PullRows):
+        elif isinstance(message, _READS):
             self._pull(reader, number, message)
         else:
             served_s = self.cpu.take(self._agenda.now_s, self._plan.server_s)
@@ -167,7 +167,7 @@ class Server:
         elif verdict == "prepare":
             self._ages.aged(version - reader.base)
             self.num_pushes += 1
-        said = {"apply": "applied", "prepare": "prepared"}.get(verdict, verdict)
+        said = _SAID.get(verdict, verdict)
         reply = Pushed(verdict=said, version=version)  # type: ignore[arg-type]  # spelled above
         self._answer(reader, number, reply, served_s, 0)
 
@@ -368,4 +368,6 @@ def _has_numbers(message: Message) -> bool:
     return type(message) is Push and not message.is_void
 
 
+_READS = (Pull, PullRows)
+_SAID = {"apply": "applied", "prepare": "prepared"}
 _NO_NUMBERS = (0, float(HEADER_BYTES))

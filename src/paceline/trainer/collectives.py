@@ -1,0 +1,101 @@
+"""Collective calls inside a loop: each is the step of a batch, and exchanges values.
+
+A batch counts when its round is committed, with exactly the trainers whose values are in
+the result. One that is lost before takes its own batch with it, which another one will
+train; the others meet again with the values that they hold, and all get the same bits.
+
+Waits: for the other trainers with work, servers and coordinator. The thread of the user's
+loop calls.
+"""
+
+from collections.abc import Sequence
+from typing import final
+
+from paceline.errors import UsageError
+from paceline.messages import AskValues
+from paceline.timing import Clock
+from paceline.trainer.calls import Calls
+from paceline.trainer.carrier import Carrier
+from paceline.trainer.client import bare
+from paceline.trainer.gathering import Gathering, Operation
+from paceline.trainer.peer_link import PeerLink
+from paceline.trainer.reducing import Array
+from paceline.trainer.shelf import Shelf
+
+_DROPPED = (
+    "{kind} dropped: {reason}. What it returned is of this trainer alone; before the next "
+    "batch, what is tracked (session.track) is loaded as the others have it"
+)
+
+
+@final
+class Collectives:
+    """Collective calls of one trainer."""
+
+    def __init__(
+        self, link: PeerLink, carrier: Carrier, calls: Calls, clock: Clock
+    ) -> None:
+        """Nothing is called yet."""
+        self._link, self._carrier, self._calls = link, carrier, calls
+        self._shelf = Shelf(clock)
+        link.answer(AskValues, self._shelf.received)
+        link.each_look(self._shelf.sweep)
+
+    def run(self, part: int, operation: Operation, arrays: Sequence[Array]) -> Gathering:
+        """Step a part over the batch in the user's hands, exchanging ``arrays``.
+
+        Returns:
+            The call, with its results: once the round is committed; or alone, if the round
+            is gone, with a `StepWarning`.
+
+        Raises:
+            UsageError: outside of a loop; the batch is over for this part; its pace has no
+                rounds of all; or other trainers have made another call.
+            JobFailed: the job as a whole cannot go on.
+        """
+        self._check(part, operation)
+        self._link.open()
+        carrier, protocol = self._carrier, self._carrier.protocol
+        made = Gathering(
+            self._link.trainer, self._link.address, operation, arrays, self._shelf
+        )
+        stepping, numbers = protocol.stepping, carrier.numbers[part]
+        stepping.collectives[part] = made
+        carrier.attach_values = made.attach
+        try:
+            numbers.load(carrier.plan(part), with_step=True)
+            stepped = carrier.run(protocol.step(part))
+        finally:
+            stepping.collectives.pop(part, None)
+            carrier.attach_values = bare
+            protocol.asking.doors = {}
+        numbers.clear()
+        if stepped.verdict != "pushed":
+            made.alone()
+            text = _DROPPED.format(kind=operation.kind, reason=stepped.reason)
+            carrier.warn_once(text)
+        return made
+
+    def _check(self, part: int, operation: Operation) -> None:
+        call, protocol = (
+            f"{operation.kind} of table {operation.name!r}",
+            self._carrier.protocol,
+        )
+        self._calls.check_open()
+        shared = protocol.parts[part]
+        if not shared.is_sync:
+            raise UsageError(
+                f"{call}: its pace is {shared.spec.pace}, and values are exchanged in "
+                f"rounds of all trainers with work: make it with "
+                f"pace=paceline.Sync(reduce='sum')"
+            )
+        if self._calls.open_call is None:
+            raise UsageError(
+                f"{call}: it is the step of a batch; call it inside a loop over "
+                f"session.batches"
+            )
+        if not protocol.must_join and not shared.window.has_delivered():
+            raise UsageError(
+                f"{call}: the batch is over for this table: one call a batch; exchange "
+                f"several arrays in one call, or by another table"
+            )

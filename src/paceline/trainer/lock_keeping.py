@@ -1,0 +1,91 @@
+"""Signs of life for the locks that a trainer holds, while its script computes.
+
+A server lets go of a lock that it has not heard of for its lease. So a thread says now and
+then which locks are held, as long as any is. It is frozen with its process: what a frozen
+trainer had locked goes to others. It has a life of its own beside the beats, since a beat
+may wait for a coordinator that is away.
+
+Waits: for servers, and between signs.
+"""
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Final, NamedTuple, final
+
+from paceline.messages import KeepLocks
+
+PERIOD_S: Final = 0.5  # between signs: at most a quarter of a lease
+
+_log = logging.getLogger("paceline.trainer")
+
+
+class HeldLock(NamedTuple):
+    """A lock that is held on some servers, or waited for."""
+
+    incarnation: int
+    timeline: int
+    part: int
+    number: int
+    servers: tuple[str, ...]
+
+
+@final
+class LockKeeper:
+    """Keeps the locks of one trainer until it is stopped."""
+
+    def __init__(self, tell: Callable[[str, KeepLocks], None]) -> None:
+        """Keep none; ``tell`` sends a server a message, and may fail silently."""
+        self._tell = tell
+        self._lock = threading.Lock()  # guards the two fields below
+        self._held: list[HeldLock] = []
+        self._thread: threading.Thread | None = None
+        self._stopping = threading.Event()
+
+    def keep(self, held: HeldLock) -> None:
+        """From here on servers hear of this lock."""
+        with self._lock:
+            self._held.append(held)
+            if self._thread is None and not self._stopping.is_set():
+                self._thread = threading.Thread(
+                    target=self._run, name="trainer-locks", daemon=True
+                )
+                self._thread.start()
+
+    def let_go(self, held: HeldLock) -> None:
+        """This lock is held no more."""
+        with self._lock:
+            self._held.remove(held)
+
+    def stop(self, timeout_s: float) -> None:
+        """End the thread; may be repeated."""
+        self._stopping.set()
+        with self._lock:
+            thread = self._thread
+        if thread is not None:
+            thread.join(timeout_s)
+
+    def _run(self) -> None:
+        before: set[HeldLock] = set()
+        while not self._stopping.wait(PERIOD_S):
+            with self._lock:
+                held = set(self._held)
+            kept = held & before  # what is younger than a period needs no sign
+            before = held
+            for server in sorted({server for one in kept for server in one.servers}):
+                for one in kept:
+                    if server in one.servers:
+                        self._say(server, one)
+
+    def _say(self, server: str, held: HeldLock) -> None:
+        try:
+            self._tell(
+                server,
+                KeepLocks(
+                    incarnation=held.incarnation,
+                    timeline=held.timeline,
+                    numbers={held.part: (held.number,)},
+                ),
+            )
+        except Exception:  # noqa: BLE001  (no surprise may end the signs of life)
+            _log.debug("no answer to a sign of life for a lock", exc_info=True)

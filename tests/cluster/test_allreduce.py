@@ -1,0 +1,130 @@
+"""Values that travel between trainers: the same bits everywhere, each batch once."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import paceline
+from paceline.errors import UsageError
+
+Run = Callable[..., list[Any]]
+NUMBERS = torch.arange(96) % 7
+ROUNDS = paceline.Sync(reduce="sum")
+
+
+class Seen:
+    """What a script keeps of the results, from round to round."""
+
+    def __init__(self) -> None:
+        self.counts = np.zeros(7, np.int64)
+        self.sums: list[float] = []
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"counts": self.counts.copy(), "sums": list(self.sums)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.counts, self.sums = np.array(state["counts"]), list(state["sums"])
+
+
+def loop(session: paceline.Session, how: str, width: int = 7) -> Seen:
+    """Count the numbers, and add up their roots; keep every result."""
+    table = session.table("numbers", (7,), "int64", pace=ROUNDS)
+    seen = Seen()
+    session.track(seen=seen)
+    for batch in session.batches(NUMBERS, 4, epochs=2, seed=3, task_size=8):
+        counts = np.bincount(batch.numpy(), minlength=width)
+        roots = np.sqrt(np.arange(width) + batch.numpy().sum() / 3)
+        total, sums = table.allreduce(counts, roots, how=how)
+        seen.counts = seen.counts + total[:7]
+        seen.sums.append(float(sums.sum()))
+    return seen
+
+
+@pytest.mark.parametrize("how", ["allreduce", "regroup+allgather", "auto"])
+def test_every_record_counts_once_and_all_have_the_same_bits(run: Run, how: str) -> None:
+    found = run(lambda session: loop(session, how))
+    for seen in found:  # also of one that had no batch in the last rounds
+        np.testing.assert_array_equal(seen.counts, 2 * np.bincount(NUMBERS.numpy()))
+        assert seen.sums == found[0].sums
+
+
+def one_batch_each(session: paceline.Session, call: Callable[..., Any]) -> Any:
+    """What a call comes to in the first round, which all three trainers are in."""
+    table = session.table("t", (4,), "float64", pace=ROUNDS)
+    own = np.arange(8.0).reshape(4, 2) + 10 * int(session.trainer[-1])
+    batches = session.batches(torch.arange(3), 1, shuffle=False, task_size=1)
+    [found] = [call(table, own) for _ in batches]
+    return found
+
+
+def test_regroup_gives_each_a_slice_of_the_sum(run: Run) -> None:
+    found = run(lambda session: one_batch_each(session, lambda t, own: t.regroup(own)))
+    whole = 3 * np.arange(8.0).reshape(4, 2) + 30
+    assert sorted(rows for _, rows in found) == [(0, 1), (1, 2), (2, 4)]
+    for values, rows in found:
+        np.testing.assert_array_equal(values, whole[rows.start : rows.stop])
+
+
+def test_allgather_gives_all_what_each_has_brought(run: Run) -> None:
+    def call(table: paceline.Table, own: Any) -> Any:
+        return table.allgather(own[: 1 + int(own[0, 0]) // 10, 0])
+
+    for gathered in run(lambda session: one_batch_each(session, call)):
+        assert [one.tolist() for one in gathered] == [[0], [10, 12], [20, 22, 24]]
+
+
+def test_broadcast_gives_all_what_the_root_has_brought(run: Run) -> None:
+    found = run(lambda s: one_batch_each(s, lambda t, own: t.broadcast(own, "trainer-2")))
+    assert [one[0, 0] for one in found] == [20, 20, 20]
+
+
+def test_reduce_gives_the_sum_to_the_first_alone(run: Run) -> None:
+    found = run(lambda s: one_batch_each(s, lambda t, own: t.reduce(own)))
+    assert [None if one is None else one[0, 0] for one in found] == [30, None, None]
+
+
+def test_greatest_and_least_of_all(run: Run) -> None:
+    def call(table: paceline.Table, own: Any) -> Any:
+        return table.allreduce(own, rule="max", how="regroup+allgather")
+
+    for found in run(lambda session: one_batch_each(session, call)):
+        np.testing.assert_array_equal(found, np.arange(8.0).reshape(4, 2) + 20)
+
+
+def test_different_calls_fail_at_once_and_name_both(run: Run) -> None:
+    def call(table: paceline.Table, own: Any) -> Any:
+        return table.allreduce(own, rule="max" if own[0, 0] else "add")
+
+    with pytest.raises(UsageError, match=r"allreduce\(add, auto\).*allreduce\(max, auto\)"):
+        run(lambda session: one_batch_each(session, call))
+
+
+@pytest.mark.parametrize(
+    ("pace", "calls", "match"),
+    [
+        (paceline.Async(), 1, "its pace is async, and values are exchanged in rounds"),
+        (ROUNDS, 2, "the batch is over for this table: one call a batch"),
+    ],
+)
+def test_a_call_that_cannot_be_is_refused(
+    run: Run, pace: Any, calls: int, match: str
+) -> None:
+    def script(session: paceline.Session) -> None:
+        table = session.table("t", (4,), pace=pace)
+        for _ in session.batches(torch.arange(4), 2):
+            for _ in range(calls):
+                table.allreduce(np.ones(3))
+
+    with pytest.raises(UsageError, match=match):
+        run(script, trainers=1)
+
+
+def test_a_call_outside_of_a_loop_is_refused(run: Run) -> None:
+    def script(session: paceline.Session) -> None:
+        session.table("t", (4,), pace=ROUNDS).allreduce(np.ones(3))
+
+    with pytest.raises(UsageError, match="call it inside a loop"):
+        run(script, trainers=1)

@@ -34,10 +34,14 @@ class ArraySpec(msgspec.Struct, frozen=True):
 class SendEvent(PeerMessage, frozen=True):
     """An event for another trainer's inbox; a repetition has the same ``number``.
 
+    ``since`` is the incarnation in which the sender's script began to count; it stays when
+    the sender has to join again, so that what it repeats then is known.
+
     Buffers: one for each of ``arrays``; without arrays, one with the bytes. Answered by
     `Done` once it is in the inbox, `Waiting` while there is no room.
     """
 
+    since: int
     number: int
     topic: str
     arrays: tuple[ArraySpec, ...] | None = None

@@ -15,6 +15,7 @@ user's script calls.
 """
 
 import contextlib
+import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar, final
@@ -65,6 +66,7 @@ class PeerEvents:
         self.link, self._driver, self._calls = link, driver, calls
         self._clock, self._join = clock, join
         self._number = 0  # of the event that was sent last
+        self._since: int | None = None  # whose numbers these are, however often it rejoins
         self._changed = threading.Condition()  # guards the inbox
         self._inbox = Inbox()
         link.answer(SendEvent, self._received, is_timeless=True)
@@ -107,10 +109,13 @@ class PeerEvents:
                 f"{to!r} in {self.link.trainer}"
             )
         self._number += 1
+        if self._since is None:
+            self._since = self.link.incarnation
         event = SendEvent(
             incarnation=0,
             timeline=0,
             to=0,
+            since=self._since,
             number=self._number,
             topic=topic,
             arrays=arrays,
@@ -181,7 +186,7 @@ class PeerEvents:
         """An event is at the door; by one of the door's threads."""
         assert isinstance(message, SendEvent)
         num_bytes = sum(buffer.nbytes for buffer in buffers)
-        who = (message.incarnation, message.number)
+        who = (message.since, message.number)
         with self._changed:
             verdict = self._inbox.verdict(sender, *who, num_bytes)
             if verdict == "room":
@@ -274,10 +279,10 @@ def _unpacked(
     for spec, buffer in zip(arrays, buffers, strict=True):
         try:
             dtype = np.dtype(spec.dtype)
-        except TypeError:
+        except (TypeError, ValueError, SyntaxError):  # numpy's parser raises all of them
             return None
         is_number = dtype.kind in "biufc" and all(size >= 0 for size in spec.shape)
-        if not is_number or buffer.nbytes != dtype.itemsize * int(np.prod(spec.shape)):
+        if not is_number or buffer.nbytes != dtype.itemsize * math.prod(spec.shape):
             return None
         found.append(buffer.copy().view(dtype).reshape(spec.shape))
     return tuple(found)

@@ -22,7 +22,7 @@ from typing import NamedTuple, final
 import numpy as np
 
 from paceline.data.cells import Cells
-from paceline.errors import PacelineError, Preempted
+from paceline.errors import PacelineError, Preempted, UsageError
 from paceline.ids import TaskKey
 from paceline.messages import RotationSpec, StageSpec
 from paceline.params.rows.combining import Array
@@ -177,15 +177,29 @@ class RotationLoop:
             back = acts.carry_over(key) if trained < last else None
             if back is not None:
                 carrier.run(carrier.protocol.ask(back))
+        else:
+            self._drop()
         now_s = self._clock.now_s()
         self.pushed_s += now_s - began_s
         self._take_ahead()
         return now_s
 
     def _write(self, cell: Cell) -> None:
-        own = self._rotated.rows
-        values = np.ascontiguousarray(cell.rows).reshape(len(cell.ids), -1)
+        own, rows = self._rotated.rows, cell.rows
+        shape, dtype = (len(cell.ids), *own.combine.shape), np.dtype(own.combine.dtype)
+        if rows.shape != shape or not np.can_cast(rows.dtype, dtype, "same_kind"):
+            raise UsageError(
+                f"cell.rows: expected {shape} of {dtype}, got {rows.shape} of "
+                f"{rows.dtype}: change them in place"
+            )
+        values = np.ascontiguousarray(rows, dtype).reshape(len(cell.ids), -1)
         own.write(cell.ids, values, "replace")
+
+    def _drop(self) -> None:
+        """The cell is gone, and what it has pushed to other tables since then with it."""
+        for part in self._carrier.numbers:
+            if self._carrier.protocol.parts[part].forgotten:
+                self._carrier.step(part)
 
     def _push(self) -> None:
         """All that the cell has changed leaves: in tables, as a whole or not at all.

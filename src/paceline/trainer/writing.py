@@ -64,8 +64,9 @@ class TableWriter:
     ) -> Iterator[Cell]:
         """See `Table.rotate`."""
         self._calls.check_open()
-        check_rotate(rows, wanted)
-        num_blocks = self._carrier.plan(rows.part).num_row_slots
+        plan = self._carrier.plan(rows.part)
+        check_rotate(rows, wanted, plan.spec.pace)
+        num_blocks = plan.num_row_slots
         cells: list[Cells] = []
 
         def shape(spec: StageSpec) -> StageSpec:

@@ -28,10 +28,15 @@ def test_any_array_is_as_it_says_or_none(
         assert (array.shape, array.tobytes()) == (shape, payload)
 
 
-@pytest.mark.parametrize("shape", [(2**32, 2**32), (2**62, 4), (0, 2**63)])
+@pytest.mark.parametrize("shape", [(2**32, 2**32), (2**62, 4), (0, 2**63), (1,) * 99])
 def test_a_size_that_runs_over_is_refused(shape: tuple[int, ...]) -> None:
-    none = np.empty(0, np.uint8)
-    assert _unpacked((ArraySpec(shape, "<f4"),), [none]) is None or 0 in shape
+    payload = np.zeros(4 * (shape[0] == 1), np.uint8)
+    assert _unpacked((ArraySpec(shape, "<f4"),), [payload]) is None
+
+
+@pytest.mark.parametrize("dtype", ["(1,", ",", "O", "i4,i4", "f4", "2<f4", "<M8", "<f3"])
+def test_what_is_no_dtype_of_numbers_is_refused(dtype: str) -> None:
+    assert _unpacked((ArraySpec((0,), dtype),), [np.empty(0, np.uint8)]) is None
 
 
 def test_who_had_to_join_again_repeats_what_is_known() -> None:

@@ -16,6 +16,7 @@ user's script calls.
 
 import contextlib
 import math
+import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar, final
@@ -36,6 +37,7 @@ T = TypeVar("T")
 
 SEND_S = 30.0  # how long an event may take to get into an inbox, unless it is said
 LOOK_EVERY_S = 0.25  # a closed session ends a wait for events
+_NUMBER = re.compile("[<>|][biufc][0-9]{1,2}")  # NumPy's `dtype.str`
 
 
 @final
@@ -277,12 +279,21 @@ def _unpacked(
         return None
     found = []
     for spec, buffer in zip(arrays, buffers, strict=True):
-        try:
-            dtype = np.dtype(spec.dtype)
-        except (TypeError, ValueError, SyntaxError):  # numpy's parser raises all of them
+        array = _array_of(spec, buffer)
+        if array is None:
             return None
-        is_number = dtype.kind in "biufc" and all(size >= 0 for size in spec.shape)
-        if not is_number or buffer.nbytes != dtype.itemsize * math.prod(spec.shape):
-            return None
-        found.append(buffer.copy().view(dtype).reshape(spec.shape))
+        found.append(array)
     return tuple(found)
+
+
+def _array_of(spec: ArraySpec, buffer: ByteArray) -> np.ndarray | None:
+    """An array as it was sent; None if it is none, whatever numpy would make of it."""
+    if not _NUMBER.fullmatch(spec.dtype) or min(spec.shape, default=0) < 0:
+        return None
+    try:
+        dtype = np.dtype(spec.dtype)
+        if buffer.nbytes != dtype.itemsize * math.prod(spec.shape):
+            return None
+        return buffer.copy().view(dtype).reshape(spec.shape)
+    except (TypeError, ValueError, OverflowError):  # there is no such dtype, or shape
+        return None

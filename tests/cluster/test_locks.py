@@ -214,3 +214,29 @@ def test_values_that_cannot_be_written_are_refused(run: Run) -> None:
         return table.pull([0]).tolist()
 
     assert run(script, trainers=1) == [[[1.0, 1.0]]]
+
+
+def test_what_a_batch_writes_to_atomic_tables_is_one_step(run: Run) -> None:
+    def script(session: paceline.Session) -> Any:
+        first = session.table("a", (4,), "int64", atomic=True)
+        other = session.table("b", (None,), "int64")
+        second = session.table("c", (None, 2), "float64", atomic=True)
+        for ids in batches(session):
+            first.push([1, 2], 1)
+            other.push(ids, 1)
+            second.push(ids, np.ones(2))
+        return first.pull().tolist(), second.pull(np.arange(IDS))[:, 0].tolist()
+
+    number = -(-RECORDS // BATCH)
+    wanted = np.bincount(records(), minlength=IDS).tolist()
+    for found in run(script):
+        assert found == ([0, number, number, 0], wanted)
+
+
+def test_a_table_in_rounds_is_not_atomic_by_itself(run: Run) -> None:
+    def script(session: paceline.Session) -> None:
+        for pace, says in ((Sync(reduce="sum"), "rounds"), (Async(push_every=3), "push")):
+            with pytest.raises(UsageError, match=says):
+                session.table("t", (4,), atomic=True, pace=pace)
+
+    run(script, trainers=1)

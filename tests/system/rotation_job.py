@@ -1,8 +1,9 @@
 """A counting job that rotates: every cell adds 1 for each of its records, and for itself.
 
 A block's rows are changed in place, and go home with the cell; sums of the data part and a
-count of (block, part) are pushed to tables beside. Rounds are checked one by one from a row
-of visits that each round has.
+count of (block, part) are pushed to tables beside. Rounds are checked one by one, by a row
+of visits for each. A number that every attempt at a cell draws anew goes into the rows and
+into a table beside: they agree only if a cell has its effect on both, or on neither.
 """
 
 import argparse
@@ -39,6 +40,8 @@ def main() -> None:
     counts = session.table("counts", (ROWS, 2), "int64", blocks=flags.blocks)
     visits = session.table("visits", (flags.rounds, cells), "int32")
     by_user = session.table("users", (None,), "int64")
+    drawn = session.table("drawn", (flags.blocks,), "int64")
+    anew = np.random.default_rng()
     for cell in counts.rotate(
         (rows, users),
         rows,
@@ -52,7 +55,10 @@ def main() -> None:
         time.sleep(flags.sleep_ms / 1000)
         taken = [np.empty(0, np.int64), *cell.batches()]
         records = np.concatenate(taken)
-        np.add.at(cell.rows, rows[records] - cell.ids[0], 1)
+        np.add.at(cell.rows[:, 0], rows[records] - cell.ids[0], 1)
+        number = int(anew.integers(1 << 30))
+        cell.rows[:, 1] += number
+        drawn.push([cell.block], [number])
         by_user.push(users[records], 1)
         visit = np.zeros(cells, np.int32)
         visit[cell.part * flags.blocks + cell.block] = len(records)
@@ -63,8 +69,11 @@ def main() -> None:
         known = Counter(users.tolist())
         names = np.array(sorted(known))
         found = visits.pull()
+        ends = [(block + 1) * ROWS // flags.blocks for block in range(flags.blocks)]
+        block_of = np.searchsorted(ends, np.arange(ROWS), side="right")
         wrong = {
-            "counts": int((counts.pull() != histogram[:, None]).sum()),
+            "counts": int((counts.pull()[:, 0] != histogram).sum()),
+            "halves": int((counts.pull()[:, 1] != drawn.pull()[block_of]).sum()),
             "users": int(
                 (by_user.pull(names) != [flags.rounds * known[n] for n in names]).sum()
             ),

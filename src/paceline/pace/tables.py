@@ -45,12 +45,12 @@ def is_table(spec: PartSpec) -> bool:
 
 
 def why_not_locked(pace: Pace) -> str | None:
-    """Why rows of a table of this pace cannot be locked; None if they can."""
+    """Why a table of this pace has no locks and is not atomic; None if it may be."""
     if isinstance(pace, Sync):
         return f"with {pace} all trainers change rows at once, in rounds: use async"
     if isinstance(pace, Async) and pace.push_every != 1:
         return (
-            f"with {pace} the push of a batch waits for those behind it, its rows would "
-            f"stay locked: leave push out"
+            f"with {pace} the push of a batch waits for those behind it, and nothing is "
+            f"locked or atomic for so long: leave push out"
         )
     return None

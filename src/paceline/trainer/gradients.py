@@ -70,6 +70,7 @@ class PartNumbers:
         join: brings in what other processes of the trainer have.
         joins_on_gpu: dense gradients go to the host when they are joined, not before.
         sends_early: gradients are sent while backward still runs.
+        is_atomic: what tables write in a batch is there together or not at all.
         is_table: what is pushed is what the user writes to a table, not gradients.
         early: what of the next push was sent already.
     """
@@ -98,7 +99,7 @@ class PartNumbers:
         """
         self.deltas, self.strategy = deltas, strategy
         self.tables: list[SharedTable | OwnRows] = []
-        self.is_table = False
+        self.is_table = self.is_atomic = False
         self.refused = 0
         self.refusal: Refused | None = None
         self.norms: Norms | None = None
@@ -279,7 +280,7 @@ class PartNumbers:
         early = self.early.name(dense.keys() - self._kept.keys())
         by_rows = [found.values for found in sparse.values()]
         unseen = [gradient for index, gradient in dense.items() if index not in early]
-        found = [*unseen, *by_rows, *(row.gradient for row in rows)]
+        found = [*unseen, *by_rows, *(row.gradient for row in rows if row.has_sums)]
         is_finite = not is_void and all_finite(found) and self._coding.fits(found)
         has_nothing = is_refused and not (dense or sparse or rows)
         self.refusal = None if is_finite and not has_nothing else _NOT_FINITE

@@ -39,6 +39,7 @@ from paceline.trainer.lock_keeping import HeldLock, LockKeeper
 from paceline.trainer.own_rows import OwnRows
 from paceline.trainer.parts import SharedPart, Writing
 from paceline.trainer.routing import Piece, Route
+from paceline.trainer.whole import step_whole
 from paceline.transport.frames import WritableBuffer
 
 LEAST_LEASE_S: Final = 2.0  # signs of life come every half second
@@ -300,22 +301,11 @@ class RowLock:
 
     def _write_batch(self, locks: "Sequence[RowLock]") -> bool:
         """As the push of the batch; false if the batch is gone, which is warned of."""
-        carrier, parts = self._carrier, self._carrier.protocol.parts
-        *beside, last = [lock.part for lock in locks]
-        for lock in locks:
-            parts[lock.part].writing = Writing(lock.tokens)
-        parts[last].writing = Writing(locks[-1].tokens, tuple(beside))
         try:
-            if not carrier.protocol.must_join:
-                for part in beside:
-                    carrier.numbers[part].load(carrier.plan(part), with_step=True)
-            return carrier.step(last).verdict == "pushed"
+            tokens = {lock.part: lock.tokens for lock in locks}
+            return step_whole(self._carrier, tokens).verdict == "pushed"
         except Refused as refused:
             raise _lost(refused, locks) from refused
-        finally:
-            for lock in locks:
-                parts[lock.part].writing = None
-                carrier.numbers[lock.part].clear()
 
     def _write_alone(self, locks: "Sequence[RowLock]") -> bool:
         carrier, protocol = self._carrier, self._carrier.protocol

@@ -8,6 +8,8 @@
                   coordinator is told, and the next trainer may have its block
 
 Rows go home with the window of the cell's batches, as whole rows: nobody else has them.
+What was pushed to other tables meanwhile goes with them, as one step: all of it has its
+effect, or nothing (`paceline.trainer.atomic`).
 
 Waits: for the coordinator, servers, and whoever has the block that comes next. The thread
 of the user's loop calls.
@@ -20,14 +22,18 @@ from typing import NamedTuple, final
 import numpy as np
 
 from paceline.data.cells import Cells
-from paceline.errors import PacelineError, Preempted
+from paceline.errors import PacelineError, Preempted, UsageError
+from paceline.ids import TaskKey
 from paceline.messages import RotationSpec, StageSpec
+from paceline.params.rows.combining import Array
 from paceline.params.rows.kernels import Int64s
 from paceline.trainer.carrier import Carrier
 from paceline.trainer.cell import Cell
-from paceline.trainer.client import Driver
+from paceline.trainer.membership import Membership
 from paceline.trainer.own_rows import OwnRows
+from paceline.trainer.parts import Writing
 from paceline.trainer.rotation_ahead import LookAhead
+from paceline.trainer.rotation_peers import PeerBlocks
 from paceline.trainer.staging import Stage
 from paceline.trainer.verdicts import Batch, Flush, Leaving, Over
 
@@ -53,17 +59,20 @@ class RotationLoop:
         computed_s: in the user's hands.
     """
 
-    def __init__(self, carrier: Carrier, driver: Driver, rotated: Rotated) -> None:
+    def __init__(self, membership: Membership, rotated: Rotated) -> None:
         """Nothing was asked for yet."""
         spec = rotated.stage.spec
         assert spec.rotation is not None
         self.waited_s = self.pushed_s = self.computed_s = 0.0
+        carrier, driver = membership.carrier, membership.driver
         self._carrier, self._rotated = carrier, rotated
         self._spec: StageSpec = spec
         self._rotation: RotationSpec = spec.rotation
         self._acts, self._clock = carrier.protocol.rotation, driver.clock
         self._parts: set[int] = set()  # data parts that this process has had
-        self._ahead = LookAhead(driver, rotated.rows, self._rows_of)
+        rows, num_kept = rotated.rows, 1 + spec.rotation.slices
+        self._peers = PeerBlocks(membership.link, rows.part, num_kept)
+        self._ahead = LookAhead(driver, rows, self._rows_of, self._peers)
 
     def run(self) -> Generator[Cell, None, None]:
         """Cells for this trainer until the rotation is over for all.
@@ -101,6 +110,7 @@ class RotationLoop:
         finally:
             self._take_ahead()
             self._ahead.close()
+            self._peers.clear()
             self._rotated.rows.is_rotating = False
             if not is_over:
                 _leave(carrier)
@@ -115,7 +125,7 @@ class RotationLoop:
         ids = self._rows_of(block)
         rows = self._ahead.rows_of(key, self._acts.standing)
         if rows is None:
-            rows = rotated.rows.read(ids)
+            rows = self._fetch(key, block, ids)
         records = rotated.cells.of(key.task)
         size = self._spec.batch_size
         is_new = self._acts.is_moved(key) or part not in self._parts
@@ -137,6 +147,21 @@ class RotationLoop:
             time_is_over=lambda: due_s is not None and self._clock.now_s() >= due_s,
         )
 
+    def _fetch(self, key: TaskKey, block: int, ids: Int64s) -> Array:
+        own = self._rotated.rows
+        rows = np.empty((len(ids), own.spec.dim), own.combine.dtype)
+        if self._peers.wait_rows(self._acts.lease_of(key), block, rows):
+            return rows
+        return own.read(ids)
+
+    def _keep(self, key: TaskKey, cell: Cell) -> None:
+        """A copy for whoever has the block next, if it is what home will have."""
+        lease, rows = self._acts.lease_of(key), cell.rows
+        is_sure = not lease.edges and (rows.dtype.kind != "f" or np.isfinite(rows).all())
+        if is_sure and rows.dtype == np.dtype(self._rotated.rows.combine.dtype):
+            whole = np.ascontiguousarray(rows).reshape(len(cell.ids), -1)
+            self._peers.keep(lease.token, cell.block, self._acts.standing, whole)
+
     def _end(self, found: Batch, last: int, cell: Cell) -> float:
         """The user is done with a cell: what it has changed leaves; when that was over."""
         carrier, acts, key = self._carrier, self._acts, found.key
@@ -145,30 +170,85 @@ class RotationLoop:
             trained = found.batch + cell.num_trained() - 1
             acts.deliver(self._spec, key, trained)
             self._write(cell)
+            self._keep(key, cell)
             if self._ahead.is_done():
                 self._take_ahead()
             self._push()
             back = acts.carry_over(key) if trained < last else None
             if back is not None:
                 carrier.run(carrier.protocol.ask(back))
+        else:
+            self._drop()
         now_s = self._clock.now_s()
         self.pushed_s += now_s - began_s
         self._take_ahead()
         return now_s
 
     def _write(self, cell: Cell) -> None:
-        own = self._rotated.rows
-        values = np.ascontiguousarray(cell.rows).reshape(len(cell.ids), -1)
+        own, rows = self._rotated.rows, cell.rows
+        shape, dtype = (len(cell.ids), *own.combine.shape), np.dtype(own.combine.dtype)
+        if rows.shape != shape or not np.can_cast(rows.dtype, dtype, "same_kind"):
+            raise UsageError(
+                f"cell.rows: expected {shape} of {dtype}, got {rows.shape} of "
+                f"{rows.dtype}: change them in place"
+            )
+        values = np.ascontiguousarray(rows, dtype).reshape(len(cell.ids), -1)
         own.write(cell.ids, values, "replace")
 
+    def _drop(self) -> None:
+        """The cell is gone, and what it has pushed to other tables since then with it."""
+        for part in self._carrier.numbers:
+            if self._carrier.protocol.parts[part].forgotten:
+                self._carrier.step(part)
+
     def _push(self) -> None:
-        """Rows of the block leave last: whoever has them finds all else in its place."""
-        carrier, mine = self._carrier, self._rotated.rows.part
-        for part in sorted(carrier.numbers, key=lambda part: (part == mine, part)):
-            if carrier.protocol.parts[part].window.is_open():
-                carrier.step(part, flush=True)
-            if carrier.protocol.stepping.is_flying(part):
-                carrier.run(carrier.protocol.land(part))
+        """All that the cell has changed leaves: in tables, as a whole or not at all.
+
+        A block alone lies on one server, and is whole by itself.
+        """
+        mine = self._rotated.rows.part
+        beside = [part for part in self._open() if part != mine]
+        tables = [part for part in beside if self._may_be_held(part)]
+        if not any(self._has_written(part) for part in tables):
+            tables = []
+        for part in beside:
+            if part not in tables:
+                self._flush(part)
+        self._flush_together(mine, tables)
+
+    def _flush_together(self, mine: int, beside: list[int]) -> None:
+        carrier, parts = self._carrier, self._carrier.protocol.parts
+        for part in beside:
+            numbers = carrier.numbers[part]
+            numbers.load(carrier.plan(part), with_step=True)
+            parts[part].refused = numbers.refusal
+        try:
+            parts[mine].writing = Writing({}, tuple(beside)) if beside else None
+            self._flush(mine)
+        finally:
+            parts[mine].writing = None
+            for part in beside:
+                carrier.numbers[part].clear()
+
+    def _flush(self, part: int) -> None:
+        carrier = self._carrier
+        if carrier.protocol.parts[part].window.is_open():
+            carrier.step(part, flush=True)
+        if carrier.protocol.stepping.is_flying(part):
+            carrier.run(carrier.protocol.land(part))
+
+    def _open(self) -> list[int]:
+        parts = self._carrier.protocol.parts
+        return [part for part in sorted(parts) if parts[part].window.is_open()]
+
+    def _may_be_held(self, part: int) -> bool:
+        """Whether what is pushed to a part can wait for what is pushed beside it."""
+        carrier = self._carrier
+        return carrier.numbers[part].is_table and not carrier.protocol.parts[part].is_sync
+
+    def _has_written(self, part: int) -> bool:
+        tables = self._carrier.numbers[part].tables
+        return any(isinstance(own, OwnRows) and own.has_written() for own in tables)
 
     def _rows_of(self, block: int) -> Int64s:
         own, num_blocks = self._rotated.rows, self._rotation.blocks
@@ -194,11 +274,12 @@ class RotationLoop:
         if total_s > 0:
             _log.info(
                 "rotation: %.3f s computing, %.3f s pushing, %.3f s waiting for blocks "
-                "(%.1f %%)",
+                "(%.1f %%), %d from other trainers",
                 self.computed_s,
                 self.pushed_s,
                 self.waited_s,
                 100 * self.waited_s / total_s,
+                self._peers.num_asked,
             )
 
 

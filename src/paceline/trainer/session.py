@@ -29,8 +29,10 @@ from torch import nn
 
 from paceline.config import Adagrad, Async, Pace, RowInit, RowOptimizer, Uniform, Zeros
 from paceline.pace.strategy import Strategy
+from paceline.pace_specs.allreduce import AllReduce
 from paceline.params.rows.combining import Array
 from paceline.timing import Clock
+from paceline.trainer.allreduced import share_between
 from paceline.trainer.client import ConnectCoordinator, ConnectServer
 from paceline.trainer.describing_tables import describe_table
 from paceline.trainer.embedding import Embedding, Mode
@@ -40,7 +42,6 @@ from paceline.trainer.group_wire import GroupPlace
 from paceline.trainer.membership import Membership
 from paceline.trainer.metric_states import Metric
 from paceline.trainer.optimizer import SharedOptimizer
-from paceline.trainer.peer_link import PeerWires
 from paceline.trainer.predictions import open_predictions
 from paceline.trainer.schedules import Factor
 from paceline.trainer.seating import take_seat
@@ -85,7 +86,7 @@ class Session:
         model: nn.Module,
         optimizer: torch.optim.Optimizer | None = None,
         *,
-        pace: Pace | Strategy | None = None,
+        pace: Pace | AllReduce | Strategy | None = None,
         overlap: bool = False,
     ) -> SharedOptimizer:
         """Move a model's parameters, its embeddings and the optimizer to the servers.
@@ -99,8 +100,8 @@ class Session:
             model: with the parameters of ``optimizer``, `Embedding` modules, or both.
             optimizer: one of `torch.optim`'s elementwise optimizers, before its first
                 step; None for a model of embeddings only.
-            pace: how tightly trainers march on this part; the job's if None. A preset,
-                or a `paceline.Strategy` of your own.
+            pace: how tightly trainers march on this part; the job's if None. A preset, a
+                `paceline.Strategy` of your own, or `AllReduce`: no servers.
             overlap: send gradients while backward still runs. The numbers are the same;
                 gradients must not be changed in place before ``step()``.
 
@@ -111,6 +112,8 @@ class Session:
         """
         self._membership.calls.check_idle("share", "share the whole model before the loop")
         said = pace or self._seat.pace
+        if isinstance(said, AllReduce):
+            return share_between(self._membership, self._sharing, model, optimizer)
         return self._sharing.share(model, optimizer, said, overlap=overlap)
 
     def schedule(self, optimizer: torch.optim.Optimizer, factor: Factor) -> None:
@@ -148,7 +151,7 @@ class Session:
         self.share(module)
         return module
 
-    def table(
+    def table(  # noqa: PLR0913  (the public signature; all but three are named)
         self,
         name: str,
         shape: tuple[int | None, ...],
@@ -158,6 +161,7 @@ class Session:
         init: RowInit | Array = _ZEROS,
         blocks: int | None = None,
         pace: Pace = _NO_SYNC,
+        atomic: bool = False,
     ) -> Table:
         """Rows for algorithms that change the model themselves; a part of its own.
 
@@ -169,6 +173,7 @@ class Session:
             init: how rows begin; or the values of a dense table, the first trainer's.
             blocks: pieces that rows are cut into, for rotations; None: as suits.
             pace: `Async` (nothing waits), `SSP`, or ``Sync(reduce="sum")`` (in rounds).
+            atomic: what a batch writes to all such tables is there together, or not at all.
 
         Raises:
             UsageError: an argument is out of range; inside a loop; or the job's n-th part
@@ -177,7 +182,7 @@ class Session:
         """
         self._membership.calls.check_idle("table", "make tables before the loop")
         spec, begins = describe_table(name, shape, dtype, combine, init, blocks)
-        rows = self._sharing.add_table(spec, pace, begins)
+        rows = self._sharing.add_table(spec, pace, begins, atomic=atomic)
         assert isinstance(self._membership, Membership)
         return Table(rows, TableWriter(self._membership, self._stages))
 
@@ -358,10 +363,7 @@ class Session:
 
     @property
     def epoch(self) -> int:
-        """Of the batch that the loop has delivered last; the first is 0.
-
-        What any trainer has pushed to a table in an epoch before is there.
-        """
+        """Of the last batch, from 0; what was pushed in epochs before is all there."""
         return self._seat.outlook.epoch
 
     @property
@@ -373,10 +375,6 @@ class Session:
     def refused_nonfinite(self) -> int:
         """Pushes of this trainer that went without their gradients: not all were finite."""
         return sum(numbers.refused for numbers in self._seat.numbers.values())
-
-    def meet_others(self, peers: PeerWires) -> None:
-        """Have a way to others; whoever makes a session says which."""
-        self._membership.meet_others(peers)
 
     def close(self) -> None:
         """Leave the job cleanly: an open loop is left, the last numbers are sent.

@@ -25,7 +25,7 @@ from paceline.pace.policy import (
     why_not_beside,
 )
 from paceline.pace.strategy import Strategy, why_not_strategy
-from paceline.pace.tables import why_not_for_table
+from paceline.pace.tables import why_not_for_table, why_not_locked
 from paceline.params.guarding import why_not_guarded
 from paceline.params.hogwild import why_not_hogwild
 from paceline.params.rows.combining import Array
@@ -182,18 +182,23 @@ class Sharing:
         self._tables |= {table.spec.name: table for table in bound}
         self._parameters.update(described.parameters)
 
-    def add_table(self, spec: TableSpec, pace: Pace, begins: Array | None) -> OwnRows:
+    def add_table(
+        self, spec: TableSpec, pace: Pace, begins: Array | None, *, atomic: bool = False
+    ) -> OwnRows:
         """Share a table of the user's own as the next part.
 
         Args:
             spec: what it is.
             pace: of the part.
             begins: (rows, dim) that a dense table begins with, if it is told.
+            atomic: what a batch writes to all tables that are, is there as a whole.
 
         Raises:
             UsageError: the pace is none for tables, or the name is another table's.
         """
         reason = why_not_for_table(pace) or why_not_beside([*self._paces, pace])
+        if reason is None and atomic:
+            reason = why_not_locked(pace)
         if reason is None and spec.name in {*self._tables, *self._own}:
             reason = f"{spec.name!r} is the name of another table of this job"
         if reason is None and self._seat.size > 1:
@@ -205,7 +210,7 @@ class Sharing:
         part = PartSpec(len(self._seat.numbers), (), None, (spec,), pace)
         rows = OwnRows(spec, part.part, self._seat, begins)
         numbers = PartNumbers((), ())
-        numbers.pace, numbers.is_table = pace, True
+        numbers.pace, numbers.is_table, numbers.is_atomic = pace, True, atomic
         numbers.tables.append(rows)
         self._seat.share(part, numbers)
         self._paces.append(pace)
@@ -277,6 +282,11 @@ class Sharing:
         new: dict[str, TableSpec] = {}
         for module in modules:
             spec = module.spec
+            if spec.name in self._own:
+                raise UsageError(
+                    f"share: {spec.name!r} is the name of a table of this job; give the "
+                    f"embedding another"
+                )
             known = self._tables.get(spec.name)
             agreed = known.spec if known is not None else new.setdefault(spec.name, spec)
             if agreed != spec:

@@ -13,7 +13,7 @@ Pure.
 from functools import partial
 from typing import final
 
-from paceline.errors import Refused
+from paceline.errors import Refused, UsageError
 from paceline.messages import StageSpec, Ticked
 from paceline.trainer.asking import Act, Asking, Posted
 from paceline.trainer.atomic import push_together, under_locks
@@ -359,7 +359,11 @@ class Stepping:
             with_dense=True,
         )
         done = yield from collect_push(self._asking, flight)
-        ticked.append((yield from self._count_round(part, stage, done, collective)))
+        try:
+            ticked.append((yield from self._count_round(part, stage, done, collective)))
+        except UsageError:  # nobody will close this round: what is left waits for none
+            self._teller.forget()
+            raise
         yield from collect_values(self._asking, part, applied, is_current=True)
         part.pulled(part.base_round())
         return ticked

@@ -23,6 +23,7 @@ from paceline.trainer.protocol import TrainerProtocol
 from paceline.trainer.reducing import Array
 from paceline.trainer.rotation import Rotated, RotationLoop
 from paceline.trainer.staging import Cutting, Stages
+from paceline.trainer.whole import step_whole
 
 
 @final
@@ -45,7 +46,10 @@ class TableWriter:
 
     def step_table(self, part: int) -> None:
         """The batch in the user's hands is over for a table: what was written leaves."""
-        self._carrier.step(part)
+        if self._carrier.numbers[part].is_atomic:
+            _step_atomic(self._carrier)
+        else:
+            self._carrier.step(part)
 
     def lock(self, rows: OwnRows, ids: Int64s, wish: Wish) -> RowLock:
         """A block in which rows are this trainer's alone."""
@@ -60,8 +64,9 @@ class TableWriter:
     ) -> Iterator[Cell]:
         """See `Table.rotate`."""
         self._calls.check_open()
-        check_rotate(rows, wanted)
-        carrier, num_blocks = self._carrier, self._carrier.plan(rows.part).num_row_slots
+        plan = self._carrier.plan(rows.part)
+        check_rotate(rows, wanted, plan.spec.pace)
+        num_blocks = plan.num_row_slots
         cells: list[Cells] = []
 
         def shape(spec: StageSpec) -> StageSpec:
@@ -72,7 +77,7 @@ class TableWriter:
         cutting = Cutting(1, wanted.epochs, seed=wanted.seed, task_size=1)
         stage = self._stages.begin("train", dataset, cutting, shape)
         rotated = Rotated(stage, cells[0], rows, wanted.step_s)
-        loop = RotationLoop(carrier, self._membership.driver, rotated)
+        loop = RotationLoop(self._membership, rotated)
         return self._calls.iterate(loop.run())
 
     def exchange(
@@ -96,9 +101,18 @@ class TableWriter:
 
 def end_batch(carrier: Carrier) -> None:
     """The user is done with a batch: what it has pushed to tables leaves."""
+    _step_atomic(carrier)
     for part, numbers in carrier.numbers.items():
         if numbers.is_table and _has_batch(carrier.protocol.parts[part]):
             carrier.step(part)
+
+
+def _step_atomic(carrier: Carrier) -> None:
+    """What all atomic tables have of a batch leaves, as one."""
+    parts = carrier.protocol.parts
+    whole = [p for p, n in carrier.numbers.items() if n.is_atomic and _has_batch(parts[p])]
+    if whole:
+        step_whole(carrier, {part: {} for part in whole})
 
 
 def _has_batch(part: SharedPart) -> bool:

@@ -60,11 +60,23 @@ class AskValues(PeerMessage, frozen=True):
     slice_of: tuple[int, int] | None = None
 
 
+class AskBlock(PeerMessage, frozen=True):
+    """Ask for a block of a rotating table, as the other left it with the lease ``token``.
+
+    Answered by `Values` with its rows, or refused as ``invalid``: they are not there any
+    more, and lie at home.
+    """
+
+    part: int
+    block: int
+    token: int
+
+
 class Values(Message, frozen=True):
     """The values. Buffers: one for each of ``arrays``."""
 
     arrays: tuple[ArraySpec, ...]
 
 
-PeerRequest = SendEvent | AskValues
+PeerRequest = SendEvent | AskValues | AskBlock
 PeerReply = Done | Values | Waiting | Refusal

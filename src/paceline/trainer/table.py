@@ -48,12 +48,7 @@ class Writer(Protocol):
     def write_alone(self, part: int) -> None:
         """What was written leaves as a push of no batch."""
 
-    def rotate(
-        self,
-        rows: OwnRows,
-        dataset: Any,  # noqa: ANN401  (whatever a user calls a data set)
-        wanted: Rotate,
-    ) -> Iterator[Cell]:
+    def rotate(self, rows: OwnRows, dataset: object, wanted: Rotate) -> Iterator[Cell]:
         """A loop over the cells of a rotation of these rows."""
 
     def exchange(

@@ -21,6 +21,7 @@ from paceline.messages import (
     TableSpec,
     Upload,
 )
+from paceline.params.rows.values import ValueTable
 from paceline.params.shard import ParameterShard
 from paceline.server.contents import read_pull_rows, read_push, read_upload
 from paceline.server.layouts import layout_of
@@ -35,6 +36,12 @@ def plan_of(rows: int | None, dtype: str) -> PartPlan:
     spec = PartSpec(4, (), None, (TableSpec("t", 2, own, Zeros()),), Async())
     placement = {10: "server-0", 11: "server-0", 12: "server-1"}
     return PartPlan(spec, (), FIRST, SLOTS, placement)
+
+
+def own_table(shard: ParameterShard, slot: int) -> ValueTable:
+    table = shard.table(slot, "t")
+    assert isinstance(table, ValueTable)
+    return table
 
 
 slots = st.lists(st.integers(9, 13), max_size=4)
@@ -88,9 +95,9 @@ def test_any_push_is_read_or_refused(
             assert slot in {10, 11}, "rows that lie here"
             for one in found:
                 assert one.gradients.shape == (len(one.ids), 2)
-                table = shard.table(slot, one.table)
+                table = own_table(shard, slot)
                 if len(np.unique(one.ids)) == len(one.ids):
-                    table.apply(one.ids, one.gradients, replaces=one.replaces)  # type: ignore[call-arg]
+                    table.apply(one.ids, one.gradients, replaces=one.replaces)
         return
     assert all(
         (shard.export(slot)[name] == tensor).all()
@@ -147,6 +154,6 @@ def test_ids_at_the_limits_are_ids_like_others(bound: int) -> None:
     shard = ParameterShard()
     shard.create(plan, "server-0", 0)
     at = np.array([bound, 5], np.int64)
-    shard.table(10, "t").apply(at, np.array([[1, 2], [3, 4]], np.int8))
-    assert shard.table(10, "t").gather(at, False).tolist() == [[1, 2], [3, 4]]
+    own_table(shard, 10).apply(at, np.array([[1, 2], [3, 4]], np.int8))
+    assert own_table(shard, 10).gather(at, False).tolist() == [[1, 2], [3, 4]]
     assert shard.export(10)["table/t/ids"].tolist() == at.tolist()

@@ -15,6 +15,8 @@ median of the seconds until a look finds the target, between two looks by a stra
 The target is what the kernel has come to after ``--target-epoch`` epochs.
 
 Of the models there are two factors: epochs until the target, and seconds of an epoch.
+``processor``: ms of an epoch that one process computed (a trainer's or a peer's, not the
+server's and the coordinator's), which says more where others are at work.
 ``waited``: the share of the loop that a trainer waited for cells and their rows.
 
 Waits: for processes, `LIMIT_S` each. Exit status: 0; a candidate that fails ends it.
@@ -92,6 +94,8 @@ CANDIDATES = (
     Candidate("push-pull, 2 trainers", "push-pull", 2),
     Candidate("rotation, 2 trainers", "rotation", 2),
     Candidate("rotation, 2 trainers, one slice", "rotation", 2, 1),
+    Candidate("push-pull, 4 trainers", "push-pull", 4),
+    Candidate("rotation, 4 trainers", "rotation", 4),
 )
 PEERS = {"tomotopy", "lda"}
 
@@ -156,7 +160,8 @@ def run_peer(
     environment = {**one_thread(), "OMP_NUM_THREADS": "1"}
     command = {one.who: (one.who, *words)}
     wait_modules(python, module, command, environment, folder, LIMIT_S)
-    seconds = json.loads(out.with_suffix(".json").read_text())
+    told = json.loads(out.with_suffix(".json").read_text())
+    seconds = told["seconds"]
     priors, logs = quality.Priors(flags.alpha, flags.beta), []
     with np.load(out, allow_pickle=False) as counts:
         for n_dk, n_wk in zip(counts["n_dk"], counts["n_wk"], strict=True):
@@ -164,7 +169,13 @@ def run_peer(
             logs.append(quality.log_likelihood(n_dk, n_wk, priors) / len(train.words))
     out.unlink()
     epochs = [flags.look_every * (number + 1) for number in range(len(seconds))]
-    return Seen(epochs=epochs, seconds=seconds, log_likelihood=logs, kernel_s=seconds[-1])
+    return Seen(
+        epochs=epochs,
+        seconds=seconds,
+        log_likelihood=logs,
+        kernel_s=seconds[-1],
+        cpu_s=told["cpu_s"][-1],
+    )
 
 
 def until(target: float, logs: list[float], along: list[float]) -> float | None:
@@ -197,6 +208,7 @@ def figures(runs: list[Seen], target: float) -> dict[str, Any]:
         "seconds": median(s for _, s in found) if found else None,
         "all_seconds": [s for _, s in found],
         "epoch_s": median(seen.seconds[-1] / seen.epochs[-1] for seen in runs),
+        "cpu_s": median(seen.cpu_s / seen.epochs[-1] for seen in runs),
         "kernel_share": median(s.kernel_s / t for s, t in zip(runs, totals, strict=True)),
         "waited_share": median(s.waited_s / t for s, t in zip(runs, totals, strict=True)),
         "last": median(seen.log_likelihood[-1] for seen in runs),
@@ -284,7 +296,8 @@ def main() -> None:
     target = kernel.log_likelihood[kernel.epochs.index(flags.target_epoch)]
     found = {name: figures(seen, target) for name, seen in runs.items()}
     floor = found[chosen[0].name]["seconds"]
-    rows = [["", "epochs", "ms/epoch", "seconds", "x kernel", "kernel", "waited", "last"]]
+    heads = "epochs,ms/epoch,processor,seconds,x kernel,kernel,waited,last"
+    rows = [["", *heads.split(",")]]
     for name, one in found.items():
         seconds = one["seconds"]
         rows.append(
@@ -292,6 +305,7 @@ def main() -> None:
                 name,
                 "-" if one["epochs"] is None else f"{one['epochs']:.1f}",
                 f"{one['epoch_s'] * 1e3:.1f}",
+                f"{one['cpu_s'] * 1e3:.1f}",
                 "-" if seconds is None else f"{seconds:.2f}",
                 "-" if seconds is None else f"{seconds / floor:.2f}",
                 f"{one['kernel_share']:.0%}",

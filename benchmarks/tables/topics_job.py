@@ -62,6 +62,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
         seconds: from the beginning to each of them, without the looks.
         log_likelihood: per token, then.
         kernel_s: what the trainer that writes this was in its kernel.
+        cpu_s: of this trainer's process without looks; a peer's with all threads.
         waited_s: what it waited for cells and their rows, in a rotation.
         is_exact: whether counts are the histogram of topics.
     """
@@ -70,6 +71,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     seconds: list[float]
     log_likelihood: list[float]
     kernel_s: float
+    cpu_s: float
     waited_s: float = 0.0
     is_exact: bool = True
 
@@ -122,18 +124,23 @@ def run_plain(work: lda.Work) -> Seen:
     part = work.train.part(np.arange(work.train.num_documents))
     counts = zeros(work, part)
     whole = np.zeros((len(work.train.vocabulary), work.num_topics), np.int32)
-    spent, seconds, logs = 0.0, [], []
+    spent, used, seconds, logs = 0.0, 0.0, [], []
     for begin, end in itertools.pairwise(work.looks()):
-        began = time.perf_counter()
+        began, used_before = time.perf_counter(), time.process_time()
         for epoch in range(begin, end):
             lda.sample(work, part, counts, epoch)
         spent += time.perf_counter() - began
+        used += time.process_time() - used_before
         seconds.append(spent)
         whole[part.words] = counts[2]
         found = quality.log_likelihood(counts[1], whole, work.priors)
         logs.append(found / len(work.train.words))
     return Seen(
-        epochs=work.looks()[1:], seconds=seconds, log_likelihood=logs, kernel_s=spent
+        epochs=work.looks()[1:],
+        seconds=seconds,
+        log_likelihood=logs,
+        kernel_s=spent,
+        cpu_s=used,
     )
 
 
@@ -152,9 +159,12 @@ def run_model(work: lda.Work, model: str) -> Seen | None:
     session = paceline.connect()
     tables = lda.make_tables(session, work, model)
     parts: dict[tuple[int, ...], corpus.Part] = {}
+    used = 0.0
     lda.look(session, work, tables, 0)
     for begin, end in itertools.pairwise(work.looks()):
+        used_before = time.process_time()
         lda.LOOPS[model](session, work, tables, lda.Stage(begin, end, parts))
+        used += time.process_time() - used_before
         lda.look(session, work, tables, end)
     if not session.once("tell"):
         return None
@@ -166,6 +176,7 @@ def run_model(work: lda.Work, model: str) -> Seen | None:
         seconds=np.cumsum(stages_s).tolist(),
         log_likelihood=told[1:, 0].tolist(),
         kernel_s=kernel.seconds,
+        cpu_s=used,
         waited_s=waited.seconds,
         is_exact=bool((n_wk == tables.words.pull()).all()),
     )

@@ -28,6 +28,7 @@ class Looks(NamedTuple):
     """Seconds up to each look, without what the looks took, and counts as of then."""
 
     seconds: list[float]
+    cpu_s: list[float]  # of all threads, alike
     n_dk: list[Array]  # (documents, K) each
     n_wk: list[Array]  # (words, K) each
 
@@ -44,14 +45,16 @@ def run_tomotopy(data: dict[str, Array], flags: argparse.Namespace) -> Looks:
     model.optim_interval = model.burn_in = 0  # the priors stay as they are
     model.train(0)
     number = np.array([int(word) for word in model.used_vocabs])
-    looks, spent = Looks([], [], []), 0.0
+    looks, spent, used = Looks([], [], [], []), 0.0, 0.0
     for _ in range(0, flags.epochs, flags.look_every):
-        began = time.perf_counter()
+        began, used_before = time.perf_counter(), time.process_time()
         with warnings.catch_warnings():  # of several threads: results may differ
             warnings.simplefilter("ignore")
             model.train(flags.look_every, workers=flags.threads)
         spent += time.perf_counter() - began
+        used += time.process_time() - used_before
         looks.seconds.append(spent)
+        looks.cpu_s.append(used)
         n_dk = np.zeros((len(starts) - 1, flags.topics), np.int32)
         n_wk = np.zeros((flags.vocabulary, flags.topics), np.int32)
         for document, row in zip(model.docs, n_dk, strict=True):
@@ -69,9 +72,10 @@ def run_lda(data: dict[str, Array], flags: argparse.Namespace) -> Looks:
 
     class Watched(lda.LDA):  # type: ignore[misc, name-defined]  # it is not typed
         def loglikelihood(self) -> float:
-            now = time.perf_counter()
-            self.seen.append((now, self.ndz_.copy(), self.nzw_.T.copy()))
-            self.looked.append(time.perf_counter() - now)
+            now, used = time.perf_counter(), time.process_time()
+            self.seen.append((now, used, self.ndz_.copy(), self.nzw_.T.copy()))
+            after = time.perf_counter() - now, time.process_time() - used
+            self.looked.append(after)
             return 0.0
 
     logging.disable(logging.CRITICAL)
@@ -88,12 +92,13 @@ def run_lda(data: dict[str, Array], flags: argparse.Namespace) -> Looks:
     )
     model.seen, model.looked = [], []
     model.fit(counts)
-    times = np.array([seen[0] for seen in model.seen])
-    spent = times - times[0] - np.cumsum([0.0, *model.looked])[:-1]
+    times = np.array([seen[:2] for seen in model.seen])  # (looks, 2): wall, processor
+    spent = times - times[0] - np.cumsum([(0.0, 0.0), *model.looked], axis=0)[:-1]
     return Looks(
-        spent[1:].tolist(),
-        [seen[1] for seen in model.seen[1:]],
+        spent[1:, 0].tolist(),
+        spent[1:, 1].tolist(),
         [seen[2] for seen in model.seen[1:]],
+        [seen[3] for seen in model.seen[1:]],
     )
 
 
@@ -117,7 +122,9 @@ def main() -> None:
     with np.load(flags.data, allow_pickle=False) as arrays:
         looks = PEERS[flags.peer](dict(arrays), flags)
     np.savez(flags.out, n_dk=np.stack(looks.n_dk), n_wk=np.stack(looks.n_wk))
-    flags.out.with_suffix(".json").write_text(json.dumps(looks.seconds))
+    flags.out.with_suffix(".json").write_text(
+        json.dumps({"seconds": looks.seconds, "cpu_s": looks.cpu_s})
+    )
 
 
 if __name__ == "__main__":

@@ -8,7 +8,9 @@ from benchmarks.tables.topics_job import Seen
 
 def seen(logs: list[float], seconds: list[float]) -> Seen:
     epochs = [10 * (number + 1) for number in range(len(logs))]
-    return Seen(epochs=epochs, seconds=seconds, log_likelihood=logs, kernel_s=1.0)
+    return Seen(
+        epochs=epochs, seconds=seconds, log_likelihood=logs, kernel_s=1.0, processor_s=1.0
+    )
 
 
 def test_between_two_looks_a_curve_is_a_straight_line() -> None:

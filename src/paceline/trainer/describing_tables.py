@@ -3,7 +3,7 @@
 Pure.
 """
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -12,6 +12,8 @@ from paceline.config import Combine, RowInit, Zeros
 from paceline.errors import UsageError
 from paceline.messages import TableSpec
 from paceline.params.rows.combining import Array, require_rule
+
+MOST_BLOCKS: Final = 4096  # a request about all of them is one frame's
 
 
 def describe_table(
@@ -43,13 +45,14 @@ def _describe(
     init: RowInit | Array | torch.Tensor,
     blocks: int | None,
 ) -> tuple[TableSpec, Array | None]:
+    given, shape = shape, _plain(shape)
     if not shape or not all(_is_size(one) for one in shape[1:]):
-        raise UsageError(f"shape: expected (rows or None, sizes >= 1 ...), got {shape!r}")
+        raise UsageError(f"shape: expected (rows or None, sizes >= 1 ...), got {given!r}")
     num_rows, row = shape[0], tuple(one for one in shape[1:] if one is not None)
     if num_rows is not None and not _is_size(num_rows):
         raise UsageError(f"shape: expected 1 row or more, or None, got {num_rows!r}")
-    if blocks is not None and not _is_size(blocks):
-        raise UsageError(f"blocks: expected a number >= 1, got {blocks!r}")
+    if blocks is not None and not (_is_size(blocks) and blocks <= MOST_BLOCKS):
+        raise UsageError(f"blocks: expected 1 to {MOST_BLOCKS}, got {blocks!r}")
     require_rule(combine)
     numbers = _dtype_of(dtype)
     dim = int(np.prod(row, dtype=np.int64))
@@ -79,13 +82,21 @@ def _describe(
     return TableSpec(name, dim, own, init), begins
 
 
+def _plain(shape: Any) -> tuple[int | None, ...]:  # noqa: ANN401  (whatever a user says)
+    """A shape of Python's own numbers; those of numpy are what arrays say of themselves."""
+    if not isinstance(shape, tuple | list):
+        return ()
+    return tuple(int(one) if isinstance(one, np.integer) else one for one in shape)
+
+
 def _is_size(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
 def _dtype_of(dtype: Any) -> np.dtype[Any]:  # noqa: ANN401  (as above)
     try:
-        return np.dtype(str(dtype).removeprefix("torch.") if _is_torch(dtype) else dtype)
+        found = np.dtype(str(dtype).removeprefix("torch.") if _is_torch(dtype) else dtype)
+        return found.newbyteorder("=")
     except TypeError as error:
         raise UsageError(f"dtype: expected one of numpy or torch, got {dtype!r}") from error
 

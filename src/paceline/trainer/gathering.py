@@ -11,6 +11,7 @@
 Waits for nothing. The thread of the user's loop calls; values land by whoever receives.
 """
 
+import math
 from collections.abc import Sequence
 from functools import partial
 from typing import Literal, NamedTuple, final
@@ -69,6 +70,7 @@ class Gathering:
         results: what has come of each array; nothing where it is another member's.
         gathered: with ``allgather``: what each member has brought.
         rows: with ``regroup``: which rows each result has.
+        is_committed: whether the round was; else results are of this trainer alone.
     """
 
     def __init__(
@@ -90,6 +92,7 @@ class Gathering:
         self.results: list[Array] = []
         self.gathered: list[list[Array]] = []
         self.rows: list[Slice] = [Slice(0, len(array)) for array in self._own]
+        self.is_committed = True
         self._givers: tuple[str, ...] = (trainer,)
         self._exchange = 0
         self._has_two_hops = False
@@ -97,6 +100,7 @@ class Gathering:
 
     def alone(self) -> None:
         """As if there were no other member: for a call whose round is gone."""
+        self.is_committed = False
         self._operation = self._operation._replace(root=None)
         self.members = self._givers = (self._me,)
         self._has_two_hops = False
@@ -175,7 +179,7 @@ class Gathering:
         arrays = []
         for spec, size in zip(reply.arrays, sizes, strict=True):
             dtype = np.dtype(spec.dtype)
-            if dtype.hasobject or dtype.itemsize * int(np.prod(spec.shape)) != size:
+            if dtype.hasobject or dtype.itemsize * math.prod(spec.shape) != size:
                 raise UsageError(f"{key[0]} sent {size} bytes as {spec}")
             arrays.append(np.empty(spec.shape, dtype))
         if exchange == self._exchange:

@@ -15,7 +15,7 @@ median of the seconds until a look finds the target, between two looks by a stra
 The target is what the kernel has come to after ``--target-epoch`` epochs.
 
 Of the models there are two factors: epochs until the target, and seconds of an epoch.
-``processor``: ms of an epoch that one process computed (a trainer's or a peer's, not the
+``cpu``: ms of an epoch that one process computed (a trainer's or a peer's, not the
 server's and the coordinator's), which says more where others are at work.
 ``waited``: the share of the loop that a trainer waited for cells and their rows.
 
@@ -174,7 +174,7 @@ def run_peer(
         seconds=seconds,
         log_likelihood=logs,
         kernel_s=seconds[-1],
-        processor_s=told["processor_s"][-1],
+        cpu_s=told["cpu_s"][-1],
     )
 
 
@@ -208,7 +208,7 @@ def figures(runs: list[Seen], target: float) -> dict[str, Any]:
         "seconds": median(s for _, s in found) if found else None,
         "all_seconds": [s for _, s in found],
         "epoch_s": median(seen.seconds[-1] / seen.epochs[-1] for seen in runs),
-        "processor_s": median(seen.processor_s / seen.epochs[-1] for seen in runs),
+        "cpu_s": median(seen.cpu_s / seen.epochs[-1] for seen in runs),
         "kernel_share": median(s.kernel_s / t for s, t in zip(runs, totals, strict=True)),
         "waited_share": median(s.waited_s / t for s, t in zip(runs, totals, strict=True)),
         "last": median(seen.log_likelihood[-1] for seen in runs),
@@ -296,7 +296,7 @@ def main() -> None:
     target = kernel.log_likelihood[kernel.epochs.index(flags.target_epoch)]
     found = {name: figures(seen, target) for name, seen in runs.items()}
     floor = found[chosen[0].name]["seconds"]
-    heads = "epochs,ms/epoch,processor,seconds,x kernel,kernel,waited,last"
+    heads = "epochs,ms/epoch,cpu,seconds,x kernel,kernel,waited,last"
     rows = [["", *heads.split(",")]]
     for name, one in found.items():
         seconds = one["seconds"]
@@ -305,7 +305,7 @@ def main() -> None:
                 name,
                 "-" if one["epochs"] is None else f"{one['epochs']:.1f}",
                 f"{one['epoch_s'] * 1e3:.1f}",
-                f"{one['processor_s'] * 1e3:.1f}",
+                f"{one['cpu_s'] * 1e3:.1f}",
                 "-" if seconds is None else f"{seconds:.2f}",
                 "-" if seconds is None else f"{seconds / floor:.2f}",
                 f"{one['kernel_share']:.0%}",

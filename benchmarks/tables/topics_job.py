@@ -62,7 +62,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
         seconds: from the beginning to each of them, without the looks.
         log_likelihood: per token, then.
         kernel_s: what the trainer that writes this was in its kernel.
-        processor_s: of this trainer's process without looks; a peer's with all threads.
+        cpu_s: of this trainer's process without looks; a peer's with all threads.
         waited_s: what it waited for cells and their rows, in a rotation.
         is_exact: whether counts are the histogram of topics.
     """
@@ -71,7 +71,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     seconds: list[float]
     log_likelihood: list[float]
     kernel_s: float
-    processor_s: float
+    cpu_s: float
     waited_s: float = 0.0
     is_exact: bool = True
 
@@ -140,7 +140,7 @@ def run_plain(work: lda.Work) -> Seen:
         seconds=seconds,
         log_likelihood=logs,
         kernel_s=spent,
-        processor_s=used,
+        cpu_s=used,
     )
 
 
@@ -176,7 +176,7 @@ def run_model(work: lda.Work, model: str) -> Seen | None:
         seconds=np.cumsum(stages_s).tolist(),
         log_likelihood=told[1:, 0].tolist(),
         kernel_s=kernel.seconds,
-        processor_s=used,
+        cpu_s=used,
         waited_s=waited.seconds,
         is_exact=bool((n_wk == tables.words.pull()).all()),
     )

@@ -28,7 +28,7 @@ class Looks(NamedTuple):
     """Seconds up to each look, without what the looks took, and counts as of then."""
 
     seconds: list[float]
-    processor_s: list[float]  # of all threads, alike
+    cpu_s: list[float]  # of all threads, alike
     n_dk: list[Array]  # (documents, K) each
     n_wk: list[Array]  # (words, K) each
 
@@ -54,7 +54,7 @@ def run_tomotopy(data: dict[str, Array], flags: argparse.Namespace) -> Looks:
         spent += time.perf_counter() - began
         used += time.process_time() - used_before
         looks.seconds.append(spent)
-        looks.processor_s.append(used)
+        looks.cpu_s.append(used)
         n_dk = np.zeros((len(starts) - 1, flags.topics), np.int32)
         n_wk = np.zeros((flags.vocabulary, flags.topics), np.int32)
         for document, row in zip(model.docs, n_dk, strict=True):
@@ -92,7 +92,7 @@ def run_lda(data: dict[str, Array], flags: argparse.Namespace) -> Looks:
     )
     model.seen, model.looked = [], []
     model.fit(counts)
-    times = np.array([seen[:2] for seen in model.seen])  # (looks, 2): wall, processor
+    times = np.array([seen[:2] for seen in model.seen])  # (looks, 2): wall, CPU
     spent = times - times[0] - np.cumsum([(0.0, 0.0), *model.looked], axis=0)[:-1]
     return Looks(
         spent[1:, 0].tolist(),
@@ -123,7 +123,7 @@ def main() -> None:
         looks = PEERS[flags.peer](dict(arrays), flags)
     np.savez(flags.out, n_dk=np.stack(looks.n_dk), n_wk=np.stack(looks.n_wk))
     flags.out.with_suffix(".json").write_text(
-        json.dumps({"seconds": looks.seconds, "processor_s": looks.processor_s})
+        json.dumps({"seconds": looks.seconds, "cpu_s": looks.cpu_s})
     )
 
 

@@ -6,6 +6,7 @@
 # make bench   all that needs no other library; twenty minutes, on an idle machine
 # make bench-peers  against TensorFlow, Paddle, gRPC, pyzmq and Ray, installed in build/peers
 # make bench-paces  what paces are worth: beside stragglers, at equal tokens, in virtual time
+# make bench-tables  matrix factorisation, topics and clusters against libraries that do nothing else
 # make bench-page   what was found last, into docs/benchmarks-results.md
 # make soak    20,000 simulated jobs with faults, 1,000,000 reads under a bound; real kills
 # make fuzz    made-up bytes for everything that reads them from strangers, FUZZ_SECONDS each
@@ -22,7 +23,7 @@ JOB    := runs/demo-$(shell date +%Y%m%d-%H%M%S)
 FUZZ   := .venv/.installed-fuzz
 FUZZ_SECONDS ?= 60
 
-.PHONY: setup demo test lint docs bench bench-peers bench-paces bench-page soak fuzz compiled clean
+.PHONY: setup demo test lint docs bench bench-peers bench-paces bench-tables bench-page soak fuzz compiled clean
 
 setup: $(DEV)
 
@@ -50,6 +51,12 @@ bench-paces: $(DEV)
 	$(BIN)/python -m benchmarks.pace.stragglers
 	$(BIN)/python -m benchmarks.pace.diloco
 	$(BIN)/python -m benchmarks.pace.dial
+
+bench-tables: $(DEV)
+	$(BIN)/python -m benchmarks.tables.factorisation
+	$(BIN)/python -m benchmarks.tables.topics
+	$(BIN)/python -m benchmarks.tables.clusters
+	$(BIN)/python -m benchmarks.tables.rotation_waits
 
 bench-page: $(DEV)
 	$(BIN)/python -m benchmarks.page

@@ -6,6 +6,7 @@ the error on what was held out after every epoch; where it is low enough, the jo
 
 import os
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from work import Work  # noqa: E402
 import paceline  # noqa: E402
 from paceline.launch.environment import ROLE  # noqa: E402
 
+LATE_S = 0.2  # the slow one, behind the others' claim to look
 ALGORITHMS = {"sgd": sgd.MODELS, "ccd": ccd.MODELS}
 
 
@@ -44,6 +46,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
         target: the error at which the job stops.
         batch_size: as in `work.Work`.
         blocks: the same.
+        slices: the same.
         seed: of the order.
         sleep_s: how long a trainer sleeps for each rating, so that cores do not matter.
         slow: trainer that sleeps longer, by its number; -1: none.
@@ -59,6 +62,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     target: float = 0.0
     batch_size: int = 8192
     blocks: int = 8
+    slices: int = 2
     seed: int = 0
     sleep_s: float = 0.0
     slow: int = -1
@@ -106,6 +110,7 @@ def main() -> None:
         told.epochs,
         told.batch_size,
         told.blocks,
+        told.slices,
         told.seed,
         lambda ratings: time.sleep(each_s * ratings) if each_s else None,
     )
@@ -113,6 +118,9 @@ def main() -> None:
     running = ALGORITHMS[told.algorithm][told.model](session, work)
     for _ in session.batches((torch.arange(1),), batch_size=1):
         pass  # nobody is over before all are here
+    if index == told.slow:
+        # Who looks is never slow: what it sees comes late otherwise.
+        threading.Event().wait(LATE_S)
     look = Look(session, split, running)
     look.until_the_end(told.target)
     if look.seen:

@@ -44,7 +44,7 @@ def fit_libmf(data: dict[str, Array], flags: argparse.Namespace, epochs: int) ->
         fun=mf.P_L2_MFR,
         k=flags.k,
         nr_threads=flags.threads,
-        nr_bins=max(10, 2 * flags.threads + 1),
+        nr_bins=20,
         nr_iters=epochs,
         lambda_p1=0.0,
         lambda_q1=0.0,

@@ -104,6 +104,7 @@ def rotation(session: paceline.Session, work: Work) -> Running:
             group=split.train.users,
             epochs=work.epochs,
             seed=work.seed,
+            slices=work.slices,
         ):
             ratings = split.train.take(cell.positions)
             ids, places = np.unique(ratings.users, return_inverse=True)

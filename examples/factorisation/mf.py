@@ -61,7 +61,7 @@ def main() -> None:
     settings = suited._replace(**{name: x for name, x in said.items() if x is not None})
     split = make()
     epochs = flags.epochs or {"sgd": 30, "ccd": 20}[flags.algorithm]
-    work = Work(split, settings, epochs, flags.batch_size, flags.blocks, flags.seed)
+    work = Work(split, settings, epochs, flags.batch_size, flags.blocks, seed=flags.seed)
 
     session = paceline.connect()
     running = ALGORITHMS[flags.algorithm][flags.model](session, work)

@@ -74,6 +74,7 @@ def rotation(session: paceline.Session, work: Work) -> Running:
             group=split.train.users,
             epochs=work.epochs,
             seed=work.seed,
+            slices=work.slices,
         ):
             key = cell.part, cell.block
             if key not in kept:

@@ -22,6 +22,8 @@ class Work(NamedTuple):
         epochs: runs over the ratings.
         batch_size: ratings between rows that come and rows that go, where they do.
         blocks: into how many the rows are cut, where they are.
+        slices: blocks that rotation has for each part of the users: one is computed, the
+            others travel.
         seed: of the order of ratings.
         pause: called with the number of ratings after each step, to make a trainer slow.
     """
@@ -31,6 +33,7 @@ class Work(NamedTuple):
     epochs: int
     batch_size: int
     blocks: int = 8
+    slices: int = 2
     seed: int = 0
     pause: Callable[[int], None] = lambda ratings: None  # noqa: ARG005
 

@@ -9,6 +9,7 @@ interprets optimizers.
 import msgspec
 
 from paceline.errors import UsageError
+from paceline.pace_specs.allreduce import AllReduce as AllReduce
 from paceline.pace_specs.async_diloco import AsyncDiLoCo as AsyncDiLoCo
 from paceline.pace_specs.auto import Auto as Auto
 from paceline.pace_specs.checks import is_whole, require

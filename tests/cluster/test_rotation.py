@@ -1,5 +1,7 @@
 """A rotation: each cell once a round, blocks whole, the same bits for any number."""
 
+import logging
+import re
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -71,6 +73,23 @@ def test_the_bits_are_the_same_for_any_number_of_trainers(run: Run) -> None:
         run.jobs[-1].close()  # type: ignore[attr-defined]
         for values in run(script, trainers=trainers):
             assert values.tobytes() == alone.tobytes()
+
+
+def test_blocks_travel_from_trainer_to_trainer(
+    run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "paceline.trainer")
+
+    def script(session: paceline.Session) -> Any:
+        table = session.table("count", (ROWS,), "int64", blocks=BLOCKS)
+        for cell in rotation(table, epochs=3):
+            count_flat(cell)
+        return table.pull()
+
+    for counts in run(script, trainers=PARTS):
+        assert (counts == 3 * np.bincount(touched(), minlength=ROWS)).all()
+    told = [re.search(r"(\d+) from other trainers", text) for text in caplog.messages]
+    assert sum(int(found[1]) for found in told if found) > 0
 
 
 def test_what_was_not_reached_in_time_comes_back_in_the_same_round(run: Run) -> None:

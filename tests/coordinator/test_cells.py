@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from paceline.config import Async
-from paceline.messages import AskLease, HandBack, RotationSpec, StageSpec, Waiting
+from paceline.messages import AskLease, BlockAt, HandBack, RotationSpec, StageSpec, Waiting
 
 # Cells of four batches of two records, but one that is empty; two rounds.
 SIZES = (8, 8, 8, 8, 8, 0, 8, 8)
@@ -123,6 +123,33 @@ def test_a_restarted_coordinator_gives_the_next_cell_with_a_tick(job: Any) -> No
         ticked = job.tick(name, lease, 0, last, next_lease=True)
         assert ticked.lease is not None
         assert ticked.lease.key.task != lease.key.task
+
+
+def test_a_lease_says_who_has_left_its_block_and_says_it_once(job: Any) -> None:
+    lease = job.lease("trainer-0")
+    finish(job, "trainer-0", lease)
+    block = CELLS.cell_of(lease.key.task)[1]
+    job.lose("trainer-1")
+    told = []
+    while job.state.status().tasks_done < 8:
+        found = job.lease("trainer-0")
+        if CELLS.cell_of(found.key.task)[1] == block:
+            told.append(found.block_at)
+        finish(job, "trainer-0", found)
+    assert told == [BlockAt("trainer-0", lease.token)]
+
+
+def test_nobody_is_said_to_have_a_block_that_another_has_had_since(job: Any) -> None:
+    lease = job.lease("trainer-0")
+    finish(job, "trainer-0", lease)
+    block = CELLS.cell_of(lease.key.task)[1]
+    while CELLS.cell_of((held := job.lease("trainer-1")).key.task)[1] != block:
+        finish(job, "trainer-1", held)
+    assert held.block_at == BlockAt("trainer-0", lease.token)
+    job.lose("trainer-1")  # it may have changed the block
+    while CELLS.cell_of((again := job.lease("trainer-0")).key.task)[1] != block:
+        finish(job, "trainer-0", again)
+    assert (again.key, again.block_at) == (held.key, None)
 
 
 def test_who_waits_in_a_rotation_is_told_for_which_block(job: Any) -> None:

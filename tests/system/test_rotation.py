@@ -62,7 +62,7 @@ def test_fifty_kills_of_all_roles_leave_every_round_whole(
     kills = RandomKills(
         seed=5, number=50, within_s=200.0, kinds=("trainer", "coordinator", "server")
     )
-    arguments = ("--sleep-ms", "80", "--rounds", "50")
+    arguments = ("--sleep-ms", "400", "--rounds", "50")
     plan = ChaosPlan(
         SCRIPT, "sync", arguments, kills=kills, cut_every_s=2.0, limit_s=1500.0
     )

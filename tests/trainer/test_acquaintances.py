@@ -11,7 +11,8 @@ HERE, TIMELINE = 7, 3
 
 
 def asked(incarnation: int = 5, timeline: int = TIMELINE, to: int = HERE) -> SendEvent:
-    return SendEvent(incarnation=incarnation, timeline=timeline, to=to, number=1, topic="")
+    who = {"incarnation": incarnation, "timeline": timeline, "to": to}
+    return SendEvent(**who, since=1, number=1, topic="")
 
 
 def kind_of(message: SendEvent, timeline: int | None = TIMELINE) -> str | None:

@@ -26,6 +26,7 @@ from paceline.ids import OPERATOR, TaskKey
 from paceline.messages import (
     AskLease,
     AverageShare,
+    BlockAt,
     ChangePace,
     CommitStep,
     MarkEntry,
@@ -111,6 +112,9 @@ class Book:
         self.lost_tasks: dict[
             int, tuple[TaskKey, ...]
         ] = {}  # {pid of a lost trainer: tasks}
+        self.blocks_at: dict[
+            tuple[int, int], tuple[BlockAt, int]
+        ] = {}  # {(stage, block): who has left it, its incarnation}; no more than a hint
         self.revision = 0  # outcomes so far: the durable state is as it was at this count
         self.orders_gate: tuple[object, object] = (None, None)  # (of what, what it came to)
         self.first_due_s = math.inf  # no question has waited long enough before

@@ -4,7 +4,7 @@ Pure.
 """
 
 from paceline.coordinator.book import Book
-from paceline.coordinator.grants import finish_if_done
+from paceline.coordinator.grants import finish_if_done, leave_block
 from paceline.coordinator.outcomes import TaskReturned
 from paceline.messages import FailTask, HandBack
 
@@ -31,6 +31,8 @@ def give_back(
             edges = tuple(edge for edge in lease.edges if edge >= first)
             failed = isinstance(message, FailTask)
             back = (lease.key, first, edges, failed, reason, lease.voids, is_carried)
+            if is_carried:
+                leave_block(book, lease.key)
             book.commit(TaskReturned(*back))
             book.progress.forget(lease.key)
 

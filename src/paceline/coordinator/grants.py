@@ -16,7 +16,7 @@ from paceline.coordinator.stops import has_nothing_to_train
 from paceline.coordinator.tasks import Pick, pick_of, pick_task
 from paceline.coordinator.tracking import may_enter, to_load
 from paceline.ids import TaskKey
-from paceline.messages import Lease
+from paceline.messages import BlockAt, Lease
 
 MAX_LEASES = 16  # of one trainer: accumulation over tasks holds several
 
@@ -82,6 +82,28 @@ def has_moved(book: Book, trainer: str, key: TaskKey) -> bool:
     return keepers.get(spec.rotation.cell_of(key.task)[0]) != trainer
 
 
+def take_block(book: Book, key: TaskKey) -> BlockAt | None:
+    """Who has left a cell's block last, if it is here still; from now on nobody has."""
+    spec = book.durable.stage_spec()
+    if spec is None or spec.rotation is None:
+        return None
+    left = book.blocks_at.pop((key.stage, spec.rotation.cell_of(key.task)[1]), None)
+    if left is None or book.durable.trainers.get(left[0].trainer) != left[1]:
+        return None
+    return left[0]
+
+
+def leave_block(book: Book, key: TaskKey) -> None:
+    """A cell's holder is done with it for now: it has the block's rows as they are."""
+    spec, record = book.durable.stage_spec(), book.durable.queue.pending[key.task]
+    if spec is not None and spec.rotation is not None:
+        left = BlockAt(record.trainer, record.lease.token)
+        if len(book.blocks_at) > spec.rotation.blocks:
+            book.blocks_at.clear()  # of stages before
+        block = spec.rotation.cell_of(key.task)[1]
+        book.blocks_at[key.stage, block] = (left, record.incarnation)
+
+
 def participants(book: Book) -> dict[str, int]:
     """{trainer: incarnation} of those in the current stage's loop, as far as is known."""
     state = book.durable
@@ -107,7 +129,7 @@ def _lend(book: Book, trainer: str, incarnation: int, pick: Pick) -> Lease:
     edges, voids = pick.resume.edges, pick.resume.voids
     clocks = (entry, clock, slowest)
     is_moved = has_moved(book, trainer, key)
-    known = (*clocks, records, voids, is_moved)
+    known = (*clocks, records, voids, is_moved, take_block(book, key))
     lease = Lease(token, key, first, edges, rounds, tracked, *known)
     book.commit(LeaseGranted(lease, trainer, incarnation))
     if is_entering:
@@ -148,6 +170,7 @@ def finish_if_done(book: Book, key: TaskKey) -> None:
     assert spec is not None
     last = book.progress.last_acked(key)
     if last == spec.num_batches(key.task) - 1 and is_pending(book, key):
+        leave_block(book, key)
         book.commit(TaskDone(key, spec.task_records(key.task)))
         book.progress.forget(key)
 

@@ -150,6 +150,7 @@ def leave_timeline(
     book.clocks.clear()
     book.progress.clear()
     book.fences.clear()
+    book.blocks_at.clear()
     book.marks.clear()
     if book.open_cut is not None:
         book.forget_saves_in(book.open_cut.cut)

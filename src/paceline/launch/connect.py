@@ -76,7 +76,7 @@ def _join(place: Place) -> Session:
         pace=config.pace,
     )
     doors = door_addresses(place)
-    session.meet_others(
+    session.membership.meet_others(
         PeerWires(
             lambda service: wires.listen_as_trainer(doors, service), wires.to_trainer()
         )

@@ -77,7 +77,7 @@ class EmbeddedJob:
             self._clock,
             timeout_s=self._config.timeout_s,
         )
-        session.meet_others(peers)
+        session.membership.meet_others(peers)
         self._sessions.append(session)
         return session
 

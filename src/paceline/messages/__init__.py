@@ -61,6 +61,7 @@ from paceline.messages.meeting import (
 )
 from paceline.messages.peers import (
     ArraySpec,
+    AskBlock,
     AskValues,
     PeerMessage,
     PeerReply,
@@ -101,6 +102,7 @@ from paceline.messages.server import (
 from paceline.messages.shared import (
     AverageShare,
     Block,
+    BlockAt,
     Contribution,
     Done,
     Hyper,
@@ -188,6 +190,7 @@ __all__ = [
     "MAX_RESULT_BYTES",
     "ApplyStep",
     "ArraySpec",
+    "AskBlock",
     "AskLease",
     "AskPeers",
     "AskRecords",
@@ -200,6 +203,7 @@ __all__ = [
     "Beaten",
     "BeginStage",
     "Block",
+    "BlockAt",
     "Bringing",
     "BuffersKept",
     "ChangePace",

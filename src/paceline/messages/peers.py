@@ -34,10 +34,14 @@ class ArraySpec(msgspec.Struct, frozen=True):
 class SendEvent(PeerMessage, frozen=True):
     """An event for another trainer's inbox; a repetition has the same ``number``.
 
+    ``since`` is the incarnation in which the sender's script began to count; it stays when
+    the sender has to join again, so that what it repeats then is known.
+
     Buffers: one for each of ``arrays``; without arrays, one with the bytes. Answered by
     `Done` once it is in the inbox, `Waiting` while there is no room.
     """
 
+    since: int
     number: int
     topic: str
     arrays: tuple[ArraySpec, ...] | None = None
@@ -56,11 +60,23 @@ class AskValues(PeerMessage, frozen=True):
     slice_of: tuple[int, int] | None = None
 
 
+class AskBlock(PeerMessage, frozen=True):
+    """Ask for a block of a rotating table, as the other left it with the lease ``token``.
+
+    Answered by `Values` with its rows, or refused as ``invalid``: they are not there any
+    more, and lie at home.
+    """
+
+    part: int
+    block: int
+    token: int
+
+
 class Values(Message, frozen=True):
     """The values. Buffers: one for each of ``arrays``."""
 
     arrays: tuple[ArraySpec, ...]
 
 
-PeerRequest = SendEvent | AskValues
+PeerRequest = SendEvent | AskValues | AskBlock
 PeerReply = Done | Values | Waiting | Refusal

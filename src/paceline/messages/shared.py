@@ -161,6 +161,13 @@ class VoidSpan(NamedTuple):
     last: int
 
 
+class BlockAt(NamedTuple):
+    """A trainer that has left a block last, and the token of its lease then."""
+
+    trainer: str
+    token: int
+
+
 class Lease(msgspec.Struct, frozen=True):
     """The right to work on a task from batch ``first`` on.
 
@@ -172,7 +179,8 @@ class Lease(msgspec.Struct, frozen=True):
     any has. ``records`` of the job were acknowledged: where there are rounds, as of the
     last one. ``voids`` are batches up to the last edge that had no effect before, and are
     to have none: all others up to there are to have theirs. ``is_moved``: somebody else had
-    a cell of the same data part before, or nobody.
+    a cell of the same data part before, or nobody. ``block_at``: who may have the rows of
+    its block still, as they are at home.
     """
 
     token: int
@@ -187,6 +195,7 @@ class Lease(msgspec.Struct, frozen=True):
     records: int = 0
     voids: tuple[VoidSpan, ...] = ()
     is_moved: bool = False
+    block_at: BlockAt | None = None
 
 
 class TrainerClock(msgspec.Struct, frozen=True):

@@ -10,9 +10,11 @@ import numpy as np
 import torch
 import xxhash
 
+from paceline.config import Pace
 from paceline.data.cells import Cells, Int64s, cut_cells, parts_of
 from paceline.errors import UsageError
 from paceline.messages import RotationSpec, StageSpec
+from paceline.pace.policy import updates_in_rounds
 from paceline.trainer.own_rows import OwnRows
 
 MOST_CELLS = 1 << 16  # the coordinator knows the records of each
@@ -31,16 +33,22 @@ class Rotate(NamedTuple):
     slices: int = 2
 
 
-def check_rotate(rows: OwnRows, wanted: Rotate) -> None:
+def check_rotate(rows: OwnRows, wanted: Rotate, pace: Pace) -> None:
     """Refuse a rotation that cannot be.
 
     Raises:
-        UsageError: of a keyed table, or an argument is out of range.
+        UsageError: of a keyed table, of one that is updated in rounds, or an argument is
+            out of range.
     """
     if rows.combine.num_rows is None:
         raise UsageError(
             f"rotate: table {rows.spec.name!r} is keyed, and its blocks are no ranges of "
             f"rows: make it dense, session.table(name, (rows, ...))"
+        )
+    if updates_in_rounds(pace):  # a cell is over when its round is decided, not applied
+        raise UsageError(
+            f"rotate: table {rows.spec.name!r} is {pace}, and a block would go on before "
+            f"its rows are there: make it with pace=paceline.Async()"
         )
     for name in ("parts", "batch_size", "epochs", "slices"):
         value = getattr(wanted, name)

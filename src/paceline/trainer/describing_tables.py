@@ -43,8 +43,9 @@ def _describe(
     init: RowInit | Array | torch.Tensor,
     blocks: int | None,
 ) -> tuple[TableSpec, Array | None]:
+    given, shape = shape, _plain(shape)
     if not shape or not all(_is_size(one) for one in shape[1:]):
-        raise UsageError(f"shape: expected (rows or None, sizes >= 1 ...), got {shape!r}")
+        raise UsageError(f"shape: expected (rows or None, sizes >= 1 ...), got {given!r}")
     num_rows, row = shape[0], tuple(one for one in shape[1:] if one is not None)
     if num_rows is not None and not _is_size(num_rows):
         raise UsageError(f"shape: expected 1 row or more, or None, got {num_rows!r}")
@@ -79,13 +80,21 @@ def _describe(
     return TableSpec(name, dim, own, init), begins
 
 
+def _plain(shape: Any) -> tuple[int | None, ...]:  # noqa: ANN401  (whatever a user says)
+    """A shape of Python's own numbers; those of numpy are what arrays say of themselves."""
+    if not isinstance(shape, tuple | list):
+        return ()
+    return tuple(int(one) if isinstance(one, np.integer) else one for one in shape)
+
+
 def _is_size(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
 def _dtype_of(dtype: Any) -> np.dtype[Any]:  # noqa: ANN401  (as above)
     try:
-        return np.dtype(str(dtype).removeprefix("torch.") if _is_torch(dtype) else dtype)
+        found = np.dtype(str(dtype).removeprefix("torch.") if _is_torch(dtype) else dtype)
+        return found.newbyteorder("=")
     except TypeError as error:
         raise UsageError(f"dtype: expected one of numpy or torch, got {dtype!r}") from error
 

@@ -69,6 +69,7 @@ class Gathering:
         results: what has come of each array; nothing where it is another member's.
         gathered: with ``allgather``: what each member has brought.
         rows: with ``regroup``: which rows each result has.
+        is_committed: whether the round was; else results are of this trainer alone.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class Gathering:
         self.results: list[Array] = []
         self.gathered: list[list[Array]] = []
         self.rows: list[Slice] = [Slice(0, len(array)) for array in self._own]
+        self.is_committed = True
         self._givers: tuple[str, ...] = (trainer,)
         self._exchange = 0
         self._has_two_hops = False
@@ -97,6 +99,7 @@ class Gathering:
 
     def alone(self) -> None:
         """As if there were no other member: for a call whose round is gone."""
+        self.is_committed = False
         self._operation = self._operation._replace(root=None)
         self.members = self._givers = (self._me,)
         self._has_two_hops = False

@@ -280,7 +280,7 @@ class PartNumbers:
         early = self.early.name(dense.keys() - self._kept.keys())
         by_rows = [found.values for found in sparse.values()]
         unseen = [gradient for index, gradient in dense.items() if index not in early]
-        found = [*unseen, *by_rows, *(row.gradient for row in rows)]
+        found = [*unseen, *by_rows, *(row.gradient for row in rows if row.has_sums)]
         is_finite = not is_void and all_finite(found) and self._coding.fits(found)
         has_nothing = is_refused and not (dense or sparse or rows)
         self.refusal = None if is_finite and not has_nothing else _NOT_FINITE

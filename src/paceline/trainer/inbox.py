@@ -43,24 +43,25 @@ class Inbox:
         self._most_events, self._most_bytes = most_events, most_bytes
         self._waiting: deque[tuple[Event, int]] = deque()  # (event, its bytes)
         self._num_bytes = 0
-        self._last: dict[str, tuple[int, int]] = {}  # {sender: (incarnation, number)}
+        self._last: dict[str, tuple[int, int]] = {}  # {sender: (since, number)}
 
     def __len__(self) -> int:
         """How many wait."""
         return len(self._waiting)
 
     def verdict(
-        self, sender: str, incarnation: int, number: int, num_bytes: int
+        self, sender: str, since: int, number: int, num_bytes: int
     ) -> Literal["room", "known", "full", "too large"]:
         """Whether an event may be `put`.
 
         Args:
             sender: role id.
-            incarnation: of the sender; a later one counts anew.
+            since: the incarnation in which the sender's process began to count; a later
+                process of it counts anew.
             number: of the event, from 1, growing.
             num_bytes: of the event.
         """
-        if (incarnation, number) <= self._last.get(sender, (0, 0)):
+        if (since, number) <= self._last.get(sender, (0, 0)):
             return "known"
         if num_bytes > self._most_bytes:
             return "too large"
@@ -69,9 +70,9 @@ class Inbox:
             return "full"
         return "room"
 
-    def put(self, event: Event, incarnation: int, number: int, num_bytes: int) -> None:
+    def put(self, event: Event, since: int, number: int, num_bytes: int) -> None:
         """Take an event for which there is room."""
-        self._last[event.sender] = (incarnation, number)
+        self._last[event.sender] = (since, number)
         self._waiting.append((event, num_bytes))
         self._num_bytes += num_bytes
 

@@ -15,6 +15,8 @@ user's script calls.
 """
 
 import contextlib
+import math
+import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar, final
@@ -35,6 +37,7 @@ T = TypeVar("T")
 
 SEND_S = 30.0  # how long an event may take to get into an inbox, unless it is said
 LOOK_EVERY_S = 0.25  # a closed session ends a wait for events
+_NUMBER = re.compile("[<>|][biufc][0-9]{1,2}")  # NumPy's `dtype.str`
 
 
 @final
@@ -65,6 +68,7 @@ class PeerEvents:
         self.link, self._driver, self._calls = link, driver, calls
         self._clock, self._join = clock, join
         self._number = 0  # of the event that was sent last
+        self._since: int | None = None  # whose numbers these are, however often it rejoins
         self._changed = threading.Condition()  # guards the inbox
         self._inbox = Inbox()
         link.answer(SendEvent, self._received, is_timeless=True)
@@ -107,10 +111,13 @@ class PeerEvents:
                 f"{to!r} in {self.link.trainer}"
             )
         self._number += 1
+        if self._since is None:
+            self._since = self.link.incarnation
         event = SendEvent(
             incarnation=0,
             timeline=0,
             to=0,
+            since=self._since,
             number=self._number,
             topic=topic,
             arrays=arrays,
@@ -181,7 +188,7 @@ class PeerEvents:
         """An event is at the door; by one of the door's threads."""
         assert isinstance(message, SendEvent)
         num_bytes = sum(buffer.nbytes for buffer in buffers)
-        who = (message.incarnation, message.number)
+        who = (message.since, message.number)
         with self._changed:
             verdict = self._inbox.verdict(sender, *who, num_bytes)
             if verdict == "room":
@@ -272,12 +279,21 @@ def _unpacked(
         return None
     found = []
     for spec, buffer in zip(arrays, buffers, strict=True):
-        try:
-            dtype = np.dtype(spec.dtype)
-        except TypeError:
+        array = _array_of(spec, buffer)
+        if array is None:
             return None
-        is_number = dtype.kind in "biufc" and all(size >= 0 for size in spec.shape)
-        if not is_number or buffer.nbytes != dtype.itemsize * int(np.prod(spec.shape)):
-            return None
-        found.append(buffer.copy().view(dtype).reshape(spec.shape))
+        found.append(array)
     return tuple(found)
+
+
+def _array_of(spec: ArraySpec, buffer: ByteArray) -> np.ndarray | None:
+    """An array as it was sent; None if it is none, whatever numpy would make of it."""
+    if not _NUMBER.fullmatch(spec.dtype) or min(spec.shape, default=0) < 0:
+        return None
+    try:
+        dtype = np.dtype(spec.dtype)
+        if buffer.nbytes != dtype.itemsize * math.prod(spec.shape):
+            return None
+        return buffer.copy().view(dtype).reshape(spec.shape)
+    except (TypeError, ValueError, OverflowError):  # there is no such dtype, or shape
+        return None

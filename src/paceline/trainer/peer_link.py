@@ -171,6 +171,11 @@ class PeerLink:
         return self._protocol.trainer
 
     @property
+    def incarnation(self) -> int:
+        """Of the trainer, now."""
+        return self._protocol.incarnation
+
+    @property
     def address(self) -> str:
         """Of the door; empty while it is closed."""
         return "" if self._door is None else self._door.address

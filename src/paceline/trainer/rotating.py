@@ -63,6 +63,10 @@ class Rotation:
         """Whether a cell is this trainer's still: it may have joined again meanwhile."""
         return self._leases.of(key) is not None
 
+    def lease_of(self, key: TaskKey) -> Lease:
+        """The lease of a cell that is held."""
+        return self._work_on(key).lease
+
     def is_moved(self, key: TaskKey) -> bool:
         """Whether somebody else had a cell of the data part before this one."""
         return self._work_on(key).lease.is_moved

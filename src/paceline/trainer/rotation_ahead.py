@@ -38,6 +38,7 @@ from paceline.trainer.asking import Lost
 from paceline.trainer.client import Driver, Payload
 from paceline.trainer.own_rows import OwnRows
 from paceline.trainer.rotating import Standing
+from paceline.trainer.rotation_peers import PeerBlocks
 from paceline.trainer.rows import Wanted, row_requests
 
 
@@ -54,9 +55,14 @@ class LookAhead:
     """Looks for one cell at a time."""
 
     def __init__(
-        self, driver: Driver, own: OwnRows, ids_of: Callable[[int], Int64s]
+        self,
+        driver: Driver,
+        own: OwnRows,
+        ids_of: Callable[[int], Int64s],
+        peers: PeerBlocks,
     ) -> None:
         """Nothing is looked for; ``ids_of``: block -> its rows."""
+        self._peers = peers
         self._driver, self._own, self._ids_of = driver, own, ids_of
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="paceline-ahead")
         self._enough = Event()  # one more answer is waited for, but nothing else asked
@@ -110,7 +116,11 @@ class LookAhead:
             if not isinstance(reply, Waiting) or self._enough.is_set() or _asks(reply):
                 return None
         _, block = rotation.cell_of(reply.lease.key.task)
-        return Ahead(reply.lease, standing, self._read(self._ids_of(block), standing))
+        ids = self._ids_of(block)
+        rows = np.empty((len(ids), self._own.spec.dim), self._own.combine.dtype)
+        if self._peers.wait_rows(reply.lease, block, rows):
+            return Ahead(reply.lease, standing, rows)
+        return Ahead(reply.lease, standing, self._read(ids, standing))
 
     def _read(self, ids: Int64s, standing: Standing) -> Array | None:
         route, inverse = self._own.route(ids)

@@ -56,6 +56,11 @@ class RowGradient(NamedTuple):
     gradient: torch.Tensor
     rule: str = ""
 
+    @property
+    def has_sums(self) -> bool:
+        """Whether what is not finite would spoil the rows: others can hold infinities."""
+        return self.rule in {"", "add"}
+
 
 @final
 class Router:

@@ -29,8 +29,10 @@ from torch import nn
 
 from paceline.config import Adagrad, Async, Pace, RowInit, RowOptimizer, Uniform, Zeros
 from paceline.pace.strategy import Strategy
+from paceline.pace_specs.allreduce import AllReduce
 from paceline.params.rows.combining import Array
 from paceline.timing import Clock
+from paceline.trainer.allreduced import share_between
 from paceline.trainer.client import ConnectCoordinator, ConnectServer
 from paceline.trainer.describing_tables import describe_table
 from paceline.trainer.embedding import Embedding, Mode
@@ -40,7 +42,6 @@ from paceline.trainer.group_wire import GroupPlace
 from paceline.trainer.membership import Membership
 from paceline.trainer.metric_states import Metric
 from paceline.trainer.optimizer import SharedOptimizer
-from paceline.trainer.peer_link import PeerWires
 from paceline.trainer.predictions import open_predictions
 from paceline.trainer.schedules import Factor
 from paceline.trainer.seating import take_seat
@@ -85,7 +86,7 @@ class Session:
         model: nn.Module,
         optimizer: torch.optim.Optimizer | None = None,
         *,
-        pace: Pace | Strategy | None = None,
+        pace: Pace | AllReduce | Strategy | None = None,
         overlap: bool = False,
     ) -> SharedOptimizer:
         """Move a model's parameters, its embeddings and the optimizer to the servers.
@@ -99,8 +100,8 @@ class Session:
             model: with the parameters of ``optimizer``, `Embedding` modules, or both.
             optimizer: one of `torch.optim`'s elementwise optimizers, before its first
                 step; None for a model of embeddings only.
-            pace: how tightly trainers march on this part; the job's if None. A preset,
-                or a `paceline.Strategy` of your own.
+            pace: how tightly trainers march on this part; the job's if None. A preset, a
+                `paceline.Strategy` of your own, or `AllReduce`: no servers.
             overlap: send gradients while backward still runs. The numbers are the same;
                 gradients must not be changed in place before ``step()``.
 
@@ -111,6 +112,8 @@ class Session:
         """
         self._membership.calls.check_idle("share", "share the whole model before the loop")
         said = pace or self._seat.pace
+        if isinstance(said, AllReduce):
+            return share_between(self._membership, self._sharing, model, optimizer)
         return self._sharing.share(model, optimizer, said, overlap=overlap)
 
     def schedule(self, optimizer: torch.optim.Optimizer, factor: Factor) -> None:
@@ -372,10 +375,6 @@ class Session:
     def refused_nonfinite(self) -> int:
         """Pushes of this trainer that went without their gradients: not all were finite."""
         return sum(numbers.refused for numbers in self._seat.numbers.values())
-
-    def meet_others(self, peers: PeerWires) -> None:
-        """Have a way to others; whoever makes a session says which."""
-        self._membership.meet_others(peers)
 
     def close(self) -> None:
         """Leave the job cleanly: an open loop is left, the last numbers are sent.

@@ -282,6 +282,11 @@ class Sharing:
         new: dict[str, TableSpec] = {}
         for module in modules:
             spec = module.spec
+            if spec.name in self._own:
+                raise UsageError(
+                    f"share: {spec.name!r} is the name of a table of this job; give the "
+                    f"embedding another"
+                )
             known = self._tables.get(spec.name)
             agreed = known.spec if known is not None else new.setdefault(spec.name, spec)
             if agreed != spec:

@@ -48,12 +48,7 @@ class Writer(Protocol):
     def write_alone(self, part: int) -> None:
         """What was written leaves as a push of no batch."""
 
-    def rotate(
-        self,
-        rows: OwnRows,
-        dataset: Any,  # noqa: ANN401  (whatever a user calls a data set)
-        wanted: Rotate,
-    ) -> Iterator[Cell]:
+    def rotate(self, rows: OwnRows, dataset: object, wanted: Rotate) -> Iterator[Cell]:
         """A loop over the cells of a rotation of these rows."""
 
     def exchange(
@@ -217,7 +212,15 @@ class Table:
         """End the batch for this table: what it has pushed leaves, and the batch counts.
 
         For the last batch before a ``break``: what a loop is left with is handed back.
+
+        Raises:
+            UsageError: blocks of the table go round.
         """
+        if self._rows.is_rotating:
+            raise UsageError(
+                f"flush: blocks of {self.name!r} go round, and a cell is over when the "
+                f"next one is asked for"
+            )
         if self._writer.is_in_loop() and self._writer.has_batch(self._rows.part):
             self._writer.step_table(self._rows.part)
 
@@ -342,6 +345,10 @@ class Table:
                 f"table {self.name!r}: expected ids as whole numbers (n,), got "
                 f"{found.dtype} {found.shape}"
             )
+        if found.dtype == np.uint64 and len(found) and int(found.max()) >= 2**63:
+            raise UsageError(
+                f"table {self.name!r}: expected ids of int64, got {int(found.max())}"
+            )
         found = np.ascontiguousarray(found, np.int64)
         if num_rows is not None and len(found):
             least, most = int(found.min()), int(found.max())
@@ -355,7 +362,8 @@ class Table:
     def _values(self, values: Values, count: int) -> Array:
         found = _array(values)
         wanted = (count, *self._row)
-        if not np.can_cast(found.dtype, self.dtype, "same_kind"):
+        is_whole = found.dtype.kind in "iu" and self.dtype.kind in "iu"
+        if not is_whole and not np.can_cast(found.dtype, self.dtype, "same_kind"):
             raise UsageError(
                 f"table {self.name!r} holds {self.dtype}, got values of {found.dtype}: "
                 f"convert them first"
@@ -365,6 +373,14 @@ class Table:
                 f"table {self.name!r}: expected values {wanted} for {count} ids, or "
                 f"one row {self._row} for all, got {found.shape}"
             )
+        if self.dtype.kind in "iu" and found.dtype != self.dtype and found.size:
+            bounds = np.iinfo(self.dtype)
+            least, most = int(found.min()), int(found.max())
+            if least < bounds.min or most > bounds.max:
+                raise UsageError(
+                    f"table {self.name!r} holds {self.dtype}, {bounds.min}..{bounds.max}; "
+                    f"got {least if least < bounds.min else most}"
+                )
         spread = np.broadcast_to(found.astype(self.dtype, copy=False), wanted)
         return np.array(spread, order="C").reshape(count, int(np.prod(self._row)))
 

@@ -64,8 +64,9 @@ class TableWriter:
     ) -> Iterator[Cell]:
         """See `Table.rotate`."""
         self._calls.check_open()
-        check_rotate(rows, wanted)
-        carrier, num_blocks = self._carrier, self._carrier.plan(rows.part).num_row_slots
+        plan = self._carrier.plan(rows.part)
+        check_rotate(rows, wanted, plan.spec.pace)
+        num_blocks = plan.num_row_slots
         cells: list[Cells] = []
 
         def shape(spec: StageSpec) -> StageSpec:
@@ -76,7 +77,7 @@ class TableWriter:
         cutting = Cutting(1, wanted.epochs, seed=wanted.seed, task_size=1)
         stage = self._stages.begin("train", dataset, cutting, shape)
         rotated = Rotated(stage, cells[0], rows, wanted.step_s)
-        loop = RotationLoop(carrier, self._membership.driver, rotated)
+        loop = RotationLoop(self._membership, rotated)
         return self._calls.iterate(loop.run())
 
     def exchange(

@@ -129,6 +129,8 @@ class ValueTable:
         if self._index is not None:
             raise UsageError(f"table {self._spec.name!r} is keyed: it begins without rows")
         self._require_shape("values", values, *self._values.shape)
+        if self._snapshot is not None:
+            self._snapshot.keep(np.arange(self._count))
         self._values[:] = values
 
     def lacks(self, ids: Int64s) -> bool:

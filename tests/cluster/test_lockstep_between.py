@@ -1,0 +1,115 @@
+"""With `allreduce`, three trainers are one process on the joined batches."""
+
+import threading
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import paceline
+from paceline.config import JobConfig
+from paceline.errors import UsageError
+from paceline.launch.embedded import EmbeddedJob
+from tests.cluster.test_lockstep import (
+    BATCH,
+    EPOCHS,
+    OPTIMIZERS,
+    RECORDS,
+    TASK,
+    TRAINERS,
+    committed_rounds,
+    make_data,
+    make_model,
+    train_alone,
+)
+
+
+def train_between(job: EmbeddedJob, name: str, dtype: torch.dtype) -> list[nn.Sequential]:
+    """Every trainer in a thread of its own; their models after the loop."""
+    data, errors = make_data(dtype), []
+    models = [make_model(dtype) for _ in range(TRAINERS)]
+
+    def train(index: int) -> None:
+        try:
+            session, model = job.session(f"trainer-{index}"), models[index]
+            optimizer = OPTIMIZERS[name](model.parameters())
+            shared = session.share(model, optimizer, pace=paceline.AllReduce())
+            for features, target in session.batches(
+                data, BATCH, epochs=EPOCHS, task_size=TASK, seed=11
+            ):
+                nn.functional.mse_loss(model(features), target).backward()
+                shared.step()
+                shared.zero_grad()
+        except BaseException as error:  # noqa: BLE001  (raised again by the test)
+            errors.append(error)
+
+    threads = [threading.Thread(target=train, args=(i,)) for i in range(TRAINERS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=240)
+    assert not any(thread.is_alive() for thread in threads), "a trainer hangs"
+    if errors:
+        raise errors[0]
+    return models
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+@pytest.mark.parametrize("name", ["sgd", "adam"])
+def test_three_trainers_without_servers_equal_one_process(
+    name: str, dtype: torch.dtype, tmp_path: Path
+) -> None:
+    config = JobConfig(run="between", trainers=TRAINERS, servers=2, timeout_s=60.0)
+    job = EmbeddedJob(config, tmp_path / "job")
+    try:
+        together = train_between(job, name, dtype)
+    finally:
+        summary = job.close()
+    assert summary["records"] == RECORDS * EPOCHS
+    rounds = committed_rounds(tmp_path / "job" / "events.jsonl")
+    alone = train_alone(rounds, make_data(dtype), OPTIMIZERS[name])
+    for mine, theirs in zip(together[0].parameters(), alone.parameters(), strict=True):
+        if dtype is torch.float64:
+            torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-6)
+        else:
+            assert (mine - theirs).norm() / theirs.norm() <= 1e-6
+    for other in together[1:]:
+        for mine, theirs in zip(other.parameters(), together[0].parameters(), strict=True):
+            assert torch.equal(mine, theirs)
+
+
+def test_the_first_trainers_values_are_everybodys(tmp_path: Path) -> None:
+    config = JobConfig(run="begins", trainers=1, servers=1, timeout_s=60.0)
+    job = EmbeddedJob(config, tmp_path / "job")
+    try:
+        models = []
+        for index in range(2):
+            torch.manual_seed(index)
+            model = nn.Linear(3, 2)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            session = job.session(f"trainer-{index}")
+            session.share(model, optimizer, pace=paceline.AllReduce())
+            models.append(model)
+    finally:
+        job.close()
+    assert torch.equal(models[0].weight, models[1].weight)
+    assert torch.equal(models[0].bias, models[1].bias)
+
+
+def test_what_cannot_be_shared_so_is_refused(tmp_path: Path) -> None:
+    config = JobConfig(run="refused", trainers=1, servers=1, timeout_s=60.0)
+    job = EmbeddedJob(config, tmp_path / "job")
+    try:
+        session = job.session("trainer-0")
+        rows = nn.ModuleList([paceline.Embedding("rows", 2), nn.Linear(2, 1)])
+        optimizer = torch.optim.SGD(rows[1].parameters(), lr=0.1)
+        with pytest.raises(UsageError, match="rows of embeddings live on servers"):
+            session.share(rows, optimizer, pace=paceline.AllReduce())
+        half = nn.Linear(2, 1).half()
+        optimizer = torch.optim.SGD(half.parameters(), lr=0.1)
+        with pytest.raises(UsageError, match="one dtype, float32 or float64"):
+            session.share(half, optimizer, pace=paceline.AllReduce())
+    finally:
+        job.close()

@@ -1,0 +1,72 @@
+"""What a script says of tables, in whatever way numpy says it, means what it says."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from paceline.config import Async, Zeros
+from paceline.errors import UsageError
+from paceline.trainer.describing_tables import describe_table
+from paceline.trainer.session import Session
+from tests.trainer.fake_job import FakeJob
+
+
+@pytest.fixture
+def job() -> FakeJob:
+    return FakeJob(servers=2, pace=Async())
+
+
+def test_a_shape_may_be_of_numpys_numbers() -> None:
+    shape: Any = (np.int64(5), np.int32(3))
+    spec, _ = describe_table("t", shape, "float32", "add", Zeros(), None)
+    assert spec.dim == 3
+    assert "shape=(3,), num_rows=5" in repr(spec.optimizer)
+
+
+@pytest.mark.parametrize("shape", [7, None, "ab", (2.0, 3), ((2, 3),), (True,)])
+def test_what_is_no_shape_is_refused(shape: Any) -> None:
+    with pytest.raises(UsageError, match="shape: expected"):
+        describe_table("t", shape, "float32", "add", Zeros(), None)
+
+
+@pytest.mark.parametrize("dtype", [">f4", "<f4", "f4", "float32"])
+@pytest.mark.parametrize("given", [">f8", "<f4", ">i2"])
+def test_values_begin_in_the_order_of_bytes_that_servers_know(
+    dtype: str, given: str
+) -> None:
+    init = np.arange(6).reshape(3, 2).astype(given)
+    spec, begins = describe_table("t", (3, 2), dtype, "add", init, None)
+    assert begins is not None
+    assert begins.dtype.isnative
+    assert begins.tobytes() == np.arange(6, dtype=np.float32).tobytes()
+    assert "dtype='float32'" in repr(spec.optimizer)
+
+
+def test_an_id_beyond_int64_is_refused_not_folded(session: Session) -> None:
+    table = session.table("t", (None,))
+    assert table.pull(np.array([2**63 - 1], np.uint64)).tolist() == [0]
+    with pytest.raises(UsageError, match="expected ids of int64, got 9223372036854775808"):
+        table.pull(np.array([2**63], np.uint64))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "values", "says"),
+    [
+        ("int8", 300, "holds int8, -128..127; got 300"),
+        ("uint8", -1, "holds uint8, 0..255; got -1"),
+        ("int64", np.array([2**63], np.uint64), "got 9223372036854775808"),
+    ],
+)
+def test_values_that_do_not_fit_are_refused_not_folded(
+    session: Session, dtype: str, values: Any, says: str
+) -> None:
+    table = session.table("t", (None,), dtype)
+    with pytest.raises(UsageError, match=says):
+        table.push([1], values)
+
+
+def test_an_embedding_does_not_take_the_name_of_a_table(session: Session) -> None:
+    session.table("t", (None,))
+    with pytest.raises(UsageError, match="'t' is the name of a table of this job"):
+        session.embedding("t", 4)

@@ -59,6 +59,18 @@ def test_trainers_that_die_in_an_exchange_are_in_no_result(
         assert report.faults.get(name) == 3, f"{name}: a fault was not injected"
 
 
+@pytest.mark.system
+@pytest.mark.timeout(0)
+def test_a_model_without_servers_is_the_same_for_all_who_survive(
+    tmp_path: Path, forks: ForkServer
+) -> None:
+    script = SCRIPT.with_name("between_job.py")
+    plan = ChaosPlan(script, "sync", failpoints=POINTS, cut_every_s=2.0, limit_s=900.0)
+    report = wait_chaos(plan, tmp_path, forks)
+    check(report, tmp_path)
+    assert report.faults.get("trainer.laid_out"), report.faults
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(0)
 def test_a_hundred_changes_of_membership(tmp_path: Path, forks: ForkServer) -> None:

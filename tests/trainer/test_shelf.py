@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from paceline.messages import AskValues, Message, Values, Waiting
+from paceline.messages import AskValues, Message, Refusal, Values, Waiting
 from paceline.timing import ManualClock
 from paceline.trainer.shelf import PARK_S, Shelf
 
@@ -82,4 +82,13 @@ def test_another_exchange_takes_the_place_of_the_last(shelf: Shelf) -> None:
     asker = Asker(shelf)
     asker.ask(7)
     asker.ask(7, stage=1)
+    assert asker.numbers == []
+
+
+@pytest.mark.parametrize("slice_of", [(0, 0), (2, 2), (-1, 2), (0, -1)])
+def test_a_slice_that_is_none_is_refused(shelf: Shelf, slice_of: tuple[int, int]) -> None:
+    shelf.lay_out(7, 0, [np.array([1.0, 2.0])])
+    asker = Asker(shelf)
+    asker.ask(7, slice_of=slice_of)
+    assert isinstance(asker.answers[0], Refusal)
     assert asker.numbers == []

@@ -30,6 +30,13 @@ def test_what_is_no_shape_is_refused(shape: Any) -> None:
         describe_table("t", shape, "float32", "add", Zeros(), None)
 
 
+@pytest.mark.parametrize("blocks", [0, 4097, 2.0, True])
+def test_blocks_are_no_more_than_a_request_can_name(blocks: Any) -> None:
+    with pytest.raises(UsageError, match="blocks: expected 1 to 4096, got"):
+        describe_table("t", (None,), "float32", "add", Zeros(), blocks)
+    assert describe_table("t", (None,), "float32", "add", Zeros(), 4096)
+
+
 @pytest.mark.parametrize("dtype", [">f4", "<f4", "f4", "float32"])
 @pytest.mark.parametrize("given", [">f8", "<f4", ">i2"])
 def test_values_begin_in_the_order_of_bytes_that_servers_know(

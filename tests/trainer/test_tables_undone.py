@@ -1,10 +1,13 @@
 """What a batch pushes to tables goes with its batch, whenever a trainer learns of it."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from paceline.config import Async
+from paceline.config import Async, Sync
 from paceline.trainer.carrier import StepWarning
+from paceline.trainer.peer_link import PeerWires
 from paceline.trainer.session import Session
 from tests.trainer.fake_job import FakeJob
 from tests.trainer.lines import DATA
@@ -47,3 +50,29 @@ def test_a_batch_that_is_undone_while_the_script_asks_counts_once(
     ids = np.arange(0, 12, 2)
     assert table.pull(ids).tolist() == [2, 1, 1, 1, 1, 1]
     assert table.pull([99])[0] == 7 * pushes_before
+
+
+class Door:
+    """Nobody comes."""
+
+    address = "fake:door"
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_collective_call_in_a_batch_that_is_undone_is_of_this_trainer_alone(
+    job: FakeJob, session: Session
+) -> None:
+    door: Any = Door()
+    member: Any = session.membership
+    member.meet_others(PeerWires(lambda _: door, lambda *_: door))
+    table = session.table("t", (2,), pace=Sync(reduce="sum"))
+    batches: Any = session.batches(DATA, 2, shuffle=False)
+    next(batches)
+    job.leave_timeline()
+    assert session.records == 0
+    with pytest.warns(StepWarning, match="allreduce dropped: timeline 0 was left"):
+        found = table.allreduce(np.arange(3))
+    assert found.tolist() == [0, 1, 2]
+    batches.close()

@@ -5,7 +5,7 @@ PACELINE_RUN          id of the run; a connection of another run is refused
 PACELINE_ROLE         role id of the process, e.g. ``trainer-1``
 PACELINE_JOB_DIR      the job folder
 PACELINE_COORDINATOR  address of the coordinator
-PACELINE_ADDRESS      where the process listens; a trainer does not
+PACELINE_ADDRESS      where the process listens; a trainer finds a place by itself
 PACELINE_SECRET       secret of the run, where roles listen at TCP ports
 PACELINE_SOCKETS      private folder of the job's Unix sockets
 PACELINE_LAUNCHER     process id of the launcher; without it the job has ended

@@ -190,11 +190,11 @@ def read_upload(
 
 def _require_rows(layout: PartLayout, slot: int, buffer: Bytes) -> None:
     """The rows of a slot of a dense table begin as they came."""
-    [(name, form)] = layout.tables.items()
-    if form.bounds is None:
-        raise UsageError(f"table {name!r} has no rows until they are made, got some")
-    first, behind = form.bounds[slot]
-    _require_bytes(f"rows of {name!r}", buffer, (behind - first) * form.row_bytes)
+    for name, form in layout.tables.items():  # one, if it is dense
+        if form.bounds is None:
+            raise UsageError(f"table {name!r} has no rows until they are made, got some")
+        first, behind = form.bounds[slot]
+        _require_bytes(f"rows of {name!r}", buffer, (behind - first) * form.row_bytes)
 
 
 def _block(layout: PartLayout, slot: int, buffer: Bytes) -> BlockLayout:

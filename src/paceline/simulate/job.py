@@ -9,7 +9,18 @@ from typing import NamedTuple
 
 import msgspec
 
-from paceline.config import SSP, Async, Auto, DiLoCo, JobConfig, LocalSGD, Pace, Sync
+from paceline.config import (
+    SSP,
+    Async,
+    Auto,
+    Combine,
+    DiLoCo,
+    JobConfig,
+    LocalSGD,
+    Pace,
+    Sync,
+    Zeros,
+)
 from paceline.coordinator.durable import Durable, restore
 from paceline.coordinator.outcomes import CutSkipped, PaceChanged, RoundCommitted
 from paceline.ids import COORDINATOR, server_id, trainer_id
@@ -19,8 +30,10 @@ from paceline.messages import (
     PartSpec,
     RotationSpec,
     StageSpec,
+    TableSpec,
 )
 from paceline.pace.changing import begun
+from paceline.pace.tables import why_not_for_table
 from paceline.simulate.checks import (
     RoundHistory,
     Violation,
@@ -63,6 +76,7 @@ class SimJob(NamedTuple):
     changes: tuple[PaceChange, ...] = ()  # of paces, while it runs
     rotation: RotationSpec | None = None  # tasks are its cells
     exchange: How | None = None  # values of all parts travel between trainers, so
+    tables: frozenset[int] = frozenset()  # parts that are tables of the user's own
 
 
 class SimReport(NamedTuple):
@@ -133,6 +147,9 @@ def draw_job(seed: int) -> SimJob:
         job = job._replace(paces=random.choice(bounded))
     if seed % 4 == 3:
         job = job._replace(changes=_draw_changes(job))
+    if seed % 3 == 0:
+        may_be = [n for n, pace in enumerate(job.paces) if why_not_for_table(pace) is None]
+        job = job._replace(tables=frozenset(may_be))
     return job
 
 
@@ -180,7 +197,10 @@ def run_job(job: SimJob, coordinator: type[SimCoordinator] = SimCoordinator) -> 
     )
     journal, disk = Journal(), Disk()
     rounds = RoundHistory(is_all=not job.changes)
-    parts = tuple(_part(number, pace) for number, pace in enumerate(job.paces))
+    parts = tuple(
+        _table(number, pace) if number in job.tables else _part(number, pace)
+        for number, pace in enumerate(job.paces)
+    )
     stage = StageSpec(
         0,
         job.records,
@@ -256,6 +276,11 @@ def _part(number: int, pace: Pace) -> PartSpec:
     parameters = tuple(ParameterSpec((f"w{i}",), (40_000,), "float32") for i in range(2))
     optimizer, (first, auto) = OptimizerSpec("SGD", ({"lr": 1.0},)), begun(pace)
     return PartSpec(number, parameters, optimizer, (), first, auto=auto)
+
+
+def _table(number: int, pace: Pace) -> PartSpec:
+    own = Combine(dtype="int64", num_rows=None if number % 2 else 5)
+    return PartSpec(number, (), None, (TableSpec(f"t{number}", 1, own, Zeros()),), pace)
 
 
 def _settle(world: World) -> None:

@@ -94,7 +94,8 @@ class Collectives:
                 f"{call}: it is the step of a batch; call it inside a loop over "
                 f"session.batches"
             )
-        if not protocol.must_join and not shared.window.has_delivered():
+        is_gone = protocol.must_join or shared.forgotten  # it may have joined again since
+        if not is_gone and not shared.window.has_delivered():
             raise UsageError(
                 f"{call}: the batch is over for this table: one call a batch; exchange "
                 f"several arrays in one call, or by another table"

@@ -3,7 +3,7 @@
 Pure.
 """
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -12,6 +12,8 @@ from paceline.config import Combine, RowInit, Zeros
 from paceline.errors import UsageError
 from paceline.messages import TableSpec
 from paceline.params.rows.combining import Array, require_rule
+
+MOST_BLOCKS: Final = 4096  # a request about all of them is one frame's
 
 
 def describe_table(
@@ -49,8 +51,8 @@ def _describe(
     num_rows, row = shape[0], tuple(one for one in shape[1:] if one is not None)
     if num_rows is not None and not _is_size(num_rows):
         raise UsageError(f"shape: expected 1 row or more, or None, got {num_rows!r}")
-    if blocks is not None and not _is_size(blocks):
-        raise UsageError(f"blocks: expected a number >= 1, got {blocks!r}")
+    if blocks is not None and not (_is_size(blocks) and blocks <= MOST_BLOCKS):
+        raise UsageError(f"blocks: expected 1 to {MOST_BLOCKS}, got {blocks!r}")
     require_rule(combine)
     numbers = _dtype_of(dtype)
     dim = int(np.prod(row, dtype=np.int64))

@@ -11,6 +11,7 @@
 Waits for nothing. The thread of the user's loop calls; values land by whoever receives.
 """
 
+import math
 from collections.abc import Sequence
 from functools import partial
 from typing import Literal, NamedTuple, final
@@ -178,7 +179,7 @@ class Gathering:
         arrays = []
         for spec, size in zip(reply.arrays, sizes, strict=True):
             dtype = np.dtype(spec.dtype)
-            if dtype.hasobject or dtype.itemsize * int(np.prod(spec.shape)) != size:
+            if dtype.hasobject or dtype.itemsize * math.prod(spec.shape) != size:
                 raise UsageError(f"{key[0]} sent {size} bytes as {spec}")
             arrays.append(np.empty(spec.shape, dtype))
         if exchange == self._exchange:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from paceline.messages import ArraySpec, AskValues, PeerMessage, Values, Waiting
+from paceline.messages import ArraySpec, AskValues, PeerMessage, Refusal, Values, Waiting
 from paceline.timing import Clock
 from paceline.trainer.reducing import Array, slice_bounds
 from paceline.transport.frames import ByteArray
@@ -97,6 +97,10 @@ def _hand_out(message: AskValues, arrays: Sequence[Array], reply: Reply) -> None
     found: list[Array] = list(arrays)
     if message.slice_of is not None:
         index, count = message.slice_of
+        if not 0 <= index < count:
+            text = f"expected slice 0..{count - 1} of {count}, got {index}"
+            reply(Refusal(kind="invalid", text=text, timeline=message.timeline))
+            return
         found = [array[slice(*slice_bounds(len(array), index, count))] for array in found]
     specs = tuple(ArraySpec(array.shape, array.dtype.str) for array in found)
     buffers: list[Any] = [array.reshape(-1).view(np.uint8) for array in found]

@@ -114,6 +114,16 @@ def test_a_snapshot_is_of_its_moment() -> None:
     assert table.gather(np.arange(9), False)[:, 0].tolist() == [1, 1, 1, 11, 11, *[10] * 4]
 
 
+def test_a_snapshot_does_not_see_what_is_uploaded_behind_it() -> None:
+    table = ValueTable(spec("int64", "add", ROWS), 7, 0, 4)
+    snapshot = table.snapshot()
+    table.upload(np.ones((len(table), DIM), np.int64))
+    assert snapshot.copy_some(10)
+    assert (snapshot.arrays()["values"] == 0).all()
+    table.release()
+    assert (table.export()["values"] == 1).all()
+
+
 @pytest.mark.parametrize(
     ("arrays", "says"),
     [

@@ -58,7 +58,7 @@ class ValueTable:
         else:
             self._start, stop = self._combine.bounds(block, num_blocks)
             self._count = stop - self._start
-            self._values = self._initial(np.arange(self._start, stop))
+            self._values = self._initial(range(self._start, stop))
 
     def __len__(self) -> int:
         """How many rows there are."""
@@ -198,11 +198,11 @@ class ValueTable:
             return self._index.ids
         return np.arange(self._start, self._start + self._count)
 
-    def _initial(self, ids: Int64s) -> Array:
-        if isinstance(self._spec.init, Zeros):
+    def _initial(self, ids: Int64s | range) -> Array:
+        if isinstance(self._spec.init, Zeros):  # memory that costs nothing until it is used
             return np.zeros((len(ids), self._spec.dim), self._dtype)
         drawn = np.empty((len(ids), self._spec.dim), np.float32)
-        fill_initial(self._spec.init, self._key, ids, drawn)
+        fill_initial(self._spec.init, self._key, np.asarray(ids, np.int64), drawn)
         return drawn.astype(self._dtype)
 
     def _make_rows(self, ids: Int64s) -> Int64s:

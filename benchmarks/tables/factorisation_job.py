@@ -4,6 +4,7 @@ Trainers meet before the clock begins, and compiled loops are loaded. One of the
 the error on what was held out after every epoch; where it is low enough, the job stops.
 """
 
+import logging
 import os
 import sys
 import threading
@@ -98,6 +99,7 @@ def warm(split: Split, settings: Settings) -> None:
 
 def main() -> None:
     """Meet the others, learn, and write what was seen."""
+    logging.basicConfig(level=logging.INFO)  # a rotation says how long it waited
     told = msgspec.json.decode(sys.argv[1], type=Told)
     index = int(os.environ[ROLE].rpartition("-")[2])
     split, settings = read_split(Path(told.data)), Settings(*told.settings)

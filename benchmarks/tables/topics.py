@@ -15,7 +15,7 @@ median of the seconds until a look finds the target, between two looks by a stra
 The target is what the kernel has come to after ``--target-epoch`` epochs.
 
 Of the models there are two factors: epochs until the target, and seconds of an epoch.
-``processor``: ms of an epoch that one process computed (a trainer's or a peer's, not the
+``cpu``: ms of an epoch that one process computed (a trainer's or a peer's, not the
 server's and the coordinator's), which says more where others are at work.
 ``waited``: the share of the loop that a trainer waited for cells and their rows.
 
@@ -296,7 +296,7 @@ def main() -> None:
     target = kernel.log_likelihood[kernel.epochs.index(flags.target_epoch)]
     found = {name: figures(seen, target) for name, seen in runs.items()}
     floor = found[chosen[0].name]["seconds"]
-    heads = "epochs,ms/epoch,processor,seconds,x kernel,kernel,waited,last"
+    heads = "epochs,ms/epoch,cpu,seconds,x kernel,kernel,waited,last"
     rows = [["", *heads.split(",")]]
     for name, one in found.items():
         seconds = one["seconds"]

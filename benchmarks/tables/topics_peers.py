@@ -92,7 +92,7 @@ def run_lda(data: dict[str, Array], flags: argparse.Namespace) -> Looks:
     )
     model.seen, model.looked = [], []
     model.fit(counts)
-    times = np.array([seen[:2] for seen in model.seen])  # (looks, 2): wall, processor
+    times = np.array([seen[:2] for seen in model.seen])  # (looks, 2): wall, CPU
     spent = times - times[0] - np.cumsum([(0.0, 0.0), *model.looked], axis=0)[:-1]
     return Looks(
         spent[1:, 0].tolist(),

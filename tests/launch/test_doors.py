@@ -8,16 +8,16 @@ from paceline.transport.address import MAX_PATH_BYTES, parse_address
 
 
 def place(
-    coordinator: str, sockets: str = "/tmp/paceline-x", role: str = "trainer-7"
+    coordinator: str, sockets: str = "/run/paceline-x", role: str = "trainer-7"
 ) -> Place:
     return Place("run", role, Path("job"), coordinator, Path(sockets), 1)
 
 
 def test_a_door_lies_beside_the_jobs_other_sockets() -> None:
-    addresses = door_addresses(place("unix:/tmp/paceline-x/coordinator.sock"))
+    addresses = door_addresses(place("unix:/run/paceline-x/coordinator.sock"))
     assert addresses[:2] == [
-        "unix:/tmp/paceline-x/trainer-7.sock",
-        "unix:/tmp/paceline-x/trainer-7.1.sock",
+        "unix:/run/paceline-x/trainer-7.sock",
+        "unix:/run/paceline-x/trainer-7.1.sock",
     ]
     assert len(addresses) == MOST_DOORS
 

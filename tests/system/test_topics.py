@@ -36,5 +36,7 @@ def test_counts_are_the_histogram_of_the_topics_whoever_dies(
     )
     report = wait_chaos(plan, tmp_path, forks)
     assert report.is_exact(), report.verdict
+    if model != "push-pull":  # rounds are of one table each, and the looks mend them
+        assert not any(report.verdict["mended"]), report.verdict
     assert report.faults.get("trainer.between_acks") == 3, report.faults
     assert set(report.faults) == set(parse(POINTS))

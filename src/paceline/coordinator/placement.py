@@ -3,7 +3,6 @@
 Pure.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -33,10 +32,9 @@ def plan_part(spec: PartSpec, state: Durable, config: JobConfig) -> PartPlan:
     )
     loads = dict.fromkeys(sorted(state.servers), 0)
     for record in state.parts.values():
-        for block in record.plan.blocks:
-            shape = record.plan.spec.parameters[block.parameter].shape
-            assert math.prod(shape) >= block.stop - block.start
-            loads[record.plan.placement[block.slot]] += block.stop - block.start
+        sizes = _slot_bytes(record.plan)
+        for slot, server in record.plan.placement.items():
+            loads[server] += sizes[slot]
     return _placed(plan, sorted(state.servers), loads)
 
 

@@ -1,6 +1,7 @@
 """Paces as the command line takes them, read: the other way round from their `str`."""
 
 from paceline.errors import UsageError
+from paceline.pace_specs.allreduce import AllReduce
 from paceline.pace_specs.async_diloco import AsyncDiLoCo
 from paceline.pace_specs.auto import Auto
 from paceline.pace_specs.checks import require
@@ -133,3 +134,12 @@ def _numeral(text: str, option: str, value: str) -> int | float:
         return float(value) if option in _FRACTIONS else int(value)
     except ValueError:
         raise UsageError(f"pace {text!r}: expected a {kind}, got {value!r}") from None
+
+
+def parse_any(text: str) -> Pace | AllReduce:
+    """As `parse_pace`, of a model that needs no servers, too.
+
+    Raises:
+        UsageError: the text is no pace.
+    """
+    return AllReduce() if text == str(AllReduce()) else parse_pace(text)

@@ -21,7 +21,7 @@ script calls.
 import contextlib
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Final, NamedTuple, final
+from typing import Any, Final, NamedTuple, final
 
 import numpy as np
 
@@ -105,6 +105,7 @@ class RowLock:
         self.locked: LockedRows | None = None  # until the block has failed
         self._locks: dict[str, Lock] = {}  # {server: what was asked}
         self._held: HeldLock | None = None
+        self._before: Array = np.empty(0)
 
     # ------------------------------------------------------------ the block
 
@@ -125,6 +126,7 @@ class RowLock:
             self._keep_no_more()
             raise
         values.flags.writeable = not self.is_shared
+        self._before = values.copy()
         self.locked = LockedRows(self._ids, values, tokens)
         self._calls.locks.append(self)
         return self.locked
@@ -290,14 +292,24 @@ class RowLock:
                 f"lock: expected values of table {name!r} as {dtype} {wanted}, got "
                 f"{values.dtype} {values.shape}: change them in place"
             )
-        if values.dtype.kind == "f" and not np.isfinite(values).all():
+        changed = values[self._changed()]
+        if values.dtype.kind == "f" and not np.isfinite(changed).all():
             raise UsageError(f"lock: values of table {name!r} are not finite")
 
     def load(self) -> None:
         """Make the rows ready to be pushed."""
         assert self.locked is not None, "a block has rows"
-        values = self.locked.values.reshape(len(self._ids), -1)
-        self.rows.write(self._ids, values, "replace")
+        changed = self._changed()
+        values = self.locked.values[changed].reshape(-1, self.rows.spec.dim)
+        if len(values):
+            self.rows.write(self._ids[changed], values, "replace")
+
+    def _changed(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Which rows (n,) the block has changed; only these travel."""
+        assert self.locked is not None, "a block has rows"
+        differs = np.not_equal(self.locked.values, self._before)
+        by_row = differs.reshape(len(self._ids), self.rows.spec.dim)
+        return np.asarray(by_row.any(axis=1), np.bool_)
 
     def _write_batch(self, locks: "Sequence[RowLock]") -> bool:
         """As the push of the batch; false if the batch is gone, which is warned of."""

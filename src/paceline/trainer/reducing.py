@@ -15,7 +15,7 @@ Pure.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 import numpy as np
 
@@ -30,6 +30,7 @@ _RULES: Final[Mapping[str, Callable[..., Any]]] = {
     "min": np.minimum,
 }
 RULES = tuple(_RULES)
+HOWS: tuple[str, ...] = get_args(How)
 
 
 def reduce_in_order(rule: str, arrays: Sequence[Array]) -> Array:

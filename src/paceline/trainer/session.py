@@ -30,6 +30,7 @@ from torch import nn
 from paceline.config import Adagrad, Async, Pace, RowInit, RowOptimizer, Uniform, Zeros
 from paceline.pace.strategy import Strategy
 from paceline.pace_specs.allreduce import AllReduce
+from paceline.pace_specs.parsing import parse_any, parse_pace
 from paceline.params.rows.combining import Array
 from paceline.timing import Clock
 from paceline.trainer.allreduced import share_between
@@ -86,7 +87,7 @@ class Session:
         model: nn.Module,
         optimizer: torch.optim.Optimizer | None = None,
         *,
-        pace: Pace | AllReduce | Strategy | None = None,
+        pace: Pace | AllReduce | Strategy | str | None = None,
         overlap: bool = False,
     ) -> SharedOptimizer:
         """Move a model's parameters, its embeddings and the optimizer to the servers.
@@ -100,8 +101,8 @@ class Session:
             model: with the parameters of ``optimizer``, `Embedding` modules, or both.
             optimizer: one of `torch.optim`'s elementwise optimizers, before its first
                 step; None for a model of embeddings only.
-            pace: how tightly trainers march on this part; the job's if None. A preset, a
-                `paceline.Strategy` of your own, or `AllReduce`: no servers.
+            pace: how tightly trainers march on this part; the job's if None. A preset or
+                its text, a `paceline.Strategy` of your own, or `AllReduce`: no servers.
             overlap: send gradients while backward still runs. The numbers are the same;
                 gradients must not be changed in place before ``step()``.
 
@@ -111,7 +112,7 @@ class Session:
             JobFailed: the job as a whole cannot go on.
         """
         self._membership.calls.check_idle("share", "share the whole model before the loop")
-        said = pace or self._seat.pace
+        said = parse_any(pace) if isinstance(pace, str) else pace or self._seat.pace
         if isinstance(said, AllReduce):
             return share_between(self._membership, self._sharing, model, optimizer)
         return self._sharing.share(model, optimizer, said, overlap=overlap)
@@ -160,7 +161,7 @@ class Session:
         combine: str = "add",
         init: RowInit | Array = _ZEROS,
         blocks: int | None = None,
-        pace: Pace = _NO_SYNC,
+        pace: Pace | str = _NO_SYNC,
         atomic: bool = False,
     ) -> Table:
         """Rows for algorithms that change the model themselves; a part of its own.
@@ -182,7 +183,8 @@ class Session:
         """
         self._membership.calls.check_idle("table", "make tables before the loop")
         spec, begins = describe_table(name, shape, dtype, combine, init, blocks)
-        rows = self._sharing.add_table(spec, pace, begins, atomic=atomic)
+        said = parse_pace(pace) if isinstance(pace, str) else pace
+        rows = self._sharing.add_table(spec, said, begins, atomic=atomic)
         assert isinstance(self._membership, Membership)
         return Table(rows, TableWriter(self._membership, self._stages))
 

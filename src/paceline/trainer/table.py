@@ -20,11 +20,12 @@ from paceline.errors import UsageError
 from paceline.params.rows.combining import Array
 from paceline.params.rows.kernels import Int64s
 from paceline.trainer.cell import Cell
+from paceline.trainer.describing_calls import check_call
 from paceline.trainer.describing_rotation import Rotate
 from paceline.trainer.gathering import Gathering, Kind, Operation, Slice
 from paceline.trainer.locking import RowLock, Wish
 from paceline.trainer.own_rows import OwnRows
-from paceline.trainer.reducing import RULES, How
+from paceline.trainer.reducing import How
 
 Ids = npt.ArrayLike | torch.Tensor | None
 Values = npt.ArrayLike | torch.Tensor
@@ -297,23 +298,8 @@ class Table:
     ) -> Gathering:
         arrays = [np.array(_array(one), order="C", ndmin=1) for one in values]
         rule = rule or self._rows.combine.rule
-        if rule not in RULES:
-            raise UsageError(
-                f"{kind} of table {self.name!r}: expected a rule of {', '.join(RULES)}, "
-                f"got {rule!r}: say which, rule='add'"
-            )
-        wrong = [array.dtype for array in arrays if array.dtype.kind not in "biuf"]
-        if wrong or not arrays:
-            raise UsageError(
-                f"{kind} of table {self.name!r}: expected arrays of numbers, got "
-                f"{wrong[0] if wrong else 'none'}"
-            )
-        if self._rows.has_written():
-            raise UsageError(
-                f"{kind} of table {self.name!r}: this batch has pushed to it already, and "
-                f"is one step: push in the next one, or to another table"
-            )
         operation = Operation(self.name, kind, rule, how, root)
+        check_call(operation, arrays, has_pushed=self._rows.has_written())
         return self._writer.exchange(self._rows.part, operation, arrays)
 
     def _write(self, ids: Ids, values: Values, rule: str) -> None:

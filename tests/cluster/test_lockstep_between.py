@@ -113,3 +113,21 @@ def test_what_cannot_be_shared_so_is_refused(tmp_path: Path) -> None:
             session.share(half, optimizer, pace=paceline.AllReduce())
     finally:
         job.close()
+
+
+def test_a_batch_without_a_step_is_refused(tmp_path: Path) -> None:
+    job = EmbeddedJob(JobConfig(run="between"), tmp_path / "job")
+    try:
+        session, model = job.session("trainer-0"), make_model(torch.float32)
+        optimizer = OPTIMIZERS["sgd"](model.parameters())
+        session.share(model, optimizer, pace="allreduce")
+
+        def accumulate() -> None:
+            for features, target in session.batches(make_data(torch.float32), BATCH):
+                nn.functional.mse_loss(model(features), target).backward()
+
+        with pytest.raises(UsageError, match="accumulate gradients by larger batches"):
+            accumulate()
+        assert session.records == 0
+    finally:
+        job.close()

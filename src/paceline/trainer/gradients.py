@@ -71,6 +71,7 @@ class PartNumbers:
         joins_on_gpu: dense gradients go to the host when they are joined, not before.
         sends_early: gradients are sent while backward still runs.
         is_atomic: what tables write in a batch is there together or not at all.
+        must_step: the model of which every batch has a step; empty: there is none.
         is_table: what is pushed is what the user writes to a table, not gradients.
         early: what of the next push was sent already.
     """
@@ -99,6 +100,7 @@ class PartNumbers:
         """
         self.deltas, self.strategy = deltas, strategy
         self.tables: list[SharedTable | OwnRows] = []
+        self.must_step = ""
         self.is_table = self.is_atomic = False
         self.refused = 0
         self.refusal: Refused | None = None

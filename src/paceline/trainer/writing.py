@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, final
 
 from paceline.data.cells import Cells
+from paceline.errors import UsageError
 from paceline.ids import OF_NO_BATCH
 from paceline.messages import Push, StageSpec
 from paceline.params.rows.kernels import Int64s
@@ -100,7 +101,18 @@ class TableWriter:
 
 
 def end_batch(carrier: Carrier) -> None:
-    """The user is done with a batch: what it has pushed to tables leaves."""
+    """The user is done with a batch: what it has pushed to tables leaves.
+
+    Raises:
+        UsageError: a model whose gradients travel between trainers was not stepped.
+    """
+    for part, numbers in carrier.numbers.items():
+        # Its gradients would be in no round, and its batch would count.
+        if numbers.must_step and carrier.protocol.parts[part].window.has_delivered():
+            raise UsageError(
+                f"{numbers.must_step}: with allreduce every batch has its step(), and one "
+                f"has ended without: accumulate gradients by larger batches"
+            )
     _step_atomic(carrier)
     for part, numbers in carrier.numbers.items():
         if numbers.is_table and _has_batch(carrier.protocol.parts[part]):

@@ -41,7 +41,10 @@ def make_data(dtype: torch.dtype) -> tuple[Tensor, Tensor]:
 
 
 def train_together(
-    job: EmbeddedJob, data: tuple[Tensor, Tensor], make_optimizer: MakeOptimizer
+    job: EmbeddedJob,
+    data: tuple[Tensor, Tensor],
+    make_optimizer: MakeOptimizer,
+    pace: str | None = None,
 ) -> list[nn.Sequential]:
     """Every trainer in a thread of its own; their models after the loop."""
     dtype = data[0].dtype
@@ -52,7 +55,8 @@ def train_together(
         try:
             session = job.session(f"trainer-{index}")
             model = models[index]
-            optimizer = session.share(model, make_optimizer(model.parameters()))
+            made = make_optimizer(model.parameters())
+            optimizer = session.share(model, made, pace=pace)
             for features, target in session.batches(
                 data, BATCH, epochs=EPOCHS, task_size=TASK, seed=11
             ):

@@ -1,6 +1,5 @@
 """With `allreduce`, three trainers are one process on the joined batches."""
 
-import threading
 from pathlib import Path
 
 import pytest
@@ -16,43 +15,13 @@ from tests.cluster.test_lockstep import (
     EPOCHS,
     OPTIMIZERS,
     RECORDS,
-    TASK,
     TRAINERS,
     committed_rounds,
     make_data,
     make_model,
     train_alone,
+    train_together,
 )
-
-
-def train_between(job: EmbeddedJob, name: str, dtype: torch.dtype) -> list[nn.Sequential]:
-    """Every trainer in a thread of its own; their models after the loop."""
-    data, errors = make_data(dtype), []
-    models = [make_model(dtype) for _ in range(TRAINERS)]
-
-    def train(index: int) -> None:
-        try:
-            session, model = job.session(f"trainer-{index}"), models[index]
-            optimizer = OPTIMIZERS[name](model.parameters())
-            shared = session.share(model, optimizer, pace=paceline.AllReduce())
-            for features, target in session.batches(
-                data, BATCH, epochs=EPOCHS, task_size=TASK, seed=11
-            ):
-                nn.functional.mse_loss(model(features), target).backward()
-                shared.step()
-                shared.zero_grad()
-        except BaseException as error:  # noqa: BLE001  (raised again by the test)
-            errors.append(error)
-
-    threads = [threading.Thread(target=train, args=(i,)) for i in range(TRAINERS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=240)
-    assert not any(thread.is_alive() for thread in threads), "a trainer hangs"
-    if errors:
-        raise errors[0]
-    return models
 
 
 @pytest.mark.slow
@@ -64,7 +33,7 @@ def test_three_trainers_without_servers_equal_one_process(
     config = JobConfig(run="between", trainers=TRAINERS, servers=2, timeout_s=60.0)
     job = EmbeddedJob(config, tmp_path / "job")
     try:
-        together = train_between(job, name, dtype)
+        together = train_together(job, make_data(dtype), OPTIMIZERS[name], "allreduce")
     finally:
         summary = job.close()
     assert summary["records"] == RECORDS * EPOCHS

@@ -12,7 +12,8 @@ import pytest
 
 from paceline.failpoints import parse
 from paceline.launch.forkserver import ForkServer
-from paceline.testing.chaos import ChaosPlan, ChaosReport, RandomKills, wait_chaos
+from paceline.testing.chaos import ChaosPlan, RandomKills, wait_chaos
+from tests.system.told import told
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "counting" / "train.py"
 JOB = ("--records", "3200", "--ids", "300", "--epochs", "2", "--task-size", "160")
@@ -41,11 +42,6 @@ SERVER_POINTS[MERGED] = SERVER_POINTS[BOUNDED] = SERVER_POINTS[ASYNC]
 SERVER_POINTS[FRESH] = SERVER_POINTS[ASYNC]
 SERVER_POINTS[AGAIN] = SERVER_POINTS[SYNC]
 PREPARED = {"prepared, not committed": "trainer.prepared=kill@8x3"}
-
-
-def told(report: ChaosReport) -> ChaosReport:
-    print(f"{report.faults} {report.counters} {report.returns} {report.seconds:.0f} s")  # noqa: T201  (the figures of a soak)
-    return report
 
 
 @pytest.mark.system

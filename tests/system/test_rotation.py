@@ -6,18 +6,14 @@ import pytest
 
 from paceline.failpoints import parse
 from paceline.launch.forkserver import ForkServer
-from paceline.testing.chaos import ChaosPlan, ChaosReport, RandomKills, wait_chaos
+from paceline.testing.chaos import ChaosPlan, RandomKills, wait_chaos
+from tests.system.told import told
 
 SCRIPT = Path(__file__).with_name("rotation_job.py")
 POINTS = (
     "trainer.before_submit_rest=kill@6x3;trainer.between_acks=kill@17x3;"
     "trainer.before_tick=kill@9x3"
 )
-
-
-def told(report: ChaosReport) -> ChaosReport:
-    print(f"{report.faults} {report.counters} {report.returns} {report.seconds:.0f} s")  # noqa: T201  (the figures of a soak)
-    return report
 
 
 @pytest.mark.system

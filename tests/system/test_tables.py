@@ -9,7 +9,8 @@ import pytest
 
 from paceline.failpoints import parse
 from paceline.launch.forkserver import ForkServer
-from paceline.testing.chaos import ChaosPlan, ChaosReport, RandomKills, wait_chaos
+from paceline.testing.chaos import ChaosPlan, RandomKills, wait_chaos
+from tests.system.told import told
 
 SCRIPT = Path(__file__).with_name("table_job.py")
 PACES = ["async", "async:push=3", "ssp:2", "sync:reduce=sum"]
@@ -17,11 +18,6 @@ POINTS = (
     "trainer.before_submit_rest=kill@6x3;trainer.between_acks=kill@17x3;"
     "trainer.before_tick=kill@9x3"
 )
-
-
-def told(report: ChaosReport) -> ChaosReport:
-    print(f"{report.faults} {report.counters} {report.returns} {report.seconds:.0f} s")  # noqa: T201  (the figures of a soak)
-    return report
 
 
 @pytest.mark.system

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from paceline.errors import PeerLost
+from paceline.timing import Deadline, SystemClock
 from paceline.transport.connection import Connection
 from paceline.transport.frames import ByteArray, Kind, encode_frame
 from paceline.transport.listener import Bounds
@@ -79,7 +80,9 @@ def test_who_asks_for_much_and_reads_nothing_costs_one_reply(stream: Corridor) -
     try:
         with slow.socket:
             ask_often(slow, 20)
+            deadline = Deadline(SystemClock(), PATIENCE_S)
             while not service.num_answered:  # the first question is on its way
+                assert not deadline.is_over(), "nobody answers who reads nothing"
                 call_others(other)
             for _ in range(50):  # enough for all 20 to be read, if any more were
                 call_others(other)

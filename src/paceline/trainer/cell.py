@@ -75,10 +75,6 @@ class Cell:
             self._trained += 1
             yield self.positions[start : start + self._batch_size]
 
-    def is_over_time(self) -> bool:
-        """Whether the rotation's ``step_s`` is over since the cell was delivered."""
-        return self._time_is_over()
-
     def num_trained(self) -> int:
         """Batches of this visit that the loop is done with: all, unless it said others."""
         if self._trained is None:

@@ -170,7 +170,7 @@ class Session:
             name: the same on every trainer, no other table's.
             shape: (rows, ...): dense; (None, ...): keyed by any int64 id.
             dtype: a fixed-width number of numpy or torch.
-            combine: how values change rows: add, max, min; replace by lock or rotation.
+            combine: how values change rows: add, max, min; replace: by a lock or a version.
             init: how rows begin; or the values of a dense table, the first trainer's.
             blocks: pieces that rows are cut into, for rotations; None: as suits.
             pace: `Async` (nothing waits), `SSP`, or ``Sync(reduce="sum")`` (in rounds).

@@ -110,7 +110,7 @@ def rotate(session: paceline.Session, work: Work, tables: Tables, stage: Stage) 
 
     Nobody else has these documents or these words meanwhile; only sums lag behind.
     """
-    train = work.train
+    train, mine = work.train, Mine(work)
     for cell in tables.words.rotate(
         torch.arange(len(train.words)),
         by=train.words,
@@ -123,7 +123,50 @@ def rotate(session: paceline.Session, work: Work, tables: Tables, stage: Stage) 
         key = cell.part, cell.block
         part = stage.parts.get(key) or train.cell(cell.positions, cell.ids)
         stage.parts[key] = part
-        draw(work, tables, part, cell.rows, stage.begin + session.epoch)
+        mine.recall(tables, part, cell.part, is_new=cell.is_new_part)
+        mine.draw(tables, part, cell.rows, stage.begin + session.epoch)
+
+
+class Mine:
+    """What a trainer remembers of documents that nobody else has: topics and n_dk.
+
+    Whoever loses a document to somebody else fetches its topics when it comes back.
+    """
+
+    def __init__(self, work: Work) -> None:
+        """Of no document."""
+        num_documents, num_lines = work.train.num_documents, work.train.line_starts[-1]
+        self._work = work
+        self._topics = np.zeros((num_lines, LINE), np.int32)
+        self._n_dk = np.zeros((num_documents, work.num_topics), np.int32)
+        self._data_part = np.full(num_documents, -1)  # with which it came; -1: it did not
+
+    def recall(self, tables: Tables, part: Part, data_part: int, *, is_new: bool) -> None:
+        """Fetch the topics of documents that are not known."""
+        if is_new:
+            self._data_part[self._data_part == data_part] = -1
+        missing = part.documents[self._data_part[part.documents] != data_part]
+        if len(missing):
+            text = self._work.train.part(missing)
+            lines = self._topics[text.lines] = tables.topics.pull(text.lines)
+            n_dk = np.zeros((len(missing), self._work.num_topics), np.int32)
+            gibbs.histogram(text.all_docs, lines.reshape(-1)[text.all_places], n_dk)
+            self._n_dk[missing] = n_dk
+            self._data_part[missing] = data_part
+
+    def draw(self, tables: Tables, part: Part, n_wk: Array, epoch: int) -> None:
+        """As `draw`, of documents that are known."""
+        n_k = tables.sums.pull()[0]
+        before_k, at = n_k.copy(), part.anywhere
+        topics = self._topics.reshape(-1)[at]
+        before = topics.copy()
+        there = part._replace(doc_of=part.document_of)
+        sample(self._work, there, (topics, self._n_dk, n_wk, n_k), epoch)
+        self._topics.reshape(-1)[at] = topics
+        change = np.zeros((len(part.lines), LINE), np.int32)
+        change.reshape(-1)[part.place_of] = topics - before
+        tables.topics.push(part.lines, change)
+        tables.sums.push(None, (n_k - before_k)[None])
 
 
 LOOPS = {"push-pull": push_and_pull, "no-sync": push_and_pull, "rotation": rotate}

@@ -31,6 +31,7 @@ from paceline.trainer.reducing import (
     slice_bounds,
     takes_two_hops,
 )
+from paceline.trainer.served import Served
 from paceline.trainer.shelf import Shelf
 from paceline.transport.frames import WritableBuffer
 
@@ -80,8 +81,13 @@ class Gathering:
         operation: Operation,
         arrays: Sequence[Array],
         shelf: Shelf,
+        served: Served | None = None,
     ) -> None:
-        """Bring ``arrays``, which must not change until the results are there."""
+        """Bring ``arrays``, which must not change until the results are there.
+
+        With ``served`` they go to servers, and come from there.
+        """
+        self._served = served
         self._me, self.address = trainer, address
         self._operation, self._shelf = operation, shelf
         self._shapes = [array.shape for array in arrays]
@@ -106,6 +112,23 @@ class Gathering:
         self._has_two_hops = False
         self.came(0)
 
+    def write(self) -> None:
+        """Let what servers reduce leave with the batch's push; nothing else does."""
+        if self._served is not None:
+            self._served.write()
+
+    def committed(self, at_round: int) -> bool:
+        """The round is; false if what it came to is not to be had any more."""
+        if self._served is None:
+            return True
+        if not self._givers:  # all that this round is of was counted before
+            self.results = self._shaped([np.zeros_like(array) for array in self._own])
+            return True
+        found = self._served.result(at_round)
+        if found is not None:
+            self.results = self._shaped([found])
+        return found is not None
+
     # ------------------------------------------------------------ see `Collective`
 
     def begin(self, exchange: Exchange) -> int:
@@ -113,6 +136,8 @@ class Gathering:
         self.members = tuple(member.trainer for member in exchange.members)
         self._givers = tuple(m.trainer for m in exchange.members if m.has_values)
         self._exchange, self._came = exchange.name, {}
+        if self._served is not None:
+            return 0
         kind, how = self._operation.kind, self._operation.how
         size = num_bytes(self._own)
         self._has_two_hops = kind == "allreduce" and takes_two_hops(
@@ -139,6 +164,10 @@ class Gathering:
         asked = self.members if stage else self._asked()
         return dict.fromkeys((name for name in asked if name != self._me), question)
 
+    def asks_servers(self) -> dict[str, Message]:
+        """See `Collective.asks_servers`."""
+        return {} if self._served is None else self._served.questions()
+
     def came(self, stage: int) -> None:
         """See `Collective.came`."""
         if stage == 1:
@@ -159,6 +188,10 @@ class Gathering:
                 self._shelf.lay_out(self._exchange, 1, reduced)
             else:
                 self.results = self._shaped(reduced)
+
+    def attach_rows(self, role: str, message: Message) -> Payload | None:
+        """A question to a server, with the place for what comes; None: it is another."""
+        return None if self._served is None else self._served.attach(role, message)
 
     def attach(self, role: str, message: Message) -> Payload:
         """A question, with the place for what comes."""

@@ -197,7 +197,8 @@ class Gathering:
         """A question, with the place for what comes."""
         assert isinstance(message, AskValues)
         key = (role, message.stage)
-        return Payload(message, landing=partial(self._land, key, message.exchange))
+        land = partial(self._land, key, message.exchange)
+        return Payload(message, landing=land, reply_sizes=self._sizes(role, message.stage))
 
     # ------------------------------------------------------------ within
 
@@ -218,6 +219,18 @@ class Gathering:
         if exchange == self._exchange:
             self._came[key] = arrays
         return [array.reshape(-1).view(np.uint8) for array in arrays]
+
+    def _sizes(self, name: str, stage: int) -> list[int]:
+        """Bytes of what a member will say, as far as it is known."""
+        if self._operation.kind == "allgather":
+            return []
+        if stage == 0 and not self._is_sliced():
+            return [own.nbytes for own in self._own]
+        index, count = self.members.index(name if stage else self._me), len(self.members)
+        bounds = [slice_bounds(len(own), index, count) for own in self._own]
+        return [
+            own[slice(*bound)].nbytes for own, bound in zip(self._own, bounds, strict=True)
+        ]
 
     def _is_sliced(self) -> bool:
         return self._has_two_hops or self._operation.kind == "regroup"

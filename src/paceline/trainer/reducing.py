@@ -41,8 +41,10 @@ def reduce_in_order(rule: str, arrays: Sequence[Array]) -> Array:
         rule: ``"add"``, ``"max"`` or ``"min"``; whole numbers wrap around, as numpy's do.
         arrays: at least one; not changed.
     """
-    total = arrays[0].copy()
-    for array in arrays[1:]:
+    if len(arrays) == 1:
+        return arrays[0].copy()
+    total: Array = _RULES[rule](arrays[0], arrays[1])
+    for array in arrays[2:]:
         _RULES[rule](total, array, out=total)
     return total
 

@@ -18,6 +18,8 @@ import numpy as np
 import torch
 
 from paceline.messages import Message, PulledRows, PullRows
+from paceline.params.rows.combining import combine_equal
+from paceline.params.rows.kernels import Int64s
 from paceline.trainer.client import Payload
 from paceline.trainer.own_rows import OwnRows
 from paceline.trainer.reducing import Array
@@ -63,7 +65,13 @@ class Served:
         asked = {server for server, _ in self._requests}
         if self._rounds != dict.fromkeys(asked, at_round):
             return None
-        return self._came[self._inverse]
+        return combine_equal("replace", self._places(), self._came, len(self._ids))
+
+    def _places(self) -> Int64s:
+        """For each number that has come, its row."""
+        places = np.empty_like(self._inverse)
+        places[self._inverse] = self._ids
+        return places
 
     def _noting(self, role: str) -> Callable[[Message], Message]:
         def landed(reply: Message) -> Message:

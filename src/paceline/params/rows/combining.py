@@ -87,7 +87,7 @@ def combine_rows(rule: str, target: Array, rows: Int64s, values: Array) -> None:
 
 
 def span_of(rows: Int64s) -> slice | None:
-    """The same rows as a slice, if each follows the one before: nothing is gathered then."""
+    """The same rows as a slice, if each follows the one before; else None."""
     if not len(rows) or rows[-1] - rows[0] != len(rows) - 1:
         return None
     if not bool((rows[1:] > rows[:-1]).all()):

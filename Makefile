@@ -57,6 +57,7 @@ bench-tables: $(DEV)
 	$(BIN)/python -m benchmarks.tables.topics
 	$(BIN)/python -m benchmarks.tables.clusters
 	$(BIN)/python -m benchmarks.tables.rotation_waits
+	$(BIN)/python -m benchmarks.tables.allreduce
 
 bench-page: $(DEV)
 	$(BIN)/python -m benchmarks.page

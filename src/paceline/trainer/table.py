@@ -234,15 +234,18 @@ class Table:
 
         The step of the batch: it counts when the round of exactly these trainers is
         committed. Who is lost before is in no result, and its batch goes to another; the
-        others exchange again what they hold. The table's own rows do not change; whatever
-        you keep of the result from batch to batch, `Session.track` it: so trainers that
-        join, or had no batch for a while, have it as the others do.
+        others exchange again what they hold. The table's own rows do not change, but by
+        ``"push+pull"``. Whatever you keep of the result from batch to batch,
+        `Session.track` it: so trainers that join, or had no batch for a while, have it as
+        the others do.
 
         Args:
             values: arrays of any shape and dtype of numbers, the same on every trainer.
             rule: ``"add"``, ``"max"`` or ``"min"``; None: the table's own.
-            how: ``"allreduce"``: one hop, everybody asks everybody; or
-                ``"regroup+allgather"``: two, of fewer bytes; ``"auto"``: by size.
+            how: ``"allreduce"``: one hop, everybody asks everybody;
+                ``"regroup+allgather"``: two, of fewer bytes; ``"auto"``: one of these, by
+                size; ``"push+pull"``: servers reduce one array of the table's own shape and
+                dtype, by its own rule, and its rows are the result.
 
         Returns:
             The reduced array, or a tuple of them; the caller's own.
@@ -299,7 +302,8 @@ class Table:
         arrays = [np.array(_array(one), order="C", ndmin=1) for one in values]
         rule = rule or self._rows.combine.rule
         operation = Operation(self.name, kind, rule, how, root)
-        check_call(operation, arrays, has_pushed=self._rows.has_written())
+        rows = self._rows
+        check_call(operation, arrays, rows.combine, has_pushed=rows.has_written())
         return self._writer.exchange(self._rows.part, operation, arrays)
 
     def _write(self, ids: Ids, values: Values, rule: str) -> None:

@@ -141,14 +141,16 @@ def run_of(moments: Sequence[Moments], loss: float) -> Run:
         for noted in moments
     ]
     known = [
-        (noted[end][0], noted[end][2], end - 1)
+        (noted[end][0], noted[end][2])
         for noted, end in zip(moments, ends, strict=True)
         if end is not None
     ]
     if not known:
         least = min(moment[2] for noted in moments for moment in noted)
         raise RuntimeError(f"no trainer came to the loss {loss:.9g}, but to {least:.9g}")
-    ended_s, found, iterations = min(known)
+    ended_s, found = min(known)
+    # Who has joined late has not noted them all.
+    iterations = max(end - 1 for end in ends if end is not None)
     used_s = sum(
         noted[end if end is not None else -1][1] - noted[0][1]
         for noted, end in zip(moments, ends, strict=True)

@@ -76,12 +76,14 @@ def make_tables(session: paceline.Session, work: Work, model: str) -> Tables:
     in_rounds = model == "push-pull"
     pace = paceline.Sync(reduce="sum") if in_rounds else paceline.Async()
     way = {"pace": pace, "atomic": not in_rounds}  # each table has rounds of its own
+    # Every batch reads and changes the sums: without rounds, from a copy of one's own.
+    copied = {} if in_rounds else {"replicate_every": 1}
     k, num_words = work.num_topics, len(work.train.vocabulary)
     num_lines, blocks = int(work.train.line_starts[-1]), SLICES * work.parts
     return Tables(
         session.table("topics", (num_lines, LINE), "int32", **way),
         session.table("words", (num_words, k), "int32", blocks=blocks, **way),
-        session.table("sums", (1, k), "int64", **way),
+        session.table("sums", (1, k), "int64", **way, **copied),
         session.table("looks", (None, len(LOOK)), "float64"),
     )
 

@@ -92,7 +92,7 @@ class Table:
         """Rows as they are on the servers now, with what this batch has pushed so far.
 
         Nothing waits for anybody's pushes, and no row is made: one that nobody has written
-        reads as it would begin.
+        reads as it would begin. In a loop, a replicated table is read from a copy.
 
         Args:
             ids: whole numbers (n,), in any order, repeated or not; None: all rows of a
@@ -192,6 +192,7 @@ class Table:
         """
         wish = Wish(shared, timeout_s, lease_s)
         wish.check()
+        self._rows.require_latest("lock")
         checked = self._ids(ids)
         if len(np.unique(checked)) != len(checked):
             raise UsageError(f"lock: expected each id of table {self.name!r} once")
@@ -242,6 +243,7 @@ class Table:
                 data, or another loop is open.
             JobFailed: while iterating, the job as a whole cannot go on.
         """
+        self._rows.require_latest("rotate")
         wanted = Rotate(by, group, parts, batch_size, epochs, seed, step_s, slices)
         return self._writer.rotate(self._rows, dataset, wanted)
 

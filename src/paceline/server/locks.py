@@ -280,7 +280,7 @@ class LockTable:
                 else:
                     line.crowded.add(row)
                     lines[row] = line = [line, request]
-                request.num_blocked += not ask.is_shared or _num_clear(line) < len(line)
+                request.num_blocked += _num_clear(line) < len(line)
         self._lines.update(dict.fromkeys(request.alone(), request))
         return request
 
@@ -325,7 +325,7 @@ class LockTable:
             other = second if first is request else first
             self._lines[row] = other
             other.crowded.remove(row)
-            is_clear = other is first or (first.ask.is_shared and other.ask.is_shared)
+            is_clear = other is first or _num_clear(line) == 2
             other.num_blocked -= not is_clear
             return [] if is_clear or other.num_blocked else [other]
         clear = set(line[: _num_clear(line)])

@@ -56,6 +56,8 @@ bench-tables: $(DEV)
 	$(BIN)/python -m benchmarks.tables.factorisation
 	$(BIN)/python -m benchmarks.tables.topics
 	$(BIN)/python -m benchmarks.tables.clusters
+	$(BIN)/python -m benchmarks.tables.factorisation_models
+	$(BIN)/python -m benchmarks.tables.stragglers
 	$(BIN)/python -m benchmarks.tables.rotation_waits
 
 bench-page: $(DEV)

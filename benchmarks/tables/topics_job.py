@@ -6,6 +6,7 @@ process, which is what nobody who draws like this can be faster than.
 """
 
 import itertools
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -24,6 +25,7 @@ import lda  # noqa: E402
 import quality  # noqa: E402
 
 import paceline  # noqa: E402
+from paceline.launch.environment import ROLE  # noqa: E402
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,6 +42,9 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
         priors: alpha and beta.
         seed: of what is drawn.
         slices: blocks of words for each part.
+        sleep_s: how long a trainer sleeps for each token, so that cores do not matter.
+        slow: trainer that sleeps longer, by its number; -1: none.
+        slower: how many times.
     """
 
     data: str
@@ -52,6 +57,9 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     priors: tuple[float, float]
     seed: int = 0
     slices: int = 2
+    sleep_s: float = 0.0
+    slow: int = -1
+    slower: float = 4.0
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
@@ -182,6 +190,18 @@ def run_model(work: lda.Work, model: str) -> Seen | None:
     )
 
 
+def sleep_along(told: Told, index: int) -> None:
+    """Let this trainer sleep for each token that it draws."""
+    each_s = told.sleep_s * (told.slower if index == told.slow else 1.0)
+    sample = lda.sample
+
+    def slowed(work: lda.Work, part: corpus.Part, *more: Any) -> None:  # noqa: ANN401  (as it is)
+        sample(work, part, *more)
+        time.sleep(each_s * len(part.tokens))
+
+    lda.sample = slowed
+
+
 class _Sum:
     """Seconds inside a function."""
 
@@ -206,6 +226,8 @@ def main() -> None:
     lda.SLICES = told.slices
     work = read_work(told)
     warm(work)
+    if told.sleep_s:
+        sleep_along(told, int(os.environ[ROLE].rpartition("-")[2]))
     seen = run_plain(work) if told.model == "plain" else run_model(work, told.model)
     if seen is not None:
         Path(told.out).write_bytes(msgspec.json.encode(seen))

@@ -116,7 +116,7 @@ def candidates(models: Sequence[str], *, has_peer: bool) -> list[Candidate]:
 def run_ours(chosen: Candidate, plan: Plan, folder: Path, forks: ForkServer) -> Run:
     """One job; its time is from its first iteration known to its last."""
     out = folder / "run.npz"
-    words = [str(folder), str(SLOWER if chosen.is_uneven else 1)]
+    words = [str(folder), str(SLOWER if chosen.is_uneven else 1), "0"]
     words += ["--model", chosen.model, "--data", plan.data, "--k", str(plan.k)]
     # Even shares; where a batch is anyone's, smaller ones beside a slow trainer, so that
     # the quick one gets more.

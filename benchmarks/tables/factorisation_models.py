@@ -11,7 +11,7 @@ nothing travels while it computes. The log of each trainer says how long it wait
 blocks.
 
 Each model has the rate of one grid at which it comes to the error first, by one run of
-each; with that rate it runs as often as is wanted.
+each; with that rate it runs as often as is wanted. (One slice has the rate of two.)
 
 Exit status: 0; 1 if a model never came to the error.
 """
@@ -209,7 +209,8 @@ def main(arguments: Sequence[str]) -> int:
         place = Place(Path(name) / "data.npz", Path(name), forks)
         write_split(movielens(), place.data)
         for model, slices in chosen:
-            best, *others = tuned(place, model, slices, rates)
+            own_rates = rates if slices > 1 else [runs["rotation"][0].rate]
+            best, *others = tuned(place, model, slices, own_rates)
             runs[best.name] = [best]
             diverged = [f"{run.rate:g}" for run in others if run.seconds == math.inf]
             never = f" (never at {', '.join(diverged)})" if diverged else ""

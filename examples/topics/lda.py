@@ -243,7 +243,7 @@ def look(session: paceline.Session, work: Work, tables: Tables, epochs: int) -> 
     """
     for _ in session.batches(torch.zeros(1), 1):
         began_s = time.time()
-        n_dk, n_wk = histograms(work, tables)
+        n_dk, n_wk = histograms(work, tables.topics.pull())
         missing = n_wk - tables.words.pull()
         tables.words.push(None, missing)
         tables.sums.push(None, n_wk.sum(axis=0, dtype=np.int64) - tables.sums.pull())
@@ -255,10 +255,10 @@ def look(session: paceline.Session, work: Work, tables: Tables, epochs: int) -> 
         tables.looks.push([epochs], [[logs, perplexity, began_s, time.time(), mended]])
 
 
-def histograms(work: Work, tables: Tables) -> tuple[Array, Array]:
-    """How often topics stand in documents, and words for topics, as the topics are now."""
+def histograms(work: Work, lines: Array) -> tuple[Array, Array]:
+    """How often topics stand in documents, and words for topics, by all lines of topics."""
     whole = work.train.part(np.arange(work.train.num_documents))
-    topics = tables.topics.pull().reshape(-1)[whole.place_of]
+    topics = lines.reshape(-1)[whole.place_of]
     n_dk = np.zeros((work.train.num_documents, work.num_topics), np.int32)
     n_wk = np.zeros((len(work.train.vocabulary), work.num_topics), np.int32)
     gibbs.histogram(whole.doc_of, topics, n_dk)
@@ -273,7 +273,7 @@ def report(work: Work, tables: Tables, out: Path | None, picture: Path | None) -
         print(f"topic {number:3}: {' '.join(words)}")
     looks = dict(zip(LOOK, tables.looks.pull(work.looks()).T.tolist(), strict=True))
     if out is not None:
-        is_exact = (histograms(work, tables)[1] == n_wk).all()
+        is_exact = (histograms(work, tables.topics.pull())[1] == n_wk).all()
         is_exact &= (n_wk.sum(axis=0) == tables.sums.pull()[0]).all()
         found = {"exact": bool(is_exact), "tokens": len(work.train.words)}
         out.write_text(json.dumps({**found, "epochs": work.looks(), **looks}))

@@ -94,6 +94,7 @@ class TableServer:
         number: int = 1,
         token: int | None = None,
         held: bool = False,
+        completes: dict[int, int] | None = None,
         of: Window = OF_NO_BATCH,
     ) -> Message:
         order, rows = slots_of(list(values), replaces=True)
@@ -109,6 +110,7 @@ class TableServer:
             rows=(rows,),
             token=token,
             is_held=held,
+            completes=completes or {},
         )
         return self.server.ask(message, [ids, numbers], trainer)
 
@@ -232,3 +234,25 @@ def test_one_push_of_a_trainer_is_held_at_a_time(table: TableServer) -> None:
     table.write(11, {5: 1}, held=True)
     answer = table.write(11, {5: 2}, held=True, number=2)
     assert is_refused(answer, "stale", "waits for its step")
+
+
+def test_a_step_to_one_server_has_its_effect_with_its_last_push(
+    table: TableServer,
+) -> None:
+    token = table.locked(11, 5)
+    answer = table.write(11, {5: 1}, token=token, held=True, completes={0: 1})
+    assert isinstance(answer, Pushed)
+    assert answer.verdict == "applied"
+    assert table.rows(5) == [1]
+    assert isinstance(table.lock(12, 5).wait(), Locked)
+    again = table.write(11, {5: 1}, token=token, held=True, completes={0: 1})
+    assert isinstance(again, Pushed)
+    assert again.verdict == "duplicate"
+    assert table.rows(5) == [1]
+
+
+def test_a_step_that_is_not_all_here_is_held(table: TableServer) -> None:
+    answer = table.write(11, {5: 1}, held=True, completes={0: 1, 1: 1})
+    assert isinstance(answer, Pushed)
+    assert answer.verdict == "held"
+    assert table.rows(5) == [0]

@@ -44,7 +44,8 @@ class Push(TrainerMessage, frozen=True):
     gradients were computed on. With ``is_void`` it has no numbers and no effect, and its
     batches count. With ``is_judged`` the receiver decides if it is too old. With ``token``
     its rows are written under that lock of the receiver's, which is let go with it. With
-    ``is_held`` it waits for an `ApplyStep`.
+    ``is_held`` it waits for an `ApplyStep`; or its step has its effect at once, if it is
+    the last one of a step that ``completes`` here: {part: number} of all its pushes.
 
     Buffers: the gradient of each of ``blocks`` (slots whose parameter has one); then for
     each of ``sparse_blocks`` (slots whose parameter has a sparse one) the int64 numbers of
@@ -74,6 +75,7 @@ class Push(TrainerMessage, frozen=True):
     then: tuple[int, ...] = ()
     token: int | None = None
     is_held: bool = False
+    completes: dict[int, int] = msgspec.field(default_factory=dict)
 
 
 class PushEarly(TrainerMessage, frozen=True):

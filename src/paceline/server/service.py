@@ -247,6 +247,15 @@ class ServerService:
         if decision.verdict == "prepare":
             push = PreparedPush(contents, frozenset(decision.slots))
             self._standing.prepared[message.part, message.incarnation] = push
+        return self._answer_kept(message, version, reply)
+
+    def _answer_kept(self, message: Push, version: int, reply: Reply) -> Message | Action:
+        """A push waits for its round or its step, unless its step is here with it."""
+        if self._standing.state.steps().is_whole(message.incarnation, message.completes):
+            pushed = Pushed(verdict="applied", version=version + 1)
+            acknowledge = functools.partial(self._acknowledge, message, pushed, reply)
+            steps = {message.incarnation: message.completes}
+            return self._standing.take_steps(steps, acknowledge)
         said: Literal["held", "prepared"] = "held" if message.is_held else "prepared"
         return Pushed(verdict=said, version=version)
 

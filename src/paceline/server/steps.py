@@ -3,7 +3,8 @@
 ::
 
     held       every server has decided the push: its marks allow it, its lock is good
-    committed  the coordinator has journalled {part: number} of all pushes of the step
+    committed  the coordinator has journalled {part: number} of all pushes of the step; or it
+           goes to one server alone, and all of them are held
     applied    told so by the trainer, by the trainer's fence, or by a cut
 
 A held push has no effect and delays nobody who does not want its rows. Whoever tells of a
@@ -73,6 +74,13 @@ class HeldSteps(NamedTuple):
         known = [self.parts[part] for part in step if part in self.parts]
         last = [part.last.get(incarnation) for part in known]
         return all(one is None or one.is_settled for one in last)
+
+    def is_whole(self, incarnation: int, step: Mapping[int, int]) -> bool:
+        """Whether all pushes of a step are held here: {part: push}, none if empty."""
+        return bool(step) and all(
+            part in self.parts and self._is_held(self.parts[part], incarnation, number)
+            for part, number in step.items()
+        )
 
     def settle(self, incarnation: int, part: int) -> None:
         """The numbers of a held push have followed, or its trainer is fenced."""

@@ -85,6 +85,8 @@ class SharedPart:
         self.spans_tasks = spans_tasks(pace)
         self.carries_over = carries_over(pace)
         self.bounds_ages = bounds_ages(pace)
+        # A table has no dense values, but rounds are waited for, and versions asked for.
+        self.has_values = bool(spec.parameters) or self.is_sync or self.bounds_ages
 
     def take_plan(self, plan: PartPlan) -> None:
         """The part is as this plan says, at the pace that it has by now."""

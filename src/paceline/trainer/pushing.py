@@ -78,6 +78,11 @@ class Leaving(msgspec.Struct, frozen=True):
     pushes: dict[str, Message]
     refused: RefusedPush | None
 
+    def whole(self) -> Acknowledged:
+        """It is on all servers, with its step."""
+        window, records = self.message.window, self.message.records
+        return Acknowledged(window, records, False, True, self.refused)
+
 
 def close_window(
     asking: Asking,
@@ -170,7 +175,7 @@ def post_values(
         for server, message in coming().items()
     }
     posted = [(yield from asking.post(rows))] if rows else []
-    if with_dense:
+    if with_dense and part.has_values:
         pull = Pull(
             incarnation=asking.incarnation,
             timeline=asking.timeline,
@@ -199,6 +204,7 @@ def pull_part(
     asking: Asking, part: SharedPart, servers: tuple[str, ...], at_round: int
 ) -> Act[None]:
     """Fetch a part's dense values from all servers, as of ``at_round`` or later."""
-    pull = Pull(**asking.who(), part=part.spec.part, at_round=at_round)
-    part.took((yield from asking.ask_servers(dict.fromkeys(servers, pull))))
+    if part.has_values:
+        pull = Pull(**asking.who(), part=part.spec.part, at_round=at_round)
+        part.took((yield from asking.ask_servers(dict.fromkeys(servers, pull))))
     part.pulled(at_round)

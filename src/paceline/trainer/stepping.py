@@ -176,9 +176,8 @@ class Stepping:
             raise
         ticked: list[Ticked] = []
         for left, one in zip(leaving, parts, strict=True):
-            flight = Flight(left.message, left.refused, None, [], None)
-            self._flights[one.spec.part] = flight
-            ticked += yield from self.land(one, stage)
+            told = yield from self._count(one, stage, left.whole(), is_last=one is part)
+            ticked += [] if told is None else [told]
         return ticked
 
     def land(self, part: SharedPart, stage: StageSpec) -> Act[list[Ticked]]:
@@ -280,9 +279,17 @@ class Stepping:
         return [part for part in others if part.window.is_open()]
 
     def _count(
-        self, part: SharedPart, stage: StageSpec, done: Acknowledged
+        self,
+        part: SharedPart,
+        stage: StageSpec,
+        done: Acknowledged,
+        *,
+        is_last: bool = True,
     ) -> Act[Ticked | None]:
-        """All servers have a window; the coordinator is told, if it should know now."""
+        """All servers have a window; the coordinator is told, if it should know now.
+
+        Unless it is the ``is_last`` of its step, what is told of another says all of it.
+        """
         if part.is_sync:
             return (yield from self._count_round(part, stage, done))
         parts, others = tuple(self._parts), self.others_open(part)
@@ -297,7 +304,7 @@ class Stepping:
         is_busy = part.window.is_open() or others or self._leases.current(stage)
         wants_lease = not is_busy
         must_tell = part.is_bounded or num_complete or wants_lease
-        if not must_tell and not self._teller.is_due(part):
+        if not is_last or not (must_tell or self._teller.is_due(part)):
             return None
         ticked = yield from self._teller.tell(
             part,

@@ -31,6 +31,14 @@ class _Untold(msgspec.Struct, frozen=True):
     records: int
     refused: tuple[RefusedPush, ...]
 
+    @property
+    def is_news(self) -> bool:
+        """Whether it says more than what another part has told, or is going to."""
+        if self.refused:
+            return True
+        pairs = zip(self.window.spans, self.acked, strict=True)
+        return any(acked == span.last for span, acked in pairs)
+
     def joined(self, after: "_Untold") -> "_Untold":
         """With another window behind it, of the same epoch."""
         spans = {span.task: span for span in self.window.spans}
@@ -162,10 +170,12 @@ class Teller:
 
     def tell_all(self, parts: dict[int, SharedPart]) -> Act[None]:
         """Nothing is kept back: something is going to be asked."""
-        for number in list(self._untold):
-            yield from self.tell(
-                parts[number], is_prepared=False, ends_step=True, wants_lease=False
-            )
+        for number, untold in list(self._untold.items()):
+            if untold.is_news:
+                yield from self.tell(
+                    parts[number], is_prepared=False, ends_step=True, wants_lease=False
+                )
+        self._untold.clear()  # the rest is told where it is acknowledged in every part
 
     def forget(self) -> None:
         """The timeline or the incarnation is gone."""

@@ -7,7 +7,8 @@
 Float32 sums of two and of four processes of one host, one thread each: `Table.allreduce`
 each way, with all that makes it count once (a batch and its lease, a tick, a journalled
 round), and `torch.distributed.all_reduce` over Gloo, which has none of it. The floor is a
-copy of the same bytes in as many processes at once. Then the model of `benchmarks.dense`
+copy of the same bytes in as many processes at once. Beside the time stands that of the
+processors, which says more where others are at work. Then the model of `benchmarks.dense`
 with ``pace="allreduce"``, in `sync` with a server, and under DDP over Gloo. Interleaved
 runs, each in processes of its own.
 
@@ -85,9 +86,13 @@ CANDIDATES = (
 
 
 class Run(NamedTuple):
-    """Milliseconds of a call, of the slowest side; and whether the sum was right."""
+    """Milliseconds of a call: of the slowest side, and of processors, by all sides.
+
+    What server and coordinator use is not among them. ``is_right``: so was the sum.
+    """
 
     ms: float
+    used_ms: float
     is_right: bool
 
 
@@ -113,7 +118,8 @@ def run_once(candidate: Candidate, case: Case, folder: Path, forks: ForkServer) 
         for side in range(case.sides)
     ]
     is_right = candidate.kind == "floor" or is_sum(candidate, case, folder)
-    return Run(1000 * max(one["seconds"] for one in told), is_right)
+    waited_s = max(one["seconds"] for one in told)
+    return Run(1000 * waited_s, 1000 * sum(one["used_s"] for one in told), is_right)
 
 
 def is_sum(candidate: Candidate, case: Case, folder: Path) -> bool:
@@ -139,7 +145,8 @@ def measure(
             place = folder / f"{case.kib}-{case.sides}-{again}-{number}"
             place.mkdir()
             found.append(run_once(one, case, place, forks))
-            say(f"{again + 1}/{times}  {case.what}, {one.who}: {found[-1].ms:.2f} ms")
+            ms = f"{found[-1].ms:.2f} ms, {found[-1].used_ms:.2f} of processors"
+            say(f"{again + 1}/{times}  {case.what}, {one.who}: {ms}")
     return runs
 
 
@@ -150,14 +157,21 @@ def add_case(
     ratios: list[Ratio],
 ) -> None:
     """Milliseconds of everyone; ours against Gloo and the floor."""
-    by_who = {
-        one: Figure(case.what, one.who, one.kind, "ms", tuple(run.ms for run in found))
-        for one, found in runs.items()
-    }
-    figures += by_who.values()
-    for one, figure in by_who.items():
-        if one.kind == "ours":
-            ratios += [compared(figure, by_who[other]) for other in (GLOO, FLOOR)]
+    for what in (case.what, f"processors, {case.what}"):
+        by_who = {
+            one: Figure(
+                what,
+                one.who,
+                one.kind,
+                "ms",
+                tuple(run.ms if what == case.what else run.used_ms for run in found),
+            )
+            for one, found in runs.items()
+        }
+        figures += by_who.values()
+        for one, figure in by_who.items():
+            if one.kind == "ours":
+                ratios += [compared(figure, by_who[other]) for other in (GLOO, FLOOR)]
 
 
 def run_between(plan: Plan, data: Path, folder: Path, forks: ForkServer) -> dense.Run:

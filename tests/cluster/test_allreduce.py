@@ -148,6 +148,11 @@ def test_different_calls_fail_at_once_and_name_both(run: Run) -> None:
     [
         (paceline.Async(), 1, "its pace is async, and values are exchanged in rounds"),
         (ROUNDS, 2, "the batch is over for this table: one call a batch"),
+        (
+            paceline.Sync(reduce="sum", backup=1, late="again"),
+            1,
+            "whose rounds do without some trainers",
+        ),
     ],
 )
 def test_a_call_that_cannot_be_is_refused(

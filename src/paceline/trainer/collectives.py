@@ -11,6 +11,7 @@ loop calls.
 from collections.abc import Sequence
 from typing import final
 
+from paceline.config import Sync
 from paceline.errors import UsageError
 from paceline.messages import AskValues
 from paceline.timing import Clock
@@ -99,6 +100,12 @@ class Collectives:
                 f"{call}: its pace is {shared.spec.pace}, and values are exchanged in "
                 f"rounds of all trainers with work: make it with "
                 f"pace=paceline.Sync(reduce='sum')"
+            )
+        pace = shared.spec.pace
+        if isinstance(pace, Sync) and pace.backup:
+            raise UsageError(
+                f"{call}: its pace is {pace}, whose rounds do without some trainers, and "
+                f"values are exchanged by all: make it without backup"
             )
         if self._calls.open_call is None:
             raise UsageError(

@@ -19,7 +19,7 @@ POINTS = (
 @pytest.mark.system
 @pytest.mark.slow
 @pytest.mark.timeout(0)
-@pytest.mark.parametrize("model", ["push-pull", "no-sync", "rotation"])
+@pytest.mark.parametrize("model", ["locking", "push-pull", "no-sync", "rotation"])
 def test_counts_are_the_histogram_of_the_topics_whoever_dies(
     model: str, tmp_path: Path, forks: ForkServer
 ) -> None:

@@ -42,6 +42,7 @@ from paceline.trainer.group_follower import Follower
 from paceline.trainer.group_wire import GroupPlace
 from paceline.trainer.membership import Membership
 from paceline.trainer.metric_states import Metric
+from paceline.trainer.opening_tables import open_table
 from paceline.trainer.optimizer import SharedOptimizer
 from paceline.trainer.predictions import open_predictions
 from paceline.trainer.schedules import Factor
@@ -49,7 +50,6 @@ from paceline.trainer.seating import take_seat
 from paceline.trainer.sharing import Sharing
 from paceline.trainer.staging import Cutting, Stages
 from paceline.trainer.table import Table
-from paceline.trainer.writing import TableWriter
 
 _DEFAULT_OPTIMIZER = Adagrad(lr=0.05)
 _DEFAULT_INIT = Uniform(0.05)
@@ -163,6 +163,7 @@ class Session:
         blocks: int | None = None,
         pace: Pace | str = _NO_SYNC,
         atomic: bool = False,
+        replicate_every: int | None = None,
     ) -> Table:
         """Rows for algorithms that change the model themselves; a part of its own.
 
@@ -175,18 +176,20 @@ class Session:
             blocks: pieces that rows are cut into, for rotations; None: as suits.
             pace: `Async` (nothing waits), `SSP`, or ``Sync(reduce="sum")`` (in rounds).
             atomic: what a batch writes to all such tables is there together, or not at all.
+            replicate_every: in a loop `Table.pull` reads a copy that this trainer keeps of
+                a dense table; batches after which it is fetched again.
 
         Raises:
-            UsageError: an argument is out of range; inside a loop; or the job's n-th part
-                differs from this one.
+            UsageError: an argument is out of range; in a loop; or the n-th part differs.
             JobFailed: the job as a whole cannot go on.
         """
         self._membership.calls.check_idle("table", "make tables before the loop")
         spec, begins = describe_table(name, shape, dtype, combine, init, blocks)
         said = parse_pace(pace) if isinstance(pace, str) else pace
-        rows = self._sharing.add_table(spec, said, begins, atomic=atomic)
-        assert isinstance(self._membership, Membership)
-        return Table(rows, TableWriter(self._membership, self._stages))
+        rows = self._sharing.add_table(
+            spec, said, begins, atomic=atomic, every=replicate_every
+        )
+        return open_table(self._membership, self._stages, rows, replicate_every)
 
     def track(self, **objects: object) -> None:
         """Let the state of the user's own objects survive: scheduler, GradScaler, EMA.
@@ -379,10 +382,7 @@ class Session:
         return sum(numbers.refused for numbers in self._seat.numbers.values())
 
     def close(self) -> None:
-        """Leave the job cleanly: an open loop is left, the last numbers are sent.
-
-        Raises nothing if the job is gone. May be repeated.
-        """
+        """Leave the job cleanly, by an open loop's end. May be repeated; raises nothing."""
         self._seat.close()
 
     @property

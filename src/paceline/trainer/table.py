@@ -92,7 +92,7 @@ class Table:
         """Rows as they are on the servers now, with what this batch has pushed so far.
 
         Nothing waits for anybody's pushes, and no row is made: one that nobody has written
-        reads as it would begin.
+        reads as it would begin. In a loop, a replicated table is read from a copy.
 
         Args:
             ids: whole numbers (n,), in any order, repeated or not; None: all rows of a
@@ -192,6 +192,7 @@ class Table:
         """
         wish = Wish(shared, timeout_s, lease_s)
         wish.check()
+        self._rows.require_latest("lock")
         checked = self._ids(ids)
         if len(np.unique(checked)) != len(checked):
             raise UsageError(f"lock: expected each id of table {self.name!r} once")
@@ -242,6 +243,7 @@ class Table:
                 data, or another loop is open.
             JobFailed: while iterating, the job as a whole cannot go on.
         """
+        self._rows.require_latest("rotate")
         wanted = Rotate(by, group, parts, batch_size, epochs, seed, step_s, slices)
         return self._writer.rotate(self._rows, dataset, wanted)
 
@@ -270,15 +272,18 @@ class Table:
 
         The step of the batch: it counts when the round of exactly these trainers is
         committed. Who is lost before is in no result, and its batch goes to another; the
-        others exchange again what they hold. The table's own rows do not change; whatever
-        you keep of the result from batch to batch, `Session.track` it: so trainers that
-        join, or had no batch for a while, have it as the others do.
+        others exchange again what they hold. The table's own rows do not change, but by
+        ``"push+pull"``. Whatever you keep of the result from batch to batch,
+        `Session.track` it: so trainers that join, or had no batch for a while, have it as
+        the others do.
 
         Args:
             values: arrays of any shape and dtype of numbers, the same on every trainer.
             rule: ``"add"``, ``"max"`` or ``"min"``; None: the table's own.
-            how: ``"allreduce"``: one hop, everybody asks everybody; or
-                ``"regroup+allgather"``: two, of fewer bytes; ``"auto"``: by size.
+            how: ``"allreduce"``: one hop, everybody asks everybody;
+                ``"regroup+allgather"``: two, of fewer bytes; ``"auto"``: one of these, by
+                size; ``"push+pull"``: servers reduce one array of the table's own shape and
+                dtype, by its own rule, and its rows are the result.
 
         Returns:
             The reduced array, or a tuple of them; the caller's own.
@@ -335,7 +340,8 @@ class Table:
         arrays = [np.array(as_array(one), order="C", ndmin=1) for one in values]
         rule = rule or self._rows.combine.rule
         operation = Operation(self.name, kind, rule, how, root)
-        check_call(operation, arrays, has_pushed=self._rows.has_written())
+        rows = self._rows
+        check_call(operation, arrays, rows.combine, has_pushed=rows.has_written())
         return self._writer.exchange(self._rows.part, operation, arrays)
 
     def _push_if(self, ids: Ids, values: Values, if_version: Ids) -> Int64s:

@@ -19,7 +19,13 @@ import numpy as np
 from paceline.config import Combine, Constant, Highest, Lowest, Zeros
 from paceline.errors import RuleFailed, UsageError
 from paceline.messages import TableSpec
-from paceline.params.rows.combining import Array, combine_rows, require_rule, rule_failed
+from paceline.params.rows.combining import (
+    Array,
+    combine_rows,
+    require_rule,
+    rule_failed,
+    span_of,
+)
 from paceline.params.rows.id_map import IdMap
 from paceline.params.rows.initial import begin_of, fill_initial, init_key
 from paceline.params.rows.kernels import Int64s
@@ -94,6 +100,10 @@ class ValueTable:
         del create
         self._require_shape("out", out, len(ids), self._spec.dim)
         if self._index is None:
+            span = span_of(ids - self._start)
+            if span is not None:
+                out[:] = self._values[span]
+                return
             np.take(self._values, ids - self._start, axis=0, out=out, mode="clip")
             return
         rows = self._index.find(ids)

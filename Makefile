@@ -57,6 +57,7 @@ bench-tables: $(DEV)
 	$(BIN)/python -m benchmarks.tables.topics
 	$(BIN)/python -m benchmarks.tables.clusters
 	$(BIN)/python -m benchmarks.tables.classification
+	$(BIN)/python -m benchmarks.tables.flights
 	$(BIN)/python -m benchmarks.tables.rotation_waits
 
 bench-page: $(DEV)

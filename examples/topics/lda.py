@@ -132,7 +132,7 @@ def rotate(session: paceline.Session, work: Work, tables: Tables, stage: Stage) 
 
     Nobody else has these documents or these words meanwhile; only sums lag behind.
     """
-    train = work.train
+    train, mine = work.train, Mine(work)
     for cell in tables.words.rotate(
         torch.arange(len(train.words)),
         by=train.words,
@@ -145,7 +145,50 @@ def rotate(session: paceline.Session, work: Work, tables: Tables, stage: Stage) 
         key = cell.part, cell.block
         part = stage.parts.get(key) or train.cell(cell.positions, cell.ids)
         stage.parts[key] = part
-        draw(work, tables, part, cell.rows, stage.begin + session.epoch)
+        mine.recall(tables, part, cell.part, is_new=cell.is_new_part)
+        mine.draw(tables, part, cell.rows, stage.begin + session.epoch)
+
+
+class Mine:
+    """What a trainer remembers of documents that nobody else has: topics and n_dk.
+
+    Whoever loses a document to somebody else fetches its topics when it comes back.
+    """
+
+    def __init__(self, work: Work) -> None:
+        """Of no document."""
+        num_documents, num_lines = work.train.num_documents, work.train.line_starts[-1]
+        self._work = work
+        self._topics = np.zeros((num_lines, LINE), np.int32)
+        self._n_dk = np.zeros((num_documents, work.num_topics), np.int32)
+        self._data_part = np.full(num_documents, -1)  # with which it came; -1: it did not
+
+    def recall(self, tables: Tables, part: Part, data_part: int, *, is_new: bool) -> None:
+        """Fetch the topics of documents that are not known."""
+        if is_new:
+            self._data_part[self._data_part == data_part] = -1
+        missing = part.documents[self._data_part[part.documents] != data_part]
+        if len(missing):
+            text = self._work.train.part(missing)
+            lines = self._topics[text.lines] = tables.topics.pull(text.lines)
+            n_dk = np.zeros((len(missing), self._work.num_topics), np.int32)
+            gibbs.histogram(text.all_docs, lines.reshape(-1)[text.all_places], n_dk)
+            self._n_dk[missing] = n_dk
+            self._data_part[missing] = data_part
+
+    def draw(self, tables: Tables, part: Part, n_wk: Array, epoch: int) -> None:
+        """As `draw`, of documents that are known."""
+        n_k = tables.sums.pull()[0]
+        before_k, at = n_k.copy(), part.anywhere
+        topics = self._topics.reshape(-1)[at]
+        before = topics.copy()
+        there = part._replace(doc_of=part.document_of)
+        sample(self._work, there, (topics, self._n_dk, n_wk, n_k), epoch)
+        self._topics.reshape(-1)[at] = topics
+        change = np.zeros((len(part.lines), LINE), np.int32)
+        change.reshape(-1)[part.place_of] = topics - before
+        tables.topics.push(part.lines, change)
+        tables.sums.push(None, (n_k - before_k)[None])
 
 
 LOOPS = {
@@ -200,7 +243,7 @@ def look(session: paceline.Session, work: Work, tables: Tables, epochs: int) -> 
     """
     for _ in session.batches(torch.zeros(1), 1):
         began_s = time.time()
-        n_dk, n_wk = histograms(work, tables)
+        n_dk, n_wk = histograms(work, tables.topics.pull())
         missing = n_wk - tables.words.pull()
         tables.words.push(None, missing)
         tables.sums.push(None, n_wk.sum(axis=0, dtype=np.int64) - tables.sums.pull())
@@ -212,10 +255,10 @@ def look(session: paceline.Session, work: Work, tables: Tables, epochs: int) -> 
         tables.looks.push([epochs], [[logs, perplexity, began_s, time.time(), mended]])
 
 
-def histograms(work: Work, tables: Tables) -> tuple[Array, Array]:
-    """How often topics stand in documents, and words for topics, as the topics are now."""
+def histograms(work: Work, lines: Array) -> tuple[Array, Array]:
+    """How often topics stand in documents, and words for topics, by all lines of topics."""
     whole = work.train.part(np.arange(work.train.num_documents))
-    topics = tables.topics.pull().reshape(-1)[whole.place_of]
+    topics = lines.reshape(-1)[whole.place_of]
     n_dk = np.zeros((work.train.num_documents, work.num_topics), np.int32)
     n_wk = np.zeros((len(work.train.vocabulary), work.num_topics), np.int32)
     gibbs.histogram(whole.doc_of, topics, n_dk)
@@ -230,7 +273,7 @@ def report(work: Work, tables: Tables, out: Path | None, picture: Path | None) -
         print(f"topic {number:3}: {' '.join(words)}")
     looks = dict(zip(LOOK, tables.looks.pull(work.looks()).T.tolist(), strict=True))
     if out is not None:
-        is_exact = (histograms(work, tables)[1] == n_wk).all()
+        is_exact = (histograms(work, tables.topics.pull())[1] == n_wk).all()
         is_exact &= (n_wk.sum(axis=0) == tables.sums.pull()[0]).all()
         found = {"exact": bool(is_exact), "tokens": len(work.train.words)}
         out.write_text(json.dumps({**found, "epochs": work.looks(), **looks}))

@@ -108,8 +108,7 @@ class OwnRows:
         found = []
         for ids, values, rule in fresh:
             route, inverse = self.route(ids)
-            routed = np.empty_like(values)
-            routed[inverse] = values
+            routed = combine_equal(rule, inverse, values, len(route.ids))
             found.append(RowGradient(route, torch.from_numpy(routed), rule))
         return found
 

@@ -27,7 +27,7 @@ from typing import Any, Self, final
 import torch
 from torch import nn
 
-from paceline.config import Adagrad, Async, Pace, RowInit, RowOptimizer, Uniform, Zeros
+from paceline.config import Adagrad, Async, Pace, RowInit, RowOptimizer, Uniform
 from paceline.pace.strategy import Strategy
 from paceline.pace_specs.allreduce import AllReduce
 from paceline.pace_specs.parsing import parse_any, parse_pace
@@ -53,7 +53,7 @@ from paceline.trainer.table import Table
 
 _DEFAULT_OPTIMIZER = Adagrad(lr=0.05)
 _DEFAULT_INIT = Uniform(0.05)
-_ZEROS, _NO_SYNC = Zeros(), Async()
+_NO_SYNC = Async()
 _BETWEEN = "end the loop first; to evaluate now and then, make a loop of each epoch"
 
 
@@ -159,7 +159,7 @@ class Session:
         dtype: Any = "float32",  # noqa: ANN401  (whatever numpy takes for one)
         *,
         combine: str = "add",
-        init: RowInit | Array = _ZEROS,
+        init: RowInit | Array | None = None,
         blocks: int | None = None,
         pace: Pace | str = _NO_SYNC,
         atomic: bool = False,
@@ -171,8 +171,8 @@ class Session:
             name: the same on every trainer, no other table's.
             shape: (rows, ...): dense; (None, ...): keyed by any int64 id.
             dtype: a fixed-width number of numpy or torch.
-            combine: how values change rows: add, max, min; replace by lock or rotation.
-            init: how rows begin; or the values of a dense table, the first trainer's.
+            combine: how values change rows: add, max, min; replace: by a lock or a version.
+            init: how rows begin, or a dense table's values; None: 0; of max, min: the end.
             blocks: pieces that rows are cut into, for rotations; None: as suits.
             pace: `Async` (nothing waits), `SSP`, or ``Sync(reduce="sum")`` (in rounds).
             atomic: what a batch writes to all such tables is there together, or not at all.

@@ -316,7 +316,7 @@ def _(message: Stop, book: Book, asker: Asker) -> None:
 
 @_answer.register
 def _(message: Log, book: Book, asker: Asker) -> None:
-    book.metrics.update(message.numbers)
+    book.metrics.note(message.numbers, message.ages_s, book.now)
     saw_numbers(book, message.numbers)
     fields: dict[str, object] = {
         "trainer": asker.role,

@@ -161,6 +161,7 @@ class Membership:
             self.carrier.run(end_loop(self._protocol))
 
     def _send_log(self) -> None:
-        numbers = self._logbook.take(self._clock.now_s())
+        now = self._clock.now_s()
+        ages_s, numbers = self._logbook.ages_s(now), self._logbook.take(now)
         if numbers:
-            self.ask(Log(incarnation=0, timeline=0, numbers=numbers))
+            self.ask(Log(incarnation=0, timeline=0, numbers=numbers, ages_s=ages_s))

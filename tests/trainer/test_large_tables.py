@@ -13,7 +13,8 @@ ROWS, MOST = 50, 8  # rows of a request, of 2 floats and an id each
 
 def test_a_pull_goes_in_several_requests() -> None:
     job = FakeJob(servers=1, pace=Async())
-    table = job.session().table("t", (ROWS, 2))
+    session = job.session()
+    table = session.table("t", (ROWS, 2))
     table.push(np.arange(ROWS), np.arange(2 * ROWS, dtype=np.float32).reshape(ROWS, 2))
     table._rows.most_bytes = MOST * 16
     before = len(job.sent)
@@ -21,11 +22,13 @@ def test_a_pull_goes_in_several_requests() -> None:
     asked = [m for _, m in job.sent[before:] if isinstance(m, PullRows)]
     assert found.tolist() == np.arange(2 * ROWS).reshape(ROWS, 2).tolist()
     assert [sum(m.rows[0].counts) for m in asked] == [MOST] * 6 + [2]
+    session.close()
 
 
 def test_a_push_is_refused_before_anything_is_sent() -> None:
     job = FakeJob(servers=1, pace=Async())
-    table = job.session().table("t", (None, 2))
+    session = job.session()
+    table = session.table("t", (None, 2))
     table._rows.most_bytes = MOST * 16
     table.push(np.arange(MOST), np.ones(2, np.float32))
     before = len(job.sent)
@@ -33,6 +36,7 @@ def test_a_push_is_refused_before_anything_is_sent() -> None:
         table.push(np.arange(MOST + 1), np.ones(2, np.float32))
     assert len(job.sent) == before
     assert table.pull([0, MOST]).tolist() == [[1, 1], [0, 0]]
+    session.close()
 
 
 def test_a_beginning_is_refused_with_how_many_rows_are_possible(
@@ -42,3 +46,4 @@ def test_a_beginning_is_refused_with_how_many_rows_are_possible(
     session = FakeJob(servers=1, pace=Async()).session()
     with pytest.raises(UsageError, match=r"init: 50 rows .* a request carries 8 of them"):
         session.table("t", (ROWS, 2), init=np.ones((ROWS, 2), np.float32))
+    session.close()

@@ -67,3 +67,4 @@ def test_a_thousand_small_pushes_and_pulls_cost_what_their_ids_do(
         assert unsent.written().ids.tolist() == list(range(1000))
     assert len(looked_up) < 10_000
     assert sum(looked_up) < 20_000, "a push or a pull has looked at what others brought"
+    session.close()

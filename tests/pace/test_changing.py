@@ -141,3 +141,14 @@ def test_parts_that_would_not_go_beside_each_other_are_refused() -> None:
     assert why_not_change(both, {1: Async()}) is None
     assert why_not_among([part(Sync())], part(SSP(staleness=0), 1)) is not None
     assert why_not_among([], part(SSP(staleness=0), 1)) is None
+
+
+@pytest.mark.parametrize("pace", [Sync(reduce="sum"), Async(push_every=2)], ids=str)
+def test_rows_that_change_under_locks_alone_stay_in_a_pace_that_has_locks(
+    pace: Pace,
+) -> None:
+    own = PartSpec(0, (), None, (table(Combine(rule="replace")),), Async())
+    reason = why_not_change([own], {0: pace})
+    assert reason is not None
+    assert "use async" in reason or "leave push out" in reason
+    assert why_not_change([own], {0: SSP(staleness=1)}) is None

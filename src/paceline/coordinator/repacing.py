@@ -31,7 +31,7 @@ from paceline.coordinator.tracking import may_cut, reason_to_wait
 from paceline.messages import ChangePace, Done, PartSpec, Refusal
 from paceline.pace.changing import changes_optimizer, has_pace, why_not_change, with_pace
 from paceline.pace.guards import why_not_shared
-from paceline.pace.policy import steps_locally
+from paceline.pace.policy import steps_locally, updates_in_rounds
 from paceline.pace.tables import is_table
 
 ASKED = "asked for"
@@ -52,7 +52,7 @@ def pace_asked(book: Book, ticket: int, message: ChangePace) -> None:
         text = f"{described(book.wish.paces)} is on its way; ask again when it is done"
         _refuse(book, ticket, text)
         return
-    reason = why_not_change(_specs(state), paces)
+    reason = why_not_change(_specs(state), paces) or _why_not_round(book, paces)
     for pace in paces.values():
         reason = reason or why_not_shared(pace, book.config.ranks_per_trainer)
     if reason is not None:
@@ -73,7 +73,8 @@ def look_at_pace(book: Book) -> None:
         book.wish = None
     elif book.wish is not None and _is_quiet(book):
         wished, book.wish = book.wish, None
-        if why_not_change(_specs(state), wished.paces) is None:  # a part may be new
+        reason = why_not_change(_specs(state), wished.paces)  # a part may be new
+        if reason is None and _why_not_round(book, wished.paces) is None:
             _change(book, wished)
     for ticket, parked in book.pace_asks.to_look_at((book.wish, state.timeline, never)):
         message = parked.message
@@ -116,6 +117,20 @@ def _why_no_part(state: Durable, message: ChangePace) -> str | None:
         return None
     parts = ", ".join(f"{n} ({_name(state, n)})" for n in sorted(state.parts))
     return f"there is no part {message.part!r}; the job has {parts}"
+
+
+def _why_not_round(book: Book, paces: dict[int, Pace]) -> str | None:
+    """Why a table whose blocks go round cannot have its new pace; None if it can."""
+    spec = book.durable.stage_spec()
+    rotating = None if spec is None or spec.rotation is None else spec.rotation.table
+    pace = paces.get(-1 if rotating is None else rotating)
+    if rotating is None or pace is None or not updates_in_rounds(pace):
+        return None
+    return (
+        f"blocks of {_name(book.durable, rotating)!r} go round in this loop, and with "
+        f"{pace} one would go on before its rows are there: use async, or ask again when "
+        f"the loop is over"
+    )
 
 
 def _find(state: Durable, name: str) -> int | None:

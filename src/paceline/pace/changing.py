@@ -11,12 +11,12 @@ from collections.abc import Iterable
 
 import msgspec
 
-from paceline.config import Auto, Pace
+from paceline.config import Auto, Combine, Pace
 from paceline.messages import OptimizerSpec, PartSpec
 from paceline.pace.auto import steps_of
 from paceline.pace.fragments import takes_turns
 from paceline.pace.policy import outer_kind, outer_step, steps_locally, why_not_beside
-from paceline.pace.tables import is_table, why_not_for_table
+from paceline.pace.tables import is_table, why_not_for_table, why_not_locked
 from paceline.params.guarding import why_not_guarded
 from paceline.params.hogwild import why_not_hogwild
 
@@ -85,9 +85,16 @@ def why_not_change(specs: Iterable[PartSpec], paces: dict[int, Pace]) -> str | N
     return why_not_beside(spec.pace for spec in known.values())
 
 
+def _needs_rights(spec: PartSpec) -> bool:
+    """Whether rows of a table change under locks, versions or leases alone."""
+    own = [one.optimizer for one in spec.tables]
+    return any(isinstance(one, Combine) and one.rule == "replace" for one in own)
+
+
 def _why_not(spec: PartSpec, pace: Pace) -> str | None:
     if is_table(spec):
-        return why_not_for_table(pace)
+        reason = why_not_for_table(pace)
+        return reason or (why_not_locked(pace) if _needs_rights(spec) else None)
     pace = with_pace(spec, pace).pace if isinstance(pace, Auto) else pace
     was_local, is_local = steps_locally(spec.pace), steps_locally(pace)
     if spec.strategy:

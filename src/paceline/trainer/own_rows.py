@@ -22,7 +22,6 @@ from paceline.errors import RuleFailed, UsageError
 from paceline.messages import PartPlan, TableSpec
 from paceline.params.rows.combining import (
     combine_equal,
-    combine_rows,
     distinct,
     rule_failed,
 )
@@ -30,6 +29,7 @@ from paceline.params.rows.kernels import Int64s
 from paceline.trainer.replica import Question, Replica, Written, question_for
 from paceline.trainer.routing import Route, Router, RowGradient
 from paceline.trainer.tables import Expected, RowReader
+from paceline.trainer.unsent import Unsent
 from paceline.transport.frames import ByteArray
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -54,8 +54,8 @@ class OwnRows:
         assert isinstance(spec.optimizer, Combine)
         self.spec, self.part, self.combine = spec, part, spec.optimizer
         self._reader, self._begins = reader, begins
-        self._fresh: list[Written] = []  # not in a push yet
-        self._taken: list[Written] = []  # in one that waits to leave
+        self._fresh: list[Unsent] = []  # not in a push yet
+        self._taken: list[Unsent] = []  # in one that waits to leave
         self._router: Router | None = None  # for the plan of the last call
         self.is_rotating = False
         self.replica: Replica | None = None
@@ -67,11 +67,13 @@ class OwnRows:
             unique, inverse = distinct(ids)
             copied = self.replica.read(unique, self._wait_all)
             if copied is not None:
-                _add(written, unique, copied)
+                for one in written:
+                    one.combine_with(unique, copied)
                 return copied[inverse]
         route, inverse = self.route(ids)
         values = self._wait(route)
-        _add(written, route.ids, values)
+        for one in written:
+            one.combine_with(route.ids, values)
         return values[inverse]
 
     def require_latest(self, call: str) -> None:
@@ -93,7 +95,11 @@ class OwnRows:
             combined = combine_equal(rule, inverse, values, len(unique))
         except RuleFailed as error:
             raise rule_failed(self.spec.name, unique, error) from error
-        self._fresh.append(Written(unique, combined, rule))
+        if self._fresh and self._fresh[-1].rule == rule:
+            self._fresh[-1].add(unique, combined)
+        else:
+            first = Written(unique, combined, rule)
+            self._fresh.append(Unsent(self.spec.name, first))
 
     def has_written(self) -> bool:
         """Whether anything waits for a push."""
@@ -114,7 +120,7 @@ class OwnRows:
         fresh, self._fresh = self._fresh, []
         self._taken += fresh
         found = []
-        for ids, values, rule in fresh:
+        for ids, values, rule in [one.written() for one in fresh]:
             route, inverse = self.route(ids)
             routed = combine_equal(rule, inverse, values, len(route.ids))
             found.append(RowGradient(route, torch.from_numpy(routed), rule))
@@ -124,7 +130,7 @@ class OwnRows:
         """Servers have all that was written, or its batches are another's by now."""
         taken, self._fresh, self._taken = self._taken, [], []
         if self.replica is not None:
-            self.replica.pushed(taken, self._ask_all)
+            self.replica.pushed([one.written() for one in taken], self._ask_all)
 
     def waiting(self) -> Sequence[torch.Tensor]:
         """No gradient waits for a step of the user's."""
@@ -166,16 +172,3 @@ class OwnRows:
         route, inverse = self._route_all()
         like = np.empty((0, self.spec.dim), self.combine.dtype)
         return question_for(self.part, route, inverse, like)
-
-
-def _add(written: Sequence[Written], ids: Int64s, values: Array) -> None:
-    """Combine what is written here with values (n, dim) of distinct ids (n,), in place."""
-    if written:
-        order = np.argsort(ids)
-        known = ids[order]
-        for one in written:
-            at = np.searchsorted(known, one.ids)
-            here = at < len(known)
-            here[here] = known[at[here]] == one.ids[here]
-            rows = order[at[here]]
-            combine_rows(one.rule, values, rows, one.values[here])

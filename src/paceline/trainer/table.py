@@ -352,6 +352,7 @@ class Table:
                 f"push: table {self.name!r} has the rule {rule!r}, by which pushes come "
                 f'together in any order: leave if_version out, or make it combine="replace"'
             )
+        self._rows.require_latest("push with if_version")
         self._check_push()
         checked = self._ids(ids)
         read = checked_versions(self.name, checked, if_version)

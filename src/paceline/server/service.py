@@ -276,11 +276,11 @@ class ServerService:
         return self._standing.slots.refusal_of(touched, message) or contents
 
     def _acknowledge(self, message: Push, pushed: Pushed, reply: Reply) -> None:
-        """The numbers of a push have followed on all slots."""
+        """The numbers of a push have followed on all slots, or never will."""
         with self._standing.lock:
             self._standing.state.settled(message)
         failpoint("server.before_ack")
-        give(reply, pushed)
+        give(reply, self._standing.unless_failed(pushed))
         failpoint("server.after_ack")
 
     def _decide_upload(

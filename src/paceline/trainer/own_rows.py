@@ -18,9 +18,14 @@ import numpy as np
 import torch
 
 from paceline.config import Combine
-from paceline.errors import UsageError
+from paceline.errors import RuleFailed, UsageError
 from paceline.messages import PartPlan, TableSpec
-from paceline.params.rows.combining import combine_equal, combine_rows, distinct
+from paceline.params.rows.combining import (
+    combine_equal,
+    combine_rows,
+    distinct,
+    rule_failed,
+)
 from paceline.params.rows.kernels import Int64s
 from paceline.trainer.replica import Question, Replica, Written, question_for
 from paceline.trainer.routing import Route, Router, RowGradient
@@ -84,7 +89,10 @@ class OwnRows:
     def write(self, ids: Int64s, values: Array, rule: str) -> None:
         """Keep values (n, dim) for the batch's push; those of equal ids are combined."""
         unique, inverse = distinct(ids)
-        combined = combine_equal(rule, inverse, values, len(unique))
+        try:
+            combined = combine_equal(rule, inverse, values, len(unique))
+        except RuleFailed as error:
+            raise rule_failed(self.spec.name, unique, error) from error
         self._fresh.append(Written(unique, combined, rule))
 
     def has_written(self) -> bool:

@@ -17,9 +17,15 @@ from typing import Any, final
 import numpy as np
 
 from paceline.config import Combine, Constant, Highest, Lowest, Zeros
-from paceline.errors import UsageError
+from paceline.errors import RuleFailed, UsageError
 from paceline.messages import TableSpec
-from paceline.params.rows.combining import Array, combine_rows, require_rule, span_of
+from paceline.params.rows.combining import (
+    Array,
+    combine_rows,
+    require_rule,
+    rule_failed,
+    span_of,
+)
 from paceline.params.rows.id_map import IdMap
 from paceline.params.rows.initial import begin_of, fill_initial, init_key
 from paceline.params.rows.kernels import Int64s
@@ -116,13 +122,17 @@ class ValueTable:
 
         Raises:
             UsageError: the values have another shape; nothing has been changed.
+            RuleFailed: the table's rule did, and for which id; no row has another value.
         """
         self._require_shape("values", values, len(ids), self._spec.dim)
         rows = self._make_rows(ids)
         if self._snapshot is not None:
             self._snapshot.keep(rows)
         rule = "replace" if replaces else self._combine.rule
-        combine_rows(rule, self._values, rows, values)
+        try:
+            combine_rows(rule, self._values, rows, values)
+        except RuleFailed as error:
+            raise rule_failed(self._spec.name, ids, error) from error
 
     def upload(self, values: Array) -> None:
         """Set all rows of a dense table's block.

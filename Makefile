@@ -58,7 +58,10 @@ bench-tables: $(DEV)
 	$(BIN)/python -m benchmarks.tables.clusters
 	$(BIN)/python -m benchmarks.tables.classification
 	$(BIN)/python -m benchmarks.tables.flights
+	$(BIN)/python -m benchmarks.tables.factorisation_models
+	$(BIN)/python -m benchmarks.tables.stragglers
 	$(BIN)/python -m benchmarks.tables.rotation_waits
+	$(BIN)/python -m benchmarks.tables.allreduce
 
 bench-page: $(DEV)
 	$(BIN)/python -m benchmarks.page

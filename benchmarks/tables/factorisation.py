@@ -35,6 +35,7 @@ import msgspec
 
 from benchmarks.environments import one_thread, versions, wait_python
 from benchmarks.figures import Figure, Ratio, compared, figure_table, kept, ratio_table
+from benchmarks.goals import wanted
 from benchmarks.processes import fork_server, job_config, wait_job, wait_modules
 from benchmarks.record import ROOT, circumstances, say, write
 from benchmarks.tables.factorisation_job import Told, write_split
@@ -49,7 +50,8 @@ SCRIPT = ROOT / "benchmarks" / "tables" / "factorisation_job.py"
 PINS = "factorisation"
 # LIBMF as its authors build it for speed; its package names none of these by itself.
 BUILT_WITH = "-O3 -march=native -ffast-math -DUSEAVX -DUSEOMP -fopenmp"
-LIMIT_S, WITHIN = 300.0, 0.5  # of a run; of LIBMF's speed: half of it is wanted
+LIMIT_S = 300.0  # of a run
+PEER_S = 120.0  # LIBMF with two threads hangs now and then
 PER_TRAINER = 2  # blocks: one is computed, one travels
 
 
@@ -134,7 +136,15 @@ class Race(NamedTuple):
         environment = {**one_thread(), "OMP_NUM_THREADS": str(threads)}
         module = "benchmarks.tables.factorisation_peers"
         arguments = {name: (*words, *flags)}
-        wait_modules(self.python, module, arguments, environment, place, LIMIT_S)
+        for last in (False, False, True):
+            try:
+                wait_modules(self.python, module, arguments, environment, place, PEER_S)
+            except RuntimeError as failed:
+                if last:
+                    raise
+                say(f"{name}, once more: {failed}")
+            else:
+                break
         return float(json.loads(out.read_text())["seconds"])
 
     def alone(self, place: Path) -> dict[str, float]:
@@ -188,16 +198,21 @@ def figures_of(race: Race, times: int, models: Sequence[str]) -> list[Figure]:
 
 
 def ratios_of(figures: Sequence[Figure]) -> list[Ratio]:
-    """Ours against peers and floor: how many times as fast, half of LIBMF is wanted."""
+    """Ours against peers and floor: how many times as fast.
+
+    Of the best of ours half of LIBMF's speed is wanted.
+    """
+    best: dict[str, Figure] = {}  # {what: the fastest of ours}
+    for figure in sorted((f for f in figures if f.kind == "ours"), key=lambda f: f.median):
+        best.setdefault(figure.what, figure)
     ratios = []
     for ours in figures:
         for other in figures:
             if ours.kind != "ours" or other.kind == "ours" or ours.what != other.what:
                 continue
-            ratio = compared(ours, other)
-            if other.who == "LIBMF":
-                ratio = ratio._replace(at_least=WITHIN)
-            ratios.append(ratio)
+            is_aimed = other.who == "LIBMF" and ours is best[ours.what]
+            goal = wanted(f"libmf-{ours.what[-1]}") if is_aimed else None
+            ratios.append(compared(ours, other, goal))
     return ratios
 
 

@@ -71,12 +71,28 @@ def require_rule(name: str) -> None:
 
 def combine_rows(rule: str, target: Array, rows: Int64s, values: Array) -> None:
     """Combine ``values`` (n, dim) with ``target[rows]``; ``rows`` (n,) are distinct."""
-    if rule == "replace":
+    span = span_of(rows)
+    if span is not None and rule in {"replace", *_RULES}:
+        there = target[span]
+        if rule == "replace":
+            there[:] = values
+        else:
+            _RULES[rule](there, values, out=there)
+    elif rule == "replace":
         target[rows] = values
     elif rule in _RULES:
         target[rows] = _RULES[rule](target[rows], values)
     else:
         target[rows] = _own_rows(rule, target[rows], values)
+
+
+def span_of(rows: Int64s) -> slice | None:
+    """The same rows as a slice, if each follows the one before; else None."""
+    if not len(rows) or rows[-1] - rows[0] != len(rows) - 1:
+        return None
+    if not bool((rows[1:] > rows[:-1]).all()):
+        return None
+    return slice(int(rows[0]), int(rows[-1]) + 1)
 
 
 def combine_equal(rule: str, inverse: Int64s, values: Array, num_unique: int) -> Array:

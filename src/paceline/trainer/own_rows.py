@@ -30,7 +30,7 @@ from paceline.trainer.replica import Question, Replica, Written, question_for
 from paceline.trainer.routing import Route, Router, RowGradient
 from paceline.trainer.tables import Expected, RowReader
 from paceline.trainer.unsent import Unsent
-from paceline.transport.frames import ByteArray
+from paceline.transport.frames import DATA_LIMITS, ByteArray
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -45,6 +45,7 @@ class OwnRows:
         combine: its rule, dtype and shape.
         is_rotating: whether a loop has its blocks, one at a time.
         replica: the trainer's own copy, if the table is replicated.
+        most_bytes: of rows and ids in one request to a server.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class OwnRows:
         self._router: Router | None = None  # for the plan of the last call
         self.is_rotating = False
         self.replica: Replica | None = None
+        self.most_bytes = DATA_LIMITS.frame_bytes - DATA_LIMITS.header_bytes
 
     def read(self, ids: Int64s) -> Array:
         """The rows of ids (n,), repeated or not: (n, dim), with what is written here."""
@@ -70,6 +72,10 @@ class OwnRows:
                 for one in written:
                     one.combine_with(unique, copied)
                 return copied[inverse]
+        most = self._most_rows()
+        if len(ids) > most:  # however they are spread over servers
+            starts = range(0, len(ids), most)
+            return np.concatenate([self.read(ids[at : at + most]) for at in starts])
         route, inverse = self.route(ids)
         values = self._wait(route)
         for one in written:
@@ -89,8 +95,14 @@ class OwnRows:
             )
 
     def write(self, ids: Int64s, values: Array, rule: str) -> None:
-        """Keep values (n, dim) for the batch's push; those of equal ids are combined."""
+        """Keep values (n, dim) for the batch's push; those of equal ids are combined.
+
+        Raises:
+            UsageError: with what was written before, it is more than a request can carry.
+            RuleFailed: a rule of the user's own did.
+        """
         unique, inverse = distinct(ids)
+        self._require_room(unique)
         try:
             combined = combine_equal(rule, inverse, values, len(unique))
         except RuleFailed as error:
@@ -109,6 +121,12 @@ class OwnRows:
         """What a slot of a dense table begins with."""
         assert self._begins is not None, "only who has values uploads them"
         number = slot - plan.first_row_slot
+        server, rows = plan.placement[slot], 0
+        for block in range(plan.num_row_slots):
+            if plan.placement[plan.first_row_slot + block] == server:
+                first, behind = self.combine.bounds(block, plan.num_row_slots)
+                rows += behind - first
+        self._require_few("init", server, rows, "start more servers, or push the rows")
         start, stop = self.combine.bounds(number, plan.num_row_slots)
         flat: ByteArray = self._begins[start:stop].reshape(-1).view(np.uint8)
         return flat
@@ -153,6 +171,28 @@ class OwnRows:
         if self._router is None or self._router.plan is not plan:
             self._router = Router(self.spec.name, plan)
         return self._router.route(ids)
+
+    def _most_rows(self) -> int:
+        row_bytes = self.spec.dim * np.dtype(self.combine.dtype).itemsize
+        return max(1, self.most_bytes // (row_bytes + 8))
+
+    def _require_room(self, ids: Int64s) -> None:
+        """A push of all that is written, and of these, must fit requests to servers."""
+        written = [one.written().ids for one in [*self._taken, *self._fresh]]
+        if len(ids) + sum(map(len, written)) <= self._most_rows():
+            return
+        route, _ = self.route(np.concatenate([*written, ids]))
+        for piece in route.pieces:
+            count = piece.stop - piece.start
+            self._require_few("push", piece.server, count, "take smaller batches")
+
+    def _require_few(self, call: str, server: str, count: int, then: str) -> None:
+        most = self._most_rows()
+        if count > most:
+            raise UsageError(
+                f"{call}: {count} rows of table {self.spec.name!r} for {server}, and a "
+                f"request carries {most} of them ({self.most_bytes} bytes): {then}"
+            )
 
     def _wait(self, route: Route) -> Array:
         values = np.empty((len(route.ids), self.spec.dim), self.combine.dtype)

@@ -6,7 +6,7 @@
 # make bench   all that needs no other library; twenty minutes, on an idle machine
 # make bench-peers  against TensorFlow, Paddle, gRPC, pyzmq and Ray, installed in build/peers
 # make bench-paces  what paces are worth: beside stragglers, at equal tokens, in virtual time
-# make bench-tables  matrix factorisation, topics and clusters against libraries that do nothing else
+# make bench-tables  matrix factorisation, topics, clusters and classes against libraries that do nothing else
 # make bench-page   what was found last, into docs/benchmarks-results.md
 # make soak    20,000 simulated jobs with faults, 1,000,000 reads under a bound; real kills
 # make fuzz    made-up bytes for everything that reads them from strangers, FUZZ_SECONDS each
@@ -56,7 +56,12 @@ bench-tables: $(DEV)
 	$(BIN)/python -m benchmarks.tables.factorisation
 	$(BIN)/python -m benchmarks.tables.topics
 	$(BIN)/python -m benchmarks.tables.clusters
+	$(BIN)/python -m benchmarks.tables.classification
+	$(BIN)/python -m benchmarks.tables.factorisation_models
+	$(BIN)/python -m benchmarks.tables.stragglers
+	$(BIN)/python -m benchmarks.tables.flights
 	$(BIN)/python -m benchmarks.tables.rotation_waits
+	$(BIN)/python -m benchmarks.tables.allreduce
 
 bench-page: $(DEV)
 	$(BIN)/python -m benchmarks.page

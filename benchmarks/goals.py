@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 TIMES = "times"  # the unit of a ratio
 SLOW_STEPS = "sync, every fifth step of four trainers 4 times slower"
+PUSH_PULL = "push-pull, as many trainers"
 ONE_SLOW = "sync, one of four trainers 4 times slower for ever"
 
 
@@ -75,6 +76,14 @@ TABLE = (
     Goal("fragments-loss", "diloco", "the same in fragments", "whole", None, 1.01),
     Goal("delta-loss", "diloco", "the same with a codec", "without", None, 1.01),
     Goal("delta-bytes", "diloco", "the same, times fewer again", "without", 4.0),
+    Goal("mf-rotation", "factorisation_models", "rotation, to an error", PUSH_PULL, 1.0),
+    Goal("lda-rotation", "topics", "rotation, to a likelihood", PUSH_PULL, 1.0),
+    Goal("libmf-1", "factorisation", "to an error, 1 trainer", "LIBMF, 1 thread", 0.5),
+    Goal("libmf-2", "factorisation", "to an error, 2 trainers", "LIBMF, 2 threads", 0.5),
+    Goal("tomotopy-1", "topics", "to a likelihood, 1 trainer", "tomotopy, 1 thread", 0.5),
+    Goal("tomotopy-2", "topics", "the same, 2 trainers", "tomotopy, 2 threads", 0.5),
+    Goal("kmeans-1", "clusters", "k-means, 1 trainer", "scikit-learn, 1 thread", 1.0),
+    Goal("kmeans-2", "clusters", "k-means, 2 trainers", "scikit-learn, 2 threads", 1.0),
     Goal("simulator", "simulator", "10,000 trainers x 100 steps", "", None, 60.0, "s"),
 )
 

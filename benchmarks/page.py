@@ -42,6 +42,11 @@ TITLES = {  # {name of a record: what stands above it}, in the page's order
     "server_scale": "How many trainers a server can have",
     "paces": "Trainers of different speed",
     "diloco": "Local steps and an outer one, at equal tokens",
+    "factorisation": "Matrix factorisation on tables",
+    "factorisation_models": "The same in each model of computation",
+    "topics": "Topics on tables",
+    "clusters": "k-means on tables",
+    "table_stragglers": "Models of computation beside a slow trainer",
     "simulator": "The simulator",
 }
 ENOUGH_RUNS = 5

@@ -191,6 +191,7 @@ def test_a_share_is_exactly_what_is_written(name: str, share: Fraction | None) -
     ("text", "message"),
     [
         ("", "'' is not one of sync, ssp, local, diloco, auto, async-diloco, async"),
+        ("allreduce", r"write session.share\(model, optimizer, pace='allreduce'\)"),
         (
             "warp:speed=9",
             "'warp' is not one of sync, ssp, local, diloco, auto, async-diloco, async",

@@ -38,7 +38,7 @@ from benchmarks.figures import (
     kept,
     ratio_table,
 )
-from benchmarks.goals import Goal
+from benchmarks.goals import wanted
 from benchmarks.processes import fork_server, job_config, wait_job, wait_modules
 from benchmarks.record import circumstances, say, write
 from benchmarks.tables.clusters_floor import inertia_of, load_points, measure_floor
@@ -55,10 +55,7 @@ UNEVEN_PARTS = 10
 FREE = ("push-pull",)  # models in which nobody waits within an iteration
 EVEN, UNEVEN = "k-means, an iteration", "k-means, an iteration, one of two 4x slower"
 USED = "k-means, processor time of an iteration"
-GOALS = {
-    1: Goal("kmeans-1", "clusters", EVEN, "scikit-learn's Lloyd, one thread", 1.0),
-    2: Goal("kmeans-2", "clusters", EVEN, "scikit-learn's Lloyd, two threads", 1.0),
-}
+GOALS = {number: wanted(f"kmeans-{number}") for number in (1, 2)}
 
 
 class Candidate(NamedTuple):
@@ -119,7 +116,7 @@ def candidates(models: Sequence[str], *, has_peer: bool) -> list[Candidate]:
 def run_ours(chosen: Candidate, plan: Plan, folder: Path, forks: ForkServer) -> Run:
     """One job; its time is from its first iteration known to its last."""
     out = folder / "run.npz"
-    words = [str(folder), str(SLOWER if chosen.is_uneven else 1)]
+    words = [str(folder), str(SLOWER if chosen.is_uneven else 1), "0"]
     words += ["--model", chosen.model, "--data", plan.data, "--k", str(plan.k)]
     # Even shares; where a batch is anyone's, smaller ones beside a slow trainer, so that
     # the quick one gets more.

@@ -45,6 +45,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
         settings: of the method.
         epochs: at most.
         target: the error at which the job stops.
+        look_from: the first epoch behind which there is a look.
         batch_size: as in `work.Work`.
         blocks: the same.
         slices: the same.
@@ -61,6 +62,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     settings: tuple[float, ...] = Settings()
     epochs: int = 50
     target: float = 0.0
+    look_from: int = 1
     batch_size: int = 8192
     blocks: int = 8
     slices: int = 2
@@ -123,7 +125,7 @@ def main() -> None:
     if index == told.slow:
         # Who looks is never slow: what it sees comes late otherwise.
         threading.Event().wait(LATE_S)
-    look = Look(session, split, running)
+    look = Look(session, split, running, told.look_from)
     look.until_the_end(told.target)
     if look.seen:
         Path(told.out).write_bytes(msgspec.json.encode(look.seen))

@@ -4,13 +4,16 @@
 
     python -m benchmarks.tables.factorisation_models [--models rotation,push-pull]
 
-Four real trainers and a server learn MovieLens-100K. A trainer sleeps for each rating, so
-that cores do not matter: one epoch is `EPOCH_S` seconds of sleep in all. Then one of the
-four sleeps four times as long. Rotation runs once more with one block for each part of the
-users instead of two: nothing travels while it computes. The log of each trainer says how
-long it waited for blocks.
+Four real trainers and a server learn MovieLens-100K, all factors in tables. A trainer
+sleeps for each rating, so that cores do not matter: one epoch is `EPOCH_S` seconds of sleep
+in all. Rotation runs once more with one block for each part of the users instead of two:
+nothing travels while it computes. The log of each trainer says how long it waited for
+blocks.
 
-Exit status: 0; 1 if a job never came to the error.
+Each model has the rate of one grid at which it comes to the error first, by one run of
+each; with that rate it runs as often as is wanted. (One slice has the rate of two.)
+
+Exit status: 0; 1 if a model never came to the error.
 """
 
 import argparse
@@ -20,13 +23,23 @@ import re
 import statistics
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
 from benchmarks.environments import one_thread
+from benchmarks.figures import (
+    Figure,
+    Kind,
+    Ratio,
+    compared,
+    figure_table,
+    kept,
+    ratio_table,
+)
+from benchmarks.goals import wanted
 from benchmarks.processes import fork_server, job_config, wait_job
 from benchmarks.record import FOLDER, ROOT, circumstances, say, table, write
 from benchmarks.tables.factorisation_job import Told, write_split
@@ -39,9 +52,9 @@ from plain import Settings  # isort: skip
 from ratings import movielens  # isort: skip
 
 SCRIPT = ROOT / "benchmarks" / "tables" / "factorisation_job.py"
-TRAINERS, TARGET, EPOCH_S, BATCH = 4, 0.915, 4.0, 2250
-# Twice this rate and the deltas of four, added up, overshoot where a user has many ratings.
-SETTINGS = Settings(k=16, rate=0.02, penalty=0.1)
+TRAINERS, TARGET, EPOCH_S, BATCH, EPOCHS = 4, 0.915, 2.0, 2250, 30
+RATES = (0.01, 0.02, 0.04, 0.08)
+SECONDS = f"MovieLens-100K, seconds to an RMSE of {TARGET}"
 WAITING = re.compile(r"waiting for blocks \(([0-9.]+) %\)")
 
 
@@ -51,7 +64,7 @@ class Result(NamedTuple):
     Args:
         model: of computation.
         slices: blocks for each part, where they go round.
-        is_one_slow: whether one trainer of four sleeps four times as long.
+        rate: of learning.
         seconds: to the target; infinite if it never came.
         epochs: the same.
         waiting: share of a trainer's time, in percent; None where nothing goes round.
@@ -60,7 +73,7 @@ class Result(NamedTuple):
 
     model: str
     slices: int
-    is_one_slow: bool
+    rate: float
     seconds: float
     epochs: int
     waiting: float | None
@@ -75,22 +88,28 @@ class Result(NamedTuple):
         """Of the table."""
         each_s = self.seconds / self.epochs
         waiting = "" if self.waiting is None else f"{self.waiting:.0f} %"
-        slow = "one slow" if self.is_one_slow else "equal"
         numbers = [str(self.epochs), f"{each_s:.2f}", f"{self.seconds:.1f}"]
-        return [self.name, slow, *numbers, waiting]
+        return [self.name, f"{self.rate:g}", *numbers, waiting]
 
 
-def run_once(
-    data: Path, model: str, slices: int, slow: int, folder: Path, forks: ForkServer
-) -> Result:
-    """One job of four trainers."""
-    folder.mkdir()
+class Place(NamedTuple):
+    """Where runs find their data and leave their files."""
+
+    data: Path
+    folder: Path
+    forks: ForkServer
+
+
+def run_once(place: Place, model: str, slices: int, rate: float, slow: int = -1) -> Result:
+    """One job of four trainers; ``slow``: which of them sleeps four times as long."""
+    folder = Path(tempfile.mkdtemp(dir=place.folder))
     out, num_ratings = folder / "seen.json", 90_000
     told = Told(
-        data=str(data),
+        data=str(place.data),
         out=str(out),
         model=model,
-        settings=tuple(SETTINGS),
+        settings=tuple(Settings(k=16, rate=rate, penalty=0.1)),
+        epochs=EPOCHS,
         target=TARGET,
         batch_size=BATCH,
         blocks=slices * TRAINERS,
@@ -99,7 +118,8 @@ def run_once(
         slow=slow,
     )
     script = UserScript(str(SCRIPT), (msgspec.json.encode(told).decode(),))
-    wait_job(forks, job_config("sync", trainers=TRAINERS), script, one_thread(), folder)
+    config = job_config("sync", trainers=TRAINERS)
+    wait_job(place.forks, config, script, one_thread(), folder)
     # What is not finite has become nothing in the file.
     seen = [(s, n, math.inf if e is None else e) for s, n, e in json.loads(out.read_text())]
     reached = [(seconds, epochs) for seconds, epochs, error in seen if error <= TARGET]
@@ -107,24 +127,62 @@ def run_once(
     logs = "".join(path.read_text() for path in folder.glob("job/logs/trainer-*.log"))
     shares = [float(share) for share in WAITING.findall(logs)]
     waiting = statistics.mean(shares) if shares else None
-    return Result(model, slices, slow >= 0, seconds, epochs, waiting, seen)
+    return Result(model, slices, rate, seconds, epochs, waiting, seen)
 
 
-def draw(results: Sequence[Result], picture: Path) -> None:
-    """Error over seconds, trainers that are equal beside one that is slow."""
+def tuned(place: Place, model: str, slices: int, rates: Sequence[float]) -> list[Result]:
+    """A run at each rate, the quickest to the error first."""
+    runs = []
+    for rate in rates:
+        runs.append(run_once(place, model, slices, rate))
+        say("  ".join(runs[-1].row()))
+    return sorted(runs, key=lambda run: run.seconds)
+
+
+def figures_of(runs: Mapping[str, Sequence[Result]]) -> list[Figure]:
+    """Seconds to the error of each model, and the two factors of them."""
+    figures = []
+    for who, found in runs.items():
+        kind: Kind = "peer" if who == "push-pull" else "ours"
+        values = {
+            (SECONDS, "s"): [run.seconds for run in found],
+            ("epochs to it", "epochs"): [float(run.epochs) for run in found],
+            ("an epoch", "s"): [run.seconds / run.epochs for run in found],
+        }
+        for (what, unit), numbers in values.items():
+            figures.append(Figure(what, who, kind, unit, tuple(numbers)))
+    return sorted(
+        figures, key=lambda figure: [SECONDS, "epochs to it", "an epoch"].index(figure.what)
+    )
+
+
+def ratios_of(figures: Sequence[Figure]) -> list[Ratio]:
+    """All against push-pull, in seconds; rotation is to win."""
+    named = {figure.who: figure for figure in figures if figure.what == SECONDS}
+    lockstep = named.pop("push-pull", None)
+    if lockstep is None:
+        return []
+    goals = {"rotation": wanted("mf-rotation")}
+    return [compared(found, lockstep, goals.get(who)) for who, found in named.items()]
+
+
+def draw(runs: Mapping[str, Sequence[Result]], picture: Path) -> None:
+    """Error over epochs and over seconds: the two factors."""
     pyplot = import_pyplot()
     with pyplot.rc_context(STYLE):
         figure, both = pyplot.subplots(
             1, 2, figsize=(11, 4), sharey=True, layout="constrained"
         )
-        for axes, is_one_slow in zip(both, (False, True), strict=True):
-            shown = [found for found in results if found.is_one_slow == is_one_slow]
-            for found, color in zip(shown, COLORS, strict=False):
-                seconds, _, errors = zip(*found.seen, strict=True)
-                axes.plot(seconds, errors, label=found.name, color=color)
-            axes.set(xlabel="seconds", title="one of four slow" if is_one_slow else "equal")
-            axes.legend(frameon=False)
+        for (who, found), color in zip(runs.items(), COLORS, strict=False):
+            seconds, epochs, errors = zip(*found[0].seen, strict=True)
+            label = f"{who}, rate {found[0].rate:g}"
+            both[0].plot(epochs, errors, label=label, color=color)
+            both[1].plot(seconds, errors, label=label, color=color)
+        for axes, words in zip(both, ("epochs", "seconds"), strict=True):
+            axes.axhline(TARGET, color="0.6", linestyle=":")
+            axes.set(xlabel=words, ylim=(TARGET - 0.01, TARGET + 0.12))
         both[0].set_ylabel("held-out RMSE")
+        both[0].legend(frameon=False)
         figure.savefig(picture, dpi=140, facecolor="white")
         pyplot.close(figure)
 
@@ -135,30 +193,52 @@ def main(arguments: Sequence[str]) -> int:
         prog="benchmarks.tables.factorisation_models", description=__doc__
     )
     parser.add_argument("--models", default="rotation,push-pull,no-sync,locking")
+    parser.add_argument("--rates", default=",".join(map(str, RATES)))
+    parser.add_argument("--times", type=int, default=1, help="runs at the best rate")
+    parser.add_argument("--picture", type=Path, default=FOLDER / "factorisation_models.png")
     flags = parser.parse_args(arguments[1:])
-    where = circumstances(arguments)
-    wanted = [(model, 2) for model in flags.models.split(",")]
-    wanted += [(model, 1) for model, _ in wanted if model == "rotation"]
-    results: list[Result] = []
+    where, rates = circumstances(arguments), [float(x) for x in flags.rates.split(",")]
+    chosen = [(model, 2) for model in flags.models.split(",")]
+    chosen += [(model, 1) for model, _ in chosen if model == "rotation"]
+    runs: dict[str, list[Result]] = {}
+    told = []
     with (
         tempfile.TemporaryDirectory(prefix="paceline-bench-") as name,
         fork_server(Path(name) / "forks", 1) as forks,
     ):
-        data = Path(name) / "data.npz"
-        write_split(movielens(), data)
-        for slow in (-1, TRAINERS - 1):
-            for model, slices in wanted:
-                place = Path(name) / f"{model}-{slices}-{slow}"
-                results.append(run_once(data, model, slices, slow, place, forks))
-                say("  ".join(results[-1].row()))
-    head = ["model", "trainers", "epochs", "s/epoch", "product", "waiting for blocks"]
-    print(table([head, *(found.row() for found in results)]))
-    path = write(
-        "factorisation_models", {**where, "results": [r._asdict() for r in results]}
+        place = Place(Path(name) / "data.npz", Path(name), forks)
+        write_split(movielens(), place.data)
+        for model, slices in chosen:
+            own_rates = rates if slices > 1 else [runs["rotation"][0].rate]
+            best, *others = tuned(place, model, slices, own_rates)
+            runs[best.name] = [best]
+            diverged = [f"{run.rate:g}" for run in others if run.seconds == math.inf]
+            never = f" (never at {', '.join(diverged)})" if diverged else ""
+            told.append(f"{best.rate:g} for {best.name}{never}")
+        for _ in range(flags.times - 1):
+            for found in runs.values():
+                again = found[0]
+                found.append(run_once(place, again.model, again.slices, again.rate))
+                say("  ".join(found[-1].row()))
+    head = ["model", "rate", "epochs", "s/epoch", "product", "waiting for blocks"]
+    print(table([head, *(found[0].row() for found in runs.values())]))
+    figures = figures_of(runs)
+    ratios = ratios_of(figures)
+    equality = (
+        f"Four trainers, a held-out RMSE of {TARGET}; each model at its best rate of "
+        f"{', '.join(f'{rate:g}' for rate in rates)}: {'; '.join(told)}"
     )
-    draw(results, FOLDER / "factorisation_models.png")
-    print(f"\n{path}")
-    return 0 if all(found.seconds < math.inf for found in results) else 1
+    print(f"\n{equality}\n\n{figure_table(figures)}\n\n{ratio_table(ratios)}")
+    is_reached = all(run.seconds < math.inf for found in runs.values() for run in found)
+    curves = {who: [run._asdict() for run in found] for who, found in runs.items()}
+    record = {
+        **where,
+        "runs": curves,
+        **kept(figures, ratios, equality, is_equal=is_reached),
+    }
+    print(f"\n{write('factorisation_models', record)}")
+    draw(runs, flags.picture)
+    return 0 if is_reached else 1
 
 
 if __name__ == "__main__":

@@ -38,6 +38,8 @@ import msgspec
 import numpy as np
 
 from benchmarks.environments import one_thread, wait_python
+from benchmarks.figures import Figure, Kind, Ratio, compared, kept, ratio_table
+from benchmarks.goals import wanted
 from benchmarks.processes import (
     fork_server,
     job_config,
@@ -92,12 +94,14 @@ CANDIDATES = (
     Candidate("tomotopy, 2 threads", "tomotopy", 2),
     Candidate("no-sync, 2 trainers", "no-sync", 2),
     Candidate("push-pull, 2 trainers", "push-pull", 2),
+    Candidate("locking, 2 trainers", "locking", 2),
     Candidate("rotation, 2 trainers", "rotation", 2),
     Candidate("rotation, 2 trainers, one slice", "rotation", 2, 1),
     Candidate("push-pull, 4 trainers", "push-pull", 4),
     Candidate("rotation, 4 trainers", "rotation", 4),
 )
 PEERS = {"tomotopy", "lda"}
+TO_TARGET = "topics, seconds to a likelihood"
 
 
 class Place(NamedTuple):
@@ -216,6 +220,48 @@ def figures(runs: list[Seen], target: float) -> dict[str, Any]:
     }
 
 
+def measured(all_runs: dict[str, list[Seen]], target: float) -> list[Figure]:
+    """Seconds to the target of everyone who came to it, and the epochs of them."""
+    found = []
+    for one in CANDIDATES:
+        runs = all_runs.get(one.name, [])
+        numbers = figures(runs, target) if runs else {"all_seconds": []}
+        if not numbers["all_seconds"]:
+            continue
+        kind: Kind = (
+            "floor" if one.who == "plain" else "peer" if one.who in PEERS else "ours"
+        )
+        seconds, epochs = tuple(numbers["all_seconds"]), (numbers["epochs"],)
+        found.append(Figure(TO_TARGET, one.name, kind, "s", seconds))
+        found.append(Figure("topics, epochs to it", one.name, kind, "epochs", epochs))
+    return sorted(found, key=lambda figure: figure.what != TO_TARGET)
+
+
+def compare(found: list[Figure]) -> list[Ratio]:
+    """Our best against tomotopy, rotation against push-pull, all beside the floor."""
+    seconds = {figure.who: figure for figure in found if figure.what == TO_TARGET}
+    ratios = []
+    for number in (1, 2):
+        ours = [
+            seconds[one.name]
+            for one in CANDIDATES
+            if one.name in seconds and one.who not in {*PEERS, "plain"}
+            if one.threads == number
+        ]
+        peer = seconds.get(f"tomotopy, {number} thread{'s' * (number > 1)}")
+        if ours and peer is not None:
+            best = min(ours, key=lambda figure: figure.median)
+            ratios.append(compared(best, peer, wanted(f"tomotopy-{number}")))
+        rotating = [figure for figure in ours if figure.who.startswith("rotation")]
+        lockstep = seconds.get(f"push-pull, {number} trainers")
+        if rotating and lockstep is not None:
+            best = min(rotating, key=lambda figure: figure.median)
+            ratios.append(compared(best, lockstep, wanted("lda-rotation")))
+    floor = seconds.get(CANDIDATES[0].name)
+    ours = [figure for figure in seconds.values() if figure.kind == "ours"]
+    return ratios + [compared(one, floor) for one in ours if floor is not None]
+
+
 def wait_compiled() -> float:
     """Seconds that compiling the kernel takes where nothing is kept, in its own process."""
     with tempfile.TemporaryDirectory() as cache:
@@ -269,11 +315,11 @@ def main() -> None:
     flags = parse_flags()
     now = circumstances(sys.argv)
     train, held_out = corpus.load(flags.data).split()
-    wanted = flags.only.split(",") if flags.only else [""]
+    words = flags.only.split(",") if flags.only else [""]
     chosen = [
         one
         for one in CANDIDATES
-        if one.who == "plain" or any(word in one.name for word in wanted)
+        if one.who == "plain" or any(word in one.name for word in words)
     ]
     runs: dict[str, list[Seen]] = {one.name: [] for one in chosen}
     with tempfile.TemporaryDirectory() as name:
@@ -324,7 +370,17 @@ def main() -> None:
     }
     known = {"data": flags.data, "topics": flags.topics, "target": target}
     told = {**known, "compile_s": compile_s, "found": found, "curves": curves}
-    say(str(write("topics", {**now, **told})))
+    measures = measured(runs, target)
+    ratios = compare(measures)
+    print(f"\n{ratio_table(ratios)}")
+    equality = (
+        f"{flags.data}: {len(train.words):,} tokens, K = {flags.topics}, alpha "
+        f"{flags.alpha}, beta {flags.beta}, until a log-likelihood per token of "
+        f"{target:.4f}, that of the kernel alone after {flags.target_epoch} epochs"
+    )
+    is_equal = len(measures) == 2 * len(chosen)  # who never came to it has no figures
+    page = kept(measures, ratios, equality, is_equal=is_equal)
+    say(str(write("topics", {**now, **told, **page})))
     if flags.picture is not None:
         draw(runs, target, flags.picture)
 

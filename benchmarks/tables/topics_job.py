@@ -6,6 +6,7 @@ process, which is what nobody who draws like this can be faster than.
 """
 
 import itertools
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -24,6 +25,7 @@ import lda  # noqa: E402
 import quality  # noqa: E402
 
 import paceline  # noqa: E402
+from paceline.launch.environment import ROLE  # noqa: E402
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,6 +42,9 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
         priors: alpha and beta.
         seed: of what is drawn.
         slices: blocks of words for each part.
+        sleep_s: how long a trainer sleeps for each token, so that cores do not matter.
+        slow: trainer that sleeps longer, by its number; -1: none.
+        slower: how many times.
     """
 
     data: str
@@ -52,6 +57,9 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     priors: tuple[float, float]
     seed: int = 0
     slices: int = 2
+    sleep_s: float = 0.0
+    slow: int = -1
+    slower: float = 4.0
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,10 +67,10 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
     Args:
         epochs: after which there was a look.
-        seconds: from the beginning to each of them, without the looks.
+        seconds: from the beginning to each of them.
         log_likelihood: per token, then.
         kernel_s: what the trainer that writes this was in its kernel.
-        cpu_s: of this trainer's process without looks; a peer's with all threads.
+        cpu_s: of this trainer's process in the loop; a peer's with all threads.
         waited_s: what it waited for cells and their rows, in a rotation.
         is_exact: whether counts are the histogram of topics.
     """
@@ -144,8 +152,11 @@ def run_plain(work: lda.Work) -> Seen:
     )
 
 
-def run_model(work: lda.Work, model: str) -> Seen | None:
-    """In tables, with whoever else is there; None where another one tells."""
+def run_model(work: lda.Work, model: str, *, may_look: bool) -> Seen | None:
+    """In tables, with whoever else is there; None where another one tells.
+
+    Nothing stops for a look: the loop over all epochs is one.
+    """
     kernel, waited = _Sum(), _Sum()
     lda.sample = kernel.around(lda.sample)
     rotate = paceline.Table.rotate
@@ -158,28 +169,78 @@ def run_model(work: lda.Work, model: str) -> Seen | None:
     paceline.Table.rotate = watched
     session = paceline.connect()
     tables = lda.make_tables(session, work, model)
-    parts: dict[tuple[int, ...], corpus.Part] = {}
-    used = 0.0
-    lda.look(session, work, tables, 0)
-    for begin, end in itertools.pairwise(work.looks()):
-        used_before = time.process_time()
-        lda.LOOPS[model](session, work, tables, lda.Stage(begin, end, parts))
-        used += time.process_time() - used_before
-        lda.look(session, work, tables, end)
-    if not session.once("tell"):
+    lda.look(session, work, tables, 0)  # nobody is over before all are here
+    looker = Looker(work, tables) if may_look and session.once("look") else None
+    if looker is not None:
+        lda.sample = looker.before(lda.sample)
+    used = time.process_time()
+    lda.LOOPS[model](session, work, tables, lda.Stage(0, work.epochs, {}))
+    used = time.process_time() - used
+    if looker is None:
         return None
-    told = tables.looks.pull(work.looks())  # (looks, 4): as `lda.LOOK`
-    stages_s = told[1:, 2] - told[:-1, 3]
-    n_wk = lda.histograms(work, tables)[1]
-    return Seen(
-        epochs=work.looks()[1:],
-        seconds=np.cumsum(stages_s).tolist(),
-        log_likelihood=told[1:, 0].tolist(),
-        kernel_s=kernel.seconds,
-        cpu_s=used,
-        waited_s=waited.seconds,
-        is_exact=bool((n_wk == tables.words.pull()).all()),
-    )
+    looker.look(work.epochs)
+    return looker.seen(kernel_s=kernel.seconds, cpu_s=used, waited_s=waited.seconds)
+
+
+class Looker:
+    """Topics as they are when an epoch begins, with the time; what they say is for later.
+
+    All that was drawn in the epochs before is in them; and of the one that begins, what
+    others have drawn by then.
+    """
+
+    def __init__(self, work: lda.Work, tables: lda.Tables) -> None:
+        """The clock begins with the first draw."""
+        self._work, self._tables = work, tables
+        self._began_s: float | None = None
+        self._due = work.looks()[1:]
+        self._found: list[tuple[int, float, Any]] = []
+
+    def before(self, sample: Callable[..., Any]) -> Callable[..., Any]:
+        """The same, with a look before the first draws of an epoch that is due."""
+
+        def looked(work: lda.Work, part: corpus.Part, counts: Any, epoch: int) -> None:  # noqa: ANN401  (as it is)
+            self.look(epoch)
+            sample(work, part, counts, epoch)
+
+        return looked
+
+    def look(self, epoch: int) -> None:
+        """Keep the topics, if it is time."""
+        now_s = time.perf_counter()
+        if self._began_s is None:
+            self._began_s = now_s
+        if self._due and epoch >= self._due[0]:
+            del self._due[0]
+            topics = self._tables.topics.pull()
+            self._found.append((epoch, now_s - self._began_s, topics))
+
+    def seen(self, **spent: float) -> Seen:
+        """What all looks say, and whether counts are right in the end."""
+        logs = []
+        for _, _, lines in self._found:
+            n_dk, n_wk = lda.histograms(self._work, lines)
+            found = quality.log_likelihood(n_dk, n_wk, self._work.priors)
+            logs.append(found / len(self._work.train.words))
+        return Seen(
+            epochs=[epoch for epoch, _, _ in self._found],
+            seconds=[seconds for _, seconds, _ in self._found],
+            log_likelihood=logs,
+            is_exact=bool((n_wk == self._tables.words.pull()).all()),
+            **spent,
+        )
+
+
+def sleep_along(told: Told, index: int) -> None:
+    """Let this trainer sleep for each token that it draws."""
+    each_s = told.sleep_s * (told.slower if index == told.slow else 1.0)
+    sample = lda.sample
+
+    def slowed(work: lda.Work, part: corpus.Part, *more: Any) -> None:  # noqa: ANN401  (as it is)
+        sample(work, part, *more)
+        time.sleep(each_s * len(part.tokens))
+
+    lda.sample = slowed
 
 
 class _Sum:
@@ -206,7 +267,14 @@ def main() -> None:
     lda.SLICES = told.slices
     work = read_work(told)
     warm(work)
-    seen = run_plain(work) if told.model == "plain" else run_model(work, told.model)
+    if told.model == "plain":
+        seen: Seen | None = run_plain(work)
+    else:
+        index = int(os.environ[ROLE].rpartition("-")[2])
+        if told.sleep_s:
+            sleep_along(told, index)
+        # Who looks is never slow: what it sees comes late otherwise.
+        seen = run_model(work, told.model, may_look=index != told.slow)
     if seen is not None:
         Path(told.out).write_bytes(msgspec.json.encode(seen))
 

@@ -1,6 +1,6 @@
-"""Records to classify: digits, breast_cancer, or drawn here; 70 % to train on.
+"""Records to classify: digits, clothes, tumours, or drawn here; 70 % to train on.
 
-Both real sets come from a package: see `paceline.data.sets`.
+The real sets come from packages: see `paceline.data.sets`.
 """
 
 import gzip
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from paceline.data import sets
 
-NAMES = ("digits", "breast_cancer", "drawn")
+NAMES = ("digits", "breast_cancer", "fashion-mnist", "drawn")
 _TRAIN_SHARE = 0.7
 _DRAWN = (2000, 12, 5)  # records, features, classes
 
@@ -43,6 +43,8 @@ def load(name: str, seed: int) -> tuple[Records, Records]:
     elif name == "breast_cancer":
         [path] = sets.wait_for_files("breast_cancer").values()
         table = np.loadtxt(path, delimiter=",", skiprows=1)
+    elif name == "fashion-mnist":
+        table = _read_clothes()
     elif name == "drawn":
         table = _draw()
     else:
@@ -65,6 +67,16 @@ def split(
         Records(found.features[:num_train], found.labels[:num_train]),
         Records(found.features[num_train:], found.labels[num_train:]),
     )
+
+
+def _read_clothes() -> Features:
+    """60,000 images of 784 pixels, and behind them what each shows."""
+    files = sets.wait_for_files("fashion-mnist")
+    pixels, kinds = (
+        np.frombuffer(gzip.decompress(files[f"train-{name}-ubyte.gz"].read_bytes()), "u1")
+        for name in ("images-idx3", "labels-idx1")
+    )
+    return np.c_[pixels[16:].reshape(-1, 784), kinds[8:]].astype(np.float64)
 
 
 def _draw() -> Features:

@@ -21,9 +21,12 @@ class Look:
         seen: (seconds, epochs that are over, RMSE), in order.
     """
 
-    def __init__(self, session: paceline.Session, split: Split, running: Running) -> None:
-        """Begin to count seconds."""
+    def __init__(
+        self, session: paceline.Session, split: Split, running: Running, first: int = 1
+    ) -> None:
+        """Begin to count seconds; look only when ``first`` epochs are over."""
         self._session, self._split, self._running = session, split, running
+        self._first = first
         self._is_looking = session.once("look")
         self._began_s, self._epochs = time.monotonic(), 0
         self.seen: list[tuple[float, int, float]] = []
@@ -36,15 +39,16 @@ class Look:
         """
         for _ in self._running.steps:
             epochs = self._session.epoch
-            if self._is_looking and epochs > self._epochs and self._now(epochs) <= target:
+            is_due = epochs > self._epochs and epochs >= self._first
+            if self._is_looking and is_due and self._now(epochs) <= target:
                 self._session.stop("the error is low enough")
         if self._is_looking:
-            self._now(self._epochs + 1)
+            self._now(1 + self._session.epoch)
 
     def _now(self, epochs: int) -> float:
-        self._epochs = epochs
+        self._epochs, now_s = epochs, time.monotonic()
         error = test_rmse(self._split, *self._running.rows())
-        self.seen.append((time.monotonic() - self._began_s, epochs, error))
+        self.seen.append((now_s - self._began_s, epochs, error))
         self._session.log(rmse=error)
         return error
 

@@ -66,6 +66,7 @@ def rotation(session: paceline.Session, work: Work) -> Running:
         "items", (split.num_items, work.width), init=work.begin, blocks=work.blocks
     )
     kept: dict[tuple[int, int], Batch] = {}  # of cells: ratings are the same every epoch
+    mine = Mine(users, split.num_users, work.width)
 
     def steps() -> Iterator[None]:
         for cell in items.rotate(
@@ -83,13 +84,38 @@ def rotation(session: paceline.Session, work: Work) -> Running:
                 in_block = ratings.items - cell.ids[0]
                 kept[key] = Batch(ids, len(ids), Ratings(places, in_block, ratings.values))
             batch = kept[key]
-            rows = users.pull(batch.ids)
+            rows = mine.rows(batch.ids, cell.part, is_new=cell.is_new_part)
             before = rows.copy()
             work.step_along(rows, cell.rows, batch.ratings, session.epoch)
             users.push(batch.ids, rows - before)
+            mine.keep(batch.ids, rows)
             yield
 
     return Running(steps(), lambda: (users.pull(), items.pull()))
+
+
+class Mine:
+    """Rows of users whom nobody else has: fetched once, as long as they stay."""
+
+    def __init__(self, table: paceline.Table, num_users: int, width: int) -> None:
+        """None is known."""
+        self._table = table
+        self._rows = np.empty((num_users, width), np.float32)
+        self._part_of = np.full(num_users, -1)  # the data part they came with
+
+    def rows(self, ids: Int64s, part: int, *, is_new: bool) -> Float32s:
+        """A copy of the rows of users of a data part, which may be new here."""
+        if is_new:
+            self._part_of[self._part_of == part] = -1
+        missing = ids[self._part_of[ids] != part]
+        if len(missing):
+            self._rows[missing] = self._table.pull(missing)
+            self._part_of[missing] = part
+        return self._rows[ids]
+
+    def keep(self, ids: Int64s, rows: Float32s) -> None:
+        """What they are from now on."""
+        self._rows[ids] = rows
 
 
 def push_pull(session: paceline.Session, work: Work) -> Running:

@@ -67,16 +67,20 @@ class Corpus(NamedTuple):
         first_token = np.repeat(np.cumsum(lengths) - lengths, lengths)
         all_docs = np.repeat(np.arange(len(documents), dtype=np.int32), lengths)
         all_places = first_place + np.arange(len(first_token)) - first_token
+        lines = tokens_of(self.line_starts, documents)
+        places = all_places[chosen]
         return Part(
             documents=documents,
             words=words.astype(np.int64),
-            lines=tokens_of(self.line_starts, documents),
+            lines=lines,
             all_docs=all_docs,
             all_places=all_places,
             tokens=tokens_of(self.starts, documents)[chosen],
             doc_of=all_docs[chosen],
             row_of=row_of.astype(np.int32),
-            place_of=all_places[chosen],
+            place_of=places,
+            document_of=documents[all_docs[chosen]].astype(np.int32),
+            anywhere=lines[places // LINE] * LINE + places % LINE,
         )
 
     @property
@@ -110,6 +114,8 @@ class Part(NamedTuple):
     doc_of: Int32s  # (tokens,) place in ``documents``
     row_of: Int32s  # (tokens,) place in ``words``
     place_of: Int64s  # (tokens,) place in the lines
+    document_of: Int32s  # (tokens,) number in the corpus
+    anywhere: Int64s  # (tokens,) place in all lines of the corpus
 
 
 def starts_of(lengths: Int64s) -> Int64s:

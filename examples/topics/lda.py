@@ -4,6 +4,7 @@ One algorithm, and the model of computation is one option:
 
 ::
 
+    --model locking     lock counts, draw, write them back: whoever draws, draws alone
     --model push-pull   pull counts, draw, push what changed; in rounds of all trainers
     --model no-sync     the same, and nobody waits for anybody
     --model rotation    words go round: each block of counts is with one trainer at a time
@@ -11,13 +12,14 @@ One algorithm, and the model of computation is one option:
 In tables lie the topic of every token (``topics``), how often each word has each topic
 (``words``), how often each topic was drawn (``sums``), and what was seen every few epochs
 (``looks``). How often a topic stands in a document is counted anew from ``topics``: a
-document is with one trainer at a time, in all three models.
+document is with one trainer at a time, in all models.
 """
 
 import argparse
 import itertools
 import json
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -76,14 +78,28 @@ def make_tables(session: paceline.Session, work: Work, model: str) -> Tables:
     in_rounds = model == "push-pull"
     pace = paceline.Sync(reduce="sum") if in_rounds else paceline.Async()
     way = {"pace": pace, "atomic": not in_rounds}  # each table has rounds of its own
+    # Every batch reads and changes the sums: without rounds, from a copy of one's own.
+    copied = {"replicate_every": 1} if model in {"no-sync", "rotation"} else {}
     k, num_words = work.num_topics, len(work.train.vocabulary)
     num_lines, blocks = int(work.train.line_starts[-1]), SLICES * work.parts
     return Tables(
         session.table("topics", (num_lines, LINE), "int32", **way),
         session.table("words", (num_words, k), "int32", blocks=blocks, **way),
-        session.table("sums", (1, k), "int64", **way),
+        session.table("sums", (1, k), "int64", **way, **copied),
         session.table("looks", (None, len(LOOK)), "float64"),
     )
+
+
+def lock(session: paceline.Session, work: Work, tables: Tables, stage: Stage) -> None:
+    """Locking: no draw misses another, and since all change the sums, all take turns."""
+    for part in parts_of(session, work, stage):
+        with (
+            tables.topics.lock(part.lines) as lines,
+            tables.words.lock(part.words) as n_wk,
+            tables.sums.lock(None) as sums,
+        ):
+            counts = lines.values, n_wk.values, sums.values[0]
+            change(work, part, counts, stage.begin + session.epoch)
 
 
 def push_and_pull(
@@ -93,16 +109,22 @@ def push_and_pull(
 
     What others draw meanwhile they do not see; all that is drawn adds up.
     """
+    for part in parts_of(session, work, stage):
+        n_wk = tables.words.pull(part.words)
+        before = n_wk.copy()
+        draw(work, tables, part, n_wk, stage.begin + session.epoch)
+        tables.words.push(part.words, n_wk - before)
+
+
+def parts_of(session: paceline.Session, work: Work, stage: Stage) -> Iterator[Part]:
+    """This trainer's share of the documents, some at a time."""
     documents = torch.arange(work.train.num_documents)
     size, epochs = -(-len(documents) // work.parts), stage.end - stage.begin
     for batch in session.batches(documents, size, epochs=epochs, shuffle=False):
         key = (int(batch[0]),)
         part = stage.parts.get(key) or work.train.part(batch.numpy())
         stage.parts[key] = part
-        n_wk = tables.words.pull(part.words)
-        before = n_wk.copy()
-        draw(work, tables, part, n_wk, stage.begin + session.epoch)
-        tables.words.push(part.words, n_wk - before)
+        yield part
 
 
 def rotate(session: paceline.Session, work: Work, tables: Tables, stage: Stage) -> None:
@@ -110,7 +132,7 @@ def rotate(session: paceline.Session, work: Work, tables: Tables, stage: Stage) 
 
     Nobody else has these documents or these words meanwhile; only sums lag behind.
     """
-    train = work.train
+    train, mine = work.train, Mine(work)
     for cell in tables.words.rotate(
         torch.arange(len(train.words)),
         by=train.words,
@@ -123,23 +145,78 @@ def rotate(session: paceline.Session, work: Work, tables: Tables, stage: Stage) 
         key = cell.part, cell.block
         part = stage.parts.get(key) or train.cell(cell.positions, cell.ids)
         stage.parts[key] = part
-        draw(work, tables, part, cell.rows, stage.begin + session.epoch)
+        mine.recall(tables, part, cell.part, is_new=cell.is_new_part)
+        mine.draw(tables, part, cell.rows, stage.begin + session.epoch)
 
 
-LOOPS = {"push-pull": push_and_pull, "no-sync": push_and_pull, "rotation": rotate}
+class Mine:
+    """What a trainer remembers of documents that nobody else has: topics and n_dk.
+
+    Whoever loses a document to somebody else fetches its topics when it comes back.
+    """
+
+    def __init__(self, work: Work) -> None:
+        """Of no document."""
+        num_documents, num_lines = work.train.num_documents, work.train.line_starts[-1]
+        self._work = work
+        self._topics = np.zeros((num_lines, LINE), np.int32)
+        self._n_dk = np.zeros((num_documents, work.num_topics), np.int32)
+        self._data_part = np.full(num_documents, -1)  # with which it came; -1: it did not
+
+    def recall(self, tables: Tables, part: Part, data_part: int, *, is_new: bool) -> None:
+        """Fetch the topics of documents that are not known."""
+        if is_new:
+            self._data_part[self._data_part == data_part] = -1
+        missing = part.documents[self._data_part[part.documents] != data_part]
+        if len(missing):
+            text = self._work.train.part(missing)
+            lines = self._topics[text.lines] = tables.topics.pull(text.lines)
+            n_dk = np.zeros((len(missing), self._work.num_topics), np.int32)
+            gibbs.histogram(text.all_docs, lines.reshape(-1)[text.all_places], n_dk)
+            self._n_dk[missing] = n_dk
+            self._data_part[missing] = data_part
+
+    def draw(self, tables: Tables, part: Part, n_wk: Array, epoch: int) -> None:
+        """As `draw`, of documents that are known."""
+        n_k = tables.sums.pull()[0]
+        before_k, at = n_k.copy(), part.anywhere
+        topics = self._topics.reshape(-1)[at]
+        before = topics.copy()
+        there = part._replace(doc_of=part.document_of)
+        sample(self._work, there, (topics, self._n_dk, n_wk, n_k), epoch)
+        self._topics.reshape(-1)[at] = topics
+        change = np.zeros((len(part.lines), LINE), np.int32)
+        change.reshape(-1)[part.place_of] = topics - before
+        tables.topics.push(part.lines, change)
+        tables.sums.push(None, (n_k - before_k)[None])
+
+
+LOOPS = {
+    "locking": lock,
+    "push-pull": push_and_pull,
+    "no-sync": push_and_pull,
+    "rotation": rotate,
+}
 
 
 def draw(work: Work, tables: Tables, part: Part, n_wk: Array, epoch: int) -> None:
     """Draw the topics of a part's tokens anew; ``n_wk``, its words' counts, is changed."""
     lines, n_k = tables.topics.pull(part.lines), tables.sums.pull()[0]
-    n_dk = np.zeros((len(part.documents), work.num_topics), np.int32)
-    gibbs.histogram(part.all_docs, lines.reshape(-1)[part.all_places], n_dk)
-    topics, before = lines.reshape(-1)[part.place_of], n_k.copy()
-    sample(work, part, (topics, n_dk, n_wk, n_k), epoch)
-    drawn = lines.copy()
-    drawn.reshape(-1)[part.place_of] = topics
+    drawn, before = lines.copy(), n_k.copy()
+    change(work, part, (drawn, n_wk, n_k), epoch)
     tables.topics.push(part.lines, drawn - lines)
     tables.sums.push(None, (n_k - before)[None])
+
+
+def change(work: Work, part: Part, counts: tuple[Array, ...], epoch: int) -> None:
+    """The same on what is at hand: lines of topics, n_wk and n_k, which are changed."""
+    lines, n_wk, n_k = counts
+    places = lines.reshape(-1)
+    n_dk = np.zeros((len(part.documents), work.num_topics), np.int32)
+    gibbs.histogram(part.all_docs, places[part.all_places], n_dk)
+    topics = places[part.place_of]
+    sample(work, part, (topics, n_dk, n_wk, n_k), epoch)
+    places[part.place_of] = topics
 
 
 def sample(work: Work, part: Part, counts: tuple[Array, ...], epoch: int) -> None:
@@ -166,7 +243,7 @@ def look(session: paceline.Session, work: Work, tables: Tables, epochs: int) -> 
     """
     for _ in session.batches(torch.zeros(1), 1):
         began_s = time.time()
-        n_dk, n_wk = histograms(work, tables)
+        n_dk, n_wk = histograms(work, tables.topics.pull())
         missing = n_wk - tables.words.pull()
         tables.words.push(None, missing)
         tables.sums.push(None, n_wk.sum(axis=0, dtype=np.int64) - tables.sums.pull())
@@ -178,10 +255,10 @@ def look(session: paceline.Session, work: Work, tables: Tables, epochs: int) -> 
         tables.looks.push([epochs], [[logs, perplexity, began_s, time.time(), mended]])
 
 
-def histograms(work: Work, tables: Tables) -> tuple[Array, Array]:
-    """How often topics stand in documents, and words for topics, as the topics are now."""
+def histograms(work: Work, lines: Array) -> tuple[Array, Array]:
+    """How often topics stand in documents, and words for topics, by all lines of topics."""
     whole = work.train.part(np.arange(work.train.num_documents))
-    topics = tables.topics.pull().reshape(-1)[whole.place_of]
+    topics = lines.reshape(-1)[whole.place_of]
     n_dk = np.zeros((work.train.num_documents, work.num_topics), np.int32)
     n_wk = np.zeros((len(work.train.vocabulary), work.num_topics), np.int32)
     gibbs.histogram(whole.doc_of, topics, n_dk)
@@ -196,7 +273,7 @@ def report(work: Work, tables: Tables, out: Path | None, picture: Path | None) -
         print(f"topic {number:3}: {' '.join(words)}")
     looks = dict(zip(LOOK, tables.looks.pull(work.looks()).T.tolist(), strict=True))
     if out is not None:
-        is_exact = (histograms(work, tables)[1] == n_wk).all()
+        is_exact = (histograms(work, tables.topics.pull())[1] == n_wk).all()
         is_exact &= (n_wk.sum(axis=0) == tables.sums.pull()[0]).all()
         found = {"exact": bool(is_exact), "tokens": len(work.train.words)}
         out.write_text(json.dumps({**found, "epochs": work.looks(), **looks}))

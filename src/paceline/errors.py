@@ -4,6 +4,7 @@
 
     PacelineError
       UsageError            the caller asked for something that cannot be (exit code 2)
+        RuleFailed          a combine rule of the user's own raised
       DataError             a file of the user's data is not what it should be
         BatchUnreadable     another process could not read a batch; the text says why
       JobFailed             the job as a whole cannot go on (exit code 1)
@@ -35,6 +36,20 @@ class PacelineError(Exception):
 
 class UsageError(PacelineError):
     """The caller asked for something that cannot be; nothing has been changed."""
+
+
+class RuleFailed(UsageError):
+    """A combine rule of the user's own raised; rows are as they were.
+
+    Attributes:
+        at: which of the rows it was asked for, the first that it raises for alone; None if
+            there is none.
+    """
+
+    def __init__(self, text: str, at: int | None = None) -> None:
+        """Keep the row beside the text."""
+        super().__init__(text)
+        self.at = at
 
 
 class DataError(PacelineError):

@@ -1,13 +1,15 @@
 """How rows begin and how they learn: specs that users write and roles exchange.
 
 Row optimizers (`SGD`, `Adagrad`, `RowWiseAdagrad`, `Adam`, `FTRL`) and row initialisers
-(`Zeros`, `Uniform`, `Normal`) are plain and frozen, and checked when they are made;
-`paceline.params.rows` interprets them.
+(`Zeros`, `Constant`, `Uniform`, `Normal`) are plain and frozen, and checked when they are
+made; `paceline.params.rows` interprets them.
 
 Of row optimizers, w is an element of a row, float32, and g its gradient: those of equal
 ids in a batch are summed first. All are lazy: a step touches the rows that it has
 gradients for, and nothing of any other row, neither values nor state.
 """
+
+import math
 
 import msgspec
 
@@ -181,4 +183,25 @@ class Normal(msgspec.Struct, frozen=True, tag="normal"):
         _require(self.std >= 0, f"Normal: std must be >= 0, got {self.std}")
 
 
-RowInit = Zeros | Uniform | Normal
+class Constant(msgspec.Struct, frozen=True, tag="constant"):
+    """A new row is this number everywhere."""
+
+    value: int | float
+
+    def __post_init__(self) -> None:
+        _require(
+            math.isfinite(self.value),
+            f"Constant: value must be finite, got {self.value}; tables that take a maximum "
+            f"or a minimum begin at the other end by themselves",
+        )
+
+
+class Lowest(msgspec.Struct, frozen=True, tag="lowest"):
+    """A new row is what every number of its dtype is at least: of floats, -inf."""
+
+
+class Highest(msgspec.Struct, frozen=True, tag="highest"):
+    """A new row is what every number of its dtype is at most: of floats, inf."""
+
+
+RowInit = Zeros | Uniform | Normal | Constant | Lowest | Highest

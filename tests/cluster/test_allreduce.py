@@ -51,6 +51,47 @@ def test_every_record_counts_once_and_all_have_the_same_bits(run: Run, how: str)
         assert seen.sums == found[0].sums
 
 
+def loop_through_servers(session: paceline.Session) -> Seen:
+    """As `loop`, in one array of the table's shape."""
+    table = session.table("numbers", (2, 7), "float64", pace=ROUNDS)
+    seen = Seen()
+    session.track(seen=seen)
+    for batch in session.batches(NUMBERS, 4, epochs=2, seed=3, task_size=8):
+        counts = np.bincount(batch.numpy(), minlength=7)
+        roots = np.sqrt(np.arange(7) + batch.numpy().sum() / 3)
+        total = table.allreduce(np.stack([counts, roots]), how="push+pull")
+        seen.counts = seen.counts + total[0].astype(np.int64)
+        seen.sums.append(float(total[1].sum()))
+    np.testing.assert_array_equal(table.pull()[1].sum(), seen.sums[-1])
+    return seen
+
+
+def test_servers_reduce_to_the_same_bits_on_all(run: Run) -> None:
+    found = run(loop_through_servers)
+    for seen in found:
+        np.testing.assert_array_equal(seen.counts, 2 * np.bincount(NUMBERS.numpy()))
+        assert seen.sums == found[0].sums
+
+
+HUGE = 1e16  # so large that the order of addition shows
+
+
+@pytest.mark.parametrize("how", ["allreduce", "push+pull"])
+def test_servers_add_in_the_order_of_the_trainers(run: Run, how: str) -> None:
+    def script(session: paceline.Session) -> Any:
+        rows = np.full((40, 3), -0.0)
+        rows[7:] = [HUGE, 1.0, -HUGE][int(session.trainer[-1])]
+        table = session.table("t", (40, 3), "float64", init=np.ones((40, 3)), pace=ROUNDS)
+        batches = session.batches(torch.arange(3), 1, shuffle=False, task_size=1)
+        [found] = [table.allreduce(rows, how=how) for _ in batches]
+        return found
+
+    expected = np.full((40, 3), -0.0)
+    expected[7:] = (HUGE + 1.0) - HUGE
+    for found in run(script):
+        assert found.tobytes() == expected.tobytes()
+
+
 def one_batch_each(session: paceline.Session, call: Callable[..., Any]) -> Any:
     """What a call comes to in the first round, which all three trainers are in."""
     table = session.table("t", (4,), "float64", pace=ROUNDS)
@@ -107,6 +148,11 @@ def test_different_calls_fail_at_once_and_name_both(run: Run) -> None:
     [
         (paceline.Async(), 1, "its pace is async, and values are exchanged in rounds"),
         (ROUNDS, 2, "the batch is over for this table: one call a batch"),
+        (
+            paceline.Sync(reduce="sum", backup=1, late="again"),
+            1,
+            "whose rounds do without some trainers",
+        ),
     ],
 )
 def test_a_call_that_cannot_be_is_refused(
@@ -133,7 +179,11 @@ def test_a_call_outside_of_a_loop_is_refused(run: Run) -> None:
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"how": "push+pull"}, r"how of auto, allreduce, regroup\+allgather, got 'push"),
+        (
+            {"how": "ring"},
+            r"how of auto, allreduce, regroup\+allgather, push\+pull, got 'ri",
+        ),
+        ({"how": "push+pull"}, r"expected one array of float32 \(4,\), got float64 \(3,\)"),
         ({"rule": "mean"}, "rule of add, max, min, got 'mean'"),
     ],
 )

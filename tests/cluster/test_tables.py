@@ -41,6 +41,31 @@ def test_every_record_counts_once(
         assert (found == wanted[:, None]).all()
 
 
+@pytest.mark.parametrize("dtype", ["int64", "float32"])
+@pytest.mark.parametrize("rule", ["max", "min"])
+@pytest.mark.parametrize("rows", [9, None], ids=["dense", "keyed"])
+def test_the_first_value_is_the_greatest_and_the_least(
+    run: Run, rows: int | None, rule: str, dtype: str
+) -> None:
+    sign = -1 if rule == "max" else 1
+
+    def script(session: paceline.Session) -> Any:
+        table = session.table("m", (rows,), dtype, combine=rule)
+        five = session.table(
+            "five", (rows,), dtype, combine=rule, init=paceline.Constant(5)
+        )
+        for number in session.batches(torch.arange(20), 5):
+            table.push(number % 2, sign * (1 + number))
+            five.push(number % 2, sign * number)
+        return table.pull([0, 1, 8]).tolist(), five.pull([0, 1, 8]).tolist()
+
+    ends = np.array([-np.inf, np.inf] if dtype == "float32" else [-(2**63), 2**63 - 1])
+    unseen = ends.astype(dtype)[0 if rule == "max" else 1]
+    for found, least in run(script):
+        assert found == [sign, 2 * sign, unseen]
+        assert least == ([0, 1, 5] if rule == "min" else [5, 5, 5])
+
+
 @pytest.mark.parametrize("rule", ["max", "min"])
 def test_the_greatest_and_the_least_of_all_trainers_stay(run: Run, rule: str) -> None:
     values = np.random.default_rng(2).normal(size=RECORDS)

@@ -53,7 +53,7 @@ def plain() -> float:
 
 @pytest.mark.system
 @pytest.mark.slow
-@pytest.mark.parametrize("model", ["push-pull", "no-sync"])
+@pytest.mark.parametrize("model", ["locking", "push-pull", "no-sync"])
 def test_one_trainer_finds_what_the_plain_loop_finds_to_the_bit(
     tmp_path: Path, plain: float, model: str
 ) -> None:
@@ -65,7 +65,7 @@ def test_one_trainer_finds_what_the_plain_loop_finds_to_the_bit(
 
 @pytest.mark.system
 @pytest.mark.slow
-@pytest.mark.parametrize("model", ["push-pull", "no-sync", "rotation"])
+@pytest.mark.parametrize("model", ["locking", "push-pull", "no-sync", "rotation"])
 def test_two_trainers_come_as_far_as_the_plain_loop(
     tmp_path: Path, plain: float, model: str
 ) -> None:

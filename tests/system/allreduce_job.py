@@ -29,7 +29,7 @@ class Seen:
 
     def add(self, counts: Any, roots: Any) -> None:
         """A round has come to this."""
-        self.counts = self.counts + counts
+        self.counts = self.counts + counts.astype(np.int64)
         link = self.chain.encode() + counts.tobytes() + roots.tobytes()
         self.chain = hashlib.sha256(link).hexdigest()
 
@@ -55,14 +55,16 @@ def main() -> None:
 
     data = torch.from_numpy(np.random.default_rng(0).integers(0, IDS, flags.records))
     session = paceline.connect()
-    table = session.table("counts", (IDS,), "int64", pace=paceline.Sync(reduce="sum"))
+    rounds = paceline.Sync(reduce="sum")
+    table = session.table("counts", (2, IDS), "float64", pace=rounds)
     seen = Seen()
     session.track(seen=seen)
     for ids in session.batches(data, 16, epochs=flags.epochs, task_size=flags.task_size):
         time.sleep(flags.sleep_ms / 1000)
         counts = np.bincount(ids.numpy(), minlength=IDS)
         roots = np.sqrt(counts + float(ids.sum()) / 7)
-        seen.add(*table.allreduce(counts, roots, how=flags.how))
+        values = np.stack([counts.astype(np.float64), roots])
+        seen.add(*table.allreduce(values, how=flags.how))
 
     histogram = np.bincount(data.numpy(), minlength=IDS) * flags.epochs
     wrong = int((seen.counts != histogram).sum())

@@ -29,14 +29,22 @@ def check(report: ChaosReport, folder: Path) -> None:
 
 @pytest.mark.system
 @pytest.mark.timeout(0)
-@pytest.mark.parametrize("transport", ["unix", "tcp"])
+@pytest.mark.parametrize(
+    ("transport", "how"),
+    [
+        ("unix", "regroup+allgather"),
+        ("tcp", "regroup+allgather"),
+        ("unix", "push+pull"),
+        ("tcp", "push+pull"),
+    ],
+)
 def test_three_trainers_count_exactly_and_alike(
-    transport: str, tmp_path: Path, forks: ForkServer
+    transport: str, how: str, tmp_path: Path, forks: ForkServer
 ) -> None:
     plan = ChaosPlan(
         SCRIPT,
         "sync",
-        ("--records", "800", "--how", "regroup+allgather"),
+        ("--records", "800", "--how", how),
         timeout_s=120.0,
         limit_s=1500.0,
         transport="tcp" if transport == "tcp" else "unix",
@@ -57,6 +65,25 @@ def test_trainers_that_die_in_an_exchange_are_in_no_result(
     check(report, tmp_path)
     for name in parse(POINTS):
         assert report.faults.get(name) == 3, f"{name}: a fault was not injected"
+
+
+@pytest.mark.system
+@pytest.mark.timeout(0)
+def test_what_servers_reduce_is_of_exactly_those_who_count(
+    tmp_path: Path, forks: ForkServer
+) -> None:
+    points = (
+        "trainer.before_tick=kill@31x3;trainer.before_submit_rest=kill@23x3;"
+        "server.before_commit=kill@40x2"
+    )
+    arguments = ("--records", "3200", "--epochs", "1", "--how", "push+pull")
+    plan = ChaosPlan(
+        SCRIPT, "sync", arguments, failpoints=points, cut_every_s=2.0, limit_s=900.0
+    )
+    report = wait_chaos(plan, tmp_path, forks)
+    check(report, tmp_path)
+    assert report.faults.get("trainer.before_tick") == 3, report.faults
+    assert report.faults.get("server.before_commit"), report.faults
 
 
 @pytest.mark.system

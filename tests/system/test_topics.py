@@ -19,7 +19,7 @@ POINTS = (
 @pytest.mark.system
 @pytest.mark.slow
 @pytest.mark.timeout(0)
-@pytest.mark.parametrize("model", ["push-pull", "no-sync", "rotation"])
+@pytest.mark.parametrize("model", ["locking", "push-pull", "no-sync", "rotation"])
 def test_counts_are_the_histogram_of_the_topics_whoever_dies(
     model: str, tmp_path: Path, forks: ForkServer
 ) -> None:
@@ -40,3 +40,27 @@ def test_counts_are_the_histogram_of_the_topics_whoever_dies(
         assert not any(report.verdict["mended"]), report.verdict
     assert report.faults.get("trainer.between_acks") == 3, report.faults
     assert set(report.faults) == set(parse(POINTS))
+
+
+@pytest.mark.system
+@pytest.mark.slow
+@pytest.mark.timeout(0)
+def test_a_step_to_one_server_is_whole_whoever_dies_in_it(
+    tmp_path: Path, forks: ForkServer
+) -> None:
+    points = "trainer.completing=kill@9x3;trainer.before_tick=kill@14x2"
+    sizes = ("--epochs", "24", "--parts", "4", "--look-every", "8")
+    arguments = ("--data", "generated", "--topics", "10", *sizes, "--model", "rotation")
+    plan = ChaosPlan(
+        SCRIPT,
+        "sync",
+        arguments,
+        failpoints=points,
+        servers=1,
+        cut_every_s=2.0,
+        limit_s=900.0,
+    )
+    report = wait_chaos(plan, tmp_path, forks)
+    assert report.is_exact(), report.verdict
+    assert not any(report.verdict["mended"]), report.verdict
+    assert report.faults == {"trainer.completing": 3, "trainer.before_tick": 2}

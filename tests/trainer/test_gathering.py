@@ -49,9 +49,11 @@ class Trio:
     def answer(self, asker: str, other: str, question: AskValues) -> None:
         def reply(message: Any, buffers: Any = ()) -> None:
             assert isinstance(message, Values), message
-            landing = self.calls[asker].attach(other, question).landing
-            assert landing is not None
-            places = landing(message, [buffer.nbytes for buffer in buffers])
+            payload = self.calls[asker].attach(other, question)
+            sizes = [buffer.nbytes for buffer in buffers]
+            assert payload.landing is not None
+            assert list(payload.reply_sizes) == sizes, "room is kept for what comes"
+            places = payload.landing(message, sizes)
             for place, buffer in zip(places, buffers, strict=True):
                 np.asarray(place)[:] = buffer
 

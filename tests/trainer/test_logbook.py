@@ -22,6 +22,15 @@ def test_it_is_time_to_send_at_most_every_so_often() -> None:
     assert logbook.add({"loss": 3.0}, SEND_EVERY_S)
 
 
+def test_it_is_known_how_long_a_number_has_waited() -> None:
+    logbook = Logbook()
+    logbook.add({"loss": 2.0, "auc": 0.5}, 1.0)
+    logbook.add({"loss": 1.0}, 3.0)
+    assert logbook.ages_s(3.0) == {"auc": 2.0}
+    logbook.take(3.0)
+    assert logbook.ages_s(4.0) == {}
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("-inf"), torch.tensor(torch.inf)])
 def test_what_is_not_finite_becomes_null(value: object) -> None:
     logbook = Logbook()

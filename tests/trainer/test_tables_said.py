@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from paceline.config import Async, Zeros
+from paceline.config import Async, Constant, Highest, Lowest, Normal, Zeros
 from paceline.errors import UsageError
 from paceline.trainer.describing_tables import describe_table
 from paceline.trainer.session import Session
@@ -77,3 +77,33 @@ def test_an_embedding_does_not_take_the_name_of_a_table(session: Session) -> Non
     session.table("t", (None,))
     with pytest.raises(UsageError, match="'t' is the name of a table of this job"):
         session.embedding("t", 4)
+
+
+@pytest.mark.parametrize(
+    ("rule", "begins"), [("add", Zeros()), ("max", Lowest()), ("min", Highest())]
+)
+def test_rows_begin_with_what_the_first_value_replaces(rule: str, begins: Any) -> None:
+    assert describe_table("t", (None,), "int8", rule, None, None)[0].init == begins
+    assert describe_table("t", (4,), "int8", rule, Zeros(), None)[0].init == Zeros()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "init", "says"),
+    [
+        ("int8", Constant(128), "rows are of int8, which cannot hold 128"),
+        ("uint8", Constant(-1), "cannot hold -1"),
+        ("int64", Constant(0.5), r"cannot hold 0\.5"),
+        ("float16", Constant(1e6), "rows are of float16"),
+        ("int64", Normal(1.0), "draws floats"),
+    ],
+)
+def test_a_beginning_that_rows_cannot_hold_is_refused(
+    dtype: str, init: Any, says: str
+) -> None:
+    with pytest.raises(UsageError, match=f"table 't': init: .*{says}"):
+        describe_table("t", (None,), dtype, "add", init, None)
+
+
+def test_a_constant_is_finite() -> None:
+    with pytest.raises(UsageError, match="Constant: value must be finite, got -inf"):
+        Constant(float("-inf"))

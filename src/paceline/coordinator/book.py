@@ -17,6 +17,7 @@ from paceline.coordinator.cuts import OpenCut
 from paceline.coordinator.durable import Durable, restore
 from paceline.coordinator.effects import Effect, Reply
 from paceline.coordinator.members import Members
+from paceline.coordinator.metrics import Metrics
 from paceline.coordinator.outcomes import AnyOutcome, Outcome
 from paceline.coordinator.parking import Parked, Parking
 from paceline.coordinator.rounds import Rounds
@@ -83,7 +84,7 @@ class Book:
         self.marks: dict[str, MarksReport] = {}  # {server id: after a return}
         self.asked_stage: dict[str, int] = {}  # {trainer id: the stage it is in}
         self.trainer_records: dict[str, int] = {}  # {trainer id: records finished by it}
-        self.metrics: dict[str, float | None] = {}
+        self.metrics = Metrics()
         self.to_replace: dict[str, int] = {}  # {server id: pid of its dead process}
         self.leases: Parking[int] = Parking()  # {incarnation: AskLease}
         self.ticks: Parking[tuple[int, int]] = Parking()  # {(incarnation, part): Tick}

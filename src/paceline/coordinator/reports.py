@@ -8,7 +8,7 @@ from paceline.coordinator.cut_decisions import fail_cut
 from paceline.coordinator.losses import exited, lose
 from paceline.coordinator.members import Loss
 from paceline.coordinator.orders import plan_orders
-from paceline.coordinator.outcomes import Scaled, ServerJoined
+from paceline.coordinator.outcomes import JobBroken, Scaled, ServerJoined
 from paceline.coordinator.parking import Parked
 from paceline.coordinator.repacing import pace_asked
 from paceline.coordinator.status import job_status
@@ -54,6 +54,8 @@ def server_reported(book: Book, ticket: int, report: ServerReport) -> None:
     info.pid, info.host, info.address = report.pid, report.host, report.address
     info.state = "ready" if report.ready else "restoring"
     book.reports[server] = report
+    if report.broken is not None and state.broken is None:
+        book.commit(JobBroken(report.broken))
     if report.timeline == state.timeline:
         _take_answers(book, report)
         if book.open_cut is not None and report.pinned_cut == book.open_cut.cut:

@@ -316,7 +316,7 @@ def _(message: Stop, book: Book, asker: Asker) -> None:
 
 @_answer.register
 def _(message: Log, book: Book, asker: Asker) -> None:
-    book.metrics.update(message.numbers)
+    book.metrics.note(message.numbers, message.ages_s, book.now)
     saw_numbers(book, message.numbers)
     fields: dict[str, object] = {
         "trainer": asker.role,
@@ -336,6 +336,10 @@ def _(message: Computed, book: Book, asker: Asker) -> None:
 
 @_answer.register
 def _(message: Save, book: Book, asker: Asker) -> None:
+    if book.durable.broken is not None:
+        text = f"the job has failed: {book.durable.broken}"
+        book.reply(asker.ticket, Refusal(kind="invalid", text=text))
+        return
     if message.left is not None:
         book.asked_stage[asker.role] = message.left + 1
     book.park_save(asker.ticket, asker.role, message)

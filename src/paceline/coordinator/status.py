@@ -49,7 +49,7 @@ def job_status(book: Book) -> JobStatus:
         tasks_done=queue.tasks_done,
         tasks_failed=queue.tasks_failed,
         steps=count_steps(book),
-        metrics=dict(book.metrics),
+        metrics=book.metrics.last(),
         total_records=_total_records(book),
         timeline=state.timeline,
         cut=state.cut.cut if state.cut is not None else 0,

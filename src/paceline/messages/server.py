@@ -74,6 +74,7 @@ class ServerReport(Message, frozen=True):
     is not in that cut. ``incarnation`` 0 asks to join. Answered by `Orders` at once when
     there are any, otherwise parked for a while; silence of a reporting server means its
     death. ``unreadable``: why it cannot load the cut that it was told to return to.
+    ``broken``: why the job cannot go on, with whichever servers.
     """
 
     server: str
@@ -89,6 +90,7 @@ class ServerReport(Message, frozen=True):
     tracked: int = 0  # number of the tracked state that counts here
     pinned_cut: int = -1
     unreadable: str | None = None
+    broken: str | None = None
     counters: dict[str, int] = msgspec.field(default_factory=dict)  # by name
 
 

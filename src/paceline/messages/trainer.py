@@ -1,5 +1,7 @@
 """The link ``trainer --TrainerRequest--> coordinator``, and the replies."""
 
+import msgspec
+
 from paceline.config import Pace
 from paceline.ids import Window
 from paceline.messages.locking import CommitStep
@@ -268,9 +270,13 @@ class Stop(TrainerMessage, frozen=True):
 
 
 class Log(TrainerMessage, frozen=True):
-    """Numbers of the user; non-finite ones are None."""
+    """Numbers of the user; non-finite ones are None.
+
+    ``ages_s``: how long some of them have waited to be sent, {name: seconds}.
+    """
 
     numbers: dict[str, float | None]
+    ages_s: dict[str, float] = msgspec.field(default_factory=dict)
 
 
 class Save(TrainerMessage, frozen=True):

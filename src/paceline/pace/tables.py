@@ -54,3 +54,23 @@ def why_not_locked(pace: Pace) -> str | None:
             f"locked or atomic for so long: leave push out"
         )
     return None
+
+
+def why_not_replicated(pace: Pace, num_rows: int | None, every: int) -> str | None:
+    """Why trainers keep no copies of a table; None if they may.
+
+    Args:
+        pace: of the table.
+        num_rows: of a dense table; None of a keyed one.
+        every: batches after which a copy is fetched again.
+    """
+    if type(every) is not int or every < 1:
+        return f"replicate_every: expected 1 batch or more, got {every!r}"
+    if num_rows is None:
+        return "a keyed table has no end that could be copied: give it rows, or pull"
+    if not isinstance(pace, Async) or pace.push_every != 1:
+        return (
+            f"with {pace} rows are as old as the pace says, and a copy would be older: use "
+            f"async, or leave replicate_every out"
+        )
+    return None

@@ -16,6 +16,7 @@ def parse_pace(text: str) -> Pace:
         UsageError: unknown pace or option, or a value out of range.
     """
     name, _, rest = text.partition(":")
+    require(name != str(AllReduce()), _IN_THE_SCRIPT)
     require(
         name in _OPTIONS, f"pace {text!r}: {name!r} is not one of {', '.join(_OPTIONS)}"
     )
@@ -49,6 +50,11 @@ def parse_pace(text: str) -> Pace:
     return DiLoCo(**fields)  # type: ignore[arg-type]
 
 
+_IN_THE_SCRIPT = (
+    "pace 'allreduce': expected the pace of a job, of a table or of a forecast, and this "
+    "is one of a model without servers, which its script says: leave it out here (--pace), "
+    "and write session.share(model, optimizer, pace='allreduce')"
+)
 _OPTIONS = {  # {pace: {option: field}}
     "sync": {"reduce": "reduce", "backup": "backup", "late": "late", "codec": "codec"},
     "ssp": {"staleness": "staleness", "codec": "codec"},

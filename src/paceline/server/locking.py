@@ -87,8 +87,9 @@ class Locks:
         table = self._tables.get(push.part)
         if table is None:
             return f"token {push.token} is of no lock of part {push.part}"
-        ids = (row for rows in contents.rows.values() for one in rows for row in one.ids)
-        return table.why_not_written(push.token, push.incarnation, map(int, ids))
+        ids = [one.ids for rows in contents.rows.values() for one in rows]
+        written = tuple(np.unique(np.concatenate(ids)).tolist()) if ids else ()
+        return table.why_not_written(push.token, push.incarnation, written)
 
     def bind(self, part: int, token: int | None) -> None:
         """The write under a lock waits for its step; see `LockTable.bind`."""

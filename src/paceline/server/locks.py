@@ -21,7 +21,7 @@ Pure.
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple, final
 
 MOST_REQUESTS: Final = 64  # of one incarnation, at one part of a server
@@ -90,6 +90,13 @@ class _Request:
         self.since_s = now
         self.until_s = now + PATIENCE_S
         self.is_bound = False
+        self.crowded: set[int] = set()  # rows in whose lines others stand, too
+
+    def alone(self) -> Iterable[int]:
+        """Rows that nobody else has or wants."""
+        if not self.crowded:
+            return self.ask.ids
+        return [row for row in self.ask.ids if row not in self.crowded]
 
     def grant(self, token: int, now: float) -> Granted:
         self.token, self.since_s = token, now
@@ -104,7 +111,8 @@ class LockTable:
     def __init__(self, first_token: int = 1) -> None:
         """Nobody has or wants anything; tokens grow from the first one on."""
         self._requests: dict[Who, _Request] = {}
-        self._lines: dict[int, list[_Request]] = {}  # {id: in the order they came}
+        # {id: in the order they came}; most rows have one request alone: no list for these
+        self._lines: dict[int, _Request | list[_Request]] = {}
         self._held: dict[int, _Request] = {}  # {token: request}
         self._counts: dict[int, int] = {}  # {incarnation: its requests}
         self._over: dict[int, int] = {}  # {incarnation: highest number that was let go}
@@ -196,16 +204,16 @@ class LockTable:
     # ------------------------------------------------------------ questions
 
     def why_not_written(
-        self, token: int, incarnation: int, ids: Iterable[int]
+        self, token: int, incarnation: int, ids: Sequence[int]
     ) -> str | None:
-        """Why rows may not be written under a token; None if they may."""
+        """Why rows (ascending, distinct) may not be written under a token, if so."""
         request = self._held.get(token)
         if request is None or request.ask.who.incarnation != incarnation:
             return f"token {token} is out of date: {self._told.get(token, 'it was let go')}"
         ask = request.ask
         if ask.is_shared:
             return f"token {token} is of a shared lock, under which rows are only read"
-        others = set(ids).difference(ask.ids)
+        others = set() if ids == ask.ids else set(ids).difference(ask.ids)
         if others:
             return f"token {token} is of {_named(ask.ids)}, not of row {min(others)}"
         return None
@@ -221,8 +229,10 @@ class LockTable:
 
     def validate(self) -> None:
         """Assert that no two requests have the same row unless both are shared."""
-        for row, line in self._lines.items():
-            assert line, f"the line of row {row} is empty and kept"
+        for row, stand in self._lines.items():
+            line = stand if isinstance(stand, list) else [stand]
+            assert isinstance(stand, list) == (len(line) > 1), f"row {row}: {line}"
+            assert all((row in one.crowded) == (len(line) > 1) for one in line), row
             holders = [request for request in line if request.token]
             if any(not request.ask.is_shared for request in holders):
                 assert len(holders) == 1, f"row {row} is held by {holders}"
@@ -231,8 +241,8 @@ class LockTable:
                 assert not (request.token and place >= clear), f"row {row} was overtaken"
         for who, request in self._requests.items():
             blocked = sum(
-                self._lines[i].index(request) >= _num_clear(self._lines[i])
-                for i in request.ask.ids
+                self._crowd(row).index(request) >= _num_clear(self._crowd(row))
+                for row in request.crowded
             )
             assert blocked == request.num_blocked, f"{who} counts {request.num_blocked}"
             assert (request.token > 0) == (blocked == 0), f"{who} waits for nobody"
@@ -260,11 +270,25 @@ class LockTable:
         request = self._requests[ask.who] = _Request(ask, now)
         incarnation = ask.who.incarnation
         self._counts[incarnation] = self._counts.get(incarnation, 0) + 1
-        for row in ask.ids:
-            line = self._lines.setdefault(row, [])
-            line.append(request)
-            request.num_blocked += _num_clear(line) < len(line)
+        lines = self._lines
+        if not lines.keys().isdisjoint(ask.ids):
+            crowded = request.crowded = lines.keys() & set(ask.ids)
+            for row in crowded:
+                line = lines[row]
+                if isinstance(line, list):
+                    line.append(request)
+                else:
+                    line.crowded.add(row)
+                    lines[row] = line = [line, request]
+                request.num_blocked += _num_clear(line) < len(line)
+        self._lines.update(dict.fromkeys(request.alone(), request))
         return request
+
+    def _crowd(self, row: int) -> list[_Request]:
+        """The line of a row that several want."""
+        line = self._lines[row]
+        assert isinstance(line, list), f"row {row} is wanted by one alone"
+        return line
 
     def _grant(self, request: _Request, now: float) -> Granted:
         granted = request.grant(self._next_token, now)
@@ -282,8 +306,11 @@ class LockTable:
             self._counts[who.incarnation] -= 1
             if not self._counts[who.incarnation]:
                 del self._counts[who.incarnation]
-            for row in request.ask.ids:
+            alone = request.alone()
+            for row in sorted(request.crowded):
                 freed += self._leave(request, row)
+            for row in alone:
+                del self._lines[row]
         return [
             self._grant(request, now)
             for request in freed
@@ -292,12 +319,17 @@ class LockTable:
 
     def _leave(self, request: _Request, row: int) -> list[_Request]:
         """Leave one line; who stands behind nobody any more, in any line."""
-        line = self._lines[row]
+        line = self._crowd(row)
+        if len(line) == 2:
+            first, second = line
+            other = second if first is request else first
+            self._lines[row] = other
+            other.crowded.remove(row)
+            is_clear = other is first or _num_clear(line) == 2
+            other.num_blocked -= not is_clear
+            return [] if is_clear or other.num_blocked else [other]
         clear = set(line[: _num_clear(line)])
         line.remove(request)
-        if not line:
-            del self._lines[row]
-            return []
         freed = []
         for other in line[: _num_clear(line)]:
             if other not in clear:
@@ -307,8 +339,8 @@ class LockTable:
         return freed
 
     def _why_waits(self, request: _Request, now: float) -> str:
-        for row in request.ask.ids:
-            line = self._lines[row]
+        for row in sorted(request.crowded):
+            line = self._crowd(row)
             if line.index(request) >= _num_clear(line):
                 first = line[0]
                 has = "holds" if first.token else "waits before it for"

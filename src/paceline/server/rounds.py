@@ -12,7 +12,7 @@ every run, so the bits are too.
 Pure.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -99,21 +99,34 @@ def sum_rows(
     """The gradients of a row slot in a round, one per table that occurs.
 
     Values of a table of the user's own are not gradients: they are combined with its rows
-    one contribution after the other, in the order of the round.
+    one contribution after the other, in the order of the round. Of whole rows the first
+    replace what is there, and the others are combined with them: the rows are then what the
+    round comes to by itself.
     """
     if not are_summed:
-        return [
+        return _in_order(
             rows
             for one in contributed
             if slot in one.slots
             for rows in one.contents.rows.get(slot, ())
-        ]
+        )
     by_table: dict[str, list[tuple[RowGradients, float]]] = {}
     for one in contributed:
         if slot in one.slots:
             for rows in one.contents.rows.get(slot, ()):
                 by_table.setdefault(rows.table, []).append((rows, one.weight))
     return [_sum_table(table, found) for table, found in sorted(by_table.items())]
+
+
+def _in_order(contributions: Iterable[RowGradients]) -> list[RowGradients]:
+    replaced: set[str] = set()
+    found = []
+    for rows in contributions:
+        is_first = rows.replaces and rows.table not in replaced
+        found.append(rows._replace(replaces=is_first))
+        if rows.replaces:
+            replaced.add(rows.table)
+    return found
 
 
 def _sum_table(table: str, found: list[tuple[RowGradients, float]]) -> RowGradients:

@@ -15,7 +15,7 @@ Waits: `ServerService.wait_over` only. Any thread may call.
 import functools
 import threading
 from collections.abc import Callable
-from typing import Literal, NamedTuple, final
+from typing import NamedTuple, final
 
 import msgspec
 
@@ -256,8 +256,7 @@ class ServerService:
             acknowledge = functools.partial(self._acknowledge, message, pushed, reply)
             steps = {message.incarnation: message.completes}
             return self._standing.take_steps(steps, acknowledge)
-        said: Literal["held", "prepared"] = "held" if message.is_held else "prepared"
-        return Pushed(verdict=said, version=version)
+        return Pushed(verdict="held" if message.is_held else "prepared", version=version)
 
     def _read_push(
         self, layout: PartLayout, message: Push, plain: Plain, early: Gradients
@@ -277,11 +276,11 @@ class ServerService:
         return self._standing.slots.refusal_of(touched, message) or contents
 
     def _acknowledge(self, message: Push, pushed: Pushed, reply: Reply) -> None:
-        """The numbers of a push have followed on all slots."""
+        """The numbers of a push have followed on all slots, or never will."""
         with self._standing.lock:
             self._standing.state.settled(message)
         failpoint("server.before_ack")
-        give(reply, pushed)
+        give(reply, self._standing.unless_failed(pushed))
         failpoint("server.after_ack")
 
     def _decide_upload(

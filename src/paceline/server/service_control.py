@@ -191,6 +191,7 @@ class Control:
             tracked=at.tracked,
             pinned_cut=at.pinned_cut,
             unreadable=None if at.ready else unreadable,
+            broken=at.broken,
         )
 
     def _acknowledged(self, report: ServerReport) -> None:
@@ -272,10 +273,13 @@ class Control:
             share = copied_share(self._standing, pinned, self._myself.timeout_s)
             failpoint("server.snapshot")
             entry = write_share(self._store, order.folder, self._myself.server, share)
-        except StoreError as error:
+        except StoreError as failed:
             logger.exception("%s could not write its share", self._myself.server)
-            return CutReport(cut=order.cut, files=(), error=str(error))
+            return CutReport(cut=order.cut, files=(), error=str(failed))
         failpoint("server.after_snapshot")
+        error = self._standing.failure
+        if error is not None:  # marks are in it, and their numbers may not be
+            return CutReport(cut=order.cut, files=(), error=error)
         return CutReport(cut=order.cut, files=(entry,))
 
     def _begin_restore(self, order: Restore) -> bool:

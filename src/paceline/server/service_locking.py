@@ -196,8 +196,9 @@ class Locking:
                 self._standing.held.drop(state, who, pushes)
                 answer = Done()
             elif answer is None and state.steps().holds(who, pushes):
-                done = functools.partial(give, reply, Done())
-                answer = self._standing.take_steps({who: pushes}, done)
+                answer = self._standing.take_steps(
+                    {who: pushes}, lambda: give(reply, self._standing.unless_failed(Done()))
+                )
             elif answer is None and state.steps().has_settled(who, pushes):
                 answer = Done()
             elif answer is None:

@@ -20,6 +20,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, final
 
+from paceline.errors import RuleFailed
+
 # Turns that may wait at a slot, each with the memory of its request: a thousand trainers
 # have a push and what they read behind it on their way at once.
 MOST_WAITING: Final = 4096
@@ -129,6 +131,9 @@ class SlotQueue:
                         one.done()
             except Exception as error:  # noqa: BLE001  (handed to the owner)
                 self._on_error(error)
+                if isinstance(error, RuleFailed):  # whoever waits is told, by `done`
+                    for one in placed:
+                        one.done()
             finally:
                 self._end(placed[0], has_ended=has_ended)
 

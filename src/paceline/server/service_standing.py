@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable
 from typing import Final, NamedTuple, final
 
-from paceline.errors import JobFailed
+from paceline.errors import JobFailed, RuleFailed
 from paceline.failpoints import failpoint
 from paceline.messages import (
     CommitRound,
@@ -24,7 +24,9 @@ from paceline.messages import (
     FenceReport,
     Forget,
     MarksReport,
+    Message,
     PartReport,
+    Refusal,
     Restore,
     Snapshot,
     TakePaces,
@@ -65,6 +67,7 @@ class Report(NamedTuple):
     counters: dict[str, int]
     tracked: int
     pinned_cut: int
+    broken: str | None
 
 
 @final
@@ -83,6 +86,7 @@ class Standing:
         traffic: bytes that were pushed and pulled.
         runners: threads that apply a round together.
         failure: why the server cannot go on, if so.
+        is_broken: whether no server in its place could, either: the job fails.
         over: set when the server is to end.
         pinned_cut: the last cut whose moment all slots held.
     """
@@ -100,17 +104,30 @@ class Standing:
         self.traffic = Traffic()
         self.runners = SlotRunners(server)
         self.failure: str | None = None
+        self.is_broken = False
         self.over = threading.Event()
         self.pinned_cut = -1
         self._seed = seed
         self._num_merged = 0  # on the timelines before, by `lock`
 
     def fail(self, error: Exception) -> None:
-        """Numbers could not follow a decision: nothing more may be answered."""
+        """Numbers could not follow a decision: nothing more may be answered.
+
+        Where a rule of the user's own has failed, it would at a server in the place of this
+        one, too: the server stays, and says so to all who ask.
+        """
         logger.critical("%s cannot go on: %s", self.server, error, exc_info=error)
         if self.failure is None:
             self.failure = f"{self.server} cannot go on: {str(error) or repr(error)}"
-        self.over.set()
+            self.is_broken = isinstance(error, RuleFailed)
+        if not self.is_broken:
+            self.over.set()
+
+    def unless_failed(self, answer: Message) -> Message:
+        """The answer, unless its numbers may not have followed: then why not."""
+        if self.failure is None:
+            return answer
+        return Refusal(kind="invalid", text=self.failure)
 
     # ------------------------------------------------------------ orders
 
@@ -221,6 +238,7 @@ class Standing:
                 },
                 self.tracked.confirmed.number,
                 self.pinned_cut,
+                self.failure if self.is_broken else None,
             )
 
     # ------------------------------------------------------------ cuts
@@ -355,12 +373,12 @@ class Standing:
             return self.state.timeline == order.timeline and not self.state.is_ready
 
     def raise_failure(self) -> None:
-        """Say why the server cannot go on, if so.
+        """Say why the server cannot go on, if one in its place could.
 
         Raises:
             JobFailed: with the reason.
         """
-        if self.failure is not None:
+        if self.failure is not None and not self.is_broken:
             raise JobFailed(self.failure)
 
 

@@ -3,8 +3,8 @@
 ::
 
     held       every server has decided the push: its marks allow it, its lock is good
-    committed  the coordinator has journalled {part: number} of all pushes of the step; or it
-           goes to one server alone, and all of them are held
+    committed  the coordinator has journalled {part: number} of all pushes of the step;
+               or it goes to one server alone, and all of them are held
     applied    told so by the trainer, by the trainer's fence, or by a cut
 
 A held push has no effect and delays nobody who does not want its rows. Whoever tells of a

@@ -26,6 +26,7 @@ from paceline.trainer.embedding import Embedding
 from paceline.trainer.gathering import Operation
 from paceline.trainer.group_follower import Follower
 from paceline.trainer.membership import Membership
+from paceline.trainer.memory import all_finite
 from paceline.trainer.optimizer import SharedOptimizer
 from paceline.trainer.peer_link import NO_LINK
 from paceline.trainer.reducing import Array
@@ -125,12 +126,13 @@ class Between:
             ]
         )
         records = self._records()
-        if scaled == "not finite" or not np.isfinite(flat).all():
+        if scaled == "not finite" or not all_finite([torch.from_numpy(flat)]):
             flat, has_any = np.zeros_like(flat), [False] * len(has_any)
             if scaled != "not finite":
                 warnings.warn(_NOT_FINITE, StepWarning, stacklevel=3)
+        flat *= flat.dtype.type(records)
         brought = [
-            flat * flat.dtype.type(records),
+            flat,
             np.array(has_any, np.int64),
             np.array([records], np.int64),
         ]
@@ -138,8 +140,8 @@ class Between:
         if not made.is_committed:
             return
         total, present, [num_records] = made.results
-        mean = total / total.dtype.type(max(int(num_records), 1))
-        _unflatten(mean, self._parameters, into_gradients=True)
+        total /= total.dtype.type(max(int(num_records), 1))
+        _unflatten(total, self._parameters, into_gradients=True)
         for parameter, count in zip(self._parameters, present, strict=True):
             if not count:
                 parameter.grad = None

@@ -116,7 +116,7 @@ class Asking:
         self.pauses = False  # leases go back before the next batch; set by beats, too
         self.now_s = 0.0  # told by whoever drives the acts
         self.doors: dict[str, str] = {}  # {trainer: address}: of those in the exchange
-        self._patience_s = patience_s
+        self.patience_s = patience_s
         self._num_posted = 0
 
     def ask(self, message: Message) -> Act[Message]:
@@ -154,9 +154,10 @@ class Asking:
         return reply
 
     def _insist(self, message: Message, lost: Lost) -> Act[Message]:
-        waited_s, pause_s = 0.0, FIRST_PAUSE_S
+        waited_s, pause_s, began_s = 0.0, FIRST_PAUSE_S, self.now_s
         while True:
-            if waited_s > self._patience_s:
+            waited_s = max(waited_s, self.now_s - began_s)  # a reply may be long in coming
+            if waited_s > self.patience_s:
                 raise JobFailed(f"no coordinator for {waited_s:.0f} s: {lost.reason}")
             yield Pause(pause_s, f"the coordinator is away: {lost.reason}")
             waited_s, pause_s = waited_s + pause_s, min(2 * pause_s, LONGEST_PAUSE_S)

@@ -28,7 +28,8 @@ class Cell:
         ids: int64 (m,), the rows of the block: a range, ascending.
         rows: (m, ...), their values, of the table's dtype; change them in place.
         positions: int64 (n,), the records of this visit, ascending; may be none.
-        is_new_part: this trainer did not have the data part in the cell before.
+        is_new_part: what this trainer knows of the data part from before, if anything, is
+            out of date: another one has had it since, or what it did was lost.
         waited_s: how long this trainer has waited for the cell and its rows.
     """
 

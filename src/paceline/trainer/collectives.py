@@ -11,6 +11,7 @@ loop calls.
 from collections.abc import Sequence
 from typing import final
 
+from paceline.config import Sync
 from paceline.errors import UsageError
 from paceline.messages import AskValues
 from paceline.timing import Clock
@@ -18,14 +19,17 @@ from paceline.trainer.calls import Calls
 from paceline.trainer.carrier import Carrier
 from paceline.trainer.client import bare
 from paceline.trainer.gathering import Gathering, Operation
+from paceline.trainer.own_rows import OwnRows
 from paceline.trainer.peer_link import PeerLink
 from paceline.trainer.reducing import Array
+from paceline.trainer.served import Served
 from paceline.trainer.shelf import Shelf
 
 _DROPPED = (
     "{kind} dropped: {reason}. What it returned is of this trainer alone; before the next "
     "batch, what is tracked (session.track) is loaded as the others have it"
 )
+_MISSED = "its round counts, and the next one came before servers could say what it was"
 
 
 @final
@@ -56,15 +60,20 @@ class Collectives:
         self._check(part, operation)
         self._link.open()
         carrier, protocol = self._carrier, self._carrier.protocol
-        made = Gathering(
-            self._link.trainer, self._link.address, operation, arrays, self._shelf
-        )
         stepping, numbers = protocol.stepping, carrier.numbers[part]
+        served = None
+        if operation.how == "push+pull":
+            [rows] = numbers.tables
+            assert isinstance(rows, OwnRows), "embeddings have no collective calls"
+            served = Served(rows, arrays[0])
+        me = self._link.trainer, self._link.address
+        made = Gathering(*me, operation, arrays, self._shelf, served)
         stepping.collectives[part] = made
         carrier.attach_values = made.attach
+        made.write()
         try:
             numbers.load(carrier.plan(part), with_step=True)
-            stepped = carrier.run(protocol.step(part))
+            stepped = carrier.run(protocol.step(part), made.attach_rows)
         finally:
             stepping.collectives.pop(part, None)
             carrier.attach_values = bare
@@ -74,6 +83,9 @@ class Collectives:
             made.alone()
             text = _DROPPED.format(kind=operation.kind, reason=stepped.reason)
             carrier.warn_once(text)
+        elif not made.committed(protocol.parts[part].round - 1):
+            made.alone()
+            carrier.warn_once(_DROPPED.format(kind=operation.kind, reason=_MISSED))
         return made
 
     def _check(self, part: int, operation: Operation) -> None:
@@ -88,6 +100,12 @@ class Collectives:
                 f"{call}: its pace is {shared.spec.pace}, and values are exchanged in "
                 f"rounds of all trainers with work: make it with "
                 f"pace=paceline.Sync(reduce='sum')"
+            )
+        pace = shared.spec.pace
+        if isinstance(pace, Sync) and pace.backup:
+            raise UsageError(
+                f"{call}: its pace is {pace}, whose rounds do without some trainers, and "
+                f"values are exchanged by all: make it without backup"
             )
         if self._calls.open_call is None:
             raise UsageError(

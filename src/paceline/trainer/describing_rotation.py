@@ -3,7 +3,8 @@
 Pure.
 """
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, final
 
 import msgspec
 import numpy as np
@@ -18,6 +19,7 @@ from paceline.pace.policy import updates_in_rounds
 from paceline.trainer.own_rows import OwnRows
 
 MOST_CELLS = 1 << 16  # the coordinator knows the records of each
+MOST_KNOWN = 4  # rotations whose cells are kept
 
 
 class Rotate(NamedTuple):
@@ -63,8 +65,25 @@ def check_rotate(rows: OwnRows, wanted: Rotate, pace: Pace) -> None:
         )
 
 
+@final
+class KnownCells:
+    """What was cut last, by what it was cut from: a script may rotate again and again."""
+
+    def __init__(self) -> None:
+        """Nothing was cut yet."""
+        self._known: dict[str, Cells] = {}
+
+    def cells(self, name: str, cut: Callable[[], Cells]) -> Cells:
+        """The cells of this name, cut if they are not known."""
+        found = self._known.pop(name, None) or cut()
+        self._known[name] = found
+        while len(self._known) > MOST_KNOWN:
+            del self._known[next(iter(self._known))]
+        return found
+
+
 def describe_rotation(
-    spec: StageSpec, rows: OwnRows, num_blocks: int, wanted: Rotate
+    spec: StageSpec, rows: OwnRows, num_blocks: int, wanted: Rotate, known: KnownCells
 ) -> tuple[StageSpec, Cells]:
     """The stage, cut into cells, and the records of each.
 
@@ -73,6 +92,7 @@ def describe_rotation(
         rows: of the table that rotates.
         num_blocks: of the table.
         wanted: what the user said; checked.
+        known: of the rotations before; a loop over the same data is cut as before.
 
     Raises:
         UsageError: ``by`` or ``group`` do not fit the data or the table.
@@ -95,19 +115,24 @@ def describe_rotation(
             f"rotate: {parts} data parts x {num_blocks} blocks are more than {MOST_CELLS} "
             f"cells: take fewer parts, or session.table(..., blocks=n)"
         )
-    bounds = [rows.combine.bounds(block, num_blocks)[1] for block in range(num_blocks)]
-    blocks = np.searchsorted(np.array(bounds), by, side="right")
-    cells = cut_cells(blocks, num_blocks, parts_of(len(by), group, parts), parts)
+    digest = xxhash.xxh3_64(by.tobytes())
+    digest.update(b"" if group is None else group.tobytes())
+    name = digest.hexdigest()
+
+    def cut() -> Cells:
+        bounds = [rows.combine.bounds(block, num_blocks)[1] for block in range(num_blocks)]
+        blocks = np.searchsorted(np.array(bounds), by, side="right")
+        return cut_cells(blocks, num_blocks, parts_of(len(by), group, parts), parts)
+
+    cells = known.cells(f"{name} {len(by)} {num_rows} {num_blocks} {parts}", cut)
     sizes = cells.sizes()
     size = wanted.batch_size or max(*sizes, 1)
     rotation = RotationSpec(rows.part, parts, num_blocks, sizes, wanted.slices)
-    digest = xxhash.xxh3_64(by.tobytes())
-    digest.update(b"" if group is None else group.tobytes())
     return msgspec.structs.replace(
         spec,
         batch_size=size,
         task_size=size,
-        fingerprint=f"{spec.fingerprint}, by {digest.hexdigest()}",
+        fingerprint=f"{spec.fingerprint}, by {name}",
         rotation=rotation,
     ), cells
 

@@ -3,17 +3,20 @@
 Pure.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
 import torch
 
-from paceline.config import Combine, RowInit, Zeros
+from paceline.config import Combine, Constant, Highest, Lowest, RowInit, Zeros
 from paceline.errors import UsageError
 from paceline.messages import TableSpec
 from paceline.params.rows.combining import Array, require_rule
 
 MOST_BLOCKS: Final = 4096  # a request about all of them is one frame's
+# Any value is as great, or as little: the first that is pushed is the row's.
+_BEGINS: Final[Mapping[str, RowInit]] = {"max": Lowest(), "min": Highest()}
 
 
 def describe_table(
@@ -21,10 +24,13 @@ def describe_table(
     shape: tuple[int | None, ...],
     dtype: Any,  # noqa: ANN401  (whatever numpy takes for one)
     combine: str,
-    init: RowInit | Array | torch.Tensor,
+    init: RowInit | Array | torch.Tensor | None,
     blocks: int | None,
 ) -> tuple[TableSpec, Array | None]:
     """The spec of a table, and the rows (rows, dim) that it begins with, if told.
+
+    Without ``init`` rows begin with what the first value pushed replaces: zeros for sums,
+    the dtype's lowest for a maximum, its highest for a minimum.
 
     Raises:
         UsageError: an argument is out of range, and what is expected instead.
@@ -42,7 +48,7 @@ def _describe(
     shape: tuple[int | None, ...],
     dtype: Any,  # noqa: ANN401  (as above)
     combine: str,
-    init: RowInit | Array | torch.Tensor,
+    init: RowInit | Array | torch.Tensor | None,
     blocks: int | None,
 ) -> tuple[TableSpec, Array | None]:
     given, shape = shape, _plain(shape)
@@ -57,6 +63,8 @@ def _describe(
     numbers = _dtype_of(dtype)
     dim = int(np.prod(row, dtype=np.int64))
     begins = None
+    if init is None:
+        init = _BEGINS.get(combine, Zeros())
     if isinstance(init, torch.Tensor):
         init = init.detach().cpu().numpy()
     if isinstance(init, np.ndarray):
@@ -69,8 +77,8 @@ def _describe(
             )
         begins = np.ascontiguousarray(init, numbers).reshape(num_rows, dim)
         init = Zeros()
-    elif numbers.kind != "f" and not isinstance(init, Zeros):
-        raise UsageError(f"init: {init} draws floats, and rows are of {numbers}")
+    else:
+        _require_held(init, numbers)
     own = Combine(
         rule=combine,
         dtype=numbers.name,
@@ -80,6 +88,22 @@ def _describe(
         has_values=begins is not None,
     )
     return TableSpec(name, dim, own, init), begins
+
+
+def _require_held(init: RowInit, numbers: np.dtype[Any]) -> None:
+    """Refuse a beginning that rows cannot hold."""
+    if not isinstance(init, Constant):
+        if numbers.kind != "f" and not isinstance(init, Zeros | Lowest | Highest):
+            raise UsageError(f"init: {init} draws floats, and rows are of {numbers}")
+        return
+    if numbers.kind == "f":
+        bounds = np.finfo(numbers)
+        fits = float(bounds.min) <= init.value <= float(bounds.max)
+    else:
+        whole = np.iinfo(numbers)
+        fits = isinstance(init.value, int) and whole.min <= init.value <= whole.max
+    if not fits:
+        raise UsageError(f"init: rows are of {numbers}, which cannot hold {init.value}")
 
 
 def _plain(shape: Any) -> tuple[int | None, ...]:  # noqa: ANN401  (whatever a user says)

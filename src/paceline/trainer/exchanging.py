@@ -18,7 +18,7 @@ from typing import Protocol
 
 import msgspec
 
-from paceline.messages import AskValues, Exchange, Meet, Values, Waiting
+from paceline.messages import AskValues, Exchange, Meet, Message, Values, Waiting
 from paceline.trainer.asking import (
     FIRST_PAUSE_S,
     LONGEST_PAUSE_S,
@@ -52,6 +52,9 @@ class Collective(Protocol):
 
     def questions(self, stage: int) -> dict[str, AskValues]:
         """What to ask whom: ``{trainer: question}``."""
+
+    def asks_servers(self) -> dict[str, Message]:
+        """What to ask servers for as of the round; nothing where trainers have it."""
 
     def came(self, stage: int) -> None:
         """All answers of a stage are here."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from paceline.failpoints import failpoint
 from paceline.ids import COORDINATOR
-from paceline.messages import ApplyStep, CommitStep, Message, Tick
+from paceline.messages import ApplyStep, CommitStep, Message, Push, Tick
 
 
 def fail_before(calls: Mapping[str, Message]) -> None:
@@ -19,5 +19,7 @@ def fail_before(calls: Mapping[str, Message]) -> None:
             failpoint("trainer.prepared")
     elif isinstance(asked, CommitStep):
         failpoint("trainer.held")
+    elif any(isinstance(one, Push) and one.completes for one in calls.values()):
+        failpoint("trainer.completing")
     elif any(isinstance(one, ApplyStep) and not one.is_dropped for one in calls.values()):
         failpoint("trainer.committed")

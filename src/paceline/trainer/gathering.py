@@ -31,6 +31,7 @@ from paceline.trainer.reducing import (
     slice_bounds,
     takes_two_hops,
 )
+from paceline.trainer.served import Served
 from paceline.trainer.shelf import Shelf
 from paceline.transport.frames import WritableBuffer
 
@@ -80,8 +81,13 @@ class Gathering:
         operation: Operation,
         arrays: Sequence[Array],
         shelf: Shelf,
+        served: Served | None = None,
     ) -> None:
-        """Bring ``arrays``, which must not change until the results are there."""
+        """Bring ``arrays``, which must not change until the results are there.
+
+        With ``served`` they go to servers, and come from there.
+        """
+        self._served = served
         self._me, self.address = trainer, address
         self._operation, self._shelf = operation, shelf
         self._shapes = [array.shape for array in arrays]
@@ -106,6 +112,23 @@ class Gathering:
         self._has_two_hops = False
         self.came(0)
 
+    def write(self) -> None:
+        """Let what servers reduce leave with the batch's push; nothing else does."""
+        if self._served is not None:
+            self._served.write()
+
+    def committed(self, at_round: int) -> bool:
+        """The round is; false if what it came to is not to be had any more."""
+        if self._served is None:
+            return True
+        if not self._givers:  # all that this round is of was counted before
+            self.results = self._shaped([np.zeros_like(array) for array in self._own])
+            return True
+        found = self._served.result(at_round)
+        if found is not None:
+            self.results = self._shaped([found])
+        return found is not None
+
     # ------------------------------------------------------------ see `Collective`
 
     def begin(self, exchange: Exchange) -> int:
@@ -113,6 +136,8 @@ class Gathering:
         self.members = tuple(member.trainer for member in exchange.members)
         self._givers = tuple(m.trainer for m in exchange.members if m.has_values)
         self._exchange, self._came = exchange.name, {}
+        if self._served is not None:
+            return 0
         kind, how = self._operation.kind, self._operation.how
         size = num_bytes(self._own)
         self._has_two_hops = kind == "allreduce" and takes_two_hops(
@@ -139,6 +164,10 @@ class Gathering:
         asked = self.members if stage else self._asked()
         return dict.fromkeys((name for name in asked if name != self._me), question)
 
+    def asks_servers(self) -> dict[str, Message]:
+        """See `Collective.asks_servers`."""
+        return {} if self._served is None else self._served.questions()
+
     def came(self, stage: int) -> None:
         """See `Collective.came`."""
         if stage == 1:
@@ -160,11 +189,16 @@ class Gathering:
             else:
                 self.results = self._shaped(reduced)
 
+    def attach_rows(self, role: str, message: Message) -> Payload | None:
+        """A question to a server, with the place for what comes; None: it is another."""
+        return None if self._served is None else self._served.attach(role, message)
+
     def attach(self, role: str, message: Message) -> Payload:
         """A question, with the place for what comes."""
         assert isinstance(message, AskValues)
         key = (role, message.stage)
-        return Payload(message, landing=partial(self._land, key, message.exchange))
+        land = partial(self._land, key, message.exchange)
+        return Payload(message, landing=land, reply_sizes=self._sizes(role, message.stage))
 
     # ------------------------------------------------------------ within
 
@@ -185,6 +219,18 @@ class Gathering:
         if exchange == self._exchange:
             self._came[key] = arrays
         return [array.reshape(-1).view(np.uint8) for array in arrays]
+
+    def _sizes(self, name: str, stage: int) -> list[int]:
+        """Bytes of what a member will say, as far as it is known."""
+        if self._operation.kind == "allgather":
+            return []
+        if stage == 0 and not self._is_sliced():
+            return [own.nbytes for own in self._own]
+        index, count = self.members.index(name if stage else self._me), len(self.members)
+        bounds = [slice_bounds(len(own), index, count) for own in self._own]
+        return [
+            own[slice(*bound)].nbytes for own, bound in zip(self._own, bounds, strict=True)
+        ]
 
     def _is_sliced(self) -> bool:
         return self._has_two_hops or self._operation.kind == "regroup"

@@ -18,6 +18,7 @@ class Logbook:
     def __init__(self) -> None:
         """Nothing yet."""
         self._numbers: dict[str, float | None] = {}
+        self._noted_s: dict[str, float] = {}
         self._sent_s = -math.inf
 
     def add(self, numbers: dict[str, object], now: float) -> bool:
@@ -28,11 +29,17 @@ class Logbook:
         """
         read = {name: _number(name, value) for name, value in numbers.items()}
         self._numbers |= read
+        self._noted_s |= dict.fromkeys(read, now)
         return now - self._sent_s >= SEND_EVERY_S
+
+    def ages_s(self, now: float) -> dict[str, float]:
+        """How long each of those that `take` would give has waited, if it has."""
+        waited = {name: now - self._noted_s[name] for name in self._numbers}
+        return {name: age for name, age in waited.items() if age > 0}
 
     def take(self, now: float) -> dict[str, float | None]:
         """What is to be sent now; empty if there is nothing."""
-        taken, self._numbers = self._numbers, {}
+        taken, self._numbers, self._noted_s = self._numbers, {}, {}
         self._sent_s = now
         return taken
 

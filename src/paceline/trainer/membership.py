@@ -27,6 +27,7 @@ from paceline.trainer.peer_link import PeerLink, PeerWires
 from paceline.trainer.protocol import TrainerProtocol
 
 PATIENCE = 6  # time-outs for which the coordinator may be away
+CLOSE_PATIENCE_S = 5.0  # the same, for who leaves: without it, the trainer is lost
 _WHO_IS_THERE = AskPeers(incarnation=0, timeline=0)  # any question makes one join
 
 
@@ -109,6 +110,8 @@ class Membership:
         calls = self.calls
         if not calls.is_here():
             return
+        asking = self._protocol.asking
+        asking.patience_s = min(asking.patience_s, CLOSE_PATIENCE_S)
         try:
             if calls.loop is not None:
                 self.leave_soon("the session is closed")  # in the middle: no `break`
@@ -158,6 +161,7 @@ class Membership:
             self.carrier.run(end_loop(self._protocol))
 
     def _send_log(self) -> None:
-        numbers = self._logbook.take(self._clock.now_s())
+        now = self._clock.now_s()
+        ages_s, numbers = self._logbook.ages_s(now), self._logbook.take(now)
         if numbers:
-            self.ask(Log(incarnation=0, timeline=0, numbers=numbers))
+            self.ask(Log(incarnation=0, timeline=0, numbers=numbers, ages_s=ages_s))

@@ -12,26 +12,27 @@ Called by the user's thread.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import numpy as np
 import torch
 
 from paceline.config import Combine
+from paceline.errors import RuleFailed, UsageError
 from paceline.messages import PartPlan, TableSpec
-from paceline.params.rows.combining import combine_equal, combine_rows, distinct
+from paceline.params.rows.combining import (
+    combine_equal,
+    combine_rows,
+    distinct,
+    rule_failed,
+)
 from paceline.params.rows.kernels import Int64s
+from paceline.trainer.replica import Question, Replica, Written, question_for
 from paceline.trainer.routing import Route, Router, RowGradient
 from paceline.trainer.tables import Expected, RowReader
 from paceline.transport.frames import ByteArray
 
 Array = np.ndarray[Any, np.dtype[Any]]
-
-
-class _Written(NamedTuple):
-    ids: Int64s  # distinct
-    values: Array  # (n, dim)
-    rule: str
 
 
 @final
@@ -43,6 +44,7 @@ class OwnRows:
         part: the table's own.
         combine: its rule, dtype and shape.
         is_rotating: whether a loop has its blocks, one at a time.
+        replica: the trainer's own copy, if the table is replicated.
     """
 
     def __init__(
@@ -52,34 +54,46 @@ class OwnRows:
         assert isinstance(spec.optimizer, Combine)
         self.spec, self.part, self.combine = spec, part, spec.optimizer
         self._reader, self._begins = reader, begins
-        self._fresh: list[_Written] = []  # not in a push yet
-        self._taken: list[_Written] = []  # in one that waits to leave
+        self._fresh: list[Written] = []  # not in a push yet
+        self._taken: list[Written] = []  # in one that waits to leave
         self._router: Router | None = None  # for the plan of the last call
         self.is_rotating = False
+        self.replica: Replica | None = None
 
     def read(self, ids: Int64s) -> Array:
         """The rows of ids (n,), repeated or not: (n, dim), with what is written here."""
-        route, inverse = self.route(ids)
-        values = np.empty((len(route.ids), self.spec.dim), self.combine.dtype)
-        place = torch.from_numpy(values)
-        self._reader.wait_rows(self.part, route, place, create=False)
         written = [*self._taken, *self._fresh]
-        if written:
-            order = np.argsort(route.ids)
-            known = route.ids[order]
-            for one in written:
-                at = np.searchsorted(known, one.ids)
-                here = at < len(known)
-                here[here] = known[at[here]] == one.ids[here]
-                rows = order[at[here]]
-                combine_rows(one.rule, values, rows, one.values[here])
+        if self.replica is not None:
+            unique, inverse = distinct(ids)
+            copied = self.replica.read(unique, self._wait_all)
+            if copied is not None:
+                _add(written, unique, copied)
+                return copied[inverse]
+        route, inverse = self.route(ids)
+        values = self._wait(route)
+        _add(written, route.ids, values)
         return values[inverse]
+
+    def require_latest(self, call: str) -> None:
+        """What is asked for must be what servers have.
+
+        Raises:
+            UsageError: the table is replicated.
+        """
+        if self.replica is not None:
+            raise UsageError(
+                f"{call}: table {self.spec.name!r} is replicated, and nobody holds rows "
+                f"that others have copies of: make it without replicate_every"
+            )
 
     def write(self, ids: Int64s, values: Array, rule: str) -> None:
         """Keep values (n, dim) for the batch's push; those of equal ids are combined."""
         unique, inverse = distinct(ids)
-        combined = combine_equal(rule, inverse, values, len(unique))
-        self._fresh.append(_Written(unique, combined, rule))
+        try:
+            combined = combine_equal(rule, inverse, values, len(unique))
+        except RuleFailed as error:
+            raise rule_failed(self.spec.name, unique, error) from error
+        self._fresh.append(Written(unique, combined, rule))
 
     def has_written(self) -> bool:
         """Whether anything waits for a push."""
@@ -102,14 +116,15 @@ class OwnRows:
         found = []
         for ids, values, rule in fresh:
             route, inverse = self.route(ids)
-            routed = np.empty_like(values)
-            routed[inverse] = values
+            routed = combine_equal(rule, inverse, values, len(route.ids))
             found.append(RowGradient(route, torch.from_numpy(routed), rule))
         return found
 
     def drop(self) -> None:
         """Servers have all that was written, or its batches are another's by now."""
-        self._fresh, self._taken = [], []
+        taken, self._fresh, self._taken = self._taken, [], []
+        if self.replica is not None:
+            self.replica.pushed(taken, self._ask_all)
 
     def waiting(self) -> Sequence[torch.Tensor]:
         """No gradient waits for a step of the user's."""
@@ -132,3 +147,35 @@ class OwnRows:
         if self._router is None or self._router.plan is not plan:
             self._router = Router(self.spec.name, plan)
         return self._router.route(ids)
+
+    def _wait(self, route: Route) -> Array:
+        values = np.empty((len(route.ids), self.spec.dim), self.combine.dtype)
+        place = torch.from_numpy(values)
+        self._reader.wait_rows(self.part, route, place, create=False)
+        return values
+
+    def _route_all(self) -> tuple[Route, Int64s]:
+        assert self.combine.num_rows is not None, "a keyed table is not replicated"
+        return self.route(np.arange(self.combine.num_rows))
+
+    def _wait_all(self) -> Array:
+        route, inverse = self._route_all()
+        return self._wait(route)[inverse]
+
+    def _ask_all(self) -> Question:
+        route, inverse = self._route_all()
+        like = np.empty((0, self.spec.dim), self.combine.dtype)
+        return question_for(self.part, route, inverse, like)
+
+
+def _add(written: Sequence[Written], ids: Int64s, values: Array) -> None:
+    """Combine what is written here with values (n, dim) of distinct ids (n,), in place."""
+    if written:
+        order = np.argsort(ids)
+        known = ids[order]
+        for one in written:
+            at = np.searchsorted(known, one.ids)
+            here = at < len(known)
+            here[here] = known[at[here]] == one.ids[here]
+            rows = order[at[here]]
+            combine_rows(one.rule, values, rows, one.values[here])

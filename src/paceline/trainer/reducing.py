@@ -9,6 +9,7 @@ order is never that of arrival.
     allreduce            everybody asks everybody for all of it: one hop, (n - 1) S bytes in
     regroup+allgather    everybody asks for one slice of all, then for all other slices:
                          two hops, 2 (n - 1) / n S bytes in
+    push+pull            servers reduce: S bytes out, S bytes in, whatever n is
 
 Pure.
 """
@@ -20,7 +21,7 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 
 Array = np.ndarray[Any, np.dtype[Any]]
-How = Literal["auto", "allreduce", "regroup+allgather"]
+How = Literal["auto", "allreduce", "regroup+allgather", "push+pull"]
 
 LARGE_BYTES = 256 << 10  # from here on the second hop costs less than the bytes it saves
 
@@ -40,8 +41,10 @@ def reduce_in_order(rule: str, arrays: Sequence[Array]) -> Array:
         rule: ``"add"``, ``"max"`` or ``"min"``; whole numbers wrap around, as numpy's do.
         arrays: at least one; not changed.
     """
-    total = arrays[0].copy()
-    for array in arrays[1:]:
+    if len(arrays) == 1:
+        return arrays[0].copy()
+    total: Array = _RULES[rule](arrays[0], arrays[1])
+    for array in arrays[2:]:
         _RULES[rule](total, array, out=total)
     return total
 

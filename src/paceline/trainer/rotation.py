@@ -32,6 +32,7 @@ from paceline.trainer.cell import Cell
 from paceline.trainer.membership import Membership
 from paceline.trainer.own_rows import OwnRows
 from paceline.trainer.parts import Writing
+from paceline.trainer.rotating import Standing
 from paceline.trainer.rotation_ahead import LookAhead
 from paceline.trainer.rotation_peers import PeerBlocks
 from paceline.trainer.staging import Stage
@@ -69,7 +70,8 @@ class RotationLoop:
         self._spec: StageSpec = spec
         self._rotation: RotationSpec = spec.rotation
         self._acts, self._clock = carrier.protocol.rotation, driver.clock
-        self._parts: set[int] = set()  # data parts that this process has had
+        # {data part that this process has had: as whom it had it last}
+        self._parts: dict[int, Standing] = {}
         rows, num_kept = rotated.rows, 1 + spec.rotation.slices
         self._peers = PeerBlocks(membership.link, rows.part, num_kept)
         self._ahead = LookAhead(driver, rows, self._rows_of, self._peers)
@@ -128,8 +130,10 @@ class RotationLoop:
             rows = self._fetch(key, block, ids)
         records = rotated.cells.of(key.task)
         size = self._spec.batch_size
-        is_new = self._acts.is_moved(key) or part not in self._parts
-        self._parts.add(part)
+        # Who it was before a return may have computed what the servers do not have.
+        standing = self._acts.standing
+        is_new = self._acts.is_moved(key) or self._parts.get(part) != standing
+        self._parts[part] = standing
         now_s = self._clock.now_s()
         self.waited_s += now_s - began_s
         self._carrier.outlook.epoch = key.epoch
@@ -197,6 +201,7 @@ class RotationLoop:
 
     def _drop(self) -> None:
         """The cell is gone, and what it has pushed to other tables since then with it."""
+        self._parts.clear()
         for part in self._carrier.numbers:
             if self._carrier.protocol.parts[part].forgotten:
                 self._carrier.step(part)

@@ -27,7 +27,7 @@ from typing import Any, Self, final
 import torch
 from torch import nn
 
-from paceline.config import Adagrad, Async, Pace, RowInit, RowOptimizer, Uniform, Zeros
+from paceline.config import Adagrad, Async, Pace, RowInit, RowOptimizer, Uniform
 from paceline.pace.strategy import Strategy
 from paceline.pace_specs.allreduce import AllReduce
 from paceline.pace_specs.parsing import parse_any, parse_pace
@@ -42,6 +42,7 @@ from paceline.trainer.group_follower import Follower
 from paceline.trainer.group_wire import GroupPlace
 from paceline.trainer.membership import Membership
 from paceline.trainer.metric_states import Metric
+from paceline.trainer.opening_tables import open_table
 from paceline.trainer.optimizer import SharedOptimizer
 from paceline.trainer.predictions import open_predictions
 from paceline.trainer.schedules import Factor
@@ -49,11 +50,10 @@ from paceline.trainer.seating import take_seat
 from paceline.trainer.sharing import Sharing
 from paceline.trainer.staging import Cutting, Stages
 from paceline.trainer.table import Table
-from paceline.trainer.writing import TableWriter
 
 _DEFAULT_OPTIMIZER = Adagrad(lr=0.05)
 _DEFAULT_INIT = Uniform(0.05)
-_ZEROS, _NO_SYNC = Zeros(), Async()
+_NO_SYNC = Async()
 _BETWEEN = "end the loop first; to evaluate now and then, make a loop of each epoch"
 
 
@@ -159,10 +159,11 @@ class Session:
         dtype: Any = "float32",  # noqa: ANN401  (whatever numpy takes for one)
         *,
         combine: str = "add",
-        init: RowInit | Array = _ZEROS,
+        init: RowInit | Array | None = None,
         blocks: int | None = None,
         pace: Pace | str = _NO_SYNC,
         atomic: bool = False,
+        replicate_every: int | None = None,
     ) -> Table:
         """Rows for algorithms that change the model themselves; a part of its own.
 
@@ -170,23 +171,25 @@ class Session:
             name: the same on every trainer, no other table's.
             shape: (rows, ...): dense; (None, ...): keyed by any int64 id.
             dtype: a fixed-width number of numpy or torch.
-            combine: how values change rows: add, max, min; replace by lock or rotation.
-            init: how rows begin; or the values of a dense table, the first trainer's.
+            combine: how values change rows: add, max, min; replace: by a lock or a version.
+            init: how rows begin, or a dense table's values; None: 0; of max, min: the end.
             blocks: pieces that rows are cut into, for rotations; None: as suits.
             pace: `Async` (nothing waits), `SSP`, or ``Sync(reduce="sum")`` (in rounds).
             atomic: what a batch writes to all such tables is there together, or not at all.
+            replicate_every: in a loop `Table.pull` reads a copy that this trainer keeps of
+                a dense table; batches after which it is fetched again.
 
         Raises:
-            UsageError: an argument is out of range; inside a loop; or the job's n-th part
-                differs from this one.
+            UsageError: an argument is out of range; in a loop; or the n-th part differs.
             JobFailed: the job as a whole cannot go on.
         """
         self._membership.calls.check_idle("table", "make tables before the loop")
         spec, begins = describe_table(name, shape, dtype, combine, init, blocks)
         said = parse_pace(pace) if isinstance(pace, str) else pace
-        rows = self._sharing.add_table(spec, said, begins, atomic=atomic)
-        assert isinstance(self._membership, Membership)
-        return Table(rows, TableWriter(self._membership, self._stages))
+        rows = self._sharing.add_table(
+            spec, said, begins, atomic=atomic, every=replicate_every
+        )
+        return open_table(self._membership, self._stages, rows, replicate_every)
 
     def track(self, **objects: object) -> None:
         """Let the state of the user's own objects survive: scheduler, GradScaler, EMA.
@@ -379,10 +382,7 @@ class Session:
         return sum(numbers.refused for numbers in self._seat.numbers.values())
 
     def close(self) -> None:
-        """Leave the job cleanly: an open loop is left, the last numbers are sent.
-
-        Raises nothing if the job is gone. May be repeated.
-        """
+        """Leave the job cleanly, by an open loop's end. May be repeated; raises nothing."""
         self._seat.close()
 
     @property

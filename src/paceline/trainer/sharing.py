@@ -13,7 +13,7 @@ from typing import final
 import torch
 from torch import nn
 
-from paceline.config import Auto, Pace
+from paceline.config import Auto, Combine, Pace
 from paceline.errors import UsageError
 from paceline.messages import PartSpec, TableSpec
 from paceline.pace.changing import begun
@@ -25,7 +25,7 @@ from paceline.pace.policy import (
     why_not_beside,
 )
 from paceline.pace.strategy import Strategy, why_not_strategy
-from paceline.pace.tables import why_not_for_table, why_not_locked
+from paceline.pace.tables import why_not_for_table, why_not_locked, why_not_replicated
 from paceline.params.guarding import why_not_guarded
 from paceline.params.hogwild import why_not_hogwild
 from paceline.params.rows.combining import Array
@@ -183,7 +183,13 @@ class Sharing:
         self._parameters.update(described.parameters)
 
     def add_table(
-        self, spec: TableSpec, pace: Pace, begins: Array | None, *, atomic: bool = False
+        self,
+        spec: TableSpec,
+        pace: Pace,
+        begins: Array | None,
+        *,
+        atomic: bool = False,
+        every: int | None = None,
     ) -> OwnRows:
         """Share a table of the user's own as the next part.
 
@@ -192,13 +198,19 @@ class Sharing:
             pace: of the part.
             begins: (rows, dim) that a dense table begins with, if it is told.
             atomic: what a batch writes to all tables that are, is there as a whole.
+            every: batches after which a trainer's copy is fetched again, if it
+                keeps one.
 
         Raises:
-            UsageError: the pace is none for tables, or the name is another table's.
+            UsageError: the pace is none for tables (so), or the name is another table's.
         """
         reason = why_not_for_table(pace) or why_not_beside([*self._paces, pace])
         if reason is None and atomic:
             reason = why_not_locked(pace)
+        if reason is None and every is not None:
+            assert isinstance(spec.optimizer, Combine)
+            num_rows = spec.optimizer.num_rows
+            reason = why_not_replicated(pace, num_rows, every)
         if reason is None and spec.name in {*self._tables, *self._own}:
             reason = f"{spec.name!r} is the name of another table of this job"
         if reason is None and self._seat.size > 1:

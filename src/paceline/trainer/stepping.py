@@ -370,7 +370,7 @@ class Stepping:
             self._asking,
             part,
             servers,
-            nothing_coming,
+            collective.asks_servers,
             at_round=part.round,
             with_dense=True,
         )

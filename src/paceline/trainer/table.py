@@ -10,11 +10,9 @@ Waits: for servers. The thread of the user's script calls.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol, final
+from typing import Any, Literal, Protocol, final, overload
 
 import numpy as np
-import numpy.typing as npt
-import torch
 
 from paceline.errors import UsageError
 from paceline.params.rows.combining import Array
@@ -24,11 +22,16 @@ from paceline.trainer.describing_calls import check_call
 from paceline.trainer.describing_rotation import Rotate
 from paceline.trainer.gathering import Gathering, Kind, Operation, Slice
 from paceline.trainer.locking import RowLock, Wish
+from paceline.trainer.optimistic import checked_versions, replace_unchanged, versions_of
 from paceline.trainer.own_rows import OwnRows
 from paceline.trainer.reducing import How
-
-Ids = npt.ArrayLike | torch.Tensor | None
-Values = npt.ArrayLike | torch.Tensor
+from paceline.trainer.table_arguments import (
+    Ids,
+    Values,
+    as_array,
+    checked_ids,
+    checked_values,
+)
 
 
 class Writer(Protocol):
@@ -77,26 +80,43 @@ class Table:
         self.dtype = np.dtype(combine.dtype)
         self._rows, self._writer = rows, writer
 
-    def pull(self, ids: Ids = None) -> Array:
+    @overload
+    def pull(self, ids: Ids = None, *, versions: Literal[False] = False) -> Array: ...
+
+    @overload
+    def pull(self, ids: Ids = None, *, versions: Literal[True]) -> tuple[Array, Int64s]: ...
+
+    def pull(
+        self, ids: Ids = None, *, versions: bool = False
+    ) -> Array | tuple[Array, Int64s]:
         """Rows as they are on the servers now, with what this batch has pushed so far.
 
         Nothing waits for anybody's pushes, and no row is made: one that nobody has written
-        reads as it would begin.
+        reads as it would begin. In a loop, a replicated table is read from a copy.
 
         Args:
             ids: whole numbers (n,), in any order, repeated or not; None: all rows of a
                 dense table.
+            versions: return those as well, for `push`.
 
         Returns:
-            The caller's own array (n, ...), of the table's dtype.
+            The caller's own array (n, ...), of the table's dtype; with ``versions`` also
+            int64 (n,): equal ones are of equal rows, and say nothing else.
 
         Raises:
             UsageError: an id is none of a dense table's rows; or None of a keyed table.
         """
         found = self._rows.read(self._ids(ids))
-        return found.reshape(len(found), *self._row)
+        shaped = found.reshape(len(found), *self._row)
+        return (shaped, versions_of(found)) if versions else shaped
 
-    def push(self, ids: Ids, values: Values) -> None:
+    @overload
+    def push(self, ids: Ids, values: Values) -> None: ...
+
+    @overload
+    def push(self, ids: Ids, values: Values, *, if_version: Ids) -> Int64s: ...
+
+    def push(self, ids: Ids, values: Values, *, if_version: Ids = None) -> Int64s | None:
         """Combine values with rows by the table's rule: each exactly once, whoever dies.
 
         Inside a loop over `Session.batches` they leave when the batch is over, together:
@@ -104,21 +124,37 @@ class Table:
         one they leave at once and have their effect at most once; what a return to a cut
         undoes is not pushed again.
 
+        With ``if_version``, for tables with ``combine="replace"``: at once, rows become
+        these values if none has changed since it was read; otherwise nothing is written
+        and the batch goes on: pull, compute and push again. In a loop what is written is
+        the batch's push to the table, which has one.
+
         Args:
             ids: as in `pull`; values of equal ids are combined first.
             values: (n, ...), or one row for all of them.
+            if_version: int64 (n,), what `pull` returned of these ids; each id once.
+
+        Returns:
+            With ``if_version``: ids of rows that have changed since; none: it is written.
 
         Raises:
             UsageError: ids or values are not the table's; the rule is ``replace``, which
-                needs a right to the rows; or the batch has been flushed already.
+                needs a right to the rows, or a version; or the batch has been flushed.
+            LockTimeout: with ``if_version``, others have had rows under locks all the time.
+            LockLost: with ``if_version``, outside of a loop: all have returned to a cut
+                meanwhile, and it is not known whether the rows are written.
         """
         rule = self._rows.combine.rule
+        if if_version is not None:
+            return self._push_if(ids, values, if_version)
         if rule == "replace":
             raise UsageError(
                 f"push: rows of {self.name!r} are replaced, and nobody else may change "
-                f"them meanwhile: use table.lock(ids) or table.rotate(...)"
+                f"them meanwhile: use table.lock(ids), table.rotate(...), or "
+                f"push(..., if_version=...)"
             )
         self._write(ids, values, rule)
+        return None
 
     def lock(
         self,
@@ -156,6 +192,7 @@ class Table:
         """
         wish = Wish(shared, timeout_s, lease_s)
         wish.check()
+        self._rows.require_latest("lock")
         checked = self._ids(ids)
         if len(np.unique(checked)) != len(checked):
             raise UsageError(f"lock: expected each id of table {self.name!r} once")
@@ -206,6 +243,7 @@ class Table:
                 data, or another loop is open.
             JobFailed: while iterating, the job as a whole cannot go on.
         """
+        self._rows.require_latest("rotate")
         wanted = Rotate(by, group, parts, batch_size, epochs, seed, step_s, slices)
         return self._writer.rotate(self._rows, dataset, wanted)
 
@@ -234,15 +272,18 @@ class Table:
 
         The step of the batch: it counts when the round of exactly these trainers is
         committed. Who is lost before is in no result, and its batch goes to another; the
-        others exchange again what they hold. The table's own rows do not change; whatever
-        you keep of the result from batch to batch, `Session.track` it: so trainers that
-        join, or had no batch for a while, have it as the others do.
+        others exchange again what they hold. The table's own rows do not change, but by
+        ``"push+pull"``. Whatever you keep of the result from batch to batch,
+        `Session.track` it: so trainers that join, or had no batch for a while, have it as
+        the others do.
 
         Args:
             values: arrays of any shape and dtype of numbers, the same on every trainer.
             rule: ``"add"``, ``"max"`` or ``"min"``; None: the table's own.
-            how: ``"allreduce"``: one hop, everybody asks everybody; or
-                ``"regroup+allgather"``: two, of fewer bytes; ``"auto"``: by size.
+            how: ``"allreduce"``: one hop, everybody asks everybody;
+                ``"regroup+allgather"``: two, of fewer bytes; ``"auto"``: one of these, by
+                size; ``"push+pull"``: servers reduce one array of the table's own shape and
+                dtype, by its own rule, and its rows are the result.
 
         Returns:
             The reduced array, or a tuple of them; the caller's own.
@@ -296,13 +337,36 @@ class Table:
         how: How,
         root: str | None = None,
     ) -> Gathering:
-        arrays = [np.array(_array(one), order="C", ndmin=1) for one in values]
+        arrays = [np.array(as_array(one), order="C", ndmin=1) for one in values]
         rule = rule or self._rows.combine.rule
         operation = Operation(self.name, kind, rule, how, root)
-        check_call(operation, arrays, has_pushed=self._rows.has_written())
+        rows = self._rows
+        check_call(operation, arrays, rows.combine, has_pushed=rows.has_written())
         return self._writer.exchange(self._rows.part, operation, arrays)
 
+    def _push_if(self, ids: Ids, values: Values, if_version: Ids) -> Int64s:
+        rule = self._rows.combine.rule
+        if rule != "replace":
+            raise UsageError(
+                f"push: table {self.name!r} has the rule {rule!r}, by which pushes come "
+                f'together in any order: leave if_version out, or make it combine="replace"'
+            )
+        self._check_push()
+        checked = self._ids(ids)
+        read = checked_versions(self.name, checked, if_version)
+        replacing = self._values(values, len(checked))
+        wish = Wish(is_shared=False, timeout_s=60.0, lease_s=10.0)
+        lock = self._writer.lock(self._rows, checked, wish)
+        return replace_unchanged(lock, checked, replacing, read)
+
     def _write(self, ids: Ids, values: Values, rule: str) -> None:
+        self._check_push()
+        checked = self._ids(ids)
+        self._rows.write(checked, self._values(values, len(checked)), rule)
+        if not self._writer.is_in_loop():
+            self._writer.write_alone(self._rows.part)
+
+    def _check_push(self) -> None:
         part, in_loop = self._rows.part, self._writer.is_in_loop()
         if in_loop and not self._writer.has_batch(part):
             raise UsageError(
@@ -314,69 +378,13 @@ class Table:
                 f"push: blocks of {self.name!r} go round, and each is one trainer's: "
                 f"change cell.rows, in place"
             )
-        checked = self._ids(ids)
-        self._rows.write(checked, self._values(values, len(checked)), rule)
-        if not in_loop:
-            self._writer.write_alone(part)
 
     def _ids(self, ids: Ids) -> Int64s:
-        num_rows = self.shape[0]
-        if ids is None:
-            if num_rows is None:
-                raise UsageError(f"table {self.name!r} is keyed: say which ids")
-            return np.arange(num_rows)
-        found = _array(ids)
-        if found.ndim != 1 or (len(found) and found.dtype.kind not in "iu"):
-            raise UsageError(
-                f"table {self.name!r}: expected ids as whole numbers (n,), got "
-                f"{found.dtype} {found.shape}"
-            )
-        if found.dtype == np.uint64 and len(found) and int(found.max()) >= 2**63:
-            raise UsageError(
-                f"table {self.name!r}: expected ids of int64, got {int(found.max())}"
-            )
-        found = np.ascontiguousarray(found, np.int64)
-        if num_rows is not None and len(found):
-            least, most = int(found.min()), int(found.max())
-            if least < 0 or most >= num_rows:
-                raise UsageError(
-                    f"table {self.name!r} has the rows 0..{num_rows - 1}, got "
-                    f"{least if least < 0 else most}"
-                )
-        return found
+        return checked_ids(self.name, self.shape[0], ids)
 
     def _values(self, values: Values, count: int) -> Array:
-        found = _array(values)
-        wanted = (count, *self._row)
-        is_whole = found.dtype.kind in "iu" and self.dtype.kind in "iu"
-        if not is_whole and not np.can_cast(found.dtype, self.dtype, "same_kind"):
-            raise UsageError(
-                f"table {self.name!r} holds {self.dtype}, got values of {found.dtype}: "
-                f"convert them first"
-            )
-        if found.shape not in {wanted, self._row}:
-            raise UsageError(
-                f"table {self.name!r}: expected values {wanted} for {count} ids, or "
-                f"one row {self._row} for all, got {found.shape}"
-            )
-        if self.dtype.kind in "iu" and found.dtype != self.dtype and found.size:
-            bounds = np.iinfo(self.dtype)
-            least, most = int(found.min()), int(found.max())
-            if least < bounds.min or most > bounds.max:
-                raise UsageError(
-                    f"table {self.name!r} holds {self.dtype}, {bounds.min}..{bounds.max}; "
-                    f"got {least if least < bounds.min else most}"
-                )
-        spread = np.broadcast_to(found.astype(self.dtype, copy=False), wanted)
-        return np.array(spread, order="C").reshape(count, int(np.prod(self._row)))
+        return checked_values(self.name, self._row, self.dtype, values, count)
 
     def __repr__(self) -> str:
         """Name, shape, dtype."""
         return f"Table({self.name!r}, {self.shape}, {self.dtype})"
-
-
-def _array(values: Any) -> Array:  # noqa: ANN401  (whatever holds numbers)
-    if isinstance(values, torch.Tensor):
-        return values.detach().cpu().numpy()
-    found: Array = np.asarray(values)
-    return found

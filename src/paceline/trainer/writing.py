@@ -14,7 +14,12 @@ from paceline.params.rows.kernels import Int64s
 from paceline.trainer.asking import Act
 from paceline.trainer.carrier import Carrier
 from paceline.trainer.cell import Cell
-from paceline.trainer.describing_rotation import Rotate, check_rotate, describe_rotation
+from paceline.trainer.describing_rotation import (
+    KnownCells,
+    Rotate,
+    check_rotate,
+    describe_rotation,
+)
 from paceline.trainer.gathering import Gathering, Operation
 from paceline.trainer.locking import RowLock, Wish
 from paceline.trainer.membership import Membership
@@ -35,6 +40,7 @@ class TableWriter:
         """Carry for a member of the job; its loops are the script's next stages."""
         self._carrier, self._calls = membership.carrier, membership.calls
         self._membership, self._stages = membership, stages
+        self._known = KnownCells()
 
     def has_batch(self, part: int) -> bool:
         """Whether a batch is in the user's hands that a push would belong to."""
@@ -71,7 +77,8 @@ class TableWriter:
         cells: list[Cells] = []
 
         def shape(spec: StageSpec) -> StageSpec:
-            cut, records = describe_rotation(spec, rows, num_blocks, wanted)
+            known = self._known
+            cut, records = describe_rotation(spec, rows, num_blocks, wanted, known)
             cells.append(records)
             return cut
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.config import Combine, Uniform, Zeros
+from paceline.config import Combine, Constant, Highest, Lowest, Uniform, Zeros
 from paceline.errors import UsageError
 from paceline.messages import TableSpec
 from paceline.params.rows.combining import combine_equal
@@ -140,3 +140,26 @@ def test_what_is_no_export_is_refused(arrays: dict[str, np.ndarray], says: str) 
     dense = ValueTable(spec("float64", "add", ROWS), 7, 1, 4)
     with pytest.raises(UsageError, match="expected"):
         dense.load({"ids": np.arange(3), "values": np.zeros((3, DIM))})
+
+
+@pytest.mark.parametrize("rows", [ROWS, None], ids=["dense", "keyed"])
+@pytest.mark.parametrize(
+    ("dtype", "init", "begins"),
+    [
+        ("int64", Lowest(), -(2**63)),
+        ("int64", Highest(), 2**63 - 1),
+        ("uint8", Lowest(), 0),
+        ("int8", Highest(), 127),
+        ("float16", Lowest(), -np.inf),
+        ("float64", Highest(), np.inf),
+        ("int64", Constant(2**53 + 1), 2**53 + 1),
+        ("float64", Constant(0.1), 0.1),
+    ],
+)
+def test_rows_begin_as_their_dtype_holds_it(
+    dtype: str, init: Any, begins: float, rows: int | None
+) -> None:
+    table = ValueTable(spec(dtype, "max", rows, init), 7, 0, 1)
+    table.apply(np.array([3], np.int64), np.zeros((1, DIM), dtype), replaces=True)
+    found = table.gather(np.array([2, 3, 9], np.int64), False)
+    assert (found == np.array([[begins] * DIM, [0] * DIM, [begins] * DIM], dtype)).all()

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 
-from paceline.errors import UsageError
+from paceline.errors import RuleFailed, UsageError
 from paceline.params.rows.kernels import Int64s
 from paceline.table_specs import RULES
 
@@ -70,13 +70,33 @@ def require_rule(name: str) -> None:
 
 
 def combine_rows(rule: str, target: Array, rows: Int64s, values: Array) -> None:
-    """Combine ``values`` (n, dim) with ``target[rows]``; ``rows`` (n,) are distinct."""
-    if rule == "replace":
+    """Combine ``values`` (n, dim) with ``target[rows]``; ``rows`` (n,) are distinct.
+
+    Raises:
+        RuleFailed: a rule of the user's own did; no row has changed.
+    """
+    span = span_of(rows)
+    if span is not None and rule in {"replace", *_RULES}:
+        there = target[span]
+        if rule == "replace":
+            there[:] = values
+        else:
+            _RULES[rule](there, values, out=there)
+    elif rule == "replace":
         target[rows] = values
     elif rule in _RULES:
         target[rows] = _RULES[rule](target[rows], values)
     else:
         target[rows] = _own_rows(rule, target[rows], values)
+
+
+def span_of(rows: Int64s) -> slice | None:
+    """The same rows as a slice, if each follows the one before; else None."""
+    if not len(rows) or rows[-1] - rows[0] != len(rows) - 1:
+        return None
+    if not bool((rows[1:] > rows[:-1]).all()):
+        return None
+    return slice(int(rows[0]), int(rows[-1]) + 1)
 
 
 def combine_equal(rule: str, inverse: Int64s, values: Array, num_unique: int) -> Array:
@@ -90,6 +110,9 @@ def combine_equal(rule: str, inverse: Int64s, values: Array, num_unique: int) ->
 
     Returns:
         (num_unique, dim), of the same dtype; the values themselves where nothing changes.
+
+    Raises:
+        RuleFailed: a rule of the user's own did.
     """
     if num_unique == len(values):
         if bool((inverse[1:] > inverse[:-1]).all()):
@@ -103,7 +126,7 @@ def combine_equal(rule: str, inverse: Int64s, values: Array, num_unique: int) ->
         for number, at in enumerate(inverse):  # numpy leaves the order open
             value = values[number : number + 1]
             if is_seen[at] and rule != "replace":
-                value = _own_rows(rule, found[at : at + 1], value)
+                value = _own_rows(rule, found[at : at + 1], value, int(at))
             found[at], is_seen[at] = value[0], True
         return found
     if rule == "add":  # several times as fast as numpy's, one after the other as well
@@ -116,13 +139,41 @@ def combine_equal(rule: str, inverse: Int64s, values: Array, num_unique: int) ->
     return np.ascontiguousarray(found)
 
 
-def _own_rows(rule: str, rows: Array, values: Array) -> Array:
+def rule_failed(table: str, ids: Int64s, error: RuleFailed) -> RuleFailed:
+    """The same, with the table, and the one of ``ids`` that the rule has failed for."""
+    here = ids if error.at is None else ids[error.at : error.at + 1]
+    named = f"id {here[0]}" if len(here) == 1 else f"{len(here)} ids together"
+    return RuleFailed(f"table {table!r}, {named}: {error}")
+
+
+def _own_rows(rule: str, rows: Array, values: Array, first: int = 0) -> Array:
+    """What a rule makes of rows; ``first`` is the number of the first of them."""
+    try:
+        return _asked(rule, rows, values)
+    except Exception as error:
+        text = f"combine rule {rule!r} raised {type(error).__name__}: {error}"
+        if isinstance(error, UsageError):
+            text = str(error)
+        at = _first_that_fails(rule, rows, values)
+        raise RuleFailed(text, None if at is None else first + at) from error
+
+
+def _asked(rule: str, rows: Array, values: Array) -> Array:
     found = np.asarray(_own[rule](rows, values))
     if found.shape != rows.shape:
         raise UsageError(
             f"combine rule {rule!r}: expected rows {rows.shape}, got {found.shape}"
         )
     return found.astype(rows.dtype, copy=False)
+
+
+def _first_that_fails(rule: str, rows: Array, values: Array) -> int | None:
+    for at in range(len(rows)):
+        try:
+            _asked(rule, rows[at : at + 1], values[at : at + 1])
+        except Exception:  # noqa: BLE001  (whatever a rule of the user's raises)
+            return at
+    return None
 
 
 def distinct(ids: Int64s) -> tuple[Int64s, Int64s]:

@@ -6,10 +6,21 @@ a restart; and an unseen row can be read without being made.
 Pure.
 """
 
+import math
+from typing import Any
+
 import numpy as np
 import xxhash
 
-from paceline.config import Normal, RowInit, Uniform, Zeros
+from paceline.config import (
+    Constant,
+    Highest,
+    Lowest,
+    Normal,
+    RowInit,
+    Uniform,
+    Zeros,
+)
 from paceline.params.rows import kernels
 from paceline.params.rows.kernels import Float32s, Int64s
 
@@ -42,3 +53,15 @@ def fill_initial(init: RowInit, key: int, ids: Int64s, out: Float32s) -> None:
             kernels.draw_uniform(np.uint64(key), ids, np.float32(bound), out)
         case Normal(std):
             kernels.draw_normal(np.uint64(key), ids, std, out)
+        case Constant() | Lowest() | Highest():
+            out.fill(begin_of(init, out.dtype))
+
+
+def begin_of(init: Constant | Lowest | Highest, dtype: np.dtype[Any]) -> int | float:
+    """The number that all rows of a dtype begin as."""
+    if isinstance(init, Constant):
+        return init.value
+    if dtype.kind == "f":
+        return -math.inf if isinstance(init, Lowest) else math.inf
+    bounds = np.iinfo(dtype)
+    return int(bounds.min if isinstance(init, Lowest) else bounds.max)

@@ -16,12 +16,18 @@ from typing import Any, final
 
 import numpy as np
 
-from paceline.config import Combine, Zeros
-from paceline.errors import UsageError
+from paceline.config import Combine, Constant, Highest, Lowest, Zeros
+from paceline.errors import RuleFailed, UsageError
 from paceline.messages import TableSpec
-from paceline.params.rows.combining import Array, combine_rows, require_rule
+from paceline.params.rows.combining import (
+    Array,
+    combine_rows,
+    require_rule,
+    rule_failed,
+    span_of,
+)
 from paceline.params.rows.id_map import IdMap
-from paceline.params.rows.initial import fill_initial, init_key
+from paceline.params.rows.initial import begin_of, fill_initial, init_key
 from paceline.params.rows.kernels import Int64s
 from paceline.params.rows.snapshot import RowSnapshot
 
@@ -94,6 +100,10 @@ class ValueTable:
         del create
         self._require_shape("out", out, len(ids), self._spec.dim)
         if self._index is None:
+            span = span_of(ids - self._start)
+            if span is not None:
+                out[:] = self._values[span]
+                return
             np.take(self._values, ids - self._start, axis=0, out=out, mode="clip")
             return
         rows = self._index.find(ids)
@@ -112,13 +122,17 @@ class ValueTable:
 
         Raises:
             UsageError: the values have another shape; nothing has been changed.
+            RuleFailed: the table's rule did, and for which id; no row has another value.
         """
         self._require_shape("values", values, len(ids), self._spec.dim)
         rows = self._make_rows(ids)
         if self._snapshot is not None:
             self._snapshot.keep(rows)
         rule = "replace" if replaces else self._combine.rule
-        combine_rows(rule, self._values, rows, values)
+        try:
+            combine_rows(rule, self._values, rows, values)
+        except RuleFailed as error:
+            raise rule_failed(self._spec.name, ids, error) from error
 
     def upload(self, values: Array) -> None:
         """Set all rows of a dense table's block.
@@ -199,10 +213,13 @@ class ValueTable:
         return np.arange(self._start, self._start + self._count)
 
     def _initial(self, ids: Int64s | range) -> Array:
-        if isinstance(self._spec.init, Zeros):  # memory that costs nothing until it is used
-            return np.zeros((len(ids), self._spec.dim), self._dtype)
-        drawn = np.empty((len(ids), self._spec.dim), np.float32)
-        fill_initial(self._spec.init, self._key, np.asarray(ids, np.int64), drawn)
+        shape, init = (len(ids), self._spec.dim), self._spec.init
+        if isinstance(init, Zeros):  # memory that costs nothing until it is used
+            return np.zeros(shape, self._dtype)
+        if isinstance(init, Constant | Lowest | Highest):  # float32 cannot hold all of them
+            return np.full(shape, begin_of(init, self._dtype), self._dtype)
+        drawn = np.empty(shape, np.float32)
+        fill_initial(init, self._key, np.asarray(ids, np.int64), drawn)
         return drawn.astype(self._dtype)
 
     def _make_rows(self, ids: Int64s) -> Int64s:

@@ -84,6 +84,8 @@ TABLE = (
     Goal("tomotopy-2", "topics", "the same, 2 trainers", "tomotopy, 2 threads", 0.5),
     Goal("kmeans-1", "clusters", "k-means, 1 trainer", "scikit-learn, 1 thread", 1.0),
     Goal("kmeans-2", "clusters", "k-means, 2 trainers", "scikit-learn, 2 threads", 1.0),
+    Goal("logistic-1", "classification", "regression, 1 trainer", "scikit-learn", 1.0),
+    Goal("logistic-2", "classification", "regression, 2 trainers", "scikit-learn", 1.0),
     Goal("simulator", "simulator", "10,000 trainers x 100 steps", "", None, 60.0, "s"),
 )
 

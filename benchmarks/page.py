@@ -46,6 +46,8 @@ TITLES = {  # {name of a record: what stands above it}, in the page's order
     "factorisation_models": "The same in each model of computation",
     "topics": "Topics on tables",
     "clusters": "k-means on tables",
+    "classification": "Logistic regression on tables",
+    "allreduce": "Values reduced over all trainers",
     "table_stragglers": "Models of computation beside a slow trainer",
     "simulator": "The simulator",
 }

@@ -40,7 +40,7 @@ from benchmarks.figures import (
     kept,
     ratio_table,
 )
-from benchmarks.goals import Goal
+from benchmarks.goals import wanted
 from benchmarks.processes import fork_server, job_config, wait_job, wait_modules
 from benchmarks.record import circumstances, say, write
 from benchmarks.tables.classification_floor import (
@@ -59,10 +59,7 @@ LIMIT_S = 900.0
 WITHIN = 1e-9
 UNTIL = "logistic regression, until a loss"
 USED = "logistic regression, processor time"
-GOALS = {
-    1: Goal("logistic-1", "classification", UNTIL, "scikit-learn, one thread", 1.0),
-    2: Goal("logistic-2", "classification", UNTIL, "scikit-learn, two threads", 1.0),
-}
+GOALS = {number: wanted(f"logistic-{number}") for number in (1, 2)}
 
 
 class Candidate(NamedTuple):

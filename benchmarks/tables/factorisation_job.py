@@ -24,7 +24,7 @@ import descent  # noqa: E402
 import sgd  # noqa: E402
 from look import Look  # noqa: E402
 from plain import Settings, begun  # noqa: E402
-from ratings import Ratings, Split  # noqa: E402
+from ratings import Ratings, Split, dealt  # noqa: E402
 from work import Work  # noqa: E402
 
 import paceline  # noqa: E402
@@ -105,6 +105,7 @@ def main() -> None:
     told = msgspec.json.decode(sys.argv[1], type=Told)
     index = int(os.environ[ROLE].rpartition("-")[2])
     split, settings = read_split(Path(told.data)), Settings(*told.settings)
+    split = dealt(split, told.blocks)
     settings = settings._replace(k=int(settings.k))
     warm(split, settings)
     each_s = told.sleep_s * (told.slower if index == told.slow else 1.0)

@@ -15,7 +15,7 @@ import ccd
 import sgd
 from look import Look, draw
 from plain import Settings
-from ratings import generated, movielens
+from ratings import dealt, generated, movielens
 from work import Work
 
 import paceline
@@ -59,7 +59,7 @@ def main() -> None:
     make, suited = DATA[flags.data]
     said = {name: getattr(flags, name) for name in Settings._fields}
     settings = suited._replace(**{name: x for name, x in said.items() if x is not None})
-    split = make()
+    split = dealt(make(), flags.blocks)
     epochs = flags.epochs or {"sgd": 30, "ccd": 20}[flags.algorithm]
     work = Work(split, settings, epochs, flags.batch_size, flags.blocks, seed=flags.seed)
 

@@ -73,6 +73,26 @@ def test_servers_reduce_to_the_same_bits_on_all(run: Run) -> None:
         assert seen.sums == found[0].sums
 
 
+@pytest.mark.parametrize("how", ["allreduce", "regroup+allgather", "push+pull"])
+def test_values_and_results_are_the_callers_own(run: Run, how: str) -> None:
+    def script(session: paceline.Session) -> Any:
+        table = session.table("t", (50, 4), "int64", pace=ROUNDS)
+        values, kept = np.zeros((50, 4), np.int64), []
+        seen = Seen()
+        session.track(seen=seen)
+        for batch in session.batches(NUMBERS, 4, seed=3, task_size=8):
+            values[:] = int(batch.sum())
+            found = table.allreduce(values, how=how)
+            kept.append((found, int(found[0, 0])))
+            assert (values == int(batch.sum())).all()
+            assert not np.shares_memory(found, values)
+            seen.counts = seen.counts + found[0, 0]
+        assert all((found == number).all() for found, number in kept)
+        return int(seen.counts[0])
+
+    assert run(script) == [int(NUMBERS.sum())] * 3
+
+
 HUGE = 1e16  # so large that the order of addition shows
 
 

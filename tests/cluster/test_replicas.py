@@ -146,6 +146,7 @@ def test_blocks_of_another_table_go_round_beside_a_copy(run: Run) -> None:
     ("shape", "more", "reason"),
     [
         ((None,), {"replicate_every": 1}, "a keyed table has no end"),
+        ((2,), {"replicate_every": 1, "combine": "replace"}, "a copy is older"),
         ((2,), {"replicate_every": 0}, "expected 1 batch or more, got 0"),
         ((2,), {"replicate_every": True}, "expected 1 batch or more, got True"),
         ((2,), {"replicate_every": 1, "pace": SSP(2)}, "a copy would be older"),

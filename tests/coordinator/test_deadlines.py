@@ -39,3 +39,13 @@ def test_batches_that_become_slow_later_have_longer() -> None:
     deadlines.start(1, 1, now)
     assert not deadlines.expired(now + 89.0)  # ten times what a batch takes by now
     assert deadlines.expired(now + 91.0) == [1]
+
+
+def test_a_later_lease_that_falls_due_first_is_not_overlooked() -> None:
+    deadlines = Deadlines()
+    deadlines.start(1, 100, now=0.0)
+    assert deadlines.expired(FLOOR_S - 1) == []
+    deadlines.pause(1)
+    deadlines.start(2, 100, now=1.0)
+    assert deadlines.expired(FLOOR_S) == []
+    assert deadlines.expired(FLOOR_S + 1) == [2]

@@ -130,6 +130,19 @@ def test_what_is_held_out_is_never_learned_from() -> None:
     assert np.array_equal(again.users, train.users)
 
 
+def test_blocks_of_dealt_items_have_as_many_ratings_each() -> None:
+    popular = np.repeat(np.arange(40), np.arange(40, 0, -1))  # the first are rated most
+    users = np.arange(len(popular)) % 7
+    made = ratings.Ratings(users, popular, (users + 10 * popular).astype(np.float32))
+    split = ratings.Split(made, made, 7, 40, 0.0)
+    dealt = ratings.dealt(split, blocks=4)
+    counts = np.bincount(dealt.train.items, minlength=40).reshape(4, 10).sum(axis=1)
+    assert counts.max() - counts.min() <= 4
+    place = dict(zip(popular.tolist(), dealt.train.items.tolist(), strict=True))
+    assert sorted(place.values()) == list(range(40))  # each has its place
+    assert all(place[i] == p for i, p in zip(popular, dealt.test.items, strict=True))
+
+
 def test_ids_of_the_file_become_places() -> None:
     lines = ["user_id:token\titem_id:token\trating:float\ttimestamp:float"]
     lines += ["196\t242\t3\t881250949", "9\t302\t5\t1", "196\t7\t1\t2", ""]

@@ -7,6 +7,7 @@ just now. A false death is harmless: the incarnation is fenced and joins again.
 Pure.
 """
 
+import math
 from typing import NamedTuple, final
 
 from paceline.coordinator.outcomes import LossKind
@@ -47,6 +48,7 @@ class Members:
         """``timeout_s``: silence after which a member counts as dead."""
         self._timeout_s = timeout_s
         self._infos: dict[int, MemberInfo] = {}
+        self._quiet_until_s = -math.inf  # before then nobody can be found dead
 
     def heard(self, incarnation: int, now: float) -> MemberInfo:
         """A message of a member arrived."""
@@ -62,6 +64,7 @@ class Members:
         info = self._infos.get(incarnation)
         if info is not None and info.closed_s is None:
             info.closed_s = now
+            self._quiet_until_s = min(self._quiet_until_s, now + GRACE_S)
 
     def excuse(self, seconds: float) -> None:
         """Nobody could be heard for so long, through no fault of theirs."""
@@ -82,9 +85,14 @@ class Members:
         """Incarnations of a process."""
         return [inc for inc, info in self._infos.items() if info.pid == pid]
 
+    def are_quiet(self, now: float) -> bool:
+        """Whether nobody can be dead by now, and `losses` need not be asked."""
+        return now < self._quiet_until_s
+
     def losses(self, live: dict[int, str], now: float) -> list[Loss]:
         """Members of ``live`` ({incarnation: role id}) that are dead by now."""
         found = []
+        until_s = now + self._timeout_s  # who is heard of from now on has as long
         for incarnation, role in live.items():
             info = self._infos.get(incarnation)
             if info is None:
@@ -95,4 +103,8 @@ class Members:
             elif now - info.heard_s >= self._timeout_s:
                 reason = f"{role} was silent for {self._timeout_s:g} s"
                 found.append(Loss(incarnation, "silent", reason))
+            until_s = min(until_s, info.heard_s + self._timeout_s)
+            if info.closed_s is not None:
+                until_s = min(until_s, info.closed_s + GRACE_S)
+        self._quiet_until_s = until_s
         return sorted(found)

@@ -8,6 +8,7 @@ learned from measured durations: ``clamp(10 * (median + 6 * MAD) * records, 60 s
 Pure.
 """
 
+import math
 import statistics
 from collections import deque
 from collections.abc import Callable
@@ -129,11 +130,13 @@ class Deadlines:
         self._floor_s = FLOOR_S
         self._due_s: dict[int, float] = {}  # {incarnation: expiry}
         self._since_s: dict[int, float] = {}  # {incarnation: last progress}
+        self._first_due_s = math.inf  # before then nobody's time is over
 
     def start(self, incarnation: int, records: int, now: float) -> None:
         """A trainer goes (on) to work on at most ``records`` records."""
         allowed_s = min(max(self._limit_s * records, self._floor_s), CEILING_S)
-        self._due_s[incarnation] = now + allowed_s
+        due_s = self._due_s[incarnation] = now + allowed_s
+        self._first_due_s = min(self._first_due_s, due_s)
         self._since_s[incarnation] = now
 
     def progressed(self, incarnation: int, records: int, now: float) -> None:
@@ -166,7 +169,10 @@ class Deadlines:
         Else a first batch that takes longer than anybody was given (a model that is being
         compiled) would begin again elsewhere for ever.
         """
+        if now < self._first_due_s:
+            return []
         found = sorted(inc for inc, due_s in self._due_s.items() if due_s <= now)
+        self._first_due_s = min(self._due_s.values(), default=math.inf)
         if found:
             self._floor_s = min(2 * self._floor_s, CEILING_S)
         return found

@@ -56,17 +56,19 @@ def why_not_locked(pace: Pace) -> str | None:
     return None
 
 
-def why_not_replicated(pace: Pace, num_rows: int | None, every: int) -> str | None:
+def why_not_replicated(pace: Pace, rows: Combine, every: int) -> str | None:
     """Why trainers keep no copies of a table; None if they may.
 
     Args:
         pace: of the table.
-        num_rows: of a dense table; None of a keyed one.
+        rows: what the table holds.
         every: batches after which a copy is fetched again.
     """
     if type(every) is not int or every < 1:
         return f"replicate_every: expected 1 batch or more, got {every!r}"
-    if num_rows is None:
+    if rows.rule == "replace":
+        return "rows are replaced by who has the latest, and a copy is older: use pull"
+    if rows.num_rows is None:
         return "a keyed table has no end that could be copied: give it rows, or pull"
     if not isinstance(pace, Async) or pace.push_every != 1:
         return (

@@ -122,23 +122,29 @@ class Asking:
     def ask(self, message: Message) -> Act[Message]:
         """Ask the coordinator until it gives more than `Waiting`."""
         while True:
-            reply = yield from self.ask_once(message)
+            # Asked here, since an act within an act costs something at every reply.
+            reply = (yield Ask({COORDINATOR: message}))[COORDINATOR]
+            if isinstance(reply, Lost):
+                reply = yield from self._insist(message, reply)
+            self._heard(reply, ())
             if not isinstance(reply, Waiting):
                 return reply
 
     def ask_once(self, message: Message, *answers: RefusalKind) -> Act[Message]:
         """Ask the coordinator; `Waiting` and refusals of kinds ``answers`` are answers."""
-        # Asked here, since an act within an act costs something: mostly it is there.
         reply = (yield Ask({COORDINATOR: message}))[COORDINATOR]
         if isinstance(reply, Lost):
             reply = yield from self._insist(message, reply)
+        self._heard(reply, answers)
+        return reply
+
+    def _heard(self, reply: Message, answers: tuple[RefusalKind, ...]) -> None:
         if isinstance(reply, Refusal) and reply.kind not in answers:
             self._raise_for(reply)
         if isinstance(reply, _WITH_PAUSES):
             self.pauses = reply.pauses
         elif isinstance(reply, Granted):
             self.pauses = False
-        return reply
 
     def insist(self, message: Message) -> Act[Message]:
         """Ask the coordinator until it answers at all."""
@@ -185,10 +191,14 @@ class Asking:
 
     def post(self, messages: dict[str, Message]) -> Act[Posted]:
         """Send to others what they may answer while other things are done."""
+        post = self.posting(messages)
+        yield post
+        return post.posted
+
+    def posting(self, messages: dict[str, Message]) -> Post:
+        """What `post` yields, for an act that yields it itself, several times a step."""
         self._num_posted += 1
-        posted = Posted(self._num_posted, messages)
-        yield Post(posted)
-        return posted
+        return Post(Posted(self._num_posted, messages))
 
     def collect(self, posted: Posted) -> Act[Collected]:
         """Wait until all have answered what was posted, asking again as `ask_servers`."""

@@ -144,6 +144,14 @@ class SharedPart:
             self.window.reopen(window)
 
     @property
+    def reads_round(self) -> bool:
+        """Whether the round that a push will be in brings the next values.
+
+        It is not known yet which round that is where a push may be carried over.
+        """
+        return self.is_sync and not self.carries_over
+
+    @property
     def trains_late_again(self) -> bool:
         """Whether batches of a late push go back to the queue."""
         return trains_late_again(self.spec.pace)

@@ -233,7 +233,7 @@ class TrainerProtocol:
                 part = self.parts[number]
                 part.window.drop_delivered()
                 if part.window.is_open():
-                    yield from self._push_window(part)
+                    yield from self._note((yield from self._push_window(part)))
             yield from self._keep_tracked()
             yield from self._hand_back()
             self.behind.left(self.timeline)
@@ -290,7 +290,7 @@ class TrainerProtocol:
                     yield from pull_part(self.asking, part, tuple(self.servers), 0)
                 return _KEPT
             if part.window.is_open():
-                yield from self._push_window(part, coming)
+                yield from self._note((yield from self._push_window(part, coming)))
         except Abandoned as gone:
             yield from self._abandon(str(gone))
             return Stepped("dropped", str(gone))
@@ -317,11 +317,11 @@ class TrainerProtocol:
             yield from self._note((yield from landing))
         yield from self._teller.tell_all(self.parts)
 
-    def _push_window(self, part: SharedPart, coming: Coming = nothing_coming) -> Act[None]:
+    def _push_window(
+        self, part: SharedPart, coming: Coming = nothing_coming
+    ) -> Act[list[Ticked]]:
         assert self.stage is not None
-        servers = tuple(self.servers)
-        told = yield from self.stepping.push(part, self.stage, servers, coming)
-        yield from self._note(told)
+        return self.stepping.push(part, self.stage, tuple(self.servers), coming)
 
     def _note(self, told: list[Ticked]) -> Act[None]:
         for ticked in told:

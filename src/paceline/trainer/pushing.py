@@ -182,7 +182,9 @@ def post_values(
             part=part.spec.part,
             at_round=at_round,
         )
-        posted.append((yield from asking.post(dict.fromkeys(servers, pull))))
+        post = asking.posting(dict.fromkeys(servers, pull))
+        yield post
+        posted.append(post.posted)
     # Without a round, dense values may be read while servers look for rows. In a round,
     # rows that have come say that the round is applied, and nobody has to be asked.
     return posted if at_round else posted[::-1]

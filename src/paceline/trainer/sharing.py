@@ -209,8 +209,7 @@ class Sharing:
             reason = why_not_locked(pace)
         if reason is None and every is not None:
             assert isinstance(spec.optimizer, Combine)
-            num_rows = spec.optimizer.num_rows
-            reason = why_not_replicated(pace, num_rows, every)
+            reason = why_not_replicated(pace, spec.optimizer, every)
         if reason is None and spec.name in {*self._tables, *self._own}:
             reason = f"{spec.name!r} is the name of another table of this job"
         if reason is None and self._seat.size > 1:

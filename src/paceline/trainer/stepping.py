@@ -89,9 +89,13 @@ class Stepping:
         Returns:
             What the coordinator has answered, if it was told.
         """
+        # Chosen here, not within an act: every act on the way costs at every reply.
         if part.spec.part in self.collectives:
-            return (yield from self._exchange(part, stage, servers))
-        return (yield from self._push(part, stage, servers, coming))
+            return self._exchange(part, stage, servers)
+        is_plain = not part.takes_turns and part.writing is None
+        if is_plain and part.spec.part not in self._flights:
+            return self._push_window(part, stage, servers, coming)
+        return self._push(part, stage, servers, coming)
 
     def _push(
         self,
@@ -115,7 +119,6 @@ class Stepping:
         servers: tuple[str, ...],
         coming: Coming,
     ) -> Act[list[Ticked]]:
-        ticked: list[Ticked] = []
         # Where nothing is waited for, one request to each server costs the least.
         with_push = coming if part.overlaps else nothing_coming
         judge = part.judge
@@ -123,14 +126,16 @@ class Stepping:
         if judge is not None:
             left = yield from ask_judge(self._asking, leaving, judge)
             if left is None:
-                return ticked + (yield from self._train_again())
+                return (yield from self._train_again())
             leaving = left
         push = None
         if leaving.pushes:
-            push = yield from self._asking.post(leaving.pushes)
+            post = self._asking.posting(leaving.pushes)
+            yield post
+            push = post.posted
         at_round = part.round if part.is_sync else 0
         may_read = self._marching.may_read(part)
-        is_pulling = _reads_round(part) or (may_read and part.pull_due(has_pushed=True))
+        is_pulling = part.reads_round or (may_read and part.pull_due(has_pushed=True))
         goes_on = part.overlap > 0
         # Questions for other parts' rows would wait behind it.
         is_pulling = is_pulling and not (goes_on and not self.turns.are_alone())
@@ -147,8 +152,8 @@ class Stepping:
         if is_pulling and part.overlaps:
             part.pulled(at_round)  # what is asked for now is due no more
         if goes_on or (part.overlaps and self._leases.current(stage) is not None):
-            return ticked
-        return ticked + (yield from self.land(part, stage))
+            return []
+        return (yield from self.land(part, stage))
 
     def _push_step(
         self,
@@ -176,7 +181,11 @@ class Stepping:
             raise
         ticked: list[Ticked] = []
         for left, one in zip(leaving, parts, strict=True):
-            told = yield from self._count(one, stage, left.whole(), is_last=one is part)
+            if one.is_sync:
+                told: Ticked | None = yield from self._count_round(one, stage, left.whole())
+            else:
+                is_last = one is part
+                told = yield from self._count(one, stage, left.whole(), is_last=is_last)
             ticked += [] if told is None else [told]
         return ticked
 
@@ -188,10 +197,12 @@ class Stepping:
             return [(yield from self._land_overlapped(part, stage))]
         flight = self._flights.pop(part.spec.part)
         done = yield from collect_push(self._asking, flight)
-        ticked = yield from self._count(part, stage, done)
+        if part.is_sync:
+            ticked: Ticked | None = yield from self._count_round(part, stage, done)
+        else:
+            ticked = yield from self._count(part, stage, done)
         is_current = done.is_first or part.is_sync
-        values = flight.values
-        yield from collect_values(self._asking, part, values, is_current=is_current)
+        yield from collect_values(self._asking, part, flight.values, is_current=is_current)
         if part.is_late:
             yield from self._catch_up(part, flight.servers())
             return [] if ticked is None else [ticked]
@@ -290,8 +301,6 @@ class Stepping:
 
         Unless it is the ``is_last`` of its step, what is told of another says all of it.
         """
-        if part.is_sync:
-            return (yield from self._count_round(part, stage, done))
         parts, others = tuple(self._parts), self.others_open(part)
         part.acknowledged()
         acked = self._leases.advance(part.spec.part, done.window, parts)
@@ -389,11 +398,3 @@ class Stepping:
             yield from hand_back(self._asking, self._leases, self._parts)
         else:
             yield from pull_part(self._asking, part, servers, part.base_round())
-
-
-def _reads_round(part: SharedPart) -> bool:
-    """Whether the round that a push will be in brings the next values.
-
-    It is not known yet which round that is where a push may be carried over.
-    """
-    return part.is_sync and not part.carries_over

@@ -337,7 +337,8 @@ class Table:
         how: How,
         root: str | None = None,
     ) -> Gathering:
-        arrays = [np.array(as_array(one), order="C", ndmin=1) for one in values]
+        # No copy: the caller waits here, and when the round is committed all have them.
+        arrays = [np.ascontiguousarray(as_array(one)) for one in values]
         rule = rule or self._rows.combine.rule
         operation = Operation(self.name, kind, rule, how, root)
         rows = self._rows

@@ -28,6 +28,7 @@ from paceline.coordinator.grants import (
     grant,
     is_mid_step,
     may_grant,
+    missing_from_ring,
     participants,
 )
 from paceline.coordinator.losses import settle
@@ -158,6 +159,8 @@ def _why_no_lease(book: Book, trainer: str) -> str:
     if not state.has_started:
         here, wanted = len(book.leases), book.first_trainers()
         return f"{here} of {wanted} trainers have asked for work"
+    if (late := missing_from_ring(book)) is not None:
+        return f"the rotation begins as soon as {_named(late)} come, or in a second"
     if state.settling:
         return "servers fence a lost trainer"
     if not book.knows_clocks():

@@ -18,6 +18,7 @@ from paceline.coordinator.tracking import may_enter, to_load
 from paceline.ids import TaskKey
 from paceline.messages import BlockAt, Lease
 
+GATHER_S = 1.0  # a rotation waits so long for trainers that are on their way to it
 MAX_LEASES = 16  # of one trainer: accumulation over tasks holds several
 
 
@@ -156,7 +157,26 @@ def may_grant(book: Book) -> bool:
         return False
     if book.open_cut is not None and book.open_cut.ends_stage:
         return False  # its copy of the queue holds no lease
-    return state.has_started or len(book.leases) >= book.first_trainers()
+    if not state.has_started:
+        return len(book.leases) >= book.first_trainers()
+    return missing_from_ring(book) is None
+
+
+def missing_from_ring(book: Book) -> list[str] | None:
+    """Trainers that a rotation waits for before its first cell, if any.
+
+    Who comes a moment late finds its data part begun by somebody else's look ahead, and has
+    nothing to do for a whole round.
+    """
+    state, queue = book.durable, book.durable.queue
+    if not book.is_rotating() or queue.epoch or queue.keepers:
+        return None
+    if book.gathering[0] != queue.stage:
+        book.gathering = (queue.stage, book.now)
+    if book.now >= book.gathering[1] + GATHER_S:
+        return None
+    late = [t for t in state.trainers if book.asked_stage.get(t, -1) < queue.stage]
+    return sorted(late) or None
 
 
 def is_mid_step(book: Book) -> bool:

@@ -85,8 +85,10 @@ class SharedPart:
         self.spans_tasks = spans_tasks(pace)
         self.carries_over = carries_over(pace)
         self.bounds_ages = bounds_ages(pace)
-        # A table has no dense values, but rounds are waited for, and versions asked for.
-        self.has_values = bool(spec.parameters) or self.is_sync or self.bounds_ages
+        # Of tables alone nothing is to be pulled, but rounds are waited for, and clocks and
+        # versions are those of what was pulled last.
+        is_free = not (self.is_sync or self.is_bounded or self.bounds_ages)
+        self.has_values = bool(spec.parameters) or not is_free
 
     def take_plan(self, plan: PartPlan) -> None:
         """The part is as this plan says, at the pace that it has by now."""

@@ -101,6 +101,7 @@ CANDIDATES = (
     Candidate("rotation, 4 trainers", "rotation", 4),
 )
 PEERS = {"tomotopy", "lda"}
+NUM_COLOURS = 10  # before matplotlib begins with the first one again
 TO_TARGET = "topics, seconds to a likelihood"
 
 
@@ -281,9 +282,10 @@ def wait_compiled() -> float:
 def draw(all_runs: dict[str, list[Seen]], target: float, picture: Path) -> None:
     """Likelihood by epochs and by seconds: the two factors."""
     figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained", sharey=True)
-    for name, runs in all_runs.items():
+    for number, (name, runs) in enumerate(all_runs.items()):
+        style = {"linewidth": 1.2, "linestyle": ("-", "--")[number // NUM_COLOURS % 2]}
         for axis, along in zip(axes, (runs[0].epochs, runs[0].seconds), strict=True):
-            axis.plot(along, runs[0].log_likelihood, label=name, linewidth=1.2)
+            axis.plot(along, runs[0].log_likelihood, label=name, **style)
     for axis, label in zip(axes, ("epochs", "seconds"), strict=True):
         axis.axhline(target, color="0.6", linestyle=":")
         axis.set_xlabel(label)

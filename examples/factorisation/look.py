@@ -37,12 +37,14 @@ class Look:
         Args:
             target: an error that is good enough: the job stops where it is seen.
         """
+        is_reached = False
         for _ in self._running.steps:
             epochs = self._session.epoch
             is_due = epochs > self._epochs and epochs >= self._first
             if self._is_looking and is_due and self._now(epochs) <= target:
                 self._session.stop("the error is low enough")
-        if self._is_looking:
+                is_reached = True
+        if self._is_looking and not is_reached:  # else the last epoch is no whole one
             self._now(1 + self._session.epoch)
 
     def _now(self, epochs: int) -> float:

@@ -12,7 +12,7 @@ from benchmarks.page import TITLES
 
 BY_THEMSELVES = {  # `make bench-paces`, `make bench-tables`
     *("paces", "diloco"),
-    *("factorisation", "factorisation_models", "topics", "clusters"),
+    *("factorisation", "factorisation_models", "topics", "clusters", "classification"),
 }
 
 

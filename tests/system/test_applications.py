@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.system, pytest.mark.timeout(0)]
 INTERRUPTED = 75  # exit status
 SCRIPT = Path(__file__).with_name("application_job.py")
 # Each role dies once, in the midst of its work.
-TRAINER_AND_SERVER = "trainer.before_tick=kill@7;server.snapshot=kill@3"
+TRAINER_AND_SERVER = "trainer.before_tick=kill@7;server.before_decide=kill@40"
 
 
 def metrics_of(script: str, words: str, folder: Path, forks: ForkServer) -> dict[str, Any]:

@@ -56,7 +56,7 @@ def test_fifty_kills_of_all_roles_leave_every_round_whole(
     tmp_path: Path, forks: ForkServer
 ) -> None:
     kills = RandomKills(
-        seed=5, number=50, within_s=200.0, kinds=("trainer", "coordinator", "server")
+        seed=5, number=50, within_s=110.0, kinds=("trainer", "coordinator", "server")
     )
     arguments = ("--sleep-ms", "400", "--rounds", "50")
     plan = ChaosPlan(

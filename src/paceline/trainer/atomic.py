@@ -81,7 +81,8 @@ def _completing(
 def _holders(replies: Sequence[Mapping[str, Message]]) -> list[str]:
     """Servers that hold any of the pushes still."""
     held = {s for of_part in replies for s, r in of_part.items() if _said(r, "held")}
-    return sorted(s for s in held if not _said(replies[-1][s], "applied"))
+    done = {s for s, r in replies[-1].items() if _said(r, "applied")}
+    return sorted(held - done)
 
 
 def _each(pushes: Sequence[Pushes]) -> list[Push]:

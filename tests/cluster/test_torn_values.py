@@ -76,7 +76,10 @@ class Flat(nn.Module):
 def read_amid_an_update(
     run: Callable[..., list[Any]], monkeypatch: pytest.MonkeyPatch
 ) -> tuple[Meeting, list[str | None]]:
-    """What the reader's values were like after each step."""
+    """What the reader's values were like before and after each step.
+
+    Who comes back to the loop after a while without work reads before its step.
+    """
     meeting = Meeting(monkeypatch)
     seen: list[str | None] = []
 
@@ -86,7 +89,9 @@ def read_amid_an_update(
         is_reader = session.once("reader")
         threading.current_thread().name = READER if is_reader else WRITER
         for _ in session.batches(torch.zeros(64), 1, task_size=4):
-            if not is_reader:  # push when the reader is about to read, and not before
+            if is_reader:
+                seen.append(why_torn([model.values.detach()], 1, is_round=False))
+            else:  # push when the reader is about to read, and not before
                 assert meeting.is_wanted.wait(PATIENCE_S)
             (-model.values.sum()).backward()
             optimizer.step()

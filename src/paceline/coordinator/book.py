@@ -83,7 +83,7 @@ class Book:
         self.fences: dict[int, dict[str, tuple[MarkEntry, ...]]] = {}
         self.marks: dict[str, MarksReport] = {}  # {server id: after a return}
         self.asked_stage: dict[str, int] = {}  # {trainer id: the stage it is in}
-        self.gathering = (-1, 0.0)  # the last rotation, and when it was first asked for
+        self.asked_first = (-1, 0.0)  # the last stage asked for, and since when
         self.trainer_records: dict[str, int] = {}  # {trainer id: records finished by it}
         self.metrics = Metrics()
         self.to_replace: dict[str, int] = {}  # {server id: pid of its dead process}

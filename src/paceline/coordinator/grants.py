@@ -169,11 +169,10 @@ def missing_from_ring(book: Book) -> list[str] | None:
     nothing to do for a whole round.
     """
     state, queue = book.durable, book.durable.queue
+    stage, since_s = book.asked_first
     if not book.is_rotating() or queue.epoch or queue.keepers:
         return None
-    if book.gathering[0] != queue.stage:
-        book.gathering = (queue.stage, book.now)
-    if book.now >= book.gathering[1] + GATHER_S:
+    if stage != queue.stage or book.now >= since_s + GATHER_S:
         return None
     late = [t for t in state.trainers if book.asked_stage.get(t, -1) < queue.stage]
     return sorted(late) or None

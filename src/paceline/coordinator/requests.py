@@ -203,6 +203,8 @@ def _(message: BeginStage, book: Book, asker: Asker) -> None:
 @_answer.register
 def _(message: AskLease, book: Book, asker: Asker) -> None:
     book.asked_stage[asker.role] = message.stage
+    if message.stage > book.asked_first[0]:
+        book.asked_first = (message.stage, book.now)
     acked_by_token = dict(message.held)
     for record in list(book.durable.queue.held_by(message.incarnation).values()):
         lease = record.lease

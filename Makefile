@@ -73,7 +73,7 @@ fuzz: $(FUZZ)
 	@$(BIN)/python tools/fuzz.py $(FUZZ_SECONDS)
 
 compiled: $(DEV)
-	$(BIN)/python tools/compiled.py
+	$(BIN)/python -m tools.compiled
 	PYTHONPATH=build/compiled $(BIN)/python -m pytest -q tests/simulate/forecast \
 		--ignore tests/simulate/forecast/test_beside_a_job.py
 	$(BIN)/python -m pytest -q tests/tools/test_compiled.py

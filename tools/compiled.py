@@ -24,7 +24,6 @@ Waits: for mypyc and the C compiler.
 """
 
 import os
-import re
 import shutil
 import sys
 from pathlib import Path
@@ -32,32 +31,44 @@ from pathlib import Path
 from mypyc.build import mypycify
 from setuptools import setup  # type: ignore[import-untyped]  # it has no stubs here
 
+from tools.native import SUPPORT, Rewriter, with_replace
+
 ROOT = Path(__file__).resolve().parents[1]
 TARGET = ROOT / "build" / "compiled"
 MADE = ROOT / "build" / "compiling"  # until it is whole
 COMPILED = {  # {room: modules}
+    ".": "ids",
+    "messages": (
+        "shared data locking meeting peers results rotation server trainer watching"
+    ),
     "coordinator": (
-        "averaging book clocks cut_decisions decisions governing grants losses members "
-        "parking repacing reports rounds speeds state status stops tasks ticks tracking "
-        "unreadable"
+        "outcomes averaging book clocks cut_decisions decisions effects governing grants "
+        "hearing losses members parking records repacing reports rounds speeds state "
+        "status stops tasks ticks tracking unreadable"
     ),
     "pace": "fragments guards policy",
     "server": "part push_decisions state voids windows",
     "simulate/forecast": "agenda coordinator gauge line server trainer",
     "trainer": (
-        "asking leases marching parts protocol pushing stepping ticking tracking turns "
-        "windows"
+        "asking leases marching overlapping parts protocol pushing stepping ticking "
+        "tracking turns windows"
     ),
 }
-STRUCT = re.compile(r"\(msgspec\.Struct, frozen=True\)")
-FROZEN = '''"""What compiled structs inherit: mypyc loses what is said beside a base."""
-
-import msgspec
-
-
-class Frozen(msgspec.Struct, frozen=True):
-    """A struct that does not change."""
-'''
+ENCODED = frozenset({"Lease"})  # in a forecast, too: with the queue, in a cut
+ELSEWHERE = {  # {module: (what it says, what its copy says)}
+    "messages/__init__.py": (
+        # No message is decoded in a forecast.
+        ("    msgspec.msgpack.Decoder(_link)\n", "    del _link\n"),
+    ),
+    "coordinator/queue.py": (
+        (
+            "import msgspec\n",
+            "import msgspec\nfrom paceline.native import decoded, encoded\n",
+        ),
+        ("Decoder(Queue)", "Decoder(Queue, dec_hook=decoded)"),
+        ("encode(queue)", "encode(queue, enc_hook=encoded)"),
+    ),
+}
 
 REFUSED = (  # of all modules that close acts, those that the others import
     "paceline/trainer/client.py",
@@ -75,7 +86,7 @@ raise ImportError(
 def modules() -> list[str]:
     """What is compiled, as paths below the target."""
     return [
-        f"paceline/{room}/{name}.py"
+        f"paceline/{room}/{name}.py".replace("/./", "/")
         for room, names in COMPILED.items()
         for name in names.split()
     ]
@@ -86,16 +97,24 @@ def copy(target: Path) -> None:
     shutil.rmtree(target, ignore_errors=True)
     unwanted = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "src" / "paceline", target / "paceline", ignore=unwanted)
-    (target / "paceline" / "frozen.py").write_text(FROZEN, encoding="utf-8")
-    for module in modules():
-        path = target / module
-        text, count = STRUCT.subn("(Frozen, frozen=True)", path.read_text(encoding="utf-8"))
-        if count:
-            # On the line of another import, so that tracebacks name the source's lines.
-            added = "import msgspec; from paceline.frozen import Frozen\n"
-            text = text.replace("import msgspec\n", added, 1)
-        if "msgspec.Struct, " in text:
-            raise SystemExit(f"{module}: mypyc loses what its structs say: leave it out")
+    package = target / "paceline"
+    (package / "native.py").write_text(SUPPORT, encoding="utf-8")
+    rewriter = Rewriter(ENCODED)
+    compiled = [target / module for module in modules()]
+    others = sorted(set(package.rglob("*.py")) - {*compiled, package / "native.py"})
+    for path in compiled:
+        path.write_text(
+            rewriter.rewrite(path.read_text(encoding="utf-8")), encoding="utf-8"
+        )
+    for path in others:
+        path.write_text(with_replace(path.read_text(encoding="utf-8")), encoding="utf-8")
+    for module, changes in ELSEWHERE.items():
+        path = package / module
+        text = path.read_text(encoding="utf-8")
+        for said, instead in changes:
+            if said not in text:
+                raise SystemExit(f"{path}: expected {said!r}")
+            text = text.replace(said, instead)
         path.write_text(text, encoding="utf-8")
 
 
@@ -109,7 +128,12 @@ def main() -> int:
     """Copy, compile; 0 if all were compiled."""
     copy(MADE)
     os.chdir(MADE)
-    options = ["--config-file=", "--ignore-missing-imports", *modules()]
+    options = [
+        "--config-file=",
+        "--ignore-missing-imports",
+        "--follow-imports=silent",
+        *modules(),
+    ]
     extensions = mypycify(options, opt_level="2", debug_level="0")
     setup(
         name="paceline-compiled",

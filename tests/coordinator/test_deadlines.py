@@ -49,3 +49,23 @@ def test_a_later_lease_that_falls_due_first_is_not_overlooked() -> None:
     deadlines.start(2, 100, now=1.0)
     assert deadlines.expired(FLOOR_S) == []
     assert deadlines.expired(FLOOR_S + 1) == [2]
+
+
+def test_who_stops_has_told_how_long_it_took_and_its_clock_stands_still() -> None:
+    deadlines, now = Deadlines(), 0.0
+    for _ in range(100):
+        deadlines.start(1, 1, now)
+        now += 9.0
+        deadlines.stopped(1, 1, now)
+    assert deadlines.expired(now + 10 * CEILING_S) == []
+    deadlines.start(1, 1, now)
+    assert not deadlines.expired(now + 89.0)
+    assert deadlines.expired(now + 91.0) == [1]
+
+
+def test_silence_that_is_nobodys_fault_is_added_to_everyones_time() -> None:
+    deadlines = Deadlines()
+    deadlines.start(1, 100, now=0.0)
+    deadlines.excuse(30.0)
+    assert deadlines.expired(FLOOR_S + 29.0) == []
+    assert deadlines.expired(FLOOR_S + 30.0) == [1]

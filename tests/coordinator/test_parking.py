@@ -67,3 +67,11 @@ def test_the_longest_waiting_is_due_first_and_nobody_before_its_time() -> None:
     parking.take(1)
     assert parking.oldest_due(1.0) is None
     assert len(parking) == 1
+
+
+def test_nothing_is_left_of_questions_that_nobody_looks_at() -> None:
+    parking: Parking[int] = Parking(is_looked_at=False)
+    for key in range(100):
+        parking.park(key, question(key))
+        assert parking.take(key) == question(key)
+    assert not any(vars(parking)[name] for name in ("_parked", "_new"))

@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from paceline.config import Async
+from paceline.coordinator.queue import LeaseRecord, Queue
+from paceline.ids import TaskKey
 from paceline.messages import (
     AskLease,
     Beat,
@@ -13,6 +15,7 @@ from paceline.messages import (
     FailTask,
     Granted,
     HandBack,
+    Lease,
     Leave,
     ParameterSpec,
     PartAnswer,
@@ -294,3 +297,14 @@ def test_a_part_shared_otherwise_before_there_are_servers_is_refused_too(
     assert isinstance(second, Refusal)
     assert second.kind == "mismatch"
     assert "Hasty(by=2)" in second.text
+
+
+def test_those_who_work_longest_are_named_without_a_look_at_all() -> None:
+    queue = Queue()
+    for task in range(5):
+        lease = Lease(token=task + 1, key=TaskKey(0, 0, task), first=0)
+        queue.lend(task, LeaseRecord(lease, f"trainer-{9 - task}", task + 1))
+    assert queue.first_holders(2) == ["trainer-9", "trainer-8"]
+    queue.close(0)
+    assert queue.first_holders(2) == ["trainer-8", "trainer-7"]
+    assert len(queue.first_holders(10)) == queue.num_holders() == 4

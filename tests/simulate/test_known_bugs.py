@@ -13,6 +13,7 @@ from paceline.coordinator import (
     decisions,
     durable,
     grants,
+    hearing,
     losses,
     orders,
     reports,
@@ -60,8 +61,8 @@ Patch = pytest.MonkeyPatch
 
 def no_token_check(patch: Patch) -> type[SimCoordinator]:
     """A member that was given up may go on writing."""
-    patch.setattr(ServerState, "_fence_of", lambda _self, _message: None)
-    patch.setattr(requests, "refusal_of", lambda _book, _asker, _message: None)
+    patch.setattr(ServerState, "_fence_of", lambda *_: None)
+    patch.setattr(hearing, "refusal_of", lambda *_: None)
     return SimCoordinator
 
 
@@ -82,21 +83,21 @@ def acknowledge_before_journal(_patch: Patch) -> type[SimCoordinator]:
 def identity_by_trainer(patch: Patch) -> type[SimCoordinator]:
     """A push is known by its sender and number, not by its window."""
 
-    def decide(_self: Marks, _window: Window, slots: tuple[int, ...]) -> WindowDecision:
-        return WindowDecision("new", slots, "its number is new")
-
-    patch.setattr(Marks, "decide", decide)
+    new = "its number is new"
+    patch.setattr(
+        Marks, "decide", lambda _, _window, slots: WindowDecision("new", slots, new)
+    )
     return SimCoordinator
 
 
 def late_finish_accepted(patch: Patch) -> type[SimCoordinator]:
     """A finish report counts whatever lease and timeline it belongs to."""
-    check = requests.refusal_of
+    check = hearing.refusal_of
 
-    def refusal_of(book: Any, asker: Any, message: Any) -> Any:
-        return None if isinstance(message, Tick) else check(book, asker, message)
+    def refusal_of(*asked: Any) -> Any:
+        return None if isinstance(asked[-1], Tick) else check(*asked)
 
-    patch.setattr(requests, "refusal_of", refusal_of)
+    patch.setattr(hearing, "refusal_of", refusal_of)
     return SimCoordinator
 
 

@@ -19,7 +19,7 @@ def test_an_undisturbed_table_refuses_and_drops_nothing(pace: Pace) -> None:
 
 @pytest.mark.parametrize("pace", PACES, ids=str)
 def test_a_model_and_a_table_count_each_batch_once_whoever_dies(pace: Pace) -> None:
-    job = SimJob(5, paces=(pace, Async()), tables=frozenset({0}))
+    job = SimJob(1, paces=(pace, Async()), tables=frozenset({0}))
     assert run_job(job).faults["crash_trainer"]
 
 

@@ -8,7 +8,8 @@ from paceline.errors import ForeignPeer, FrameRefused, HandshakeRefused, UsageEr
 from paceline.ids import COORDINATOR, Window
 from paceline.messages import AskRecords, Beat, Beaten, Computed, Message, Push, Records
 from paceline.trainer.asking import Act, Ask, Lost, Pause
-from paceline.trainer.client import Courier, Driver
+from paceline.trainer.client import Driver
+from paceline.trainer.courier import Courier
 from paceline.trainer.heartbeat import Heartbeat
 from paceline.trainer.protocol import TrainerProtocol
 from tests.trainer.fake_connection import FakeConnection

@@ -88,12 +88,14 @@ class Book:
         self.metrics = Metrics()
         self.to_replace: dict[str, int] = {}  # {server id: pid of its dead process}
         self.leases: Parking[int] = Parking()  # {incarnation: AskLease}
-        self.ticks: Parking[tuple[int, int]] = Parking()  # {(incarnation, part): Tick}
-        self.meets: Parking[tuple[int, int]] = Parking()  # the same: Meet
+        self.ticks: Parking[tuple[int, int]] = Parking(
+            is_looked_at=False
+        )  # {(incarnation, part): Tick}
+        self.meets: Parking[tuple[int, int]] = Parking(is_looked_at=False)  # the same: Meet
         self.last_late: dict[tuple[int, int], int] = {}  # {(incarnation, part): push}
         self.ahead: Parking[int] = Parking()  # {incarnation: MayGoOn}
         self.shares: Parking[tuple[int, int]] = Parking()  # the same: SharePart
-        self.steps: Parking[int] = Parking()  # {incarnation: CommitStep}
+        self.steps: Parking[int] = Parking(is_looked_at=False)  # {incarnation: CommitStep}
         self.saves: Parking[int] = Parking()  # {incarnation: Save}
         self.save_cuts: dict[tuple[int, int], int] = {}  # {(incarnation, number): cut}
         self.idle_servers: Parking[str] = Parking()  # {server id: ServerReport}

@@ -172,7 +172,9 @@ def _why_no_lease(book: Book, trainer: str) -> str:
         return tracked
     if book.is_rotating() and trainer in participants(book):
         return choose_cell(book, trainer).reason
-    return f"the epoch's last tasks are with {_named(state.queue.holders())}"
+    queue = state.queue  # a thousand may ask: nobody looks at all holders for each
+    holders = sorted(queue.first_holders(MOST_NAMED))
+    return f"the epoch's last tasks are with {_listed(holders, queue.num_holders())}"
 
 
 def _why_not_on(book: Book, ask: MayGoOn) -> str:
@@ -187,8 +189,11 @@ def _why_not_on(book: Book, ask: MayGoOn) -> str:
 
 
 def _named(trainers: Collection[str]) -> str:
-    names = heapq.nsmallest(MOST_NAMED, trainers)
-    others = len(trainers) - len(names)
+    return _listed(heapq.nsmallest(MOST_NAMED, trainers), len(trainers))
+
+
+def _listed(names: list[str], count: int) -> str:
+    others = count - len(names)
     return (", ".join(names) or "nobody") + (f" and {others} others" if others else "")
 
 

@@ -40,8 +40,9 @@ class Parking(Generic[KeyT]):
     All wait equally long, so that the order of parking is the order of falling due.
     """
 
-    def __init__(self) -> None:
-        """Nobody waits."""
+    def __init__(self, *, is_looked_at: bool = True) -> None:
+        """Nobody waits; ``is_looked_at``: there is a gate, and `to_look_at` is asked."""
+        self._is_looked_at = is_looked_at
         self._parked: dict[KeyT, Parked] = {}
         self._new: dict[KeyT, None] = {}  # those not looked at yet, in order
         self._gate: object = None
@@ -78,7 +79,8 @@ class Parking(Generic[KeyT]):
         """Let a question wait, behind all others."""
         self._parked.pop(key, None)
         self._parked[key] = question
-        self._new[key] = None
+        if self._is_looked_at:
+            self._new[key] = None
 
     def take(self, key: KeyT) -> Parked | None:
         """An asker waits no longer; what it has waited with, if it did."""

@@ -10,6 +10,7 @@ Pure.
 
 import bisect
 import functools
+import itertools
 from collections.abc import Iterable, Mapping
 from typing import final
 
@@ -76,6 +77,11 @@ class Queue(msgspec.Struct, dict=True):  # what is cached beside the fields is n
     def holders(self) -> set[str]:
         """Ids of the trainers that hold a lease."""
         return {next(iter(records.values())).trainer for records in self._held.values()}
+
+    def first_holders(self, count: int) -> list[str]:
+        """Ids of at most so many of them, those with a lease for longest."""
+        records = itertools.islice(self._held.values(), count)
+        return [next(iter(held.values())).trainer for held in records]
 
     def entry_of(self, incarnation: int) -> int | None:
         """Token of the lease that a trainer has entered with; None if it holds none."""

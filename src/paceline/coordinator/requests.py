@@ -1,4 +1,4 @@
-"""What trainers ask, one function per question; each answers, or parks.
+"""What trainers ask but ticks, one function per question; each answers, or parks.
 
 Every question but `JoinTrainer` carries the asker's incarnation and timeline: a dead
 incarnation is refused as ``fenced``, an old timeline as ``timeline``, before anything
@@ -9,14 +9,13 @@ Pure.
 
 from functools import cache, singledispatch
 
-import msgspec
-
 from paceline.coordinator import averaging, results, tracking
 from paceline.coordinator.book import Book
 from paceline.coordinator.effects import Happened
 from paceline.coordinator.giving_back import give_back
 from paceline.coordinator.governing import saw_numbers
 from paceline.coordinator.grants import finish_if_done
+from paceline.coordinator.hearing import Asker, is_heard, refuse
 from paceline.coordinator.losses import lose
 from paceline.coordinator.meeting import meet, peers_of
 from paceline.coordinator.members import Loss
@@ -29,15 +28,6 @@ from paceline.coordinator.outcomes import (
     TrainerLeft,
 )
 from paceline.coordinator.status import count_records
-from paceline.coordinator.ticks import (
-    came_late,
-    has_ticked,
-    is_in_time,
-    may_tick,
-    note_speed,
-    reply_ticked,
-    ticked,
-)
 from paceline.messages import (
     AskLease,
     AskPeers,
@@ -68,52 +58,17 @@ from paceline.messages import (
     Save,
     SharePart,
     Stop,
-    Tick,
     TrackedKept,
     TrainerMessage,
     TrainerRequest,
 )
 from paceline.pace.changing import why_not_among, why_not_same
-from paceline.pace.policy import backups_of
-
-
-class Asker(msgspec.Struct, frozen=True):
-    """Who asks, and the ticket under which the answer goes back."""
-
-    role: str
-    ticket: int
 
 
 def trainer_asked(book: Book, asker: Asker, message: TrainerRequest) -> None:
     """Answer a trainer, park its question, or refuse it."""
     if not isinstance(message, TrainerMessage) or is_heard(book, asker, message):
         _answer_to(type(message))(message, book, asker)
-
-
-def is_heard(book: Book, asker: Asker, message: TrainerMessage) -> bool:
-    """Whether a member asks; whoever is none, or speaks of the past, is refused here."""
-    if refusal := refusal_of(book, asker, message):
-        book.reply(asker.ticket, refusal)
-    else:
-        book.members.heard(message.incarnation, book.now)
-    return refusal is None
-
-
-def refusal_of(book: Book, asker: Asker, message: TrainerMessage) -> Refusal | None:
-    """Why a trainer's question is not even looked at; None if it is."""
-    state = book.durable
-    if state.trainers.get(asker.role) != message.incarnation:
-        text = f"{asker.role}: incarnation {message.incarnation} is over; join again"
-        return refuse(book, "fenced", text)
-    if message.timeline != state.timeline and not isinstance(message, Beat | Leave):
-        text = f"timeline {message.timeline} was left; now is {state.timeline}"
-        return refuse(book, "timeline", text)
-    return None
-
-
-def refuse(book: Book, kind: str, text: str) -> Refusal:
-    """A refusal with the current timeline."""
-    return Refusal(kind=kind, text=text, timeline=book.durable.timeline)  # type: ignore[arg-type]  # kinds are spelled at the calls
 
 
 @singledispatch
@@ -214,37 +169,6 @@ def _(message: AskLease, book: Book, asker: Asker) -> None:
     if not book.durable.queue.held_by(message.incarnation):
         book.speeds.rests(message.incarnation)
     book.park_lease(asker.ticket, asker.role, message)
-
-
-@_answer.register
-def _(message: Tick, book: Book, asker: Asker) -> None:
-    part = book.durable.parts.get(message.part)
-    if part is None:
-        text = f"part {message.part} is not shared on timeline {message.timeline}"
-        book.reply(asker.ticket, refuse(book, "invalid", text))
-    elif message.round is None:
-        book.deadlines.progressed(message.incarnation, message.records, book.now)
-        if message.clock is not None:
-            book.clocks.tell(message.incarnation, message.clock, book.durable.queue)
-        ticked(book, message)
-        note_speed(book, message)
-        reply_ticked(book, asker.role, asker.ticket, message)
-    elif has_ticked(book, message):
-        ticked(book, message)
-        reply_ticked(book, asker.role, asker.ticket, message)
-    elif is_in_time(book, message) and may_tick(book, message):
-        book.deadlines.progressed(message.incarnation, message.records, book.now)
-        book.deadlines.pause(message.incarnation)
-        book.rounds.tick(asker.role, message)
-        book.park_tick(asker.ticket, asker.role, message)
-    elif message.round <= part.round and backups_of(part.plan.spec.pace):
-        came_late(book, asker.role, asker.ticket, message)
-    else:
-        text = (
-            f"round {message.round} of part {message.part} closed without {asker.role}; "
-            f"the last committed one is {part.round}"
-        )
-        book.reply(asker.ticket, refuse(book, "stale", text))
 
 
 @_answer.register

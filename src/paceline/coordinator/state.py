@@ -19,6 +19,7 @@ from paceline.coordinator.decisions import end_waits, look_again
 from paceline.coordinator.durable import Durable, restore
 from paceline.coordinator.effects import Effect
 from paceline.coordinator.governing import govern
+from paceline.coordinator.hearing import Asker, is_heard
 from paceline.coordinator.losses import look_for_losses
 from paceline.coordinator.outcomes import AnyOutcome
 from paceline.coordinator.reports import (
@@ -27,11 +28,12 @@ from paceline.coordinator.reports import (
     operator_asked,
     server_reported,
 )
-from paceline.coordinator.requests import Asker, is_heard, trainer_asked
+from paceline.coordinator.requests import trainer_asked
 from paceline.coordinator.rotation import validate_cells
 from paceline.coordinator.runs import Stored, begin_run
 from paceline.coordinator.status import job_status
 from paceline.coordinator.steps import step_asked
+from paceline.coordinator.ticks import tick_asked
 from paceline.coordinator.unreadable import return_further
 from paceline.messages import (
     AskStatus,
@@ -42,6 +44,7 @@ from paceline.messages import (
     Message,
     Scale,
     ServerReport,
+    Tick,
 )
 
 
@@ -153,7 +156,11 @@ class CoordinatorState:
 
     def _take(self, event: Asked) -> None:
         book, message = self._book, event.message
-        if isinstance(message, ServerReport):
+        if isinstance(message, Tick):  # by far the most
+            asker = Asker(event.role, event.ticket)
+            if is_heard(book, asker, message):
+                tick_asked(book, asker, message)
+        elif isinstance(message, ServerReport):
             server_reported(book, event.ticket, message)
         elif isinstance(message, LauncherReport):
             launcher_reported(book, event.ticket, message)

@@ -118,6 +118,13 @@ class Progress:
         self.records = 0
 
 
+class _Running(NamedTuple):
+    """A lease's clock: when its time is over, and since when it runs."""
+
+    due_s: float
+    since_s: float
+
+
 @final
 class Deadlines:
     """When a lease without progress is over; waiting in a round stops its clock."""
@@ -128,23 +135,30 @@ class Deadlines:
         self._until_sorted = 1  # durations, until the limit is looked for again
         self._limit_s = 0.0  # per record, from the durations
         self._floor_s = FLOOR_S
-        self._due_s: dict[int, float] = {}  # {incarnation: expiry}
-        self._since_s: dict[int, float] = {}  # {incarnation: last progress}
+        self._running: dict[int, _Running] = {}  # {incarnation: its lease's clock}
         self._first_due_s = math.inf  # before then nobody's time is over
 
     def start(self, incarnation: int, records: int, now: float) -> None:
         """A trainer goes (on) to work on at most ``records`` records."""
         allowed_s = min(max(self._limit_s * records, self._floor_s), CEILING_S)
-        due_s = self._due_s[incarnation] = now + allowed_s
+        due_s = now + allowed_s
+        self._running[incarnation] = _Running(due_s, now)
         self._first_due_s = min(self._first_due_s, due_s)
-        self._since_s[incarnation] = now
 
     def progressed(self, incarnation: int, records: int, now: float) -> None:
         """A trainer has finished ``records`` records since its clock last started."""
-        since_s = self._since_s.get(incarnation)
-        if since_s is None or records <= 0:
-            return
-        self._per_record_s.append((now - since_s) / records)
+        running = self._running.get(incarnation)
+        if running is not None and records > 0:
+            self._measured((now - running.since_s) / records)
+
+    def stopped(self, incarnation: int, records: int, now: float) -> None:
+        """As `progressed`; then it waits for others."""
+        running = self._running.pop(incarnation, None)
+        if running is not None and records > 0:
+            self._measured((now - running.since_s) / records)
+
+    def _measured(self, per_record_s: float) -> None:
+        self._per_record_s.append(per_record_s)
         self._until_sorted -= 1
         if not self._until_sorted:  # the median moves slowly, sorting does not
             is_full = len(self._per_record_s) == KEPT_DURATIONS
@@ -155,13 +169,14 @@ class Deadlines:
 
     def pause(self, incarnation: int) -> None:
         """A trainer waits for others, or holds nothing."""
-        self._due_s.pop(incarnation, None)
-        self._since_s.pop(incarnation, None)
+        self._running.pop(incarnation, None)
 
     def excuse(self, seconds: float) -> None:
         """Nobody could be heard for so long: everyone has that much longer."""
-        self._due_s = {inc: due_s + seconds for inc, due_s in self._due_s.items()}
-        self._since_s = {inc: since_s + seconds for inc, since_s in self._since_s.items()}
+        self._running = {
+            incarnation: _Running(running.due_s + seconds, running.since_s + seconds)
+            for incarnation, running in self._running.items()
+        }
 
     def expired(self, now: float) -> list[int]:
         """Incarnations whose time is over; those that come after them have twice as long.
@@ -171,8 +186,9 @@ class Deadlines:
         """
         if now < self._first_due_s:
             return []
-        found = sorted(inc for inc, due_s in self._due_s.items() if due_s <= now)
-        self._first_due_s = min(self._due_s.values(), default=math.inf)
+        found = sorted(i for i, running in self._running.items() if running.due_s <= now)
+        due_s = [running.due_s for running in self._running.values()]
+        self._first_due_s = min(due_s, default=math.inf)
         if found:
             self._floor_s = min(2 * self._floor_s, CEILING_S)
         return found

@@ -6,10 +6,46 @@ Pure.
 from paceline.coordinator.book import Book
 from paceline.coordinator.effects import Happened
 from paceline.coordinator.grants import finish_if_done, grant, is_pending
+from paceline.coordinator.hearing import Asker, refuse
 from paceline.coordinator.outcomes import PushLate
 from paceline.coordinator.status import count_records
 from paceline.messages import Tick, Ticked
-from paceline.pace.policy import adapts_steps, carries_over, updates_in_rounds
+from paceline.pace.policy import (
+    adapts_steps,
+    backups_of,
+    carries_over,
+    updates_in_rounds,
+)
+
+
+def tick_asked(book: Book, asker: Asker, message: Tick) -> None:
+    """A trainer has pushed: what it says counts, waits for its round, or is refused."""
+    part = book.durable.parts.get(message.part)
+    if part is None:
+        text = f"part {message.part} is not shared on timeline {message.timeline}"
+        book.reply(asker.ticket, refuse(book, "invalid", text))
+    elif message.round is None:
+        book.deadlines.progressed(message.incarnation, message.records, book.now)
+        if message.clock is not None:
+            book.clocks.tell(message.incarnation, message.clock, book.durable.queue)
+        ticked(book, message)
+        note_speed(book, message)
+        reply_ticked(book, asker.role, asker.ticket, message)
+    elif has_ticked(book, message):
+        ticked(book, message)
+        reply_ticked(book, asker.role, asker.ticket, message)
+    elif is_in_time(book, message) and may_tick(book, message):
+        book.deadlines.stopped(message.incarnation, message.records, book.now)
+        book.rounds.tick(asker.role, message)
+        book.park_tick(asker.ticket, asker.role, message)
+    elif message.round <= part.round and backups_of(part.plan.spec.pace):
+        came_late(book, asker.role, asker.ticket, message)
+    else:
+        text = (
+            f"round {message.round} of part {message.part} closed without {asker.role}; "
+            f"the last committed one is {part.round}"
+        )
+        book.reply(asker.ticket, refuse(book, "stale", text))
 
 
 def has_ticked(book: Book, tick: Tick) -> bool:
@@ -18,9 +54,12 @@ def has_ticked(book: Book, tick: Tick) -> bool:
     Who only keeps others company does so in a round that waits for all, and in no other.
     """
     part = book.durable.parts[tick.part]
+    is_alone = carries_over(part.plan.spec.pace)
+    is_open = tick.round is None or tick.round > part.round
     if not tick.is_prepared:
-        is_alone = carries_over(part.plan.spec.pace)
-        return tick.round is not None and (is_alone or tick.round <= part.round)
+        return tick.round is not None and (is_alone or not is_open)
+    if is_open and not is_alone:
+        return False  # seen without looking at each trainer's last push
     return part.counted.get(tick.incarnation, 0) >= tick.number
 
 

@@ -34,6 +34,7 @@ from paceline.trainer.asking import (
     Act,
     Ask,
     Collect,
+    Forget,
     Lost,
     Pause,
     Post,
@@ -260,7 +261,7 @@ class SimTrainer(Process):
         else:
             if isinstance(wanted, Post):
                 self._posted[wanted.posted.number] = self._ask_all(wanted.posted.calls)
-            else:
+            elif isinstance(wanted, Forget):
                 self._posted.clear()
             self.after(0.0, lambda: self._go_on({}))
 

@@ -3,7 +3,7 @@
 An act is a generator: it yields what it wants asked (`Ask`: one message to each of
 several roles at once) or how long to wait (`Pause`), and is sent the replies. It may also
 send first (`Post`), do other things, and wait later (`Collect`): what is posted to a role
-is answered in the order of posting.
+is answered in the order of posting. `Await` says what is going to be collected next.
 
 The coordinator is asked until it answers at all; servers until all have answered, as long
 as the coordinator says that this trainer and its timeline still exist. When they do not,
@@ -60,6 +60,16 @@ class Collect(msgspec.Struct, frozen=True):
     posted: Posted
 
 
+class Await(msgspec.Struct, frozen=True):
+    """All of these are collected next, one after the other; send back nothing.
+
+    Whoever drives the act may let it be until they are all answered: it has nothing else
+    to do. But a reply that is no answer (`Lost`, `Waiting`, `Refusal`) is not kept from it.
+    """
+
+    posted: tuple[Posted, ...]
+
+
 class Forget(NamedTuple):
     """Let go of all that was posted and not collected; send back nothing."""
 
@@ -79,7 +89,7 @@ class Lost(NamedTuple):
 
 Replies = dict[str, Message | Lost]
 T = TypeVar("T")
-Wanted = Ask | Post | Collect | Forget | Pause
+Wanted = Ask | Post | Collect | Await | Forget | Pause
 Act = Generator[Wanted, Replies, T]
 
 
@@ -207,7 +217,7 @@ class Asking:
         if is_first and len(came) == len(posted.calls):
             return Collected(came, is_first)  # type: ignore[arg-type]  # no reply is lost
         waiting = {role for role, reply in came.items() if isinstance(reply, Waiting)}
-        if waiting and all(_is_answer(came[role]) for role in came.keys() - waiting):
+        if waiting and all(is_answer(came[role]) for role in came.keys() - waiting):
             # They have let it wait for as long as they do; there is nothing to look into.
             again = yield Ask({role: posted.calls[role] for role in waiting})
             came = {**came, **again}
@@ -218,8 +228,7 @@ class Asking:
         reply = (yield Collect(posted))[COORDINATOR]
         if isinstance(reply, Lost | Waiting):
             return (yield from self.ask(posted.calls[COORDINATOR]))
-        if isinstance(reply, Refusal):
-            self._raise_for(reply)
+        self._heard(reply, ())
         return reply
 
     def _insist_on_all(
@@ -295,7 +304,8 @@ _NO_ANSWERS = (Lost, Waiting, Refusal)
 _WITH_PAUSES = (Waiting, Ticked, Beaten)
 
 
-def _is_answer(reply: Message | Lost) -> bool:
+def is_answer(reply: Message | Lost) -> bool:
+    """Whether it is what was asked for: neither lost, nor put off, nor refused."""
     return not isinstance(reply, _NO_ANSWERS)
 
 

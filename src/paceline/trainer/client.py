@@ -29,10 +29,20 @@ from paceline.errors import (
     UsageError,
 )
 from paceline.failpoints import failpoint
-from paceline.ids import COORDINATOR, role_kind
+from paceline.ids import COORDINATOR
 from paceline.messages import Beat, Beaten, Computed, Message, Push, Pushed, Tick
 from paceline.timing import Clock, Deadline
-from paceline.trainer.asking import Act, Ask, Collect, Forget, Lost, Pause, Post, Replies
+from paceline.trainer.asking import (
+    Act,
+    Ask,
+    Collect,
+    Forget,
+    Lost,
+    Pause,
+    Post,
+    Replies,
+)
+from paceline.trainer.courier import Courier
 from paceline.trainer.failing import fail_before
 from paceline.trainer.lock_keeping import LockKeeper
 from paceline.trainer.protocol import TrainerProtocol
@@ -41,9 +51,6 @@ from paceline.transport.connection import Connection, Landing
 from paceline.transport.frames import Buffer
 
 T = TypeVar("T")
-
-ConnectCoordinator = Callable[[int], Connection]
-ConnectServer = Callable[[str, int], Connection]
 
 _LOSSES = (PeerLost, DeadlineExceeded, HandshakeRefused)
 
@@ -72,69 +79,6 @@ def bare(role: str, message: Message) -> Payload:
     """No numbers."""
     del role
     return Payload(message)
-
-
-@final
-class Courier:
-    """The connections of one trainer: made when needed, and again after a loss."""
-
-    def __init__(self, coordinator: ConnectCoordinator, server: ConnectServer) -> None:
-        """Connect to nobody yet.
-
-        Args:
-            coordinator: incarnation -> a fresh connection.
-            server: (address, incarnation) -> a fresh connection.
-        """
-        self._connect_coordinator, self._connect_server = coordinator, server
-        self._lock = threading.Lock()  # guards the fields below
-        self._connections: dict[str, Connection] = {}  # {role: connection}
-        self._addresses: dict[str, str] = {}  # {role: where that connection was made to}
-        self._is_closed = False
-        self.doors: Courier | None = None  # the way to other trainers, once there is one
-
-    def reach(self, role: str, address: str, incarnation: int) -> Connection:
-        """The connection to a role; the coordinator needs no address.
-
-        Waits: to connect, as long as the connector does.
-
-        Raises:
-            TransportError: nobody is there.
-        """
-        if self.doors is not None and role_kind(role) == "trainer":
-            return self.doors.reach(role, address, incarnation)
-        with self._lock:
-            if self._is_closed:
-                raise PeerLost("the session was closed")
-            connection = self._connections.get(role)
-            if connection is not None and self._addresses[role] == address:
-                return connection
-            if connection is not None:
-                connection.close()
-            if role == COORDINATOR:
-                connection = self._connect_coordinator(incarnation)
-            else:
-                connection = self._connect_server(address, incarnation)
-            self._connections[role], self._addresses[role] = connection, address
-            return connection
-
-    def drop(self, role: str, connection: Connection) -> None:
-        """Close a connection; the next `reach` makes another."""
-        if self.doors is not None and role_kind(role) == "trainer":
-            self.doors.drop(role, connection)
-            return
-        with self._lock:
-            if self._connections.get(role) is connection:
-                del self._connections[role]
-        connection.close()
-
-    def close(self) -> None:
-        """Close all; nobody is reached any more."""
-        with self._lock:
-            self._is_closed = True
-            connections = list(self._connections.values())
-            self._connections.clear()
-        for connection in connections:
-            connection.close()
 
 
 class Sent(NamedTuple):
@@ -209,8 +153,9 @@ class Driver:
                     replies = self._gather(self._posted.pop(wanted.posted.number))
                 elif isinstance(wanted, Forget):
                     self._forget()
-                else:
+                elif isinstance(wanted, Pause):
                     self._pause(wanted)
+                # `Await` needs nothing: what is collected is waited for then.
                 self._protocol.asking.now_s = self._clock.now_s()
                 wanted = act.send(replies)
         except StopIteration as done:

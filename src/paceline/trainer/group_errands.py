@@ -26,7 +26,8 @@ from paceline.timing import Clock, Deadline
 from paceline.trainer import group_wire as wire
 from paceline.trainer.asking import Lost
 from paceline.trainer.carrier import Carrier
-from paceline.trainer.client import ConnectServer, Courier, Payload
+from paceline.trainer.client import Payload
+from paceline.trainer.courier import ConnectServer, Courier
 from paceline.trainer.gradients import PartNumbers
 from paceline.trainer.group_followers import Followers
 from paceline.trainer.group_joint import JointGradients

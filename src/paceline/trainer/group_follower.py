@@ -28,7 +28,7 @@ from paceline.timing import Clock
 from paceline.trainer import group_wire as wire
 from paceline.trainer.calls import Calls
 from paceline.trainer.carrier import Scaled
-from paceline.trainer.client import ConnectServer
+from paceline.trainer.courier import ConnectServer
 from paceline.trainer.evaluator import Work
 from paceline.trainer.gradients import PartNumbers
 from paceline.trainer.group_errands import Carrying

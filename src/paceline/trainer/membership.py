@@ -17,8 +17,9 @@ from paceline.messages import AskPeers, Leave, Log, Message
 from paceline.timing import Clock
 from paceline.trainer.calls import Calls
 from paceline.trainer.carrier import Carrier
-from paceline.trainer.client import Courier, Driver
+from paceline.trainer.client import Driver
 from paceline.trainer.collectives import Collectives
+from paceline.trainer.courier import Courier
 from paceline.trainer.heartbeat import Heartbeat
 from paceline.trainer.left_loops import end_loop
 from paceline.trainer.logbook import Logbook

@@ -13,6 +13,8 @@ from paceline.pace.guards import bounds_ages, trains_old_again
 from paceline.pace.policy import (
     carries_over,
     overlaps,
+    pull_due,
+    push_due,
     spans_tasks,
     staleness_of,
     trains_late_again,
@@ -54,6 +56,7 @@ class SharedPart:
         """Not yet shared; without a strategy its pace says all."""
         self._take_spec(spec)
         self.strategy = strategy or AsPreset(spec.pace)
+        self._say_preset()
         self.plan: PartPlan | None = None
         self.window = OpenWindow()
         self.number = 0  # of the last push
@@ -96,6 +99,12 @@ class SharedPart:
         self._take_spec(plan.spec)
         if isinstance(self.strategy, AsPreset):  # one of the user's own stays
             self.strategy = AsPreset(plan.spec.pace)
+        self._say_preset()
+
+    def _say_preset(self) -> None:
+        # Asked several times a step: what is the preset's own is not asked of an object.
+        self._is_preset = isinstance(self.strategy, AsPreset)
+        self._bound = staleness_of(self.spec.pace) if self._is_preset else None
 
     def forget(self, reason: str = "") -> None:
         """Drop what a gone timeline left open; the step over it will be told why."""
@@ -192,6 +201,8 @@ class SharedPart:
 
     def staleness(self, clock: int) -> int:
         """Steps that a trainer there may be ahead of the slowest, if clocks are bounded."""
+        if self._bound is not None:
+            return self._bound
         return ask_staleness(self.strategy, clock)
 
     def base_round(self) -> int:
@@ -209,11 +220,17 @@ class SharedPart:
         count = self.window.num_batches(with_delivered=with_delivered)
         if self.steps is not None:
             return (at_end and is_stepped) or count >= self.steps
-        return (at_end and is_stepped) or self.strategy.push_due(count)
+        if at_end and is_stepped:
+            return True
+        if self._is_preset:
+            return push_due(self.spec.pace, count, must_close=False)
+        return self.strategy.push_due(count)
 
     def pull_due(self, *, has_pushed: bool) -> bool:
         """Whether the pace wants a pull now; rounds have their own."""
         waiting = self.batches_since_pull + self.window.num_batches(with_delivered=False)
+        if self._is_preset:
+            return pull_due(self.spec.pace, waiting, has_pushed=has_pushed)
         return self.strategy.pull_due(waiting, has_pushed=has_pushed)
 
     def took(self, replies: Mapping[str, Message]) -> None:

@@ -42,7 +42,7 @@ from paceline.messages import (
 )
 from paceline.timing import Clock, Deadline
 from paceline.trainer.acquaintances import Acquaintances
-from paceline.trainer.client import Courier
+from paceline.trainer.courier import Courier
 from paceline.trainer.protocol import TrainerProtocol
 from paceline.transport import service as link
 from paceline.transport.connection import Answer, Connection, Landing

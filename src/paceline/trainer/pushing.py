@@ -94,6 +94,10 @@ def close_window(
     window, records = part.window.close()
     part.number += 1
     part.pushed(window.num_batches())
+    bases: dict[str, int] = {}
+    if not part.is_sync:  # a round has no age
+        bases, part.bases = part.bases, bases
+    base = bases.get(servers[0]) if servers else None
     push = Push(
         incarnation=asking.incarnation,
         timeline=asking.timeline,
@@ -102,6 +106,7 @@ def close_window(
         window=window,
         records=records,
         round=part.round if part.is_sync else None,
+        base=base,
         is_void=part.refused is not None or part.fate == "void",
     )
     refused = None
@@ -110,9 +115,9 @@ def close_window(
         refused = RefusedPush(push.number, window, records, reason, norm)
     part.refused = None
     pushes: dict[str, Message] = dict.fromkeys(servers, push)
-    if not part.is_sync:  # a round has no age
-        bases, part.bases = part.bases, {}
-        pushes = {s: msgspec.structs.replace(push, base=bases.get(s)) for s in servers}
+    for server in servers[1:]:
+        if (own := bases.get(server)) != base:
+            pushes[server] = msgspec.structs.replace(push, base=own)
     for server, message in coming().items():
         assert isinstance(message, PullRows)
         behind = msgspec.structs.replace(message, **asking.who())

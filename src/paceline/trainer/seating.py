@@ -5,7 +5,7 @@ Waits: until all servers of the job are there. The thread of the user's script c
 
 from paceline.config import Pace
 from paceline.timing import Clock
-from paceline.trainer.client import ConnectCoordinator, ConnectServer, Courier
+from paceline.trainer.courier import ConnectCoordinator, ConnectServer, Courier
 from paceline.trainer.group_follower import Follower
 from paceline.trainer.group_leader import Leader
 from paceline.trainer.group_wire import GroupPlace

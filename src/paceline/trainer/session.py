@@ -34,7 +34,7 @@ from paceline.pace_specs.parsing import parse_any, parse_pace
 from paceline.params.rows.combining import Array
 from paceline.timing import Clock
 from paceline.trainer.allreduced import share_between
-from paceline.trainer.client import ConnectCoordinator, ConnectServer
+from paceline.trainer.courier import ConnectCoordinator, ConnectServer
 from paceline.trainer.describing_tables import describe_table
 from paceline.trainer.embedding import Embedding, Mode
 from paceline.trainer.evaluator import MetricWork

@@ -1,11 +1,7 @@
 """A step's push, from the open window to the values after it.
 
 Fragments of a model are pushed by turns (`paceline.trainer.turns`); with an overlap a
-trainer goes on meanwhile::
-
-    push, pull -------------> servers hold both
-    one batch later           all have prepared: tick
-    ``overlap`` batches later the round is waited for, and the values are taken in
+trainer goes on meanwhile (`paceline.trainer.overlapping`).
 
 Pure.
 """
@@ -15,11 +11,12 @@ from typing import final
 
 from paceline.errors import Refused, UsageError
 from paceline.messages import StageSpec, Ticked
-from paceline.trainer.asking import Act, Asking, Posted
+from paceline.trainer.asking import Act, Asking, Await, Posted
 from paceline.trainer.atomic import push_together, under_locks
 from paceline.trainer.exchanging import Collective, exchange_values
 from paceline.trainer.leases import Leases
 from paceline.trainer.marching import Marching
+from paceline.trainer.overlapping import Overlapping
 from paceline.trainer.parts import SharedPart, Writing
 from paceline.trainer.pushing import (
     Acknowledged,
@@ -63,7 +60,7 @@ class Stepping:
         self._asking, self._teller = asking, teller
         self._leases, self._parts, self._marching = leases, parts, marching
         self._flights: dict[int, Flight] = {}  # {part: its last push}
-        self._told: dict[int, tuple[Acknowledged, Posted]] = {}  # {part: its tick}
+        self._overlapping = Overlapping(asking, teller, leases, parts, self._flights)
 
     def push_due(
         self, part: SharedPart, *, at_end: bool, with_delivered: bool = False
@@ -182,10 +179,12 @@ class Stepping:
         ticked: list[Ticked] = []
         for left, one in zip(leaving, parts, strict=True):
             if one.is_sync:
-                told: Ticked | None = yield from self._count_round(one, stage, left.whole())
+                told: Ticked | None = yield from self._count_round(
+                    one, stage, left.whole(), []
+                )
             else:
                 is_last = one is part
-                told = yield from self._count(one, stage, left.whole(), is_last=is_last)
+                told = yield from self._count(one, stage, left.whole(), [], is_last=is_last)
             ticked += [] if told is None else [told]
         return ticked
 
@@ -194,13 +193,17 @@ class Stepping:
         if part.spec.part not in self._flights:
             return []
         if part.overlap:
-            return [(yield from self._land_overlapped(part, stage))]
+            landed = yield from self._overlapping.land(part, stage)
+            self.tasks_finished += landed.tasks_finished
+            return [landed.ticked]
         flight = self._flights.pop(part.spec.part)
         done = yield from collect_push(self._asking, flight)
         if part.is_sync:
-            ticked: Ticked | None = yield from self._count_round(part, stage, done)
+            ticked: Ticked | None = yield from self._count_round(
+                part, stage, done, flight.values
+            )
         else:
-            ticked = yield from self._count(part, stage, done)
+            ticked = yield from self._count(part, stage, done, flight.values)
         is_current = done.is_first or part.is_sync
         yield from collect_values(self._asking, part, flight.values, is_current=is_current)
         if part.is_late:
@@ -227,43 +230,13 @@ class Stepping:
         if not part.overlap or self.turns.has_gone_far(part):
             return (yield from self.land(part, stage))
         if part.spec.part in self._flights:
-            yield from self._tell_prepared(part)
+            yield from self._overlapping.tell_prepared(part)
         return []
 
     def _land_fragments(self, stage: StageSpec) -> Act[list[Ticked]]:
         ticked: list[Ticked] = []
         for number in [n for n in self._flights if self._parts[n].takes_turns]:
             ticked += yield from self.land(self._parts[number], stage)
-        return ticked
-
-    def _tell_prepared(self, part: SharedPart) -> Act[None]:
-        """All servers have a fragment's window: the coordinator is told, once."""
-        number = part.spec.part
-        if number in self._told:
-            return
-        done = yield from collect_push(self._asking, self._flights[number])
-        parts = tuple(self._parts)
-        acked = self._leases.acked_with(number, done.window, parts)
-        self._teller.add(part, done, acked)
-        self._asking.clock += 1
-        posted = yield from self._teller.post(part, is_prepared=done.is_prepared)
-        self._told[number] = done, posted
-
-    def _land_overlapped(self, part: SharedPart, stage: StageSpec) -> Act[Ticked]:
-        """Wait for a fragment's round, and for the values that it has led to."""
-        number, parts = part.spec.part, tuple(self._parts)
-        yield from self._tell_prepared(part)
-        done, posted = self._told.pop(number)
-        ticked = yield from self._teller.collect(part, posted)
-        self._leases.advance(number, done.window, parts)
-        self.tasks_finished += self._leases.drop_complete(parts, stage)
-        flight = self._flights[number]
-        yield from collect_values(self._asking, part, flight.values, is_current=True)
-        if flight.at_round is None:
-            yield from pull_part(self._asking, part, flight.servers(), at_round=part.round)
-        del self._flights[number]
-        part.pulled(part.round)
-        part.round += 1
         return ticked
 
     def is_fragment_out(self) -> bool:
@@ -277,7 +250,7 @@ class Stepping:
     def forget(self) -> None:
         """The timeline or the incarnation is gone, and what was on its way with it."""
         self._flights.clear()
-        self._told.clear()
+        self._overlapping.forget()
         self.collectives.clear()
         self._teller.forget()
         self._marching.forget()
@@ -294,12 +267,14 @@ class Stepping:
         part: SharedPart,
         stage: StageSpec,
         done: Acknowledged,
+        values: list[Posted],
         *,
         is_last: bool = True,
     ) -> Act[Ticked | None]:
         """All servers have a window; the coordinator is told, if it should know now.
 
-        Unless it is the ``is_last`` of its step, what is told of another says all of it.
+        What was asked for as ``values`` is collected next. Unless it is the ``is_last`` of
+        its step, what is told of another says all of it.
         """
         parts, others = tuple(self._parts), self.others_open(part)
         part.acknowledged()
@@ -315,13 +290,17 @@ class Stepping:
         must_tell = part.is_bounded or num_complete or wants_lease
         if not is_last or not (must_tell or self._teller.is_due(part)):
             return None
-        ticked = yield from self._teller.tell(
+        tick = self._teller.tick(
             part,
             clock=self._marching.ticks(),
             is_prepared=done.is_prepared,
             ends_step=not any(other.is_sync for other in others),
             wants_lease=wants_lease,
         )
+        post = self._teller.posting(tick)
+        yield post
+        yield Await((post.posted, *values))
+        ticked = yield from self._teller.collect(part, post.posted)
         self._marching.heard(ticked.slowest)
         part.steps = ticked.steps
         return ticked
@@ -331,23 +310,32 @@ class Stepping:
         part: SharedPart,
         stage: StageSpec,
         done: Acknowledged,
+        values: list[Posted],
         collective: Collective | None = None,
     ) -> Act[Ticked]:
-        """All servers have prepared a window; it counts if it is in time for its round."""
+        """All servers have prepared a window; it counts if it is in time for its round.
+
+        What was asked for as ``values`` is collected next.
+        """
         parts, others = tuple(self._parts), self.others_open(part)
         acked = self._leases.acked_with(part.spec.part, done.window, parts)
         self._teller.add(part, done, acked)
         self._asking.clock += 1
         is_busy = part.window.is_open() or others or self._leases.current(stage)
-        ticked = yield from self._teller.tell(
+        tick = self._teller.tick(
             part,
             is_prepared=done.is_prepared,
             ends_step=part.takes_turns or not any(other.is_sync for other in others),
             wants_lease=not is_busy,
-            exchange=None
-            if collective is None
-            else partial(exchange_values, self._asking, part, done, collective),
         )
+        if collective is None:
+            post = self._teller.posting(tick)
+            yield post
+            yield Await((post.posted, *values))
+            ticked = yield from self._teller.collect(part, post.posted)
+        else:
+            exchange = partial(exchange_values, self._asking, part, done, collective)
+            ticked = yield from self._teller.tell_exchanged(part, tick, exchange)
         if ticked.late is not None:
             part.came_late(done.window, ticked.late)
             return ticked
@@ -376,7 +364,9 @@ class Stepping:
         )
         done = yield from collect_push(self._asking, flight)
         try:
-            ticked.append((yield from self._count_round(part, stage, done, collective)))
+            ticked.append(
+                (yield from self._count_round(part, stage, done, applied, collective))
+            )
         except UsageError:  # nobody will close this round: what is left waits for none
             self._teller.forget()
             raise

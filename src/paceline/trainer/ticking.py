@@ -15,7 +15,7 @@ import msgspec
 
 from paceline.ids import COORDINATOR, Span, Window
 from paceline.messages import MeetAgain, Message, RefusedPush, Tick, Ticked, TrainerClock
-from paceline.trainer.asking import Act, Asking, Posted
+from paceline.trainer.asking import Act, Asking, Post, Posted
 from paceline.trainer.parts import SharedPart
 from paceline.trainer.pushing import Acknowledged
 from paceline.trainer.tracking import Tracking
@@ -85,57 +85,7 @@ class Teller:
         told_s = self._told_s.get(part.spec.part)
         return told_s is None or self._asking.now_s >= told_s + TICK_EVERY_S
 
-    def tell(
-        self,
-        part: SharedPart,
-        *,
-        is_prepared: bool,
-        ends_step: bool,
-        wants_lease: bool,
-        clock: TrainerClock | None = None,
-        exchange: Callable[[], Act[int]] | None = None,
-    ) -> Act[Ticked]:
-        """Tick for all windows of a part that are to be told, until it is counted.
-
-        Args:
-            part: whose windows are told.
-            is_prepared: whether the last of them is.
-            ends_step: no other part that is updated in rounds awaits its step.
-            wants_lease: a task that ends here is followed by the next one.
-            clock: of the trainer, where a pace bounds it.
-            exchange: lets values travel between trainers, and names the exchange; again
-                whenever the coordinator says that it was void.
-        """
-        tick = self._tick(
-            part,
-            is_prepared=is_prepared,
-            ends_step=ends_step,
-            wants_lease=wants_lease,
-            clock=clock,
-        )
-        ticked: Message = MeetAgain(reason="")
-        while isinstance(ticked, MeetAgain):
-            if exchange is not None:
-                name = yield from exchange()
-                tick = msgspec.structs.replace(tick, exchange=name)
-            ticked = yield from self._asking.ask(tick)
-        assert isinstance(ticked, Ticked)
-        del self._untold[part.spec.part]
-        return self._heard(part, ticked)
-
-    def post(self, part: SharedPart, *, is_prepared: bool) -> Act[Posted]:
-        """Tick for the round of a fragment, and go on; `collect` waits for the answer."""
-        tick = self._tick(part, is_prepared=is_prepared, ends_step=True)
-        del self._untold[part.spec.part]
-        return (yield from self._asking.post({COORDINATOR: tick}))
-
-    def collect(self, part: SharedPart, posted: Posted) -> Act[Ticked]:
-        """Wait until what `post` has told is counted."""
-        ticked = yield from self._asking.collect_told(posted)
-        assert isinstance(ticked, Ticked)
-        return self._heard(part, ticked)
-
-    def _tick(
+    def tick(
         self,
         part: SharedPart,
         *,
@@ -144,7 +94,16 @@ class Teller:
         wants_lease: bool = False,
         clock: TrainerClock | None = None,
     ) -> Tick:
-        untold = self._untold[part.spec.part]
+        """All windows of a part that are to be told; they are told from now on.
+
+        Args:
+            part: whose windows are told.
+            is_prepared: whether the last of them is.
+            ends_step: no other part that is updated in rounds awaits its step.
+            wants_lease: a task that ends here is followed by the next one.
+            clock: of the trainer, where a pace bounds it.
+        """
+        untold = self._untold.pop(part.spec.part)
         return Tick(
             incarnation=self._asking.incarnation,
             timeline=self._asking.timeline,
@@ -161,6 +120,33 @@ class Teller:
             refused=untold.refused,
         )
 
+    def posting(self, tick: Tick) -> Post:
+        """What an act yields to tell; `collect` waits for the answer."""
+        return self._asking.posting({COORDINATOR: tick})
+
+    def collect(self, part: SharedPart, posted: Posted) -> Act[Ticked]:
+        """Wait until what was told of a part is counted."""
+        ticked = yield from self._asking.collect_told(posted)
+        assert isinstance(ticked, Ticked)
+        return self._heard(part, ticked)
+
+    def tell_exchanged(
+        self, part: SharedPart, tick: Tick, exchange: Callable[[], Act[int]]
+    ) -> Act[Ticked]:
+        """Tell of a window whose values travel between trainers, until it is counted.
+
+        ``exchange`` lets them travel, and names the exchange; again whenever the
+        coordinator says that it was void.
+        """
+        ticked: Message = MeetAgain(reason="")
+        while isinstance(ticked, MeetAgain):
+            name = yield from exchange()
+            ticked = yield from self._asking.ask(
+                msgspec.structs.replace(tick, exchange=name)
+            )
+        assert isinstance(ticked, Ticked)
+        return self._heard(part, ticked)
+
     def _heard(self, part: SharedPart, ticked: Ticked) -> Ticked:
         self._told_s[part.spec.part] = self._asking.now_s
         self._asking.stopped = self._asking.stopped or ticked.stopped
@@ -172,9 +158,11 @@ class Teller:
         """Nothing is kept back: something is going to be asked."""
         for number, untold in list(self._untold.items()):
             if untold.is_news:
-                yield from self.tell(
-                    parts[number], is_prepared=False, ends_step=True, wants_lease=False
+                post = self.posting(
+                    self.tick(parts[number], is_prepared=False, ends_step=True)
                 )
+                yield post
+                yield from self.collect(parts[number], post.posted)
         self._untold.clear()  # the rest is told where it is acknowledged in every part
 
     def forget(self) -> None:

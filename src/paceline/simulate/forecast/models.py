@@ -17,10 +17,14 @@ Pure.
 import math
 from collections.abc import Callable
 from random import Random
+from statistics import NormalDist
 
 import msgspec
 
 from paceline.errors import UsageError
+
+_standard = NormalDist().inv_cdf  # one uniform number each, and no search for it
+_LEAST = 2.0**-53
 
 Draw = Callable[[], float]
 """Draws the next duration, in seconds."""
@@ -164,8 +168,8 @@ def draw_compute(model: Compute, trainer: int, random: Random) -> Draw:
     if isinstance(model, Measured):
         model = model.trainers[trainer % len(model.trainers)]
     if isinstance(model, Lognormal):
-        mu, sigma, lognormal = math.log(model.median_s), model.sigma, random.lognormvariate
-        return lambda: lognormal(mu, sigma)
+        mu, sigma, uniform = math.log(model.median_s), model.sigma, random.random
+        return lambda: math.exp(mu + sigma * _standard(uniform() or _LEAST))
     if isinstance(model, Straggler):
         fast_s, slow_s = model.seconds, model.seconds * model.factor
         probability, uniform = model.probability, random.random

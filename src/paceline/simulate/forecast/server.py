@@ -40,7 +40,7 @@ from paceline.pace.policy import pushes_per_update
 from paceline.server.state import ServerState
 from paceline.server.voids import KeptVoid
 from paceline.server.windows import SlotMarks
-from paceline.simulate.forecast.agenda import Agenda
+from paceline.simulate.forecast.agenda import Agenda, Happening
 from paceline.simulate.forecast.coordinator import Coordinator
 from paceline.simulate.forecast.line import Line
 from paceline.simulate.forecast.plan import Plan
@@ -98,6 +98,9 @@ class Server:
         self.num_pushes = self.num_messages = self.bytes_in = self.bytes_out = 0
         self._agenda, self._plan, self._coordinator = agenda, plan, coordinator
         self._ages = ages
+        # A bound method is a new object whenever it is asked for; these are, all the time.
+        self._arriving: Happening = self._arrive
+        self._landing: Happening = self._land
         self._byte_s = 1 / plan.network.bytes_per_s
         self._latency_s = plan.network.latency_s
         self._apply_s, self._add_s = plan.apply_share_s(), plan.add_share_s()
@@ -128,7 +131,7 @@ class Server:
         self.bytes_in += int(share)
         self.num_messages += 1
         arrives_s = max(received_s, pushed_s + self._latency_s)
-        agenda.at(arrives_s, self._arrive, self._life, reader, number, message)
+        agenda.at(arrives_s, self._arriving, self._life, reader, number, message)
 
     def _arrive(self, life: int, reader: Reader, number: int, message: Message) -> None:
         if life != self._life or not self._is_alive:
@@ -213,7 +216,7 @@ class Server:
         self.num_messages += 1
         reader.in_free_s = max(ready_s, reader.in_free_s) + size * self._byte_s
         lands_s = max(sent_s, reader.in_free_s) + self._latency_s
-        self._agenda.at(lands_s, self._land, self._life, reader, number, reply)
+        self._agenda.at(lands_s, self._landing, self._life, reader, number, reply)
 
     def _land(self, life: int, reader: Reader, number: int, reply: Message) -> None:
         reader.got(number, reply if life == self._life else GONE)

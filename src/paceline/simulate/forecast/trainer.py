@@ -17,11 +17,14 @@ from paceline.simulate.forecast.server import Server
 from paceline.trainer.asking import (
     Act,
     Ask,
+    Await,
     Collect,
     Lost,
     Pause,
     Post,
+    Posted,
     Replies,
+    is_answer,
 )
 from paceline.trainer.protocol import TrainerProtocol
 from paceline.trainer.pushing import Coming, nothing_coming
@@ -70,9 +73,10 @@ class Trainer:
         self._place, self._ended = place, ended
         self._compute, self._pause = compute, pause
         self._coming: Coming = self._rows if place.plan.row_bytes else nothing_coming
-        self._posted: dict[int, tuple[str, Message | Lost | None]] = {}  # {number: ...}
+        self._posted: dict[int, _Posted] = {}  # {number: what was posted under it}
         self._awaits = ASKED  # the number of what it waits for
         self._asked = ""  # the role that it waits for
+        self._num_awaited = 0  # or of so many that were posted, all
         self._spell: Spell = "other"
         self._since_s = place.agenda.now_s
         self._act = self._run()
@@ -84,10 +88,22 @@ class Trainer:
             return
         if number == self._awaits:
             self._posted.pop(number, None)
-            self._awaits = -1
+            self._awaits = _NOBODY
             self._resume({self._asked: reply})
-        elif number in self._posted:
-            self._posted[number] = (self._posted[number][0], reply)
+            return
+        posted = self._posted.get(number)
+        if posted is None:
+            return
+        posted.reply = reply
+        if posted.is_awaited and self._num_awaited:
+            self._num_awaited -= 1
+            if not is_answer(reply):
+                self._num_awaited = 0
+            if not self._num_awaited:
+                self._resume(_NOTHING)
+            elif posted.role == COORDINATOR:  # what it still waits for is of servers
+                self.account()
+                self._spell = "servers"
 
     def account(self) -> None:
         """What has passed since it was accounted last went to what it does now."""
@@ -144,19 +160,20 @@ class Trainer:
             wanted = send(replies)  # type: ignore[arg-type]  # a generator begins with None
             while True:
                 if type(wanted) is Post:
-                    number = wanted.posted.number
-                    [(role, message)] = wanted.posted.calls.items()
-                    self._posted[number] = (role, None)
-                    place.server.ask(self, number, message)
+                    self._post(wanted.posted)
+                    wanted = send(_NOTHING)
+                elif type(wanted) is Await:
+                    if self._await(wanted.posted):
+                        return
                     wanted = send(_NOTHING)
                 elif type(wanted) is Collect:
                     number = wanted.posted.number
-                    role, reply = self._posted[number]
-                    if reply is None:
-                        self._wait(number, role, "servers")
+                    posted = self._posted[number]
+                    if posted.reply is None:
+                        self._wait(number, posted.role, _spell(posted.role))
                         return
                     del self._posted[number]
-                    wanted = send({role: reply})
+                    wanted = send({posted.role: posted.reply})
                 elif type(wanted) is Ask:
                     [(role, message)] = wanted.calls.items()
                     self._ask(role, message)
@@ -173,6 +190,14 @@ class Trainer:
             self.is_alive = False
             self._ended(self)
 
+    def _post(self, posted: Posted) -> None:
+        [(role, message)] = posted.calls.items()
+        self._posted[posted.number] = _Posted(role)
+        if role == COORDINATOR:
+            self._place.coordinator.ask(self.role, message, self, posted.number)
+        else:
+            self._place.server.ask(self, posted.number, message)
+
     def _ask(self, role: str, message: Message) -> None:
         if role == COORDINATOR:
             is_idle = isinstance(message, AskLease)
@@ -182,10 +207,43 @@ class Trainer:
             self._wait(ASKED, role, "servers")
             self._place.server.ask(self, ASKED, message)
 
+    def _await(self, awaited: tuple[Posted, ...]) -> bool:
+        """Whether all of these are to be waited for, without a look at the act."""
+        lacking: list[_Posted] = []
+        for one in awaited:
+            posted = self._posted[one.number]
+            if posted.reply is None:
+                lacking.append(posted)
+            elif not is_answer(posted.reply):
+                return False
+        for posted in lacking:
+            posted.is_awaited = True
+        self._num_awaited = len(lacking)
+        if lacking:
+            self._wait(_NOBODY, "", _spell(lacking[0].role))
+        return bool(lacking)
+
     def _wait(self, number: int, role: str, spell: Spell) -> None:
         self._awaits, self._asked, self._spell = number, role, spell
 
 
+@final
+class _Posted:
+    """What was posted to a role, and the reply once it is there."""
+
+    __slots__ = ("is_awaited", "reply", "role")
+
+    def __init__(self, role: str) -> None:
+        self.role = role
+        self.reply: Message | Lost | None = None
+        self.is_awaited = False
+
+
+def _spell(role: str) -> Spell:
+    return "coordinator" if role == COORDINATOR else "servers"
+
+
+_NOBODY = -1
 _SPELLS = {"computing", "paused"}
 _NOTHING: Replies = {}
 

@@ -1,0 +1,43 @@
+"""What a trainer has posted is heard as what it has asked."""
+
+import pytest
+
+from paceline.ids import COORDINATOR
+from paceline.messages import Message, Refusal, Ticked, Waiting
+from paceline.trainer.asking import Abandoned, Asking, Collect, Lost, Post
+from paceline.trainer.asking import Ask as Asks
+
+
+def told(asking: Asking, *replies: Message | Lost) -> Message:
+    """What an act that posts to the coordinator, and collects, comes to."""
+    post = asking.posting({COORDINATOR: asking.beat("nothing")})
+    assert isinstance(post, Post)
+    act = asking.collect_told(post.posted)
+    assert next(act) == Collect(post.posted)
+    *first, last = replies
+    for reply in first:
+        assert act.send({COORDINATOR: reply}) == Asks(post.posted.calls)
+    with pytest.raises(StopIteration) as done:
+        act.send({COORDINATOR: last})
+    said: Message = done.value.value
+    return said
+
+
+def test_a_pause_is_heard_whichever_way_it_was_asked() -> None:
+    """Else a trainer of fragments would keep its leases while the pace is to change."""
+    asking = Asking(patience_s=1.0)
+    told(asking, Ticked(pauses=True))
+    assert asking.pauses
+    told(asking, Ticked())
+    assert not asking.pauses
+
+
+def test_what_is_lost_or_put_off_is_asked_for_again() -> None:
+    asking = Asking(patience_s=1.0)
+    assert told(asking, Lost("gone"), Ticked(records=1)) == Ticked(records=1)
+    assert told(asking, Waiting(reason="round 1"), Ticked(records=2)) == Ticked(records=2)
+
+
+def test_a_refusal_ends_what_it_was_for() -> None:
+    with pytest.raises(Abandoned, match="it was left"):
+        told(Asking(patience_s=1.0), Refusal(kind="timeline", text="it was left"))

@@ -35,7 +35,7 @@ from paceline.coordinator.outcomes import (
 from paceline.coordinator.queue import Queue, encode_queue
 from paceline.coordinator.rounds import Rounds
 from paceline.coordinator.tasks import num_todo
-from paceline.ids import TaskKey, Window
+from paceline.ids import TaskKey
 from paceline.messages import (
     CommitRound,
     CutReport,

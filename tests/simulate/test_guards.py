@@ -67,6 +67,13 @@ def test_what_is_too_old_has_no_effect_or_is_trained_again(old: str) -> None:
     assert (report.timelines, report.fenced) == (0, 0)
 
 
+def test_what_some_servers_passed_over_before_a_pace_of_rounds_is_passed_over_by_all() -> (
+    None
+):
+    """Seed 21887: a return, in rounds, to a cut that was taken before there were any."""
+    run_seeds(1, first=21887)
+
+
 def test_a_batch_that_one_slot_passes_over_and_another_applies_is_caught() -> None:
     key = TaskKey(0, 0, 3)
     with pytest.raises(

@@ -83,10 +83,7 @@ def acknowledge_before_journal(_patch: Patch) -> type[SimCoordinator]:
 def identity_by_trainer(patch: Patch) -> type[SimCoordinator]:
     """A push is known by its sender and number, not by its window."""
 
-    new = "its number is new"
-    patch.setattr(
-        Marks, "decide", lambda _, _window, slots: WindowDecision("new", slots, new)
-    )
+    patch.setattr(Marks, "decide", lambda _, _w, slots: WindowDecision("new", slots, "new"))
     return SimCoordinator
 
 

@@ -235,6 +235,8 @@ class SimServer(Process):
             check_steps(pushes, order.round, self.state.parts(), is_all=is_all)
         for push in pushes:
             self._count(self.slots(order.part), push.window)
+            if push.is_void:
+                self._void(self.slots(order.part), push.window)
         if self.slots(order.part) and not is_applied:
             windows = frozenset(push.window for push in pushes)
             if not self._rounds.is_all:  # a duplicate here may be new on another server

@@ -289,7 +289,12 @@ class SimTrainer(Process):
     def _got(
         self, gathering: "Gathering", role: str, asked: Message, reply: Message | None
     ) -> None:
-        if isinstance(asked, Pull) and isinstance(reply, Pulled):
+        # What an incarnation before has asked for is answered to nobody.
+        if (
+            isinstance(asked, Pull)
+            and isinstance(reply, Pulled)
+            and asked.incarnation == self.protocol.incarnation
+        ):
             self._clocks.read(self.protocol.incarnation, asked.part, role, reply)
         if isinstance(asked, AskValues) and isinstance(reply, Values):
             assert self._door is not None

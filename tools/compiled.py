@@ -1,4 +1,4 @@
-"""Compiles the decisions that every step runs, with mypyc: forecasts twice as fast.
+"""Compiles the decisions that every step runs, with mypyc: forecasts in half the time.
 
 ::
 
@@ -12,9 +12,10 @@ and what jobs run. `tests/tools/test_compiled.py` holds both to the same forecas
 A module cannot be compiled that
 
 * dispatches by type with functions of one name (``requests``, ``durable``);
-* has structs that say more than that they are frozen: mypyc loses what is said
-  (``outcomes``, ``messages``);
+* has a struct with more than fields beside it (``queue``: what it has cached);
 * is a base of users' own classes (``pace.strategy``).
+
+Structs of those that are compiled become plain classes: see `tools.native`.
 
 Nor can a job be trained with the copy: an act that is compiled cannot be closed from
 outside (mypyc 2.4.1: ``SystemError``, then a segmentation fault), as a trainer that ends
@@ -93,7 +94,7 @@ def modules() -> list[str]:
 
 
 def copy(target: Path) -> None:
-    """Make a copy of the package whose structs mypyc can compile."""
+    """Make a copy of the package whose structs are classes that mypyc knows."""
     shutil.rmtree(target, ignore_errors=True)
     unwanted = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "src" / "paceline", target / "paceline", ignore=unwanted)
@@ -131,7 +132,7 @@ def main() -> int:
     options = [
         "--config-file=",
         "--ignore-missing-imports",
-        "--follow-imports=silent",
+        "--follow-imports=silent",  # those with structs still do not agree with these
         *modules(),
     ]
     extensions = mypycify(options, opt_level="2", debug_level="0")

@@ -32,16 +32,7 @@ from paceline.failpoints import failpoint
 from paceline.ids import COORDINATOR
 from paceline.messages import Beat, Beaten, Computed, Message, Push, Pushed, Tick
 from paceline.timing import Clock, Deadline
-from paceline.trainer.asking import (
-    Act,
-    Ask,
-    Collect,
-    Forget,
-    Lost,
-    Pause,
-    Post,
-    Replies,
-)
+from paceline.trainer.asking import Act, Ask, Collect, Forget, Lost, Pause, Post, Replies
 from paceline.trainer.courier import Courier
 from paceline.trainer.failing import fail_before
 from paceline.trainer.lock_keeping import LockKeeper

@@ -89,9 +89,9 @@ class Rewriter:
         indent = " " * node.col_offset
         parent = "" if base == "msgspec.Struct" else f"({base})"
         marked = f"{indent}@mypyc_attr(acyclic=True)\n{indent}class {node.name}{parent}:\n"
-        first = min([node.lineno, *(d.lineno for d in node.decorator_list)]) - 1
+        first = _first_line(node) - 1
         decorators = "".join(lines[first : node.lineno - 1])
-        edits = [(first, node.body[0].lineno - 1, decorators + marked)]
+        edits = [(first, _first_line(node.body[0]) - 1, decorators + marked)]
         for one in own:
             name, type_ = ast.unparse(one.target), ast.unparse(one.annotation)
             edits.append(
@@ -115,9 +115,17 @@ class Rewriter:
         return [*edits, (behind, behind, said)]
 
 
+def _first_line(node: ast.stmt) -> int:
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(one.lineno for one in decorators)])
+
+
 def _field(node: ast.AnnAssign, text: str) -> Field:
     default = None if node.value is None else ast.get_source_segment(text, node.value)
-    return Field(ast.unparse(node.target), ast.unparse(node.annotation), default)
+    name, type_ = ast.unparse(node.target), ast.unparse(node.annotation)
+    if "ClassVar" in type_ or "lambda" in (default or ""):
+        raise SystemExit(f"{name}: {type_} = {default}: no field that can be written out")
+    return Field(name, type_, default)
 
 
 def _methods(name: str, fields: list[Field], *, keywords_only: bool) -> str:

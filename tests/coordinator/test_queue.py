@@ -299,7 +299,7 @@ def test_a_part_shared_otherwise_before_there_are_servers_is_refused_too(
     assert "Hasty(by=2)" in second.text
 
 
-def test_those_who_work_longest_are_named_without_a_look_at_all() -> None:
+def test_those_without_a_break_for_longest_are_named_first() -> None:
     queue = Queue()
     for task in range(5):
         lease = Lease(token=task + 1, key=TaskKey(0, 0, task), first=0)

@@ -79,6 +79,17 @@ def test_fields_are_replaced_in_both(module: types.ModuleType) -> None:
     assert module.moved(module.Sent(number=1)).number == 7
 
 
+@pytest.mark.parametrize(
+    "field",
+    ["kinds: ClassVar[int] = 1", "n: int = msgspec.field(default_factory=lambda: 1)"],
+)
+def test_what_cannot_be_written_out_is_refused_by_name(field: str) -> None:
+    with pytest.raises(SystemExit, match=field.split(":")[0]):
+        Rewriter(frozenset()).rewrite(
+            f"import msgspec\nclass A(msgspec.Struct):\n    {field}\n"
+        )
+
+
 def test_what_is_no_struct_stays_as_it_is(module: types.ModuleType) -> None:
     assert module.Other(3)._fields == ("place",)
     assert with_replace("import msgspec\n") == "import msgspec\n"

@@ -345,7 +345,7 @@ class Book:
         state = self.durable
         if self.wish is None or not state.has_started or not self.is_training():
             return None
-        holders = ", ".join(sorted(state.queue.holders())[:MOST_NAMED])
+        holders = ", ".join(sorted(state.queue.first_holders(MOST_NAMED)))
         paces = ", ".join(sorted({str(pace) for pace in self.wish.paces.values()}))
         waits = f"; it waits for {holders} to give tasks back" if holders else ""
         return f"the pace changes to {paces}{waits}"

@@ -100,6 +100,7 @@ class Parking(Generic[KeyT]):
                 on belongs to the question itself and has not changed since it was parked.
         """
         keys = self._parked if gate != self._gate else self._new
+        assert self._is_looked_at, "what is new is not kept here"
         found = [(key, self._parked[key]) for key in keys if key in self._parked]
         self._gate, self._new = gate, {}
         return found

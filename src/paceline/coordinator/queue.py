@@ -79,7 +79,7 @@ class Queue(msgspec.Struct, dict=True):  # what is cached beside the fields is n
         return {next(iter(records.values())).trainer for records in self._held.values()}
 
     def first_holders(self, count: int) -> list[str]:
-        """Ids of at most so many of them, those with a lease for longest."""
+        """Ids of at most so many who hold one, those without a break for longest."""
         records = itertools.islice(self._held.values(), count)
         return [next(iter(held.values())).trainer for held in records]
 

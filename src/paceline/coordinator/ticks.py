@@ -55,9 +55,10 @@ def has_ticked(book: Book, tick: Tick) -> bool:
     """
     part = book.durable.parts[tick.part]
     is_alone = carries_over(part.plan.spec.pace)
-    is_open = tick.round is None or tick.round > part.round
+    assert tick.round is not None, "without rounds a tick is counted as it comes"
+    is_open = tick.round > part.round
     if not tick.is_prepared:
-        return tick.round is not None and (is_alone or not is_open)
+        return is_alone or not is_open
     if is_open and not is_alone:
         return False  # seen without looking at each trainer's last push
     return part.counted.get(tick.incarnation, 0) >= tick.number

@@ -33,8 +33,8 @@ from paceline.simulate.world import Answer, Process, World
 from paceline.trainer.asking import (
     Act,
     Ask,
+    Await,
     Collect,
-    Forget,
     Lost,
     Pause,
     Post,
@@ -261,7 +261,7 @@ class SimTrainer(Process):
         else:
             if isinstance(wanted, Post):
                 self._posted[wanted.posted.number] = self._ask_all(wanted.posted.calls)
-            elif isinstance(wanted, Forget):
+            elif not isinstance(wanted, Await):  # which is waited for as it is collected
                 self._posted.clear()
             self.after(0.0, lambda: self._go_on({}))
 

@@ -226,10 +226,11 @@ class Asking:
     def collect_told(self, posted: Posted) -> Act[Message]:
         """Wait for the coordinator's answer to what was posted, asking again as `ask`."""
         reply = (yield Collect(posted))[COORDINATOR]
-        if isinstance(reply, Lost | Waiting):
-            return (yield from self.ask(posted.calls[COORDINATOR]))
+        message = posted.calls[COORDINATOR]
+        if isinstance(reply, Lost):
+            reply = yield from self._insist(message, reply)
         self._heard(reply, ())
-        return reply
+        return (yield from self.ask(message)) if isinstance(reply, Waiting) else reply
 
     def _insist_on_all(
         self, messages: dict[str, Message], came: Replies

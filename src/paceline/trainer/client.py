@@ -32,7 +32,17 @@ from paceline.failpoints import failpoint
 from paceline.ids import COORDINATOR
 from paceline.messages import Beat, Beaten, Computed, Message, Push, Pushed, Tick
 from paceline.timing import Clock, Deadline
-from paceline.trainer.asking import Act, Ask, Collect, Forget, Lost, Pause, Post, Replies
+from paceline.trainer.asking import (
+    Act,
+    Ask,
+    Await,
+    Collect,
+    Forget,
+    Lost,
+    Pause,
+    Post,
+    Replies,
+)
 from paceline.trainer.courier import Courier
 from paceline.trainer.failing import fail_before
 from paceline.trainer.lock_keeping import LockKeeper
@@ -144,9 +154,10 @@ class Driver:
                     replies = self._gather(self._posted.pop(wanted.posted.number))
                 elif isinstance(wanted, Forget):
                     self._forget()
-                elif isinstance(wanted, Pause):
+                elif not isinstance(
+                    wanted, Await
+                ):  # which is waited for as it is collected
                     self._pause(wanted)
-                # `Await` needs nothing: what is collected is waited for then.
                 self._protocol.asking.now_s = self._clock.now_s()
                 wanted = act.send(replies)
         except StopIteration as done:

@@ -62,6 +62,7 @@ class Overlapping:
         tick = self._teller.tick(part, is_prepared=done.is_prepared, ends_step=True)
         post = self._teller.posting(tick)
         yield post
+        self._teller.goes_on(part)
         self._told[number] = done, post.posted
 
     def land(self, part: SharedPart, stage: StageSpec) -> Act[Landed]:

@@ -6,6 +6,7 @@ trainer goes on meanwhile (`paceline.trainer.overlapping`).
 Pure.
 """
 
+from collections.abc import Sequence
 from functools import partial
 from typing import final
 
@@ -179,12 +180,10 @@ class Stepping:
         ticked: list[Ticked] = []
         for left, one in zip(leaving, parts, strict=True):
             if one.is_sync:
-                told: Ticked | None = yield from self._count_round(
-                    one, stage, left.whole(), []
-                )
+                told: Ticked | None = yield from self._count_round(one, stage, left.whole())
             else:
                 is_last = one is part
-                told = yield from self._count(one, stage, left.whole(), [], is_last=is_last)
+                told = yield from self._count(one, stage, left.whole(), is_last=is_last)
             ticked += [] if told is None else [told]
         return ticked
 
@@ -267,7 +266,7 @@ class Stepping:
         part: SharedPart,
         stage: StageSpec,
         done: Acknowledged,
-        values: list[Posted],
+        values: Sequence[Posted] = (),
         *,
         is_last: bool = True,
     ) -> Act[Ticked | None]:
@@ -310,7 +309,8 @@ class Stepping:
         part: SharedPart,
         stage: StageSpec,
         done: Acknowledged,
-        values: list[Posted],
+        values: Sequence[Posted] = (),
+        *,
         collective: Collective | None = None,
     ) -> Act[Ticked]:
         """All servers have prepared a window; it counts if it is in time for its round.
@@ -365,7 +365,7 @@ class Stepping:
         done = yield from collect_push(self._asking, flight)
         try:
             ticked.append(
-                (yield from self._count_round(part, stage, done, applied, collective))
+                (yield from self._count_round(part, stage, done, collective=collective))
             )
         except UsageError:  # nobody will close this round: what is left waits for none
             self._teller.forget()

@@ -94,7 +94,7 @@ class Teller:
         wants_lease: bool = False,
         clock: TrainerClock | None = None,
     ) -> Tick:
-        """All windows of a part that are to be told; they are told from now on.
+        """All windows of a part that are to be told, until the answer is collected.
 
         Args:
             part: whose windows are told.
@@ -103,7 +103,8 @@ class Teller:
             wants_lease: a task that ends here is followed by the next one.
             clock: of the trainer, where a pace bounds it.
         """
-        untold = self._untold.pop(part.spec.part)
+        untold = self._untold[part.spec.part]
+        self._told_s[part.spec.part] = self._asking.now_s
         return Tick(
             incarnation=self._asking.incarnation,
             timeline=self._asking.timeline,
@@ -147,8 +148,12 @@ class Teller:
         assert isinstance(ticked, Ticked)
         return self._heard(part, ticked)
 
+    def goes_on(self, part: SharedPart) -> None:
+        """What is told of a part is answered later; what comes until then is news."""
+        self._untold.pop(part.spec.part, None)
+
     def _heard(self, part: SharedPart, ticked: Ticked) -> Ticked:
-        self._told_s[part.spec.part] = self._asking.now_s
+        self._untold.pop(part.spec.part, None)
         self._asking.stopped = self._asking.stopped or ticked.stopped
         self._asking.records = ticked.records
         self._tracked.note(ticked)

@@ -23,11 +23,12 @@ import msgspec
 
 from paceline.errors import UsageError
 
-_standard = NormalDist().inv_cdf  # one uniform number each, and no search for it
-_LEAST = 2.0**-53
-
 Draw = Callable[[], float]
 """Draws the next duration, in seconds."""
+
+
+_standard = NormalDist().inv_cdf  # of one number each: nothing is drawn and thrown away
+_LEAST = 2.0**-53  # in the place of 0, of which there is none
 
 
 class Fixed(msgspec.Struct, frozen=True, tag="fixed"):

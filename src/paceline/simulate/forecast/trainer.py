@@ -76,7 +76,7 @@ class Trainer:
         self._posted: dict[int, _Posted] = {}  # {number: what was posted under it}
         self._awaits = ASKED  # the number of what it waits for
         self._asked = ""  # the role that it waits for
-        self._num_awaited = 0  # or of so many that were posted, all
+        self._num_awaited = 0  # of what was posted, where it waits for all of several
         self._spell: Spell = "other"
         self._since_s = place.agenda.now_s
         self._act = self._run()
@@ -99,6 +99,8 @@ class Trainer:
             self._num_awaited -= 1
             if not is_answer(reply):
                 self._num_awaited = 0
+                for one in self._posted.values():
+                    one.is_awaited = False
             if not self._num_awaited:
                 self._resume(_NOTHING)
             elif posted.role == COORDINATOR:  # what it still waits for is of servers

@@ -70,8 +70,9 @@ def test_an_undisturbed_job_refuses_and_drops_nothing(paces: tuple[Pace, ...]) -
 
 
 @pytest.mark.parametrize("is_tracked", [False, True])
-def test_an_undisturbed_job_goes_through_all_paces_and_drops_nothing(
-    is_tracked: bool,
+@pytest.mark.parametrize("backup", [0, 1])
+def test_an_undisturbed_job_goes_through_all_paces_and_drops_only_what_may_be_late(
+    backup: int, is_tracked: bool
 ) -> None:
     paces: list[Pace] = [
         SSP(staleness=2),
@@ -79,7 +80,7 @@ def test_an_undisturbed_job_goes_through_all_paces_and_drops_nothing(
         Sync(),
         Async(push_every=4, pull_every=8),
         LocalSGD(every=4),
-        Sync(backup=1, late="again"),
+        Sync(backup=backup, late="again") if backup else LocalSGD(every=2),
         SSP(staleness=0),
         Sync(),
     ]
@@ -87,4 +88,5 @@ def test_an_undisturbed_job_goes_through_all_paces_and_drops_nothing(
     job = SimJob(1, rates=QUIET, changes=changes, epochs=6, is_tracked=is_tracked)
     report = run_job(job)
     assert report.changes == report.timelines == len(paces)
-    assert (report.duplicates, report.prepared_dropped, report.fenced) == (0, 0, 0)
+    assert (report.duplicates, report.fenced) == (0, 0)
+    assert backup or not report.prepared_dropped

@@ -74,6 +74,11 @@ def test_what_some_servers_passed_over_before_a_pace_of_rounds_is_passed_over_by
     run_seeds(1, first=21887)
 
 
+def test_a_state_that_comes_again_does_not_take_the_place_of_the_average() -> None:
+    """Seed 30837: servers have let go of it, and whoever joined was refused it for ever."""
+    run_seeds(1, first=30837)
+
+
 def test_a_batch_that_one_slot_passes_over_and_another_applies_is_caught() -> None:
     key = TaskKey(0, 0, 3)
     with pytest.raises(

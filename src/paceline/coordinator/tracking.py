@@ -119,7 +119,9 @@ def kept(book: Book, message: TrackedKept) -> None:
     incarnation = message.incarnation
     committed = {part: book.durable.parts[part].round for part in book.parts_in_step()}
     stood = {part: at for part, at in message.rounds.items() if part in committed}
-    if is_current(book, incarnation) and stood == committed:
+    # An average of this moment counts for more than what was kept for it, and comes again.
+    is_superseded = book.is_averaged and not message.is_average
+    if is_current(book, incarnation) and stood == committed and not is_superseded:
         book.commit(StateKept(message.number))
         book.is_fresh, book.is_averaged = True, message.is_average
     if book.track_from == incarnation:

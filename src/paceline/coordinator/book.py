@@ -88,10 +88,9 @@ class Book:
         self.metrics = Metrics()
         self.to_replace: dict[str, int] = {}  # {server id: pid of its dead process}
         self.leases: Parking[int] = Parking()  # {incarnation: AskLease}
-        self.ticks: Parking[tuple[int, int]] = Parking(
-            is_looked_at=False
-        )  # {(incarnation, part): Tick}
-        self.meets: Parking[tuple[int, int]] = Parking(is_looked_at=False)  # the same: Meet
+        # {(incarnation, part): Tick}, and the same: Meet
+        self.ticks: Parking[tuple[int, int]] = Parking(is_looked_at=False)
+        self.meets: Parking[tuple[int, int]] = Parking(is_looked_at=False)
         self.last_late: dict[tuple[int, int], int] = {}  # {(incarnation, part): push}
         self.ahead: Parking[int] = Parking()  # {incarnation: MayGoOn}
         self.shares: Parking[tuple[int, int]] = Parking()  # the same: SharePart

@@ -1,4 +1,6 @@
-"""What trainers ask but ticks, one function per question; each answers, or parks.
+"""What trainers ask, one function per question; each answers, or parks.
+
+Ticks, by far the most, are in `paceline.coordinator.ticks`.
 
 Every question but `JoinTrainer` carries the asker's incarnation and timeline: a dead
 incarnation is refused as ``fenced``, an old timeline as ``timeline``, before anything

@@ -119,7 +119,7 @@ def kept(book: Book, message: TrackedKept) -> None:
     incarnation = message.incarnation
     committed = {part: book.durable.parts[part].round for part in book.parts_in_step()}
     stood = {part: at for part, at in message.rounds.items() if part in committed}
-    # An average of this moment counts for more than what was kept for it, and comes again.
+    # Servers have let go of what was averaged: told a second time, it must not count again.
     is_superseded = book.is_averaged and not message.is_average
     if is_current(book, incarnation) and stood == committed and not is_superseded:
         book.commit(StateKept(message.number))

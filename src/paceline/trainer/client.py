@@ -154,9 +154,7 @@ class Driver:
                     replies = self._gather(self._posted.pop(wanted.posted.number))
                 elif isinstance(wanted, Forget):
                     self._forget()
-                elif not isinstance(
-                    wanted, Await
-                ):  # which is waited for as it is collected
+                elif not isinstance(wanted, Await):  # each is waited for when collected
                     self._pause(wanted)
                 self._protocol.asking.now_s = self._clock.now_s()
                 wanted = act.send(replies)

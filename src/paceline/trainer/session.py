@@ -5,7 +5,7 @@
     share      parameters and optimizer move to the servers         (sharing, carrier)
     table      rows that the user's own algorithm changes           (table, own_rows)
     batches    this trainer's share of the data                     (loop)
-    evaluate, predict   metrics and predictions, by all together    (evaluator)
+    evaluate, predict   metrics and predictions, by all together    (evaluations)
     send, events, poll     events between trainers                  (peer_events)
     log, save, stop, once, records                                  asked of the coordinator
 
@@ -20,7 +20,6 @@ away for a while, and servers as long as the coordinator expects them back. One 
 calls, and never a forked process.
 """
 
-import os
 from collections.abc import Callable, Iterator
 from typing import Any, Self, final
 
@@ -37,14 +36,12 @@ from paceline.trainer.allreduced import share_between
 from paceline.trainer.courier import ConnectCoordinator, ConnectServer
 from paceline.trainer.describing_tables import describe_table
 from paceline.trainer.embedding import Embedding, Mode
-from paceline.trainer.evaluator import MetricWork
+from paceline.trainer.evaluations import Evaluations
 from paceline.trainer.group_follower import Follower
 from paceline.trainer.group_wire import GroupPlace
 from paceline.trainer.membership import Membership
-from paceline.trainer.metric_states import Metric
 from paceline.trainer.opening_tables import open_table
 from paceline.trainer.optimizer import SharedOptimizer
-from paceline.trainer.predictions import open_predictions
 from paceline.trainer.schedules import Factor
 from paceline.trainer.seating import take_seat
 from paceline.trainer.sharing import Sharing
@@ -54,7 +51,6 @@ from paceline.trainer.table import Table
 _DEFAULT_OPTIMIZER = Adagrad(lr=0.05)
 _DEFAULT_INIT = Uniform(0.05)
 _NO_SYNC = Async()
-_BETWEEN = "end the loop first; to evaluate now and then, make a loop of each epoch"
 
 
 @final
@@ -81,6 +77,8 @@ class Session:
         self._num_saves = 0
         events = self._membership.events
         self.send, self.events, self.poll = events.send, events.events, events.poll
+        asked = Evaluations(self._seat, self._membership.calls, self._stages, self._sharing)
+        self.evaluate, self.predict = asked.evaluate, asked.predict
 
     def share(
         self,
@@ -254,93 +252,6 @@ class Session:
         cutting = Cutting(batch_size, epochs, shuffle, seed, task_size, collate_fn, workers)
         stage = self._stages.begin("train", dataset, cutting)
         return self._membership.calls.iterate(self._seat.deliver(stage, workers))
-
-    def evaluate(
-        self,
-        metric: Metric,
-        step: Callable[[Any], Any],
-        dataset: Any,  # noqa: ANN401  (whatever a user calls a data set)
-        *,
-        batch_size: int = 512,
-        task_size: int | None = None,
-        collate_fn: Callable[[list[Any]], Any] | None = None,
-        workers: int = 0,
-    ) -> Any:  # noqa: ANN401  (as the metric computes it)
-        """A metric over a whole data set, worked out by all trainers together.
-
-        Every trainer makes this call at the same place of its script, and every one is
-        returned the same value, to the bit. Each record counts once, whoever dies: states
-        of the metric are made task by task, and counted with the end of the task. All
-        tasks see the values of one moment: the cut that ended the loop before.
-
-        Shared models are in eval mode (unseen ids make no row), gradients are not
-        recorded; both are as before afterwards. Tracked objects are, on every trainer,
-        those of that cut; ``metric`` stays as it is. If tasks were given up, the value is
-        of the others, with an `IncompleteWarning`.
-
-        Args:
-            metric: a `torchmetrics.Metric` or `MetricCollection`.
-            step: batch -> arguments of ``metric.update``: a tuple, or the only one.
-            dataset: read in its order.
-            batch_size: as for `batches`.
-            task_size: as for `batches`.
-            collate_fn: as for `batches`.
-            workers: as for `batches`.
-
-        Returns:
-            What ``metric.compute()`` returns; its tensors are on the CPU.
-
-        Raises:
-            UsageError: inside a loop; an argument is wrong; or the state is too large.
-            JobFailed: all tasks were given up, or the job cannot go on.
-        """
-        cutting = Cutting(batch_size, 1, False, 0, task_size, collate_fn, workers)
-        self._membership.calls.check_idle("evaluate", _BETWEEN)
-        work = MetricWork(metric)
-        stage = self._stages.begin("evaluate", dataset, cutting)
-        models = self._sharing.models
-        return work.decode(self._seat.evaluate(stage, step, work, models, workers))
-
-    def predict(
-        self,
-        step: Callable[[Any], Any],
-        dataset: Any,  # noqa: ANN401  (whatever a user calls a data set)
-        writer: str | os.PathLike[str] | Callable[[int, Any], object],
-        *,
-        batch_size: int = 512,
-        task_size: int | None = None,
-        collate_fn: Callable[[list[Any]], Any] | None = None,
-        workers: int = 0,
-    ) -> None:
-        """Predictions for a whole data set, by all trainers together, as in `evaluate`.
-
-        A folder gets a file in safetensors for each task, and at last ``predictions.json``,
-        which lists the files that count, in the order of the data: each record is in them
-        exactly once. A function is called for each batch, and again for those of a task
-        that is begun anew: write by key.
-
-        Args:
-            step: batch -> predictions: a tensor or an array, or dictionaries and tuples
-                of them, with one entry for each record.
-            dataset: as for `batches`; read in its order.
-            writer: path or fsspec URL of a folder for this call alone; or
-                ``writer(first_record, predictions)``.
-            batch_size: as for `batches`.
-            task_size: as for `batches`; a file has the predictions of a task.
-            collate_fn: as for `batches`.
-            workers: as for `batches`.
-
-        Raises:
-            UsageError: inside a loop; an argument is wrong; the folder holds predictions
-                already; or those of a batch have not one entry for each record.
-            StoreError: the folder cannot be written.
-            JobFailed: the job as a whole cannot go on.
-        """
-        cutting = Cutting(batch_size, 1, False, 0, task_size, collate_fn, workers)
-        self._membership.calls.check_idle("predict", _BETWEEN)
-        work = open_predictions(writer)
-        stage = self._stages.begin("predict", dataset, cutting)
-        self._seat.evaluate(stage, step, work, self._sharing.models, workers)
 
     def log(self, **numbers: object) -> None:
         """Note numbers for progress, events and summary; the last value of a name wins.

@@ -323,7 +323,7 @@ def test_file_of_another_kind_or_format_is_refused(path: Path) -> None:
     alter_version = sqlite3.connect(path)
     alter_version.execute("PRAGMA user_version = 99")
     alter_version.close()
-    with pytest.raises(StoreError, match="format 99, but this paceline reads format 2"):
+    with pytest.raises(StoreError, match="format 99, but this paceline reads format 3"):
         Journal(path)
 
 

@@ -25,6 +25,7 @@ Waits: for the file system only.
 import contextlib
 import fcntl
 import os
+import shlex
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
@@ -38,6 +39,7 @@ from paceline.config import JobConfig
 from paceline.errors import StoreError, UsageError
 from paceline.launch.secret_file import remove_secret
 from paceline.messages import JobStatus
+from paceline.store.journal import FORMAT
 
 _T = TypeVar("_T")
 
@@ -53,6 +55,12 @@ class RunFile(msgspec.Struct, frozen=True):
     coordinator: str
     sockets: str
     pid: int  # of the launcher
+
+
+class _Written(msgspec.Struct, frozen=True):
+    """By which version a folder's journal was written; the first did not say."""
+
+    journal_format: int = 2
 
 
 @final
@@ -115,7 +123,7 @@ class JobDir:
         """
         if self.journal.exists() or self.config.exists():
             raise UsageError(_taken(self.path))
-        fields = {**msgspec.to_builtins(config), "script": script}
+        fields = _job_fields(config, script)
         try:
             self.logs.mkdir(parents=True, exist_ok=True)
             if not config.checkpoints:
@@ -134,9 +142,10 @@ class JobDir:
         one is.
 
         Raises:
-            UsageError: the folder holds no job.
+            UsageError: the folder holds no job, or its journal is of another version.
         """
         self.read_config()
+        self._check_journal(script)
         run = self.read_run()
         if run is not None:
             remove_sockets(Path(run.sockets))
@@ -144,7 +153,24 @@ class JobDir:
         remove_secret(self.secret)
         self.summary.unlink(missing_ok=True)
         self.status.unlink(missing_ok=True)
-        _write_whole(self.config, {**msgspec.to_builtins(config), "script": script})
+        self.logs.mkdir(exist_ok=True)
+        _write_whole(self.config, _job_fields(config, script))
+
+    def _check_journal(self, script: str) -> None:
+        """Refuse a journal that this version cannot read, with the way around it."""
+        written = _read(self.config, _Written)
+        assert written is not None, "it was read a moment ago"
+        if written.journal_format == FORMAT or not self.journal.exists():
+            return
+        away = self.path / f"journal-format-{written.journal_format}"
+        quoted = [shlex.quote(str(path)) for path in (away, self.journal, self.path)]
+        raise UsageError(
+            f"{self.journal} is of format {written.journal_format}, and this paceline "
+            f"reads format {FORMAT}: resume with the version that wrote it, or go on from the "
+            f"last checkpoint, which trains again what came behind it:\n"
+            f"mkdir {quoted[0]} && mv {quoted[1]}* {quoted[0]} && "
+            f"paceline run --resume --job-dir {quoted[2]} {shlex.quote(script)}"
+        )
 
     def read_config(self) -> JobConfig:
         """The job's description.
@@ -223,6 +249,12 @@ def remove_sockets(folder: Path) -> None:
         for path in folder.iterdir():
             path.unlink(missing_ok=True)
         folder.rmdir()
+
+
+def _job_fields(config: JobConfig, script: str) -> dict[str, object]:
+    """What ``job.json`` says."""
+    fields = {"script": script, "journal_format": FORMAT}
+    return {**msgspec.to_builtins(config), **fields}
 
 
 def _taken(path: Path) -> str:

@@ -31,7 +31,7 @@ from paceline.failpoints import failpoint
 from paceline.store.wal import acknowledged_frames
 from paceline.timing import Deadline
 
-FORMAT = 2
+FORMAT = 3
 _CHAIN_START = bytes(8)
 _SCHEMA = (
     "CREATE TABLE records (seq INTEGER PRIMARY KEY, body BLOB, chain BLOB)",
@@ -199,7 +199,7 @@ class Journal:
         elif version != FORMAT:
             raise StoreError(
                 f"{self._path}: format {version}, but this paceline reads format {FORMAT}; "
-                f"resume with the version that wrote it"
+                f"resume with the version that wrote it, or {_GO_BACK}"
             )
 
     def _read_head(self) -> tuple[int, bytes]:

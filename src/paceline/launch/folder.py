@@ -166,8 +166,8 @@ class JobDir:
         quoted = [shlex.quote(str(path)) for path in (away, self.journal, self.path)]
         raise UsageError(
             f"{self.journal} is of format {written.journal_format}, and this paceline "
-            f"reads format {FORMAT}: resume with the version that wrote it, or go on from the "
-            f"last checkpoint, which trains again what came behind it:\n"
+            f"reads format {FORMAT}: resume with the version that wrote it, or go on from "
+            f"the last checkpoint, which trains again what came behind it:\n"
             f"mkdir {quoted[0]} && mv {quoted[1]}* {quoted[0]} && "
             f"paceline run --resume --job-dir {quoted[2]} {shlex.quote(script)}"
         )

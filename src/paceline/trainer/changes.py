@@ -38,7 +38,7 @@ _LACKS = (
     "push and waits for it (sync, async), or call session.set_values(model) after the "
     "change, which replaces what the servers have"
 )
-_RANKS = (
+_PROCESSES = (
     "{names} changed outside of step(), in a trainer of {size} processes: the leader's "
     "values would overwrite it. Make the change before session.share, or use "
     "--ranks-per-trainer 1"
@@ -194,7 +194,7 @@ def check_models(numbers: Mapping[int, PartNumbers]) -> None:
             model.check_loop()
 
 
-def check_rank(numbers: Mapping[int, PartNumbers], size: int) -> None:
+def check_process(numbers: Mapping[int, PartNumbers], size: int) -> None:
     """In a trainer of several processes: nothing has been changed in this one.
 
     Raises:
@@ -203,17 +203,17 @@ def check_rank(numbers: Mapping[int, PartNumbers], size: int) -> None:
     for one in numbers.values():
         if changed := one.watched.changed():
             names = _named([one.watched.names[index] for index in changed])
-            raise UsageError(_RANKS.format(names=names, size=size))
+            raise UsageError(_PROCESSES.format(names=names, size=size))
 
 
-def rank_rests(numbers: Mapping[int, PartNumbers]) -> None:
+def process_rests(numbers: Mapping[int, PartNumbers]) -> None:
     """What a rank has now is what its leader has, and the user's hands are next."""
     for one in numbers.values():
         one.watched.stepped()
         one.watched.rest()
 
 
-def refuse_rank(size: int) -> UsageError:
+def refuse_process(size: int) -> UsageError:
     """Why a rank cannot set values."""
     return UsageError(_ALONE.format(size=size))
 

@@ -31,7 +31,12 @@ from paceline.messages import PartSpec, StageSpec
 from paceline.params.rows.kernels import Float32s
 from paceline.trainer import group_wire as wire
 from paceline.trainer.carrier import AfterStep, Scaled
-from paceline.trainer.changes import check_models, check_rank, rank_rests, refuse_rank
+from paceline.trainer.changes import (
+    check_models,
+    check_process,
+    process_rests,
+    refuse_process,
+)
 from paceline.trainer.evaluator import Work
 from paceline.trainer.gradients import PartNumbers
 from paceline.trainer.group_agreement import Agreement
@@ -147,7 +152,7 @@ class Leader:
         """See `Seat`; this rank has the first of every deal."""
         carrier, spec = self._carrier, stage.spec
         check_models(self.numbers)
-        check_rank(self.numbers, self.size)
+        check_process(self.numbers, self.size)
         reader = TaskReader(stage.source, spec, workers)
         with self._followers.hearing(wire.Begin) as calls:
             self._followers.check_stages(calls, spec)
@@ -167,9 +172,9 @@ class Leader:
                     raise Preempted(found.reason)
                 if found is not None:
                     is_inside = True
-                    rank_rests(self.numbers)
+                    process_rests(self.numbers)
                     yield found[0]
-                    check_rank(self.numbers, self.size)
+                    check_process(self.numbers, self.size)
         finally:
             reader.close()
             if is_inside:
@@ -244,7 +249,7 @@ class Leader:
         Raises:
             UsageError: no batch was delivered since the last step.
         """
-        check_rank(self.numbers, self.size)
+        check_process(self.numbers, self.size)
         with self._together(wire.Step, self._active) as calls:
             worst: Scaled = scaled
             for index, call in calls.items():
@@ -257,7 +262,7 @@ class Leader:
             self._carrier.step_all(parts, scaled=worst)
             self._synchronize()
             self._followers.answer(calls, wire.Done())
-        rank_rests(self.numbers)
+        process_rests(self.numbers)
 
     def _after_step(self, after: AfterStep) -> None:
         self._own.stepped(after.part, is_kept=after.is_kept)
@@ -300,7 +305,7 @@ class Leader:
     def set_values(self, wanted: Changed) -> None:
         """Refused: see `Seat`."""
         del wanted
-        raise refuse_rank(self.size)
+        raise refuse_process(self.size)
 
     def save(self, number: int) -> None:
         """See `Seat`."""

@@ -23,6 +23,7 @@ from paceline.messages import (
     SetValues,
     ValuesClaimed,
     ValuesSet,
+    Waiting,
 )
 from paceline.trainer.asking import FIRST_PAUSE_S, Act, Asking, Pause
 from paceline.trainer.parts import SharedPart
@@ -128,4 +129,5 @@ def _claim(asking: Asking, call: int, stage: int | None) -> Act[ValuesClaimed]:
         reply = yield from asking.ask_once(claim)
         if isinstance(reply, ValuesClaimed):
             return reply
-        yield Pause(FIRST_PAUSE_S, getattr(reply, "reason", "values are set"))
+        assert isinstance(reply, Waiting)
+        yield Pause(FIRST_PAUSE_S, reply.reason)

@@ -179,8 +179,8 @@ class Changes:
 
     def _named(self, changed: Changed) -> str:
         numbers = self._carrier.numbers
-        found = [numbers[p].watched.names[i] for p in sorted(changed) for i in changed[p]]
-        return _named(sorted(found))
+        both = [(numbers[p].watched.names, sorted(changed[p])) for p in sorted(changed)]
+        return _named([names[index] for names, found in both for index in found])
 
 
 def check_models(numbers: Mapping[int, PartNumbers]) -> None:

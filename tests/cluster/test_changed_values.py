@@ -49,7 +49,9 @@ def adam(model: nn.Module) -> torch.optim.Optimizer:
 
 
 def loop(session: Any, model: Any, optimizer: Any, each: Each = lambda _, __: None) -> None:
-    batches = session.batches(columns(), batch_size=BATCH, epochs=EPOCHS, shuffle=False)
+    batches = session.batches(
+        columns(), BATCH, epochs=EPOCHS, shuffle=False, task_size=4 * BATCH
+    )
     for number, (x, y) in enumerate(batches):
         functional.mse_loss(model(x), y).backward()
         optimizer.step()
@@ -195,7 +197,9 @@ def test_values_that_lack_a_push_are_not_sent_in_its_place(run: Any) -> None:
         optimizer = session.share(model, adam(model))
         loop(session, model, optimizer, clamp)
 
-    with pytest.raises(UsageError, match=r"'0.weight' and 3 more .* lack a step .* pull=2"):
+    with pytest.raises(
+        UsageError, match=r"'0.weight' and 3 more .* lack a step .* async:push=1,pull=2"
+    ):
         run(script, trainers=1, pace=Async(pull_every=2))
 
 

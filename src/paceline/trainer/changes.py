@@ -103,7 +103,6 @@ class Changes:
 
     def rest(self, *, is_end: bool = False) -> None:
         """The user's hands are next."""
-        is_end = is_end or self._protocol.peek() is None
         for numbers in self._carrier.numbers.values():
             if numbers.deltas is None:
                 numbers.watched.rest(is_end=is_end)
@@ -112,7 +111,7 @@ class Changes:
         """A step of these parts is over, and the user's hands are next."""
         for part in parts:
             self._carrier.numbers[part].watched.stepped()
-        self.rest()
+        self.rest(is_end=self._protocol.peek() is None)  # perhaps the loop's
 
     def leave(self) -> None:
         """The loop is left early: what can be sent is, and nothing is raised any more."""

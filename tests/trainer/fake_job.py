@@ -23,6 +23,7 @@ from paceline.messages import (
     BeginStage,
     Claimed,
     ClaimOnce,
+    ClaimValues,
     Done,
     FailTask,
     Granted,
@@ -45,6 +46,7 @@ from paceline.messages import (
     Refusal,
     Save,
     Saved,
+    SetValues,
     SharePart,
     StageOver,
     StageSpec,
@@ -54,6 +56,7 @@ from paceline.messages import (
     Tracked,
     TrainerMessage,
     Upload,
+    ValuesClaimed,
     Waiting,
 )
 from paceline.params.blocks import cut_blocks
@@ -91,6 +94,7 @@ class FakeJob:
         self.bytes: list[tuple[Message, int, int]] = []  # a message, its, its reply's
         self.lose: Callable[[str, Message], bool] = lambda _role, _message: False
         self.timeline = self.returned = 0
+        self.num_trainers = 1  # that the coordinator tells of
         self.cut = 1  # number of the last committed one
         self.undone: tuple[tuple[int, int], ...] = ()
         self.incarnation = 0
@@ -207,6 +211,10 @@ class FakeJob:
                 return Done()
             case ClaimOnce():
                 return Claimed(mine=len(self.of(ClaimOnce)) == 1)
+            case ClaimValues(call=call):
+                is_alone = call or self.num_trainers == 1
+                verdict = "yours" if is_alone else "several"
+                return ValuesClaimed(verdict=verdict, trainers=self.num_trainers)
             case Save():
                 return Saved(cut=self.cut)
             case AskRecords():
@@ -277,6 +285,10 @@ class FakeJob:
                 for slot, values in zip(slots, buffers, strict=True):
                     shard.upload(slot, values)
                 return Done(), ()
+            case SetValues(slots=slots):
+                for slot, values in zip(slots, buffers, strict=True):
+                    shard.upload(slot, values)
+                return Pushed(verdict="applied", version=0), ()
             case Pull(part=part, known=known):
                 blocks = layout_of(self.plans[part], server).blocks
                 sizes = {s: coded_block_bytes(blocks[s]) for s in shard.dense_slots(part)}

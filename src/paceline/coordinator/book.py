@@ -101,6 +101,7 @@ class Book:
         self.wish: PaceWish | None = None  # while the job pauses for it
         self.governor: Governor | None = None  # of parts at the pace `auto`
         self.pace_asks: Parking[int] = Parking()  # {ticket: ChangePace}
+        self.setter = 0  # incarnation whose changed values are on their way
         self.is_finishing = False
         self.is_saving = False  # the launcher ends the run early
         self.last_save: int | None = None  # the cut that was begun for it

@@ -120,7 +120,7 @@ def _(outcome: o.TrainerLost, state: Durable) -> None:
     uploads = [p for p in state.parts.values() if p.uploader == outcome.incarnation]
     for part in uploads:
         part.uploader = 0
-    if held or uploads:  # something of it may still be on its way to a server
+    if held or uploads or outcome.has_set:  # something may be on its way to a server
         state.settling[outcome.incarnation] = tuple(
             record.lease.key for record in records.values()
         )
@@ -306,14 +306,10 @@ def _(outcome: o.CutCommitted, state: Durable) -> None:
 
 
 @restore.register
-def _(outcome: o.ServerLost, state: Durable) -> None:
-    state.servers.pop(outcome.server, None)
-    state.generation += 1
-    _return_to_cut(state, outcome.timeline)
-
-
-@restore.register
-def _(outcome: o.TimelineLeft, state: Durable) -> None:
+def _(outcome: o.ServerLost | o.TimelineLeft, state: Durable) -> None:
+    if isinstance(outcome, o.ServerLost):
+        state.servers.pop(outcome.server, None)
+        state.generation += 1
     _return_to_cut(state, outcome.timeline)
 
 
@@ -392,6 +388,11 @@ def _(outcome: o.OnceClaimed, state: Durable) -> None:
 @restore.register
 def _(outcome: o.StopRequested, state: Durable) -> None:
     state.stopped = outcome.reason
+
+
+@restore.register
+def _(outcome: o.ValuesTaken, state: Durable) -> None:
+    state.queue.values_set = outcome.call
 
 
 @restore.register

@@ -110,7 +110,9 @@ def _lose_trainer(book: Book, trainer: str, loss: Loss) -> None:
         if len(book.lost_tasks) > KEPT_LOST:
             book.lost_tasks.pop(next(iter(book.lost_tasks)))
     must_return = tracking.must_return(book, loss.incarnation)
-    book.commit(TrainerLost(trainer, loss.incarnation, loss.kind, loss.reason))
+    has_set = book.setter == loss.incarnation
+    lost = TrainerLost(trainer, loss.incarnation, loss.kind, loss.reason, has_set)
+    book.commit(lost)
     book.rounds.drop(trainer)
     book.deadlines.pause(loss.incarnation)
     book.asked_stage.pop(trainer, None)

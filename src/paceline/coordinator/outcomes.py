@@ -43,12 +43,16 @@ LossKind = Literal["exited", "crashed", "disconnected", "silent", "expired", "re
 
 
 class TrainerLost(Outcome, frozen=True):
-    """A trainer is dead to the job; its tasks wait until all servers have fenced it."""
+    """A trainer is dead to the job; its tasks wait until all servers have fenced it.
+
+    ``has_set``: values that its script has changed may be on their way.
+    """
 
     trainer: str
     incarnation: int
     kind: LossKind
     reason: str
+    has_set: bool = False
 
 
 class TrainerLeft(Outcome, frozen=True):
@@ -323,6 +327,12 @@ class StopRequested(Outcome, frozen=True):
     reason: str
 
 
+class ValuesTaken(Outcome, frozen=True):
+    """All servers have the values of the script's n-th `Session.set_values`."""
+
+    call: int
+
+
 class JobBroken(Outcome, frozen=True):
     """The job cannot go on."""
 
@@ -361,5 +371,6 @@ AnyOutcome = (
     | Scaled
     | OnceClaimed
     | StopRequested
+    | ValuesTaken
     | JobBroken
 )

@@ -61,6 +61,7 @@ class Queue(msgspec.Struct, dict=True):  # what is cached beside the fields is n
     results: dict[int, StageResults] = {}  # {stage: ...}, of those that do not train
     keepers: dict[int, str] = {}  # {data part: trainer that had a cell of it last}
     visits: dict[int, int] = {}  # {cell: times it was carried over in this epoch}
+    values_set: int = 0  # calls of `Session.set_values` that the values have in them
 
     @functools.cached_property
     def _held(self) -> dict[int, dict[int, LeaseRecord]]:

@@ -30,6 +30,7 @@ from paceline.coordinator.outcomes import (
     TrainerLeft,
 )
 from paceline.coordinator.status import count_records
+from paceline.coordinator.values import answer_claim, were_set
 from paceline.messages import (
     AskLease,
     AskPeers,
@@ -41,6 +42,7 @@ from paceline.messages import (
     BuffersKept,
     Claimed,
     ClaimOnce,
+    ClaimValues,
     Computed,
     Done,
     DoorOpened,
@@ -63,6 +65,7 @@ from paceline.messages import (
     TrackedKept,
     TrainerMessage,
     TrainerRequest,
+    ValuesSet,
 )
 from paceline.pace.changing import why_not_among, why_not_same
 
@@ -236,6 +239,16 @@ def _(message: ClaimOnce, book: Book, asker: Asker) -> None:
 
 
 @_answer.register
+def _(message: ClaimValues, book: Book, asker: Asker) -> None:
+    book.reply(asker.ticket, answer_claim(book, message))
+
+
+@_answer.register
+def _(message: ValuesSet, book: Book, asker: Asker) -> None:
+    book.reply(asker.ticket, were_set(book, message))
+
+
+@_answer.register
 def _(message: Stop, book: Book, asker: Asker) -> None:
     if book.durable.stopped is None:
         book.commit(StopRequested(message.reason))
@@ -280,7 +293,10 @@ def _(message: Leave, book: Book, asker: Asker) -> None:
         record.uploader == message.incarnation for record in book.durable.parts.values()
     )
     takes_along = tracking.must_return(book, message.incarnation)
-    if holds or uploads or takes_along:  # half done: it is fenced, as if it had died
+    sets = book.setter == message.incarnation
+    if (
+        holds or uploads or takes_along or sets
+    ):  # half done: it is fenced, as if it had died
         loss = Loss(message.incarnation, "exited", f"{asker.role} left in the middle")
         lose(book, loss)
     else:

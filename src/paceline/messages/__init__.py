@@ -157,6 +157,7 @@ from paceline.messages.trainer import (
     TrainerReply,
     TrainerRequest,
 )
+from paceline.messages.values import ClaimValues, SetValues, ValuesClaimed, ValuesSet
 from paceline.messages.watching import (
     AskStatus,
     ChangePace,
@@ -208,6 +209,7 @@ __all__ = [
     "BuffersKept",
     "ChangePace",
     "ClaimOnce",
+    "ClaimValues",
     "Claimed",
     "CommitRound",
     "CommitStep",
@@ -291,6 +293,7 @@ __all__ = [
     "SendMarks",
     "ServerAnswer",
     "ServerReport",
+    "SetValues",
     "SharePart",
     "ShutDown",
     "Snapshot",
@@ -311,7 +314,9 @@ __all__ = [
     "Unlock",
     "Upload",
     "Values",
+    "ValuesClaimed",
     "ValuesPlace",
+    "ValuesSet",
     "VoidSpan",
     "Waiting",
     "exchange_name",

@@ -22,6 +22,7 @@ from paceline.messages.shared import (
     TrainerMessage,
     Waiting,
 )
+from paceline.messages.values import SetValues
 
 
 class Upload(TrainerMessage, frozen=True):
@@ -200,6 +201,7 @@ class Tracked(Message, frozen=True):
 
 DataRequest = (
     Upload
+    | SetValues
     | Push
     | PushEarly
     | Pull

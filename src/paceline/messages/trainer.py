@@ -27,6 +27,7 @@ from paceline.messages.shared import (
     TrainerMessage,
     Waiting,
 )
+from paceline.messages.values import ClaimValues, ValuesClaimed, ValuesSet
 
 
 class JoinTrainer(Message, frozen=True):
@@ -350,6 +351,8 @@ TrainerRequest = (
     | DoorOpened
     | AskPeers
     | Meet
+    | ClaimValues
+    | ValuesSet
 )
 TrainerReply = (
     Joined
@@ -366,6 +369,7 @@ TrainerReply = (
     | Peers
     | Exchange
     | MeetAgain
+    | ValuesClaimed
     | Done
     | Waiting
     | Refusal

@@ -23,6 +23,7 @@ from paceline.messages import (
     Push,
     PushEarly,
     RowSlots,
+    SetValues,
     Upload,
 )
 from paceline.params.sparse import SparseGradient, why_not_by_rows
@@ -171,9 +172,9 @@ def read_pull_rows(
 
 
 def read_upload(
-    layout: PartLayout, upload: Upload, buffers: Sequence[Bytes]
-) -> Mapping[int, Bytes]:
-    """Initial values: ``{slot: bytes}``, dense ones or of a dense table.
+    layout: PartLayout, upload: Upload | SetValues, buffers: Sequence[Bytes]
+) -> dict[int, Bytes]:
+    """Values as a trainer has them: ``{slot: bytes}``, dense ones or of a dense table.
 
     Raises:
         UsageError: the upload does not fit the part, or the buffers not the upload.

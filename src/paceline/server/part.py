@@ -8,7 +8,7 @@ from typing import final
 import msgspec
 
 from paceline.config import Pace
-from paceline.messages import PartPlan, Push
+from paceline.messages import PartPlan, Push, SetValues
 from paceline.pace.policy import (
     backups_of,
     carries_over,
@@ -42,6 +42,7 @@ class Part:
         self.prepared: dict[int, Prepared] = {}  # {incarnation: its buffered push}
         self.held: dict[int, Held] = {}  # {incarnation: its push that awaits its step}
         self.last: dict[int, LastPush] = {}  # {incarnation: its last push}
+        self.set: dict[int, tuple[int, bool]] = {}  # {incarnation: last tag, is settled}
 
     def march(self, pace: Pace) -> None:
         """Be updated at this pace."""
@@ -51,6 +52,28 @@ class Part:
         self.carries_over = carries_over(pace)  # what no round has had yet
         # Trainers have taken as many steps of their own as there was data for each.
         self.may_differ = self.does_without or steps_locally(pace)
+
+    def set_values(self, message: SetValues) -> str | None:
+        """Decide values that are to replace what is here: None, they do.
+
+        Otherwise why not: ``repeat``, they have; ``early``, they come too soon to be
+        decided, or are being set; ``late``, its sender has pushed or set others since.
+        """
+        tag, is_settled = self.set.get(message.incarnation, (0, True))
+        last = self.last.get(message.incarnation)
+        if message.tag < tag or (last is not None and last.number > message.number):
+            return "late"
+        if message.tag == tag:
+            return "repeat" if is_settled else "early"
+        if self.round < message.at_round:
+            return "early"
+        self.set[message.incarnation] = (message.tag, False)
+        self.version += 1
+        return None
+
+    def have_set(self, message: SetValues) -> None:
+        """The numbers of values that were decided have followed."""
+        self.set[message.incarnation] = (message.tag, True)
 
     def settle(
         self, push: Push, verdict: Verdict, slots: tuple[int, ...] = ()

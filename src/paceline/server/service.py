@@ -25,7 +25,6 @@ from paceline.failpoints import failpoint
 from paceline.messages import (
     ApplyStep,
     AskTracked,
-    Done,
     KeepLocks,
     KeepTracked,
     Lock,
@@ -39,6 +38,7 @@ from paceline.messages import (
     PushEarly,
     Pushed,
     Refusal,
+    SetValues,
     Unlock,
     Upload,
     ValuesPlace,
@@ -53,7 +53,6 @@ from paceline.server.contents import (
     read_known,
     read_pull_rows,
     read_push,
-    read_upload,
 )
 from paceline.server.early import Gradients
 from paceline.server.layouts import PartLayout
@@ -66,6 +65,7 @@ from paceline.server.service_locking import Locking
 from paceline.server.service_queue import Action
 from paceline.server.service_standing import PreparedPush, Standing
 from paceline.server.service_tracked import keep_tracked, read_tracked
+from paceline.server.service_values import decide_values
 from paceline.store.blobs import BlobStore
 from paceline.timing import Clock
 from paceline.transport.connection import Connection
@@ -182,9 +182,9 @@ class ServerService:
         elif isinstance(message, AskTracked):
             give(reply, *read_tracked(self._standing, message))
         else:
-            assert isinstance(message, Upload), f"{message} is no request to a server"
+            assert isinstance(message, Upload | SetValues), f"{message}: no such request"
             with self._standing.lock:
-                answer = self._decide_upload(message, buffers, reply)
+                answer = decide_values(self._standing, message, buffers, reply)
             carry_out(answer, reply)
 
     def disconnected(self, peer: Peer) -> None:
@@ -282,24 +282,6 @@ class ServerService:
         failpoint("server.before_ack")
         give(reply, self._standing.unless_failed(pushed))
         failpoint("server.after_ack")
-
-    def _decide_upload(
-        self, message: Upload, buffers: list[Bytes], reply: Reply
-    ) -> Message | Action:
-        """Under the lock: the answer, or what leads to it."""
-        state, slots = self._standing.state, self._standing.slots
-        refusal = state.may_upload(message)
-        if refusal is not None:
-            return refusal
-        try:
-            values = read_upload(slots.layouts[message.part], message, buffers)
-        except UsageError as error:
-            return invalid(message, error)
-        if not state.is_untouched(message.part):
-            return Done()  # a late repeat: it was taken, and trained on since
-        return slots.line_up(
-            slots.uploading(message.part, values), lambda: give(reply, Done())
-        )
 
     # ------------------------------------------------------------ reads
 

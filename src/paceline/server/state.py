@@ -30,6 +30,7 @@ from paceline.messages import (
     Refusal,
     RefusalKind,
     Restore,
+    SetValues,
     TakePaces,
     TrainerMessage,
     Upload,
@@ -128,6 +129,7 @@ class ServerState:
             if part.prepared.pop(order.incarnation, None) is not None:
                 self.counters["prepared_dropped"] += 1
             part.last.pop(order.incarnation, None)
+            part.set.pop(order.incarnation, None)
             part.held.pop(order.incarnation, None)
         return FenceReport(
             incarnation=order.incarnation,
@@ -218,9 +220,13 @@ class ServerState:
         text = f"incarnation {message.incarnation} is fenced at {self.server}"
         return self._refuse("fenced", text)
 
-    def may_upload(self, message: Upload) -> Refusal | None:
-        """Why initial values are refused; None if they are taken."""
+    def may_upload(self, message: Upload | SetValues) -> Refusal | None:
+        """Why values are refused, whatever the part stands at; None if they are not."""
         return self._refusal_at(message.part, message)
+
+    def part(self, number: int) -> Part:
+        """A part that is here."""
+        return self._parts[number]
 
     def may_keep(self, message: KeepTracked) -> Refusal | None:
         """Why the state of tracked objects is refused; None if it is taken."""
@@ -254,10 +260,6 @@ class ServerState:
     def has_part(self, part: int) -> bool:
         """Whether a part is here."""
         return part in self._parts
-
-    def is_untouched(self, part: int) -> bool:
-        """Whether no update of a part was applied; later its initial values are stale."""
-        return self._parts[part].version == 0
 
     def push(self, message: Push, lost: str | None = None) -> PushDecision:
         """Decide a push; with ``apply``, its marks have moved already.

@@ -31,6 +31,7 @@ from paceline.trainer.optimizer import SharedOptimizer
 from paceline.trainer.peer_link import NO_LINK
 from paceline.trainer.reducing import Array
 from paceline.trainer.sharing import Sharing
+from paceline.trainer.watched_models import WatchedModel
 
 _WIDTH = 1024  # of a row of the table that values begin in
 _DTYPES = {torch.float32: "float32", torch.float64: "float64"}
@@ -85,6 +86,8 @@ def share_between(
     tracker.add(f"parameters of {name}", _Kept(parameters, optimizer))
     tracker.add_model(table.part, model, optimizer)
     sharing.models.append(model)
+    watched = WatchedModel(model, lambda _: True)
+    membership.carrier.numbers[table.part].models.append(watched)
     between = Between(membership, table.part, name, parameters, optimizer)
 
     def step(scaled: Scaled) -> None:

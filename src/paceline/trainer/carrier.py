@@ -32,6 +32,7 @@ from paceline.messages import (
     Pull,
     PullRows,
     Push,
+    SetValues,
     Upload,
 )
 from paceline.params.codecs.codec import Codec
@@ -71,6 +72,8 @@ _CHANGED = (
     "clipping or by a GradScaler that unscales: with overlap=True a gradient is sent as "
     "it comes; share the model with overlap=False, or leave its gradients as they are"
 )
+
+_WITH_VALUES = Upload | SetValues | Pull | Push
 
 
 class StepWarning(UserWarning):
@@ -356,7 +359,7 @@ class Carrier:
         if isinstance(message, AskTracked):
             return Payload(message, landing=partial(self._tracked.land, message.number))
         is_void = isinstance(message, Push) and message.is_void
-        if is_void or role == COORDINATOR or not isinstance(message, Upload | Pull | Push):
+        if is_void or role == COORDINATOR or not isinstance(message, _WITH_VALUES):
             return self._with_rows(role, Payload(message))
         entrusted = self.entrust(role, message)
         if entrusted is not None:

@@ -27,6 +27,7 @@ from paceline.messages import (
     Pull,
     Pulled,
     Push,
+    SetValues,
     Upload,
 )
 from paceline.pace.guards import compensation_of
@@ -47,6 +48,8 @@ from paceline.trainer.routing import RowGradient, merge
 from paceline.trainer.spent import SpentGradients
 from paceline.trainer.tables import SharedTable
 from paceline.trainer.verdicts import Refused
+from paceline.trainer.watched import WatchedValues
+from paceline.trainer.watched_models import WatchedModel
 from paceline.trainer.weight_rows import RowPulls, coalesced, sparse_on_cpu
 from paceline.transport.frames import ByteArray, WritableBuffer
 
@@ -74,6 +77,8 @@ class PartNumbers:
         must_step: the model of which every batch has a step; empty: there is none.
         is_table: what is pushed is what the user writes to a table, not gradients.
         early: what of the next push was sent already.
+        watched: what the script itself does to the parameters.
+        models: those that were shared with it.
     """
 
     def __init__(
@@ -111,6 +116,8 @@ class PartNumbers:
         self.sends_early, self.early = sends_early, EarlySender(parameters)
         self._is_refused = False  # the gradients of this step are not to be used
         self.parameters = tuple(parameters)
+        self.watched = WatchedValues((), ())
+        self.models: list[WatchedModel] = []
         self.groups = groups
         self.optimizer: torch.optim.Optimizer | None = None
         self.pace: Pace | None = None
@@ -139,7 +146,7 @@ class PartNumbers:
             self._coding.follow(plan)
             if self._direct is not None:
                 self._direct.follow(plan)
-        if isinstance(message, Upload):
+        if isinstance(message, Upload | SetValues):
             return Payload(message, [self._values(slot) for slot in message.slots])
         if isinstance(message, Pull):
             return self._pull(role, message)
@@ -156,6 +163,7 @@ class PartNumbers:
                 memory.settle()
             if self.deltas is not None:
                 self.deltas.anchor(own)
+            self.watched.settled()
 
     def _values(self, slot: int) -> ByteArray:
         if slot not in self._blocks:

@@ -28,6 +28,12 @@ from paceline.timing import Clock
 from paceline.trainer import group_wire as wire
 from paceline.trainer.calls import Calls
 from paceline.trainer.carrier import Scaled
+from paceline.trainer.changes import (
+    check_models,
+    check_process,
+    process_rests,
+    refuse_process,
+)
 from paceline.trainer.courier import ConnectServer
 from paceline.trainer.evaluator import Work
 from paceline.trainer.gradients import PartNumbers
@@ -39,6 +45,7 @@ from paceline.trainer.outlook import Outlook
 from paceline.trainer.peer_events import LedEvents
 from paceline.trainer.peer_link import PeerWires
 from paceline.trainer.routing import Route
+from paceline.trainer.setting import Changed
 from paceline.trainer.staging import Stage
 from paceline.trainer.tracker import Tracker
 
@@ -126,6 +133,7 @@ class Follower:
 
     def step_all(self, parts: Sequence[int], *, scaled: Scaled) -> None:
         """See `Seat`."""
+        check_process(self.numbers, self.size)
         numbers = [self.numbers[part] for part in parts]
         for one in numbers:
             one.is_scaled = scaled != "never"
@@ -133,11 +141,14 @@ class Follower:
         is_finite = len(parts) == 1 or all(one.is_finite() for one in numbers)
         with self._following.stepping():
             self._call(wire.Step(tuple(parts), scaled, is_finite))
+        process_rests(self.numbers)
 
     # ------------------------------------------------------------ the loop
 
     def deliver(self, stage: Stage, workers: int) -> Generator[Any, None, None]:
         """See `Seat`."""
+        check_models(self.numbers)
+        check_process(self.numbers, self.size)
         reader = TaskReader(stage.source, stage.spec, workers)
         self._call(wire.Begin(stage.spec, self._following.gpus()))
         is_inside = False
@@ -154,7 +165,9 @@ class Follower:
                     if go.is_delivered:
                         self._following.own.deliver(list(self.numbers), dealt.records)
                         is_inside = True
+                        process_rests(self.numbers)
                         yield data
+                        check_process(self.numbers, self.size)
                         break
                     answer = self._following.follow().message  # of the same call
                 else:
@@ -195,6 +208,11 @@ class Follower:
         with self.calls.calling(stage.spec.kind):
             [value] = self._call(wire.Begin(stage.spec)).buffers
         return bytes(value)
+
+    def set_values(self, wanted: Changed) -> None:
+        """Refused: see `Seat`."""
+        del wanted
+        raise refuse_process(self.size)
 
     def once(self, name: str) -> bool:
         """See `Seat`: never true here, but in rank 0 of one trainer."""

@@ -195,6 +195,7 @@ class Following:
             plan = self.plans[part]
             held = shares(plan, speakers(plan, self._size), range(len(parameters)))
         self._tensors.broadcast(part, parameters, held)
+        numbers.watched.settled()
 
     def _stepped(self, told: wire.Stepped) -> None:
         numbers, has_batch = self._numbers[told.part], self.own.has_batch(told.part)

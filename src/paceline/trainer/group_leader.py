@@ -31,6 +31,12 @@ from paceline.messages import PartSpec, StageSpec
 from paceline.params.rows.kernels import Float32s
 from paceline.trainer import group_wire as wire
 from paceline.trainer.carrier import AfterStep, Scaled
+from paceline.trainer.changes import (
+    check_models,
+    check_process,
+    process_rests,
+    refuse_process,
+)
 from paceline.trainer.evaluator import Work
 from paceline.trainer.gradients import PartNumbers
 from paceline.trainer.group_agreement import Agreement
@@ -45,6 +51,7 @@ from paceline.trainer.loop import TaskReader
 from paceline.trainer.membership import Membership
 from paceline.trainer.routing import Route, route_ids
 from paceline.trainer.seat import Alone
+from paceline.trainer.setting import Changed
 from paceline.trainer.staging import Stage
 from paceline.trainer.verdicts import Batch, Flush, Leaving, Over
 
@@ -144,6 +151,8 @@ class Leader:
     def deliver(self, stage: Stage, workers: int) -> Generator[Any, None, None]:
         """See `Seat`; this rank has the first of every deal."""
         carrier, spec = self._carrier, stage.spec
+        check_models(self.numbers)
+        check_process(self.numbers, self.size)
         reader = TaskReader(stage.source, spec, workers)
         with self._followers.hearing(wire.Begin) as calls:
             self._followers.check_stages(calls, spec)
@@ -163,7 +172,9 @@ class Leader:
                     raise Preempted(found.reason)
                 if found is not None:
                     is_inside = True
+                    process_rests(self.numbers)
                     yield found[0]
+                    check_process(self.numbers, self.size)
         finally:
             reader.close()
             if is_inside:
@@ -238,6 +249,7 @@ class Leader:
         Raises:
             UsageError: no batch was delivered since the last step.
         """
+        check_process(self.numbers, self.size)
         with self._together(wire.Step, self._active) as calls:
             worst: Scaled = scaled
             for index, call in calls.items():
@@ -250,6 +262,7 @@ class Leader:
             self._carrier.step_all(parts, scaled=worst)
             self._synchronize()
             self._followers.answer(calls, wire.Done())
+        process_rests(self.numbers)
 
     def _after_step(self, after: AfterStep) -> None:
         self._own.stepped(after.part, is_kept=after.is_kept)
@@ -288,6 +301,11 @@ class Leader:
             self._synchronize()
             self._followers.answer(self._followers.all, wire.Done(), [value])
         return value
+
+    def set_values(self, wanted: Changed) -> None:
+        """Refused: see `Seat`."""
+        del wanted
+        raise refuse_process(self.size)
 
     def save(self, number: int) -> None:
         """See `Seat`."""

@@ -22,6 +22,7 @@ from paceline.errors import PacelineError, Preempted, describe_error
 from paceline.ids import TaskKey
 from paceline.messages import StageSpec
 from paceline.trainer.carrier import Carrier
+from paceline.trainer.changes import Changes
 from paceline.trainer.verdicts import Flush, Leaving, Over
 from paceline.trainer.writing import end_batch
 
@@ -73,7 +74,11 @@ class TaskReader:
 
 
 def deliver(
-    carrier: Carrier, source: Source, spec: StageSpec, num_workers: int = 0
+    carrier: Carrier,
+    changes: Changes,
+    source: Source,
+    spec: StageSpec,
+    num_workers: int = 0,
 ) -> Generator[Any, None, None]:
     """Batches for this trainer until the stage is over for all.
 
@@ -88,9 +93,11 @@ def deliver(
     stopwatch = carrier.stopwatch
     outlook = carrier.outlook
     outlook.begin(lambda batch: reader.read(batch.key, batch.batch))
+    changes.begin(spec.stage, is_loop=True)
     carrier.run(protocol.begin_stage(spec))
     try:
         while True:
+            changes.send()
             found = carrier.run(protocol.next_batch())
             if isinstance(found, Over):
                 is_over = True
@@ -107,6 +114,7 @@ def deliver(
                 _log.exception("task %s cannot be read", found.key)
                 carrier.fail_task(found, describe_error(error))
                 continue
+            changes.rest()
             yield data
             stopwatch.end()
             end_batch(carrier)
@@ -114,7 +122,9 @@ def deliver(
         outlook.end()
         reader.close()
         if not is_over:
+            changes.leave()
             _leave(carrier)
+        changes.rest(is_end=True)
 
 
 def _leave(carrier: Carrier) -> None:

@@ -60,6 +60,8 @@ class SharedPart:
         self.plan: PartPlan | None = None
         self.window = OpenWindow()
         self.number = 0  # of the last push
+        self.tag = 0  # of the last values that were set
+        self.lacks_own = False  # a push of its own is not in the values here
         self.round = 1  # that the next push is prepared for
         self.pulled_round = -1  # what the parameters here correspond to; -1: nothing
         self.batches_since_pull = 0
@@ -111,7 +113,7 @@ class SharedPart:
         if self.window.is_open():
             self.forgotten = reason
         self.window = OpenWindow()
-        self.pulled_round = -1
+        self.pulled_round, self.lacks_own = -1, False
         self.batches_since_pull = 0
         self.stepped = self.pushed_steps = self.finished = 0
         self.versions, self.bases = {}, {}
@@ -239,13 +241,19 @@ class SharedPart:
             if isinstance(reply, Pulled):
                 self.versions[server] = reply.version
 
+    def have_set(self, server: str, version: int) -> None:
+        """A server has values of the script's own: an update that makes nothing older."""
+        self.versions[server] = version
+        if server in self.bases:
+            self.bases[server] += 1
+
     def pulled(self, at_round: int) -> None:
         """The parameters here are those of ``at_round``."""
-        self.pulled_round = at_round
+        self.pulled_round, self.lacks_own = at_round, False
         self.batches_since_pull = -self.window.num_batches(with_delivered=False)
 
     def pushed(self, num_batches: int) -> None:
         """A window of so many batches has left."""
         self.pushed_steps = self.stepped
-        self.is_late = False
+        self.is_late, self.lacks_own = False, True
         self.batches_since_pull += num_batches

@@ -26,12 +26,14 @@ from paceline.messages import (
     Stop,
 )
 from paceline.trainer.carrier import Scaled
+from paceline.trainer.changes import Changes
 from paceline.trainer.evaluator import Evaluator, Work, evaluating
 from paceline.trainer.gradients import PartNumbers
 from paceline.trainer.loop import deliver
 from paceline.trainer.membership import Membership
 from paceline.trainer.outlook import Outlook
 from paceline.trainer.routing import Route
+from paceline.trainer.setting import Changed
 from paceline.trainer.staging import Stage
 from paceline.trainer.tracker import Tracker
 
@@ -86,6 +88,9 @@ class Seat(Protocol):
     ) -> bytes:
         """The value of a stage that does not train."""
 
+    def set_values(self, wanted: Changed) -> None:
+        """Let values of parameters here be everybody's."""
+
     def once(self, name: str) -> bool:
         """True in exactly one process of the job."""
 
@@ -125,12 +130,28 @@ class Alone:
             carrier.outlook,
         )
         self.plan, self.wait_rows = carrier.plan, carrier.wait_rows
-        self.share, self.step_all = carrier.share, carrier.step_all
+        self._changes = Changes(carrier)
         self.log, self.close = membership.log, membership.close
+
+    def share(self, spec: PartSpec, numbers: PartNumbers) -> None:
+        """See `Seat`."""
+        self._carrier.share(spec, numbers)
+        self._changes.rest(is_end=True)
+
+    def step_all(self, parts: Sequence[int], *, scaled: Scaled) -> None:
+        """See `Seat`; before it, what the script has changed by itself."""
+        self._changes.send(parts)
+        self._carrier.step_all(parts, scaled=scaled)
+        self._changes.stepped(parts)
+
+    def set_values(self, wanted: Changed) -> None:
+        """See `Seat`."""
+        is_inside = self._membership.calls.open_call is not None
+        self._changes.set_values(wanted, is_inside=is_inside)
 
     def deliver(self, stage: Stage, workers: int) -> Generator[Any, None, None]:
         """See `Seat`."""
-        return deliver(self._carrier, stage.source, stage.spec, workers)
+        return deliver(self._carrier, self._changes, stage.source, stage.spec, workers)
 
     def evaluate(
         self,
@@ -141,9 +162,12 @@ class Alone:
         workers: int,
     ) -> bytes:
         """See `Seat`."""
+        self._changes.begin(stage.spec.stage, is_loop=False)
         evaluator = Evaluator(self._carrier, stage.source, stage.spec, step, work)
         with self._membership.calls.calling(stage.spec.kind), evaluating(models):
-            return evaluator.run(workers).value
+            value = evaluator.run(workers).value
+        self._changes.rest(is_end=True)
+        return value
 
     def once(self, name: str) -> bool:
         """See `Seat`."""
@@ -158,6 +182,8 @@ class Alone:
     def save(self, number: int) -> None:
         """See `Seat`."""
         self._membership.calls.check_open()
+        if self._membership.calls.loop is not None:
+            self._changes.send()
         self._carrier.run(self._carrier.protocol.save(number))
 
     def records(self) -> int:

@@ -47,6 +47,7 @@ from paceline.trainer.seating import take_seat
 from paceline.trainer.sharing import Sharing
 from paceline.trainer.staging import Cutting, Stages
 from paceline.trainer.table import Table
+from paceline.trainer.watched_models import check_initialized
 
 _DEFAULT_OPTIMIZER = Adagrad(lr=0.05)
 _DEFAULT_INIT = Uniform(0.05)
@@ -110,10 +111,30 @@ class Session:
             JobFailed: the job as a whole cannot go on.
         """
         self._membership.calls.check_idle("share", "share the whole model before the loop")
+        check_initialized(model)
         said = parse_any(pace) if isinstance(pace, str) else pace or self._seat.pace
         if isinstance(said, AllReduce):
             return share_between(self._membership, self._sharing, model, optimizer)
         return self._sharing.share(model, optimizer, said, overlap=overlap)
+
+    def set_values(self, model: nn.Module) -> None:
+        """Let the values that a shared model has here be everybody's, as `share` did.
+
+        For what the script changes by itself: a layer that begins anew, values that are
+        loaded or clamped. Every trainer makes the call at the same place of its script,
+        outside of loops; the values of the first that comes are taken, and when it returns,
+        all have them, and a cut. The state of the optimizer stays. A call that the job has
+        behind it changes nothing: a trainer that begins again sees what was trained since.
+        In a loop it needs a job of one trainer, which needs it seldom: what that one
+        changes is sent by itself.
+
+        Raises:
+            UsageError: the model is not shared, or moved by the trainers themselves; or in
+                a loop of several trainers.
+            JobFailed: the job as a whole cannot go on.
+        """
+        self._membership.calls.check_open()
+        self._sharing.set_values(model)
 
     def schedule(self, optimizer: torch.optim.Optimizer, factor: Factor) -> None:
         """Let learning rates follow the records that the whole job has trained.

@@ -43,6 +43,8 @@ from paceline.trainer.own_rows import OwnRows
 from paceline.trainer.schedules import Schedules
 from paceline.trainer.seat import Seat
 from paceline.trainer.tables import SharedTable
+from paceline.trainer.watched import WatchedValues
+from paceline.trainer.watched_models import WatchedModel
 
 
 @final
@@ -111,9 +113,11 @@ class Sharing:
         for module in modules:
             module.bind(self._tables[module.spec.name])
         self.models.append(model)
+        watched = WatchedModel(model, self._parameters.__contains__)
         with_tables = {self._tables[module.spec.name].part for module in modules}
         own = range(first, len(self._seat.numbers)) if described.specs else ()
         parts = tuple(sorted(with_tables.union(own)))
+        self._seat.numbers[parts[0]].models.append(watched)
         self._seat.tracker.add_model(parts[0], model, optimizer)
         shared = SharedOptimizer(
             optimizer, partial(self._step_all, parts), partial(self._drop_rows, parts)
@@ -175,6 +179,8 @@ class Sharing:
         )
         numbers.optimizer, numbers.pace = optimizer, pace
         numbers.norms = norms_of(pace)
+        names = [spec.names[0] for spec in specs]
+        numbers.watched = WatchedValues(described.parameters, names)
         self._seat.share(whole, numbers)
         self._paces.append(pace)
         bound = [SharedTable(spec, part, self._seat) for spec in tables]
@@ -228,6 +234,30 @@ class Sharing:
         self._own[spec.name] = rows
         return rows
 
+    def set_values(self, model: nn.Module) -> None:
+        """Let the values of a shared model here be everybody's.
+
+        Raises:
+            UsageError: see `paceline.trainer.session.Session.set_values`.
+        """
+        own, wanted = set(model.parameters()), {}
+        for part, numbers in self._seat.numbers.items():
+            found = [i for i, one in enumerate(numbers.parameters) if one in own]
+            if found and numbers.deltas is not None:
+                raise UsageError(
+                    f"set_values: {numbers.watched.names[found[0]]!r} is moved by each "
+                    f"trainer itself ({numbers.pace}), and a change is part of what it "
+                    "pushes: make it before session.share"
+                )
+            if found:
+                wanted[part] = frozenset(found)
+        if not wanted:
+            raise UsageError(
+                "set_values: no parameter of the model lives on servers: share it first, "
+                "with a pace other than allreduce"
+            )
+        self._seat.set_values(wanted)
+
     def _step_all(self, parts: tuple[int, ...], scaled: Scaled) -> None:
         """A step of several parts; see `paceline.trainer.carrier.Carrier.step_all`.
 
@@ -240,6 +270,9 @@ class Sharing:
                 "step() without a batch: a step belongs to the batches of a loop over "
                 "session.batches, and none is open"
             )
+        for part in parts:
+            for model in self._seat.numbers[part].models:
+                model.check_step()
         self.schedules.set_rates(self._seat.trained())
         self._step_here(parts, scaled)
         self._seat.step_all(parts, scaled=scaled)

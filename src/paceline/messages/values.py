@@ -1,0 +1,53 @@
+"""Values that a script has changed itself: who may set them, and how they travel.
+
+On the links ``trainer --TrainerRequest--> coordinator`` and
+``trainer --DataRequest--> server``.
+"""
+
+from typing import Literal
+
+from paceline.messages.shared import Message, TrainerMessage
+
+
+class ClaimValues(TrainerMessage, frozen=True):
+    """Ask whether values that the script has changed here are to become everybody's.
+
+    ``call``: it is the script's n-th `Session.set_values` between loops; 0: the script has
+    only changed them. ``stage``: that is about to begin; None in the middle of one.
+    Answered by `ValuesClaimed`, or `Waiting`: somebody else sets them just now.
+    """
+
+    call: int = 0
+    stage: int | None = None
+
+
+class ValuesClaimed(Message, frozen=True):
+    """``yours``: the asker sends them, and says `ValuesSet`.
+
+    ``done``: what the servers have counts: the call, or the stage, is an old one.
+    ``several``: other ``trainers`` are here, or will be, and nobody has called anything.
+    """
+
+    verdict: Literal["yours", "done", "several"]
+    trainers: int
+
+
+class ValuesSet(TrainerMessage, frozen=True):
+    """All servers have the values of this call; without one: and a cut has them."""
+
+    call: int = 0
+
+
+class SetValues(TrainerMessage, frozen=True):
+    """Replace values of dense slots that are trained already. Buffers: one per slot.
+
+    It comes behind all pushes up to ``number`` and before all later ones of its sender,
+    whose ``tag`` grows with every such message. In rounds, behind ``at_round``. It counts
+    as an update; the optimizer's state stays. Answered by `Pushed`.
+    """
+
+    part: int
+    number: int
+    tag: int
+    slots: tuple[int, ...]
+    at_round: int = 0

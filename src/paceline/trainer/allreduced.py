@@ -28,6 +28,7 @@ from paceline.trainer.group_follower import Follower
 from paceline.trainer.membership import Membership
 from paceline.trainer.memory import all_finite
 from paceline.trainer.optimizer import SharedOptimizer
+from paceline.trainer.own_optimizer import load_own_state, own_state, step_own
 from paceline.trainer.peer_link import NO_LINK
 from paceline.trainer.reducing import Array
 from paceline.trainer.sharing import Sharing
@@ -46,14 +47,14 @@ class _Kept(NamedTuple):
     def state_dict(self) -> dict[str, Any]:
         return {
             "parameters": [p.detach().cpu() for p in self.parameters],
-            "optimizer": self.optimizer.state_dict(),
+            "optimizer": own_state(self.optimizer),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         with torch.no_grad():
             for parameter, value in zip(self.parameters, state["parameters"], strict=True):
                 parameter.copy_(value)
-        self.optimizer.load_state_dict(state["optimizer"])
+        load_own_state(self.optimizer, state["optimizer"])
 
 
 def share_between(
@@ -91,7 +92,7 @@ def share_between(
         sharing.schedules.set_rates(membership.carrier.protocol.asking.records)
         between.step(scaled)
 
-    return SharedOptimizer(optimizer, step, lambda: None)
+    return SharedOptimizer(optimizer, step, lambda: None, steps_here=True)
 
 
 @final
@@ -145,7 +146,7 @@ class Between:
         for parameter, count in zip(self._parameters, present, strict=True):
             if not count:
                 parameter.grad = None
-        self._optimizer.step()
+        step_own(self._optimizer)
 
     def _records(self) -> int:
         """Of the batch in the user's hands."""

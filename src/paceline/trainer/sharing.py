@@ -115,8 +115,13 @@ class Sharing:
         own = range(first, len(self._seat.numbers)) if described.specs else ()
         parts = tuple(sorted(with_tables.union(own)))
         self._seat.tracker.add_model(parts[0], model, optimizer)
+        pairs = zip(described.parameters, described.specs, strict=True)
         shared = SharedOptimizer(
-            optimizer, partial(self._step_all, parts), partial(self._drop_rows, parts)
+            optimizer,
+            partial(self._step_all, parts),
+            partial(self._drop_rows, parts),
+            by_rows={p: spec.names[0] for p, spec in pairs if spec.has_sparse_gradients},
+            steps_here=steps_locally(pace),
         )
         self._show_rows(model, shared.param_groups[-1]["params"])
         return shared

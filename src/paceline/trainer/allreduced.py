@@ -74,6 +74,7 @@ def share_between(
     if isinstance(membership, Follower):
         raise UsageError(f"share: {NO_LINK}")
     name = f"model {len(membership.carrier.numbers)}"
+    sharing.check_new({parameter: n for n, parameter in model.named_parameters()})
     begins = _flat([p.detach() for p in parameters])
     rows = -(-len(begins) // _WIDTH)
     padded = np.zeros((rows, _WIDTH), begins.dtype)
@@ -85,7 +86,7 @@ def share_between(
     tracker = membership.carrier.tracker
     tracker.add(f"parameters of {name}", _Kept(parameters, optimizer))
     tracker.add_model(table.part, model, optimizer)
-    sharing.models.append(model)
+    sharing.note(model, parameters)
     between = Between(membership, table.part, name, parameters, optimizer)
 
     def step(scaled: Scaled) -> None:

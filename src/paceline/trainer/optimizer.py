@@ -99,12 +99,14 @@ class SharedOptimizer(torch.optim.Optimizer):
 
     def state_dict(self) -> dict[str, Any]:
         """Hyper-parameters of the groups, as torch's; the state is on the servers."""
-        found = super().state_dict()
         # Rows that are shown come last, and are gone with the next step.
         last = self.param_groups[-1]["params"]
         own = sum(isinstance(parameter, nn.Parameter) for parameter in last)
-        found["param_groups"][-1]["params"][own:] = []
-        return found
+        shown, last[own:] = last[own:], []
+        try:
+            return super().state_dict()
+        finally:
+            last += shown
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Refused once the model is shared: a part never changes.

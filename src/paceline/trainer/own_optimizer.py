@@ -124,9 +124,9 @@ def why_not_kept(own: torch.optim.Optimizer) -> str | None:
     step = vars(own).get("step")
     if step is not None and not hasattr(step, "_wrapped_by_lr_sched"):
         return (
-            "its step was replaced (optimizer.step = ...), and what replaces it would never "
-            "run: use register_step_pre_hook and register_step_post_hook, or wrap the step "
-            "of what share returns"
+            "its step was replaced (optimizer.step = ...), and what replaces it would "
+            "never run: use register_step_pre_hook and register_step_post_hook, or replace "
+            "the step of what share returns"
         )
     if any(group.get("differentiable") for group in own.param_groups):
         return (

@@ -115,7 +115,8 @@ class Session:
         said = parse_any(pace) if isinstance(pace, str) else pace or self._seat.pace
         if isinstance(said, AllReduce):
             return share_between(self._membership, self._sharing, model, optimizer)
-        return self._sharing.share(model, optimizer, said, overlap=overlap)
+        is_said = pace is not None
+        return self._sharing.share(model, optimizer, said, overlap=overlap, is_said=is_said)
 
     def schedule(self, optimizer: torch.optim.Optimizer, factor: Factor) -> None:
         """Let learning rates follow the records that the whole job has trained.

@@ -59,7 +59,8 @@ def _got(model: object) -> str:
     if items and all(isinstance(item, nn.Module) for item in items):
         return (
             f"got a {type(model).__name__} of modules: wrap them into one, "
-            f"nn.ModuleList([...]), and {_WRITE}; or share each with an optimizer of its own"
+            f"nn.ModuleList([...]), and {_WRITE}; or share each with an optimizer of its "
+            "own"
         )
     if isinstance(model, torch.Tensor) or hasattr(model, "__iter__"):
         return f"got {_named(model)}: share takes the model, not its parameters: {_WRITE}"

@@ -10,14 +10,12 @@ import torch
 from torch import nn
 from torch.optim import lr_scheduler, swa_utils
 
-from paceline.errors import UsageError
 from paceline.trainer.embedding import Embedding
 from paceline.trainer.session import Session
 from tests.trainer.fake_job import FakeJob
 
 DATA = torch.randn(24, 6, generator=torch.Generator().manual_seed(0))
 BATCH = 4
-Parts = tuple[nn.Module, torch.optim.Optimizer]  # what a script has before `share`
 
 
 class Plain:
@@ -179,7 +177,7 @@ def set_group(optimizer: torch.optim.Optimizer, **values: Any) -> None:
         (adam, {"betas": (0.5, 0.9)}),
         (adam, {"eps": 1e-3, "weight_decay": 0.01}),
     ],
-    ids=str,
+    ids=lambda found: getattr(found, "__name__", str(found)),
 )
 def test_values_of_a_group_change_later(
     make: Callable[..., torch.optim.Optimizer], values: dict[str, Any], is_own: bool
@@ -205,7 +203,7 @@ def test_values_of_a_group_change_later(
         {"momentum": 0.9, "nesterov": True},
         {"momentum": 0.9, "dampening": 0.1},
     ],
-    ids=str,
+    ids=lambda found: getattr(found, "__name__", str(found)),
 )
 def test_options_of_an_optimizer(options: dict[str, Any]) -> None:
     def script(session: Any) -> nn.Module:
@@ -398,42 +396,3 @@ def test_an_average_of_the_model_follows_it() -> None:
         return average.module
 
     assert_as_plain(script)
-
-
-# ------------------------------------------------------------ the user's own step
-
-
-@pytest.mark.parametrize("how", ["method", "class", "scheduled"])
-def test_the_users_own_object_steps_no_more(session: Session, how: str) -> None:
-    model = make_net()
-    own = sgd(model)
-    session.share(model, own)
-    if how == "scheduled":
-        lr_scheduler.ExponentialLR(own, 0.7)
-    before = model[0].weight.detach().clone()
-    with pytest.raises(UsageError, match="keep what share returned"):
-        for batch in session.batches(DATA, BATCH):
-            model(batch).sum().backward()
-            if how == "class":
-                torch.optim.SGD.step(own)
-            else:
-                own.step()
-    assert torch.equal(model[0].weight, before)
-
-
-def test_a_grad_scaler_does_not_step_the_users_own_object(session: Session) -> None:
-    model = make_net()
-    own = torch.optim.SGD(model.parameters(), lr=0.1)
-    session.share(model, own)
-    scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
-    with pytest.raises(UsageError, match="keep what share returned"):
-        for batch in session.batches(DATA, BATCH):
-            scaler.scale(model(batch).sum()).backward()
-            scaler.step(own)
-
-
-def test_two_steps_for_one_batch(session: Session) -> None:
-    model = make_net()
-    optimizer = session.share(model, sgd(model))
-    with pytest.raises(UsageError, match=r"step\(\) without a batch"):
-        train(session, model, optimizer, lambda _: optimizer.step())

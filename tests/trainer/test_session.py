@@ -17,6 +17,7 @@ from paceline.messages import (
     Save,
     Tick,
 )
+from paceline.trainer.carrier import StepWarning
 from paceline.trainer.session import Session
 from tests.trainer.fake_job import FakeJob
 from tests.trainer.lines import DATA, OneStep, quick_session, run_loop, share_line, stepper
@@ -136,8 +137,13 @@ def test_what_was_accumulated_is_flushed_before_a_task_fails(
 
     model, optimizer = share_line(session)
     batches = session.batches(DATA[:6], 2, shuffle=False, task_size=6, collate_fn=collate)
-    for batch in batches:
-        model(batch).sum().backward()
+
+    def loop() -> None:
+        for batch in batches:
+            model(batch).sum().backward()
+
+    with pytest.warns(StepWarning, match="no step"):
+        loop()
     del optimizer
     kinds = [type(m) for _, m in job.sent if isinstance(m, Tick | FailTask)]
     assert kinds == [Tick, FailTask]

@@ -28,6 +28,7 @@ from paceline.trainer.group_follower import Follower
 from paceline.trainer.membership import Membership
 from paceline.trainer.memory import all_finite
 from paceline.trainer.optimizer import SharedOptimizer
+from paceline.trainer.own_optimizer import load_own_state, own_state, step_own
 from paceline.trainer.peer_link import NO_LINK
 from paceline.trainer.reducing import Array
 from paceline.trainer.sharing import Sharing
@@ -47,14 +48,14 @@ class _Kept(NamedTuple):
     def state_dict(self) -> dict[str, Any]:
         return {
             "parameters": [p.detach().cpu() for p in self.parameters],
-            "optimizer": self.optimizer.state_dict(),
+            "optimizer": own_state(self.optimizer),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         with torch.no_grad():
             for parameter, value in zip(self.parameters, state["parameters"], strict=True):
                 parameter.copy_(value)
-        self.optimizer.load_state_dict(state["optimizer"])
+        load_own_state(self.optimizer, state["optimizer"])
 
 
 def share_between(
@@ -74,6 +75,7 @@ def share_between(
     if isinstance(membership, Follower):
         raise UsageError(f"share: {NO_LINK}")
     name = f"model {len(membership.carrier.numbers)}"
+    sharing.check_new({parameter: n for n, parameter in model.named_parameters()})
     begins = _flat([p.detach() for p in parameters])
     rows = -(-len(begins) // _WIDTH)
     padded = np.zeros((rows, _WIDTH), begins.dtype)
@@ -85,7 +87,7 @@ def share_between(
     tracker = membership.carrier.tracker
     tracker.add(f"parameters of {name}", _Kept(parameters, optimizer))
     tracker.add_model(table.part, model, optimizer)
-    sharing.models.append(model)
+    sharing.note(model, parameters)
     watched = WatchedModel(model, lambda _: True)
     membership.carrier.numbers[table.part].models.append(watched)
     between = Between(membership, table.part, name, parameters, optimizer)
@@ -94,7 +96,7 @@ def share_between(
         sharing.schedules.set_rates(membership.carrier.protocol.asking.records)
         between.step(scaled)
 
-    return SharedOptimizer(optimizer, step, lambda: None)
+    return SharedOptimizer(optimizer, step, lambda: None, steps_here=True)
 
 
 @final
@@ -148,7 +150,7 @@ class Between:
         for parameter, count in zip(self._parameters, present, strict=True):
             if not count:
                 parameter.grad = None
-        self._optimizer.step()
+        step_own(self._optimizer)
 
     def _records(self) -> int:
         """Of the batch in the user's hands."""

@@ -49,6 +49,7 @@ from paceline.trainer.rows import Requests, Wanted, attaching, pushed_with, row_
 from paceline.trainer.tables import Expected, SharedTable
 from paceline.trainer.tracked_carrying import TrackedCarrying
 from paceline.trainer.tracker import Tracker
+from paceline.trainer.unstepped import Steps
 from paceline.trainer.verdicts import Batch, Stepped
 
 T = TypeVar("T")
@@ -105,6 +106,7 @@ class Carrier:
         outlook: the batches before and behind the user's step.
         after_step: is told what became of every step of a part.
         stopwatch: how long batches take.
+        steps: of the loop that is open.
         entrust: lets another process of the trainer carry a question to a server; None:
             it is carried here.
         attach_values: where values of other trainers go.
@@ -116,6 +118,7 @@ class Carrier:
         self.numbers: dict[int, PartNumbers] = {}
         self.tracker = Tracker()
         self.outlook = Outlook()
+        self.steps = Steps()
         self.after_step: Callable[[AfterStep], None] = lambda _: None
         self.entrust: Callable[[str, Message], Payload | None] = _to_nobody
         self.attach_values: Callable[[str, AskValues], Payload] = bare
@@ -182,6 +185,7 @@ class Carrier:
             UsageError: no batch was delivered since the last step, or a gradient was
                 changed after it had been sent.
         """
+        self.steps.steps += 1
         found = [self.numbers[part] for part in parts]
         is_refused = scaled == "not finite"
         if not is_refused:

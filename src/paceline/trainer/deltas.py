@@ -24,6 +24,7 @@ import torch
 from torch import nn
 
 from paceline.trainer.memory import on_cpu
+from paceline.trainer.own_optimizer import load_own_state, own_state, step_own
 
 
 @final
@@ -53,7 +54,7 @@ class Deltas:
         self._has_gone_on = False  # a step was taken meanwhile
         self._fresh = {}
         if optimizer is not None:
-            self._fresh = copy.deepcopy(optimizer.state_dict()["state"])
+            self._fresh = copy.deepcopy(own_state(optimizer)["state"])
         self._anchors = [on_cpu(one.detach()).clone() for one in self._parameters]
 
     def own_values(self) -> list[torch.Tensor]:
@@ -89,7 +90,7 @@ class Deltas:
             for group in groups:
                 own = (one for one in group["params"] if isinstance(one, nn.Parameter))
                 group["params"][:] = own
-            self._optimizer.step()
+            step_own(self._optimizer)
         finally:
             for group, tensors in zip(groups, shown, strict=True):
                 group["params"][:] = tensors
@@ -112,7 +113,6 @@ class Deltas:
         self._is_out = False
         if self._optimizer is None:
             return
-        groups = self._optimizer.state_dict()["param_groups"]
-        self._optimizer.load_state_dict(
-            {"state": copy.deepcopy(self._fresh), "param_groups": groups}
-        )
+        groups = own_state(self._optimizer)["param_groups"]
+        state = {"state": copy.deepcopy(self._fresh), "param_groups": groups}
+        load_own_state(self._optimizer, state)

@@ -7,8 +7,9 @@ for the next step of the shared optimizer.
 Waits: for servers, in `Embedding.forward`. The thread of the user's loop calls.
 """
 
+import copy
 from collections.abc import Callable
-from typing import Literal, NamedTuple, final
+from typing import Any, Literal, NamedTuple, SupportsIndex, final
 
 import torch
 from torch import nn
@@ -136,6 +137,28 @@ class Embedding(nn.Module):
         if ids.shape[1] == 0:  # a bag of nothing is zero, and still has a gradient
             return rows.sum(0).expand(len(ids), -1)
         return functional.embedding_bag(index, rows, mode=self.mode, padding_idx=padding)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Embedding":
+        """Another module that reads the same table, as an average of the model needs."""
+        made = Embedding.__new__(Embedding)
+        memo[id(self)] = made
+        for name, value in vars(self).items():
+            vars(made)[name] = copy.deepcopy(value, memo)
+        return made
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
+        """Pickled as a description; refused once there are rows, which lie elsewhere.
+
+        Raises:
+            UsageError: the module is shared.
+        """
+        if self._table is not None:
+            raise UsageError(
+                f"Embedding {self.spec.name!r} cannot be pickled (torch.save(model)): its "
+                "rows lie on the servers; keep torch.save(model.state_dict()), which has "
+                "the dense parameters, and write the rows by paceline checkpoint export"
+            )
+        return super().__reduce_ex__(protocol)
 
     def extra_repr(self) -> str:
         """Name, dim and mode, for printing."""

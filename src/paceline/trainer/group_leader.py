@@ -47,12 +47,13 @@ from paceline.trainer.group_joint import JointGradients
 from paceline.trainer.group_numbers import OwnShare
 from paceline.trainer.group_tensors import GroupTensors
 from paceline.trainer.group_values import GroupValues
-from paceline.trainer.loop import TaskReader
+from paceline.trainer.loop import TaskReader, check_steps
 from paceline.trainer.membership import Membership
 from paceline.trainer.routing import Route, route_ids
 from paceline.trainer.seat import Alone
 from paceline.trainer.setting import Changed
 from paceline.trainer.staging import Stage
+from paceline.trainer.unstepped import Steps
 from paceline.trainer.verdicts import Batch, Flush, Leaving, Over
 
 _log = logging.getLogger("paceline.trainer")
@@ -157,6 +158,7 @@ class Leader:
         with self._followers.hearing(wire.Begin) as calls:
             self._followers.check_stages(calls, spec)
             carrier.run(carrier.protocol.begin_stage(spec))
+            carrier.steps = Steps(spec)
             self._agreement.agree(calls)
             self._synchronize()
             self._followers.answer(self._followers.all, wire.Done())
@@ -192,6 +194,7 @@ class Leader:
         found = carrier.run(deal(carrier.protocol, self.size))
         self._synchronize()
         if isinstance(found, Over):
+            check_steps(carrier, is_over=True)
             self._followers.answer(self._followers.all, wire.Over())
             return found
         if isinstance(found, Leaving):
@@ -200,6 +203,7 @@ class Leader:
             self._followers.answer(self._followers.all, wire.Leave(found.reason))
             return found
         if isinstance(found, Flush):
+            check_steps(carrier, is_over=False)
             carrier.flush()
             return None
         return self._read(found, spec, reader)
@@ -240,6 +244,7 @@ class Leader:
         self._active = [index for index in readers if index < good]
         if not good:
             return None
+        self._carrier.steps.deliver(batches[0].key)
         self._own.deliver(list(self.numbers), records[0])
         return [data]
 

@@ -18,11 +18,12 @@ from paceline.data.ahead import ReadingPool, Wanted
 from paceline.data.order import Positions, records_at
 from paceline.data.source import Source
 from paceline.data.split import batch_positions, task_positions
-from paceline.errors import PacelineError, Preempted, describe_error
+from paceline.errors import PacelineError, Preempted, UsageError, describe_error
 from paceline.ids import TaskKey
 from paceline.messages import StageSpec
 from paceline.trainer.carrier import Carrier
 from paceline.trainer.changes import Changes
+from paceline.trainer.unstepped import Steps
 from paceline.trainer.verdicts import Flush, Leaving, Over
 from paceline.trainer.writing import end_batch
 
@@ -87,6 +88,7 @@ def deliver(
 
     Raises:
         Preempted: the trainer was told to leave.
+        UsageError: the loop has come to its end, and its script has never stepped.
     """
     protocol, reader = carrier.protocol, TaskReader(source, spec, num_workers)
     is_over = False
@@ -95,16 +97,19 @@ def deliver(
     outlook.begin(lambda batch: reader.read(batch.key, batch.batch))
     changes.begin(spec.stage, is_loop=True)
     carrier.run(protocol.begin_stage(spec))
+    carrier.steps = Steps(spec)
     try:
         while True:
             changes.send()
             found = carrier.run(protocol.next_batch())
             if isinstance(found, Over):
                 is_over = True
+                check_steps(carrier, is_over=True)
                 return
             if isinstance(found, Leaving):
                 raise Preempted(found.reason)
             if isinstance(found, Flush):
+                check_steps(carrier, is_over=False)
                 carrier.flush()
                 continue
             stopwatch.begin()
@@ -115,6 +120,7 @@ def deliver(
                 carrier.fail_task(found, describe_error(error))
                 continue
             changes.rest()
+            carrier.steps.deliver(found.key)
             yield data
             stopwatch.end()
             end_batch(carrier)
@@ -125,6 +131,25 @@ def deliver(
             changes.leave()
             _leave(carrier)
         changes.rest(is_end=True)
+
+
+def check_steps(carrier: Carrier, *, is_over: bool) -> None:
+    """Where a loop ends, or there is no work just now: has its script ever stepped?
+
+    Raises:
+        UsageError: it has not, and what was delivered would count without being trained.
+    """
+    protocol = carrier.protocol
+    writes = any(numbers.is_table for numbers in carrier.numbers.values())
+    asking = protocol.asking
+    ends = asking.stopped is not None or asking.pauses or protocol.must_join
+    if writes or ends or (not is_over and protocol.peek(0) is not None):
+        return
+    judged = carrier.steps.judge(is_over=is_over)
+    if judged.verdict == "refuse":
+        raise UsageError(judged.reason)
+    if judged.verdict == "warn":
+        carrier.warn_once(judged.reason)
 
 
 def _leave(carrier: Carrier) -> None:

@@ -2,7 +2,8 @@
 
 It has the parameter groups of the user's own optimizer, so that schedulers, clipping and
 `GradScaler` work on it as before; their values travel with every push. Gradients of rows
-that wait for a step are shown in the last group.
+that wait for a step are shown in the last group. Hooks are those of the user's own, too,
+whichever object they are registered on; they are called with the shared one.
 
 Of `GradScaler` it is one of the optimizers that see to scaled gradients themselves (as
 torch's fused ones do): so a step that finds infinities is a step, too, and its batches
@@ -11,7 +12,7 @@ count; only no gradient of it is used.
 Waits: for servers and coordinator, in `step`. The thread of the user's loop calls.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, final
 
 import torch
@@ -19,6 +20,8 @@ from torch import nn
 
 from paceline.errors import UsageError
 from paceline.trainer.carrier import Scaled
+from paceline.trainer.kept_groups import KeptGroups
+from paceline.trainer.own_optimizer import StateElsewhere, keep_own, refuse_copy
 
 Step = Callable[[Scaled], None]
 
@@ -35,6 +38,9 @@ class SharedOptimizer(torch.optim.Optimizer):
         optimizer: torch.optim.Optimizer | None,
         step: Step,
         drop_rows: Callable[[], None],
+        *,
+        by_rows: Mapping[nn.Parameter, str] | None = None,
+        steps_here: bool = False,
     ) -> None:
         """Wrap the user's optimizer; `Session.share` does this.
 
@@ -42,15 +48,22 @@ class SharedOptimizer(torch.optim.Optimizer):
             optimizer: the user's, or None for a model of embeddings only.
             step: pushes everything that was shared; is told what a `GradScaler` found.
             drop_rows: forgets the gradients of rows.
+            by_rows: {parameter: its name}, of those that change by rows.
+            steps_here: steps are taken by the user's own object.
         """
         self._is_shared = False
         groups = [{"params": []}] if optimizer is None else optimizer.param_groups
         super().__init__(groups, {} if optimizer is None else optimizer.defaults)
+        self.state = StateElsewhere(dict)
+        self._groups: KeptGroups | None = None
         if optimizer is not None:
             # The very same groups: a scheduler on the user's own object counts as well.
-            self.param_groups = optimizer.param_groups
+            keep_own(optimizer, self, steps_here=steps_here)
+            self._groups = KeptGroups(optimizer, by_rows or {})
         self._wrapped, self._step, self._drop_rows = optimizer, step, drop_rows
         self._is_shared = True
+
+    __getstate__ = refuse_copy
 
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]  # torch overloads it for closures
         """Push the gradients since the last step, dense ones and rows, as one step.
@@ -62,8 +75,9 @@ class SharedOptimizer(torch.optim.Optimizer):
         applied: the batch counts, and a `StepWarning` says so.
 
         Raises:
-            UsageError: a closure was given; outside of `Session.batches`; or no batch was
-                delivered since the last step.
+            UsageError: a closure was given; groups were changed so that no server would
+                hear of it; outside of `Session.batches`; or no batch was delivered since
+                the last step.
             JobFailed: the job as a whole cannot go on.
         """
         if closure is not None:
@@ -71,6 +85,8 @@ class SharedOptimizer(torch.optim.Optimizer):
                 "step(closure): an optimizer that evaluates the model again cannot be "
                 "shared; call backward() yourself, then step()"
             )
+        if self._groups is not None:
+            self._groups.check(self.param_groups)
         self._step(self._unscale())
         if self._wrapped is not None:
             # A scheduler made before sharing looks here for a step before its own.
@@ -83,12 +99,14 @@ class SharedOptimizer(torch.optim.Optimizer):
 
     def state_dict(self) -> dict[str, Any]:
         """Hyper-parameters of the groups, as torch's; the state is on the servers."""
-        found = super().state_dict()
         # Rows that are shown come last, and are gone with the next step.
         last = self.param_groups[-1]["params"]
         own = sum(isinstance(parameter, nn.Parameter) for parameter in last)
-        found["param_groups"][-1]["params"][own:] = []
-        return found
+        shown, last[own:] = last[own:], []
+        try:
+            return super().state_dict()
+        finally:
+            last += shown
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Refused once the model is shared: a part never changes.
@@ -109,6 +127,8 @@ class SharedOptimizer(torch.optim.Optimizer):
         Raises:
             UsageError: it carries optimizer state, or has other groups.
         """
+        for before in self._optimizer_load_state_dict_pre_hooks.values():
+            state_dict = before(self, dict(state_dict)) or state_dict
         if state_dict["state"]:
             raise UsageError(
                 "load_state_dict: the optimizer's state lives on the servers; resume the "
@@ -122,6 +142,8 @@ class SharedOptimizer(torch.optim.Optimizer):
             )
         for group, values in zip(self.param_groups, saved, strict=True):
             group.update({k: v for k, v in values.items() if k != "params"})
+        for after in self._optimizer_load_state_dict_post_hooks.values():
+            after(self)
 
     def _unscale(self) -> Scaled:
         """Do to the gradients what `GradScaler.unscale_` does, unless it has."""

@@ -36,6 +36,7 @@ from paceline.trainer.routing import Route
 from paceline.trainer.setting import Changed
 from paceline.trainer.staging import Stage
 from paceline.trainer.tracker import Tracker
+from paceline.trainer.unstepped import Steps
 
 
 class Seat(Protocol):
@@ -178,6 +179,7 @@ class Alone:
     def stop(self, reason: str) -> None:
         """See `Seat`."""
         self._membership.ask(Stop(incarnation=0, timeline=0, reason=reason))
+        self._carrier.steps = Steps()  # it ends where the script wants
 
     def save(self, number: int) -> None:
         """See `Seat`."""

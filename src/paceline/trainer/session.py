@@ -44,6 +44,7 @@ from paceline.trainer.opening_tables import open_table
 from paceline.trainer.optimizer import SharedOptimizer
 from paceline.trainer.schedules import Factor
 from paceline.trainer.seating import take_seat
+from paceline.trainer.share_arguments import check_arguments
 from paceline.trainer.sharing import Sharing
 from paceline.trainer.staging import Cutting, Stages
 from paceline.trainer.table import Table
@@ -111,11 +112,13 @@ class Session:
             JobFailed: the job as a whole cannot go on.
         """
         self._membership.calls.check_idle("share", "share the whole model before the loop")
+        check_arguments(model, optimizer)
         check_initialized(model)
         said = parse_any(pace) if isinstance(pace, str) else pace or self._seat.pace
         if isinstance(said, AllReduce):
             return share_between(self._membership, self._sharing, model, optimizer)
-        return self._sharing.share(model, optimizer, said, overlap=overlap)
+        is_said = pace is not None
+        return self._sharing.share(model, optimizer, said, overlap=overlap, is_said=is_said)
 
     def set_values(self, model: nn.Module) -> None:
         """Let the values that a shared model has here be everybody's, as `share` did.

@@ -6,7 +6,7 @@ that are shared already: its step moves their part too.
 Waits: for coordinator and servers, in `Sharing.share`. The thread of the user's loop calls.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import final
 
@@ -78,8 +78,16 @@ class Sharing:
         said: Pace | Strategy,
         *,
         overlap: bool,
+        is_said: bool = True,
     ) -> SharedOptimizer:
         """Share what is new in a model as the next part, and bind its embeddings.
+
+        Args:
+            model: with what is new, and with rows that may be shared already.
+            optimizer: the user's own.
+            said: the pace.
+            overlap: gradients are sent while backward still runs.
+            is_said: the pace was given for this model; otherwise it is the job's.
 
         Returns:
             The optimizer whose step moves the model's own part and those of its tables.
@@ -93,9 +101,8 @@ class Sharing:
             described = self._describe_local(model, optimizer, pace)
         else:
             described = describe(model, optimizer)
-        for parameter, spec in zip(described.parameters, described.specs, strict=True):
-            if parameter in self._parameters:
-                raise UsageError(f"share: {spec.names[0]!r} is shared already")
+        named = zip(described.parameters, described.specs, strict=True)
+        self.check_new({parameter: spec.names[0] for parameter, spec in named})
         modules = [module for module in model.modules() if isinstance(module, Embedding)]
         if not described.specs and not modules:
             raise UsageError(
@@ -110,6 +117,9 @@ class Sharing:
                 pieces[:] = cut_local(described, optimizer, pace)
             for piece in pieces:
                 self._add_part(piece, new, optimizer, marching, overlap=overlap)
+        else:
+            chosen = pace if is_said and strategy is None else None
+            self._check_changes_nothing(modules, chosen, strategy, overlap=overlap)
         for module in modules:
             module.bind(self._tables[module.spec.name])
         self.models.append(model)
@@ -119,11 +129,60 @@ class Sharing:
         parts = tuple(sorted(with_tables.union(own)))
         self._seat.numbers[parts[0]].models.append(watched)
         self._seat.tracker.add_model(parts[0], model, optimizer)
+        pairs = zip(described.parameters, described.specs, strict=True)
         shared = SharedOptimizer(
-            optimizer, partial(self._step_all, parts), partial(self._drop_rows, parts)
+            optimizer,
+            partial(self._step_all, parts),
+            partial(self._drop_rows, parts),
+            by_rows={p: spec.names[0] for p, spec in pairs if spec.has_sparse_gradients},
+            steps_here=steps_locally(pace),
         )
         self._show_rows(model, shared.param_groups[-1]["params"])
         return shared
+
+    def check_new(self, names: Mapping[nn.Parameter, str]) -> None:
+        """Refuse parameters, ``{parameter: its name}``, that are shared already.
+
+        Raises:
+            UsageError: one of them is.
+        """
+        for parameter, name in names.items():
+            if parameter in self._parameters:
+                raise UsageError(
+                    f"share: {name!r} is shared already: share a model once, and keep the "
+                    f"optimizer that this returned"
+                )
+
+    def note(self, model: nn.Module, parameters: Sequence[nn.Parameter]) -> None:
+        """A model is shared whose parameters are in no part."""
+        self.models.append(model)
+        self._parameters.update(parameters)
+
+    def _check_changes_nothing(
+        self,
+        modules: list[Embedding],
+        chosen: Pace | None,
+        strategy: Strategy | None,
+        *,
+        overlap: bool,
+    ) -> None:
+        """All rows of a model are shared: what is said of them is said too late."""
+        for module in modules:
+            name = module.spec.name
+            numbers = self._seat.numbers[self._tables[name].part]
+            word = None
+            if strategy is not None and strategy is not numbers.strategy:
+                word = f"pace={strategy}"
+            elif chosen not in {None, numbers.pace}:
+                word = f"pace={chosen}"
+            elif overlap and not numbers.sends_early:
+                word = "overlap=True"
+            if word is not None:
+                raise UsageError(
+                    f"share: the rows of {name!r} are shared already, at {numbers.pace}, "
+                    f"and {word} would change nothing: say it where they are shared first "
+                    f"(session.share(paceline.Embedding({name!r}, ...), pace=...))"
+                )
 
     def _add_part(
         self,

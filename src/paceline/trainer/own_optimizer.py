@@ -1,0 +1,179 @@
+"""The user's own optimizer object, once it is shared.
+
+::
+
+    step                                    refused: servers step, by what share returned
+    zero_grad, state_dict, load_state_dict,
+    add_param_group                         those of the shared optimizer
+    state                                   refused while it is the servers'
+    hooks, param_groups                     one for both objects
+
+A trainer that takes steps itself (local paces, allreduce) does so by `step_own`: without
+hooks, since those have run with the step of the shared optimizer.
+
+Waits for nothing. The thread of the user's loop calls.
+"""
+
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable
+from typing import Any, Final, NoReturn, final
+
+import torch
+
+from paceline.errors import UsageError
+
+_HOOKS: Final = (
+    "_optimizer_step_pre_hooks",
+    "_optimizer_step_post_hooks",
+    "_optimizer_state_dict_pre_hooks",
+    "_optimizer_state_dict_post_hooks",
+    "_optimizer_load_state_dict_pre_hooks",
+    "_optimizer_load_state_dict_post_hooks",
+)
+_AS_SHARED: Final = ("zero_grad", "state_dict", "load_state_dict", "add_param_group")
+_NOT_KEPT: Final = (
+    "step() of the optimizer that was given to session.share: the servers step, and this "
+    "object moves nothing; keep what share returned: "
+    "optimizer = session.share(model, optimizer)"
+)
+_ELSEWHERE: Final = (
+    "optimizer.state: the state of a shared optimizer lies on the servers (with local "
+    "steps: in the optimizer that was given to session.share); it is in the job's "
+    "checkpoints, and none of it is here"
+)
+
+
+@final
+class StateElsewhere(defaultdict[Any, Any]):
+    """The ``state`` of an optimizer that others step: reading it is refused.
+
+    What is in it goes along where torch looks at all of it (`state_dict`).
+    """
+
+    is_here = False
+
+    def __getitem__(self, key: object) -> Any:  # noqa: ANN401  (torch's own state)
+        """Refused; unless steps are taken here by now.
+
+        Raises:
+            UsageError: the state is elsewhere.
+        """
+        if not self.is_here:
+            raise UsageError(_ELSEWHERE)
+        return super().__getitem__(key)
+
+    def get(self, key: object, default: object = None) -> Any:  # noqa: ANN401  (as above)
+        """As reading it."""
+        return super().get(key, default) if self.is_here else self[key]
+
+
+@final
+class _Refusal:
+    """The step hook that stands before all others of the user's own object."""
+
+    def __init__(self) -> None:
+        self.is_stepping = False  # within `step_own`
+
+    def __call__(self, optimizer: torch.optim.Optimizer, *_: object) -> None:
+        """Called before a step of either object, or of the class."""
+        if optimizer is self.own and not self.is_stepping:
+            raise UsageError(_NOT_KEPT)
+
+    own: torch.optim.Optimizer | None = None
+
+
+def keep_own(
+    own: torch.optim.Optimizer, shared: torch.optim.Optimizer, *, steps_here: bool
+) -> None:
+    """From now on the user's object is but another name of the shared one's groups.
+
+    Args:
+        own: given to `Session.share`.
+        shared: what it returns.
+        steps_here: the trainer takes steps by ``own``, whose state is its own then.
+    """
+    release(own)
+    for name in _HOOKS:
+        setattr(shared, name, getattr(own, name))
+    shared.param_groups = own.param_groups
+    refusal = _Refusal()
+    refusal.own = own
+    handle = own.register_step_pre_hook(refusal)
+    hooks = own._optimizer_step_pre_hooks
+    assert isinstance(hooks, OrderedDict), "as torch makes it"
+    hooks.move_to_end(handle.id, last=False)
+    for name in _AS_SHARED:
+        setattr(own, name, getattr(shared, name))
+    if not steps_here:
+        own.state = StateElsewhere(dict, own.state)
+
+
+def release(own: torch.optim.Optimizer) -> None:
+    """The object is the user's again, if it was shared."""
+    hooks = own._optimizer_step_pre_hooks
+    for number in [n for n, hook in hooks.items() if isinstance(hook, _Refusal)]:
+        del hooks[number]
+        for name in _AS_SHARED:
+            vars(own).pop(name, None)
+    if isinstance(own.state, StateElsewhere):
+        own.state = defaultdict(dict, own.state)
+
+
+def why_not_kept(own: torch.optim.Optimizer) -> str | None:
+    """Why servers could not step as this object does; None if they can."""
+    step = vars(own).get("step")
+    if step is not None and not hasattr(step, "_wrapped_by_lr_sched"):
+        return (
+            "its step was replaced (optimizer.step = ...), and what replaces it would "
+            "never run: use register_step_pre_hook and register_step_post_hook, or replace "
+            "the step of what share returns"
+        )
+    if any(group.get("differentiable") for group in own.param_groups):
+        return (
+            "differentiable=True asks for a graph through the step, and a step on servers "
+            "has none: leave it out"
+        )
+    return None
+
+
+def step_own(own: torch.optim.Optimizer) -> None:
+    """Let the object take a step here, with the gradients that are here; no hook runs."""
+    if isinstance(own.state, StateElsewhere):
+        own.state.is_here = True
+    refusals = [h for h in own._optimizer_step_pre_hooks.values() if type(h) is _Refusal]
+    kind = type(own)
+    step: Callable[[torch.optim.Optimizer], object] = kind.step
+    step = getattr(step, "__wrapped__", step)
+    for refusal in refusals:
+        refusal.is_stepping = True  # an optimizer may step by its parent class
+    try:
+        step(own)
+    finally:
+        for refusal in refusals:
+            refusal.is_stepping = False
+
+
+def own_state(own: torch.optim.Optimizer) -> dict[str, Any]:
+    """Its own ``state_dict``, state and all."""
+    return type(own).state_dict(own)
+
+
+def load_own_state(own: torch.optim.Optimizer, state: dict[str, Any]) -> None:
+    """Its own ``load_state_dict``; groups stay the objects that others hold as well."""
+    groups = own.param_groups
+    type(own).load_state_dict(own, state)
+    for group, loaded in zip(groups, own.param_groups, strict=True):
+        group.update({name: v for name, v in loaded.items() if name != "params"})
+    own.param_groups = groups
+
+
+def refuse_copy(*_: object) -> NoReturn:
+    """Refuse to copy or pickle a shared optimizer.
+
+    Raises:
+        UsageError: always.
+    """
+    raise UsageError(
+        "a shared optimizer can be neither copied nor pickled, since its state lies on the "
+        "servers: keep optimizer.state_dict(), which holds its hyper-parameters"
+    )

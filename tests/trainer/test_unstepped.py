@@ -1,0 +1,91 @@
+"""A loop whose script never steps: what becomes of it."""
+
+import pytest
+import torch
+from torch import nn
+
+from paceline.errors import UsageError
+from paceline.ids import TaskKey
+from paceline.messages import HandBack, StageSpec, Tick
+from paceline.trainer.session import Session
+from paceline.trainer.unstepped import Steps
+from tests.trainer.fake_job import FakeJob
+
+DATA = torch.arange(12.0).reshape(12, 1)
+
+
+def steps_of(*tasks: int, epochs: int = 1, epoch: int = 0, batches: int = 3) -> Steps:
+    """As delivered: of each of four tasks the three batches."""
+    spec = StageSpec(0, 48, 4, 12, epochs, False, 0, "")
+    steps = Steps(spec)
+    for task in tasks:
+        for _ in range(batches):
+            steps.deliver(TaskKey(0, epoch, task))
+    return steps
+
+
+def test_a_loop_that_has_stepped_or_had_nothing_is_fine() -> None:
+    assert Steps().judge(is_over=True).verdict == "fine"
+    assert steps_of().judge(is_over=True).verdict == "fine"
+    stepped = steps_of(0, 1)
+    stepped.steps = 1
+    assert stepped.judge(is_over=True).verdict == "fine"
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+def test_batches_of_two_tasks_without_a_step_are_refused(is_over: bool) -> None:
+    judged = steps_of(0, 2).judge(is_over=is_over)
+    assert judged.verdict == "refuse"
+    assert "delivered 6 batches" in judged.reason
+
+
+def test_all_there_is_without_a_step_is_refused() -> None:
+    steps = Steps(StageSpec(0, 12, 4, 12, 1, False, 0, ""))
+    for number in range(3):
+        assert steps.judge(is_over=False).verdict == "fine"
+        steps.deliver(TaskKey(0, 0, 0))
+        assert steps.batches == number + 1
+    assert steps.judge(is_over=False).verdict == "refuse"
+
+
+def test_one_task_of_several_is_warned_of_at_the_end() -> None:
+    assert steps_of(1).judge(is_over=False).verdict == "fine"
+    assert steps_of(1).judge(is_over=True).verdict == "warn"
+
+
+def test_before_the_last_epoch_a_warning_is_enough() -> None:
+    assert steps_of(0, 1, epochs=2).judge(is_over=False).verdict == "warn"
+    assert steps_of(0, 1, epochs=2, epoch=1).judge(is_over=False).verdict == "refuse"
+
+
+def share(session: Session) -> nn.Module:
+    model = nn.Linear(1, 1, bias=False)
+    session.share(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    return model
+
+
+def test_nothing_counts_of_a_loop_that_never_steps(session: Session, job: FakeJob) -> None:
+    model = share(session)
+    before = model.weight.detach().clone()
+
+    def loop() -> None:
+        for batch in session.batches(DATA, 2, task_size=6):
+            model(batch).sum().backward()
+
+    with pytest.raises(UsageError, match="delivered 6 batches: nothing was trained; call"):
+        loop()
+    assert job.of(Tick) == []
+    assert job.of(HandBack)
+    assert torch.equal(model.weight, before)
+
+
+def test_a_loop_that_is_left_or_stopped_is_no_such_loop(
+    session: Session, job: FakeJob
+) -> None:
+    share(session)
+    for _ in session.batches(DATA, 2, task_size=6):
+        break
+    for number, _ in enumerate(session.batches(DATA, 2, task_size=6)):
+        if number == 4:
+            session.stop("seen enough")
+    assert job.stopped == "seen enough"

@@ -39,6 +39,7 @@ from paceline.trainer.embedding import Embedding, Mode
 from paceline.trainer.evaluations import Evaluations
 from paceline.trainer.group_follower import Follower
 from paceline.trainer.group_wire import GroupPlace
+from paceline.trainer.left_loops import is_failure
 from paceline.trainer.membership import Membership
 from paceline.trainer.opening_tables import open_table
 from paceline.trainer.optimizer import SharedOptimizer
@@ -305,7 +306,7 @@ class Session:
         """The session itself."""
         return self
 
-    def __exit__(self, kind: object, *_: object) -> None:
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         """Close; a script that fails has not come to the end of its loop."""
-        self._membership.calls.has_failed = kind is not None
+        self._membership.calls.has_failed = is_failure(error)
         self.close()

@@ -1,0 +1,84 @@
+"""How a script has failed: told by its process as it dies, read by its launcher.
+
+It lies beside the log of its role until the launcher has read it. Who is killed leaves
+nothing.
+
+Waits: for the disk. The dying process writes, the launcher reads.
+"""
+
+import traceback
+from pathlib import Path
+from typing import final
+
+import msgspec
+
+from paceline.errors import PacelineError
+
+_ELSEWHERE = ("/site-packages/", "/dist-packages/", "/paceline/", "<frozen ")
+
+
+@final
+class Failure(msgspec.Struct, frozen=True):
+    """The exception that a script has ended with.
+
+    Args:
+        kind: the exception's class.
+        text: its class and what it says, in one line.
+        place: the line of the script: ``train.py:60``.
+        batches: that the process had been given.
+        task: the task of the last one, if the loop was not over.
+        is_own: the script's doing, as far as one can tell: neither the operating system's
+            nor the job's.
+    """
+
+    kind: str
+    text: str
+    place: str
+    batches: int
+    task: str | None
+    is_own: bool
+
+    def __str__(self) -> str:
+        """For one line of the launcher's."""
+        return f"{self.text}, at {self.place}, after {self.batches:,} batches"
+
+
+def failure_of(error: BaseException, batches: int, task: str | None) -> Failure:
+    """What is told of an exception."""
+    kind = type(error)
+    said = (str(error).strip().splitlines() or [""])[0]
+    return Failure(
+        kind=f"{kind.__module__}.{kind.__qualname__}",
+        text=f"{kind.__name__}: {said}" if said else kind.__name__,
+        place=_place_of(error),
+        batches=batches,
+        task=task,
+        is_own=not isinstance(error, OSError | PacelineError | KeyboardInterrupt),
+    )
+
+
+def _place_of(error: BaseException) -> str:
+    """The innermost line that is the user's own; without one, the innermost of all."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f for f in frames if not any(part in f.filename for part in _ELSEWHERE)]
+    for frame in reversed(own or frames):
+        return f"{Path(frame.filename).name}:{frame.lineno}"
+    return "an unknown line"
+
+
+def write_failure(path: Path, failure: Failure) -> None:
+    """Leave it to the launcher; without space on the disk, it is not told."""
+    try:
+        path.write_bytes(msgspec.json.encode(failure))
+    except OSError:
+        path.unlink(missing_ok=True)
+
+
+def take_failure(path: Path) -> Failure | None:
+    """What a process has left, once; None if it left nothing that can be read."""
+    try:
+        data = path.read_bytes()
+        path.unlink()
+        return msgspec.json.decode(data, type=Failure)
+    except (OSError, msgspec.MsgspecError):
+        return None

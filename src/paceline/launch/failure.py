@@ -6,6 +6,7 @@ nothing.
 Waits: for the disk. The dying process writes, the launcher reads.
 """
 
+import sysconfig
 import traceback
 from pathlib import Path
 from typing import final
@@ -14,7 +15,8 @@ import msgspec
 
 from paceline.errors import PacelineError
 
-_ELSEWHERE = ("/site-packages/", "/dist-packages/", "/paceline/", "<frozen ")
+_OURS = str(Path(__file__).parents[1])
+_ELSEWHERE = (_OURS, sysconfig.get_path("stdlib"), "-packages/", "<frozen ")
 
 
 @final

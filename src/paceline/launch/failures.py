@@ -68,10 +68,8 @@ class Failures:
         if before is None:
             return None
         who = "it" if before.role == role else before.role
-        return (
-            f"{role} ended as {who} had before, on other data: {failure} of its own; it "
-            "would end so again"
-        )
+        where = "with other data" if failure.task is not None else "outside of a loop"
+        return f"{role} ended {where} as {who} had before: {failure} of its own"
 
     def told(self) -> list[str]:
         """One sentence for each trainer whose script has failed."""

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from paceline.errors import JobFailed
+from paceline.ids import TaskKey
 from paceline.launch.failure import Failure, failure_of, take_failure, write_failure
 
 
@@ -20,9 +21,10 @@ def error_of(script: Path, text: str) -> BaseException:
 def test_the_place_is_the_innermost_line_of_the_script(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     text = "import json\ndef step():\n    json.loads('{')\nstep()\n"
-    failure = failure_of(error_of(script, text), 12, "task 3")
+    failure = failure_of(error_of(script, text), 12, (TaskKey(0, 1, 3), 5))
     assert failure.kind == "json.decoder.JSONDecodeError"
-    assert (failure.batches, failure.task, failure.is_own) == (12, "task 3", True)
+    assert (failure.batches, failure.task, failure.batch) == (12, "s0/e1/t3", 5)
+    assert failure.is_own
     assert str(failure).startswith("JSONDecodeError: Expecting property name")
     assert str(failure).endswith(", at train.py:3, after 12 batches")
 
@@ -52,7 +54,7 @@ def test_a_failure_is_read_once(tmp_path: Path) -> None:
 
 def test_what_cannot_be_written_or_read_is_not_told(tmp_path: Path) -> None:
     path = tmp_path / "gone" / "trainer-0.failure.json"
-    write_failure(path, Failure("k", "t", "p", 1, None, is_own=True))
+    write_failure(path, Failure("k", "t", "p", 1, None, 0, is_own=True))
     assert take_failure(path) is None
     broken = tmp_path / "broken"
     broken.write_text("{")

@@ -9,7 +9,7 @@ from paceline.launch.supervision import GiveUp, ScriptFailed, Start
 from paceline.messages import Exited
 from tests.launch.supervised import Job, roles
 
-BUG = Failure("builtins.ValueError", "ValueError: x", "train.py:60", 60, "task 3", True)
+BUG = Failure("builtins.ValueError", "ValueError: x", "train.py:60", 60, "task 3", 5, True)
 
 
 def at(task: str | None, batches: int = 60, **more: object) -> Failure:
@@ -42,6 +42,13 @@ def test_a_bug_before_the_loop_ends_the_job() -> None:
 
 def test_a_record_that_follows_its_task_does_not() -> None:
     assert told(at("task 3", 40), at("task 3", 1), at("task 3", 1)) == [None] * 3
+
+
+def test_a_bug_that_comes_twice_in_each_task_ends_the_job() -> None:
+    in_turn = (at("task 3", batch=1), at("task 3", batch=3), at("task 4", batch=1))
+    first, second, third = told(*in_turn)
+    assert first is second is None
+    assert third is not None
 
 
 def test_a_second_record_of_that_kind_does_not_either() -> None:

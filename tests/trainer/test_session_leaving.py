@@ -8,6 +8,7 @@ import torch
 
 from paceline.config import Async
 from paceline.errors import Preempted, UsageError
+from paceline.ids import TaskKey
 from paceline.messages import HandBack, Leave, Message, Push, Save
 from paceline.trainer.session import Session
 from tests.trainer.fake_job import FakeJob
@@ -281,5 +282,7 @@ def test_a_process_knows_its_batches_and_the_task_it_is_at(session: Session) -> 
         stepper(model, optimizer)(batch)
         told.append(session.membership.had())
     assert [batches for batches, _ in told] == list(range(1, len(told) + 1))
-    assert all(task is not None for _, task in told)
+    assert [last for _, last in told] == [
+        (TaskKey(0, 0, task), batch) for task in (0, 1) for batch in (0, 1, 2)
+    ]
     assert session.membership.had() == (len(told), None)

@@ -106,8 +106,7 @@ def _leave(session: Session, told: Path) -> None:
     if error is None:
         session.close()
     elif isinstance(session.membership, Membership):
-        batches, task = session.membership.had()
-        write_failure(told, failure_of(error, batches, task))
+        write_failure(told, failure_of(error, *session.membership.had()))
     if (
         session.membership.must_begin_again is not None
     ):  # too late for an exception to say so

@@ -14,6 +14,7 @@ from typing import final
 import msgspec
 
 from paceline.errors import PacelineError
+from paceline.ids import TaskKey
 
 _OURS = str(Path(__file__).parents[1])
 _ELSEWHERE = (_OURS, sysconfig.get_path("stdlib"), "-packages/", "<frozen ")
@@ -29,6 +30,7 @@ class Failure(msgspec.Struct, frozen=True):
         place: the line of the script: ``train.py:60``.
         batches: that the process had been given.
         task: the task of the last one, if the loop was not over.
+        batch: the last one in its task.
         is_own: the script's doing, as far as one can tell: neither the operating system's
             nor the job's.
     """
@@ -38,6 +40,7 @@ class Failure(msgspec.Struct, frozen=True):
     place: str
     batches: int
     task: str | None
+    batch: int
     is_own: bool
 
     def __str__(self) -> str:
@@ -45,9 +48,12 @@ class Failure(msgspec.Struct, frozen=True):
         return f"{self.text}, at {self.place}, after {self.batches:,} batches"
 
 
-def failure_of(error: BaseException, batches: int, task: str | None) -> Failure:
-    """What is told of an exception."""
+def failure_of(
+    error: BaseException, batches: int, last: tuple[TaskKey, int] | None
+) -> Failure:
+    """What is told of an exception that came after so many batches, at the last of them."""
     kind = type(error)
+    task, batch = (None, 0) if last is None else (str(last[0]), last[1])
     said = (str(error).strip().splitlines() or [""])[0]
     return Failure(
         kind=f"{kind.__module__}.{kind.__qualname__}",
@@ -55,6 +61,7 @@ def failure_of(error: BaseException, batches: int, task: str | None) -> Failure:
         place=_place_of(error),
         batches=batches,
         task=task,
+        batch=batch,
         is_own=not isinstance(error, OSError | PacelineError | KeyboardInterrupt),
     )
 

@@ -9,7 +9,7 @@
                                                     tried again, and given up in time
     an error of the operating system's, or of the job's own   may pass: tried again
 
-A task that a failure at the same line has met before is under suspicion itself, and tells
+A batch at which the same line has failed before is under suspicion itself, and tells
 nothing of the script.
 
 Pure.
@@ -18,6 +18,8 @@ Pure.
 from typing import NamedTuple, final
 
 from paceline.launch.failure import Failure
+
+_Met = tuple[str, str, str | None, int]  # exception, line, task and batch
 
 
 class _Ended(NamedTuple):
@@ -33,9 +35,7 @@ class Failures:
     def __init__(self) -> None:
         """None so far."""
         self._ended: list[_Ended] = []
-        self._seen: dict[
-            tuple[str, str, str | None], int
-        ] = {}  # {kind, place, task: how often}
+        self._seen: dict[_Met, int] = {}  # {what failed where: how often}
         self._told: dict[str, tuple[int, str]] = {}  # {role: how often, the last one}
 
     def note(
@@ -54,7 +54,7 @@ class Failures:
         self._told[role] = (count + 1, str(failure) if failure is not None else otherwise)
         if failure is None or not failure.is_own:
             return None
-        met = (failure.kind, failure.place, failure.task)
+        met = _met(failure)
         self._seen[met] = self._seen.get(met, 0) + 1
         before = next(
             (
@@ -83,8 +83,12 @@ class Failures:
             return False
         if one.task is None or other.task is None:
             return True
-        is_known = any(self._seen[f.kind, f.place, f.task] > 1 for f in (one, other))
+        is_known = self._seen[_met(one)] > 1 or self._seen[_met(other)] > 1
         return one.task != other.task and not is_known
+
+
+def _met(failure: Failure) -> _Met:
+    return (failure.kind, failure.place, failure.task, failure.batch)
 
 
 def _times(count: int) -> str:

@@ -13,6 +13,7 @@ from typing import final
 
 from paceline.config import Pace
 from paceline.errors import PacelineError
+from paceline.ids import TaskKey
 from paceline.messages import AskPeers, Leave, Log, Message
 from paceline.timing import Clock
 from paceline.trainer.calls import Calls
@@ -154,10 +155,9 @@ class Membership:
         """Why the script must be started again; None if it need not."""
         return self._protocol.must_begin_again
 
-    def had(self) -> tuple[int, str | None]:
-        """Batches that this process has had, and the task of the last, within its loop."""
-        behind = self._protocol.behind
-        return behind.batches, None if behind.task is None else str(behind.task)
+    def had(self) -> tuple[int, tuple[TaskKey, int] | None]:
+        """Batches that this process has had, and the last of them, within its loop."""
+        return self._protocol.behind.batches, self._protocol.behind.last
 
     def is_idle(self) -> bool:
         """Whether nothing of the job is held here: nothing is open, nothing is asked."""

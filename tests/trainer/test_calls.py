@@ -15,7 +15,10 @@ class Script:
     def __init__(self) -> None:
         self.why: str | None = None
         self.sent = self.ended = 0
-        self.calls = Calls(lambda: self.why, self.send_log, self.end_loop)
+        self.has_left = False
+        self.calls = Calls(
+            lambda: self.why, self.send_log, self.end_loop, lambda: self.has_left
+        )
 
     def send_log(self) -> None:
         self.sent += 1
@@ -48,6 +51,52 @@ def test_a_loop_has_ended_when_the_script_goes_on() -> None:
     script.calls.has_failed = True
     script.calls.check_open()
     assert script.ended == ended + 1
+
+
+def leave_loop(script: Script) -> None:
+    loop = script.calls.iterate(numbers())
+    next(loop)
+    loop.close()
+    script.ended, script.has_left = 0, True
+
+
+def test_calls_while_an_exception_is_handled_do_not_end_a_loop() -> None:
+    script = Script()
+    leave_loop(script)
+    try:
+        raise ValueError("a bug")
+    except ValueError:
+        script.calls.check_open()
+        with pytest.raises(UsageError, match="a loop was left by ValueError, which is be"):
+            script.calls.check_idle("batches", "")
+    assert script.ended == 0
+    script.calls.check_open()
+    assert script.ended == 1, "behind the except block the script goes on"
+
+
+def test_calls_in_a_finally_block_on_the_way_out_do_not_end_a_loop() -> None:
+    script = Script()
+    leave_loop(script)
+
+    def call_and_go() -> None:
+        try:
+            raise ValueError("a bug")
+        finally:
+            script.calls.check_open()
+
+    with pytest.raises(ValueError, match="a bug"):
+        call_and_go()
+    assert script.ended == 0
+
+
+def test_a_loop_that_was_begun_while_an_exception_was_handled_ends_there() -> None:
+    script = Script()
+    try:
+        raise FileNotFoundError("no model yet: train one")
+    except FileNotFoundError:
+        leave_loop(script)
+        script.calls.check_idle("evaluate", "")
+    assert script.ended == 1
 
 
 def test_a_loop_is_open_until_it_is_left() -> None:

@@ -1,10 +1,14 @@
 """A trainer that is told to leave: what was stepped counts, the rest goes to others."""
 
+import contextlib
+import sys
+
 import pytest
 import torch
 
 from paceline.config import Async
-from paceline.errors import Preempted
+from paceline.errors import Preempted, UsageError
+from paceline.ids import TaskKey
 from paceline.messages import HandBack, Leave, Message, Push, Save
 from paceline.trainer.session import Session
 from tests.trainer.fake_job import FakeJob
@@ -177,3 +181,108 @@ def test_a_script_that_fails_has_not_ended_its_loop(job: FakeJob, session: Sessi
     assert not job.of(Save)
     assert job.of(HandBack)
     assert [leave.is_done for leave in job.of(Leave)] == [False]  # type: ignore[attr-defined]  # a Leave
+
+
+@pytest.mark.parametrize("call", ["log", "save", "records", "once", "close"])
+def test_a_call_on_the_way_out_does_not_end_the_loop(
+    call: str, job: FakeJob, session: Session
+) -> None:
+    model, optimizer = share_line(session)
+
+    def fail() -> None:
+        try:
+            for batch in session.batches(DATA, 2, shuffle=False, task_size=6):
+                stepper(model, optimizer)(batch)
+                raise ValueError("a bug")
+        except ValueError:
+            calls = {
+                "log": lambda: session.log(failed=1.0),
+                "save": session.save,
+                "records": lambda: session.records,
+                "once": lambda: session.once("crash"),
+                "close": session.close,
+            }
+            calls[call]()
+            raise
+
+    with pytest.raises(ValueError, match="a bug"):
+        fail()
+    assert [save.left for save in job.of(Save)] == [None] * (call == "save")  # type: ignore[attr-defined]  # a Save
+    dones = [leave.is_done for leave in job.of(Leave)]  # type: ignore[attr-defined]  # a Leave
+    assert dones == [False] * (call == "close")
+
+
+def test_a_call_behind_the_except_block_ends_the_loop(
+    job: FakeJob, session: Session
+) -> None:
+    model, optimizer = share_line(session)
+    try:
+        for batch in session.batches(DATA, 2, shuffle=False, task_size=6):
+            stepper(model, optimizer)(batch)
+            raise ValueError("enough")
+    except ValueError:
+        session.log(enough=1.0)
+    assert not job.of(Save)
+    assert session.records >= 0
+    assert [save.left for save in job.of(Save)] == [0]  # type: ignore[attr-defined]  # a Save
+
+
+def test_an_evaluation_while_a_loops_exception_is_handled_is_refused(
+    session: Session,
+) -> None:
+    model, optimizer = share_line(session)
+    try:
+        for batch in session.batches(DATA, 2, shuffle=False, task_size=6):
+            stepper(model, optimizer)(batch)
+            raise ValueError("enough")
+    except ValueError:
+        with pytest.raises(UsageError, match="predict behind the except block"):
+            session.predict(lambda batch: batch, DATA, lambda _, __: None)
+
+
+@pytest.mark.parametrize("way", ["break", "exit 0"])
+def test_a_session_that_closes_behind_a_left_loop_keeps_it_in_a_cut_and_open(
+    way: str, job: FakeJob
+) -> None:
+    def train() -> None:
+        with quick_session(job) as session:
+            model, optimizer = share_line(session)
+            for batch in session.batches(DATA, 2, shuffle=False, task_size=6):
+                stepper(model, optimizer)(batch)
+                if way == "exit 0":
+                    sys.exit(0)
+                break
+
+    with pytest.raises(SystemExit) if way == "exit 0" else contextlib.nullcontext():
+        train()
+    assert [save.left for save in job.of(Save)] == [None]  # type: ignore[attr-defined]  # a Save
+    assert [leave.is_done for leave in job.of(Leave)] == [True]  # type: ignore[attr-defined]  # a Leave
+
+
+@pytest.mark.parametrize("code", [1, "the loss is not finite"])
+def test_a_script_that_exits_with_a_code_has_failed(code: object, job: FakeJob) -> None:
+    def train() -> None:
+        with quick_session(job) as session:
+            model, optimizer = share_line(session)
+            for batch in session.batches(DATA, 2, shuffle=False, task_size=6):
+                stepper(model, optimizer)(batch)
+                sys.exit(code)  # type: ignore[arg-type]  # a number, or text
+
+    with pytest.raises(SystemExit):
+        train()
+    assert not job.of(Save)
+    assert [leave.is_done for leave in job.of(Leave)] == [False]  # type: ignore[attr-defined]  # a Leave
+
+
+def test_a_process_knows_its_batches_and_the_task_it_is_at(session: Session) -> None:
+    model, optimizer = share_line(session)
+    assert session.membership.had() == (0, None)
+    told = []
+    for batch in session.batches(DATA, 2, shuffle=False, task_size=6):
+        stepper(model, optimizer)(batch)
+        told.append(session.membership.had())
+    assert [batches for batches, _ in told] == list(range(1, len(told) + 1))
+    assert [last for _, last in told] == [
+        (TaskKey(0, 0, task), batch) for task in (0, 1) for batch in (0, 1, 2)
+    ]
+    assert session.membership.had() == (len(told), None)

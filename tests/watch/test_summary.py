@@ -13,6 +13,7 @@ from paceline.watch.summary import (
     Verdict,
     decide_ending,
     summarize,
+    where_it_stands,
 )
 
 NOTHING = QueueStatus(0, 0, 0, 0, 0)
@@ -72,8 +73,36 @@ def test_an_interrupted_run_asks_to_be_started_again() -> None:
 def test_records_left_untrained_say_what_to_do() -> None:
     verdict = decide_ending(status(QueueStatus(2, 1, 0, 0, 4)))
 
-    assert "3 tasks of epoch 4" in verdict.reason
+    assert "3 tasks of epoch 4 are not trained" in verdict.reason
+    assert "--resume goes on with them" in verdict.reason
     assert "session.stop(reason)" in verdict.reason
+
+
+def test_records_that_all_trainers_went_on_from_are_counted_and_fail_the_run() -> None:
+    left = msgspec.structs.replace(
+        status(), records=960, total_records=8000, left_out=7040, left_epoch=1
+    )
+    verdict = decide_ending(left)
+
+    assert verdict.exit_code == 1
+    assert "left a loop early (by break" in verdict.reason
+    assert "in epoch 1: 7,040 of 8,000 records are left out" in verdict.reason
+    summary = summarize(left, verdict.ending, Restarts(), 4.0, "/job")
+    assert (summary.status, summary.records_left_out) == ("failed", 7040)
+
+
+def test_records_left_out_by_a_stop_are_no_failure() -> None:
+    left = msgspec.structs.replace(
+        status(stopped="enough"), records=960, total_records=8000
+    )
+    assert decide_ending(left).exit_code == 0
+    summary = summarize(left, Ending.STOPPED, Restarts(), 4.0, "/job")
+    assert summary.records_left_out == 7040
+
+
+def test_a_failed_run_says_how_far_it_came() -> None:
+    said = where_it_stands(msgspec.structs.replace(status(), total_records=8000))
+    assert said.startswith("in epoch 0, 1,000 of 8,000 records are trained; --resume")
 
 
 def test_an_evaluation_that_is_left_is_called_so() -> None:
@@ -101,6 +130,7 @@ def test_the_summary_has_exactly_the_promised_fields() -> None:
         "restarts": {"coordinator": 1, "server": 2, "trainer": 3},
         "job_dir": "/job",
         "counters": {"duplicates": 1, "part-0.value_bytes_sent": 8},
+        "records_left_out": 0,
     }
 
 

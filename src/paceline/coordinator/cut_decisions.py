@@ -140,7 +140,7 @@ def is_stage_over(book: Book) -> bool:
     state = book.durable
     if state.stage_spec() is None or state.queue.pending or state.settling:
         return False
-    if state.is_returning:
+    if state.is_returning or state.broken is not None:
         return False
     if is_epoch_over(state) and is_last_epoch(state):
         return True

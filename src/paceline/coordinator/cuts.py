@@ -19,7 +19,11 @@ from typing import NamedTuple, final
 from paceline.coordinator.durable import Durable
 from paceline.coordinator.queue import decode_queue, encode_queue
 from paceline.coordinator.stops import open_stage
-from paceline.coordinator.tasks import is_epoch_over, returned_records
+from paceline.coordinator.tasks import (
+    is_epoch_over,
+    returned_records,
+    untrained_records,
+)
 from paceline.ids import cut_folder
 from paceline.messages import CutReport, FileEntry, PartPlan
 
@@ -82,6 +86,7 @@ class OpenCut:
                 is_epoch_over(state) and spec is not None and spec.is_training
             )
             queue.records += returned_records(state)  # of tasks left when it was stopped
+            queue.leave_out(0 if state.stopped is not None else untrained_records(state))
             queue.next_stage()
             queue.stage = open_stage(state, queue.stage)
             self.queue = encode_queue(queue)

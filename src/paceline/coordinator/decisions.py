@@ -83,6 +83,7 @@ def look_again(book: Book) -> None:
         if book.clocks.are_told:
             book.clocks.drop_idle(book.durable.queue)
         look_at_unreadable(book)
+        _look_at_failed_tasks(book)
         _look_at_parts(book)
         look_at_cut(book)
         look_at_pace(book)
@@ -293,17 +294,18 @@ def _look_at_epoch(book: Book) -> None:
     state = book.durable
     if not is_epoch_over(state) or is_last_epoch(state) or state.stopped is not None:
         return
-    if len(state.queue.failed) == _num_tasks(book):
-        reason = f"all tasks of epoch {state.queue.epoch} failed"
-        if state.broken is None:
-            book.commit(JobBroken(reason))
+    if state.broken is None:
+        book.commit(EpochEnded(state.queue.stage, state.queue.epoch))
+
+
+def _look_at_failed_tasks(book: Book) -> None:
+    """An epoch of which nothing could be read fails the job, the last one too."""
+    state, failed = book.durable, book.durable.queue.failed
+    spec = state.stage_spec()
+    if not failed or state.broken is not None or spec is None or not spec.is_training:
         return
-    book.commit(EpochEnded(state.queue.stage, state.queue.epoch))
-
-
-def _num_tasks(book: Book) -> int:
-    spec = book.durable.stage_spec()
-    return spec.num_tasks() if spec is not None else 0
+    if len(failed) == spec.num_tasks():
+        book.commit(JobBroken(f"all tasks of epoch {state.queue.epoch} failed"))
 
 
 def _look_at_leases(book: Book) -> None:
@@ -316,6 +318,12 @@ def _look_at_leases(book: Book) -> None:
         assert isinstance(message, AskLease)
         if incarnation not in book.leases:
             continue  # it was told to keep its tracked state first
+        if state.broken is not None:
+            book.leases.take(incarnation)
+            text = f"the job has failed: {state.broken}"
+            refusal = Refusal(kind="broken", text=text, timeline=state.timeline)
+            book.reply(parked.ticket, refusal)
+            continue
         if message.stage < state.queue.stage or is_stopped_before(state, message.stage):
             book.leases.take(incarnation)
             kept = averaging.state_of_end(book, message.stage)
@@ -365,7 +373,7 @@ def _what_asks_wait_for(book: Book) -> tuple[object, ...]:
     queue = state.queue
     return (
         (state.timeline, queue.stage, queue.epoch, queue.next_fresh == 0),
-        (state.stopped, len(state.stages)),
+        (state.stopped, state.broken, len(state.stages)),
         (may_grant(book), is_mid_step(book), book.knows_clocks(), pick_task(state) is None),
         (book.is_fresh, book.track_from, book.track_from in book.leases),
         book.rounds.are_exchanging(state),

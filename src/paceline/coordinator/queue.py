@@ -62,6 +62,8 @@ class Queue(msgspec.Struct, dict=True):  # what is cached beside the fields is n
     keepers: dict[int, str] = {}  # {data part: trainer that had a cell of it last}
     visits: dict[int, int] = {}  # {cell: times it was carried over in this epoch}
     values_set: int = 0  # calls of `Session.set_values` that the values have in them
+    left_out: int = 0  # records of loops that all trainers had left, and gone on from
+    left_epoch: int = 0  # where the first of these loops was left
 
     @functools.cached_property
     def _held(self) -> dict[int, dict[int, LeaseRecord]]:
@@ -160,6 +162,12 @@ class Queue(msgspec.Struct, dict=True):  # what is cached beside the fields is n
         self.epoch = 0
         self.keepers = {}
         self._clear()
+
+    def leave_out(self, records: int) -> None:
+        """All trainers have gone on from a loop before so many of its records."""
+        if records and not self.left_out:
+            self.left_epoch = self.epoch
+        self.left_out += records
 
     def keep_values(self, before: "Queue") -> None:
         """Keep what stages that are over here came to: a script may have been told."""

@@ -57,6 +57,8 @@ def job_status(book: Book) -> JobStatus:
         stopped=state.stopped,
         error=state.broken,
         kind=spec.kind if spec is not None else "train",
+        left_out=queue.left_out,
+        left_epoch=queue.left_epoch,
         changing=None if book.wish is None else (book.wait_reason() or NOT_TRAINING),
     )
 

@@ -72,6 +72,23 @@ def returned_records(state: Durable) -> int:
     )
 
 
+def untrained_records(state: Durable) -> int:
+    """Records of the current loop that no batch counts for, in this epoch and later ones.
+
+    Those of tasks that were given up are not among them.
+    """
+    spec, queue = state.stage_spec(), state.queue
+    if spec is None or not spec.is_training:
+        return 0
+    open_tasks = {*queue.open, *queue.returned}
+    if spec.rotation is None:
+        fresh = max(0, spec.records - queue.next_fresh * spec.task_size)
+    else:
+        fresh = sum(spec.rotation.sizes[queue.next_fresh :])
+    now = fresh + sum(map(spec.task_records, open_tasks)) - returned_records(state)
+    return now + spec.records * (spec.epochs - queue.epoch - 1)
+
+
 def is_epoch_over(state: Durable) -> bool:
     """Whether every task of the epoch is done or given up."""
     if state.queue.pending or state.stage_spec() is None:

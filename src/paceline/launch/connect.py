@@ -6,16 +6,20 @@
     it names none                  start an embedded job: one server, `sync`
 
 A process has one session; asking again returns it. At the end of the process a session
-leaves its job, unless the script failed: then its death is left to be seen as one.
+leaves its job, unless the script failed: then its death is told, and seen as one.
+An embedded job ends its process with the exit code that `paceline run` would end with;
+Python tells nobody at exit that a script ended by `SystemExit`.
 
 Waits: for the coordinator, to join. Any thread.
 """
 
 import atexit
+import logging
 import os
 import sys
 import threading
 from pathlib import Path
+from typing import NoReturn
 
 from paceline.config import JobConfig
 from paceline.errors import PREEMPTED_EXIT_CODE, UsageError
@@ -23,6 +27,7 @@ from paceline.ids import role_kind
 from paceline.launch.doors import door_addresses
 from paceline.launch.embedded import EmbeddedJob
 from paceline.launch.environment import JOB_DIR, Place, read_place
+from paceline.launch.failure import failure_of, write_failure
 from paceline.launch.folder import RUNS, JobDir, fresh_job_dir
 from paceline.launch.group import group_place
 from paceline.launch.local import fresh_run_id
@@ -30,6 +35,7 @@ from paceline.launch.notice import LeaveNotice
 from paceline.launch.plugins import load_plugins
 from paceline.launch.wiring import Wires
 from paceline.timing import SystemClock, wall_time_s
+from paceline.trainer.membership import Membership
 from paceline.trainer.peer_link import PeerWires
 from paceline.trainer.session import Session
 from paceline.watch.summary import Ending, Verdict
@@ -81,7 +87,7 @@ def _join(place: Place) -> Session:
             lambda service: wires.listen_as_trainer(doors, service), wires.to_trainer()
         )
     )
-    atexit.register(_leave, session)
+    atexit.register(_leave, session, JobDir(place.job_dir).failure(place.role))
     if threading.current_thread() is threading.main_thread():  # where signals arrive
         LeaveNotice(session.membership)
     return session
@@ -95,9 +101,12 @@ def _embed() -> Session:
     return job.session("trainer-0")
 
 
-def _leave(session: Session) -> None:
-    if _failure() is None:
+def _leave(session: Session, told: Path) -> None:
+    error = _failure()
+    if error is None:
         session.close()
+    elif isinstance(session.membership, Membership):
+        write_failure(told, failure_of(error, *session.membership.had()))
     if (
         session.membership.must_begin_again is not None
     ):  # too late for an exception to say so
@@ -109,10 +118,21 @@ def _end(job: EmbeddedJob) -> None:
     failure = _failure()
     if failure is None:
         job.close()
+        if job.verdict is not None and job.verdict.exit_code and not hasattr(sys, "ps1"):
+            _end_with(job.verdict)
     elif isinstance(failure, KeyboardInterrupt):
         job.close(Verdict(Ending.INTERRUPTED, "interrupted"))
     else:
         job.close(Verdict(Ending.FAILED, f"{type(failure).__name__}: {failure}"))
+
+
+def _end_with(verdict: Verdict) -> NoReturn:
+    """End the process as `paceline run` would: Python's own code may be 0, or another's."""
+    print(f"paceline: {verdict.reason}", file=sys.stderr)  # noqa: T201  (nobody else tells)
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(verdict.exit_code)
 
 
 def _failure() -> BaseException | None:

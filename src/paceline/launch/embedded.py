@@ -32,7 +32,11 @@ LEAVE_S = 5.0  # how long servers may take to shut down when the job is over
 
 @final
 class EmbeddedJob:
-    """All roles of a job in this process."""
+    """All roles of a job in this process.
+
+    Attributes:
+        verdict: how the job ended; None until it is closed.
+    """
 
     def __init__(
         self, config: JobConfig, job_dir: Path, *, is_resumed: bool = False
@@ -53,6 +57,7 @@ class EmbeddedJob:
         self._started_s = self._clock.now_s()
         self._sessions: list[Session] = []
         self._summary: dict[str, object] | None = None
+        self.verdict: Verdict | None = None
         with contextlib.ExitStack() as stack:
             stack.enter_context(self._job.hold())
             claim = self._job.claim_again if is_resumed else self._job.claim
@@ -98,9 +103,11 @@ class EmbeddedJob:
             deadline = Deadline(self._clock, LEAVE_S)
             for server in self._servers:
                 server.wait_over(deadline.remaining_s())
-        ending = (verdict or decide_ending(status)).ending
+        self.verdict = verdict or decide_ending(status)
         seconds = self._clock.now_s() - self._started_s
-        summary = summarize(status, ending, Restarts(), seconds, str(self._job.path))
+        summary = summarize(
+            status, self.verdict.ending, Restarts(), seconds, str(self._job.path)
+        )
         self._summary = summary.as_dict()
         self._job.write_end(status, self._summary)
         return self._summary

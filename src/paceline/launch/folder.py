@@ -90,6 +90,10 @@ class JobDir:
         """Where a role's standard output and error go."""
         return self.logs / f"{role}.log"
 
+    def failure(self, role: str) -> Path:
+        """Where a script that fails leaves what it failed with, until it is read."""
+        return self.logs / f"{role}.failure.json"
+
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
         """Be the folder's only launcher; the hold falls with its process.

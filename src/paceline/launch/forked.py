@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from paceline import failpoints
-from paceline.errors import PacelineError
+from paceline.errors import PacelineError, Preempted
 from paceline.launch.environment import ROLE, THREADS
 from paceline.launch.exits import exit_code_of
 from paceline.launch.forkwire import (
@@ -122,17 +122,23 @@ def _run_to_status(request: Fork, server: int) -> int:
     try:
         _run(request, server)
     except SystemExit as leaving:
+        if leaving.code not in {None, 0} and not isinstance(leaving, Preempted):
+            _remember(leaving)
         if leaving.code is None or isinstance(leaving.code, int):
             return leaving.code or 0
         print(leaving.code, file=sys.stderr)  # noqa: T201  (what Python does)
         return 1
     except BaseException as error:  # noqa: BLE001  (told as Python tells it)
-        # As the interpreter would leave it to who looks for it at exit.
-        sys.last_type, sys.last_value = type(error), error
-        sys.last_traceback = error.__traceback__
+        _remember(error)
         sys.excepthook(type(error), error, error.__traceback__)
         return exit_code_of(error)
     return 0
+
+
+def _remember(error: BaseException) -> None:
+    """As the interpreter would leave it to who looks for it at exit."""
+    sys.last_type, sys.last_value = type(error), error
+    sys.last_traceback = error.__traceback__
 
 
 def _leave(status: int) -> NoReturn:

@@ -17,8 +17,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, final
 
+from paceline.errors import PREEMPTED_EXIT_CODE
 from paceline.ids import role_kind
 from paceline.launch.exits import explain_exit, is_crash
+from paceline.launch.failure import take_failure
 from paceline.launch.folder import JobDir
 from paceline.launch.interrupts import Interrupts
 from paceline.launch.link import Reporter
@@ -33,6 +35,7 @@ from paceline.launch.supervision import (
     Interrupted,
     Kill,
     Retire,
+    ScriptFailed,
     Start,
     Started,
     Supervision,
@@ -41,7 +44,7 @@ from paceline.launch.supervision import (
 from paceline.messages import Exited, JobStatus
 from paceline.timing import Clock, Deadline
 from paceline.watch.progress import Show
-from paceline.watch.summary import Ending, Verdict, decide_ending
+from paceline.watch.summary import Ending, Verdict, decide_ending, where_it_stands
 
 REPORT_EVERY_S = 0.2
 ANSWER_S = 0.5  # how long an answer may take
@@ -105,6 +108,8 @@ class Launcher:
         """
         try:
             verdict = self._supervise(interrupts)
+            for said in self._supervision.failures.told():
+                self._show.say(f"{said}; the logs in {self._job.logs} tell more")
             if verdict.ending is Ending.INTERRUPTED:
                 self._ask_once_more()
             elif verdict.ending is not Ending.FAILED:
@@ -167,6 +172,7 @@ class Launcher:
         return None
 
     def _start(self, start: Start) -> list[Decision]:
+        self._job.failure(start.role).unlink(missing_ok=True)
         child = self._start_role(start.role)
         if child is None:
             self._held_up.append(start)
@@ -185,8 +191,17 @@ class Launcher:
                 self._show.say(f"{child.role} ended with {explain_exit(status, words)}")
             exited = Exited(child.role, child.pid, status, is_crash(status))
             self._link.note_exit(exited)
-            decisions += self._supervision.apply(exited, self._clock.now_s())
+            happening = self._happened(exited, words)
+            decisions += self._supervision.apply(happening, self._clock.now_s())
         return decisions
+
+    def _happened(self, exited: Exited, words: Sequence[str]) -> Exited | ScriptFailed:
+        """An exit, with what the script has told of it if it was its doing."""
+        is_scripts = role_kind(exited.role) == "trainer" and exited.code > 0
+        if not is_scripts or exited.code == PREEMPTED_EXIT_CODE:
+            return exited
+        failure = take_failure(self._job.failure(exited.role))
+        return ScriptFailed(exited, failure, explain_exit(exited.code, words))
 
     def _report(self) -> list[Decision]:
         orders = self._link.call_report(ANSWER_S, saving=self._supervision.is_saving)
@@ -220,7 +235,10 @@ class Launcher:
     def _last_cause(self, give_up: GiveUp) -> str:
         """Why the job has failed, with the end of the log that tells more."""
         words = self._last_words.get(give_up.role or "", [])
+        reason = give_up.reason
+        if self._status is not None and self._status.total_records:
+            reason = f"{reason}; {where_it_stands(self._status)}"
         if give_up.role is None or not words:
-            return give_up.reason
+            return reason
         log = self._job.log(give_up.role)
-        return "\n".join([f"{give_up.reason}; the end of {log}:", *words])
+        return "\n".join([f"{reason}; the end of {log}:", *words])

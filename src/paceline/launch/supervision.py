@@ -6,6 +6,7 @@
                           trainer: exit 0 is done; anything else, start it again
     again and again       at once, then after 0.1 s, 0.2 s ... 5 s; a death after three
                           restarts in a row while the work stands still fails the job
+    a script fails        twice in the same way, on other data: the job fails at once
     a trainer exits 2     wrong usage, its own or paceline's: the job fails at once
     a trainer exits 75    it was preempted: start it again after a second, without a limit
     the job is scaled     more: start trainers; fewer: the last ones are told to leave
@@ -28,6 +29,8 @@ from typing import Literal, NamedTuple, final
 
 from paceline.errors import PREEMPTED_EXIT_CODE, USAGE_EXIT_CODE
 from paceline.ids import COORDINATOR, role_kind, trainer_id
+from paceline.launch.failure import Failure
+from paceline.launch.failures import Failures
 from paceline.messages import Exited, JobStatus, LauncherOrders
 
 RESTARTS_IN_A_ROW = 3
@@ -47,6 +50,17 @@ class Started(NamedTuple):
 
     role: str
     pid: int
+
+
+class ScriptFailed(NamedTuple):
+    """A trainer ended by its script's doing; ``said`` is that in words.
+
+    ``failure`` is what the script has told of it, if it could.
+    """
+
+    exited: Exited
+    failure: Failure | None
+    said: str
 
 
 class Unanswered(NamedTuple):
@@ -97,7 +111,9 @@ class EndEarly(NamedTuple):
     reason: str
 
 
-Happening = Started | Exited | LauncherOrders | Unanswered | Interrupted | None
+Happening = (
+    Started | Exited | ScriptFailed | LauncherOrders | Unanswered | Interrupted | None
+)
 Decision = Start | Kill | Retire | GiveUp | Finish | EndEarly
 
 
@@ -143,6 +159,7 @@ class Supervision:
         self._finished_s: float | None = None  # the last clean exit of a trainer
         self._is_interrupted = False
         self._drained_s: float | None = None  # interrupted: when the last trainer had left
+        self.failures = Failures()
         self.restarts = {"coordinator": 0, "server": 0, "trainer": 0}
 
     def apply(self, happening: Happening, now: float) -> list[Decision]:
@@ -157,6 +174,8 @@ class Supervision:
             self._started(happening, now)
         elif isinstance(happening, Exited):
             decisions += self._exited(happening, now)
+        elif isinstance(happening, ScriptFailed):
+            decisions += self._failed(happening, now)
         elif isinstance(happening, LauncherOrders):
             decisions += self._answered(happening, now)
         elif isinstance(happening, Unanswered):
@@ -220,6 +239,19 @@ class Supervision:
         post.due_s = now + _delay_s(post.deaths)
         post.reason = f"it died ({post.deaths} in a row)"
         return []
+
+    def _failed(self, failed: ScriptFailed, now: float) -> list[Decision]:
+        post = self._posts[failed.exited.role]
+        was_wanted = post.told_s is None and not post.is_killed
+        decisions = self._exited(failed.exited, now)
+        if not was_wanted:
+            return decisions
+        reason = self.failures.note(
+            post.role, failed.failure, failed.said, post.since_s, now
+        )
+        if reason is None or any(isinstance(d, GiveUp) for d in decisions):
+            return decisions
+        return [GiveUp(post.role, reason)]
 
     def _answered(self, orders: LauncherOrders, now: float) -> list[Decision]:
         since_s = now if self._answered_s is None else self._answered_s

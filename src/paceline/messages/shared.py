@@ -239,6 +239,7 @@ RefusalKind = Literal[
     "mismatch",  # differs from what was agreed first
     "invalid",  # malformed; trying again will not help
     "not_ready",  # try again soon
+    "broken",  # the job cannot go on, and this is why
 ]
 
 

@@ -104,7 +104,9 @@ class JobStatus(Message, frozen=True):
     ``epochs`` are the finished ones; ``stopped`` is the reason of an early stop;
     ``error`` the reason why the job cannot go on. ``kind`` says what the current stage's
     tasks are for; ``records`` and ``epochs`` count training alone. ``pace`` is that of all
-    parts, or says that of each; ``changing`` what a change of it waits for.
+    parts, or says that of each; ``changing`` what a change of it waits for. ``left_out``
+    counts the records of loops that all trainers have gone on from, the first of them in
+    ``left_epoch``.
     """
 
     state: str
@@ -125,3 +127,5 @@ class JobStatus(Message, frozen=True):
     error: str | None = None
     kind: StageKind = "train"
     changing: str | None = None
+    left_out: int = 0
+    left_epoch: int = 0

@@ -280,6 +280,8 @@ class Asking:
             raise Abandoned(refusal.text)
         if refusal.kind == "mismatch":
             raise UsageError(refusal.text)
+        if refusal.kind == "broken":
+            raise JobFailed(refusal.text)
         raise Refused(refusal.kind, refusal.text)
 
     def current(self, message: Message) -> Message:

@@ -9,17 +9,31 @@ Pure.
 
 from typing import final
 
+from paceline.ids import TaskKey
 from paceline.messages import Joined
 
 
 @final
 class Behind:
-    """The last cut that the script has gone on from."""
+    """The last cut that the script has gone on from.
+
+    Attributes:
+        batches: that this process has had.
+        last: the last one that it had, or the task of its evaluation; None once the loop is
+            over.
+    """
 
     def __init__(self) -> None:
         """The script is at its top."""
+        self.batches = 0
+        self.last: tuple[TaskKey, int] | None = None
         self._cut = -1
         self._left_on: int | None = None
+
+    def had(self, task: TaskKey, batch: int) -> None:
+        """The script was given a batch of a task."""
+        self.batches += 1
+        self.last = task, batch
 
     def left(self, timeline: int) -> None:
         """A loop was left early, on this timeline."""
@@ -38,6 +52,7 @@ class Behind:
     def went_on_from(self, cut: int) -> None:
         """A loop is behind the script, and this cut holds its end."""
         self._cut = max(self._cut, cut)
+        self.last = None
 
     def why_undone(self, joined: Joined) -> str | None:
         """Why the script must begin again; None if what is behind it stands."""

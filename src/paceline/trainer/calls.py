@@ -4,12 +4,15 @@
 
     loop       open until its end, also by `break`
     calling    a loop, an evaluation; at its end the last numbers are sent
+    giving up  an exception that came after the loop's begin is being handled: calls are
+               answered, and the script has not gone on behind its loop
 
 Waits for nothing. The thread of the user's script calls, never a forked process; what is
 open may be looked at by any.
 """
 
 import os
+import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any, final
@@ -34,6 +37,7 @@ class Calls:
         must_begin_again: Callable[[], str | None],
         send_log: Callable[[], None],
         end_loop: Callable[[], None],
+        has_left: Callable[[], bool] = lambda: False,
     ) -> None:
         """Nothing is under way.
 
@@ -42,18 +46,25 @@ class Calls:
             send_log: sends the numbers that wait.
             end_loop: the script goes on behind a loop, if it has left one early. Whether it
                 was left by `break` or by an exception, only its next call tells.
+            has_left: whether it has left a loop early that has not ended since.
         """
         self.open_call: str | None = None
         self.loop: Generator[Any, None, None] | None = None
         self.is_closed = self.has_failed = False
         self.locks: list[object] = []
         self._must_begin_again, self._send_log = must_begin_again, send_log
-        self._end_loop = end_loop
+        self._end_loop, self._has_left = end_loop, has_left
+        self._handled: BaseException | None = None  # when the last loop was begun
         self._pid = os.getpid()
 
     def is_here(self) -> bool:
         """Whether the session is open, and this its process and no fork of it."""
         return not self.is_closed and os.getpid() == self._pid
+
+    def giving_up(self) -> BaseException | None:
+        """What is being handled and was not when the loop was begun: a way out of it."""
+        handled = sys.exception()
+        return None if handled is self._handled else handled
 
     def check_open(self) -> None:
         """Refuse a call that cannot be made any more.
@@ -64,7 +75,7 @@ class Calls:
         """
         if self.is_closed:
             raise UsageError("the session is closed; connect again")
-        if self.open_call is None and not self.has_failed:
+        if self.open_call is None and not self.has_failed and self.giving_up() is None:
             self._end_loop()
         if (why := self._must_begin_again()) is not None:
             raise Preempted(why)
@@ -85,11 +96,17 @@ class Calls:
         """Refuse a call that cannot be made inside another one.
 
         Raises:
-            UsageError: a loop or an evaluation is open.
+            UsageError: a loop or an evaluation is open; or an exception has ended a loop
+                and is being handled, so that nobody knows whether the script goes on.
         """
         self.check_open()
         if self.open_call is not None:
             raise UsageError(f"{call}: {instead}")
+        if self._has_left() and (error := self.giving_up()) is not None:
+            raise UsageError(
+                f"{call}: a loop was left by {type(error).__name__}, which is being "
+                f"handled; call {call} behind the except block, once the script goes on"
+            )
 
     def iterate(self, batches: Generator[Any, None, None]) -> Iterator[Any]:
         """The user's loop: it is open until its end, also by `break`.
@@ -98,7 +115,7 @@ class Calls:
             UsageError: another loop is open.
         """
         self.check_idle("batches", "a loop is open already; end it or close() it first")
-        self.loop = batches
+        self.loop, self._handled = batches, sys.exception()
         with self.calling("batches"):
             yield from batches
 

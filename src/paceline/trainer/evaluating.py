@@ -108,6 +108,7 @@ class Evaluation:
             self._pulled = here
         yield from self._tracked.load(self._asking, min(servers), lease.tracked)
         self._held = lease
+        self._member.behind.last = lease.key, 0
         return Task(lease.key, self._asking.timeline, lease.token)
 
     def finish(self, result: bytes) -> Act[None]:

@@ -13,6 +13,7 @@ from typing import final
 
 from paceline.config import Pace
 from paceline.errors import PacelineError
+from paceline.ids import TaskKey
 from paceline.messages import AskPeers, Leave, Log, Message
 from paceline.timing import Clock
 from paceline.trainer.calls import Calls
@@ -21,7 +22,7 @@ from paceline.trainer.client import Driver
 from paceline.trainer.collectives import Collectives
 from paceline.trainer.courier import Courier
 from paceline.trainer.heartbeat import Heartbeat
-from paceline.trainer.left_loops import end_loop
+from paceline.trainer.left_loops import end_loop, is_failure
 from paceline.trainer.logbook import Logbook
 from paceline.trainer.peer_events import PeerEvents
 from paceline.trainer.peer_link import PeerLink, PeerWires
@@ -64,7 +65,12 @@ class Membership:
         )
         self.driver = Driver(self._protocol, courier, clock, timeout_s)
         self.carrier = Carrier(self._protocol, self.driver)
-        self.calls = Calls(lambda: self.must_begin_again, self._send_log, self._end_loop)
+        self.calls = Calls(
+            lambda: self.must_begin_again,
+            self._send_log,
+            lambda: self._end_loop(goes_on=True),
+            lambda: self._protocol.behind.has_left,
+        )
         self._logbook = Logbook()
         self.link = PeerLink(self._protocol, courier, clock, timeout_s)
         self.events = PeerEvents(
@@ -113,12 +119,13 @@ class Membership:
             return
         asking = self._protocol.asking
         asking.patience_s = min(asking.patience_s, CLOSE_PATIENCE_S)
+        calls.has_failed |= is_failure(calls.giving_up())
         try:
             if calls.loop is not None:
                 self.leave_soon("the session is closed")  # in the middle: no `break`
                 calls.loop.close()
             if not calls.has_failed:
-                self._end_loop()
+                self._end_loop(goes_on=False)
             self._send_log()
         except (PacelineError, ValueError):
             pass  # the job is gone, or another thread is in the loop: it will be lost
@@ -148,6 +155,10 @@ class Membership:
         """Why the script must be started again; None if it need not."""
         return self._protocol.must_begin_again
 
+    def had(self) -> tuple[int, tuple[TaskKey, int] | None]:
+        """Batches that this process has had, and the last of them, within its loop."""
+        return self._protocol.behind.batches, self._protocol.behind.last
+
     def is_idle(self) -> bool:
         """Whether nothing of the job is held here: nothing is open, nothing is asked."""
         return self.calls.open_call is None and not self.driver.waiting_for
@@ -157,9 +168,9 @@ class Membership:
         who = (protocol.incarnation, protocol.timeline)
         self.driver.tell(Leave(incarnation=who[0], timeline=who[1], is_done=is_done))
 
-    def _end_loop(self) -> None:
+    def _end_loop(self, *, goes_on: bool) -> None:
         if self._protocol.behind.has_left:
-            self.carrier.run(end_loop(self._protocol))
+            self.carrier.run(end_loop(self._protocol, goes_on=goes_on))
 
     def _send_log(self) -> None:
         now = self._clock.now_s()

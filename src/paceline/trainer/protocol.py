@@ -220,6 +220,7 @@ class TrainerProtocol:
         records = stage.batch_records(work.lease.key.task, batch, batch)
         for part in self.parts.values():
             part.deliver(work.lease, batch, records)
+        self.behind.had(work.lease.key, batch)
         return Batch(work.lease.key, batch)
 
     def leave_loop(self) -> Act[None]:

@@ -3,10 +3,10 @@
 ===========  =========  =============================================================
 ending       exit code  when
 ===========  =========  =============================================================
-trained      0          every record was trained
+trained      0          every record of the loops that were begun was trained
 stopped      0          the script called `Session.stop`
 gave up      3          finished, but tasks were given up on the way
-failed       1          the job could not go on, or trainers left records untrained
+failed       1          the job could not go on, or records were left out
 interrupted  75         Ctrl-C, SIGTERM: worth starting again (EX_TEMPFAIL)
 ===========  =========  =============================================================
 
@@ -90,6 +90,7 @@ class Summary(msgspec.Struct, frozen=True):
     restarts: Restarts
     job_dir: str
     counters: dict[str, int]  # of the servers, by name
+    records_left_out: int  # of the loops that were begun, when the run ended
 
     def as_dict(self) -> dict[str, object]:
         """As plain data, ready for JSON."""
@@ -108,20 +109,42 @@ def decide_ending(status: JobStatus) -> Verdict:
         left = queue.todo + queue.pending
         return Verdict(
             Ending.FAILED,
-            f"all trainers have exited, but {left} tasks of {_what(status)}; call "
-            "session.stop(reason) to end early on purpose",
+            f"all trainers have exited, but {left} tasks of {_what(status)}; --resume "
+            "goes on with them, and session.stop(reason) ends a job early on purpose",
         )
+    if status.left_out:
+        return Verdict(Ending.FAILED, _left_out(status))
     if status.tasks_failed:
         reason = f"{status.tasks_failed} tasks were given up; the events say why"
         return Verdict(Ending.GAVE_UP, reason)
     return Verdict(Ending.TRAINED, "every record was trained")
 
 
+def where_it_stands(status: JobStatus) -> str:
+    """How far a run has come that has failed, and what goes on from there."""
+    done = f"{status.records:,} of {status.total_records:,} records are trained"
+    return f"in epoch {status.queue.epoch}, {done}; --resume goes on from the last cut"
+
+
 def _what(status: JobStatus) -> str:
     if status.kind == "train":
-        return f"epoch {status.queue.epoch} are not trained"
+        left = f"{_num_left_out(status):,} of {status.total_records:,} records"
+        return f"epoch {status.queue.epoch} are not trained: {left} are left out"
     word = "an evaluation" if status.kind == "evaluate" else "predictions"
     return f"{word} are left"
+
+
+def _left_out(status: JobStatus) -> str:
+    return (
+        "all trainers have left a loop early (by break, or by an exception that the script "
+        f"went on behind) in epoch {status.left_epoch}: {status.left_out:,} of "
+        f"{status.total_records:,} records are left out; session.stop(reason) ends a job "
+        "early on purpose"
+    )
+
+
+def _num_left_out(status: JobStatus) -> int:
+    return max(0, status.total_records - status.records)
 
 
 def summarize(
@@ -156,4 +179,5 @@ def summarize(
         restarts=restarts,
         job_dir=job_dir,
         counters=dict(status.counters) if status else {},
+        records_left_out=_num_left_out(status) if status else 0,
     )

@@ -1,0 +1,171 @@
+"""The exit code is 0 only if every record was trained, or the script called `stop`.
+
+However a script leaves its loop: in one, some or all trainers, and embedded.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from paceline.config import Async, JobConfig
+from paceline.launch.commands import Command, UserScript
+from paceline.launch.folder import JobDir
+from paceline.launch.forkserver import ForkServer
+from paceline.launch.local import LocalRun, RunResult, fresh_run_id, wait_local_run
+from paceline.launch.process import wait_any
+from paceline.timing import Deadline, SystemClock
+from paceline.watch.progress import open_show
+from paceline.watch.summary import Ending
+from tests.system import leaving_job
+
+pytestmark = [pytest.mark.slow, pytest.mark.system, pytest.mark.timeout(0)]
+
+SCRIPT = Path(leaving_job.__file__)
+RECORDS = leaving_job.RECORDS
+WAIT_S = 120.0
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+def run(
+    forks: ForkServer, folder: Path, trainers: int, *ways: str, is_resumed: bool = False
+) -> tuple[RunResult, str]:
+    """Run a job; how it ended, and all that it said."""
+    config = JobConfig(
+        run=fresh_run_id(), trainers=trainers, servers=1, timeout_s=30.0, pace=Async()
+    )
+    script = UserScript(str(SCRIPT), (str(folder), *ways))
+    job, clock, shown = JobDir(folder / "job"), SystemClock(), folder / "shown"
+    with shown.open("w") as stream:
+        result = wait_local_run(
+            LocalRun(config, script, job, is_resumed),
+            open_show(stream),
+            clock,
+            environment=ENVIRONMENT,
+            forks=forks,
+        )
+    is_trained = result.summary.records == RECORDS
+    is_stopped = result.verdict.ending is Ending.STOPPED
+    assert (result.verdict.exit_code == 0) == (is_trained or is_stopped)
+    assert result.summary.records_left_out == RECORDS - result.summary.records
+    return result, shown.read_text()
+
+
+def embedded(forks: ForkServer, folder: Path, way: str) -> tuple[int, list[str]]:
+    """Run the script by itself; its exit code and its last lines."""
+    environment = {**ENVIRONMENT, "PACELINE_JOB_DIR": str(folder / "job")}
+    command = Command((str(SCRIPT), str(folder), way), environment)
+    deadline = Deadline(SystemClock(), WAIT_S)
+    while (child := forks.start("trainer-0", command, folder / "log")) is None:
+        assert not deadline.is_over(), "the fork server is not ready"
+        time.sleep(0.05)
+    assert wait_any([child], WAIT_S) == [child]
+    return child.reap(), child.last_lines()
+
+
+def test_who_stays_trains_what_others_leave(forks: ForkServer, tmp_path: Path) -> None:
+    ways = ("break", "return", "exit 0", "os._exit 0", "break and go on")
+    chosen = [f"trainer-{number}={way}" for number, way in enumerate(ways, start=1)]
+    result, _ = run(forks, tmp_path, len(ways) + 1, *chosen)
+    assert result.verdict.ending is Ending.TRAINED, result.verdict
+    assert (tmp_path / "value").read_text() == str(RECORDS)
+    assert len(list(tmp_path.glob("left-*"))) == len(ways)
+
+
+def test_who_gives_up_once_is_started_again_and_told(
+    forks: ForkServer, tmp_path: Path
+) -> None:
+    ways = ("raise again", "close and raise", "exit 1", "exit no", "os._exit 1", "SIGINT")
+    chosen = [f"trainer-{number}={way}/once" for number, way in enumerate(ways)]
+    result, said = run(forks, tmp_path, len(ways) + 1, *chosen)
+    assert result.verdict.ending is Ending.TRAINED, result.verdict
+    assert (tmp_path / "value").read_text() == str(RECORDS)
+    for number in range(len(ways)):
+        assert f"trainer-{number} failed on the way, once: " in said
+
+
+@pytest.mark.parametrize("way", ["break", "return", "exit 0", "os._exit 0"])
+def test_a_loop_that_all_have_left_is_resumed(
+    way: str, forks: ForkServer, tmp_path: Path
+) -> None:
+    result, _ = run(forks, tmp_path, 2, way)
+    assert result.verdict.exit_code == 1
+    assert "of epoch 0 are not trained" in result.verdict.reason
+    assert f"of {RECORDS} records are left out" in result.verdict.reason
+    assert result.summary.status == "failed"
+    again, _ = run(forks, tmp_path, 2, is_resumed=True)
+    assert again.verdict.ending is Ending.TRAINED, again.verdict
+    assert (tmp_path / "value").read_text() == str(RECORDS)
+
+
+@pytest.mark.parametrize("way", ["break and go on", "caught"])
+def test_a_loop_that_all_have_gone_on_from_is_over(
+    way: str, forks: ForkServer, tmp_path: Path
+) -> None:
+    result, _ = run(forks, tmp_path, 2, way)
+    assert result.verdict.exit_code == 1
+    assert "all trainers have left a loop early" in result.verdict.reason
+    again, _ = run(forks, tmp_path, 1, is_resumed=True)
+    assert again.verdict.reason == result.verdict.reason
+
+
+@pytest.mark.parametrize("way", ["raise", "raise again", "close and raise", "exit no"])
+def test_a_script_that_gives_up_each_time_ends_the_job(
+    way: str, forks: ForkServer, tmp_path: Path
+) -> None:
+    result, _ = run(forks, tmp_path, 1, way)
+    assert result.verdict.exit_code == 1
+    assert "leaving_job.py:" in result.verdict.reason
+    assert "after 2 batches of its own" in result.verdict.reason
+    assert f"in epoch 0, 32 of {RECORDS} records are trained" in result.verdict.reason
+    again, _ = run(forks, tmp_path, 1, is_resumed=True)
+    assert again.verdict.ending is Ending.TRAINED, again.verdict
+    assert (tmp_path / "value").read_text() == str(RECORDS)
+
+
+@pytest.mark.parametrize(
+    ("way", "code", "said"),
+    [
+        ("none", 0, ""),
+        ("stop", 0, ""),
+        ("break", 1, "176 of 192 records are left out; --resume"),
+        ("return", 1, "176 of 192 records are left out; --resume"),
+        ("break and go on", 1, "176 of 192 records are left out; session.stop"),
+        ("caught", 1, "176 of 192 records are left out; session.stop"),
+        ("raise", 1, "ValueError: a bug"),
+        ("raise again", 1, "ValueError: a bug"),
+        ("close and raise", 1, "ValueError: a bug"),
+        ("exit 0", 1, "176 of 192 records are left out; --resume"),
+        ("exit 1", 1, ""),
+        ("exit no", 1, "no"),
+        ("os._exit 1", 1, ""),
+    ],
+)
+def test_an_embedded_job_ends_its_process_with_the_same_code(
+    way: str, code: int, said: str, forks: ForkServer, tmp_path: Path
+) -> None:
+    found, lines = embedded(forks, tmp_path, way)
+    assert found == code, lines
+    assert said in "\n".join(lines)
+
+
+def test_plain_python_ends_with_it_too(tmp_path: Path) -> None:
+    ways = {"exit 0": tmp_path / "none", "exit the loss is not finite": tmp_path / "text"}
+    running = {}
+    for way, folder in ways.items():
+        folder.mkdir()
+        environment = {**ENVIRONMENT, "PACELINE_JOB_DIR": str(folder / "job")}
+        command = [sys.executable, str(SCRIPT), str(folder), way]
+        running[folder] = subprocess.Popen(
+            command, env=environment, stderr=subprocess.PIPE, text=True
+        )
+    for folder, process in running.items():
+        said = process.communicate(timeout=WAIT_S)[1]
+        assert process.returncode == 1, said
+        assert "176 of 192 records are left out" in said
+        summary = json.loads((folder / "job" / "summary.json").read_text())
+        assert (summary["status"], summary["records_left_out"]) == ("failed", 176)

@@ -19,6 +19,7 @@ from paceline.messages import (
     Fence,
     FenceReport,
     Forget,
+    KeepFrozen,
     KeepTracked,
     Lock,
     MarkEntry,
@@ -222,7 +223,7 @@ class ServerState:
         """Why initial values are refused; None if they are taken."""
         return self._refusal_at(message.part, message)
 
-    def may_keep(self, message: KeepTracked) -> Refusal | None:
+    def may_keep(self, message: KeepTracked | KeepFrozen) -> Refusal | None:
         """Why the state of tracked objects is refused; None if it is taken."""
         return self.refusal_of(message) or self._fence_of(message)
 

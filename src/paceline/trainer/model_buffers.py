@@ -51,14 +51,14 @@ class Buffers:
         assigned: dict[Tensor, Tensor] = {}  # {what was there: what is}: ties stay
         for name, value in state.items():
             module, leaf = self._place(name)
-            current = module._buffers.get(leaf)  # noqa: SLF001  (torch has no other door)
+            current = module._buffers.get(leaf)
             if current is not None and _fits(current, value):
                 with torch.no_grad():
                     current.copy_(value)
             elif current is not None:
                 new = assigned.setdefault(current, value.to(current.device, copy=True))
                 setattr(module, leaf, new)
-            elif leaf in module._buffers:  # noqa: SLF001
+            elif leaf in module._buffers:
                 setattr(module, leaf, value.to(self._device(), copy=True))
             else:
                 module.register_buffer(leaf, value.to(self._device(), copy=True))
@@ -75,7 +75,7 @@ class Buffers:
                 f"the checkpoint holds the buffer {name!r}, and the model has no module "
                 f"{path!r} to put it into: make the model as the job did"
             ) from error
-        if leaf not in module._buffers and hasattr(module, leaf):  # noqa: SLF001
+        if leaf not in module._buffers and hasattr(module, leaf):
             raise UsageError(
                 f"the checkpoint holds the buffer {name!r}, and in this model that is a "
                 f"{type(getattr(module, leaf)).__name__}: make the model as the job did"

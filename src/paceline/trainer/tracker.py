@@ -86,9 +86,20 @@ class Tracker:
         """Track what a shared model has beside its parameters, if it has anything."""
         buffers = Buffers(model)
         if buffers:
-            self.add(f"buffers of part {part}", buffers)
+            self.add(self.name_buffers(part), buffers)
         if optimizer is not None:
             self.imply(f"settings of part {part}", Settings(optimizer.param_groups))
+
+    def name_buffers(self, part: int) -> str:
+        """What the buffers of a model are tracked as that has something in a part.
+
+        Models may have the rows of a part together: then the later ones count.
+        """
+        name, count = f"buffers of part {part}", 1
+        while name in self._objects:
+            count += 1
+            name = f"buffers of part {part}, model {count}"
+        return name
 
     def imply(self, name: str, tracked: Trackable) -> None:
         """Track an object as well, if any other is tracked."""

@@ -2,10 +2,9 @@
 
 import pytest
 import torch
-from torch import nn
 
 from paceline.errors import UsageError
-from paceline.trainer.tracker import Buffers, Settings, Tracker
+from paceline.trainer.tracker import Settings, Tracker
 
 
 class Counting:
@@ -79,25 +78,3 @@ def test_a_name_that_is_taken_and_an_object_without_a_state_are_refused() -> Non
         tracker.add("a", Counting())
     with pytest.raises(UsageError, match=r"expected b to have state_dict .* got int"):
         tracker.add("b", 3)
-
-
-def test_buffers_of_a_model_are_loaded_in_place() -> None:
-    model = nn.Sequential(nn.BatchNorm1d(2), nn.Linear(2, 2))
-    mean = model[0].running_mean
-    buffers = Buffers(model)
-    assert sorted(buffers.state_dict()) == [
-        "0.num_batches_tracked",
-        "0.running_mean",
-        "0.running_var",
-    ]
-    kept = {name: value.clone() for name, value in buffers.state_dict().items()}
-    model(torch.randn(8, 2))
-    buffers.load_state_dict(kept)
-    assert model[0].running_mean is mean
-    assert torch.equal(mean, torch.zeros(2))
-
-
-def test_a_model_without_lasting_buffers_has_none() -> None:
-    model = nn.Linear(2, 2)
-    model.register_buffer("scratch", torch.zeros(1), persistent=False)
-    assert not Buffers(model)

@@ -87,6 +87,8 @@ def export(
     if taken:
         raise UsageError(f"--out: {to.url}/{taken[0]} is there already; name another file")
     made = export_cut(store, manifest, plan, to, name)
+    if not plan.is_strict:
+        print(_NOT_STRICT, file=sys.stderr)
     view = {
         "cut": manifest.cut,
         "timeline": manifest.timeline,
@@ -127,6 +129,10 @@ def open_cuts(place: str) -> BlobStore:
 
 
 _WHOLE = "whole"
+_NOT_STRICT = (
+    "paceline: the job was begun by a version that did not keep frozen parameters; if the "
+    "model has any, load them first and this file with strict=False"
+)
 
 
 def _chosen(store: BlobStore, number: int | None) -> list[Cut]:

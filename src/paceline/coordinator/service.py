@@ -34,7 +34,7 @@ from paceline.coordinator.effects import (
 from paceline.coordinator.happenings import progress_of, told
 from paceline.coordinator.opening import StateSaved, read_journal, read_stored, wait_older
 from paceline.coordinator.outcomes import CutCommitted, Outcome
-from paceline.coordinator.service_cuts import manifest_of
+from paceline.coordinator.service_cuts import manifest_of, sweep_cuts
 from paceline.coordinator.service_inbox import Inbox
 from paceline.coordinator.state import (
     Asked,
@@ -60,7 +60,7 @@ from paceline.messages import (
 from paceline.store.blobs import BlobStore
 from paceline.store.journal import Journal
 from paceline.store.manifest import Cut, write_manifest
-from paceline.store.retention import drop_cut, sweep
+from paceline.store.retention import drop_cut
 from paceline.timing import Clock, wall_time_s
 from paceline.transport import service as link
 
@@ -358,13 +358,8 @@ class CoordinatorService:
 
     def _sweep(self) -> None:
         """Remove old cuts; only a journalled one may replace them."""
-        cut = self._state.durable.cut
-        assert cut is not None
         with self._sweeping:
-            try:
-                sweep(self._store, self._config.keep_cuts, cut.folder)
-            except StoreError:
-                _log.exception("old cuts could not be removed")
+            sweep_cuts(self._store, self._state, self._config.keep_cuts)
 
     # ------------------------------------------------------------ time
 

@@ -15,6 +15,7 @@ from paceline.messages.locking import (
 )
 from paceline.messages.shared import (
     AverageShare,
+    Beside,
     Done,
     Hyper,
     Message,
@@ -30,6 +31,13 @@ class Upload(TrainerMessage, frozen=True):
 
     part: int
     slots: tuple[int, ...]
+
+
+class KeepFrozen(TrainerMessage, frozen=True):
+    """Write what a part's model has that never changes. Buffers: one a frozen parameter."""
+
+    part: int
+    beside: Beside
 
 
 class Push(TrainerMessage, frozen=True):
@@ -202,6 +210,7 @@ class Tracked(Message, frozen=True):
 DataRequest = (
     Upload
     | SetValues
+    | KeepFrozen
     | Push
     | PushEarly
     | Pull

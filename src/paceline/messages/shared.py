@@ -57,6 +57,32 @@ class TableSpec(msgspec.Struct, frozen=True):
     init: RowInit
 
 
+class FrozenSpec(msgspec.Struct, frozen=True):
+    """A parameter that nothing trains; ``xxh3`` is the xxh3-128 of its bytes (hex)."""
+
+    names: tuple[str, ...]
+    shape: tuple[int, ...]
+    dtype: str
+    xxh3: str
+
+
+class Beside(msgspec.Struct, frozen=True):
+    """What a model has beside what is trained.
+
+    The bytes of all ``frozen`` parameters, one after the other, are one file that is
+    written once and named by every cut; ``name`` is the xxh3-128 of its ``bytes`` bytes,
+    ``xxh3`` their xxh3-64 (hex). ``state`` is the name of the tracked object that the
+    model's buffers are; ``has_buffers``: it had some when it was shared.
+    """
+
+    frozen: tuple[FrozenSpec, ...] = ()
+    name: str = ""
+    bytes: int = 0
+    xxh3: str = ""
+    state: str = ""
+    has_buffers: bool = False
+
+
 class PartSpec(msgspec.Struct, frozen=True):
     """What one `Session.share` call shares; ``part`` is the number of the call.
 
@@ -64,6 +90,7 @@ class PartSpec(msgspec.Struct, frozen=True):
     ``first_pace`` is the one that scripts share it with, where it has been changed since;
     ``inner`` what trainers step with by themselves, if servers know it: then ``optimizer``
     is that of the servers' outer step. ``auto``: ``pace`` is the step that it is at.
+    ``beside``: of the model; None: it is not known, or another part says it.
     """
 
     part: int
@@ -75,6 +102,7 @@ class PartSpec(msgspec.Struct, frozen=True):
     first_pace: Pace | None = None
     inner: OptimizerSpec | None = None
     auto: Auto | None = None
+    beside: Beside | None = None
 
 
 class Block(msgspec.Struct, frozen=True):

@@ -7,6 +7,7 @@ servers changes, and the one that scripts have given goes to the trainers, or co
 Pure.
 """
 
+import itertools
 from collections.abc import Iterable
 
 import msgspec
@@ -136,8 +137,32 @@ def why_not_same(agreed: PartSpec, came: PartSpec) -> str | None:
         and _kind(agreed) == _kind(came)
     )
     if is_same:
-        return None
+        return why_frozen_differ(agreed, came)
     return f"part {came.part} was first shared as {agreed}, now as {came}"
+
+
+def why_frozen_differ(agreed: PartSpec, came: PartSpec) -> str | None:
+    """Why a script's frozen parameters are not those of others; None if they are."""
+    if agreed.beside is None or came.beside is None:
+        return None  # a job of a version that did not look
+    for one, other in itertools.zip_longest(agreed.beside.frozen, came.beside.frozen):
+        if one == other:
+            continue
+        if one is None or other is None or one.names != other.names:
+            name = (other or one).names[0]
+            return (
+                f"part {came.part}: {name!r} is a frozen parameter (requires_grad=False) "
+                f"of one trainer and not of another: make the same model everywhere"
+            )
+        here, there = (f"{spec.dtype} {spec.shape}" for spec in (other, one))
+        what = "" if here == there else f" ({there}, here {here})"
+        return (
+            f"parameter {one.names[0]!r} is frozen and differs between trainers{what}: "
+            f"part {came.part} was first shared with other values. Frozen parameters stay "
+            f"with each trainer and must be the same on all: load them from one file, or "
+            f"make the model under one seed (torch.manual_seed), before share"
+        )
+    return None
 
 
 def _kind(spec: PartSpec) -> str | None:

@@ -25,6 +25,7 @@ from paceline.failpoints import failpoint
 from paceline.messages import (
     ApplyStep,
     AskTracked,
+    KeepFrozen,
     KeepLocks,
     KeepTracked,
     Lock,
@@ -61,10 +62,10 @@ from paceline.server.service_answers import carry_out, give, invalid
 from paceline.server.service_behind import with_rows
 from paceline.server.service_control import Control, Myself
 from paceline.server.service_early import stage_early
+from paceline.server.service_kept import answer_kept
 from paceline.server.service_locking import Locking
 from paceline.server.service_queue import Action
 from paceline.server.service_standing import PreparedPush, Standing
-from paceline.server.service_tracked import keep_tracked, read_tracked
 from paceline.server.service_values import decide_values
 from paceline.store.blobs import BlobStore
 from paceline.timing import Clock
@@ -109,7 +110,7 @@ class ServerService:
             store: where cuts lie.
             clock: for how long requests are parked.
         """
-        self._clock = clock
+        self._clock, self._store = clock, store
         self._standing = Standing(server, config.seed, clock)
         self._parked: list[_Request] = []  # by the lock of `_standing`
         self._locking = Locking(self._standing, clock, self._ask)
@@ -177,10 +178,8 @@ class ServerService:
             self._locking.received(peer, message, buffers, reply)
         elif isinstance(message, PushEarly):
             give(reply, stage_early(self._standing, message, buffers))
-        elif isinstance(message, KeepTracked):
-            give(reply, keep_tracked(self._standing, message, buffers))
-        elif isinstance(message, AskTracked):
-            give(reply, *read_tracked(self._standing, message))
+        elif isinstance(message, KeepTracked | AskTracked | KeepFrozen):
+            answer_kept(self._standing, self._store, message, buffers, reply)
         else:
             assert isinstance(message, Upload | SetValues), f"{message}: no such request"
             with self._standing.lock:

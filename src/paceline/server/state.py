@@ -19,6 +19,7 @@ from paceline.messages import (
     Fence,
     FenceReport,
     Forget,
+    KeepFrozen,
     KeepTracked,
     Lock,
     MarkEntry,
@@ -228,7 +229,7 @@ class ServerState:
         """A part that is here."""
         return self._parts[number]
 
-    def may_keep(self, message: KeepTracked) -> Refusal | None:
+    def may_keep(self, message: KeepTracked | KeepFrozen) -> Refusal | None:
         """Why the state of tracked objects is refused; None if it is taken."""
         return self.refusal_of(message) or self._fence_of(message)
 

@@ -2,7 +2,9 @@
 
 ::
 
-    model.safetensors         <name> of each shared parameter, tied ones under all names
+    model.safetensors         <name> of each parameter, shared or frozen, tied ones under
+                              all names, and of each persistent buffer: what
+                              load_state_dict takes with strict=True
     model.rows.safetensors    <table>.ids   int64 (n,), ascending
                               <table>.rows  (n, dim), row i is that of ids[i]; float32,
                                             or as a table of the user's own has them
@@ -13,19 +15,30 @@ apart because `load_state_dict` takes the first one as it is, and rows have no p
 Waits: for storage; every byte of the files that are read is checked. Any thread.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.errors import CheckpointCorrupt
-from paceline.messages import FileEntry
+from paceline.errors import CheckpointCorrupt, UsageError
+from paceline.messages import Beside, FileEntry
 from paceline.store.blobs import BlobStore
-from paceline.store.export_plan import DTYPES, ROW_DTYPES, DensePlan, ExportPlan, TablePlan
+from paceline.store.constants import read_constants
+from paceline.store.export_plan import (
+    DTYPES,
+    FROZEN_DTYPES,
+    ROW_DTYPES,
+    DensePlan,
+    ExportPlan,
+    TablePlan,
+    require_distinct,
+)
 from paceline.store.headers import file_buffers
 from paceline.store.manifest import Manifest, cut_folder
 from paceline.store.shares import RawTensor, read_share_bytes
+from paceline.store.tracked_bytes import read_buffers
 
 _SUFFIX = ".safetensors"
 _Int64s = NDArray[np.int64]
@@ -57,9 +70,11 @@ def export_cut(
     Raises:
         CheckpointCorrupt: a file of the cut is damaged, or lacks what the plan says;
             nothing is written.
+        UsageError: the cut has no state of the buffers yet, or two models have buffers of
+            one name.
         StoreError: the storage fails, or there is a file of this name already.
     """
-    slots = _read_slots(store, manifest, plan)
+    slots, tracked = _read_slots(store, manifest, plan)
     words = {
         "format": "pt",
         "cut": str(manifest.cut),
@@ -71,6 +86,9 @@ def export_cut(
         word = DTYPES[parameter.dtype][0]
         whole = RawTensor(word, parameter.shape, _joined(slots, parameter))
         dense |= dict.fromkeys(parameter.names, whole)
+    for beside in plan.beside:
+        dense |= _frozen(store, beside, dense)
+    dense |= _buffers(manifest, plan, tracked)
     rows: dict[str, RawTensor] = {}
     num_rows = {}
     for table in plan.tables:
@@ -86,15 +104,54 @@ def export_cut(
     return Exported(to.write(name, file_buffers(dense, words)), entry, len(dense), num_rows)
 
 
-def _read_slots(store: BlobStore, manifest: Manifest, plan: ExportPlan) -> _Slots:
+def _frozen(
+    store: BlobStore, beside: Beside, known: Mapping[str, RawTensor]
+) -> dict[str, RawTensor]:
+    """Frozen parameters under all their names; two models may have the same one."""
+    found: dict[str, RawTensor] = {}
+    data = memoryview(read_constants(store, beside) if beside.frozen else b"")
+    start = 0
+    for spec in beside.frozen:
+        word, width = FROZEN_DTYPES[spec.dtype]
+        stop = start + math.prod(spec.shape) * width
+        tensor = RawTensor(word, spec.shape, bytes(data[start:stop]))
+        found |= dict.fromkeys(spec.names, tensor)
+        start = stop
+    differing = [name for name in found if known.get(name, found[name]) != found[name]]
+    require_distinct("parameter", 2 * differing)
+    return found
+
+
+def _buffers(manifest: Manifest, plan: ExportPlan, tracked: bytes) -> dict[str, RawTensor]:
+    """Persistent buffers of all models, as the state of tracked objects has them."""
+    states = dict(plan.states)
+    found = read_buffers(tracked, states.keys()) if tracked else {}
+    missing = sorted(name for name, must in states.items() if must and name not in found)
+    if missing:
+        raise UsageError(
+            f"cut {manifest.cut} has no state of the model's buffers yet ({missing[0]}), "
+            f"such as BatchNorm's averages: it was taken before any trainer had kept one, "
+            f"as they do from the first step on; export a later cut (paceline checkpoint "
+            f"list shows them)"
+        )
+    require_distinct("buffer", [name for buffers in found.values() for name in buffers])
+    return {name: one for buffers in found.values() for name, one in buffers.items()}
+
+
+def _read_slots(
+    store: BlobStore, manifest: Manifest, plan: ExportPlan
+) -> tuple[_Slots, bytes]:
     place = store.folder(cut_folder(manifest.cut, manifest.timeline))
     wanted = plan.slots()
     found: dict[int, dict[str, RawTensor]] = {}
+    number, tracked = 0, b""
     for entries in manifest.files.values():
         for entry in entries:
             share = read_share_bytes(place, entry)
-            for slot in wanted & share.keys():
-                kept = share[slot]
+            if share.number > number:
+                number, tracked = share.number, share.tracked
+            for slot in wanted & share.slots.keys():
+                kept = share.slots[slot]
                 # Optimizer state, by far the most, is let go at once.
                 found[slot] = {
                     name: tensor for name, tensor in kept.items() if _is_exported(name)
@@ -104,7 +161,7 @@ def _read_slots(store: BlobStore, manifest: Manifest, plan: ExportPlan) -> _Slot
         raise CheckpointCorrupt(
             f"{place.url}: no file of the cut holds the slots {missing}"
         )
-    return found
+    return found, tracked
 
 
 def _is_exported(name: str) -> bool:

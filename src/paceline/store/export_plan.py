@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from paceline.config import Combine
 from paceline.errors import CheckpointCorrupt, UsageError
-from paceline.messages import PartPlan, TableSpec
+from paceline.messages import Beside, FrozenSpec, PartPlan, TableSpec
 
 DTYPES: Final = {  # {torch's word: (safetensors' word, bytes of an element)}
     "float16": ("F16", 2),
@@ -28,6 +28,21 @@ DTYPES: Final = {  # {torch's word: (safetensors' word, bytes of an element)}
     "float64": ("F64", 8),
 }
 
+FROZEN_DTYPES: Final = {  # the same, of what is only kept
+    **DTYPES,
+    "float8_e4m3fn": ("F8_E4M3", 1),
+    "float8_e5m2": ("F8_E5M2", 1),
+    "bool": ("BOOL", 1),
+    "uint8": ("U8", 1),
+    "uint16": ("U16", 2),
+    "uint32": ("U32", 4),
+    "uint64": ("U64", 8),
+    "int8": ("I8", 1),
+    "int16": ("I16", 2),
+    "int32": ("I32", 4),
+    "int64": ("I64", 8),
+    "complex64": ("C64", 8),
+}
 
 ROW_DTYPES: Final = {  # {numpy's word: safetensors'}
     "float16": "F16",
@@ -60,10 +75,16 @@ class TablePlan(NamedTuple):
 
 
 class ExportPlan(NamedTuple):
-    """All parameters and tables of an export."""
+    """All parameters and tables of an export, and what models have beside them.
+
+    ``states`` are what buffers are tracked as, and whether a state must be there.
+    """
 
     dense: tuple[DensePlan, ...]
     tables: tuple[TablePlan, ...]
+    beside: tuple[Beside, ...] = ()
+    states: tuple[tuple[str, bool], ...] = ()
+    is_strict: bool = True  # False: written by a version that did not know all of it
 
     def slots(self) -> frozenset[int]:
         """The slots that are read."""
@@ -94,9 +115,22 @@ def plan_export(plans: Sequence[PartPlan], part: int | None = None) -> ExportPla
         for plan in chosen
         for table in plan.spec.tables
     )
-    _require_distinct("parameter", [name for one in dense for name in one.names])
-    _require_distinct("table", [table.name for table in tables])
-    return ExportPlan(dense, tables)
+    require_distinct("parameter", [name for one in dense for name in one.names])
+    require_distinct("table", [table.name for table in tables])
+    told = [plan.spec.beside for plan in chosen]
+    whole = tuple(one for one in told if one is not None)
+    states = [(one.state, one.has_buffers) for one in whole]
+    if not whole:
+        states = [(f"buffers of part {plan.spec.part}", False) for plan in chosen]
+    is_strict = bool(whole) or not dense
+    return ExportPlan(dense, tables, whole, tuple(states), is_strict)
+
+
+def frozen_bytes(spec: FrozenSpec) -> int | None:
+    """Bytes of a frozen parameter; None if its dtype cannot be kept."""
+    if spec.dtype not in FROZEN_DTYPES:
+        return None
+    return math.prod(spec.shape) * FROZEN_DTYPES[spec.dtype][1]
 
 
 def _plan_dense(plan: PartPlan) -> list[DensePlan]:
@@ -122,7 +156,8 @@ def _plan_dense(plan: PartPlan) -> list[DensePlan]:
     return found
 
 
-def _require_distinct(what: str, names: list[str]) -> None:
+def require_distinct(what: str, names: list[str]) -> None:
+    """Raise a `UsageError` if a name stands for two things."""
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
         raise UsageError(

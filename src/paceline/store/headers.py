@@ -20,6 +20,7 @@ from paceline.store.shares import RawTensor
 
 _LENGTH_BYTES = 8
 _ALIGNMENT = 8
+_WIDTHS = {"BOOL": 8, "F8_E4M3": 8, "F8_E5M2": 8, "C64": 64}  # those not told by the word
 
 
 def file_buffers(tensors: Mapping[str, RawTensor], words: Mapping[str, str]) -> list[bytes]:
@@ -46,4 +47,4 @@ def file_buffers(tensors: Mapping[str, RawTensor], words: Mapping[str, str]) -> 
 
 def _width(tensor: RawTensor) -> int:
     """Bits of an element, as its word tells: 64 of ``F64``, 16 of ``BF16``."""
-    return int(tensor.dtype.lstrip("BFIU"))
+    return _WIDTHS.get(tensor.dtype) or int(tensor.dtype.lstrip("BFIU"))

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from paceline.errors import CheckpointCorrupt
 from paceline.store.blobs import BlobStore
+from paceline.store.constants import verify_constants
 from paceline.store.manifest import Cut, Manifest, read_manifest, verify_cut
 
 
@@ -52,6 +53,7 @@ def view_cut(store: BlobStore, cut: Cut, *, read_all: bool) -> CutView:
             for entries in manifest.files.values():
                 for entry in entries:
                     place.verify_size(entry)
+            verify_constants(store, manifest.plans, read_all=False)
     except CheckpointCorrupt as error:
         problem = str(error)
     if manifest is None:

@@ -2,7 +2,7 @@
 
 ::
 
-    {"check":"<xxh3-64 of the rest>","format":2,"run":"...","cut":12,"timeline":3,...}
+    {"check":"<xxh3-64 of the rest>","format":3,"run":"...","cut":12,"timeline":3,...}
 
 Files of servers first, the manifest last: a folder without a manifest is no cut and may
 go. The check covers every byte behind it and nothing stands before it but its own name,
@@ -22,9 +22,11 @@ from paceline.errors import CheckpointCorrupt, StoreError
 from paceline.failpoints import failpoint
 from paceline.messages import FileEntry, PartPlan
 from paceline.store.blobs import BlobStore, digest
+from paceline.store.constants import verify_constants
 from paceline.store.plausible import wrong_files, wrong_plans
 
-FORMAT = 2
+FORMAT = 3
+READ_FORMATS = (2, 3)  # those of the version before lack what parts have beside
 MANIFEST_NAME = "manifest.json"
 MAX_MANIFEST_BYTES = 1 << 30
 _FOLDER = re.compile(r"cut-(\d{6,18})-t(\d{1,18})")
@@ -118,6 +120,7 @@ def write_manifest(store: BlobStore, manifest: Manifest) -> None:
     place = store.folder(folder)
     for entry in manifest.entries():
         place.verify_size(entry)
+    verify_constants(store, manifest.plans, read_all=False)
     failpoint("store.before_manifest")
     place.write(MANIFEST_NAME, [_head(encoded), encoded[1:]])
     failpoint("store.after_manifest")
@@ -145,9 +148,10 @@ def read_manifest(store: BlobStore, folder: str) -> Manifest:
         )
     try:
         version = _version_decoder.decode(encoded).format
-        if version != FORMAT:
+        if version not in READ_FORMATS:
+            known = " and ".join(map(str, READ_FORMATS))
             raise StoreError(
-                f"{where}: format {version}, but this paceline reads format {FORMAT}; "
+                f"{where}: format {version}, but this paceline reads format {known}; "
                 f"use the version that wrote it"
             )
         manifest = _decoder.decode(encoded)
@@ -166,8 +170,10 @@ def list_cuts(store: BlobStore) -> list[Cut]:
     ]
 
 
-def verify_cut(store: BlobStore, folder: str) -> Manifest:
-    """Read every byte of a cut; its manifest.
+def verify_cut(store: BlobStore, folder: str, *, reads_constants: bool = True) -> Manifest:
+    """Read every byte of a cut, and of what it names beside it; its manifest.
+
+    Without ``reads_constants`` of the latter only that it is there: it never changes.
 
     Raises:
         CheckpointCorrupt: names the file that is missing or differs.
@@ -177,6 +183,7 @@ def verify_cut(store: BlobStore, folder: str) -> Manifest:
     place = store.folder(folder)
     for entry in manifest.entries():
         place.verify(entry)
+    verify_constants(store, manifest.plans, read_all=reads_constants)
     return manifest
 
 

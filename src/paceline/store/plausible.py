@@ -11,9 +11,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from paceline.messages import FileEntry, PartPlan
+from paceline.messages import Beside, FileEntry, PartPlan
 from paceline.store.blobs import is_bare_name
-from paceline.store.export_plan import DTYPES
+from paceline.store.constants import is_constant_name
+from paceline.store.export_plan import DTYPES, frozen_bytes
 
 MAX_DIM: Final = 1 << 20  # values of a row
 
@@ -77,4 +78,18 @@ def _wrong_plan(plan: PartPlan) -> str | None:
     for table in plan.spec.tables:
         if not 1 <= table.dim <= MAX_DIM:
             return f"table {table.name!r} cannot have rows of {table.dim} values"
+    return _wrong_beside(plan.spec.beside)
+
+
+def _wrong_beside(beside: Beside | None) -> str | None:
+    if beside is None or not beside.frozen:
+        return None
+    if not is_constant_name(beside.name):
+        return f"{beside.name!r} cannot be the name of what never changes"
+    for one in beside.frozen:
+        if frozen_bytes(one) is None or min(one.shape, default=0) < 0 or not one.names:
+            return f"{one.shape} {one.dtype!r} cannot be a frozen parameter"
+    sizes = sum(frozen_bytes(one) or 0 for one in beside.frozen)
+    if sizes != beside.bytes:
+        return f"its frozen parameters have {sizes} bytes, their file {beside.bytes}"
     return None

@@ -6,14 +6,19 @@ first and durably: half a cut is no cut.
 Waits: for storage; whole cuts are read. One thread at a time.
 """
 
+from collections.abc import Callable, Iterable
+
 from paceline.errors import CheckpointCorrupt
+from paceline.messages import PartPlan
 from paceline.store.blobs import BlobStore
+from paceline.store.constants import FOLDER, constants_of, is_constant_name
 from paceline.store.manifest import (
     MANIFEST_NAME,
     Cut,
     cut_age,
     cut_folders,
     list_cuts,
+    read_manifest,
     verify_cut,
 )
 
@@ -62,12 +67,38 @@ def drop_cut(store: BlobStore, folder: str) -> None:
     store.remove_folder(folder)
 
 
+def sweep_constants(store: BlobStore, planned: Callable[[], Iterable[PartPlan]]) -> None:
+    """Remove what never changes where no cut names it any more.
+
+    Args:
+        store: where cuts lie.
+        planned: the job's parts; asked when the files are listed, since a part is planned
+            before its files are written.
+
+    Raises:
+        StoreError: the storage fails.
+    """
+    place = store.folder(FOLDER)
+    written = [name for name in place.names() if is_constant_name(name)]
+    if not written:
+        return
+    named = set(constants_of(planned()))
+    for cut in list_cuts(store):
+        try:
+            named |= constants_of(read_manifest(store, cut.folder).plans).keys()
+        except CheckpointCorrupt:
+            return  # nobody knows what it names
+    for name in written:
+        if name not in named:
+            place.remove(name)
+
+
 def _first_kept(store: BlobStore, committed: list[Cut], keep: int) -> int:
     """The index of the ``keep``-th newest cut that verifies; 0 if there are fewer."""
     good = 0
     for index in range(len(committed) - 1, 0, -1):
         try:
-            verify_cut(store, committed[index].folder)
+            verify_cut(store, committed[index].folder, reads_constants=False)
         except CheckpointCorrupt:
             continue
         good += 1

@@ -15,6 +15,7 @@ Waits: for storage. Any thread.
 
 from typing import NamedTuple
 
+import msgspec
 import safetensors
 from safetensors import SafetensorError
 
@@ -52,8 +53,24 @@ def slot_and_name(path: str) -> tuple[int, str]:
     return int(slot), name
 
 
-def read_share_bytes(store: BlobStore, entry: FileEntry) -> dict[int, dict[str, RawTensor]]:
-    """All slots of a server's file, every byte checked: ``{slot: {name: tensor}}``.
+class ShareBytes(NamedTuple):
+    """A server's file: ``slots`` are ``{slot: {name: tensor}}``.
+
+    ``tracked`` are the bytes of the state of tracked objects, ``number`` which one it is;
+    0: none was kept.
+    """
+
+    slots: dict[int, dict[str, RawTensor]]
+    number: int
+    tracked: bytes
+
+
+class _Standing(msgspec.Struct):
+    tracked: int = 0
+
+
+def read_share_bytes(store: BlobStore, entry: FileEntry) -> ShareBytes:
+    """All that lies in a server's file, every byte checked.
 
     The whole file is held in memory.
 
@@ -63,15 +80,20 @@ def read_share_bytes(store: BlobStore, entry: FileEntry) -> dict[int, dict[str, 
     """
     data = store.read_entry(entry)
     slots: dict[int, dict[str, RawTensor]] = {}
+    apart = {STANDING: b"", TRACKED: b""}
     try:
         for path, about in safetensors.deserialize(data):  # type: ignore[no-untyped-call]  # the library's door
-            if path in {STANDING, TRACKED}:
+            if path in apart:
+                apart[path] = bytes(about["data"])
                 continue
             slot, name = slot_and_name(path)
             tensor = RawTensor(about["dtype"], tuple(about["shape"]), bytes(about["data"]))
             slots.setdefault(slot, {})[name] = tensor
-    except (SafetensorError, ValueError) as error:
+        standing = _Standing()
+        if apart[STANDING]:
+            standing = msgspec.msgpack.decode(apart[STANDING], type=_Standing)
+    except (SafetensorError, ValueError) as error:  # of msgspec, too
         raise CheckpointCorrupt(
             f"{store.url}/{entry.name}: not a server's share of a cut: {error}"
         ) from error
-    return slots
+    return ShareBytes(slots, standing.tracked, apart[TRACKED])

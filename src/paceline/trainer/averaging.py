@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from paceline.errors import UsageError
 from paceline.trainer.state_codec import decode_state
 
 States = dict[str, dict[str, Tensor]]  # {name of a tracked object: {buffer: value}}
@@ -27,10 +28,13 @@ def average_states(encoded: Sequence[bytes], weights: Sequence[int]) -> States:
 
     Raises:
         CheckpointCorrupt: these are no encoded states.
+        UsageError: a buffer is of another shape in another trainer, or is not there.
     """
     states: list[Any] = [decode_state(data) for data in encoded]
     if not states:
         return {}
+    for state in states[1:]:
+        _check_alike(states[0], state)
     return {
         name: {
             buffer: average([state[name][buffer] for state in states], weights)
@@ -38,6 +42,24 @@ def average_states(encoded: Sequence[bytes], weights: Sequence[int]) -> States:
         }
         for name, buffers in states[0].items()
     }
+
+
+def _check_alike(one: States, other: States) -> None:
+    """No average makes sense of buffers that trainers have grown apart."""
+    for name, buffers in one.items():
+        there = other.get(name, {})
+        for buffer in sorted(buffers.keys() | there.keys()):
+            shapes = [
+                tuple(state[buffer].shape) if buffer in state else "none"
+                for state in (buffers, there)
+            ]
+            if shapes[0] != shapes[1]:
+                raise UsageError(
+                    f"the buffer {buffer!r} ({name}) has the shape {shapes[0]} in one "
+                    f"trainer and {shapes[1]} in another when the loop ends, and float "
+                    f"buffers are averaged then: give it one size in all trainers, or "
+                    f"register it with persistent=False"
+                )
 
 
 def average(values: Sequence[Tensor], weights: Sequence[int]) -> Tensor:

@@ -25,6 +25,7 @@ from paceline.messages import (
     AskTracked,
     AskValues,
     Joined,
+    KeepFrozen,
     KeepTracked,
     Message,
     PartPlan,
@@ -58,6 +59,7 @@ Own = Callable[[str, Message], Payload | None]  # (role, message) -> with its nu
 # are not finite, which is its way to find a better scale, and no reason to warn.
 Scaled = Literal["never", "unscaled", "not finite"]
 
+_WITH_NUMBERS = Upload | SetValues | KeepFrozen | Pull | Push
 _NOT_FINITE = "gradients are not finite: a push without them was sent"
 _TOO_LARGE = (
     "gradients are not finite, or beyond what {codec} can carry ({limit:g}): a push "
@@ -73,8 +75,6 @@ _CHANGED = (
     "clipping or by a GradScaler that unscales: with overlap=True a gradient is sent as "
     "it comes; share the model with overlap=False, or leave its gradients as they are"
 )
-
-_WITH_VALUES = Upload | SetValues | Pull | Push
 
 
 class StepWarning(UserWarning):
@@ -363,7 +363,7 @@ class Carrier:
         if isinstance(message, AskTracked):
             return Payload(message, landing=partial(self._tracked.land, message.number))
         is_void = isinstance(message, Push) and message.is_void
-        if is_void or role == COORDINATOR or not isinstance(message, _WITH_VALUES):
+        if is_void or role == COORDINATOR or not isinstance(message, _WITH_NUMBERS):
             return self._with_rows(role, Payload(message))
         entrusted = self.entrust(role, message)
         if entrusted is not None:

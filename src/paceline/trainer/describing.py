@@ -17,6 +17,7 @@ from paceline.pace.changing import outer_optimizer
 from paceline.params.blocks import dtype_bytes
 from paceline.params.dense import NOT_SHARED, OPTIMIZERS
 from paceline.params.sparse import SPARSE_OPTIMIZERS, why_not_by_rows
+from paceline.trainer.frozen import Frozen
 
 # Values of a parameter group that travel as they are; asked for with every push.
 _AS_THEY_ARE = frozenset({bool, int, float, str, type(None)})
@@ -26,13 +27,14 @@ class Described(NamedTuple):
     """The dense side of a part: ``parameters[i]`` is what ``specs[i]`` describes.
 
     ``optimizer`` is that of the servers; ``inner`` the trainer's own, where it steps by
-    itself and servers could do it as well.
+    itself and servers could do it as well. ``frozen`` is what the model has beside them.
     """
 
     parameters: tuple[nn.Parameter, ...]
     specs: tuple[ParameterSpec, ...]
     optimizer: OptimizerSpec | None
     inner: OptimizerSpec | None = None
+    frozen: Frozen | None = None
 
 
 def describe(model: nn.Module, optimizer: torch.optim.Optimizer | None) -> Described:

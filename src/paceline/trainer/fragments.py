@@ -37,5 +37,8 @@ def cut_local(
         parameters = tuple(described.parameters[i] for i in indices)
         specs = tuple(described.specs[i] for i in indices)
         deltas = Deltas(parameters, None if found else optimizer, mix=mix_of(pace))
-        found.append((described._replace(parameters=parameters, specs=specs), deltas))
+        piece = described._replace(parameters=parameters, specs=specs)
+        # What the model has beside them is the first one's.
+        frozen = None if found else described.frozen
+        found.append((piece._replace(frozen=frozen), deltas))
     return found

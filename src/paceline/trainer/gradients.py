@@ -22,6 +22,7 @@ from torch import nn
 from paceline.config import Pace
 from paceline.messages import (
     Block,
+    KeepFrozen,
     Message,
     PartPlan,
     Pull,
@@ -39,6 +40,7 @@ from paceline.trainer.describing import hyper_of
 from paceline.trainer.device_staging import HostGradients
 from paceline.trainer.direct_pulls import DirectPulls
 from paceline.trainer.early import EarlySender
+from paceline.trainer.frozen import Frozen
 from paceline.trainer.gathered import Gathering, Gradients, Join, alone
 from paceline.trainer.loaded import NOTHING, Load, push_with
 from paceline.trainer.memory import ParameterMemory, all_finite, byte_array, on_cpu, plain
@@ -69,6 +71,7 @@ class PartNumbers:
         refused: pushes whose gradients were not finite, so that nothing of them was sent.
         refusal: why what is loaded is to have no effect; None if it is to have one.
         norms: of pushes, where the pace bounds them.
+        frozen: parameters of the model that nothing trains.
         is_scaled: a `GradScaler` steps; what no step has unscaled is no gradient yet.
         join: brings in what other processes of the trainer have.
         joins_on_gpu: dense gradients go to the host when they are joined, not before.
@@ -110,6 +113,7 @@ class PartNumbers:
         self.refused = 0
         self.refusal: Refused | None = None
         self.norms: Norms | None = None
+        self.frozen: Frozen | None = None
         self.is_scaled = False
         self.join: Join = alone
         self.joins_on_gpu = False
@@ -148,6 +152,9 @@ class PartNumbers:
                 self._direct.follow(plan)
         if isinstance(message, Upload | SetValues):
             return Payload(message, [self._values(slot) for slot in message.slots])
+        if isinstance(message, KeepFrozen):
+            assert self.frozen is not None
+            return Payload(message, list(self.frozen.read()))
         if isinstance(message, Pull):
             return self._pull(role, message)
         if isinstance(message, Push):

@@ -8,6 +8,7 @@ from paceline.errors import Refused
 from paceline.messages import (
     Joined,
     JoinTrainer,
+    KeepFrozen,
     Lease,
     PartAnswer,
     PartPlan,
@@ -75,6 +76,10 @@ def establish(
             for server in servers
         }
     )
+    beside = reply.plan.spec.beside
+    if beside is not None and beside.frozen:
+        keep = KeepFrozen(**asking.who(), part=number, beside=beside)
+        yield from asking.ask_servers({min(servers): keep})
     yield from asking.ask(PartUploaded(**asking.who(), part=number))
     return None
 

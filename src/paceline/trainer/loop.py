@@ -22,6 +22,7 @@ from paceline.errors import PacelineError, Preempted, UsageError, describe_error
 from paceline.ids import TaskKey
 from paceline.messages import StageSpec
 from paceline.trainer.carrier import Carrier
+from paceline.trainer.changed_frozen import warn_of_changed
 from paceline.trainer.changes import Changes
 from paceline.trainer.unstepped import Steps
 from paceline.trainer.verdicts import Flush, Leaving, Over
@@ -127,6 +128,7 @@ def deliver(
     finally:
         outlook.end()
         reader.close()
+        warn_of_changed(carrier.numbers.values(), carrier.warn_once)
         if not is_over:
             changes.leave()
             _leave(carrier)

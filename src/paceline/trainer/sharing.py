@@ -36,6 +36,7 @@ from paceline.trainer.describing import Described, describe, describe_local
 from paceline.trainer.early import why_not_early
 from paceline.trainer.embedding import Embedding
 from paceline.trainer.fragments import cut_local
+from paceline.trainer.frozen import Frozen
 from paceline.trainer.gradients import PartNumbers
 from paceline.trainer.norms import norms_of
 from paceline.trainer.optimizer import SharedOptimizer
@@ -111,6 +112,8 @@ class Sharing:
         new = self._new_tables(modules)
         first = len(self._seat.numbers)
         if described.specs or new:
+            state = self._seat.tracker.name_buffers(self._first_part(modules))
+            described = described._replace(frozen=Frozen(model, state))
             marching = (pace, auto, strategy)
             pieces: list[tuple[Described, Deltas | None]] = [(described, None)]
             if steps_locally(pace) and optimizer is not None:
@@ -209,6 +212,7 @@ class Sharing:
             strategy=name,
             inner=described.inner,
             auto=auto,
+            beside=None if described.frozen is None else described.frozen.beside,
         )
         reason = why_not_hogwild(whole) or why_not_guarded(whole)
         reason = reason or why_not_shared(pace, self._seat.size)
@@ -237,7 +241,7 @@ class Sharing:
             sends_early=overlap,
         )
         numbers.optimizer, numbers.pace = optimizer, pace
-        numbers.norms = norms_of(pace)
+        numbers.norms, numbers.frozen = norms_of(pace), described.frozen
         names = [spec.names[0] for spec in specs]
         numbers.watched = WatchedValues(described.parameters, names)
         self._seat.share(whole, numbers)
@@ -316,6 +320,13 @@ class Sharing:
                 "with a pace other than allreduce"
             )
         self._seat.set_values(wanted)
+
+    def _first_part(self, modules: list[Embedding]) -> int:
+        """The lowest part that a model is to have something in."""
+        new = len(self._seat.numbers)
+        names = [module.spec.name for module in modules]
+        known = [self._tables[name].part for name in names if name in self._tables]
+        return min(known, default=new)
 
     def _step_all(self, parts: tuple[int, ...], scaled: Scaled) -> None:
         """A step of several parts; see `paceline.trainer.carrier.Carrier.step_all`.

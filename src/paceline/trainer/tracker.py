@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from typing import Any, Protocol, final, runtime_checkable
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from paceline.errors import UsageError
+from paceline.trainer.model_buffers import Buffers
 from paceline.trainer.state_codec import decode_state, encode_state
 
 
@@ -25,36 +26,6 @@ class Trackable(Protocol):
 
     def load_state_dict(self, state: Any) -> Any:  # noqa: ANN401  (the object's own)
         """Take a state over."""
-
-
-@final
-class Buffers:
-    """Persistent buffers of a model, such as BatchNorm's running averages."""
-
-    def __init__(self, model: nn.Module) -> None:
-        """Hold the model's buffers by name."""
-        saved = model.state_dict(keep_vars=True)
-        self._buffers: dict[str, Tensor] = {
-            name: buffer for name, buffer in model.named_buffers() if name in saved
-        }
-
-    @property
-    def has_floats(self) -> bool:
-        """Whether there is anything that an average makes sense of."""
-        return any(b.is_floating_point() for b in self._buffers.values())
-
-    def __bool__(self) -> bool:
-        """Whether there are any."""
-        return bool(self._buffers)
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """{name: value}."""
-        return dict(self._buffers)
-
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Copy values into the buffers, in place."""
-        for name, value in state.items():
-            self._buffers[name].copy_(value)
 
 
 @final
@@ -115,9 +86,20 @@ class Tracker:
         """Track what a shared model has beside its parameters, if it has anything."""
         buffers = Buffers(model)
         if buffers:
-            self.add(f"buffers of part {part}", buffers)
+            self.add(self.name_buffers(part), buffers)
         if optimizer is not None:
             self.imply(f"settings of part {part}", Settings(optimizer.param_groups))
+
+    def name_buffers(self, part: int) -> str:
+        """What the buffers of a model are tracked as that has something in a part.
+
+        Models may have the rows of a part together: then the later ones count.
+        """
+        name, count = f"buffers of part {part}", 1
+        while name in self._objects:
+            count += 1
+            name = f"buffers of part {part}, model {count}"
+        return name
 
     def imply(self, name: str, tracked: Trackable) -> None:
         """Track an object as well, if any other is tracked."""

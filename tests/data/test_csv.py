@@ -12,7 +12,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from torch.utils.data import Subset
 
 from paceline.data import Csv, csv, lines
-from paceline.data.source import open_source
+from paceline.data.opening import open_source
 from paceline.errors import DataError, UsageError
 
 TABLE = 'id,name,price\n1,a,0.5\n2,"b, ""c""\nd",\n3,,2\n'

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from paceline.data import Libsvm
-from paceline.data.source import open_source
+from paceline.data.opening import open_source
 from paceline.errors import DataError, UsageError
 
 LINES = b"# three records\n+1 3:0.5 17:1  # a remark\r\n\n-1\n2.5 9007199254740993:2 4:1e-1"

@@ -24,7 +24,7 @@ from typing import Any
 
 import torch
 
-from paceline.errors import UsageError
+from paceline.errors import DataError, UsageError
 
 Kind = torch.dtype | type[str]
 Column = torch.Tensor | list[str]
@@ -162,6 +162,33 @@ def take_apart(columns: Mapping[str, torch.Tensor | list[Any]]) -> list[dict[str
         for column in columns.values()
     ]
     return [dict(zip(columns, row, strict=True)) for row in zip(*parts, strict=True)]
+
+
+def put_together(items: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Records -> columns, as `take_apart` had them: ``{column: tensor (n, ...) or list}``.
+
+    Raises:
+        DataError: a column has tensors of one dtype here and of another there.
+    """
+    return {name: _stacked([item[name] for item in items], name) for name in items[0]}
+
+
+def _stacked(values: list[Any], name: str) -> torch.Tensor | list[Any]:
+    if not any(isinstance(value, torch.Tensor) for value in values):
+        return values
+    kinds = sorted({_kind_of(value) for value in values})
+    if len(kinds) > 1:
+        raise DataError(
+            f"column {name!r} is {' here and '.join(kinds)} there: the data sets of a "
+            "ConcatDataset differ; expected one dtype in all of them"
+        )
+    return torch.stack(values)
+
+
+def _kind_of(value: object) -> str:
+    if isinstance(value, torch.Tensor):
+        return describe_kind(value.dtype)
+    return type(value).__name__
 
 
 def _says(text: str, kind: torch.dtype) -> bool:

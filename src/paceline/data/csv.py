@@ -22,6 +22,7 @@ from paceline.data.columns import (
     describe_kind,
     parse_column,
     parse_text,
+    put_together,
     select_columns,
     take_apart,
 )
@@ -126,6 +127,10 @@ class Csv(ItemSource):
     def items(self, records: Records) -> list[dict[str, Any]]:
         """``{column: number as a tensor (), or str}`` of each record."""
         return take_apart(self.read(records))
+
+    def join(self, items: list[dict[str, Any]]) -> dict[str, Column]:
+        """The columns of these records."""
+        return put_together(items)
 
     def fingerprint(self) -> str:
         """Names, sizes and a hash of the files, columns with dtypes, number of records."""

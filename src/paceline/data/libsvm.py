@@ -120,6 +120,13 @@ class Libsvm(ItemSource):
             )
         )
 
+    def join(self, items: list[tuple[torch.Tensor, ...]]) -> LibsvmBatch:
+        """All features of these records."""
+        ids, values, labels = zip(*items, strict=True)
+        counts = torch.tensor([0, *map(len, ids)], dtype=torch.int64)
+        offsets = counts.cumsum(0)[:-1]
+        return LibsvmBatch(torch.cat(ids), torch.cat(values), offsets, torch.stack(labels))
+
     def fingerprint(self) -> str:
         """Names, sizes and a hash of the files (see `LineIndex`), number of records."""
         return f"Libsvm {self._index.describe()} x {len(self)}"

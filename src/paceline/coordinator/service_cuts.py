@@ -1,11 +1,21 @@
-"""What makes a cut true, as it is written.
+"""What makes a cut true, as it is written, and what may go when it is.
 
-Waits for nothing. Any thread.
+Waits: for storage. Any thread.
 """
 
+import logging
+
 from paceline.coordinator.cuts import ManifestOrder
-from paceline.store.blobs import digest
-from paceline.store.manifest import Manifest
+from paceline.coordinator.service_values import Values
+from paceline.coordinator.state import ManifestWritten
+from paceline.errors import StoreError
+from paceline.failpoints import failpoint
+from paceline.ids import cut_folder
+from paceline.store.blobs import BlobStore, digest
+from paceline.store.manifest import Manifest, write_manifest
+from paceline.store.retention import drop_cut, sweep
+
+_log = logging.getLogger("paceline.coordinator")
 
 
 def manifest_of(order: ManifestOrder, run: str, created: float) -> Manifest:
@@ -23,3 +33,35 @@ def manifest_of(order: ManifestOrder, run: str, created: float) -> Manifest:
         records=order.records,
         steps=order.steps,
     )
+
+
+def wait_committed(
+    store: BlobStore, order: ManifestOrder, run: str, created: float
+) -> ManifestWritten:
+    """The manifest is written, or the event says why not."""
+    error = None
+    try:
+        failpoint("coordinator.before_manifest")
+        write_manifest(store, manifest_of(order, run, created))
+    except Exception as failure:  # noqa: BLE001  (a cut that never ends ends the job)
+        _log.exception("cut %d could not be committed", order.cut)
+        error = f"{type(failure).__name__}: {failure}"
+    failpoint("coordinator.after_manifest")
+    return ManifestWritten(order.cut, cut_folder(order.cut, order.timeline), error)
+
+
+def wait_dropped(store: BlobStore, folder: str) -> None:
+    """Remove what was written of a cut that was given up."""
+    try:
+        drop_cut(store, folder)
+    except StoreError:
+        _log.exception("%s could not be removed; a later sweep will", folder)
+
+
+def wait_swept(store: BlobStore, keep: int, newest: str, values: Values) -> None:
+    """Remove old cuts, and what lies beside them and none names."""
+    try:
+        sweep(store, keep, newest)
+        values.sweep()
+    except StoreError:
+        _log.exception("old cuts could not be removed")

@@ -74,6 +74,7 @@ from paceline.messages.results import (
     AskResults,
     FinishTask,
     KeepValue,
+    KeptBytes,
     Results,
 )
 from paceline.messages.rotation import RotationSpec
@@ -239,6 +240,7 @@ __all__ = [
     "KeepLocks",
     "KeepTracked",
     "KeepValue",
+    "KeptBytes",
     "LauncherOrders",
     "LauncherReport",
     "Lease",

@@ -190,7 +190,8 @@ def test_a_state_that_grows_too_large_is_refused_by_what_to_do(run: Any) -> None
         shared(session, nn.Linear(3, 2))
         metric = torchmetrics.CatMetric()
         wide = torch.zeros(MAX_RESULT_BYTES // 4 // BATCH + 1)
-        with pytest.raises(paceline.UsageError, match="thresholds="):
+        text = "evaluate: the state is too large: the result of a task .*thresholds="
+        with pytest.raises(paceline.UsageError, match=text):
             session.evaluate(
                 metric, lambda _: wide, columns(), batch_size=BATCH, task_size=4 * BATCH
             )
@@ -243,6 +244,39 @@ def test_a_script_that_begins_again_is_told_the_value_at_once(run: Any) -> None:
 
     [(first, again)] = run(script, trainers=1)
     assert torch.equal(first, again)
+
+
+@pytest.mark.slow
+def test_large_values_lie_beside_the_cuts_once_each(run: Any) -> None:
+    num_classes, evaluations = 64, 4  # a state of 32 KiB in every task
+    metric = torchmetrics.classification.MulticlassConfusionMatrix(num_classes)
+
+    def script(session: paceline.Session) -> Any:
+        shared(session, nn.Linear(3, 2))
+
+        def evaluate(number: int) -> Any:
+            labels = torch.full((BATCH,), number)
+            return session.evaluate(
+                metric, lambda b: (labels[: len(b[1])],) * 2, columns(), batch_size=BATCH
+            )
+
+        values = [evaluate(number) for number in range(evaluations)]
+        session._stages.num_begun = 0  # as a restarted script would
+        again = [evaluate(0) for _ in range(evaluations)]
+        return values, again
+
+    found = run(script)
+    for values, again in found:
+        assert [int(value.diagonal().argmax()) for value in values] == [0, 1, 2, 3]
+        assert all(value.sum() == RECORDS for value in values)
+        assert all(map(torch.equal, values, again))
+    folder = Path(run.jobs[0].close()["job_dir"])
+    value_bytes = num_classes * num_classes * 8
+    manifests = list(folder.glob("checkpoints/*/manifest.json"))
+    assert manifests
+    assert max(path.stat().st_size for path in manifests) < 8192 < value_bytes
+    kept = list(folder.glob("checkpoints/values/*"))
+    assert len([path for path in kept if path.stat().st_size > value_bytes]) >= evaluations
 
 
 @pytest.mark.slow

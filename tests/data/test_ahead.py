@@ -15,7 +15,7 @@ import torch
 
 from paceline.data import ahead
 from paceline.data.ahead import MAX_LOSSES, ReadingPool, Wanted
-from paceline.data.source import open_source
+from paceline.data.opening import open_source
 from paceline.errors import BatchUnreadable
 
 pytestmark = pytest.mark.slow

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from paceline.data.columns import Kind, choose_kind, parse_column, parse_text
+from paceline.data.columns import Kind, blurred, choose_kind, parse_column, parse_text
 
 
 @pytest.mark.parametrize(
@@ -19,10 +19,39 @@ from paceline.data.columns import Kind, choose_kind, parse_column, parse_text
         ([], str),
         (["1_000"], str),
         (["12345678901234567890"], str),
+        (["-12345678901234567890", ""], str),
+        ([" 12345678901234567890 ", "0.5"], str),
+        (["0.5", "16777216"], torch.float32),
+        (["0.5", "16777217"], torch.float64),
+        (["1.0", "16777217.0"], torch.float64),
+        (["0.5", "16777217.5"], torch.float32),
+        (["0.5", "1e39"], torch.float64),
+        (["0.5", "inf"], torch.float32),
+        (["\u0661"], str),
     ],
 )
 def test_the_first_texts_choose_the_kind(texts: list[str], kind: Kind) -> None:
     assert choose_kind(texts) is kind
+
+
+@pytest.mark.parametrize(
+    ("texts", "kind", "found"),
+    [
+        (["0.1", "16777217"], torch.float32, "16777217"),
+        (["0.1", "-16777217.0"], torch.float32, "-16777217.0"),
+        (["16777216", "33554432", "16777217.25", "inf", "", "1e20"], torch.float32, None),
+        (["", "1e39"], torch.float32, "1e39"),
+        (["9007199254740992", "9007199254740993"], torch.float64, "9007199254740993"),
+        (["9007199254740994", "1e300"], torch.float64, None),
+        (["1e400"], torch.float64, "1e400"),
+    ],
+)
+def test_a_whole_number_that_would_be_rounded_is_found(
+    texts: list[str], kind: torch.dtype, found: str | None
+) -> None:
+    values = parse_column(texts, kind)
+    assert isinstance(values, torch.Tensor)
+    assert blurred(texts, values) == found
 
 
 def test_a_column_becomes_a_tensor_of_its_kind() -> None:

@@ -1,5 +1,6 @@
 """Rows of CSV become columns, each of one dtype for the whole file."""
 
+import csv as standard_csv
 import math
 import re
 from pathlib import Path
@@ -10,8 +11,8 @@ import torch
 from fsspec.implementations.memory import MemoryFileSystem
 from torch.utils.data import Subset
 
-from paceline.data import Csv, csv
-from paceline.data.source import open_source
+from paceline.data import Csv, csv, lines
+from paceline.data.opening import open_source
 from paceline.errors import DataError, UsageError
 
 TABLE = 'id,name,price\n1,a,0.5\n2,"b, ""c""\nd",\n3,,2\n'
@@ -146,3 +147,78 @@ def test_what_cannot_be_is_refused(
 ) -> None:
     with pytest.raises(UsageError, match=text):
         Csv(write(tmp_path, *tables), **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        ("-99999999999999999999", "-99999999999999999998"),
+        ("99999999999999999999", "99999999999999999998"),
+    ],
+)
+def test_ids_beyond_int64_stay_apart_as_text(tmp_path: Path, ids: tuple[str, ...]) -> None:
+    source = Csv(write(tmp_path, "id\n" + "\n".join(ids) + "\n"))
+    assert source.batch(np.arange(2))["id"] == list(ids)
+
+
+def test_ids_of_which_one_is_missing_do_not_become_one(tmp_path: Path) -> None:
+    path = write(tmp_path, "user,x\n9007199254740992,1\n9007199254740993,2\n,3\n")
+    expected = (
+        r"0.csv, line 3: column 'user': got '9007199254740993', which float64 does not "
+        r"hold.* two ids would become one; .*dtypes=\{'user': str\} keeps every digit"
+    )
+    with pytest.raises(DataError, match=expected):
+        Csv(path)
+    kept = Csv(path, dtypes={"user": str}).batch(np.arange(3))
+    assert kept["user"] == ["9007199254740992", "9007199254740993", ""]
+    rounded = Csv(path, dtypes={"user": torch.float64}).batch(np.arange(2))
+    assert rounded["user"].tolist() == [9007199254740992] * 2
+
+
+def test_a_later_id_is_not_rounded_to_float32(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(csv, "_NUM_LOOKED_AT", 2)
+    path = write(tmp_path, "x\n1.0\n2.0\n16777217.0\n")
+    with pytest.raises(DataError, match=r"line 4: column 'x': .*torch.float64 is wider"):
+        Csv(path).batch(np.arange(3))
+    asked = Csv(path, dtypes={"x": torch.float32}).batch(np.arange(3))
+    assert asked["x"].tolist() == [1, 2, 16777216]
+
+
+@pytest.mark.parametrize("quote", ["", '"'])
+def test_long_fields_are_read_quoted_or_not(tmp_path: Path, quote: str) -> None:
+    text = "x" * 200_000
+    before = standard_csv.field_size_limit()
+    source = Csv(write(tmp_path, f"a,b\n1,{quote}{text}{quote}\n2,y\n"))
+    assert source.batch(np.arange(2))["b"] == [text, "y"]
+    assert standard_csv.field_size_limit() == before
+
+
+@pytest.mark.parametrize("quote", ["", '"'])
+def test_a_field_that_is_too_long_is_refused_by_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quote: str
+) -> None:
+    monkeypatch.setattr(lines, "_FIELD_BYTES", 50)
+    path = write(tmp_path, f"a,b\n1,{quote}{'x' * 60}{quote}\n")
+    with pytest.raises(DataError, match=r"0.csv, line 2: .*larger than field limit \(50\)"):
+        Csv(path)
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_marks_and_ends_of_lines_belong_to_no_field(
+    tmp_path: Path, mark: str, end: str
+) -> None:
+    content = end.join([mark + "a,b", "1,x", "", "2,y", ""])
+    (tmp_path / "0.csv").write_bytes(content.encode())
+    batch = Csv(tmp_path / "0.csv").batch(np.arange(2))
+    assert (batch["a"].tolist(), batch["b"]) == ([1, 2], ["x", "y"])
+
+
+def test_delimiters_at_the_end_are_an_unnamed_column(tmp_path: Path) -> None:
+    batch = Csv(write(tmp_path, "a,\n1,\n2,\n")).batch(np.arange(2))
+    assert (batch["a"].tolist(), batch[""]) == ([1, 2], ["", ""])
+    (tmp_path / "0.csv").write_text("a,b\n1,2,\n")
+    with pytest.raises(DataError, match=r"line 2: expected 2 fields \(a, b\), got 3"):
+        Csv(tmp_path / "0.csv")

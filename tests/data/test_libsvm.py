@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from paceline.data import Libsvm
-from paceline.data.source import open_source
+from paceline.data.opening import open_source
 from paceline.errors import DataError, UsageError
 
 LINES = b"# three records\n+1 3:0.5 17:1  # a remark\r\n\n-1\n2.5 9007199254740993:2 4:1e-1"
@@ -62,7 +62,9 @@ def test_a_collate_function_gets_single_records(path: Path) -> None:
         (b"1 qid:3 2:1", "got b'qid:3'"),
         (b"1 99999999999999999999:1", "got an id beyond int64"),
         (b"2:3 4:5", "got b'2:3' for the label"),
-        (b"  ", "got b'' for the label"),
+        (b"1_0 2:3", "got b'1_0' for the label"),
+        (b"1 2:3_0", "got b'2:3_0'"),
+        (b"1 2_0:3", "got b'2_0:3'"),
         (b"1\x0b2", "got b'2'"),
     ],
 )
@@ -78,3 +80,12 @@ def test_no_record_at_all_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.svm").write_bytes(b"# nothing\n\n")
     with pytest.raises(UsageError, match=r"Libsvm: no record in a.svm 11 bytes"):
         Libsvm(tmp_path / "a.svm")
+
+
+def test_lines_of_blanks_and_indented_remarks_are_no_records(tmp_path: Path) -> None:
+    content = b"\xef\xbb\xbf1 1:2 \t\r\n   \n\t # 7 7:7\n \r\n 2 1:1\n\x0b\n  "
+    (tmp_path / "a.svm").write_bytes(content)
+    source = Libsvm(tmp_path / "a.svm")
+    assert len(source) == 2
+    batch = source.batch(np.arange(2))
+    assert (batch.labels.tolist(), batch.values.tolist()) == ([1, 2], [2, 1])

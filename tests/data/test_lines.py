@@ -115,6 +115,7 @@ def test_rows_are_those_that_csv_finds_from_the_start(
         (cut_csv(","), b'"a\n\nb"\r\nc\n', [b'"a\n\nb"\r\n', b"c\n"]),
         (cut_csv(","), b'\xef\xbb\xbf"a\nb",1\n2', [b'"a\nb",1\n', b"2"]),
         (cut_libsvm, b"# head\n\n1 1:2\n# x\n\r\n-1\n", [b"1 1:2\n# x\n\r\n", b"-1\n"]),
+        (cut_libsvm, b"  \n\t#x\n 1\n \n2\n  ", [b" 1\n \n", b"2\n  "]),
     ],
 )
 @pytest.mark.parametrize("piece_bytes", [4, 1 << 20])

@@ -11,7 +11,7 @@ import torch
 from fsspec.implementations.memory import MemoryFileSystem
 
 from paceline.data import Parquet
-from paceline.data.source import open_source
+from paceline.data.opening import open_source
 from paceline.errors import DataError, UsageError
 
 pa = pytest.importorskip("pyarrow", reason="needs paceline[parquet]")

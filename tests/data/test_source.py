@@ -9,7 +9,9 @@ import torch
 from torch.utils.data import Dataset, IterableDataset, Subset, TensorDataset
 
 from paceline.data import source
-from paceline.data.source import HuggingFaceSource, MapSource, TensorSource, open_source
+from paceline.data.map_style import MapSource
+from paceline.data.opening import open_source
+from paceline.data.source import HuggingFaceSource, TensorSource
 from paceline.errors import DataError, UsageError
 
 PICKED = np.array([3, 0, 3])

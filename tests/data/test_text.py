@@ -8,7 +8,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from paceline.data import Text
-from paceline.data.source import open_source
+from paceline.data.opening import open_source
 from paceline.errors import DataError, UsageError
 from paceline.ids import TaskKey
 from paceline.messages import StageSpec

@@ -247,6 +247,16 @@ def test_huge_manifest_is_not_read(
         read_manifest(store, folder)
 
 
+def test_a_manifest_that_nobody_could_read_is_not_written(
+    store: BlobStore, describe_cut: DescribeCut, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifest = describe_cut(1)
+    monkeypatch.setattr(manifest_module, "MAX_MANIFEST_BYTES", 100)
+    with pytest.raises(StoreError, match=r"cannot be written: it has [0-9,]+ bytes"):
+        write_manifest(store, manifest)
+    assert list_cuts(store) == []
+
+
 def test_unknown_format_is_refused_and_not_skipped(
     store: BlobStore, take_cut: TakeCut
 ) -> None:

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from paceline.data.opening import open_source
 from paceline.data.order import records_at
-from paceline.data.source import open_source
 from paceline.data.split import batch_positions, default_task_size, task_positions
 from paceline.messages import StageSpec
 

@@ -71,3 +71,39 @@ def test_batches_of_one_task_must_have_the_same_names(tmp_path: Path) -> None:
         folder.add(2, 2, {"b": torch.zeros(2)})
     with pytest.raises(UsageError, match="expected predictions"):
         folder.add(2, 2, {})
+
+
+@pytest.mark.parametrize(
+    ("predictions", "text"),
+    [
+        (
+            {"a.b": torch.zeros(2), "a": {"b": torch.ones(2)}},
+            r"at \['a.b'\] and at \['a'\]\['b'\] would both be named 'a.b'",
+        ),
+        (
+            ({"x": torch.zeros(2)}, {"0.x": torch.ones(2)}, {"x": torch.ones(2)}),
+            None,
+        ),
+        ({0: torch.zeros(2), "0": torch.ones(2)}, r"at \[0\] and at \['0'\] would both"),
+        (
+            {"0": [torch.zeros(2)], "0.0": torch.ones(2)},
+            r"at \['0'\]\[0\] and at \['0.0'\] would both be named '0.0'",
+        ),
+        ({"": torch.zeros(2)}, r"at \[''\] would be named '', .* has no such name"),
+        ({"a": {"": torch.zeros(2)}}, r"at \['a'\]\[''\] would be named 'a.'"),
+        ({"__metadata__": torch.zeros(2)}, "would be named '__metadata__'"),
+        ({"\ud800": torch.zeros(2)}, "give it another key"),
+    ],
+)
+def test_no_prediction_takes_the_name_of_another(
+    tmp_path: Path, predictions: object, text: str | None
+) -> None:
+    folder = FolderPredictions(str(tmp_path))
+    folder.begin()
+    if text is None:
+        folder.add(0, 2, predictions)
+        folder.finish(Task(TaskKey(0, 0, 0), 0, 1))
+        return
+    with pytest.raises(UsageError, match=text):
+        folder.add(0, 2, predictions)
+    assert names(tmp_path) == []

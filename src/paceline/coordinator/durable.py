@@ -12,7 +12,8 @@ from typing import final
 import msgspec
 
 from paceline.coordinator import outcomes as o
-from paceline.coordinator.queue import LeaseRecord, Queue, StageResults, decode_queue
+from paceline.coordinator.noted import note_result, note_value
+from paceline.coordinator.queue import LeaseRecord, Queue, decode_queue
 from paceline.coordinator.records import CutRecord as CutRecord
 from paceline.coordinator.records import PartRecord as PartRecord
 from paceline.ids import TaskKey
@@ -209,16 +210,14 @@ def _(outcome: o.TaskDone, state: Durable) -> None:
     queue.close(outcome.key.task)
     queue.tasks_done += 1
     queue.records += outcome.records
-    if outcome.result is not None:
-        results = queue.results.setdefault(outcome.key.stage, StageResults())
-        results.states[outcome.key.task] = outcome.result
+    if outcome.result is not None or outcome.kept is not None:
+        note_result(queue, outcome)
     state.resumes.pop(outcome.key, None)
 
 
 @restore.register
 def _(outcome: o.StageValued, state: Durable) -> None:
-    results = StageResults({}, outcome.value, outcome.missing)
-    state.queue.results[outcome.stage] = results
+    note_value(state.queue, outcome)
 
 
 @restore.register

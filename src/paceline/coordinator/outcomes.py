@@ -14,6 +14,7 @@ from paceline.ids import TaskKey
 from paceline.messages import (
     Contribution,
     FileEntry,
+    KeptBytes,
     Lease,
     PartPlan,
     StageSpec,
@@ -103,12 +104,13 @@ class TaskDone(Outcome, frozen=True):
     """All batches of a task are acknowledged in every part.
 
     Of an evaluation or prediction: it is worked off, ``result`` is what came of it, and no
-    record was trained.
+    record was trained; a large one lies beside the cuts, and ``kept`` says where.
     """
 
     key: TaskKey
     records: int
     result: bytes | None = None
+    kept: KeptBytes | None = None
 
 
 class PushLate(Outcome, frozen=True):
@@ -146,11 +148,15 @@ class TaskFailed(Outcome, frozen=True):
 
 
 class StageValued(Outcome, frozen=True):
-    """What the results of a stage come to; they themselves are not needed any more."""
+    """What the results of a stage come to; they themselves are not needed any more.
+
+    A large value lies beside the cuts: ``kept`` says where, and ``value`` is empty.
+    """
 
     stage: int
     value: bytes
     missing: int
+    kept: KeptBytes | None = None
 
 
 class Resume(NamedTuple):

@@ -16,7 +16,7 @@ from typing import final
 
 import msgspec
 
-from paceline.messages import Lease
+from paceline.messages import KeptBytes, Lease
 
 
 @final
@@ -29,15 +29,37 @@ class LeaseRecord(msgspec.Struct):
 
 
 @final
-class StageResults(msgspec.Struct):
+class StageResults(msgspec.Struct, omit_defaults=True):
     """What has come of a stage of evaluation or prediction.
 
+    Here is what is small; of what is large only where it lies, beside the cuts: a job that
+    evaluates a thousand times has its values a thousand times in every cut.
     ``missing`` counts its tasks that were given up, once there is a value.
     """
 
     states: dict[int, bytes] = {}  # {task: its result}, until there is a value
     value: bytes | None = None
     missing: int = 0
+    kept_states: dict[int, KeptBytes] = {}  # {task: where its result lies}
+    kept: KeptBytes | None = None  # where the value lies
+
+    def has_value(self) -> bool:
+        """Whether it has come to a value."""
+        return self.value is not None or self.kept is not None
+
+    def tasks(self) -> list[int]:
+        """Those with a result, in order."""
+        return sorted([*self.states, *self.kept_states])
+
+    def bytes_of(self, task: int) -> int:
+        """The size of a task's result."""
+        kept = self.kept_states.get(task)
+        return len(self.states[task]) if kept is None else kept.bytes
+
+    def digests(self) -> set[str]:
+        """Of all that lies beside the cuts."""
+        kept = [*self.kept_states.values(), *([] if self.kept is None else [self.kept])]
+        return {one.digest for one in kept}
 
 
 @final
@@ -172,7 +194,7 @@ class Queue(msgspec.Struct, dict=True):  # what is cached beside the fields is n
     def keep_values(self, before: "Queue") -> None:
         """Keep what stages that are over here came to: a script may have been told."""
         for stage, results in before.results.items():
-            if stage < self.stage and results.value is not None:
+            if stage < self.stage and results.has_value():
                 self.results[stage] = results
 
     def reopen(self) -> None:

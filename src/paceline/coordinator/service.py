@@ -34,33 +34,33 @@ from paceline.coordinator.effects import (
 from paceline.coordinator.happenings import progress_of, told
 from paceline.coordinator.opening import StateSaved, read_journal, read_stored, wait_older
 from paceline.coordinator.outcomes import CutCommitted, Outcome
-from paceline.coordinator.service_cuts import manifest_of, sweep_cuts
+from paceline.coordinator.service_cuts import wait_committed, wait_dropped, wait_swept
 from paceline.coordinator.service_inbox import Inbox
+from paceline.coordinator.service_values import Values, is_kept
 from paceline.coordinator.state import (
     Asked,
     CoordinatorState,
     Decision,
     Disconnected,
     Event,
-    ManifestWritten,
     RunOpened,
     TimePassed,
 )
 from paceline.errors import StoreError
 from paceline.events import EventLog
 from paceline.failpoints import failpoint
-from paceline.ids import COORDINATOR, cut_folder
+from paceline.ids import COORDINATOR
 from paceline.messages import (
     JobStatus,
     Message,
     ProcessStatus,
+    Results,
     ServerReport,
     TrainerMessage,
 )
 from paceline.store.blobs import BlobStore
 from paceline.store.journal import Journal
-from paceline.store.manifest import Cut, write_manifest
-from paceline.store.retention import drop_cut
+from paceline.store.manifest import Cut
 from paceline.timing import Clock, wall_time_s
 from paceline.transport import service as link
 
@@ -98,7 +98,7 @@ class CoordinatorService:
         self._clock, self._events = clock, events
         self._state = CoordinatorState(config, read_journal(journal), clock.now_s())
         self._tickets = itertools.count(1)
-        self._lock = threading.Lock()  # guards the five fields below
+        self._lock = threading.Lock()  # guards the five fields below, and _threads
         self._inbox = Inbox()
         self._answers: dict[int, link.Reply] = {}  # {ticket: the way back}
         self._incarnations: dict[int, int] = {}  # {connection: whose it is}
@@ -110,6 +110,7 @@ class CoordinatorService:
         self._is_broken = False
         self._last_progress: tuple[float, tuple[int, int]] = (0.0, (-1, -1))
         self._stopping = threading.Event()
+        self._values = Values(store, self._stopping.wait)
         self._threads = [
             threading.Thread(target=self._tick, name="coordinator-clock", daemon=True)
         ]
@@ -175,7 +176,16 @@ class CoordinatorService:
             self._answers[ticket] = reply
             if isinstance(message, (TrainerMessage, ServerReport)):
                 self._belongs(peer.connection, message.incarnation)
-        self._put(Asked(peer.role, ticket, message))
+        if not self._values.is_heavy(message):
+            self._put(Asked(peer.role, ticket, message))
+            return
+
+        def put() -> None:
+            light = self._values.wait_lightened(message)
+            if light is not None:
+                self._put(Asked(peer.role, ticket, light))
+
+        self._run_beside(put, "coordinator-value")
 
     def disconnected(self, peer: link.Peer) -> None:
         """A connection has gone."""
@@ -263,6 +273,7 @@ class CoordinatorService:
         if has_cut or self._journal.num_records > self._compact_above:
             self._compact()
         if has_cut:
+            self._values.note_named(self._state.durable)
             self._run_beside(self._sweep, "coordinator-sweep")
         for decision in decisions:
             for effect in decision.effects:
@@ -274,7 +285,9 @@ class CoordinatorService:
         elif isinstance(effect, WriteManifest):
             self._write_manifest(effect.order)
         elif isinstance(effect, DropCut):
-            self._drop_cut(effect.folder)
+            self._run_beside(
+                lambda: wait_dropped(self._store, effect.folder), "coordinator-drop"
+            )
         elif isinstance(effect, SeekCut):
             self._seek_cut(effect)
         else:
@@ -313,38 +326,27 @@ class CoordinatorService:
         message = effect.message
         if isinstance(message, JobStatus):
             message = self._with_self(message)
+        if isinstance(message, Results) and is_kept(message):
+            results = message
+            self._run_beside(
+                lambda: answer(self._values.wait_whole(results)), "coordinator-value"
+            )
+            return
         answer(message)
 
     def _write_manifest(self, order: ManifestOrder) -> None:
-        self._run_beside(lambda: self._commit_cut(order), "coordinator-cut")
+        def commit() -> None:
+            run, created = self._config.run, wall_time_s()
+            self._put(wait_committed(self._store, order, run, created))
+
+        self._run_beside(commit, "coordinator-cut")
 
     def _run_beside(self, what: Callable[[], None], name: str) -> None:
         thread = threading.Thread(target=what, name=name, daemon=True)
-        self._threads = [t for t in self._threads if t.is_alive() or t.ident is None]
-        self._threads.append(thread)
-        thread.start()
-
-    def _commit_cut(self, order: ManifestOrder) -> None:
-        error = None
-        manifest = manifest_of(order, self._config.run, wall_time_s())
-        try:
-            failpoint("coordinator.before_manifest")
-            write_manifest(self._store, manifest)
-        except Exception as failure:  # noqa: BLE001  (a cut that never ends ends the job)
-            _log.exception("cut %d could not be committed", order.cut)
-            error = f"{type(failure).__name__}: {failure}"
-        failpoint("coordinator.after_manifest")
-        folder = cut_folder(order.cut, order.timeline)
-        self._put(ManifestWritten(order.cut, folder, error))
-
-    def _drop_cut(self, folder: str) -> None:
-        def drop() -> None:
-            try:
-                drop_cut(self._store, folder)
-            except StoreError:
-                _log.exception("%s could not be removed; a later sweep will", folder)
-
-        self._run_beside(drop, "coordinator-drop")
+        with self._lock:
+            self._threads = [t for t in self._threads if t.is_alive() or t.ident is None]
+            self._threads.append(thread)
+            thread.start()
 
     def _seek_cut(self, effect: SeekCut) -> None:
         bad = Cut(effect.cut, effect.timeline, effect.folder)
@@ -359,7 +361,8 @@ class CoordinatorService:
     def _sweep(self) -> None:
         """Remove old cuts; only a journalled one may replace them."""
         with self._sweeping:
-            sweep_cuts(self._store, self._state, self._config.keep_cuts)
+            keep = self._config.keep_cuts
+            wait_swept(self._store, self._state, keep, self._values)
 
     # ------------------------------------------------------------ time
 

@@ -3,24 +3,28 @@
 ::
 
     all whole numbers                     int64
-    numbers                               float32
-    whole numbers, and some are missing   float64   (float32 has no whole beyond 2**24)
-    anything else, or nothing             str       (a list of texts)
+    numbers                               float32, or float64 if float32 blurs a whole one
+    whole numbers, and some are missing   float64
+    a whole number beyond int64           str       (a list of texts)
+    anything else, or nothing             str
 
 The kind is decided once, from the first records, never from a batch: a column must not be
 whole numbers in one batch and fractions in the next. A user who knows better says so. A
-missing number, an empty text, is NaN.
+missing number, an empty text, is NaN. Fractions are rounded. A whole number may be an id:
+where nobody asked for fractions, one that would be rounded is refused, for two ids would
+become one.
 
 Pure.
 """
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 
-from paceline.errors import UsageError
+from paceline.errors import DataError, UsageError
 
 Kind = torch.dtype | type[str]
 Column = torch.Tensor | list[str]
@@ -28,6 +32,9 @@ Column = torch.Tensor | list[str]
 _WHOLE = (torch.int32, torch.int64)
 _FRACTIONS = (torch.float32, torch.float64)
 _MAX_WHOLE = {torch.int32: (1 << 31) - 1, torch.int64: (1 << 63) - 1}
+_HOLDS_WHOLE = {torch.float32: 1 << 24, torch.float64: 1 << 53}  # every one up to there
+_SAYS_WHOLE = re.compile(r"\s*([+-]?[0-9]+)(?:\.0*)?\s*")
+_INT64_LIKE = re.compile(r"\s*[+-]?[0-9]+\s*")
 
 
 def choose_kind(texts: Sequence[str]) -> Kind:
@@ -37,12 +44,37 @@ def choose_kind(texts: Sequence[str]) -> Kind:
         return str
     if all(_says(text, torch.int64) for text in present):
         return torch.int64 if len(present) == len(texts) else torch.float64
-    # A whole number that int64 does not hold is an id, and float32 would blur it.
+    # A whole number that int64 does not hold is an id, and any fraction would blur it.
     is_fraction = all(
-        _says(text, torch.int64) or (_says(text, torch.float32) and not text.isdigit())
+        _says(text, torch.int64)
+        or (_says(text, torch.float64) and not _INT64_LIKE.fullmatch(text))
         for text in present
     )
-    return torch.float32 if is_fraction else str
+    if not is_fraction:
+        return str
+    numbers = [parse_text(text, torch.float32) for text in present]
+    is_blurred = blurred(present, torch.tensor(numbers, dtype=torch.float32))
+    return torch.float32 if is_blurred is None else torch.float64
+
+
+def blurred(texts: Sequence[str], values: torch.Tensor) -> str | None:
+    """The first text that says a whole number which its value, a fraction, is not.
+
+    Rounding a fraction is what fractions are; ``16777217`` as float32 is another id. A
+    number so large that it has become infinite counts too.
+    """
+    is_large = values.abs() >= _HOLDS_WHOLE[values.dtype]
+    places: list[int] = is_large.nonzero().flatten().tolist()
+    for place in places:
+        text, value = texts[place], float(values[place])
+        if math.isinf(value):
+            if "inf" not in text.lower():
+                return text
+            continue
+        whole = _SAYS_WHOLE.fullmatch(text)
+        if whole is not None and int(whole[1]) != int(value):
+            return text
+    return None
 
 
 def parse_text(text: str, kind: torch.dtype) -> float | int:
@@ -51,7 +83,8 @@ def parse_text(text: str, kind: torch.dtype) -> float | int:
     Raises:
         ValueError: it says none of this kind.
     """
-    if "_" in text:  # Python reads 1_000 as a number; in a file of data it is a name
+    # Python reads 1_000 and Arabic digits as numbers; in a file of data they are names.
+    if "_" in text or not text.isascii():
         raise ValueError(f"{text!r} is no number")
     if kind in _FRACTIONS:
         return float(text) if text else math.nan
@@ -129,6 +162,33 @@ def take_apart(columns: Mapping[str, torch.Tensor | list[Any]]) -> list[dict[str
         for column in columns.values()
     ]
     return [dict(zip(columns, row, strict=True)) for row in zip(*parts, strict=True)]
+
+
+def put_together(items: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Records -> columns, as `take_apart` had them: ``{column: tensor (n, ...) or list}``.
+
+    Raises:
+        DataError: a column has tensors of one dtype here and of another there.
+    """
+    return {name: _stacked([item[name] for item in items], name) for name in items[0]}
+
+
+def _stacked(values: list[Any], name: str) -> torch.Tensor | list[Any]:
+    if not any(isinstance(value, torch.Tensor) for value in values):
+        return values
+    kinds = sorted({_kind_of(value) for value in values})
+    if len(kinds) > 1:
+        raise DataError(
+            f"column {name!r} is {' here and '.join(kinds)} there: the data sets of a "
+            "ConcatDataset differ; expected one dtype in all of them"
+        )
+    return torch.stack(values)
+
+
+def _kind_of(value: object) -> str:
+    if isinstance(value, torch.Tensor):
+        return describe_kind(value.dtype)
+    return type(value).__name__
 
 
 def _says(text: str, kind: torch.dtype) -> bool:

@@ -11,15 +11,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
+import torch
 
 from paceline.data.columns import (
     Column,
     Kind,
+    blurred,
     check_kinds,
     choose_kind,
     describe_kind,
     parse_column,
     parse_text,
+    put_together,
     select_columns,
     take_apart,
 )
@@ -32,7 +35,7 @@ from paceline.data.files import (
     find_files,
     require_plain,
 )
-from paceline.data.lines import LineIndex, cut_csv, index_file
+from paceline.data.lines import LineIndex, cut_csv, index_file, long_fields
 from paceline.data.source import ItemSource, Records
 from paceline.errors import DataError, UsageError
 
@@ -45,8 +48,9 @@ class Csv(ItemSource):
     """Rows of CSV; a batch is ``{column: tensor (n,) or list of str}``.
 
     The dtype of a column follows from the first 1,000 records: int64, float32 (missing
-    is NaN), float64 for whole numbers of which some are missing, else `str`. A later
-    record that does not fit is an error; ``dtypes`` decides otherwise.
+    is NaN), float64 for whole numbers of which some are missing or that float32 would
+    round, else `str`. A later record that does not fit is an error, and so is a whole
+    number that would be rounded; ``dtypes`` decides otherwise.
 
     Opening reads every file once, for an index of 8 bytes a record; a batch then costs
     one read for each run of records that lie close together. Rows without any character
@@ -98,7 +102,10 @@ class Csv(ItemSource):
         chosen = select_columns(there, columns, f"Csv {files[0].url}")
         self._places = {name: there.index(name) for name in chosen}  # {column: field}
         check_kinds(dtypes or {}, chosen)
-        self._kinds = self._choose_kinds(dtypes or {})  # {column: its kind}
+        # Columns whose kind the user has said: they are rounded to it if it must be.
+        self._said = frozenset(dtypes or {})
+        self._kinds = dict(dtypes or {})  # {column: its kind}
+        self._choose_kinds()
 
     def __len__(self) -> int:
         return len(self._index)
@@ -114,15 +121,16 @@ class Csv(ItemSource):
         found: dict[str, Column] = {}
         for name, place in self._places.items():
             texts = [row[place] for row in rows]
-            try:
-                found[name] = parse_column(texts, self._kinds[name])
-            except ValueError as error:
-                raise self._misfit(records, texts, name) from error
+            found[name] = self._column(records, texts, name)
         return found
 
     def items(self, records: Records) -> list[dict[str, Any]]:
         """``{column: number as a tensor (), or str}`` of each record."""
         return take_apart(self.read(records))
+
+    def join(self, items: list[dict[str, Any]]) -> dict[str, Column]:
+        """The columns of these records."""
+        return put_together(items)
 
     def fingerprint(self) -> str:
         """Names, sizes and a hash of the files, columns with dtypes, number of records."""
@@ -141,7 +149,9 @@ class Csv(ItemSource):
             if len(each) < 2:
                 continue
             header = LineIndex([file], [each[:2]])
-            found = self._parse(header, 0, header.read(np.zeros(1, np.int64))[0])
+            line = header.read(np.zeros(1, np.int64))[0]
+            with long_fields():
+                found = self._parse(header, 0, line)
             if not first:
                 there, first = found, file.url
             elif found != there:
@@ -152,28 +162,48 @@ class Csv(ItemSource):
                 )
         return there, [each[1:] if len(each) > 1 else each for each in offsets]
 
-    def _choose_kinds(self, given: Mapping[str, Kind]) -> dict[str, Kind]:
-        open_ones = [name for name in self._places if name not in given]
-        looked_at = min(_NUM_LOOKED_AT, len(self)) if open_ones else 0
-        rows = self._rows(np.arange(looked_at))
-        chosen = {
-            name: choose_kind([row[self._places[name]] for row in rows])
-            for name in open_ones
-        }
-        return {name: (chosen | dict(given))[name] for name in self._places}
+    def _choose_kinds(self) -> None:
+        """Say of what kind the columns are of which nobody has said it.
+
+        Raises:
+            DataError: a whole number among the first records has no kind of fractions.
+        """
+        open_ones = [name for name in self._places if name not in self._said]
+        first = np.arange(min(_NUM_LOOKED_AT, len(self)) if open_ones else 0)
+        rows = self._rows(first)
+        for name in open_ones:
+            texts = [row[self._places[name]] for row in rows]
+            self._kinds[name] = choose_kind(texts)
+            self._column(first, texts, name)
+
+    def _column(self, records: Records, texts: list[str], name: str) -> Column:
+        """The texts of a column as its kind says."""
+        kind = self._kinds[name]
+        try:
+            found = parse_column(texts, kind)
+        except ValueError as error:
+            raise self._misfit(records, texts, name) from error
+        if name in self._said or kind not in (torch.float32, torch.float64):
+            return found
+        assert isinstance(found, torch.Tensor)
+        text = blurred(texts, found)
+        if text is not None:
+            raise self._blurred(int(records[texts.index(text)]), text, name)
+        return found
 
     def _rows(self, records: Records) -> list[list[str]]:
         """All fields of records."""
         lines = self._index.read(records)
         rows = []
-        for record, line in zip(records.tolist(), lines, strict=True):
-            row = self._parse(self._index, record, line)
-            if len(row) != len(self._there):
-                raise DataError(
-                    f"{self._index.where(record)}: expected {len(self._there)} fields "
-                    f"({', '.join(self._there)}), got {len(row)}: {_shown(line)}"
-                )
-            rows.append(row)
+        with long_fields():
+            for record, line in zip(records.tolist(), lines, strict=True):
+                row = self._parse(self._index, record, line)
+                if len(row) != len(self._there):
+                    raise DataError(
+                        f"{self._index.where(record)}: expected {len(self._there)} fields "
+                        f"({', '.join(self._there)}), got {len(row)}: {_shown(line)}"
+                    )
+                rows.append(row)
         return rows
 
     def _parse(self, index: LineIndex, record: int, line: bytes) -> list[str]:
@@ -201,6 +231,17 @@ class Csv(ItemSource):
                     f"say what the column is: dtypes={{{name!r}: str}}, or a wider number"
                 )
         raise AssertionError("one text could not be parsed")
+
+    def _blurred(self, record: int, text: str, name: str) -> DataError:
+        """What to say of a whole number that would be rounded, or has no size."""
+        kind = describe_kind(self._kinds[name])
+        wider = f", torch.float64 is wider than {kind}" if kind == "float32" else ""
+        return DataError(
+            f"{self._index.where(record)}: column {name!r}: got {text[:_SHOWN]!r}, which "
+            f"{kind} does not hold, and {kind} was chosen as the column has fractions or "
+            "missing numbers: rounded, two ids would become one; say what the column is: "
+            f"dtypes={{{name!r}: str}} keeps every digit{wider}, torch.{kind} rounds"
+        )
 
 
 def _shown(line: bytes) -> str:

@@ -41,8 +41,9 @@ class LibsvmBatch(NamedTuple):
 class Libsvm(ItemSource):
     """Lines ``label id:value id:value ...``; a batch is a `LibsvmBatch`.
 
-    Ids are taken as they stand, whether they begin at 0 or at 1. Empty lines and lines
-    that begin with ``#`` are no records; a remark may also end a line. Opening reads every
+    Ids are taken as they stand, whether they begin at 0 or at 1. Lines of nothing but
+    blanks, and lines that begin with ``#``, indented or not, are no records; a remark may
+    also end a line. Opening reads every
     file once, for an index of 8 bytes a record; a batch then costs one read for each run
     of records that lie close together.
 
@@ -88,7 +89,7 @@ class Libsvm(ItemSource):
             offsets.append(len(ids))
             text = line.partition(b"\n")[0].partition(b"#")[0].strip()
             try:
-                if _LINE.fullmatch(text) is None:
+                if _LINE.fullmatch(text) is None or b"_" in text:
                     raise ValueError
                 fields = text.replace(b":", b" ").split()
                 labels.append(float(fields[0]))
@@ -118,6 +119,13 @@ class Libsvm(ItemSource):
                 strict=True,
             )
         )
+
+    def join(self, items: list[tuple[torch.Tensor, ...]]) -> LibsvmBatch:
+        """All features of these records."""
+        ids, values, labels = zip(*items, strict=True)
+        counts = torch.tensor([0, *map(len, ids)], dtype=torch.int64)
+        offsets = counts.cumsum(0)[:-1]
+        return LibsvmBatch(torch.cat(ids), torch.cat(values), offsets, torch.stack(labels))
 
     def fingerprint(self) -> str:
         """Names, sizes and a hash of the files (see `LineIndex`), number of records."""
@@ -151,4 +159,4 @@ def _is_number(text: bytes, parse: Callable[[bytes], float] = float) -> bool:
         parse(text)
     except ValueError:
         return False
-    return True
+    return b"_" not in text  # Python reads 1_000 as a number; here it is none

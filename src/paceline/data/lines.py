@@ -16,8 +16,11 @@ by NumPy, tens of times faster.
 Waits: for storage. The trainer's own thread calls.
 """
 
+import contextlib
 import csv
 import io
+import re
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, final
 
@@ -37,7 +40,11 @@ from paceline.errors import DataError
 
 _PIECE_BYTES = 1 << 20
 _UTF8_MARK = b"\xef\xbb\xbf"
+_FIELD_BYTES = 16 << 20  # the longest field of a CSV file; one quote not closed is longer
 _NEWLINE, _RETURN, _HASH = b"\n\r#"
+_BLANKS = np.frombuffer(b" \t\r\v\f", np.uint8)
+_NO_RECORD = re.compile(rb"[ \t\r\v\f]*(?:#|\n|\Z)")
+_field_limit = threading.Lock()  # guards the limit of `csv`, one for the whole process
 
 Bytes = NDArray[np.uint8]
 
@@ -134,10 +141,28 @@ def cut_lines(block: bytes, is_last: bool) -> Cut:
 
 
 def cut_libsvm(block: bytes, is_last: bool) -> Cut:
-    """Lines but those that are empty or begin with ``#``, which is a remark."""
+    """Lines but those of blanks, and remarks: ``#`` first, or behind blanks."""
     starts, used, _ = cut_lines(block, is_last)
-    is_remark = _bytes(block)[starts] == _HASH
-    return Cut(starts[~(is_remark | _is_empty(block, starts))], used)
+    first = _bytes(block)[starts]
+    is_record = (first != _HASH) & (first != _NEWLINE)
+    for place in np.flatnonzero(is_record & np.isin(first, _BLANKS)).tolist():
+        is_record[place] = _NO_RECORD.match(block, int(starts[place])) is None
+    return Cut(starts[is_record], used)
+
+
+@contextlib.contextmanager
+def long_fields() -> Iterator[None]:
+    """Let `csv` read fields of up to 16 MiB meanwhile, quoted or not.
+
+    Its limit (128 KiB) is one for the process: what the user has set is there again
+    afterwards. One thread at a time.
+    """
+    with _field_limit:
+        before = csv.field_size_limit(_FIELD_BYTES)
+        try:
+            yield
+        finally:
+            csv.field_size_limit(before)
 
 
 def cut_csv(delimiter: str) -> Cutter:
@@ -166,9 +191,10 @@ def _cut_quoted(block: bytes, is_last: bool, delimiter: str) -> Cut:
 
     starts, begin, fault = [], 0, ""
     try:
-        for _ in csv.reader(lines(), delimiter=delimiter, strict=True):
-            starts.append(begin)
-            begin = at
+        with long_fields():
+            for _ in csv.reader(lines(), delimiter=delimiter, strict=True):
+                starts.append(begin)
+                begin = at
     except csv.Error as error:
         if is_last or not is_over:
             fault = str(error)

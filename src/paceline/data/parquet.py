@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from paceline.data.columns import select_columns, take_apart
+from paceline.data.columns import put_together, select_columns, take_apart
 from paceline.data.files import (
     DataFile,
     Options,
@@ -129,6 +129,10 @@ class Parquet(ItemSource):
     def items(self, records: Records) -> list[dict[str, Any]]:
         """``{column: tensor () or (k,), or Python value}`` of each record."""
         return take_apart(self.read(records))
+
+    def join(self, items: list[dict[str, Any]]) -> dict[str, Any]:
+        """The columns of these records."""
+        return put_together(items)
 
     def fingerprint(self) -> str:
         """Names, sizes and a hash of the ends of the files, columns, number of records.

@@ -2,13 +2,14 @@
 
 ::
 
-    tensor, tuple of them, TensorDataset ---> TensorSource        one gather per tensor
+    tensor, tuple or dict of them ----------> TensorSource        one gather per tensor
     Parquet, Csv, Libsvm, Text -------------> ItemSource, each in a file of its own
     a Hugging Face data set ----------------> HuggingFaceSource   columns, as it has them
     any other map-style data set, list -----> MapSource           items, then collate
+    Subset of one that reads whole batches -> PickedSource        of the one, by index
 
-`open_source` chooses. A source has a fingerprint: every trainer builds its own data set,
-and two that differ must not train one stage.
+`paceline.data.opening` chooses. A source has a fingerprint: every trainer builds its own
+data set, and two that differ must not train one stage.
 
 Pure as far as the user's data set is; called by the trainer's own thread only.
 """
@@ -22,7 +23,6 @@ import numpy as np
 import torch
 import xxhash
 from numpy.typing import NDArray
-from torch.utils.data import IterableDataset, TensorDataset, default_collate
 
 from paceline.errors import DataError, UsageError
 
@@ -83,6 +83,14 @@ class ItemSource(Source):
     def items(self, records: Records) -> list[Any]:
         """The same records one by one."""
 
+    @abstractmethod
+    def join(self, items: list[Any]) -> Any:  # noqa: ANN401
+        """What `read` would have returned for the records of these items.
+
+        Raises:
+            DataError: a number has another dtype in one item than in another.
+        """
+
     def batch(self, records: Records) -> Any:  # noqa: ANN401
         """What ``transform`` makes of what `read` returns."""
         found = self.read(records)
@@ -112,33 +120,47 @@ class TensorSource(Source):
     Args:
         tensors: at least one, all of the same first dimension.
         bare: yield the first tensor itself instead of a tuple of one.
+        names: of the tensors: yield a dictionary instead of a tuple.
 
     Raises:
-        UsageError: no record, a tensor without dimensions, or unequal lengths.
+        UsageError: no record, a tensor without dimensions or a sparse one, or unequal
+            lengths.
     """
 
-    def __init__(self, tensors: Sequence[torch.Tensor], bare: bool = False) -> None:
+    def __init__(
+        self,
+        tensors: Sequence[torch.Tensor],
+        bare: bool = False,
+        names: Sequence[object] = (),
+    ) -> None:
         self._tensors = tuple(tensor.detach() for tensor in tensors)
-        self._bare = bare
+        self._bare, self._names = bare, tuple(names)
+        if any(tensor.layout != torch.strided for tensor in self._tensors):
+            raise UsageError(
+                "batches: a sparse tensor cannot be read by records; give the dense one "
+                "(tensor.to_dense()), or a file in the format of LIBSVM"
+            )
         if any(tensor.dim() == 0 for tensor in self._tensors):
             raise UsageError("batches: a tensor without dimensions has no records")
         lengths = [len(tensor) for tensor in self._tensors]
         if len(set(lengths)) != 1:
+            of = f" of {', '.join(map(str, self._names))}" if self._names else ""
             raise UsageError(
                 "batches: expected tensors of one length (their first dimension is the "
-                f"record), got lengths {lengths}"
+                f"record), got lengths {lengths}{of}"
             )
-        _require_records(lengths[0])
+        require_records(lengths[0])
 
     def __len__(self) -> int:
         return len(self._tensors[0])
 
     def batch(self, records: Records) -> Any:  # noqa: ANN401
-        """A tuple of fresh tensors ``(len(records), ...)``, or with ``bare`` the tensor."""
+        """Fresh tensors ``(len(records), ...)``: one, a tuple, or a dictionary."""
         index = torch.from_numpy(records)
         if self._bare:
             return _gather(self._tensors[0], index)
-        return tuple(_gather(tensor, index) for tensor in self._tensors)
+        found = tuple(_gather(tensor, index) for tensor in self._tensors)
+        return dict(zip(self._names, found, strict=True)) if self._names else found
 
     def fingerprint(self) -> str:
         """Number of records, shape and dtype of each, and a hash of the bytes.
@@ -150,62 +172,12 @@ class TensorSource(Source):
             step = math.ceil(tensor.nbytes / _HASHED_WHOLE_BYTES) or 1
             sample = tensor[::step].cpu().contiguous().reshape(-1)
             digest.update(sample.view(torch.uint8).numpy().data)
-        first = ", ".join(_describe(tensor[0]) for tensor in self._tensors)
+        described = [describe_item(tensor[0]) for tensor in self._tensors]
+        if self._names:
+            pairs = zip(self._names, described, strict=True)
+            described = [f"{name}: {told}" for name, told in pairs]
+        first = ", ".join(described)
         return f"tensors ({first}) x {len(self)}, xxh3 {digest.hexdigest()}"
-
-
-@final
-class MapSource(Source):
-    """Any map-style data set, read by ``__getitems__`` if it has that.
-
-    Args:
-        dataset: its items are what its own code makes of them; its errors pass through.
-        collate_fn: list of items -> batch; torch's `default_collate` if None.
-
-    Raises:
-        UsageError: no record.
-    """
-
-    def __init__(self, dataset: Any, collate_fn: Collate | None = None) -> None:  # noqa: ANN401  (a user's data set: duck typed, as torch does)
-        self._dataset = dataset
-        self._collate = collate_fn or default_collate
-        self._read_many = getattr(dataset, "__getitems__", None)
-        _require_records(len(dataset))
-
-    def __len__(self) -> int:
-        return len(self._dataset)
-
-    def batch(self, records: Records) -> Any:  # noqa: ANN401
-        """What ``collate_fn`` makes of the items; an error of an item says which it was."""
-        return self._collate(self._items(records.tolist()))
-
-    def fingerprint(self) -> str:
-        """Type of the data set, number of records, shapes and dtypes of the first.
-
-        Reads the first record, without drawing from torch's random numbers. A source of
-        ours says it better than its first record.
-        """
-        if isinstance(self._dataset, Source):
-            return self._dataset.fingerprint()
-        # A random augmentation must not shift the numbers that the user's loop will draw.
-        with torch.random.fork_rng(devices=[]):
-            first = _describe(self._dataset[0])
-        kind = type(self._dataset)
-        return f"{kind.__module__}.{kind.__qualname__} {first} x {len(self)}"
-
-    def _items(self, indices: list[int]) -> list[Any]:
-        index: object = indices
-        try:
-            if self._read_many is not None:
-                found: list[Any] = self._read_many(indices)
-                return found
-            items = []
-            for index in indices:
-                items.append(self._dataset[index])
-        except Exception as error:
-            error.add_note(f"reading record {index} of {type(self._dataset).__name__}")
-            raise
-        return items
 
 
 @final
@@ -227,7 +199,7 @@ class HuggingFaceSource(Source):
             name: str(getattr(feature, "dtype", type(feature).__name__))
             for name, feature in dataset.features.items()
         }
-        _require_records(len(dataset))
+        require_records(len(dataset))
 
     def __len__(self) -> int:
         return len(self._dataset)
@@ -265,81 +237,12 @@ class HuggingFaceSource(Source):
             ) from error
 
 
-def open_source(dataset: Any, collate_fn: Collate | None = None) -> Source:  # noqa: ANN401  (see MapSource)
-    """The source of what a user gave to `Session.batches`.
-
-    A tensor, a tuple of tensors or arrays (its columns), and a `TensorDataset` are
-    gathered by index, unless there is a ``collate_fn``, which wants single items. A list
-    is a map-style data set: its items are records, tensors or not. A `paceline.data`
-    source is itself, and with a ``collate_fn`` a data set of its records.
+def require_records(count: int) -> None:
+    """Refuse data without any record.
 
     Raises:
-        UsageError: not map-style, a mapping, unequal lengths, empty, or both a
-            ``collate_fn`` and a transform.
+        UsageError: so.
     """
-    if isinstance(dataset, Source) and collate_fn is None:
-        return dataset
-    if isinstance(dataset, ItemSource) and dataset.transform is not None:
-        raise UsageError(
-            f"batches: {type(dataset).__name__} has a transform, which takes whole "
-            "batches, and collate_fn takes single records: give one of the two"
-        )
-    if collate_fn is None and _is_hugging_face(dataset):
-        return HuggingFaceSource(dataset)
-    tensors, bare = _as_tensors(dataset)
-    if not tensors:
-        _require_map_style(dataset)
-        return MapSource(dataset, collate_fn)
-    source = TensorSource(tensors, bare)
-    if collate_fn is None:
-        return source
-    return MapSource(tensors[0] if bare else TensorDataset(*tensors), collate_fn)
-
-
-def _as_tensors(dataset: object) -> tuple[tuple[torch.Tensor, ...], bool]:
-    """The tensors and whether it was a bare one; no tensors if it is something else."""
-    if isinstance(dataset, torch.Tensor | np.ndarray):
-        return (torch.as_tensor(dataset),), True
-    # A subclass may have an item access of its own.
-    if type(dataset) is TensorDataset:
-        return tuple(dataset.tensors), False
-    # A list is records: that its items are tensors does not make them columns.
-    if not isinstance(dataset, tuple):
-        return (), False
-    columns = [isinstance(item, torch.Tensor | np.ndarray) for item in dataset]
-    if any(columns) and not all(columns):
-        kinds = ", ".join(type(item).__name__ for item in dataset)
-        raise UsageError(f"batches: expected a tuple of tensors, got one of ({kinds})")
-    if not all(columns):
-        return (), False
-    return tuple(torch.as_tensor(item) for item in dataset), False
-
-
-def _is_hugging_face(dataset: object) -> bool:
-    return (
-        isinstance(getattr(dataset, "features", None), Mapping)
-        and callable(getattr(dataset, "with_format", None))
-        and hasattr(dataset, "__getitem__")
-        and hasattr(dataset, "__len__")
-    )
-
-
-def _require_map_style(dataset: object) -> None:
-    name = type(dataset).__name__
-    if isinstance(dataset, Mapping):
-        raise UsageError(
-            f"batches: {name} is a mapping, not a data set; choose one of its values"
-        )
-    is_sized = hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")
-    if isinstance(dataset, IterableDataset) or not is_sized:
-        raise UsageError(
-            "batches: expected a map-style data set (__getitem__ and __len__), got "
-            f"{name}; a lost task must be read again, so records need an index: put an "
-            "iterable into a list or a file first"
-        )
-
-
-def _require_records(count: int) -> None:
     if count < 1:
         raise UsageError("batches: the data set is empty; expected at least one record")
 
@@ -348,13 +251,13 @@ def _gather(tensor: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
     return tensor.index_select(0, index.to(tensor.device))
 
 
-def _describe(item: object) -> str:
+def describe_item(item: object) -> str:
     """Structure, shapes and dtypes of a record, no values: ``(int64[14], float32[])``."""
     if isinstance(item, torch.Tensor | np.ndarray | np.generic):
         dtype = str(item.dtype).removeprefix("torch.")
         return f"{dtype}[{','.join(str(size) for size in item.shape)}]"
     if isinstance(item, Mapping):
-        return "{" + ", ".join(f"{key}: {_describe(item[key])}" for key in item) + "}"
+        return "{" + ", ".join(f"{key}: {describe_item(item[key])}" for key in item) + "}"
     if isinstance(item, tuple | list):
-        return "(" + ", ".join(_describe(part) for part in item) + ")"
+        return "(" + ", ".join(describe_item(part) for part in item) + ")"
     return type(item).__name__

@@ -67,6 +67,10 @@ class Text(ItemSource):
         """The lines at these indices."""
         return self.read(records)
 
+    def join(self, items: list[str]) -> list[str]:
+        """The lines themselves."""
+        return items
+
     def fingerprint(self) -> str:
         """Names, sizes and a hash of the files (`LineIndex.describe`), number of lines."""
         return f"Text {self._index.describe()} x {len(self)}"

@@ -75,6 +75,7 @@ from paceline.messages.results import (
     AskResults,
     FinishTask,
     KeepValue,
+    KeptBytes,
     Results,
 )
 from paceline.messages.rotation import RotationSpec
@@ -247,6 +248,7 @@ __all__ = [
     "KeepLocks",
     "KeepTracked",
     "KeepValue",
+    "KeptBytes",
     "LauncherOrders",
     "LauncherReport",
     "Lease",

@@ -108,11 +108,15 @@ def write_manifest(store: BlobStore, manifest: Manifest) -> None:
     Raises:
         CheckpointCorrupt: a described file is not in the folder in its size.
         StoreError: the cut is committed already, the manifest cannot be told in JSON
-            exactly (a number that is not finite), or the storage fails.
+            exactly (a number that is not finite) or is too large to be read again, or
+            the storage fails.
     """
     folder = cut_folder(manifest.cut, manifest.timeline)
     encoded = msgspec.json.encode(manifest)
     wrong = _wrong(manifest, folder)
+    num_bytes = _HEAD_BYTES + len(encoded) - 1
+    if wrong is None and num_bytes > MAX_MANIFEST_BYTES:
+        wrong = f"it has {num_bytes:,} bytes, allowed {MAX_MANIFEST_BYTES:,}"
     if wrong is None and _decoder.decode(encoded) != manifest:
         wrong = "it does not read back as it was (is a hyper-parameter not finite?)"
     if wrong is not None:

@@ -230,9 +230,15 @@ class Evaluator:
 
 
 def _check_size(spec: StageSpec, data: bytes, what: str) -> None:
-    if len(data) > MAX_RESULT_BYTES:
+    if len(data) <= MAX_RESULT_BYTES:
+        return
+    if spec.kind == "predict":
         raise UsageError(
-            f"{spec.kind}: the {what} has {len(data):,} bytes, the limit is "
-            f"{MAX_RESULT_BYTES:,}: the metric's state grows with the records; bound it "
-            "(torchmetrics' curves take thresholds=), or set a smaller task_size"
+            f"predict: the list of files has {len(data):,} bytes, the limit is "
+            f"{MAX_RESULT_BYTES:,}: each task writes one; set a larger task_size"
         )
+    raise UsageError(
+        f"{spec.kind}: the state is too large: the {what} has {len(data):,} bytes, the "
+        f"limit is {MAX_RESULT_BYTES:,}: the metric's state grows with the records; bound "
+        "it (torchmetrics' curves take thresholds=), or set a smaller task_size"
+    )

@@ -27,6 +27,9 @@ _ALONE = "predictions"  # name of the tensor, when a step returns one alone
 _PART = re.compile(r"part-\d{6}-\d+-\d+\.safetensors")
 _log = logging.getLogger("paceline.trainer")
 
+_RESERVED = "__metadata__"  # of safetensors: what tells about a file
+_Keys = tuple[object, ...]
+
 Write = Callable[[int, Any], None]
 
 
@@ -81,11 +84,22 @@ class FolderPredictions:
         """Take the predictions of a batch in.
 
         Raises:
-            UsageError: they are no tensors with one entry for each record.
+            UsageError: they are no tensors with one entry for each record, or two have
+                one name.
         """
         if self._first_record is None:
             self._first_record = first_record
-        named = {name: _copied(name, value) for name, value in _named(predictions)}
+        named: dict[str, torch.Tensor] = {}
+        keys: dict[str, _Keys] = {}  # {name: where it lies}
+        for path, value in _leaves(predictions):
+            name = _name_of(path)
+            if name in named:
+                raise UsageError(
+                    f"predict: the predictions at {_shown(keys[name])} and at "
+                    f"{_shown(path)} would both be named {name!r} in the file, and one "
+                    "would be lost; rename one of them"
+                )
+            named[name], keys[name] = _copied(name, value), path
         if not named:
             raise UsageError(f"predict: expected predictions, got {predictions!r}")
         for name, tensor in named.items():
@@ -196,17 +210,48 @@ def open_predictions(writer: object) -> FolderPredictions | CalledPredictions:
     )
 
 
-def _named(predictions: object, path: str = "") -> Iterator[tuple[str, object]]:
-    """Every tensor of what a step has returned, by where it lies."""
+def _leaves(predictions: object, path: _Keys = ()) -> Iterator[tuple[_Keys, object]]:
+    """Every tensor of what a step has returned, by the keys that lead there."""
     if isinstance(predictions, Mapping):
-        pieces = [(str(key), value) for key, value in predictions.items()]
+        pieces = list(predictions.items())
     elif isinstance(predictions, tuple | list):
-        pieces = [(str(index), value) for index, value in enumerate(predictions)]
+        pieces = list(enumerate(predictions))
     else:
-        yield path or _ALONE, predictions
+        yield path, predictions
         return
-    for name, value in pieces:
-        yield from _named(value, f"{path}.{name}" if path else name)
+    for key, value in pieces:
+        yield from _leaves(value, (*path, key))
+
+
+def _name_of(path: _Keys) -> str:
+    """What a tensor is called in the file: its keys with dots between them.
+
+    Raises:
+        UsageError: safetensors has no such name.
+    """
+    if not path:
+        return _ALONE
+    words = [str(key) for key in path]
+    name = ".".join(words)
+    if "" in words or name == _RESERVED or not _is_unicode(name):
+        raise UsageError(
+            f"predict: the predictions at {_shown(path)} would be named {name!r}, and a "
+            "file in safetensors has no such name; give it another key"
+        )
+    return name
+
+
+def _is_unicode(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _shown(path: _Keys) -> str:
+    """``['a'][0]``."""
+    return "".join(f"[{key!r}]" for key in path)
 
 
 def _copied(name: str, value: object) -> torch.Tensor:

@@ -6,7 +6,8 @@ Waits: for the data set, to be looked at. The thread of the user's script calls.
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, final
 
-from paceline.data.source import Source, open_source
+from paceline.data.opening import open_source
+from paceline.data.source import Source
 from paceline.data.split import check_stage, default_task_size
 from paceline.errors import UsageError
 from paceline.messages import StageKind, StageSpec

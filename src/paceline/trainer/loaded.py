@@ -3,13 +3,15 @@
 Waits for nothing. The thread of the user's loop calls.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 import msgspec
 
+from paceline.config import Combine
 from paceline.messages import Hyper, PartPlan, Push, RowSlots
 from paceline.params.blocks import dtype_bytes
+from paceline.params.rows.optimizers import counts_table_steps
 from paceline.params.sparse import SparseGradient
 from paceline.trainer.client import Payload
 from paceline.trainer.coding import GradientCoding, coded_rows
@@ -28,9 +30,21 @@ class Load(NamedTuple):
     rows: tuple[RowGradient, ...] = ()
     coded: Mapping[int, ByteArray] = {}  # {slot: what travels instead of its gradient}
     then: Mapping[int, ByteArray] = {}  # {parameter index: the values before}
+    stepped: tuple[str, ...] = ()  # tables that count their steps and have a gradient
 
 
 NOTHING = Load()
+
+
+def counted(plan: PartPlan, tables: Collection[str]) -> tuple[str, ...]:
+    """Which of these tables of a part count their steps."""
+    return tuple(
+        spec.name
+        for spec in plan.spec.tables
+        if spec.name in tables
+        and not isinstance(spec.optimizer, Combine)
+        and counts_table_steps(spec.optimizer)
+    )
 
 
 def push_with(
@@ -96,5 +110,6 @@ def push_with(
         rows=tuple(rows),
         early=early,
         then=tuple(block.slot for block in then),
+        stepped=load.stepped,
     )
     return Payload(message, buffers, pen=push.part if is_lent else None)

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from paceline.params.rows import kernels, reference
+from paceline.params.rows import kernels, reference, step_kernels
 from paceline.params.rows.id_map import empty_cells
 
 LOW, HIGH = -(2**63), 2**63 - 1
@@ -128,7 +128,7 @@ STEPS: dict[str, tuple[tuple[int, ...], tuple[Any, ...]]] = {
 
 def _corrections_below(step: int) -> NDArray[np.float32]:
     corrections = np.zeros((step, 2), np.float32)
-    kernels.adam_corrections(0.05, 0.9, 0.999, corrections)
+    step_kernels.adam_corrections(0.05, 0.9, 0.999, corrections)
     return corrections
 
 
@@ -151,7 +151,9 @@ def test_row_optimizers_equal_their_twins_to_the_bit(
     twins = [array.copy() for array in arrays]
     for step in range(4):
         gradients = _normal(step, count, dim)
-        getattr(kernels, name)(*arrays, rows, gradients, *hyper, *LOOKED_UP.get(name, ()))
+        getattr(step_kernels, name)(
+            *arrays, rows, gradients, *hyper, *LOOKED_UP.get(name, ())
+        )
         getattr(reference, name)(*twins, rows, gradients, *hyper)
     for array, twin in zip(arrays[1:], twins[1:], strict=True):
         np.testing.assert_array_equal(array, twin)
@@ -166,7 +168,7 @@ def test_a_zero_gradient_without_eps_gives_nan_as_in_torch_not_an_exception() ->
     sums[:] = 0
     zero = np.float32(0)
     rows = np.zeros(1, np.int64)
-    kernels.adagrad(values, sums, rows, np.zeros((1, 2), np.float32), zero, zero)
+    step_kernels.adagrad(values, sums, rows, np.zeros((1, 2), np.float32), zero, zero)
     assert np.isnan(values).all()
 
 
@@ -194,11 +196,11 @@ def test_frames_may_be_read_only_and_unaligned(offset: int) -> None:
     rows, values = np.empty(2, np.int64), np.ones((2, 3), np.float32)
     cells = empty_cells(2)
     assert kernels.find_or_insert(cells, ids, np.empty(2, np.int64), 0, rows) == 2
-    kernels.sgd(values, rows, gradients, np.float32(1))
+    step_kernels.sgd(values, rows, gradients, np.float32(1))
     np.testing.assert_array_equal(values, 0)
     for name, (widths, hyper) in STEPS.items():
         state = [np.zeros((2, width or 3), np.float32) for width in widths]
         values = np.zeros((2, 3), np.float32)
         extra = LOOKED_UP.get(name, ())
-        getattr(kernels, name)(values, *state, rows, gradients, *hyper, *extra)
+        getattr(step_kernels, name)(values, *state, rows, gradients, *hyper, *extra)
         assert (values < 0).all()

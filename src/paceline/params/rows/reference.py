@@ -1,4 +1,4 @@
-"""The functions of `kernels` in plain NumPy: what the compiled loops must equal.
+"""The functions of `kernels` and `step_kernels` in plain NumPy: what they must equal.
 
 The same names and arguments, written to be read, not to be fast. All are equal to the
 kernels bit for bit, but for `draw_normal` and the values of `adam`, where two mathematical
@@ -119,6 +119,35 @@ def adagrad(
     values[rows] -= lr * (gradients / (np.sqrt(sums[rows]) + eps))
 
 
+def nesterov(
+    values: Float32s,
+    buffers: Float32s,
+    rows: Int64s,
+    gradients: Float32s,
+    lr: np.float32,
+    mu: np.float32,
+) -> None:
+    """``m = mu*m + g; w -= lr * (g + mu*m)`` on unique rows."""
+    buffers[rows] = mu * buffers[rows] + gradients
+    values[rows] -= lr * (gradients + mu * buffers[rows])
+
+
+def decayed(
+    values: Float32s,
+    rows: Int64s,
+    gradients: Float32s,
+    decay: np.float32,
+    out: Float32s,
+) -> None:
+    """``g + decay * w`` of unique rows."""
+    out[:] = gradients + decay * values[rows]
+
+
+def shrink(values: Float32s, rows: Int64s, kept: np.float32) -> None:
+    """``w *= kept`` on unique rows."""
+    values[rows] *= kept
+
+
 def row_wise_adagrad(
     values: Float32s,
     row_sums: Float32s,
@@ -155,6 +184,22 @@ def adam(
         root = np.float32(math.sqrt(1 - math.pow(b2, t)))
         scale = np.sqrt(exp_avg_sq[row]) / root + np.float32(eps)
         values[row] -= rate * (exp_avg[row] / scale)
+
+
+def adam_at(
+    values: Float32s,
+    exp_avg: Float32s,
+    exp_avg_sq: Float32s,
+    rows: Int64s,
+    gradients: Float32s,
+    hyper: tuple[np.float32, np.float32, np.float32, np.float32, np.float32],
+) -> None:
+    """``w -= rate * (m / (sqrt(v) / root + eps))`` on unique rows."""
+    rate, root, eps, new1, new2 = hyper
+    exp_avg[rows] += new1 * (gradients - exp_avg[rows])
+    exp_avg_sq[rows] += new2 * (gradients * gradients - exp_avg_sq[rows])
+    scale = np.sqrt(exp_avg_sq[rows]) / root + eps
+    values[rows] -= rate * (exp_avg[rows] / scale)
 
 
 def ftrl(

@@ -299,7 +299,8 @@ class PartNumbers:
         arrays = {index: byte_array(gradient) for index, gradient in dense.items()}
         coded = self._coding.code_blocks(arrays)
         then = self._values_then(arrays)
-        hyper, stepped = hyper_of(self.groups), counted(plan, kept_rows)
+        hyper = hyper_of(self.groups)
+        stepped = counted(plan, hyper, kept_rows)
         self._load = Load(hyper, arrays, sparse, rows, coded, then, stepped)
         return is_finite
 

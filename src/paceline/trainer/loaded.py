@@ -9,8 +9,10 @@ from typing import NamedTuple
 import msgspec
 
 from paceline.config import Combine
+from paceline.errors import UsageError
 from paceline.messages import Hyper, PartPlan, Push, RowSlots
 from paceline.params.blocks import dtype_bytes
+from paceline.params.rows.following import twin_by_now
 from paceline.params.rows.optimizers import counts_table_steps
 from paceline.params.sparse import SparseGradient
 from paceline.trainer.client import Payload
@@ -36,15 +38,29 @@ class Load(NamedTuple):
 NOTHING = Load()
 
 
-def counted(plan: PartPlan, tables: Collection[str]) -> tuple[str, ...]:
-    """Which of these tables of a part count their steps."""
-    return tuple(
-        spec.name
-        for spec in plan.spec.tables
-        if spec.name in tables
-        and not isinstance(spec.optimizer, Combine)
-        and counts_table_steps(spec.optimizer)
-    )
+def counted(
+    plan: PartPlan, hyper: tuple[Hyper, ...], tables: Collection[str]
+) -> tuple[str, ...]:
+    """Which of these tables with gradients count their steps.
+
+    Raises:
+        UsageError: one follows the part's optimizer, and cannot with these numbers.
+    """
+    found = []
+    for spec in plan.spec.tables:
+        if spec.name not in tables or isinstance(spec.optimizer, Combine):
+            continue
+        if spec.follows and plan.spec.optimizer is not None:
+            try:
+                twin_by_now(plan.spec.optimizer.kind, hyper[0], spec.optimizer)
+            except UsageError as error:
+                raise UsageError(
+                    f"step(): the embedding {spec.name!r} follows the optimizer of its "
+                    f"model, and {error}"
+                ) from error
+        if counts_table_steps(spec.optimizer):
+            found.append(spec.name)
+    return tuple(found)
 
 
 def push_with(

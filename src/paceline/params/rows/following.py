@@ -82,8 +82,8 @@ def twin_by_now(kind: str, hyper: Hyper, begun: RowOptimizer) -> RowOptimizer:
     twin = twin_of(kind, hyper)
     if state_widths(twin, 1).keys() - state_widths(begun, 1).keys():
         raise UsageError(
-            f"rows began with {begun}, and {twin} keeps numbers that they do not have: "
-            f"give momentum when the model is shared"
+            f"its rows began without momentum, which the {kind} has by now: give it from "
+            f"the beginning, when the model is shared"
         )
     return twin
 

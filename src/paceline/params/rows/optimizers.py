@@ -23,6 +23,7 @@ from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
+import torch
 
 from paceline.config import (
     FTRL,
@@ -158,8 +159,11 @@ def _step_adam(
     lr, (b1, b2), eps = float(optimizer.lr), optimizer.betas, float(optimizer.eps)
     m, v = state["exp_avg"], state["exp_avg_sq"]
     if optimizer.steps == "table":
-        numbers = _at_step(optimizer, lr * rate, table_step)
-        kernels.adam_at(values, m, v, rows, gradients, numbers)
+        f32, found = np.float32, np.empty(gradients.shape, np.float32)
+        kernels.adam_moments(m, v, rows, gradients, f32(1 - b1), f32(1 - b2), found)
+        torch.from_numpy(found).sqrt_()  # torch's root: see there
+        correction = _correction(optimizer, lr * rate, table_step)
+        kernels.adam_move(values, m, rows, found, *correction, f32(eps))
         return
     known = _corrections(lr, float(b1), float(b2))
     if rate != 1.0:  # rather than a table for each rate
@@ -168,18 +172,19 @@ def _step_adam(
     kernels.adam(values, m, v, state["steps"], rows, gradients, hyper, known)
 
 
-def _at_step(optimizer: Adam | AdamW, lr: float, number: int) -> tuple[np.float32, ...]:
-    """What `step_kernels.adam_at` is told at a step of the table.
+def _correction(
+    optimizer: Adam | AdamW, lr: float, number: int
+) -> tuple[np.float32, np.float32]:
+    """What `step_kernels.adam_move` is told of a step of the table: rate and root.
 
     As `torch.optim.SparseAdam` works it out, and of `AdamW` as `torch.optim.AdamW` does.
     """
     assert number > 0, "the table counts its steps, from 1"
-    f32, (b1, b2) = np.float32, optimizer.betas
+    b1, b2 = optimizer.betas
     rest, root = 1 - b1**number, math.sqrt(1 - b2**number)
-    new = (f32(1 - b1), f32(1 - b2))
     if isinstance(optimizer, AdamW):
-        return (f32(lr / rest), f32(root), f32(optimizer.eps), *new)
-    return (f32(lr * root / rest), f32(1), f32(optimizer.eps), *new)
+        return np.float32(lr / rest), np.float32(root)
+    return np.float32(lr * root / rest), np.float32(1)
 
 
 @functools.lru_cache(maxsize=64)

@@ -186,20 +186,32 @@ def adam(
         values[row] -= rate * (exp_avg[row] / scale)
 
 
-def adam_at(
-    values: Float32s,
+def adam_moments(
     exp_avg: Float32s,
     exp_avg_sq: Float32s,
     rows: Int64s,
     gradients: Float32s,
-    hyper: tuple[np.float32, np.float32, np.float32, np.float32, np.float32],
+    new1: np.float32,
+    new2: np.float32,
+    found: Float32s,
 ) -> None:
-    """``w -= rate * (m / (sqrt(v) / root + eps))`` on unique rows."""
-    rate, root, eps, new1, new2 = hyper
+    """``m += new1 * (g - m); v += new2 * (g*g - v)`` on unique rows; v in ``found``."""
     exp_avg[rows] += new1 * (gradients - exp_avg[rows])
     exp_avg_sq[rows] += new2 * (gradients * gradients - exp_avg_sq[rows])
-    scale = np.sqrt(exp_avg_sq[rows]) / root + eps
-    values[rows] -= rate * (exp_avg[rows] / scale)
+    found[:] = exp_avg_sq[rows]
+
+
+def adam_move(
+    values: Float32s,
+    exp_avg: Float32s,
+    rows: Int64s,
+    roots: Float32s,
+    rate: np.float32,
+    root: np.float32,
+    eps: np.float32,
+) -> None:
+    """``w -= rate * (m / (roots / root + eps))`` on unique rows."""
+    values[rows] -= rate * (exp_avg[rows] / (roots / root + eps))
 
 
 def ftrl(

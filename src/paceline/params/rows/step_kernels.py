@@ -30,7 +30,6 @@ from paceline.params.rows.signatures import (
 )
 
 _FOUR_FLOAT32 = types.UniTuple(types.float32, 4)
-_FIVE_FLOAT32 = types.UniTuple(types.float32, 5)
 _FOUR_FLOAT64 = types.UniTuple(types.float64, 4)
 
 
@@ -241,30 +240,33 @@ def adam(  # noqa: PLR0913  (a row has that much state)
             values[r, j] -= rate * (m / (math.sqrt(v) / root + eps32))
 
 
-@compiled(types.void(VALUES, VALUES, VALUES, INDEXES, GRADIENTS, _FIVE_FLOAT32))
-def adam_at(
-    values: Float32s,
+# A step of all rows at the same step count, in two halves: between them the caller takes
+# the root of v, by torch. Its root is not always the nearest float32, and is SparseAdam's.
+
+
+@compiled(
+    types.void(VALUES, VALUES, INDEXES, GRADIENTS, types.float32, types.float32, VALUES)
+)
+def adam_moments(
     exp_avg: Float32s,
     exp_avg_sq: Float32s,
     rows: Int64s,
     gradients: Float32s,
-    hyper: tuple[np.float32, np.float32, np.float32, np.float32, np.float32],
+    new1: np.float32,
+    new2: np.float32,
+    found: Float32s,
 ) -> None:
-    """``w -= rate * (m / (sqrt(v) / root + eps))``, all rows at the same step.
+    """``m += new1 * (g - m); v += new2 * (g*g - v)``; ``found`` (n, dim) gets the v.
 
-    m and v as in `adam`. ``hyper`` is (rate, root, eps, 1 - b1, 1 - b2), each rounded once;
-    rate and root correct the bias of the step. In the order of `torch.optim.SparseAdam`,
-    to the bit.
+    ``new1`` is 1 - b1 rounded once, ``new2`` 1 - b2.
     """
-    rate, root, eps, new1, new2 = hyper
     for i in range(len(rows)):
         if i + AHEAD < len(rows):
             soon = rows[i + AHEAD]
-            prefetch(values, soon)
             prefetch(exp_avg, soon)
             prefetch(exp_avg_sq, soon)
         r = rows[i]
-        for j in range(values.shape[1]):
+        for j in range(exp_avg.shape[1]):
             g = gradients[i, j]
             m = exp_avg[r, j]
             v = exp_avg_sq[r, j]
@@ -272,7 +274,33 @@ def adam_at(
             v += new2 * (g * g - v)
             exp_avg[r, j] = m
             exp_avg_sq[r, j] = v
-            values[r, j] -= rate * (m / (math.sqrt(v) / root + eps))
+            found[i, j] = v
+
+
+@compiled(
+    types.void(VALUES, VALUES, INDEXES, VALUES, types.float32, types.float32, types.float32)
+)
+def adam_move(
+    values: Float32s,
+    exp_avg: Float32s,
+    rows: Int64s,
+    roots: Float32s,
+    rate: np.float32,
+    root: np.float32,
+    eps: np.float32,
+) -> None:
+    """``w -= rate * (m / (sqrt(v) / root + eps))``, sqrt(v) in ``roots`` (n, dim).
+
+    Rate and root correct the bias of the step.
+    """
+    for i in range(len(rows)):
+        if i + AHEAD < len(rows):
+            soon = rows[i + AHEAD]
+            prefetch(values, soon)
+            prefetch(exp_avg, soon)
+        r = rows[i]
+        for j in range(values.shape[1]):
+            values[r, j] -= rate * (exp_avg[r, j] / (roots[i, j] / root + eps))
 
 
 @compiled(types.void(VALUES, VALUES, VALUES, INDEXES, GRADIENTS, _FOUR_FLOAT32))

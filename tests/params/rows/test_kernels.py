@@ -119,6 +119,7 @@ F32 = np.float32
 STEPS: dict[str, tuple[tuple[int, ...], tuple[Any, ...]]] = {
     "sgd": ((), (F32(0.05),)),
     "momentum": ((0,), (F32(0.05), F32(0.9))),
+    "nesterov": ((0,), (F32(0.05), F32(0.9))),
     "adagrad": ((0,), (F32(0.05), F32(1e-10))),
     "row_wise_adagrad": ((1,), (F32(0.05), F32(1e-10))),
     "adam": ((0, 0, 1), ((0.05, 0.9, 0.999, 1e-8),)),
@@ -161,6 +162,30 @@ def test_row_optimizers_equal_their_twins_to_the_bit(
         np.testing.assert_allclose(arrays[0], twins[0], rtol=2e-7, atol=2e-7)
     else:
         np.testing.assert_array_equal(arrays[0], twins[0])
+
+
+@on_any_machine
+@given(st.permutations(range(12)), st.integers(0, 12), st.integers(1, 20))
+def test_decay_and_adam_by_table_equal_their_twins_to_the_bit(
+    order: list[int], count: int, dim: int
+) -> None:
+    rows = np.array(order[:count], np.int64)
+    gradients, found, twin = _normal(1, count, dim), *np.empty((2, count, dim), F32)
+    arrays = [_normal(2, 12, dim), _normal(3, 12, dim), np.abs(_normal(4, 12, dim))]
+    twins = [array.copy() for array in arrays]
+    step_kernels.decayed(arrays[0], rows, gradients, F32(0.3), found)
+    reference.decayed(twins[0], rows, gradients, F32(0.3), twin)
+    np.testing.assert_array_equal(found, twin)
+    step_kernels.shrink(arrays[0], rows, F32(0.97))
+    reference.shrink(twins[0], rows, F32(0.97))
+    step_kernels.adam_moments(*arrays[1:], rows, gradients, F32(0.1), F32(0.001), found)
+    reference.adam_moments(*twins[1:], rows, gradients, F32(0.1), F32(0.001), twin)
+    np.testing.assert_array_equal(found, twin)
+    move = (np.sqrt(found), F32(0.05), F32(0.7), F32(1e-8))
+    step_kernels.adam_move(*arrays[:2], rows, *move)
+    reference.adam_move(*twins[:2], rows, *move)
+    for array, other in zip(arrays, twins, strict=True):
+        np.testing.assert_array_equal(array, other)
 
 
 def test_a_zero_gradient_without_eps_gives_nan_as_in_torch_not_an_exception() -> None:

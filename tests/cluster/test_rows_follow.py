@@ -14,6 +14,7 @@ import paceline
 from paceline.config import Async, JobConfig, Pace, Sync
 from paceline.errors import JobFailed, UsageError
 from paceline.launch.embedded import EmbeddedJob
+from paceline.watch.summary import Ending, Verdict
 
 IDS = torch.tensor([[7, 3], [9, 3], [7, 7], [1, 2], [3, 5], [5, 1], [7, 9], [2, 3]] * 3)
 TARGETS = torch.linspace(-1, 1, len(IDS) * 4).reshape(len(IDS), 4)
@@ -35,6 +36,7 @@ def nobody() -> list[Any]:
 
 
 MakeJob = Callable[..., EmbeddedJob]
+kept: list[Any] = []  # loops that nobody looks at any more
 
 
 @pytest.fixture
@@ -84,11 +86,11 @@ def loss_of(rows: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     return (rows.sum(1) - targets).pow(2).sum()
 
 
-def plain(begin: torch.Tensor, make: Make) -> torch.Tensor:
+def plain(begin: torch.Tensor, make: Make, gamma: float = 0.5) -> torch.Tensor:
     """The same by torch alone, with gradients of rows."""
     module = nn.Embedding(ROWS, DIM, sparse=True, _weight=begin.clone())
     optimizer = make(module.parameters())
-    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 3, gamma=0.5)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 3, gamma=gamma)
     for ids, targets in zip(IDS.split(BATCH), TARGETS.split(BATCH), strict=True):
         loss_of(module(ids), targets).backward()
         optimizer.step()
@@ -247,3 +249,62 @@ def test_in_rounds_one_rate_is_that_of_all_rows(make_job: MakeJob) -> None:
         thread.join(timeout=60)
     assert not any(thread.is_alive() for thread in threads), "a trainer hangs"
     assert any("one update has one set of them" in str(error) for error in errors), errors
+
+
+def test_a_job_that_has_begun_goes_on_with_the_rows_that_it_has(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    own = paceline.Adagrad(lr=0.05)
+    caplog.set_level("INFO", logger="paceline.trainer")
+
+    def run(is_resumed: bool, optimizer: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        config = JobConfig(run=f"again-{is_resumed}", trainers=1, servers=1, timeout_s=60.0)
+        job = EmbeddedJob(config, tmp_path / "job", is_resumed=is_resumed)
+        session = job.session("trainer-0")
+        rows = paceline.Embedding("rows", DIM, optimizer=optimizer)
+        shared = session.share(rows, torch.optim.Adam(nobody(), lr=0.3))
+        begin = rows_of(rows)
+        batches = session.batches((IDS, TARGETS), BATCH, shuffle=False, task_size=TASK)
+        kept.append(batches)  # a loop that nobody looks at would be left as by break
+        for number, (ids, targets) in enumerate(batches):
+            if number == 3 and not is_resumed:
+                session.save()
+                job.close(Verdict(Ending.FAILED, "the power went"))
+                session._membership.driver.close()
+                return begin, begin
+            loss_of(rows(ids), targets).backward()
+            shared.step()
+            shared.zero_grad()
+        assert (rows.spec.optimizer, rows.spec.follows) == (own, False)
+        found = rows_of(rows)
+        job.close()
+        return begin, found
+
+    begin, _ = run(False, own)
+    assert "go on with" not in caplog.text
+    kept.pop().close()
+    _, after = run(True, None)
+    kept.pop()
+    assert "rows of 'rows' go on with Adagrad(lr=0.05" in caplog.text
+    expected = plain(begin, lambda p: torch.optim.Adagrad(p, lr=0.05), gamma=1.0)
+    torch.testing.assert_close(after, expected, rtol=2e-6, atol=2e-7)
+
+
+def test_a_table_of_adam_goes_on_at_its_step(make_job: MakeJob) -> None:
+    """Ids of one server at first, then of the other: both have counted all steps."""
+    session = make_job().session("trainer-0")
+    rows = paceline.Embedding("rows", 1, optimizer=paceline.Adam(lr=0.1))
+    optimizer = session.share(rows)
+    begin = rows_of(rows)
+    ids = torch.tensor([1] * 5 + list(range(ROWS)))
+    for batch in session.batches(ids, 1, shuffle=False, task_size=len(ids)):
+        rows(batch).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    module = nn.Embedding(ROWS, 1, sparse=True, _weight=begin.clone())
+    twin = torch.optim.SparseAdam(module.parameters(), lr=0.1)
+    for batch in ids:
+        module(batch[None]).sum().backward()
+        twin.step()
+        twin.zero_grad()
+    assert torch.equal(rows_of(rows), module.weight.detach())

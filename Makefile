@@ -107,4 +107,4 @@ $(FUZZ): $(DEV)
 .PHONY: kernels
 kernels:
 	@echo "setup: compiling the row kernels, once"
-	@$(BIN)/python -c 'import paceline.params.rows.distinct, paceline.params.rows.kernels'
+	@$(BIN)/python -c 'import paceline.params.rows.distinct, paceline.params.rows.step_kernels'

@@ -156,11 +156,12 @@ def run_paceline(
     session: paceline.Session, data: Batch, plan: Plan
 ) -> tuple[Model, Stopwatch]:
     """The same as a trainer of a job."""
-    rule = {"adam": paceline.Adam, "adagrad": paceline.Adagrad}[plan.rows]
+    lr = plan.rows_lr or ROWS_LR[plan.rows]
+    rule = {"adam": paceline.Adam(lr=lr, steps="row"), "adagrad": paceline.Adagrad(lr=lr)}
     rows = paceline.Embedding(
         "rows",
         DIM,
-        optimizer=rule(lr=plan.rows_lr or ROWS_LR[plan.rows]),
+        optimizer=rule[plan.rows],
         init=paceline.Uniform(HALF_WIDTH),
     )
     model = Model(rows, data[0].shape[1])

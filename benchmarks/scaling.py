@@ -139,7 +139,7 @@ def _train(
     found: list[list[Trip]],
 ) -> None:
     """Be a trainer: ``found`` gets the trips of each of its steps."""
-    rows = paceline.Embedding("rows", DIM)
+    rows = paceline.Embedding("rows", DIM, optimizer=paceline.Adagrad(lr=0.05))
     dense = nn.Linear(SIDE, SIDE, bias=False)
     model = nn.ModuleList([rows, dense])
     optimizer = session.share(model, torch.optim.SGD(dense.parameters(), lr=0.0))

@@ -22,8 +22,9 @@ class DeepFM(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.wide = paceline.Embedding("wide", 1, init=paceline.Zeros())
-        self.deep = paceline.Embedding("deep", DIM)
+        rule = paceline.Adagrad(lr=0.05)
+        self.wide = paceline.Embedding("wide", 1, optimizer=rule, init=paceline.Zeros())
+        self.deep = paceline.Embedding("deep", DIM, optimizer=rule)
         self.network = nn.Sequential(
             nn.Linear(NUM_FIELDS * DIM, 128),
             nn.ReLU(),

@@ -25,7 +25,9 @@ from paceline.row_specs import FTRL as FTRL
 from paceline.row_specs import SGD as SGD
 from paceline.row_specs import Adagrad as Adagrad
 from paceline.row_specs import Adam as Adam
+from paceline.row_specs import AdamW as AdamW
 from paceline.row_specs import Constant as Constant
+from paceline.row_specs import FirstAdam as FirstAdam
 from paceline.row_specs import Highest as Highest
 from paceline.row_specs import Lowest as Lowest
 from paceline.row_specs import Normal as Normal

@@ -1,15 +1,18 @@
 """How rows begin and how they learn: specs that users write and roles exchange.
 
-Row optimizers (`SGD`, `Adagrad`, `RowWiseAdagrad`, `Adam`, `FTRL`) and row initialisers
-(`Zeros`, `Constant`, `Uniform`, `Normal`) are plain and frozen, and checked when they are
-made; `paceline.params.rows` interprets them.
+Row optimizers (`SGD`, `Adagrad`, `RowWiseAdagrad`, `Adam`, `AdamW`, `FTRL`) and row
+initialisers (`Zeros`, `Constant`, `Uniform`, `Normal`) are plain and frozen, and checked
+when they are made; `paceline.params.rows` interprets them.
 
 Of row optimizers, w is an element of a row, float32, and g its gradient: those of equal
 ids in a batch are summed first. All are lazy: a step touches the rows that it has
-gradients for, and nothing of any other row, neither values nor state.
+gradients for, and nothing of any other row, neither values nor state. So is decay: a row
+decays in the steps that touch it. ``weight_decay`` adds ``weight_decay * w`` to g, as it
+does in torch; that of `AdamW` takes ``lr * weight_decay * w`` off w before the step.
 """
 
 import math
+from typing import Literal
 
 import msgspec
 
@@ -35,15 +38,23 @@ class SGD(msgspec.Struct, frozen=True, tag="sgd", kw_only=True):
     Args:
         lr: learning rate, >= 0.
         momentum: in [0, 1). With 0 a row has no state: ``w -= lr * g``.
+        nesterov: ``w -= lr * (g + momentum * m)``; needs momentum.
+        weight_decay: >= 0.
     """
 
     lr: float
     momentum: float = 0.0
+    nesterov: bool = False
+    weight_decay: float = 0.0
 
     def __post_init__(self) -> None:
-        _require_not_negative("SGD", lr=self.lr)
+        _require_not_negative("SGD", lr=self.lr, weight_decay=self.weight_decay)
         _require(
             0 <= self.momentum < 1, f"SGD: momentum must be in [0, 1), got {self.momentum}"
+        )
+        _require(
+            self.momentum > 0 or not self.nesterov,
+            "SGD: nesterov needs a momentum, got 0",
         )
 
 
@@ -54,11 +65,13 @@ class Adagrad(msgspec.Struct, frozen=True, tag="adagrad", kw_only=True):
         lr: learning rate, >= 0.
         initial_accumulator: what every element's sum begins as, >= 0.
         eps: keeps the division finite, >= 0.
+        weight_decay: >= 0.
     """
 
     lr: float = 0.05
     initial_accumulator: float = 0.0
     eps: float = 1e-10
+    weight_decay: float = 0.0
 
     def __post_init__(self) -> None:
         _require_not_negative(
@@ -66,6 +79,7 @@ class Adagrad(msgspec.Struct, frozen=True, tag="adagrad", kw_only=True):
             lr=self.lr,
             initial_accumulator=self.initial_accumulator,
             eps=self.eps,
+            weight_decay=self.weight_decay,
         )
 
 
@@ -101,33 +115,90 @@ def _are_betas(betas: object) -> bool:
     return all(0 <= beta < 1 for beta in betas)
 
 
-class Adam(msgspec.Struct, frozen=True, tag="adam", kw_only=True):
+def _require_adam(optimizer: str, betas: object, steps: object) -> None:
+    _require(
+        _are_betas(betas),
+        f"{optimizer}: betas must be a tuple of two numbers in [0, 1), got {betas!r}",
+    )
+    _require(
+        steps in {"table", "row"},
+        f"{optimizer}: steps is 'table' or 'row', got {steps!r}",
+    )
+
+
+class Adam(msgspec.Struct, frozen=True, tag="adam_with_steps", kw_only=True):
     """Row optimizer: lazy Adam, ``w -= lr * m_hat / (sqrt(v_hat) + eps)`` (Kingma 2015).
 
     ``m += (1 - beta1) * (g - m); v += (1 - beta2) * (g*g - v)``, and
     ``m_hat = m / (1 - beta1**t), v_hat = v / (1 - beta2**t)``.
 
-    It is lazy: m, v and the step count t of a row move only in steps that touch the row,
-    and t counts those. Where every row is touched in every step, it equals
-    `torch.optim.Adam`. `torch.optim.SparseAdam` is lazy too, but counts all steps for all
-    rows, so that a rare row is hardly corrected for beginning at zero.
+    It is lazy: m and v of a row move only in steps that touch the row. As in
+    `torch.optim.SparseAdam`, t counts the steps of the whole table, all in which it has a
+    gradient of any row; one trainer goes as SparseAdam does, to the bit, eps included: it
+    is added to ``sqrt(v)``. A rare row is then hardly corrected for beginning at zero.
+    With ``steps="row"`` t counts the steps that touch the row.
 
     Args:
         lr: learning rate, >= 0.
         betas: (beta1, beta2), how much of m and of v a step keeps; each in [0, 1).
         eps: keeps the division finite, >= 0.
+        weight_decay: >= 0.
+        steps: what t counts, those of the ``"table"`` or of the ``"row"``.
+    """
+
+    lr: float = 1e-3
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+    weight_decay: float = 0.0
+    steps: Literal["table", "row"] = "table"
+
+    def __post_init__(self) -> None:
+        _require_not_negative(
+            "Adam", lr=self.lr, eps=self.eps, weight_decay=self.weight_decay
+        )
+        _require_adam("Adam", self.betas, self.steps)
+
+
+class AdamW(msgspec.Struct, frozen=True, tag="adamw", kw_only=True):
+    """Row optimizer: lazy Adam with decay apart from its moments (Loshchilov 2019).
+
+    ``w -= lr * weight_decay * w``, then a step of `Adam`. Where every row is touched in
+    every step, it equals `torch.optim.AdamW`.
+
+    Args:
+        lr: learning rate, >= 0.
+        betas: as `Adam`.
+        eps: keeps the division finite, >= 0; added to ``sqrt(v_hat)``, as torch does.
+        weight_decay: >= 0.
+        steps: as `Adam`.
+    """
+
+    lr: float = 1e-3
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+    weight_decay: float = 1e-2
+    steps: Literal["table", "row"] = "table"
+
+    def __post_init__(self) -> None:
+        _require_not_negative(
+            "AdamW", lr=self.lr, eps=self.eps, weight_decay=self.weight_decay
+        )
+        _require_adam("AdamW", self.betas, self.steps)
+
+
+class FirstAdam(msgspec.Struct, frozen=True, tag="adam", kw_only=True):
+    """`Adam` with ``steps="row"``, in journals and cuts from before there was a choice.
+
+    Nobody makes one any more.
     """
 
     lr: float = 1e-3
     betas: tuple[float, float] = (0.9, 0.999)
     eps: float = 1e-8
 
-    def __post_init__(self) -> None:
-        _require_not_negative("Adam", lr=self.lr, eps=self.eps)
-        _require(
-            _are_betas(self.betas),
-            f"Adam: betas must be a tuple of two numbers in [0, 1), got {self.betas!r}",
-        )
+    def today(self) -> Adam:
+        """The same in the words of today."""
+        return Adam(lr=self.lr, betas=self.betas, eps=self.eps, steps="row")
 
 
 class FTRL(msgspec.Struct, frozen=True, tag="ftrl", kw_only=True):
@@ -158,7 +229,7 @@ class FTRL(msgspec.Struct, frozen=True, tag="ftrl", kw_only=True):
         _require_not_negative("FTRL", beta=self.beta, l1=self.l1, l2=self.l2)
 
 
-RowOptimizer = SGD | Adagrad | RowWiseAdagrad | Adam | FTRL
+RowOptimizer = SGD | Adagrad | RowWiseAdagrad | Adam | AdamW | FirstAdam | FTRL
 
 
 class Zeros(msgspec.Struct, frozen=True, tag="zeros"):

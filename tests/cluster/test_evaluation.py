@@ -136,7 +136,8 @@ def test_all_evaluate_with_the_same_running_averages(run: Any, pace: Pace) -> No
 def test_models_evaluate_and_are_as_before_afterwards(run: Any) -> None:
     def script(session: paceline.Session) -> Any:
         torch.manual_seed(0)
-        model = nn.Sequential(paceline.Embedding("ids", 2), nn.Dropout(), nn.Linear(2, 2))
+        rows = paceline.Embedding("ids", 2, optimizer=paceline.Adagrad(lr=0.05))
+        model = nn.Sequential(rows, nn.Dropout(), nn.Linear(2, 2))
         optimizer = shared(session, model)
         model[1].eval()  # the user's own choice
         ids = torch.arange(RECORDS)

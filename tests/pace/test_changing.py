@@ -1,13 +1,16 @@
+import msgspec
 import pytest
 
 from paceline.config import (
     FTRL,
     SSP,
     Adagrad,
+    Adam,
     Async,
     Auto,
     Combine,
     DiLoCo,
+    FirstAdam,
     LocalSGD,
     Pace,
     Sync,
@@ -66,6 +69,25 @@ def test_a_script_that_begins_again_shares_the_same_part_under_its_first_pace() 
     assert why_not_same(with_pace(fresh, LocalSGD(every=4)), fresh) is None
     assert why_not_same(changed, part(Async()))
     assert why_not_same(changed, part(Sync(), optimizer=OptimizerSpec("SGD", ({},))))
+
+
+def test_rows_whose_optimizer_a_script_leaves_open_go_on_as_they_began() -> None:
+    began = part(Sync(), tables=(table(Adagrad(lr=0.05)),))
+    follows = msgspec.structs.replace(table(Adam(lr=0.1)), follows=True)
+    assert why_not_same(began, part(Sync(), tables=(follows,))) is None
+    assert why_not_same(began, part(Sync(), tables=(table(Adam(lr=0.1)),)))
+    wider = msgspec.structs.replace(follows, dim=3)
+    assert why_not_same(began, part(Sync(), tables=(wider,)))
+
+
+def test_adam_of_before_goes_on_whatever_counts_steps_today() -> None:
+    began = part(Sync(), tables=(table(FirstAdam(lr=0.1)),))
+    assert why_not_same(began, part(Sync(), tables=(table(Adam(lr=0.1)),))) is None
+    by_row = table(Adam(lr=0.1, steps="row"))
+    assert why_not_same(began, part(Sync(), tables=(by_row,))) is None
+    assert why_not_same(began, part(Sync(), tables=(table(Adam(lr=0.2)),)))
+    now = part(Sync(), tables=(table(Adam(lr=0.1)),))
+    assert why_not_same(now, part(Sync(), tables=(by_row,)))
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ def main() -> None:
     ids = torch.arange(RECORDS) % 50
     session = paceline.connect()
     model = nn.Linear(4, CLASSES)
-    rows = paceline.Embedding("rows", CLASSES)
+    rows = paceline.Embedding("rows", CLASSES, optimizer=paceline.Adagrad(lr=0.05))
     whole = nn.ModuleList([model, rows])
     optimizer = session.share(whole, torch.optim.SGD(model.parameters(), lr=0.1))
 

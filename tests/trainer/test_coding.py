@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from paceline.config import Async, Pace, Sync, Uniform, Zeros, parse_pace
+from paceline.config import Adagrad, Async, Pace, Sync, Uniform, Zeros, parse_pace
 from paceline.messages import Block, OptimizerSpec, ParameterSpec, PartPlan, PartSpec, Push
 from paceline.params.codecs.codec import Float32s
 from paceline.params.codecs.named import codec_of
@@ -321,7 +321,7 @@ class Both(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.user = Embedding("user", 4, init=Uniform(0.5))
+        self.user = Embedding("user", 4, optimizer=Adagrad(lr=0.05), init=Uniform(0.5))
         self.item = nn.Embedding(9, 4, sparse=True)
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:

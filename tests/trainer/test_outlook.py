@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from paceline.config import Async, Pace, Sync, Uniform
+from paceline.config import Adagrad, Async, Pace, Sync, Uniform
 from paceline.ids import COORDINATOR
 from paceline.messages import AskRecords, Pull, PullRows, Push, Tick
 from paceline.trainer.embedding import Embedding
@@ -66,7 +66,7 @@ def test_a_batch_of_another_layout_holds_no_ids() -> None:
 class Scorer(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.rows = Embedding("id", 3, init=Uniform(0.5))
+        self.rows = Embedding("id", 3, optimizer=Adagrad(lr=0.05), init=Uniform(0.5))
         self.weights = nn.Linear(6, 1)
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:

@@ -36,7 +36,7 @@ BATCH = 2
 class Scorer(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.rows = Embedding("id", 3, init=Uniform(0.5))
+        self.rows = Embedding("id", 3, optimizer=Adagrad(lr=0.05), init=Uniform(0.5))
         self.weights = nn.Linear(6, 1)
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:

@@ -51,6 +51,7 @@ PRELOADED = (
     "torch._dynamo",  # torch.optim imports it at the first step
     "paceline.coordinator.service",
     "paceline.params.rows.kernels",
+    "paceline.params.rows.step_kernels",
     "paceline.server.service",
     "paceline.trainer.session",
 )

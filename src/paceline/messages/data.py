@@ -55,6 +55,8 @@ class Push(TrainerMessage, frozen=True):
     its rows are written under that lock of the receiver's, which is let go with it. With
     ``is_held`` it waits for an `ApplyStep`; or its step has its effect at once, if it is
     the last one of a step that ``completes`` here: {part: number} of all its pushes.
+    ``stepped`` are the tables that count their steps and have a gradient in this push, on
+    whichever server.
 
     Buffers: the gradient of each of ``blocks`` (slots whose parameter has one); then for
     each of ``sparse_blocks`` (slots whose parameter has a sparse one) the int64 numbers of
@@ -85,6 +87,7 @@ class Push(TrainerMessage, frozen=True):
     token: int | None = None
     is_held: bool = False
     completes: dict[int, int] = msgspec.field(default_factory=dict)
+    stepped: tuple[str, ...] = ()
 
 
 class PushEarly(TrainerMessage, frozen=True):

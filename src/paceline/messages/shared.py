@@ -48,13 +48,16 @@ class OptimizerSpec(msgspec.Struct, frozen=True):
 class TableSpec(msgspec.Struct, frozen=True):
     """Rows by int64 id: of an embedding, ``dim`` float32 values each; or of the user's own.
 
-    ``optimizer`` says how a row changes; where it is `Combine`, also of which dtype.
+    ``optimizer`` says how a row changes; where it is `Combine`, also of which dtype. With
+    ``follows`` it is the lazy twin of the part's optimizer as the part began: steps are
+    taken with the hyper-parameters that come along with a push.
     """
 
     name: str
     dim: int
     optimizer: RowOptimizer | Combine
     init: RowInit
+    follows: bool = False
 
 
 class FrozenSpec(msgspec.Struct, frozen=True):

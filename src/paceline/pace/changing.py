@@ -8,12 +8,12 @@ Pure.
 """
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from paceline.config import Auto, Combine, Pace
-from paceline.messages import OptimizerSpec, PartSpec
+from paceline.config import Adam, Auto, Combine, FirstAdam, Pace
+from paceline.messages import OptimizerSpec, PartSpec, TableSpec
 from paceline.pace.auto import steps_of
 from paceline.pace.fragments import takes_turns
 from paceline.pace.policy import outer_kind, outer_step, steps_locally, why_not_beside
@@ -127,11 +127,12 @@ def _why_not(spec: PartSpec, pace: Pace) -> str | None:
 def why_not_same(agreed: PartSpec, came: PartSpec) -> str | None:
     """Why a script shares another part than others have, whatever pace that has by now.
 
-    Hyper-parameters may differ: they travel with every push.
+    Hyper-parameters may differ: they travel with every push. Rows go on with the optimizer
+    that they have, if the script names none.
     """
     is_same = (
         agreed.parameters == came.parameters
-        and agreed.tables == came.tables
+        and _are_same_tables(agreed.tables, came.tables)
         and first_pace(agreed) == first_pace(came)
         and agreed.strategy == came.strategy
         and _kind(agreed) == _kind(came)
@@ -163,6 +164,27 @@ def why_frozen_differ(agreed: PartSpec, came: PartSpec) -> str | None:
             f"make the model under one seed (torch.manual_seed), before share"
         )
     return None
+
+
+def _are_same_tables(agreed: Sequence[TableSpec], came: Sequence[TableSpec]) -> bool:
+    """Whether tables are those of before, as far as the script says what they are."""
+    return len(agreed) == len(came) and all(
+        before == now or before == _going_on(now, before)
+        for before, now in zip(agreed, came, strict=True)
+    )
+
+
+def _going_on(now: TableSpec, before: TableSpec) -> TableSpec:
+    """A table with the optimizer of before, where the script does not speak against it."""
+    was, said = before.optimizer, now.optimizer
+    is_first = (  # who counts steps was no choice then
+        isinstance(was, FirstAdam)
+        and isinstance(said, Adam)
+        and msgspec.structs.replace(said, steps="row") == was.today()
+    )
+    if not (now.follows or is_first):
+        return now
+    return msgspec.structs.replace(now, optimizer=was, follows=before.follows)
 
 
 def _kind(spec: PartSpec) -> str | None:

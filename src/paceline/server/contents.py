@@ -9,7 +9,7 @@ Pure.
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import torch
@@ -33,6 +33,8 @@ from paceline.transport.service import own
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 Int64s = np.ndarray[Any, np.dtype[np.int64]]
 Array = np.ndarray[Any, np.dtype[Any]]
+
+_NO_IDS: Final = np.empty(0, np.int64)
 
 
 class RowGradients(NamedTuple):
@@ -82,7 +84,8 @@ def read_push(layout: PartLayout, push: Push, buffers: Sequence[Bytes]) -> PushC
         UsageError: the push does not fit the part, or the buffers not the push.
     """
     _require_window(layout, push)
-    if push.is_void and (push.blocks or push.early or push.sparse_blocks or push.rows):
+    has_numbers = push.blocks or push.early or push.sparse_blocks or push.rows
+    if push.is_void and (has_numbers or push.stepped):
         raise UsageError("expected a push without effect to have no numbers, got some")
     _require_distinct("blocks", (*push.blocks, *push.early, *push.sparse_blocks))
     _require_distinct("tables", [entry.table for entry in push.rows])
@@ -121,7 +124,29 @@ def read_push(layout: PartLayout, push: Push, buffers: Sequence[Bytes]) -> PushC
             ids = table.ids[start:stop]
             of_slot = RowGradients(entry.table, ids, values[start:stop], entry.replaces)
             rows.setdefault(slot, []).append(of_slot)
+    _count_steps(layout, push, rows)
+    if rows and layout.has_followers():  # who cannot step is refused before all decisions
+        _require_hyper(layout, push.hyper)
+        layout.row_step(push.hyper, 1.0)
     return PushContents(push.hyper, blocks, sparse, rows, then=then)
+
+
+def _count_steps(
+    layout: PartLayout, push: Push, rows: dict[int, list[RowGradients]]
+) -> None:
+    """Let every slot hear of a step of a table that counts them, with rows or without."""
+    _require_distinct("tables that step", push.stepped)
+    for name in push.stepped:
+        form = layout.tables.get(name)
+        if form is None or not form.counts_steps:
+            raise UsageError(
+                f"part {layout.part}: expected a table that counts its steps, got {name!r}"
+            )
+        nothing = RowGradients(name, _NO_IDS, np.empty((0, form.dim), np.float32))
+        for slot in sorted(layout.row_slots):
+            found = rows.setdefault(slot, [])
+            if all(one.table != name for one in found):
+                found.append(nothing)
 
 
 def read_early(

@@ -8,12 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from paceline.config import Combine
+from paceline.config import Combine, RowOptimizer
 from paceline.messages import Hyper, PartPlan, TableSpec
 from paceline.pace.guards import compensation_of
 from paceline.params.blocks import dtype_bytes
 from paceline.params.codecs.codec import Codec
 from paceline.params.codecs.named import codec_of, codes_blocks_of, value_codec
+from paceline.params.rows.following import RowStep, twin_by_now
+from paceline.params.rows.optimizers import counts_table_steps
 
 
 class TableForm(NamedTuple):
@@ -23,6 +25,8 @@ class TableForm(NamedTuple):
     dtype: np.dtype[Any]
     is_own: bool = False  # the user's own: no embedding
     bounds: dict[int, tuple[int, int]] | None = None  # {slot: first id, first behind}
+    follows: RowOptimizer | None = None  # what it began with, if it is the part's twin
+    counts_steps: bool = False
 
     @property
     def row_bytes(self) -> int:
@@ -57,6 +61,27 @@ class PartLayout(NamedTuple):
     codec: Codec | None = None  # of gradients of rows
     value_codec: Codec | None = None  # of rows
     compensation: float | None = None  # lambda of DC-ASGD
+
+    def has_followers(self) -> bool:
+        """Whether a push of rows needs the hyper-parameters of the part's optimizer."""
+        return any(form.follows is not None for form in self.tables.values())
+
+    def row_step(self, hyper: tuple[Hyper, ...], rate: float) -> RowStep:
+        """How tables step with these hyper-parameters, which ``rate`` is in already.
+
+        Without any there is no gradient of rows.
+
+        Raises:
+            UsageError: a table that follows cannot step so.
+        """
+        if not hyper:
+            return RowStep(rate)
+        following = {
+            name: twin_by_now(self.kind, hyper[0], form.follows)
+            for name, form in self.tables.items()
+            if form.follows is not None
+        }
+        return RowStep(rate, following)
 
 
 def layout_of(plan: PartPlan, server: str) -> PartLayout:
@@ -93,7 +118,10 @@ def layout_of(plan: PartPlan, server: str) -> PartLayout:
 def _form_of(table: TableSpec, plan: PartPlan) -> TableForm:
     combine = table.optimizer
     if not isinstance(combine, Combine):
-        return TableForm(table.dim, np.dtype(np.float32))
+        follows = combine if table.follows else None
+        counts = counts_table_steps(combine)
+        dtype = np.dtype(np.float32)
+        return TableForm(table.dim, dtype, follows=follows, counts_steps=counts)
     bounds = None
     if combine.num_rows is not None:
         first, count = plan.first_row_slot, plan.num_row_slots

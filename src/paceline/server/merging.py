@@ -23,6 +23,7 @@ import torch
 from paceline.config import SGD, RowOptimizer
 from paceline.messages import Hyper
 from paceline.params.dense import weighted_sum
+from paceline.params.rows.following import RowStep
 from paceline.params.rows.slots import sum_duplicates, unique_ids
 from paceline.params.rows.values import ValueTable
 from paceline.params.shard import ParameterShard
@@ -77,7 +78,7 @@ def step_sparse(
 def step_tables(
     shard: ParameterShard,
     slot: int,
-    rate: float,
+    how: RowStep,
     pushes: Sequence[Sequence[RowGradients]],
 ) -> None:
     """Take one step of each table in a row slot for the gradients of several pushes."""
@@ -92,4 +93,4 @@ def step_tables(
                 table.apply(one.ids, one.gradients, replaces=one.replaces)
             continue
         merged = merge_rows(table.optimizer, found)
-        table.apply(merged.ids, merged.gradients, rate)
+        table.apply(merged.ids, merged.gradients, *how.of(name))

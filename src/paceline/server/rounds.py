@@ -36,19 +36,28 @@ class Contributed(NamedTuple):
 
 
 def agreed_hyper(
-    order: CommitRound, contributed: Sequence[Contributed], *, may_differ: bool = False
+    order: CommitRound,
+    contributed: Sequence[Contributed],
+    *,
+    may_differ: bool = False,
+    rows_follow: bool = False,
 ) -> tuple[Hyper, ...]:
-    """The hyper-parameters of all contributors that have dense gradients.
+    """The hyper-parameters of all contributors that have gradients that need them.
 
     Where a round does without some trainers, schedulers fall behind in those that were
     late; then they ``may_differ``, and the first contributor's are those of the round.
+    Where ``rows_follow``, gradients of rows need them as well as dense ones.
 
     Raises:
         JobFailed: two of them differ; names both.
     """
-    with_blocks = [one for one in contributed if one.contents.blocks or one.contents.sparse]
-    for one in with_blocks[1:]:
-        first = with_blocks[0]
+    having = [
+        one
+        for one in contributed
+        if one.contents.blocks or one.contents.sparse or (rows_follow and one.contents.rows)
+    ]
+    for one in having[1:]:
+        first = having[0]
         if one.contents.hyper != first.contents.hyper and not may_differ:
             raise JobFailed(
                 f"round {order.round} of part {order.part}: {first.trainer} has the "
@@ -56,7 +65,7 @@ def agreed_hyper(
                 f"{one.contents.hyper}; one update has one set of them: step schedulers "
                 f"alike on every trainer"
             )
-    return with_blocks[0].contents.hyper if with_blocks else ()
+    return having[0].contents.hyper if having else ()
 
 
 def count_bytes(contributed: Sequence[Contributed]) -> int:

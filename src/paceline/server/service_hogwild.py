@@ -22,12 +22,15 @@ import torch
 
 from paceline.messages import Hyper
 from paceline.params.dense import OptimizeBlock
+from paceline.params.rows.following import RowStep
 from paceline.params.rows.table import RowTable
 from paceline.params.shard import Table
 from paceline.server.contents import RowGradients
 
 # Hyper-parameters that decide which state a block has.
 _MAKE_STATE: Final = ("momentum", "centered", "amsgrad")
+
+_COUNTING: Final = threading.Lock()  # guards the counts of steps of all tables
 
 
 @final
@@ -62,15 +65,17 @@ class HogwildBlock:
         self._made_for = _state_for(hyper)
 
 
-def step_rows(tables: Sequence[Table], rows: Sequence[RowGradients], rate: float) -> bool:
+def step_rows(tables: Sequence[Table], rows: Sequence[RowGradients], how: RowStep) -> bool:
     """Step on rows beside others; false, and nothing done, if a row must be made first."""
     learnt = [table for table in tables if isinstance(table, RowTable)]
     found = [table.made_rows(one.ids) for table, one in zip(learnt, rows, strict=True)]
     made = [places for places in found if places is not None]
     if len(made) < len(found):
         return False
-    for table, places, one in zip(learnt, made, rows, strict=True):
-        table.step_made(places, one.gradients, rate)
+    with _COUNTING:
+        numbers = [table.count_step() for table in learnt]
+    for table, places, one, number in zip(learnt, made, rows, numbers, strict=True):
+        table.step_made(places, one.gradients, number, *how.of(one.table))
     return True
 
 

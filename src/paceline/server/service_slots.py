@@ -26,6 +26,7 @@ from paceline.pace.policy import pushes_per_update
 from paceline.params.codecs.codec import Codec
 from paceline.params.dense import OptimizeBlock
 from paceline.params.hogwild import is_hogwild
+from paceline.params.rows.following import RowStep
 from paceline.params.rows.table import Array
 from paceline.params.rows.values import ValueTable
 from paceline.params.shard import ParameterShard, Table, bare
@@ -171,6 +172,7 @@ class Slots:
         """Take one optimizer step on each of ``slots`` that the push has numbers for."""
         if self._most[part] > 1:
             return self._applying_jointly(part, contents, slots)
+        how = self.layouts[part].row_step(contents.hyper, contents.rate)
         actions: Actions = {}
         for slot in slots:
             gradient = contents.blocks.get(slot)
@@ -186,8 +188,8 @@ class Slots:
             elif slot in contents.rows:
                 rows = contents.rows[slot]
                 tables = self._tables(slot, rows)
-                alone = functools.partial(apply_rows, tables, rows, contents.rate)
-                beside = functools.partial(step_rows, tables, rows, contents.rate)
+                alone = functools.partial(apply_rows, tables, rows, how)
+                beside = functools.partial(step_rows, tables, rows, how)
                 actions[slot] = Beside(beside, alone) if slot in self._hogwild else alone
         return actions
 
@@ -197,6 +199,7 @@ class Slots:
         """As `applying`; pushes that wait behind each other take one step together."""
         actions: Actions = {}
         shard, kind, most = self._shard, self.layouts[part].kind, self._most[part]
+        how = self.layouts[part].row_step(contents.hyper, contents.rate)
         for slot in slots:
             if slot in contents.blocks:
                 block, hyper = self._block(part, slot, contents.hyper)
@@ -208,8 +211,8 @@ class Slots:
                 step = functools.partial(step_sparse, shard, slot, kind, hyper)
                 actions[slot] = Joint(contents.sparse[slot], step, hyper, most)
             elif slot in contents.rows:
-                step = functools.partial(step_tables, shard, slot, contents.rate)
-                actions[slot] = Joint(contents.rows[slot], step, contents.rate, most)
+                step = functools.partial(step_tables, shard, slot, how)
+                actions[slot] = Joint(contents.rows[slot], step, how, most)
         return actions
 
     def applying_round(
@@ -222,6 +225,7 @@ class Slots:
         """Take one optimizer step on each slot that any contributor has numbers for."""
         actions: Actions = {}
         hyper = hyper_at_rate(hyper, rate)
+        how = self.layouts[part].row_step(hyper, rate)
         for one in contributed:
             for slot in one.contents.blocks.keys() - actions.keys():
                 block, group = self._block(part, slot, hyper)
@@ -235,9 +239,8 @@ class Slots:
                     self._apply_sparse_round, slot, contributed, group
                 )
             for slot in one.contents.rows.keys() - actions.keys():
-                actions[slot] = functools.partial(
-                    self._apply_rows_round, slot, contributed, rate
-                )
+                step = functools.partial(self._apply_rows_round, slot, contributed, how)
+                actions[slot] = step
         return actions
 
     def uploading(self, part: int, values: Mapping[int, Bytes]) -> Actions:
@@ -376,12 +379,12 @@ class Slots:
             self._shard.apply_sparse(slot, gradient, hyper)
 
     def _apply_rows_round(
-        self, slot: int, contributed: Sequence[Contributed], rate: float
+        self, slot: int, contributed: Sequence[Contributed], how: RowStep
     ) -> None:
         tables = self._shard.tables(slot)
         are_summed = not any(isinstance(table, ValueTable) for table in tables)
         rows = sum_rows(slot, contributed, are_summed=are_summed)
-        apply_rows(self._tables(slot, rows), rows, rate)
+        apply_rows(self._tables(slot, rows), rows, how)
 
 
 def _run(queues: Sequence[SlotQueue]) -> None:

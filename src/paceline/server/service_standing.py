@@ -165,7 +165,10 @@ class Standing:
                     )
             for incarnation in decision.dropped:
                 del self.prepared[order.part, incarnation]
-            hyper = agreed_hyper(order, contributed, may_differ=decision.may_differ)
+            follow = self.slots.layouts[order.part].has_followers()
+            hyper = agreed_hyper(
+                order, contributed, may_differ=decision.may_differ, rows_follow=follow
+            )
             rate = decision.rate
             actions = self.slots.applying_round(order.part, contributed, hyper, rate)
             applied = functools.partial(self.slots.lent(order.part).applied, order.round)

@@ -15,6 +15,7 @@ from paceline.messages import Hyper
 from paceline.params.codecs.codec import Codec
 from paceline.params.compensation import compensated
 from paceline.params.dense import OptimizeBlock
+from paceline.params.rows.following import RowStep
 from paceline.params.rows.table import Array
 from paceline.params.rows.values import ValueTable
 from paceline.params.shard import Table
@@ -109,13 +110,13 @@ def apply_block_round(
         block.apply(gradient, hyper)
 
 
-def apply_rows(tables: Sequence[Table], rows: Sequence[RowGradients], rate: float) -> None:
-    """Take one step of each table, at so much of its learning rate."""
-    for table, (_, ids, gradients, replaces) in zip(tables, rows, strict=True):
+def apply_rows(tables: Sequence[Table], rows: Sequence[RowGradients], how: RowStep) -> None:
+    """Take one step of each table."""
+    for table, (name, ids, gradients, replaces) in zip(tables, rows, strict=True):
         if isinstance(table, ValueTable):
             table.apply(ids, gradients, replaces=replaces)
         else:
-            table.apply(ids, gradients, rate)
+            table.apply(ids, gradients, *how.of(name))
 
 
 def apply_compensated(

@@ -23,7 +23,6 @@ from paceline.trainer.tables import SharedTable
 
 Mode = Literal["sum", "mean"]
 
-_DEFAULT_OPTIMIZER = Adagrad(lr=0.05)
 _DEFAULT_INIT = Uniform(0.05)
 _DTYPES = {  # of ids: what an int64 can hold
     getattr(torch, name)
@@ -45,8 +44,8 @@ class Embedding(nn.Module):
     """Like `torch.nn.Embedding`, or with ``mode`` `EmbeddingBag`, for any int64 id.
 
     A row is made on the servers when its id is first looked up while training; under
-    `eval` an unseen id reads its initial value and no row is made. Rows have an optimizer
-    of their own, whose step is that of the optimizer that `Session.share` returned.
+    `eval` an unseen id reads its initial value and no row is made. Rows step when the
+    optimizer does that `Session.share` returned.
     Two modules of one name in a job are one table. `state_dict` is empty: rows are saved
     in the job's checkpoints.
 
@@ -56,8 +55,10 @@ class Embedding(nn.Module):
     Args:
         name: of the table, unique in the job.
         dim: values of a row.
-        optimizer: how rows change. A row that a step does not touch stays as it is, its
-            momentum, moments and step count too.
+        optimizer: how rows change, at a rate of its own. None: as the optimizer says that
+            is given to `Session.share`, with its rate by now; there without one,
+            ``Adagrad(lr=0.05)``. A row that a step does not touch stays as it is, its
+            momentum and moments too, and does not decay.
         init: what a new row is; a pure function of the job's seed, name and id.
         mode: ``None`` for one row per id, ``"sum"`` or ``"mean"`` over the last
             dimension of ids ``(batch, n)``.
@@ -73,7 +74,7 @@ class Embedding(nn.Module):
         name: str,
         dim: int,
         *,
-        optimizer: RowOptimizer = _DEFAULT_OPTIMIZER,
+        optimizer: RowOptimizer | None = None,
         init: RowInit = _DEFAULT_INIT,
         mode: Mode | None = None,
         padding_idx: int | None = None,
@@ -83,7 +84,7 @@ class Embedding(nn.Module):
             raise UsageError(f"Embedding: name must be a word, got {name!r}")
         if dim < 1:
             raise UsageError(f"Embedding {name!r}: dim must be at least 1, got {dim!r}")
-        if not isinstance(optimizer, RowOptimizer):
+        if optimizer is not None and not isinstance(optimizer, RowOptimizer):
             raise UsageError(
                 f"Embedding {name!r}: optimizer must be a row optimizer, such as "
                 f"paceline.Adam(lr=0.001), got {optimizer!r}"
@@ -92,7 +93,9 @@ class Embedding(nn.Module):
             raise UsageError(
                 f"Embedding {name!r}: mode is None, 'sum' or 'mean', got {mode!r}"
             )
-        self.spec = TableSpec(name, dim, optimizer, init)
+        self.follows = optimizer is None
+        # Until it is shared: then it is the table's, whatever that has agreed on.
+        self.spec = TableSpec(name, dim, optimizer or Adagrad(lr=0.05), init)
         self.mode = mode
         self.padding_idx = padding_idx
         self._table: SharedTable | None = None
@@ -101,8 +104,8 @@ class Embedding(nn.Module):
 
     def bind(self, table: SharedTable) -> None:
         """Read and write this table from now on; `Session.share` calls this."""
-        assert table.spec == self.spec
-        self._table = table
+        assert (table.spec.name, table.spec.dim) == (self.spec.name, self.spec.dim)
+        self._table, self.spec = table, table.spec
         # What asks servers cannot be compiled: a declared break in the graph.
         why = "rows come from servers"
         self._read = torch.compiler.disable(_read, reason=why)  # type: ignore[no-untyped-call]  # torch's door

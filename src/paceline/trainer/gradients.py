@@ -42,7 +42,7 @@ from paceline.trainer.direct_pulls import DirectPulls
 from paceline.trainer.early import EarlySender
 from paceline.trainer.frozen import Frozen
 from paceline.trainer.gathered import Gathering, Gradients, Join, alone
-from paceline.trainer.loaded import NOTHING, Load, push_with
+from paceline.trainer.loaded import NOTHING, Load, counted, push_with
 from paceline.trainer.memory import ParameterMemory, all_finite, byte_array, on_cpu, plain
 from paceline.trainer.norms import Norms
 from paceline.trainer.own_rows import OwnRows
@@ -305,7 +305,7 @@ class PartNumbers:
             by_rows += [row.gradient for row in rows]
             self.refusal = self.norms.look([*dense.values(), *by_rows])
         if self.refusal is not None:
-            dense, sparse, rows = {}, {}, ()
+            dense, sparse, rows, kept_rows = {}, {}, (), {}
             self.early.name(())
         self.refused += is_refused or not is_finite
         if as_copy:
@@ -314,7 +314,9 @@ class PartNumbers:
         arrays = {index: byte_array(gradient) for index, gradient in dense.items()}
         coded = self._coding.code_blocks(arrays)
         then = self._values_then(arrays)
-        self._load = Load(hyper_of(self.groups), arrays, sparse, rows, coded, then)
+        hyper = hyper_of(self.groups)
+        stepped = counted(plan, hyper, kept_rows)
+        self._load = Load(hyper, arrays, sparse, rows, coded, then, stepped)
         return is_finite
 
     def _values_then(self, indices: Iterable[int]) -> dict[int, ByteArray]:

@@ -3,13 +3,17 @@
 Waits for nothing. The thread of the user's loop calls.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 import msgspec
 
+from paceline.config import Combine
+from paceline.errors import UsageError
 from paceline.messages import Hyper, PartPlan, Push, RowSlots
 from paceline.params.blocks import dtype_bytes
+from paceline.params.rows.following import twin_by_now
+from paceline.params.rows.optimizers import counts_table_steps
 from paceline.params.sparse import SparseGradient
 from paceline.trainer.client import Payload
 from paceline.trainer.coding import GradientCoding, coded_rows
@@ -28,9 +32,35 @@ class Load(NamedTuple):
     rows: tuple[RowGradient, ...] = ()
     coded: Mapping[int, ByteArray] = {}  # {slot: what travels instead of its gradient}
     then: Mapping[int, ByteArray] = {}  # {parameter index: the values before}
+    stepped: tuple[str, ...] = ()  # tables that count their steps and have a gradient
 
 
 NOTHING = Load()
+
+
+def counted(
+    plan: PartPlan, hyper: tuple[Hyper, ...], tables: Collection[str]
+) -> tuple[str, ...]:
+    """Which of these tables with gradients count their steps.
+
+    Raises:
+        UsageError: one follows the part's optimizer, and cannot with these numbers.
+    """
+    found = []
+    for spec in plan.spec.tables:
+        if spec.name not in tables or isinstance(spec.optimizer, Combine):
+            continue
+        if spec.follows and plan.spec.optimizer is not None:
+            try:
+                twin_by_now(plan.spec.optimizer.kind, hyper[0], spec.optimizer)
+            except UsageError as error:
+                raise UsageError(
+                    f"step(): the embedding {spec.name!r} follows the optimizer of its "
+                    f"model, and {error}"
+                ) from error
+        if counts_table_steps(spec.optimizer):
+            found.append(spec.name)
+    return tuple(found)
 
 
 def push_with(
@@ -96,5 +126,6 @@ def push_with(
         rows=tuple(rows),
         early=early,
         then=tuple(block.slot for block in then),
+        stepped=load.stepped,
     )
     return Payload(message, buffers, pen=push.part if is_lent else None)

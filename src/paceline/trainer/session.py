@@ -26,7 +26,7 @@ from typing import Any, Self, final
 import torch
 from torch import nn
 
-from paceline.config import Adagrad, Async, Pace, RowInit, RowOptimizer, Uniform
+from paceline.config import Async, Pace, RowInit, RowOptimizer, Uniform
 from paceline.pace.strategy import Strategy
 from paceline.pace_specs.allreduce import AllReduce
 from paceline.pace_specs.parsing import parse_any, parse_pace
@@ -51,7 +51,6 @@ from paceline.trainer.staging import Cutting, Stages
 from paceline.trainer.table import Table
 from paceline.trainer.watched_models import check_initialized
 
-_DEFAULT_OPTIMIZER = Adagrad(lr=0.05)
 _DEFAULT_INIT = Uniform(0.05)
 _NO_SYNC = Async()
 
@@ -158,12 +157,14 @@ class Session:
         name: str,
         dim: int,
         *,
-        optimizer: RowOptimizer = _DEFAULT_OPTIMIZER,
+        optimizer: RowOptimizer | None = None,
         init: RowInit = _DEFAULT_INIT,
         mode: Mode | None = None,
         padding_idx: int | None = None,
     ) -> Embedding:
         """An `Embedding`, shared at once as a part of its own; models that hold it step it.
+
+        It follows no optimizer: without one it is ``Adagrad(lr=0.05)``.
 
         Raises:
             UsageError: an argument is out of range, or the name is another table's.

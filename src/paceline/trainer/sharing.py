@@ -35,6 +35,7 @@ from paceline.trainer.deltas import Deltas
 from paceline.trainer.describing import Described, describe, describe_local
 from paceline.trainer.early import why_not_early
 from paceline.trainer.embedding import Embedding
+from paceline.trainer.following import agreed_tables, table_of
 from paceline.trainer.fragments import cut_local
 from paceline.trainer.frozen import Frozen
 from paceline.trainer.gradients import PartNumbers
@@ -109,7 +110,7 @@ class Sharing:
             raise UsageError(
                 "share: the model has neither trainable parameters nor embeddings"
             )
-        new = self._new_tables(modules)
+        new = self._new_tables(modules, optimizer)
         first = len(self._seat.numbers)
         if described.specs or new:
             state = self._seat.tracker.name_buffers(self._first_part(modules))
@@ -246,7 +247,8 @@ class Sharing:
         numbers.watched = WatchedValues(described.parameters, names)
         self._seat.share(whole, numbers)
         self._paces.append(pace)
-        bound = [SharedTable(spec, part, self._seat) for spec in tables]
+        agreed = agreed_tables(whole, self._seat.plan(part).spec)
+        bound = [SharedTable(spec, part, self._seat) for spec in agreed]
         numbers.tables += bound
         self._tables |= {table.spec.name: table for table in bound}
         self._parameters.update(described.parameters)
@@ -391,17 +393,19 @@ class Sharing:
             for table in self._seat.numbers[part].tables:
                 table.drop()
 
-    def _new_tables(self, modules: list[Embedding]) -> tuple[TableSpec, ...]:
+    def _new_tables(
+        self, modules: list[Embedding], optimizer: torch.optim.Optimizer | None
+    ) -> tuple[TableSpec, ...]:
         """Tables that are not shared yet, in the order of the model."""
         new: dict[str, TableSpec] = {}
         for module in modules:
-            spec = module.spec
+            known = self._tables.get(module.spec.name)
+            spec = table_of(module, optimizer, None if known is None else known.spec)
             if spec.name in self._own:
                 raise UsageError(
                     f"share: {spec.name!r} is the name of a table of this job; give the "
                     f"embedding another"
                 )
-            known = self._tables.get(spec.name)
             agreed = known.spec if known is not None else new.setdefault(spec.name, spec)
             if agreed != spec:
                 raise UsageError(

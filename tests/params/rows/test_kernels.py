@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from paceline.params.rows import kernels, reference
+from paceline.params.rows import kernels, reference, step_kernels
 from paceline.params.rows.id_map import empty_cells
 
 LOW, HIGH = -(2**63), 2**63 - 1
@@ -119,6 +119,7 @@ F32 = np.float32
 STEPS: dict[str, tuple[tuple[int, ...], tuple[Any, ...]]] = {
     "sgd": ((), (F32(0.05),)),
     "momentum": ((0,), (F32(0.05), F32(0.9))),
+    "nesterov": ((0,), (F32(0.05), F32(0.9))),
     "adagrad": ((0,), (F32(0.05), F32(1e-10))),
     "row_wise_adagrad": ((1,), (F32(0.05), F32(1e-10))),
     "adam": ((0, 0, 1), ((0.05, 0.9, 0.999, 1e-8),)),
@@ -128,7 +129,7 @@ STEPS: dict[str, tuple[tuple[int, ...], tuple[Any, ...]]] = {
 
 def _corrections_below(step: int) -> NDArray[np.float32]:
     corrections = np.zeros((step, 2), np.float32)
-    kernels.adam_corrections(0.05, 0.9, 0.999, corrections)
+    step_kernels.adam_corrections(0.05, 0.9, 0.999, corrections)
     return corrections
 
 
@@ -151,7 +152,9 @@ def test_row_optimizers_equal_their_twins_to_the_bit(
     twins = [array.copy() for array in arrays]
     for step in range(4):
         gradients = _normal(step, count, dim)
-        getattr(kernels, name)(*arrays, rows, gradients, *hyper, *LOOKED_UP.get(name, ()))
+        getattr(step_kernels, name)(
+            *arrays, rows, gradients, *hyper, *LOOKED_UP.get(name, ())
+        )
         getattr(reference, name)(*twins, rows, gradients, *hyper)
     for array, twin in zip(arrays[1:], twins[1:], strict=True):
         np.testing.assert_array_equal(array, twin)
@@ -161,12 +164,36 @@ def test_row_optimizers_equal_their_twins_to_the_bit(
         np.testing.assert_array_equal(arrays[0], twins[0])
 
 
+@on_any_machine
+@given(st.permutations(range(12)), st.integers(0, 12), st.integers(1, 20))
+def test_decay_and_adam_by_table_equal_their_twins_to_the_bit(
+    order: list[int], count: int, dim: int
+) -> None:
+    rows = np.array(order[:count], np.int64)
+    gradients, found, twin = _normal(1, count, dim), *np.empty((2, count, dim), F32)
+    arrays = [_normal(2, 12, dim), _normal(3, 12, dim), np.abs(_normal(4, 12, dim))]
+    twins = [array.copy() for array in arrays]
+    step_kernels.decayed(arrays[0], rows, gradients, F32(0.3), found)
+    reference.decayed(twins[0], rows, gradients, F32(0.3), twin)
+    np.testing.assert_array_equal(found, twin)
+    step_kernels.shrink(arrays[0], rows, F32(0.97))
+    reference.shrink(twins[0], rows, F32(0.97))
+    step_kernels.adam_moments(*arrays[1:], rows, gradients, F32(0.1), F32(0.001), found)
+    reference.adam_moments(*twins[1:], rows, gradients, F32(0.1), F32(0.001), twin)
+    np.testing.assert_array_equal(found, twin)
+    move = (np.sqrt(found), F32(0.05), F32(0.7), F32(1e-8))
+    step_kernels.adam_move(*arrays[:2], rows, *move)
+    reference.adam_move(*twins[:2], rows, *move)
+    for array, other in zip(arrays, twins, strict=True):
+        np.testing.assert_array_equal(array, other)
+
+
 def test_a_zero_gradient_without_eps_gives_nan_as_in_torch_not_an_exception() -> None:
     values, sums = np.ones((2, 1, 2), np.float32)
     sums[:] = 0
     zero = np.float32(0)
     rows = np.zeros(1, np.int64)
-    kernels.adagrad(values, sums, rows, np.zeros((1, 2), np.float32), zero, zero)
+    step_kernels.adagrad(values, sums, rows, np.zeros((1, 2), np.float32), zero, zero)
     assert np.isnan(values).all()
 
 
@@ -194,11 +221,11 @@ def test_frames_may_be_read_only_and_unaligned(offset: int) -> None:
     rows, values = np.empty(2, np.int64), np.ones((2, 3), np.float32)
     cells = empty_cells(2)
     assert kernels.find_or_insert(cells, ids, np.empty(2, np.int64), 0, rows) == 2
-    kernels.sgd(values, rows, gradients, np.float32(1))
+    step_kernels.sgd(values, rows, gradients, np.float32(1))
     np.testing.assert_array_equal(values, 0)
     for name, (widths, hyper) in STEPS.items():
         state = [np.zeros((2, width or 3), np.float32) for width in widths]
         values = np.zeros((2, 3), np.float32)
         extra = LOOKED_UP.get(name, ())
-        getattr(kernels, name)(values, *state, rows, gradients, *hyper, *extra)
+        getattr(step_kernels, name)(values, *state, rows, gradients, *hyper, *extra)
         assert (values < 0).all()

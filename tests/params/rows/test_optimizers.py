@@ -8,7 +8,16 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from paceline.config import FTRL, SGD, Adagrad, Adam, RowOptimizer, RowWiseAdagrad
+from paceline.config import (
+    FTRL,
+    SGD,
+    Adagrad,
+    Adam,
+    AdamW,
+    FirstAdam,
+    RowOptimizer,
+    RowWiseAdagrad,
+)
 from paceline.params.rows.optimizers import fill_new_state, state_widths, step
 
 DIM = 5
@@ -20,7 +29,9 @@ OPTIMIZERS: list[RowOptimizer] = [
     SGD(lr=0.1, momentum=0.9),
     Adagrad(lr=0.1, initial_accumulator=0.5),
     RowWiseAdagrad(lr=0.1),
-    Adam(lr=0.1, betas=(0.8, 0.99)),
+    SGD(lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.1),
+    Adam(lr=0.1, betas=(0.8, 0.99), steps="row"),
+    AdamW(lr=0.1, betas=(0.8, 0.99), weight_decay=0.1, steps="row"),
     FTRL(lr=0.1, l1=0.3, l2=0.1),
 ]
 
@@ -40,8 +51,9 @@ def _begin(optimizer: RowOptimizer, values: Float32s) -> dict[str, Float32s]:
 def _stepped(optimizer: RowOptimizer, begin: Float32s, steps: Steps) -> Float32s:
     """What the rows are after these steps."""
     values, state = begin.copy(), _begin(optimizer, begin)
-    for rows, gradients in steps:
-        step(optimizer, values, state, np.array(rows, np.int64), gradients)
+    for number, (rows, gradients) in enumerate(steps, 1):
+        ids = np.array(rows, np.int64)
+        step(optimizer, values, state, ids, gradients, table_step=number)
     return values
 
 
@@ -67,13 +79,73 @@ def _assert_close(values: Float32s, expected: NDArray[np.floating]) -> None:
 TWINS: list[tuple[RowOptimizer, Callable[[Iterable[torch.Tensor]], torch.optim.Optimizer]]]
 TWINS = [
     (SGD(lr=0.1, momentum=0.9), lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9)),
+    (
+        SGD(lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.2),
+        lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.2),
+    ),
+    (SGD(lr=0.1, weight_decay=0.2), lambda p: torch.optim.SGD(p, lr=0.1, weight_decay=0.2)),
+    (
+        Adagrad(lr=0.1, initial_accumulator=0.3, weight_decay=0.2),
+        lambda p: torch.optim.Adagrad(
+            p, lr=0.1, initial_accumulator_value=0.3, weight_decay=0.2
+        ),
+    ),
+    (Adam(lr=0.1, steps="row"), lambda p: torch.optim.Adam(p, lr=0.1)),
     (Adam(lr=0.1), lambda p: torch.optim.Adam(p, lr=0.1)),
     (
-        Adam(lr=0.1, betas=(0.5, 0.9), eps=1e-2),
+        Adam(lr=0.1, betas=(0.5, 0.9), eps=1e-2, steps="row"),
         lambda p: torch.optim.Adam(p, lr=0.1, betas=(0.5, 0.9), eps=1e-2),
     ),
-    (Adam(lr=0.1), lambda p: torch.optim.SparseAdam(p, lr=0.1)),
+    (
+        Adam(lr=0.1, weight_decay=0.2),
+        lambda p: torch.optim.Adam(p, lr=0.1, weight_decay=0.2),
+    ),
+    (
+        AdamW(lr=0.1, eps=1e-2, weight_decay=0.2),
+        lambda p: torch.optim.AdamW(p, lr=0.1, eps=1e-2, weight_decay=0.2),
+    ),
+    (
+        AdamW(lr=0.1, eps=1e-2, weight_decay=0.2, steps="row"),
+        lambda p: torch.optim.AdamW(p, lr=0.1, eps=1e-2, weight_decay=0.2),
+    ),
 ]
+
+
+@pytest.mark.parametrize("dim", [1, 4, 5, 33])
+def test_adam_by_table_goes_as_sparse_adam_does_to_the_bit(dim: int) -> None:
+    adam = Adam(lr=0.05, betas=(0.8, 0.95))
+    values = _normal(1, 40, dim)
+    state = {n: np.zeros((40, w), np.float32) for n, w in state_widths(adam, dim).items()}
+    weight = torch.from_numpy(values.copy()).requires_grad_()
+    twin = torch.optim.SparseAdam([weight], lr=0.05, betas=(0.8, 0.95))
+    for number in range(1, 60):
+        random = np.random.default_rng(number)
+        rows = np.sort(random.permutation(40)[: 1 + number % 9])
+        gradients = _normal(number, len(rows), dim)
+        weight.grad = torch.sparse_coo_tensor(
+            torch.from_numpy(rows)[None],
+            torch.from_numpy(gradients),
+            (40, dim),
+            is_coalesced=True,
+            check_invariants=False,
+        )
+        twin.step()
+        step(adam, values, state, rows, gradients, table_step=number)
+        np.testing.assert_array_equal(values, weight.detach().numpy())
+
+
+def test_adam_of_before_is_adam_by_row() -> None:
+    begin, steps = _normal(9, 6, DIM), _some_rows(6, 12)
+    before = _stepped(FirstAdam(lr=0.1), begin, steps)
+    np.testing.assert_array_equal(before, _stepped(Adam(lr=0.1, steps="row"), begin, steps))
+
+
+def test_decay_takes_off_in_steps_that_touch_a_row_alone() -> None:
+    begin, nothing = np.ones((2, DIM), np.float32), np.zeros((1, DIM), np.float32)
+    adamw = AdamW(lr=0.1, weight_decay=0.5)
+    after = _stepped(adamw, begin, [([0], nothing), ([0], nothing)])
+    np.testing.assert_allclose(after[0], (1 - 0.1 * 0.5) ** 2, rtol=1e-6)
+    np.testing.assert_array_equal(after[1], begin[1])
 
 
 @pytest.mark.filterwarnings("ignore:Sparse invariant checks")
@@ -126,12 +198,12 @@ def test_a_rare_row_of_adam_is_corrected_by_its_own_steps() -> None:
     begin, ones = np.zeros((2, DIM), np.float32), np.ones((1, DIM), np.float32)
     steps = [([0], ones)] * 500 + [([1], ones)]
     first_move = -0.1 / (1 + 1e-8)  # m_hat = v_hat = 1 at t = 1
-    rare = _stepped(Adam(lr=0.1), begin, steps)[1]
+    rare = _stepped(Adam(lr=0.1, steps="row"), begin, steps)[1]
     np.testing.assert_allclose(rare, first_move, rtol=1e-6)
 
 
 def test_a_count_of_steps_that_is_full_leaves_adam_going() -> None:
-    adam, rows = Adam(lr=0.1), np.zeros(1, np.int64)
+    adam, rows = Adam(lr=0.1, steps="row"), np.zeros(1, np.int64)
     values, ones = np.zeros((1, DIM), np.float32), np.ones((1, DIM), np.float32)
     state = _begin(adam, values)
     state["steps"].fill(2**24)
@@ -206,4 +278,6 @@ def test_ftrl_stays_close_to_its_formula_over_many_small_gradients() -> None:
 
 def test_state_is_as_wide_as_it_is_said_to_be() -> None:
     widths = [sum(state_widths(optimizer, DIM).values()) for optimizer in OPTIMIZERS]
-    assert widths == [0, DIM, DIM, 1, 2 * DIM + 1, 2 * DIM]
+    assert widths == [0, DIM, DIM, 1, DIM, 2 * DIM + 1, 2 * DIM + 1, 2 * DIM]
+    by_table: list[RowOptimizer] = [Adam(lr=0.1), AdamW(lr=0.1)]
+    assert [sum(state_widths(one, DIM).values()) for one in by_table] == [2 * DIM] * 2

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from paceline.config import SGD, Adagrad, Adam, RowOptimizer, RowWiseAdagrad
+from paceline.config import SGD, Adagrad, Adam, AdamW, RowOptimizer, RowWiseAdagrad
 from paceline.params.rows.optimizers import fill_new_state, state_widths, step
 
 DIM, ROWS = 4, 6
@@ -15,7 +15,9 @@ OPTIMIZERS: list[RowOptimizer] = [
     SGD(lr=0.1, momentum=0.9),
     Adagrad(lr=0.1, initial_accumulator=0.5),
     RowWiseAdagrad(lr=0.1),
+    Adam(lr=0.1, betas=(0.8, 0.99), steps="row"),
     Adam(lr=0.1, betas=(0.8, 0.99)),
+    AdamW(lr=0.1, betas=(0.8, 0.99), weight_decay=0.3),
 ]
 RATES = [1.0, 0.5, 1 / 3, 1.0, 0.1, 1 / 64]
 
@@ -27,14 +29,14 @@ def _after(optimizer: RowOptimizer, rates: list[float], *, as_lr: bool) -> Float
     widths = state_widths(optimizer, DIM)
     state = {name: np.empty((ROWS, w), np.float32) for name, w in widths.items()}
     fill_new_state(optimizer, values, state)
-    for rate in rates:
+    for number, rate in enumerate(rates, 1):
         rows = random.permutation(ROWS)[:4].astype(np.int64)
         gradients = random.normal(size=(4, DIM)).astype(np.float32)
         if as_lr:
             slower = msgspec.structs.replace(optimizer, lr=optimizer.lr * rate)
-            step(slower, values, state, rows, gradients)
+            step(slower, values, state, rows, gradients, table_step=number)
         else:
-            step(optimizer, values, state, rows, gradients, rate)
+            step(optimizer, values, state, rows, gradients, rate, number)
     return values
 
 

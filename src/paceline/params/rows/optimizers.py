@@ -7,28 +7,46 @@
       with momentum  momentum_buffer (dim)                   0
     Adagrad          sums (dim)                              initial_accumulator
     RowWiseAdagrad   row_sums (1)                            initial_accumulator
-    Adam             exp_avg (dim), exp_avg_sq (dim), steps (1)    0, 0, 0
+    Adam, AdamW      exp_avg (dim), exp_avg_sq (dim)         0, 0
+      by row         and steps (1)                           0
     FTRL             z (dim), n (dim)                        -w * beta / lr, 0
 
-The names are those of columns in a cut. State is an array (rows made, width) for each.
+The names are those of columns in a cut. State is an array (rows made, width) for each. The
+steps of a whole table are counted by the table.
 
-Pure: callers keep two calls from writing to the same arrays. Sources: see `kernels`.
+Pure: callers keep two calls from writing to the same arrays. Sources: see `step_kernels`.
 """
 
 import functools
+import math
 from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
+import torch
 
-from paceline.config import FTRL, SGD, Adagrad, Adam, RowOptimizer, RowWiseAdagrad
-from paceline.params.rows import kernels
-from paceline.params.rows.kernels import Float32s, Int64s
+from paceline.config import (
+    FTRL,
+    SGD,
+    Adagrad,
+    Adam,
+    AdamW,
+    FirstAdam,
+    RowOptimizer,
+    RowWiseAdagrad,
+)
+from paceline.params.rows import step_kernels as kernels
+from paceline.params.rows.signatures import Float32s, Int64s
 
 State = Mapping[str, Float32s]  # {name: (rows, width)}
 
 # Steps of a row whose bias correction is looked up; those of later ones are worked out.
 KNOWN_STEPS: Final = 1 << 14
+
+
+def counts_table_steps(optimizer: RowOptimizer) -> bool:
+    """Whether a step needs to know how many the table has had, this one included."""
+    return isinstance(optimizer, Adam | AdamW) and optimizer.steps == "table"
 
 
 def state_widths(optimizer: RowOptimizer, dim: int) -> dict[str, int]:
@@ -40,7 +58,9 @@ def state_widths(optimizer: RowOptimizer, dim: int) -> dict[str, int]:
             return {"sums": dim}
         case RowWiseAdagrad():
             return {"row_sums": 1}
-        case Adam():
+        case Adam(steps="table") | AdamW(steps="table"):
+            return {"exp_avg": dim, "exp_avg_sq": dim}
+        case Adam() | AdamW() | FirstAdam():
             return {"exp_avg": dim, "exp_avg_sq": dim, "steps": 1}
         case FTRL():
             return {"z": dim, "n": dim}
@@ -72,6 +92,7 @@ def step(
     rows: Int64s,
     gradients: Float32s,
     rate: float = 1.0,
+    table_step: int = 0,
 ) -> None:
     """Take one step on the named rows, values and state; no other row is touched.
 
@@ -82,32 +103,88 @@ def step(
         rows: int64 (n,), distinct.
         gradients: float32 (n, dim), only read; may be read-only or unaligned.
         rate: multiplies the learning rate; 1 for FTRL, which has no step to shorten.
+        table_step: which step of the table it is, from 1; see `counts_table_steps`.
     """
     f32 = np.float32
     match optimizer:
-        case SGD(lr=lr, momentum=0):
+        case SGD(lr=lr, momentum=0, weight_decay=decay):
+            gradients = _decayed(values, rows, gradients, decay)
             kernels.sgd(values, rows, gradients, f32(lr * rate))
-        case SGD(lr=lr, momentum=mu):
+        case SGD(lr=lr, momentum=mu, nesterov=nesterov, weight_decay=decay):
+            gradients = _decayed(values, rows, gradients, decay)
+            kernel = kernels.nesterov if nesterov else kernels.momentum
             buffers = state["momentum_buffer"]
-            kernels.momentum(values, buffers, rows, gradients, f32(lr * rate), f32(mu))
-        case Adagrad(lr=lr, eps=eps):
+            kernel(values, buffers, rows, gradients, f32(lr * rate), f32(mu))
+        case Adagrad(lr=lr, eps=eps, weight_decay=decay):
+            gradients = _decayed(values, rows, gradients, decay)
             sums = state["sums"]
             kernels.adagrad(values, sums, rows, gradients, f32(lr * rate), f32(eps))
         case RowWiseAdagrad(lr=lr, eps=eps):
             sums = state["row_sums"]
             lr32 = f32(lr * rate)
             kernels.row_wise_adagrad(values, sums, rows, gradients, lr32, f32(eps))
-        case Adam(lr=lr, betas=(b1, b2), eps=eps):
-            m, v, t = state["exp_avg"], state["exp_avg_sq"], state["steps"]
-            known = _corrections(float(lr), float(b1), float(b2))
-            if rate != 1.0:  # rather than a table for each rate
-                known = known * np.array([rate, 1.0], np.float32)
-            hyper = (float(lr * rate), float(b1), float(b2), float(eps))
-            kernels.adam(values, m, v, t, rows, gradients, hyper, known)
+        case FirstAdam():
+            _step_adam(optimizer.today(), values, state, rows, gradients, rate, 0)
+        case Adam(weight_decay=decay):
+            gradients = _decayed(values, rows, gradients, decay)
+            _step_adam(optimizer, values, state, rows, gradients, rate, table_step)
+        case AdamW(lr=lr, weight_decay=decay):
+            if decay:
+                kernels.shrink(values, rows, f32(1 - lr * rate * decay))
+            _step_adam(optimizer, values, state, rows, gradients, rate, table_step)
         case FTRL(lr=alpha, beta=beta, l1=l1, l2=l2):
             assert rate == 1.0, "refused by why_not_guarded"
             rounded = (f32(alpha), f32(beta), f32(l1), f32(l2))
             kernels.ftrl(values, state["z"], state["n"], rows, gradients, rounded)
+
+
+def _decayed(values: Float32s, rows: Int64s, gradients: Float32s, decay: float) -> Float32s:
+    """The gradients with those of the decay; the very same where there is none."""
+    if not decay:
+        return gradients
+    found = np.empty(gradients.shape, np.float32)
+    kernels.decayed(values, rows, gradients, np.float32(decay), found)
+    return found
+
+
+def _step_adam(
+    optimizer: Adam | AdamW,
+    values: Float32s,
+    state: State,
+    rows: Int64s,
+    gradients: Float32s,
+    rate: float,
+    table_step: int,
+) -> None:
+    lr, (b1, b2), eps = float(optimizer.lr), optimizer.betas, float(optimizer.eps)
+    m, v = state["exp_avg"], state["exp_avg_sq"]
+    if optimizer.steps == "table":
+        f32, found = np.float32, np.empty(gradients.shape, np.float32)
+        kernels.adam_moments(m, v, rows, gradients, f32(1 - b1), f32(1 - b2), found)
+        torch.from_numpy(found).sqrt_()  # torch's root: see there
+        correction = _correction(optimizer, lr * rate, table_step)
+        kernels.adam_move(values, m, rows, found, *correction, f32(eps))
+        return
+    known = _corrections(lr, float(b1), float(b2))
+    if rate != 1.0:  # rather than a table for each rate
+        known = known * np.array([rate, 1.0], np.float32)
+    hyper = (lr * rate, float(b1), float(b2), eps)
+    kernels.adam(values, m, v, state["steps"], rows, gradients, hyper, known)
+
+
+def _correction(
+    optimizer: Adam | AdamW, lr: float, number: int
+) -> tuple[np.float32, np.float32]:
+    """What `step_kernels.adam_move` is told of a step of the table: rate and root.
+
+    As `torch.optim.SparseAdam` works it out, and of `AdamW` as `torch.optim.AdamW` does.
+    """
+    assert number > 0, "the table counts its steps, from 1"
+    b1, b2 = optimizer.betas
+    rest, root = 1 - b1**number, math.sqrt(1 - b2**number)
+    if isinstance(optimizer, AdamW):
+        return np.float32(lr / rest), np.float32(root)
+    return np.float32(lr * root / rest), np.float32(1)
 
 
 @functools.lru_cache(maxsize=64)

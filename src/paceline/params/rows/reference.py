@@ -1,4 +1,4 @@
-"""The functions of `kernels` in plain NumPy: what the compiled loops must equal.
+"""The functions of `kernels` and `step_kernels` in plain NumPy: what they must equal.
 
 The same names and arguments, written to be read, not to be fast. All are equal to the
 kernels bit for bit, but for `draw_normal` and the values of `adam`, where two mathematical
@@ -119,6 +119,35 @@ def adagrad(
     values[rows] -= lr * (gradients / (np.sqrt(sums[rows]) + eps))
 
 
+def nesterov(
+    values: Float32s,
+    buffers: Float32s,
+    rows: Int64s,
+    gradients: Float32s,
+    lr: np.float32,
+    mu: np.float32,
+) -> None:
+    """``m = mu*m + g; w -= lr * (g + mu*m)`` on unique rows."""
+    buffers[rows] = mu * buffers[rows] + gradients
+    values[rows] -= lr * (gradients + mu * buffers[rows])
+
+
+def decayed(
+    values: Float32s,
+    rows: Int64s,
+    gradients: Float32s,
+    decay: np.float32,
+    out: Float32s,
+) -> None:
+    """``g + decay * w`` of unique rows."""
+    out[:] = gradients + decay * values[rows]
+
+
+def shrink(values: Float32s, rows: Int64s, kept: np.float32) -> None:
+    """``w *= kept`` on unique rows."""
+    values[rows] *= kept
+
+
 def row_wise_adagrad(
     values: Float32s,
     row_sums: Float32s,
@@ -155,6 +184,34 @@ def adam(
         root = np.float32(math.sqrt(1 - math.pow(b2, t)))
         scale = np.sqrt(exp_avg_sq[row]) / root + np.float32(eps)
         values[row] -= rate * (exp_avg[row] / scale)
+
+
+def adam_moments(
+    exp_avg: Float32s,
+    exp_avg_sq: Float32s,
+    rows: Int64s,
+    gradients: Float32s,
+    new1: np.float32,
+    new2: np.float32,
+    found: Float32s,
+) -> None:
+    """``m += new1 * (g - m); v += new2 * (g*g - v)`` on unique rows; v in ``found``."""
+    exp_avg[rows] += new1 * (gradients - exp_avg[rows])
+    exp_avg_sq[rows] += new2 * (gradients * gradients - exp_avg_sq[rows])
+    found[:] = exp_avg_sq[rows]
+
+
+def adam_move(
+    values: Float32s,
+    exp_avg: Float32s,
+    rows: Int64s,
+    roots: Float32s,
+    rate: np.float32,
+    root: np.float32,
+    eps: np.float32,
+) -> None:
+    """``w -= rate * (m / (roots / root + eps))`` on unique rows."""
+    values[rows] -= rate * (exp_avg[rows] / (roots / root + eps))
 
 
 def ftrl(

@@ -34,10 +34,16 @@ class RowSnapshot:
         ids: int64 (n,), by row; must not change.
         columns: the live arrays by name, float32 (n, width), values and state; they may
             change in rows that `keep` was told of before.
+        whole: what is of the whole table, by name; the snapshot's own.
     """
 
-    def __init__(self, ids: Int64s, columns: Mapping[str, Float32s]) -> None:
-        self._ids = ids
+    def __init__(
+        self,
+        ids: Int64s,
+        columns: Mapping[str, Float32s],
+        whole: Mapping[str, Int64s] | None = None,
+    ) -> None:
+        self._ids, self._whole = ids, dict(whole or {})
         self._live = dict(columns)
         # Untouched memory costs nothing until rows are copied into it.
         self._copies = {name: np.empty_like(live) for name, live in columns.items()}
@@ -72,12 +78,12 @@ class RowSnapshot:
         return stop == len(self._ids)
 
     def arrays(self) -> dict[str, Float32s | Int64s]:
-        """``ids`` and all columns as of the moment, the caller's; all must be copied.
+        """``ids``, all columns and what is of the whole, as of the moment; the caller's.
 
-        From then on the table's calls may run beside this one.
+        All must be copied.         From then on the table's calls may run beside this one.
         """
         assert self.num_left == 0, f"{self.num_left} rows are not copied yet"
         for rows, columns in self._kept:
             for name, values in columns.items():
                 self._copies[name][rows] = values
-        return {"ids": self._ids, **self._copies}
+        return {"ids": self._ids, **self._copies, **self._whole}

@@ -4,14 +4,16 @@
 
     id --IdMap--> row --> values[row]         dim float32
                           state[name][row]    what the optimizer keeps, float32
+    num_steps                                 of the whole table, where the optimizer asks
 
-Rows are numbered in the order of their first touch; storage doubles.
+Rows are numbered in the order of their first touch; storage doubles. A step of the table
+that has no row here is told as well, with no ids: all slots count alike.
 
 Pure: no lock of its own; one call at a time per table and slot, slots in parallel.
 """
 
 from collections.abc import Mapping
-from typing import Any, final
+from typing import Any, Final, final
 
 import numpy as np
 
@@ -22,10 +24,17 @@ from paceline.params.rows import kernels
 from paceline.params.rows.id_map import IdMap
 from paceline.params.rows.initial import fill_initial, init_key
 from paceline.params.rows.kernels import Float32s, Int64s
-from paceline.params.rows.optimizers import fill_new_state, state_widths, step
+from paceline.params.rows.optimizers import (
+    counts_table_steps,
+    fill_new_state,
+    state_widths,
+    step,
+)
 from paceline.params.rows.snapshot import RowSnapshot
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+TABLE_STEPS: Final = "table_steps"  # int64 (1,), beside the columns
 
 
 @final
@@ -51,6 +60,7 @@ class RowTable:
         self._state = {
             name: np.empty((0, width), np.float32) for name, width in self._widths.items()
         }
+        self._num_steps = 0  # of the table; stays where nobody asks
         self._snapshot: RowSnapshot | None = None  # told of rows before they change
 
     def __len__(self) -> int:
@@ -91,20 +101,36 @@ class RowTable:
             fill_initial(self._spec.init, self._key, ids[unseen], initial)
             out[unseen] = initial
 
-    def apply(self, ids: Int64s, gradients: Float32s, rate: float = 1.0) -> None:
+    def apply(
+        self,
+        ids: Int64s,
+        gradients: Float32s,
+        rate: float = 1.0,
+        optimizer: RowOptimizer | None = None,
+    ) -> None:
         """Take one optimizer step on these rows; unseen ones are made first.
 
         ``ids`` must be unique: the gradients of equal ids are summed before. A row that
-        is not named is not touched. ``rate`` multiplies the learning rate.
+        is not named is not touched. ``rate`` multiplies the learning rate; ``optimizer``
+        is the table's with other numbers, None: with its own.
 
         Raises:
             UsageError: the gradients have another shape; nothing has been changed.
         """
         self._require_shape("gradients", gradients, len(ids), self._spec.dim)
+        number = self.count_step()
+        if not len(ids):
+            return
         rows = self._make_rows(ids)
         if self._snapshot is not None:
             self._snapshot.keep(rows)
-        step(self._optimizer, self._values, self._state, rows, gradients, rate)
+        used = optimizer or self._optimizer
+        step(used, self._values, self._state, rows, gradients, rate, number)
+
+    def count_step(self) -> int:
+        """A step of the table begins: which one it is, from 1. One call at a time."""
+        self._num_steps += 1
+        return self._num_steps
 
     def lacks(self, ids: Int64s) -> bool:
         """Whether the row of any of these ids is not made yet."""
@@ -122,28 +148,37 @@ class RowTable:
         rows = self._index.find(ids)
         return None if np.any(rows < 0) else rows
 
-    def step_made(self, rows: Int64s, gradients: Float32s, rate: float = 1.0) -> None:
-        """Take one optimizer step on rows that `made_rows` has found; see there.
+    def step_made(
+        self,
+        rows: Int64s,
+        gradients: Float32s,
+        number: int,
+        rate: float = 1.0,
+        optimizer: RowOptimizer | None = None,
+    ) -> None:
+        """Take a step that `count_step` has numbered, on rows that `made_rows` has found.
 
-        ``rate`` multiplies the learning rate.
+        ``rate`` and ``optimizer`` as in `apply`.
 
         Raises:
             UsageError: the gradients have another shape; nothing has been changed.
         """
         self._require_shape("gradients", gradients, len(rows), self._spec.dim)
-        step(self._optimizer, self._values, self._state, rows, gradients, rate)
+        used = optimizer or self._optimizer
+        step(used, self._values, self._state, rows, gradients, rate, number)
 
     def export(self) -> dict[str, Array]:
         """A copy of all rows, in the order of their first touch.
 
         Returns:
             ``ids`` int64 (n,), ``values`` float32 (n, dim), and each optimizer state by
-            its name, float32 (n, width): see `paceline.params.rows.optimizers`.
+            its name, float32 (n, width): see `paceline.params.rows.optimizers`; and
+            ``table_steps`` int64 (1,), where the optimizer counts them.
         """
         count = len(self._index)
         columns = {"values": self._values, **self._state}
         copies: dict[str, Array] = {name: a[:count].copy() for name, a in columns.items()}
-        return {"ids": self._index.ids.copy(), **copies}
+        return {"ids": self._index.ids.copy(), **copies, **self._counted()}
 
     def snapshot(self) -> RowSnapshot:
         """The rows of this moment; nothing is copied yet. One at a time is live.
@@ -154,7 +189,7 @@ class RowTable:
         count = len(self._index)
         columns = {"values": self._values, **self._state}
         live = {name: array[:count] for name, array in columns.items()}
-        self._snapshot = RowSnapshot(self._index.ids, live)
+        self._snapshot = RowSnapshot(self._index.ids, live, self._counted())
         return self._snapshot
 
     def release(self) -> None:
@@ -168,7 +203,7 @@ class RowTable:
             UsageError: an array is missing, too many or of another shape, or ids
                 repeat; nothing has been changed.
         """
-        expected = {"ids", "values", *self._state}
+        expected = {"ids", "values", *self._state, *self._counted()}
         if arrays.keys() != expected:
             raise UsageError(
                 f"table {self._spec.name!r}: expected the arrays {sorted(expected)}, got "
@@ -177,6 +212,8 @@ class RowTable:
         ids = np.ascontiguousarray(arrays["ids"], np.int64)
         for name, width in (("values", self._spec.dim), *self._widths.items()):
             self._require_shape(name, arrays[name], len(ids), width)
+        if TABLE_STEPS in expected:
+            self._require_shape(TABLE_STEPS, arrays[TABLE_STEPS], 1)
         index = IdMap()
         index.find_or_insert(ids)
         if len(index) != len(ids):
@@ -188,6 +225,13 @@ class RowTable:
         self._index = index
         self._values = _own(arrays["values"])
         self._state = {name: _own(arrays[name]) for name in self._state}
+        self._num_steps = int(arrays[TABLE_STEPS][0]) if TABLE_STEPS in arrays else 0
+
+    def _counted(self) -> dict[str, Array]:
+        """What is of the whole table, and of no row."""
+        if not counts_table_steps(self._optimizer):
+            return {}
+        return {TABLE_STEPS: np.array([self._num_steps], np.int64)}
 
     def _make_rows(self, ids: Int64s) -> Int64s:
         """The row of each id; new rows begin as they are specified."""

@@ -57,8 +57,9 @@ class GroupValues:
         told = wire.Refresh(tuple(fresh), by_shares)
         self._followers.tell(self._followers.all, told)
         for part in fresh:
-            parameters = self._carrier.numbers[part].parameters
-            self._tensors.broadcast(part, parameters, self._held(part))
+            numbers = self._carrier.numbers[part]
+            self._tensors.broadcast(part, numbers.parameters, self._held(part))
+            numbers.watched.settled()
 
     def _held(self, part: int) -> Shares:
         parameters = self._carrier.numbers[part].parameters

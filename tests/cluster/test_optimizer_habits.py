@@ -132,3 +132,31 @@ def test_a_table_that_is_written_to_needs_no_step(run: Run) -> None:
         return int(counts.pull(torch.arange(24)).sum())
 
     assert run(script, trainers=1) == [24]
+
+
+@pytest.mark.parametrize("clears", [False, True])
+def test_a_model_that_gets_gradients_and_no_step_is_warned_of(
+    run: Run, clears: bool
+) -> None:
+    """One of two models is stepped, and its backward goes through the other."""
+    judge = nn.Linear(1, 1)
+    before = judge.weight.detach().clone()
+
+    def script(session: paceline.Session) -> torch.Tensor:
+        model = make_net()
+        first = session.share(model, torch.optim.SGD(model.parameters(), lr=0.1))
+        second = session.share(judge, torch.optim.SGD(judge.parameters(), lr=0.1))
+        for batch in session.batches(DATA, BATCH):
+            judge(model(batch)).square().mean().backward()
+            first.step()
+            first.zero_grad()
+            if clears:
+                second.zero_grad()
+        return judge.weight.detach()
+
+    if clears:
+        [after] = run(script, trainers=1)
+        assert torch.equal(after, before)
+    else:
+        with pytest.warns(StepWarning, match="has gradients, and no step"):
+            run(script, trainers=1)

@@ -185,7 +185,7 @@ class Carrier:
             UsageError: no batch was delivered since the last step, or a gradient was
                 changed after it had been sent.
         """
-        self.steps.steps += 1
+        self.steps.step(parts)
         found = [self.numbers[part] for part in parts]
         is_refused = scaled == "not finite"
         if not is_refused:

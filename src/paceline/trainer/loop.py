@@ -20,7 +20,7 @@ from paceline.data.source import Source
 from paceline.data.split import batch_positions, task_positions
 from paceline.errors import PacelineError, Preempted, UsageError, describe_error
 from paceline.ids import TaskKey
-from paceline.messages import StageSpec
+from paceline.messages import PartSpec, StageSpec
 from paceline.trainer.carrier import Carrier
 from paceline.trainer.changed_frozen import warn_of_changed
 from paceline.trainer.changes import Changes
@@ -152,6 +152,14 @@ def check_steps(carrier: Carrier, *, is_over: bool) -> None:
         raise UsageError(judged.reason)
     if judged.verdict == "warn":
         carrier.warn_once(judged.reason)
+    for part, numbers in carrier.numbers.items():
+        told = carrier.steps.forgets(part, _name_of(protocol.parts[part].spec))
+        if told is not None and numbers.has_fresh():
+            carrier.warn_once(told)
+
+
+def _name_of(spec: PartSpec) -> str:
+    return spec.parameters[0].names[0] if spec.parameters else spec.tables[0].name
 
 
 def _leave(carrier: Carrier) -> None:

@@ -13,6 +13,7 @@ batches of several tasks has most likely forgotten it, and a plain loop would tr
 Pure.
 """
 
+from collections.abc import Iterable
 from typing import Final, Literal, NamedTuple, final
 
 from paceline.ids import TaskKey
@@ -26,6 +27,12 @@ _INSTEAD: Final = (
     "call step() of what share returned (optimizer = session.share(model, optimizer)) "
     "behind backward(); to look at data without training use session.evaluate or "
     "session.predict"
+)
+_FORGOTTEN: Final = (
+    "{name!r} has gradients, and no step() of its optimizer was called in this loop, "
+    "though others were: they are pushed at the end of the epoch, as if stepped; where "
+    "that is not meant, let its model have none (requires_grad_(False), or zero_grad() of "
+    "its optimizer behind each backward())"
 )
 
 
@@ -45,19 +52,35 @@ class Steps:
 
     Attributes:
         batches: delivered.
-        steps: taken by the script.
+        parts: of which the script has taken a step.
     """
 
     def __init__(self, spec: StageSpec | None = None) -> None:
         """None yet, of a loop over this stage; without one nobody loops."""
         self._spec = spec
         self._tasks: set[TaskKey] = set()
-        self.batches = self.steps = 0
+        self.batches = 0
+        self.parts: set[int] = set()
 
     def deliver(self, key: TaskKey) -> None:
         """A batch of a task was delivered."""
         self.batches += 1
         self._tasks.add(key)
+
+    def step(self, parts: Iterable[int]) -> None:
+        """The script steps parts."""
+        self.parts.update(parts)
+
+    def forgets(self, part: int, name: str) -> str | None:
+        """What is to be said of gradients of a part that wait while others are stepped.
+
+        Args:
+            part: it has gradients that no step has used, where an epoch is over.
+            name: of one of its parameters.
+        """
+        if not self.parts or part in self.parts:
+            return None
+        return _FORGOTTEN.format(name=name)
 
     def judge(self, *, is_over: bool) -> Judged:
         """What to do about it where an epoch is over for this trainer.
@@ -66,7 +89,7 @@ class Steps:
             is_over: the loop is; otherwise there may be no work for it just now.
         """
         spec = self._spec
-        if spec is None or self.steps or not self.batches:
+        if spec is None or self.parts or not self.batches:
             return _FINE
         what = _WHAT.format(batches=self.batches)
         is_last = is_over or max(key.epoch for key in self._tasks) == spec.epochs - 1

@@ -4,7 +4,9 @@
 
     split    an epoch's positions -> tasks -> batches          (pure)
     order    positions -> records, shuffled by (seed, epoch)   (pure)
-    source   records -> a batch of the user's data: tensors, data sets, Hugging Face
+    opening  what the user gave -> its source, or what to give instead (not_data)
+    source   records -> a batch of the user's data: tensors, Hugging Face
+    map_style, picked                any other data set; a Subset of any
     parquet, csv, libsvm, text       the same from files
     columns  texts -> a tensor of a dtype that is the same in every batch
     lines    where each record of a line file begins

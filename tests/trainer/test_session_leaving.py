@@ -165,6 +165,7 @@ def test_a_break_that_waits_for_its_cut_while_all_return_begins_again(
         session.save()
     assert session.membership.must_begin_again is not None
     assert "all have returned to a cut" in session.membership.must_begin_again
+    assert len(job.of(Save)) == 1, "on the new timeline the loop is not over"
 
 
 def test_a_script_that_fails_has_not_ended_its_loop(job: FakeJob, session: Session) -> None:

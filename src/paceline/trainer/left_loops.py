@@ -33,8 +33,15 @@ def end_loop(protocol: TrainerProtocol, *, goes_on: bool) -> Act[None]:
     assert protocol.stage is not None, "it has left a loop"
     stage = protocol.stage.stage
     left = stage if goes_on else None
-    cut = yield from protocol.as_member(lambda: protocol.wait_cut(-1 - stage, left))
-    if protocol.joined and protocol.joined.returned > since:
+
+    def wait_cut() -> Act[int | None]:
+        # What is asked for after a return would end a loop that all go on with.
+        if protocol.joined and protocol.joined.returned > since:
+            return None
+        return (yield from protocol.wait_cut(-1 - stage, left))
+
+    cut = yield from protocol.as_member(wait_cut)
+    if cut is None or (protocol.joined and protocol.joined.returned > since):
         protocol.must_begin_again = f"{LOST_BEFORE_BREAK}: all have returned to a cut"
         return
     protocol.behind.went_on_from(cut)

@@ -22,7 +22,7 @@ from paceline.errors import PacelineError, Preempted, describe_error
 from paceline.ids import TaskKey
 from paceline.messages import StageSpec
 from paceline.trainer.carrier import Carrier
-from paceline.trainer.changed_frozen import warn_of_changed
+from paceline.trainer.untold import warn_of_untold
 from paceline.trainer.verdicts import Flush, Leaving, Over
 from paceline.trainer.writing import end_batch
 
@@ -114,9 +114,9 @@ def deliver(
     finally:
         outlook.end()
         reader.close()
-        warn_of_changed(carrier.numbers.values(), carrier.warn_once)
         if not is_over:
             _leave(carrier)
+        warn_of_untold(carrier)
 
 
 def _leave(carrier: Carrier) -> None:

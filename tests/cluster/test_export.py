@@ -172,3 +172,72 @@ def test_a_frozen_parameter_that_the_script_changes_is_told_of(tmp_path: Path) -
         train(session, model, optimizer)
     session.close()
     job.close()
+
+
+class Late(nn.Module):
+    """Registers a buffer when it is called first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(6, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not hasattr(self, "seen"):
+            self.register_buffer("seen", torch.zeros(()))
+        self.seen = self.seen + len(x)
+        found: Tensor = self.layer(x.flatten(1)[:, :6])
+        return found
+
+
+def test_a_first_buffer_within_a_loop_is_told_of_and_kept_from_the_next_loop_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    job = begin(tmp_path / "job")
+    session, model = job.session("trainer-0"), Late()
+    optimizer = share(session, model)
+    with pytest.warns(StepWarning, match=r"'seen' was registered within the loop"):
+        train(session, model, optimizer)
+    train(session, model, optimizer)
+    session.close()
+    job.close()
+    out = tmp_path / "model.safetensors"
+    assert call(monkeypatch, "export", tmp_path / "job", "--out", out) == 0
+    assert load_file(out)["seen"] == 2 * RECORDS
+
+
+def test_buffers_that_are_assigned_anew_survive_a_resume(tmp_path: Path) -> None:
+    first = train_once(tmp_path / "job")
+    job = begin(tmp_path / "job", is_resumed=True)
+    session, model = job.session("trainer-0"), Net()
+    optimizer = share(session, model)
+    train(session, model, optimizer)  # is over: yields nothing
+    for _ in session.batches(images(), BATCH):
+        break
+    assert first.count == RECORDS // BATCH
+    assert model.count == first.count
+    session.close()
+    job.close()
+
+
+def test_several_models_are_exported_each_with_its_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder = tmp_path / "job"
+    job = begin(folder)
+    session, models = job.session("trainer-0"), [Net(1), Net(2)]
+    optimizers = [share(session, model) for model in models]
+    for batch in session.batches(images(), BATCH):
+        for model, optimizer in zip(models, optimizers, strict=True):
+            model(batch).square().mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    session.close()
+    job.close()
+    assert len(constants(folder)) == 2
+    assert call(monkeypatch, "export", folder, "--out", tmp_path / "both.safetensors") == 2
+    for part, model in enumerate(models):
+        out = tmp_path / f"{part}.safetensors"
+        assert call(monkeypatch, "export", folder, "--out", out, "--part", part) == 0
+        found = load_file(out)
+        assert found.keys() == model.state_dict().keys()
+        assert all(torch.equal(found[k], v) for k, v in model.state_dict().items())

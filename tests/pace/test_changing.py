@@ -16,7 +16,14 @@ from paceline.config import (
     Sync,
     Zeros,
 )
-from paceline.messages import OptimizerSpec, ParameterSpec, PartSpec, TableSpec
+from paceline.messages import (
+    Beside,
+    FrozenSpec,
+    OptimizerSpec,
+    ParameterSpec,
+    PartSpec,
+    TableSpec,
+)
 from paceline.pace.changing import (
     changes_optimizer,
     first_pace,
@@ -174,3 +181,35 @@ def test_rows_that_change_under_locks_alone_stay_in_a_pace_that_has_locks(
     assert reason is not None
     assert "use async" in reason or "leave push out" in reason
     assert why_not_change([own], {0: SSP(staleness=1)}) is None
+
+
+def beside(*frozen: FrozenSpec) -> Beside:
+    return Beside(frozen, "name", 4, "digest")
+
+
+def test_frozen_parameters_that_differ_are_named() -> None:
+    own = FrozenSpec(("a.weight",), (2,), "float32", "1")
+    agreed = PartSpec(0, (), None, (), Async(), beside=beside(own))
+
+    def why(*frozen: FrozenSpec) -> str:
+        came = msgspec.structs.replace(agreed, beside=beside(*frozen))
+        return why_not_same(agreed, came) or ""
+
+    assert why(own) == ""
+    other = msgspec.structs.replace(own, xxh3="2")
+    assert "parameter 'a.weight' is frozen and differs between trainers: part 0" in why(
+        other
+    )
+    wider = msgspec.structs.replace(other, shape=(3,))
+    assert "trainers (float32 (2,), here float32 (3,)):" in why(wider)
+    assert "'a.weight' is a frozen parameter (requires_grad=False) of one" in why()
+    late = msgspec.structs.replace(own, names=("b",))
+    assert "'b' is a frozen parameter" in why(own, late)
+
+
+def test_a_part_of_a_version_that_did_not_look_is_taken_as_it_is() -> None:
+    agreed = PartSpec(0, (), None, (), Async())
+    frozen = FrozenSpec(("a.weight",), (2,), "float32", "1")
+    assert (
+        why_not_same(agreed, msgspec.structs.replace(agreed, beside=beside(frozen))) is None
+    )

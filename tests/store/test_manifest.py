@@ -14,6 +14,7 @@ from paceline.messages import Block, FileEntry, OptimizerSpec, PartPlan
 from paceline.store import manifest as manifest_module
 from paceline.store.blobs import BlobStore, digest
 from paceline.store.manifest import (
+    FORMAT,
     Cut,
     Manifest,
     cut_folder,
@@ -262,11 +263,12 @@ def test_unknown_format_is_refused_and_not_skipped(
 ) -> None:
     take_cut(1)
     folder = take_cut(2)
-    forge(store, folder, {"format": 3, "of": "the future"})
-    with pytest.raises(StoreError, match="format 3, but this paceline reads format 2") as e:
+    forge(store, folder, {"format": FORMAT + 1, "of": "the future"})
+    known = f"format {FORMAT + 1}, but this paceline reads format {FORMAT - 1} and {FORMAT}"
+    with pytest.raises(StoreError, match=known) as e:
         newest_good_cut(store)
     assert not isinstance(e.value, CheckpointCorrupt)
-    forge(store, folder, {"format": 2, "of": "nobody"})
+    forge(store, folder, {"format": FORMAT, "of": "nobody"})
     with pytest.raises(CheckpointCorrupt, match="not a manifest"):
         read_manifest(store, folder)
 

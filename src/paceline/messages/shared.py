@@ -93,7 +93,7 @@ class PartSpec(msgspec.Struct, frozen=True):
     ``first_pace`` is the one that scripts share it with, where it has been changed since;
     ``inner`` what trainers step with by themselves, if servers know it: then ``optimizer``
     is that of the servers' outer step. ``auto``: ``pace`` is the step that it is at.
-    ``beside``: of the model; None: it is not known, or another part says it.
+    ``beside``: of the model, if no earlier part says it; None: it was not looked at.
     """
 
     part: int

@@ -117,13 +117,12 @@ def plan_export(plans: Sequence[PartPlan], part: int | None = None) -> ExportPla
     )
     require_distinct("parameter", [name for one in dense for name in one.names])
     require_distinct("table", [table.name for table in tables])
-    told = [plan.spec.beside for plan in chosen]
-    whole = tuple(one for one in told if one is not None)
-    states = [(one.state, one.has_buffers) for one in whole]
-    if not whole:
-        states = [(f"buffers of part {plan.spec.part}", False) for plan in chosen]
-    is_strict = bool(whole) or not dense
-    return ExportPlan(dense, tables, whole, tuple(states), is_strict)
+    told = [(plan.spec, plan.spec.beside) for plan in chosen]
+    beside = tuple(one for _, one in told if one is not None)
+    states = [(one.state, one.has_buffers) for one in beside if one.state]
+    states += [(f"buffers of part {s.part}", False) for s, one in told if one is None]
+    is_strict = all(one is not None for spec, one in told if spec.parameters)
+    return ExportPlan(dense, tables, beside, tuple(states), is_strict)
 
 
 def frozen_bytes(spec: FrozenSpec) -> int | None:

@@ -13,7 +13,9 @@ import torch
 import xxhash
 from torch import nn
 
+from paceline.errors import UsageError
 from paceline.messages import Beside, FrozenSpec
+from paceline.store.export_plan import FROZEN_DTYPES
 from paceline.trainer.model_buffers import Buffers
 from paceline.transport.frames import ByteArray
 
@@ -27,7 +29,11 @@ class Frozen:
     """
 
     def __init__(self, model: nn.Module, state: str) -> None:
-        """Read all of them; ``state`` is what the model's buffers are tracked as."""
+        """Read all of them; ``state`` is what the model's buffers are tracked as.
+
+        Raises:
+            UsageError: one is of a dtype that cannot be saved.
+        """
         names: dict[nn.Parameter, list[str]] = {}  # {frozen parameter: its names}
         for name, parameter in model.named_parameters(remove_duplicate=False):
             if not parameter.requires_grad:
@@ -40,6 +46,11 @@ class Frozen:
             short.update(data)
             num_bytes += len(data)
             dtype = str(parameter.dtype).removeprefix("torch.")
+            if dtype not in FROZEN_DTYPES:
+                raise UsageError(
+                    f"share: {names[parameter][0]!r} is frozen and a {dtype}, which no "
+                    f"checkpoint can hold; expected one of {', '.join(FROZEN_DTYPES)}"
+                )
             own = tuple(names[parameter])
             digest = xxhash.xxh3_128_hexdigest(data)
             specs.append(FrozenSpec(own, tuple(parameter.shape), dtype, digest))

@@ -22,9 +22,9 @@ from paceline.errors import PacelineError, Preempted, UsageError, describe_error
 from paceline.ids import TaskKey
 from paceline.messages import PartSpec, StageSpec
 from paceline.trainer.carrier import Carrier
-from paceline.trainer.changed_frozen import warn_of_changed
 from paceline.trainer.changes import Changes
 from paceline.trainer.unstepped import Steps
+from paceline.trainer.untold import warn_of_untold
 from paceline.trainer.verdicts import Flush, Leaving, Over
 from paceline.trainer.writing import end_batch
 
@@ -128,11 +128,11 @@ def deliver(
     finally:
         outlook.end()
         reader.close()
-        warn_of_changed(carrier.numbers.values(), carrier.warn_once)
         if not is_over:
             changes.leave()
             _leave(carrier)
         changes.rest(is_end=True)
+        warn_of_untold(carrier)
 
 
 def check_steps(carrier: Carrier, *, is_over: bool) -> None:

@@ -15,7 +15,7 @@ from torch import nn
 
 from paceline.config import Auto, Combine, Pace
 from paceline.errors import UsageError
-from paceline.messages import PartSpec, TableSpec
+from paceline.messages import Beside, PartSpec, TableSpec
 from paceline.pace.changing import begun
 from paceline.pace.fragments import overlap_of
 from paceline.pace.guards import why_not_shared
@@ -213,7 +213,7 @@ class Sharing:
             strategy=name,
             inner=described.inner,
             auto=auto,
-            beside=None if described.frozen is None else described.frozen.beside,
+            beside=Beside() if described.frozen is None else described.frozen.beside,
         )
         reason = why_not_hogwild(whole) or why_not_guarded(whole)
         reason = reason or why_not_shared(pace, self._seat.size)

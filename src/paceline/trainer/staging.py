@@ -85,6 +85,7 @@ class Stages:
             # Every rank of a trainer works on the same task, each on batches of its own.
             together = cutting.batch_size * self._seat.size
             task_size = default_task_size(len(source), together)
+        self._seat.tracker.look_for_buffers()
         spec = StageSpec(
             stage=self.num_begun,
             records=len(source),

@@ -57,7 +57,18 @@ class Tracker:
         """Track nothing."""
         self._objects: dict[str, Trackable] = {}
         self._implied: dict[str, Trackable] = {}
+        self._bare: dict[str, Buffers] = {}  # of models that have none yet
         self._beginning: bytes | None = None
+
+    def look_for_buffers(self) -> None:
+        """A loop is to begin: buffers that models have by now are tracked, too."""
+        for name in [name for name, buffers in self._bare.items() if buffers]:
+            self._objects[name] = self._bare.pop(name)
+
+    def late_buffer(self) -> str | None:
+        """A buffer of a model that had none when the loop began, so that none is kept."""
+        found = (name for one in self._bare.values() for name in one.state_dict())
+        return next(found, None)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -87,6 +98,8 @@ class Tracker:
         buffers = Buffers(model)
         if buffers:
             self.add(self.name_buffers(part), buffers)
+        else:
+            self._bare[self.name_buffers(part)] = buffers
         if optimizer is not None:
             self.imply(f"settings of part {part}", Settings(optimizer.param_groups))
 
@@ -96,7 +109,7 @@ class Tracker:
         Models may have the rows of a part together: then the later ones count.
         """
         name, count = f"buffers of part {part}", 1
-        while name in self._objects:
+        while name in self._objects or name in self._bare:
             count += 1
             name = f"buffers of part {part}, model {count}"
         return name

@@ -105,7 +105,7 @@ def subset(session: Any) -> Any:
     return train(model, optimizer, session.batches(half, 8, shuffle=False))
 
 
-@equal("a list of tensors instead of a tuple", "data")
+@refused("a list of columns instead of a tuple", "data", "session.batches((X, Y), ...)")
 def list_of_tensors(session: Any) -> Any:
     model = net()
     optimizer = session.share(model, sgd(model))

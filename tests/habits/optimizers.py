@@ -256,8 +256,8 @@ def with_closure(session: Any) -> Any:
 
 @refused("an optimizer that looks at whole matrices", "optimizer", "no server knows")
 def whole_matrices(session: Any) -> Any:
-    model = net()
-    optimizer = session.share(model, torch.optim.LBFGS(model.parameters()))
+    model = nn.Linear(6, 1, bias=False)
+    optimizer = session.share(model, torch.optim.Muon(model.parameters()))
     return train(session, model, optimizer)
 
 

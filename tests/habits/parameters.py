@@ -186,7 +186,9 @@ def freeze_and_unfreeze(session: Any) -> Any:
 
 
 @refused(
-    "unfreeze what was frozen at `share`", "parameter", "was frozen when it was shared"
+    "unfreeze what was frozen at `share`",
+    "parameter",
+    "was frozen when the model was shared",
 )
 def unfreeze(session: Any) -> Any:
     model = net()
@@ -230,7 +232,7 @@ def pruned(session: Any) -> Any:
 @refused(
     "replace a parameter by another after `share`",
     "parameter",
-    "not the model's any more",
+    "is no parameter of the model any more",
 )
 def replaced(session: Any) -> Any:
     model = net()

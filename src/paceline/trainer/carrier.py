@@ -14,7 +14,7 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Literal, NamedTuple, TypeVar, final
+from typing import Literal, TypeVar, final
 
 import torch
 
@@ -51,7 +51,7 @@ from paceline.trainer.tables import Expected, SharedTable
 from paceline.trainer.tracked_carrying import TrackedCarrying
 from paceline.trainer.tracker import Tracker
 from paceline.trainer.unstepped import Steps
-from paceline.trainer.verdicts import Batch, Stepped
+from paceline.trainer.verdicts import AfterStep, Batch, Stepped
 
 T = TypeVar("T")
 Own = Callable[[str, Message], Payload | None]  # (role, message) -> with its numbers
@@ -79,15 +79,6 @@ _CHANGED = (
 
 class StepWarning(UserWarning):
     """A step had no effect, or not the one that its gradients would have had."""
-
-
-class AfterStep(NamedTuple):
-    """What a step of a part means for its gradients."""
-
-    part: int
-    is_kept: bool
-    zero_grad: bool
-    is_refused: bool
 
 
 def _to_nobody(role: str, message: Message) -> Payload | None:

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping
 from typing import final
 
 import torch
+from torch import nn
 
 from paceline.errors import PacelineError, UsageError
 from paceline.messages import ValuesClaimed
@@ -180,6 +181,31 @@ class Changes:
         numbers = self._carrier.numbers
         both = [(numbers[p].watched.names, sorted(changed[p])) for p in sorted(changed)]
         return _named([names[index] for names, found in both for index in found])
+
+
+def to_be_set(model: nn.Module, numbers: Mapping[int, PartNumbers]) -> Changed:
+    """What `Session.set_values` is to set of a model.
+
+    Raises:
+        UsageError: nothing of it lives on servers, or trainers move it themselves.
+    """
+    own, wanted = set(model.parameters()), {}
+    for part, one in numbers.items():
+        found = [i for i, parameter in enumerate(one.parameters) if parameter in own]
+        if found and one.deltas is not None:
+            raise UsageError(
+                f"set_values: {one.watched.names[found[0]]!r} is moved by each "
+                f"trainer itself ({one.pace}), and a change is part of what it "
+                "pushes: make it before session.share"
+            )
+        if found:
+            wanted[part] = frozenset(found)
+    if not wanted:
+        raise UsageError(
+            "set_values: no parameter of the model lives on servers: share it first, "
+            "with a pace other than allreduce"
+        )
+    return wanted
 
 
 def check_models(numbers: Mapping[int, PartNumbers]) -> None:

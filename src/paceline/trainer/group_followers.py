@@ -9,6 +9,7 @@
 Waits: for followers, without a bound. The thread of the user's script calls.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, final
@@ -16,6 +17,8 @@ from typing import Any, final
 from paceline.errors import PacelineError, PeerLost, Preempted, UsageError
 from paceline.messages import StageSpec
 from paceline.trainer import group_wire as wire
+
+_log = logging.getLogger("paceline.trainer")
 
 Served = tuple[wire.Answer, Sequence[Any]] | None
 Serve = Callable[[int, wire.Received[wire.FromFollower], type[wire.Call]], Served]
@@ -198,3 +201,12 @@ class Followers:
 
 def _name(kind: type) -> str:
     return _NAMES.get(kind, kind.__name__)
+
+
+@contextmanager
+def leaving_anyhow() -> Iterator[None]:
+    """On the way out: the job may be gone, and that may be why."""
+    try:
+        yield
+    except PacelineError as error:
+        _log.warning("the ranks do not leave in good order: %s", error)

@@ -26,11 +26,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from paceline.errors import PacelineError, Preempted, describe_error
+from paceline.errors import Preempted, describe_error
 from paceline.messages import PartSpec, StageSpec
 from paceline.params.rows.kernels import Float32s
 from paceline.trainer import group_wire as wire
-from paceline.trainer.carrier import AfterStep, Scaled
+from paceline.trainer.carrier import Scaled
 from paceline.trainer.changes import (
     check_models,
     check_process,
@@ -42,7 +42,7 @@ from paceline.trainer.gradients import PartNumbers
 from paceline.trainer.group_agreement import Agreement
 from paceline.trainer.group_dealing import deal
 from paceline.trainer.group_errands import Errands
-from paceline.trainer.group_followers import Followers, Served
+from paceline.trainer.group_followers import Followers, Served, leaving_anyhow
 from paceline.trainer.group_joint import JointGradients
 from paceline.trainer.group_numbers import OwnShare
 from paceline.trainer.group_tensors import GroupTensors
@@ -54,7 +54,7 @@ from paceline.trainer.seat import Alone
 from paceline.trainer.setting import Changed
 from paceline.trainer.staging import Stage
 from paceline.trainer.unstepped import Steps
-from paceline.trainer.verdicts import Batch, Flush, Leaving, Over
+from paceline.trainer.verdicts import AfterStep, Batch, Flush, Leaving, Over
 
 _log = logging.getLogger("paceline.trainer")
 
@@ -322,7 +322,7 @@ class Leader:
         if self._membership.calls.open_call is not None:
             self._alone.close()
         else:
-            with _warning(), self._followers.hearing(wire.Bye):
+            with leaving_anyhow(), self._followers.hearing(wire.Bye):
                 self._followers.answer(self._followers.all, wire.Done())
         self._followers.close()
         self._tensors.close()
@@ -394,12 +394,3 @@ class Leader:
         hearing = self._followers.hearing(kind, numbers, or_waits=True)
         with hearing as calls, self._errands.possible():
             yield calls
-
-
-@contextmanager
-def _warning() -> Iterator[None]:
-    """On the way out: the job may be gone, and that may be why."""
-    try:
-        yield
-    except PacelineError as error:
-        _log.warning("the ranks do not leave in good order: %s", error)

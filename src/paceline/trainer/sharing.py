@@ -18,19 +18,17 @@ from paceline.errors import UsageError
 from paceline.messages import Beside, PartSpec, TableSpec
 from paceline.pace.changing import begun
 from paceline.pace.fragments import overlap_of
-from paceline.pace.guards import why_not_shared
 from paceline.pace.policy import (
     overlaps,
     steps_locally,
     why_not_beside,
 )
-from paceline.pace.strategy import Strategy, why_not_strategy
+from paceline.pace.strategy import Strategy
 from paceline.pace.tables import why_not_for_table, why_not_locked, why_not_replicated
-from paceline.params.guarding import why_not_guarded
-from paceline.params.hogwild import why_not_hogwild
 from paceline.params.rows.combining import Array
 from paceline.trainer.calls import Calls
 from paceline.trainer.carrier import Scaled
+from paceline.trainer.changes import to_be_set
 from paceline.trainer.deltas import Deltas
 from paceline.trainer.describing import Described, describe, describe_local
 from paceline.trainer.early import why_not_early
@@ -42,6 +40,7 @@ from paceline.trainer.gradients import PartNumbers
 from paceline.trainer.norms import norms_of
 from paceline.trainer.optimizer import SharedOptimizer
 from paceline.trainer.own_rows import OwnRows
+from paceline.trainer.part_refusals import what_comes_too_late, why_not_part
 from paceline.trainer.schedules import Schedules
 from paceline.trainer.seat import Seat
 from paceline.trainer.tables import SharedTable
@@ -172,20 +171,16 @@ class Sharing:
     ) -> None:
         """All rows of a model are shared: what is said of them is said too late."""
         for module in modules:
-            name = module.spec.name
-            numbers = self._seat.numbers[self._tables[name].part]
-            word = None
-            if strategy is not None and strategy is not numbers.strategy:
-                word = f"pace={strategy}"
-            elif chosen not in {None, numbers.pace}:
-                word = f"pace={chosen}"
-            elif overlap and not numbers.sends_early:
-                word = "overlap=True"
+            numbers = self._seat.numbers[self._tables[module.spec.name].part]
+            here = (numbers.pace, numbers.strategy, numbers.sends_early)
+            word = what_comes_too_late(here, chosen, strategy, overlap=overlap)
             if word is not None:
                 raise UsageError(
-                    f"share: the rows of {name!r} are shared already, at {numbers.pace}, "
-                    f"and {word} would change nothing: say it where they are shared first "
-                    f"(session.share(paceline.Embedding({name!r}, ...), pace=...))"
+                    f"share: the rows of {module.spec.name!r} are shared already, at "
+                    f"{numbers.pace}, and {word} would change nothing: say it where they "
+                    "are shared first "
+                    f"(session.share(paceline.Embedding({module.spec.name!r}, ...), "
+                    "pace=...))"
                 )
 
     def _add_part(
@@ -200,8 +195,9 @@ class Sharing:
         """Share a part, unless something speaks against it."""
         described, deltas = piece
         pace, auto, strategy = marching
-        if overlap:
-            _check_early(pace, described.parameters, self._seat.size)
+        early = why_not_early(pace, described.parameters, processes=self._seat.size)
+        if overlap and early is not None:
+            raise UsageError(f"share: {early}")
         name = "" if strategy is None else str(strategy)
         part, specs = len(self._seat.numbers), described.specs
         whole = PartSpec(
@@ -215,18 +211,8 @@ class Sharing:
             auto=auto,
             beside=Beside() if described.frozen is None else described.frozen.beside,
         )
-        reason = why_not_hogwild(whole) or why_not_guarded(whole)
-        reason = reason or why_not_shared(pace, self._seat.size)
-        reason = reason or why_not_beside([*self._paces, pace])
-        if auto is not None and self._seat.size > 1:
-            reason = (
-                f"{auto} changes the pace, and trainers of {self._seat.size} processes "
-                f"keep theirs: use --ranks-per-trainer 1, or another pace"
-            )
-        if auto is not None and strategy is not None:
-            reason = f"{auto} changes the pace under {strategy}: choose one of the two"
-        if strategy is not None:
-            reason = reason or why_not_strategy(strategy, overlap=overlap)
+        size, others = self._seat.size, self._paces
+        reason = why_not_part(whole, strategy, others, processes=size, overlap=overlap)
         if reason is not None:
             raise UsageError(f"share: {reason}")
         groups = [] if optimizer is None else optimizer.param_groups
@@ -305,23 +291,7 @@ class Sharing:
         Raises:
             UsageError: see `paceline.trainer.session.Session.set_values`.
         """
-        own, wanted = set(model.parameters()), {}
-        for part, numbers in self._seat.numbers.items():
-            found = [i for i, one in enumerate(numbers.parameters) if one in own]
-            if found and numbers.deltas is not None:
-                raise UsageError(
-                    f"set_values: {numbers.watched.names[found[0]]!r} is moved by each "
-                    f"trainer itself ({numbers.pace}), and a change is part of what it "
-                    "pushes: make it before session.share"
-                )
-            if found:
-                wanted[part] = frozenset(found)
-        if not wanted:
-            raise UsageError(
-                "set_values: no parameter of the model lives on servers: share it first, "
-                "with a pace other than allreduce"
-            )
-        self._seat.set_values(wanted)
+        self._seat.set_values(to_be_set(model, self._seat.numbers))
 
     def _first_part(self, modules: list[Embedding]) -> int:
         """The lowest part that a model is to have something in."""
@@ -413,9 +383,3 @@ class Sharing:
                     f"{spec} in another; give one of them another name"
                 )
         return tuple(new.values())
-
-
-def _check_early(pace: Pace, parameters: Sequence[nn.Parameter], processes: int) -> None:
-    reason = why_not_early(pace, parameters, processes=processes)
-    if reason is not None:
-        raise UsageError(f"share: {reason}")

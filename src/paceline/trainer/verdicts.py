@@ -55,3 +55,12 @@ class Stepped(NamedTuple):
 
     verdict: Literal["pushed", "kept", "dropped"]
     reason: str = ""
+
+
+class AfterStep(NamedTuple):
+    """What a step of a part means for its gradients."""
+
+    part: int
+    is_kept: bool
+    zero_grad: bool
+    is_refused: bool

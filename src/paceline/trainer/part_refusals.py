@@ -1,0 +1,69 @@
+"""What speaks against a part as a script wants to share it.
+
+Pure.
+"""
+
+from collections.abc import Sequence
+
+from paceline.config import Pace
+from paceline.messages import PartSpec
+from paceline.pace.guards import why_not_shared
+from paceline.pace.policy import why_not_beside
+from paceline.pace.strategy import Strategy, why_not_strategy
+from paceline.params.guarding import why_not_guarded
+from paceline.params.hogwild import why_not_hogwild
+
+
+def why_not_part(
+    part: PartSpec,
+    strategy: Strategy | None,
+    others: Sequence[Pace],
+    *,
+    processes: int,
+    overlap: bool,
+) -> str | None:
+    """Why a part cannot be shared so; None if it can.
+
+    Args:
+        part: as it is to be.
+        strategy: of the user's own, if there is one.
+        others: the paces of the parts that are there.
+        processes: of a trainer.
+        overlap: gradients are to be sent while backward still runs.
+    """
+    reason = why_not_hogwild(part) or why_not_guarded(part)
+    reason = reason or why_not_shared(part.pace, processes)
+    reason = reason or why_not_beside([*others, part.pace])
+    if part.auto is not None and processes > 1:
+        reason = (
+            f"{part.auto} changes the pace, and trainers of {processes} processes "
+            f"keep theirs: use --ranks-per-trainer 1, or another pace"
+        )
+    if part.auto is not None and strategy is not None:
+        reason = f"{part.auto} changes the pace under {strategy}: choose one of the two"
+    if strategy is not None:
+        reason = reason or why_not_strategy(strategy, overlap=overlap)
+    return reason
+
+
+def what_comes_too_late(
+    here: tuple[Pace | None, Strategy | None, bool],
+    chosen: Pace | None,
+    strategy: Strategy | None,
+    *,
+    overlap: bool,
+) -> str | None:
+    """What is said of rows that are shared already, and would change nothing.
+
+    Args:
+        here: pace, strategy and overlap that they have.
+        chosen: the pace that is said; None: none is.
+        strategy: the strategy that is said.
+        overlap: whether that is said.
+    """
+    pace, own, sends_early = here
+    if strategy is not None and strategy is not own:
+        return f"pace={strategy}"
+    if chosen not in {None, pace}:
+        return f"pace={chosen}"
+    return "overlap=True" if overlap and not sends_early else None

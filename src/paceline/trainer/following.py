@@ -69,7 +69,7 @@ def agreed_tables(came: PartSpec, agreed: PartSpec) -> tuple[TableSpec, ...]:
     for before, now in zip(agreed.tables, came.tables, strict=True):
         was, says = (before.optimizer, before.follows), (now.optimizer, now.follows)
         if was != says and not (before.follows and now.follows):
-            _log.info(
+            _log.warning(
                 "rows of %r go on with %s, as the job began, not with %s",
                 now.name,
                 before.optimizer,

@@ -100,7 +100,8 @@ class Session:
         Args:
             model: with the parameters of ``optimizer``, `Embedding` modules, or both.
             optimizer: one of `torch.optim`'s elementwise optimizers, before its first
-                step; None for a model of embeddings only.
+                step; None for a model of embeddings only. Rows follow it, by its lazy
+                twin, where their embedding names no optimizer.
             pace: how tightly trainers march on this part; the job's if None. A preset or
                 its text, a `paceline.Strategy` of your own, or `AllReduce`: no servers.
             overlap: send gradients while backward still runs. The numbers are the same;

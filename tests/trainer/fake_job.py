@@ -30,6 +30,7 @@ from paceline.messages import (
     HandBack,
     Joined,
     JoinTrainer,
+    KeepFrozen,
     KeepTracked,
     Lease,
     Message,
@@ -68,6 +69,7 @@ from paceline.server.coded import coded_block_bytes, decode_push
 from paceline.server.contents import read_early
 from paceline.server.early import EarlyGradients
 from paceline.server.layouts import layout_of
+from paceline.store.blobs import digest
 from paceline.timing import ManualClock
 from paceline.trainer.session import Session
 from paceline.transport.frames import Buffer
@@ -299,6 +301,9 @@ class FakeJob:
                 for slot in reads.slots:
                     reads.copy(slot)
                 return reads.answer(PartReport(0, 0))
+            case KeepFrozen(beside=beside):
+                assert digest(*(one.tobytes() for one in buffers)) == beside.xxh3
+                return Done(), ()
             case KeepTracked(number=number):
                 self.states[number] = buffers[0].tobytes()
                 return Done(), ()

@@ -251,8 +251,8 @@ class Session:
         """This trainer's share of the batches, leased from the coordinator.
 
         A batch counts when the first ``step()`` after it is acknowledged. The end of the
-        loop flushes what was accumulated; ``break`` hands back what no step has used: others
-        train it, and if all leave, it is left out and the run ends with code 1. The
+        loop flushes what was accumulated; ``break`` hands back what no step has used:
+        others train it; if all leave, it is left out, and the run ends with code 1. The
         loop ends on every trainer when the last epoch is over for all: one with nothing to
         do waits, since a lost trainer's task may come to it. After a return to a cut the
         loop goes on with what is leased then; what was accumulated is dropped. A data set

@@ -198,7 +198,7 @@ class Leader:
             self._followers.answer(self._followers.all, wire.Over())
             return found
         if isinstance(found, Leaving):
-            with _warning():
+            with leaving_anyhow():
                 carrier.leave_loop()
             self._followers.answer(self._followers.all, wire.Leave(found.reason))
             return found
@@ -279,7 +279,7 @@ class Leader:
     def _leave_loop(self) -> None:
         """Left early, by all ranks that have a batch; the others' loops are over."""
         active, self._active = self._active, []
-        with _warning(), self._together(wire.LeaveLoop, active) as calls:
+        with leaving_anyhow(), self._together(wire.LeaveLoop, active) as calls:
             self._followers.hear(
                 [i for i in self._followers.all if i not in calls], wire.Next
             )

@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from paceline.errors import PacelineError, Preempted, describe_error
+from paceline.errors import PacelineError, Preempted, UsageError, describe_error
 from paceline.messages import PartSpec, StageSpec
 from paceline.params.rows.kernels import Float32s
 from paceline.trainer import group_wire as wire
@@ -49,6 +49,10 @@ from paceline.trainer.staging import Stage
 from paceline.trainer.verdicts import Batch, Flush, Leaving, Over
 
 _log = logging.getLogger("paceline.trainer")
+_SHUFFLED_ELSE = (
+    "batches: this loop was begun in the order of another one, by a version that had one "
+    "order for all loops: let it end with --ranks-per-trainer 1"
+)
 
 
 @final
@@ -148,6 +152,8 @@ class Leader:
         with self._followers.hearing(wire.Begin) as calls:
             self._followers.check_stages(calls, spec)
             carrier.run(carrier.protocol.begin_stage(spec))
+            if carrier.protocol.stage != spec:
+                raise UsageError(_SHUFFLED_ELSE)
             self._agreement.agree(calls)
             self._synchronize()
             self._followers.answer(self._followers.all, wire.Done())

@@ -16,10 +16,9 @@ Pure.
 from collections.abc import Callable
 from typing import TypeVar, final
 
-from paceline.errors import UsageError
+from paceline.errors import PacelineError, UsageError
 from paceline.messages import (
     AskLease,
-    BeginStage,
     Granted,
     Joined,
     Message,
@@ -29,6 +28,7 @@ from paceline.messages import (
     Ticked,
 )
 from paceline.pace.strategy import Strategy
+from paceline.trainer.agreeing import agree_stage
 from paceline.trainer.asking import Abandoned, Act, Asking, Forget
 from paceline.trainer.behind import Behind
 from paceline.trainer.evaluating import Evaluation
@@ -151,11 +151,15 @@ class TrainerProtocol:
 
     def begin_stage(self, spec: StageSpec) -> Act[None]:
         """Begin a loop over a stage's data."""
-        self.stage = spec
-        yield from self.as_member(lambda: self._begin(spec))
+        before, self.stage = self.stage, spec
+        try:
+            yield from self.as_member(lambda: self._begin(spec))
+        except PacelineError:
+            self.stage = before  # who joins again begins it no more
+            raise
 
-    def _begin(self, spec: StageSpec) -> Act[Message]:
-        return self.asking.ask(BeginStage(**self.asking.who(), spec=spec))
+    def _begin(self, spec: StageSpec) -> Act[None]:
+        self.stage = yield from agree_stage(self.asking, spec)
 
     def next_batch(self) -> Act[Batch | Flush | Over | Leaving]:
         """What to do next; parameters are pulled where the pace wants it."""
@@ -263,10 +267,9 @@ class TrainerProtocol:
     def step(
         self, number: int, *, flush: bool = False, coming: Coming = nothing_coming
     ) -> Act[Stepped]:
-        """A step over everything delivered since the last one.
+        """A step of a part over everything delivered since the last one.
 
         Args:
-            number: the part that steps.
             flush: push even if the pace would wait.
             coming: the rows of the next batch; called when the push is on its way.
 

@@ -20,7 +20,8 @@ away for a while, and servers as long as the coordinator expects them back. One 
 calls, and never a forked process.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Self, final
 
 import torch
@@ -33,6 +34,7 @@ from paceline.pace_specs.parsing import parse_any, parse_pace
 from paceline.params.rows.combining import Array
 from paceline.timing import Clock
 from paceline.trainer.allreduced import share_between
+from paceline.trainer.batches import Batches
 from paceline.trainer.courier import ConnectCoordinator, ConnectServer
 from paceline.trainer.describing_tables import describe_table
 from paceline.trainer.embedding import Embedding, Mode
@@ -220,7 +222,7 @@ class Session:
         task_size: int | None = None,
         collate_fn: Callable[[list[Any]], Any] | None = None,
         workers: int = 0,
-    ) -> Iterator[Any]:
+    ) -> Batches:
         """This trainer's share of the batches, leased from the coordinator.
 
         A batch counts when the first ``step()`` after it is acknowledged. The end of the
@@ -250,8 +252,9 @@ class Session:
         """
         self._membership.calls.check_open()
         cutting = Cutting(batch_size, epochs, shuffle, seed, task_size, collate_fn, workers)
-        stage = self._stages.begin("train", dataset, cutting)
-        return self._membership.calls.iterate(self._seat.deliver(stage, workers))
+        planned = self._stages.plan("train", dataset, cutting)
+        deliver = partial(self._seat.deliver, workers=workers)
+        return Batches(self._membership.calls, self._stages, planned, deliver)
 
     def log(self, **numbers: object) -> None:
         """Note numbers for progress, events and summary; the last value of a name wins.

@@ -238,8 +238,10 @@ class Sharing:
         if self._calls.open_call is None:
             raise UsageError(
                 "step() without a batch: a step belongs to the batches of a loop over "
-                "session.batches, and none is open"
+                "session.batches, and none is open; batches must not be taken ahead of "
+                "their steps: batches(..., workers=n) reads them ahead"
             )
+        self._calls.check_thread()
         self.schedules.set_rates(self._seat.trained())
         self._step_here(parts, scaled)
         self._seat.step_all(parts, scaled=scaled)

@@ -7,7 +7,6 @@ simulator in virtual time: the same decisions run in both.
 A window is what a push was computed from: the batches delivered since the last push. It
 closes when the pace wants a push, at an edge of a lease, at the end of a task, before any
 wait. A push is asked of all servers until all have acknowledged it, then it is ticked.
-
 When the timeline or incarnation is gone, all that is open is dropped; `next_batch` joins.
 
 Pure.
@@ -38,7 +37,7 @@ from paceline.trainer.marching import Marching
 from paceline.trainer.parts import SharedPart
 from paceline.trainer.pushing import Coming, nothing_coming, pull_part
 from paceline.trainer.reading import read_values
-from paceline.trainer.returning import give_up, hand_back
+from paceline.trainer.returning import drop_unstepped, give_up, hand_back
 from paceline.trainer.rotating import Rotation
 from paceline.trainer.saving import wait_saved
 from paceline.trainer.stepping import Stepping
@@ -151,11 +150,11 @@ class TrainerProtocol:
 
     def begin_stage(self, spec: StageSpec) -> Act[None]:
         """Begin a loop over a stage's data."""
-        before, self.stage = self.stage, spec
+        self.stage, before = spec, self.stage
         try:
             yield from self.as_member(lambda: self._begin(spec))
         except PacelineError:
-            self.stage = before  # who joins again begins it no more
+            self.stage = before
             raise
 
     def _begin(self, spec: StageSpec) -> Act[None]:
@@ -233,9 +232,9 @@ class TrainerProtocol:
         try:
             if self._must_join:
                 raise Abandoned(self._why_join)
+            drop_unstepped(self.parts)
             for number in self.stepping.turns.in_order(self.parts):
                 part = self.parts[number]
-                part.window.drop_delivered()
                 if part.window.is_open():
                     yield from self._note((yield from self._push_window(part)))
             yield from self._keep_tracked()
@@ -267,9 +266,10 @@ class TrainerProtocol:
     def step(
         self, number: int, *, flush: bool = False, coming: Coming = nothing_coming
     ) -> Act[Stepped]:
-        """A step of a part over everything delivered since the last one.
+        """A step over everything delivered since the last one.
 
         Args:
+            number: the part that steps.
             flush: push even if the pace would wait.
             coming: the rows of the next batch; called when the push is on its way.
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from paceline.config import Async
 from paceline.coordinator.queue import LeaseRecord, Queue
@@ -24,6 +25,7 @@ from paceline.messages import (
     Save,
     Saved,
     SharePart,
+    ShuffledAs,
     StageOver,
     Stop,
     Waiting,
@@ -172,6 +174,16 @@ def test_a_lease_without_progress_expires_and_its_holder_is_fenced(job: Any) -> 
     assert isinstance(refusal, Refusal)
     assert refusal.kind == "fenced"
     assert job.state.durable.queue.timeouts == {0: 1}
+
+
+def test_a_stage_goes_on_in_the_order_in_which_it_was_begun(make_job: Any) -> None:
+    job = make_job(trainers=2, pace=Async())
+    job.open("trainer-0", "trainer-1")
+    stage = job.state.durable.stages[0]
+    other = replace(stage, loop=3)
+    reply = job.get("trainer-1", _begin(job, "trainer-1", other))
+    assert reply == ShuffledAs(loop=0)
+    assert job.state.durable.stages[0] == stage
 
 
 def test_another_description_of_the_same_stage_is_refused_with_both(make_job: Any) -> None:

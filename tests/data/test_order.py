@@ -73,3 +73,14 @@ def test_all_orders_of_four_records_are_about_equally_likely() -> None:
     assert len(counts) == 24
     assert min(counts.values()) > 60
     assert max(counts.values()) < 140
+
+
+def test_the_first_loop_has_the_order_of_its_seed_and_others_their_own() -> None:
+    orders = [
+        records_at(np.arange(1000), 1000, 3, 1, True, loop=loop).tolist()
+        for loop in range(4)
+    ]
+    assert orders[0] == epoch_order(1000, seed=3, epoch=1).tolist()
+    assert all(sorted(order) == list(range(1000)) for order in orders)
+    assert len({tuple(order) for order in orders}) == 4
+    assert orders[1] != epoch_order(1000, seed=3, epoch=2).tolist()

@@ -26,6 +26,8 @@ def records_missing(spec: StageSpec, key: TaskKey, first: int, reason: str) -> H
     start, _ = batch_positions(spec, key.task, first)
     _, stop = task_positions(spec, key.task)
     positions = np.arange(start, stop)
-    records = records_at(positions, spec.records, spec.seed, key.epoch, spec.shuffle)
+    records = records_at(
+        positions, spec.records, spec.seed, key.epoch, spec.shuffle, loop=spec.loop
+    )
     fields: dict[str, object] = {"key": tuple(key), "reason": reason}
     return Happened("RecordsMissing", {**fields, "records": records.tolist()})

@@ -11,6 +11,8 @@ Pure.
 
 from functools import cache, singledispatch
 
+from msgspec.structs import replace
+
 from paceline.coordinator import averaging, results, tracking
 from paceline.coordinator.book import Book
 from paceline.coordinator.effects import Happened
@@ -61,6 +63,7 @@ from paceline.messages import (
     Refusal,
     Save,
     SharePart,
+    ShuffledAs,
     Stop,
     TrackedKept,
     TrainerMessage,
@@ -150,7 +153,11 @@ def _(message: BeginStage, book: Book, asker: Asker) -> None:
     agreed = book.durable.stages.get(message.spec.stage)
     if agreed is None:
         book.commit(StageRegistered(message.spec))
-    elif agreed != message.spec:
+    elif agreed == replace(message.spec, loop=agreed.loop):
+        if agreed.loop != message.spec.loop:
+            book.reply(asker.ticket, ShuffledAs(loop=agreed.loop))
+            return
+    else:
         text = (
             f"stage {agreed.stage} was begun with {agreed}, {asker.role} brings "
             f"{message.spec}: all trainers must bring the same data, sizes and seed"

@@ -24,7 +24,7 @@ _MASK_64 = (1 << 64) - 1
 
 
 def records_at(
-    positions: Positions, n: int, seed: int, epoch: int, shuffle: bool
+    positions: Positions, n: int, seed: int, epoch: int, shuffle: bool, *, loop: int = 0
 ) -> Positions:
     """The records at ``positions`` of an epoch over ``n`` records.
 
@@ -34,9 +34,10 @@ def records_at(
     Args:
         positions: int64, any shape, each in ``0..n - 1``.
         n: number of records.
-        seed: any integer; with ``epoch`` the key of the permutation.
+        seed: any integer; with ``epoch`` and ``loop`` the key of the permutation.
         epoch: number of the epoch.
         shuffle: without it, position is record.
+        loop: number of the loop over them; each has orders of its own.
 
     Returns:
         int64 of the same shape, the caller's own.
@@ -46,7 +47,7 @@ def records_at(
     if not shuffle or n <= 1:
         return positions.copy()
     bits = (n - 1).bit_length()
-    keys = _round_keys(seed, epoch, bits)
+    keys = _round_keys(_seed_of(seed, loop), epoch, bits)
     values = positions.astype(np.uint64).ravel()
     _mix(values, keys, bits)
     outside = np.flatnonzero(values >= n)
@@ -68,6 +69,11 @@ def _mix(values: NDArray[np.uint64], keys: list[tuple[int, int]], bits: int) -> 
         values *= np.uint64(factor)
         values &= mask
         values ^= values >> fold
+
+
+def _seed_of(seed: int, loop: int) -> int:
+    """The first loop's is the user's own; from it SplitMix64 makes those of the others."""
+    return _splitmix(_splitmix(seed & _MASK_64) + loop) if loop else seed
 
 
 def _round_keys(seed: int, epoch: int, bits: int) -> list[tuple[int, int]]:

@@ -17,7 +17,7 @@ Pure as far as the user's data set is; called by the trainer's own thread only.
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, final
+from typing import Any, Literal, final
 
 import numpy as np
 import torch
@@ -28,6 +28,7 @@ from paceline.errors import DataError, UsageError
 
 Records = NDArray[np.int64]
 Collate = Callable[[list[Any]], Any]
+ReadAhead = Literal["never", "again", "kept"]
 
 _HASHED_WHOLE_BYTES = 64 << 20
 _NUMBERS = {  # {dtype as Arrow has it: as torch has it}
@@ -235,6 +236,19 @@ class HuggingFaceSource(Source):
                 f"Hugging Face data set: column {name!r}: expected {dtype}, got "
                 f"{'a missing value' if None in column else error}"
             ) from error
+
+
+def read_ahead_of(source: Source) -> ReadAhead:
+    """How far a batch may be read before its turn, and nobody can tell.
+
+    Of tensors a batch is gathered again when it is its turn: they may have been changed
+    meanwhile, also through memory that they share. Files are not. What is of the user's
+    own may draw random numbers, or look at what the loop changes.
+    """
+    if isinstance(source, TensorSource):
+        return "again"
+    is_files_alone = isinstance(source, ItemSource) and source.transform is None
+    return "kept" if is_files_alone else "never"
 
 
 def require_records(count: int) -> None:

@@ -5,7 +5,8 @@
     the environment names a job    join it, as the trainer that it names
     it names none                  start an embedded job: one server, `sync`
 
-A process has one session; asking again returns it. At the end of the process a session
+A process has one session; asking again returns it. When an embedded job's is closed, asking
+again starts another job, in a folder of its own. At the end of the process a session
 leaves its job, unless the script failed: then its death is told, and seen as one.
 An embedded job ends its process with the exit code that `paceline run` would end with;
 Python tells nobody at exit that a script ended by `SystemExit`.
@@ -40,8 +41,9 @@ from paceline.trainer.peer_link import PeerWires
 from paceline.trainer.session import Session
 from paceline.watch.summary import Ending, Verdict
 
-_lock = threading.Lock()  # guards _sessions
+_lock = threading.Lock()  # guards what follows
 _sessions: list[Session] = []  # the one of this process, once it is connected
+_jobs: list[EmbeddedJob] = []  # the one that it has started for it
 
 
 def connect() -> Session:
@@ -51,19 +53,38 @@ def connect() -> Session:
     summary is written when the process ends.
 
     Returns:
-        The session of this process: the same at every call.
+        The session of this process: the same at every call, until it is closed. Then an
+        embedded job is over, and the next call starts another.
 
     Raises:
-        UsageError: the environment is not one of a trainer, the folder is taken, or a
-            plugin cannot be imported.
+        UsageError: the environment is not one of a trainer, the folder is taken, a plugin
+            cannot be imported, or the session was closed in a trainer of a job.
         JobFailed: the coordinator cannot be reached.
         ForeignPeer: it is of another run, version or secret.
     """
     with _lock:
+        if _sessions and _sessions[0].membership.calls.is_closed:
+            _end_closed()
         if not _sessions:
             place = read_place(os.environ)
             _sessions.append(_join(place) if place is not None else _embed())
         return _sessions[0]
+
+
+def _end_closed() -> None:
+    """Make room for another session, where there can be one.
+
+    Raises:
+        UsageError: this process is a trainer of a job, and has left it.
+    """
+    if not _jobs:
+        raise UsageError(
+            "connect() after close(): this process is a trainer of a job, has left it, and "
+            "is no trainer of another one: close the session when the script is done"
+        )
+    _jobs[0].close()  # a summary of its own
+    _jobs.clear()
+    _sessions.clear()
 
 
 def _join(place: Place) -> Session:
@@ -98,7 +119,9 @@ def _embed() -> Session:
     folder = Path(named) if named else fresh_job_dir(RUNS, sys.argv[0], wall_time_s())
     job = EmbeddedJob(JobConfig(run=fresh_run_id()), folder)
     atexit.register(_end, job)
-    return job.session("trainer-0")
+    session = job.session("trainer-0")
+    _jobs.append(job)
+    return session
 
 
 def _leave(session: Session, told: Path) -> None:

@@ -141,7 +141,8 @@ class StageSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     batches are ``batch_size`` consecutive positions of a task, the last may be short.
     ``tracked`` are the names of the user's own objects whose state goes into cuts, and
     ``averaged`` those of them that are averaged over trainers when the stage ends. With
-    ``rotation`` tasks are cells instead, and epochs its rounds.
+    ``rotation`` tasks are cells instead, and epochs its rounds. ``loop``: loops of the
+    script before this one, if it is shuffled; each has an order of its own.
     """
 
     stage: int
@@ -156,6 +157,7 @@ class StageSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     averaged: tuple[str, ...] = ()
     kind: StageKind = "train"
     rotation: RotationSpec | None = None
+    loop: int = 0
 
     @property
     def is_training(self) -> bool:
@@ -177,6 +179,11 @@ class StageSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     def num_batches(self, task: int) -> int:
         """Batches of a task; of an empty cell one."""
         return max(-(-self.task_records(task) // self.batch_size), 1)
+
+    def num_batches_in_all(self) -> int:
+        """Batches of all epochs."""
+        last = self.num_tasks() - 1
+        return self.epochs * (last * self.num_batches(0) + self.num_batches(last))
 
     def batch_records(self, task: int, first: int, last: int) -> int:
         """Records of batches ``first..last`` (both included) of a task."""

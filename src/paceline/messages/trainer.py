@@ -107,6 +107,15 @@ class Granted(Message, frozen=True):
     lease: Lease
 
 
+class ShuffledAs(Message, frozen=True):
+    """The stage has begun, in the order of another loop than the trainer has said.
+
+    So it was begun, maybe by a version that had one order for all loops.
+    """
+
+    loop: int
+
+
 class StageOver(Message, frozen=True):
     """The stage has ended for all; ``stopped`` carries the reason of an early stop.
 
@@ -358,6 +367,7 @@ TrainerReply = (
     Joined
     | PartAnswer
     | Granted
+    | ShuffledAs
     | StageOver
     | Ticked
     | GoOn

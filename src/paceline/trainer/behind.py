@@ -12,6 +12,8 @@ from typing import final
 from paceline.ids import TaskKey
 from paceline.messages import Joined
 
+LOST_BEFORE_BREAK = "steps before a break are lost"
+
 
 @final
 class Behind:

@@ -13,6 +13,7 @@ open may be looked at by any.
 
 import os
 import sys
+import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any, final
@@ -30,6 +31,7 @@ class Calls:
         is_closed: whether the session is over.
         locks: blocks under locks that are open, the outermost first.
         has_failed: whether the script has: then it goes on nowhere.
+        taken_in: the thread that takes batches, while a loop over them is open.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class Calls:
         self.loop: Generator[Any, None, None] | None = None
         self.is_closed = self.has_failed = False
         self.locks: list[object] = []
+        self.taken_in: int | None = None
         self._must_begin_again, self._send_log = must_begin_again, send_log
         self._end_loop, self._has_left = end_loop, has_left
         self._handled: BaseException | None = None  # when the last loop was begun
@@ -108,7 +111,20 @@ class Calls:
                 f"handled; call {call} behind the except block, once the script goes on"
             )
 
-    def iterate(self, batches: Generator[Any, None, None]) -> Iterator[Any]:
+    def check_thread(self) -> None:
+        """Refuse a step where the batches of the loop are not taken.
+
+        Raises:
+            UsageError: another thread takes them.
+        """
+        if self.taken_in not in (None, threading.get_ident()):
+            raise UsageError(
+                "step(): another thread takes the batches of this loop, and nothing tells "
+                "which of them a step is for: take batches in the thread that steps; "
+                "session.batches(..., workers=n) reads them ahead, in processes of its own"
+            )
+
+    def iterate(self, batches: Generator[Any, None, None]) -> Generator[Any, None, None]:
         """The user's loop: it is open until its end, also by `break`.
 
         Raises:

@@ -30,6 +30,7 @@ from paceline.errors import Preempted, describe_error
 from paceline.messages import PartSpec, StageSpec
 from paceline.params.rows.kernels import Float32s
 from paceline.trainer import group_wire as wire
+from paceline.trainer.agreeing import check_order
 from paceline.trainer.carrier import Scaled
 from paceline.trainer.changes import (
     check_models,
@@ -158,6 +159,7 @@ class Leader:
         with self._followers.hearing(wire.Begin) as calls:
             self._followers.check_stages(calls, spec)
             carrier.run(carrier.protocol.begin_stage(spec))
+            check_order(carrier.protocol.stage, spec)
             carrier.steps = Steps(spec)
             self._agreement.agree(calls)
             self._synchronize()

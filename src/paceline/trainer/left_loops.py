@@ -15,7 +15,8 @@ Pure.
 """
 
 from paceline.trainer.asking import Act
-from paceline.trainer.protocol import LOST_BEFORE_BREAK, TrainerProtocol
+from paceline.trainer.behind import LOST_BEFORE_BREAK
+from paceline.trainer.protocol import TrainerProtocol
 
 
 def end_loop(protocol: TrainerProtocol, *, goes_on: bool) -> Act[None]:

@@ -16,7 +16,7 @@ import xxhash
 
 from paceline.data.ahead import ReadingPool, Wanted
 from paceline.data.order import Positions, records_at
-from paceline.data.source import Source
+from paceline.data.source import ReadAhead, Source, read_ahead_of
 from paceline.data.split import batch_positions, task_positions
 from paceline.errors import PacelineError, Preempted, UsageError, describe_error
 from paceline.ids import TaskKey
@@ -53,6 +53,10 @@ class TaskReader:
         wanted = [self._wanted(key, number) for number in range(batch, stop)]
         return self._pool.wait_batch(wanted)
 
+    def follow(self, agreed: StageSpec) -> None:
+        """The job has the stage shuffled in this way."""
+        self._spec = agreed
+
     def close(self) -> None:
         """End the processes that read."""
         if self._pool is not None:
@@ -68,7 +72,12 @@ class TaskReader:
         first, stop = task_positions(spec, key.task)
         if key != self._key:
             self._records = records_at(
-                np.arange(first, stop), spec.records, spec.seed, key.epoch, spec.shuffle
+                np.arange(first, stop),
+                spec.records,
+                spec.seed,
+                key.epoch,
+                spec.shuffle,
+                loop=spec.loop,
             )
             self._key = key
         start, end = batch_positions(spec, key.task, batch)
@@ -95,10 +104,17 @@ def deliver(
     is_over = False
     stopwatch = carrier.stopwatch
     outlook = carrier.outlook
-    outlook.begin(lambda batch: reader.read(batch.key, batch.batch))
-    changes.begin(spec.stage, is_loop=True)
-    carrier.run(protocol.begin_stage(spec))
-    carrier.steps = Steps(spec)
+    ahead: ReadAhead = "kept" if num_workers else read_ahead_of(source)
+    try:
+        changes.begin(spec.stage, is_loop=True)
+        carrier.run(protocol.begin_stage(spec))
+    except BaseException:
+        reader.close()
+        raise
+    assert protocol.stage is not None
+    reader.follow(protocol.stage)
+    outlook.begin(lambda batch: reader.read(batch.key, batch.batch), ahead)
+    carrier.steps = Steps(protocol.stage)
     try:
         while True:
             changes.send()

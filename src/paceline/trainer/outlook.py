@@ -6,6 +6,8 @@
                 for the rows of the ids in that batch
     forward     its rows are here
 
+Only where nobody can tell: what is of the user's own is read when it is its turn.
+
 Where a batch holds the ids of a table is seen when they are looked up: they are one of its
 tensors, or columns of one, in the same memory. What a model computes from a batch is not
 found, and then rows are asked for when they are looked up, as ever.
@@ -19,6 +21,7 @@ from typing import Any, NamedTuple, final
 
 import torch
 
+from paceline.data.source import ReadAhead
 from paceline.trainer.verdicts import Batch
 
 Path = tuple[int | str, ...]
@@ -54,12 +57,13 @@ class Outlook:
         self.current: Any = None
         self.epoch = 0
         self._read: Read | None = None
+        self._reads_ahead: ReadAhead = "never"
         self._ahead: dict[Batch, _Read] = {}  # the one that comes first is the first
 
-    def begin(self, read: Read) -> None:
-        """A loop is open; ``read`` reads its batches."""
+    def begin(self, read: Read, ahead: ReadAhead) -> None:
+        """A loop is open; ``read`` reads its batches, and ahead of their turn so."""
         self.end()
-        self._read = read
+        self._read, self._reads_ahead = read, ahead
 
     def end(self) -> None:
         """The loop is over, or all that it had begun is void."""
@@ -72,8 +76,11 @@ class Outlook:
         return read[0].data if read else None
 
     def look(self, coming: Sequence[Batch]) -> None:
-        """Read the batches that come next and are not read yet; forget any others."""
-        if self._read is not None:
+        """Read the batches that come next and are not read yet; forget any others.
+
+        None of a data set that could tell; see `paceline.data.source.read_ahead_of`.
+        """
+        if self._read is not None and self._reads_ahead != "never":
             self._ahead = {
                 batch: self._ahead.get(batch) or _try(self._read, batch) for batch in coming
             }
@@ -82,7 +89,9 @@ class Outlook:
         """The data of a batch that is delivered now; a data set's errors pass through."""
         assert self._read is not None
         self.current = None
-        found = self._ahead.pop(batch, None) or _try(self._read, batch)
+        found = self._ahead.pop(batch, None)
+        if found is None or self._reads_ahead == "again":
+            found = _try(self._read, batch)
         if found.error is not None:
             raise found.error
         self.current, self.epoch = found.data, batch.key.epoch

@@ -16,10 +16,9 @@ Pure.
 from collections.abc import Callable
 from typing import TypeVar, final
 
-from paceline.errors import UsageError
+from paceline.errors import PacelineError, UsageError
 from paceline.messages import (
     AskLease,
-    BeginStage,
     Granted,
     Joined,
     Message,
@@ -29,8 +28,9 @@ from paceline.messages import (
     Ticked,
 )
 from paceline.pace.strategy import Strategy
+from paceline.trainer.agreeing import agree_stage
 from paceline.trainer.asking import Abandoned, Act, Asking, Forget
-from paceline.trainer.behind import Behind
+from paceline.trainer.behind import LOST_BEFORE_BREAK, Behind
 from paceline.trainer.evaluating import Evaluation
 from paceline.trainer.joining import enter, establish, join_job
 from paceline.trainer.leases import Leases, LeaseWork
@@ -38,7 +38,7 @@ from paceline.trainer.marching import Marching
 from paceline.trainer.parts import SharedPart
 from paceline.trainer.pushing import Coming, nothing_coming, pull_part
 from paceline.trainer.reading import read_values
-from paceline.trainer.returning import give_up, hand_back
+from paceline.trainer.returning import drop_unstepped, give_up, hand_back
 from paceline.trainer.rotating import Rotation
 from paceline.trainer.saving import wait_saved
 from paceline.trainer.stepping import Stepping
@@ -47,7 +47,6 @@ from paceline.trainer.tracking import Tracking
 from paceline.trainer.verdicts import Batch, Flush, Leaving, Over, Stepped
 
 T = TypeVar("T")
-LOST_BEFORE_BREAK = "steps before a break are lost"
 _KEPT, _PUSHED = Stepped("kept"), Stepped("pushed")
 
 
@@ -74,8 +73,7 @@ class TrainerProtocol:
         self.must_begin_again: str | None = None  # why the script must, from its top
         self.behind = Behind()
         self._leases = Leases()
-        self._must_join = True
-        self._why_join = "it has not joined yet"
+        self._must_join, self._why_join = True, "it has not joined yet"
         self._pid, self._host = pid, host
         self.asking = Asking(patience_s)
         self._teller = Teller(self.asking, self.tracked)
@@ -151,11 +149,15 @@ class TrainerProtocol:
 
     def begin_stage(self, spec: StageSpec) -> Act[None]:
         """Begin a loop over a stage's data."""
-        self.stage = spec
-        yield from self.as_member(lambda: self._begin(spec))
+        self.stage, before = spec, self.stage
+        try:
+            yield from self.as_member(lambda: self._begin(spec))
+        except PacelineError:
+            self.stage = before
+            raise
 
-    def _begin(self, spec: StageSpec) -> Act[Message]:
-        return self.asking.ask(BeginStage(**self.asking.who(), spec=spec))
+    def _begin(self, spec: StageSpec) -> Act[None]:
+        self.stage = yield from agree_stage(self.asking, spec)
 
     def next_batch(self) -> Act[Batch | Flush | Over | Leaving]:
         """What to do next; parameters are pulled where the pace wants it."""
@@ -230,9 +232,9 @@ class TrainerProtocol:
         try:
             if self._must_join:
                 raise Abandoned(self._why_join)
+            drop_unstepped(self.parts)
             for number in self.stepping.turns.in_order(self.parts):
                 part = self.parts[number]
-                part.window.drop_delivered()
                 if part.window.is_open():
                     yield from self._note((yield from self._push_window(part)))
             yield from self._keep_tracked()

@@ -3,12 +3,27 @@
 Pure.
 """
 
+from paceline.config import Combine
 from paceline.ids import TaskKey
 from paceline.messages import FailTask, HandBack
 from paceline.trainer.asking import Act, Asking
 from paceline.trainer.leases import Leases
 from paceline.trainer.parts import SharedPart
 from paceline.trainer.windows import OpenWindow
+
+
+def drop_unstepped(parts: dict[int, SharedPart]) -> None:
+    """What was delivered and stepped over by no part belongs to no window.
+
+    A batch that one part has stepped over counts in those that were not stepped, too: they
+    have nothing of it. Of the user's own tables every batch is written when it is over.
+    """
+    newest = min((part.window.num_delivered() for part in parts.values()), default=0)
+    for part in parts.values():
+        tables = part.spec.tables
+        if not any(isinstance(table.optimizer, Combine) for table in tables):
+            part.stepped += part.window.step(but=newest)
+        part.window.drop_delivered()
 
 
 def hand_back(asking: Asking, leases: Leases, parts: dict[int, SharedPart]) -> Act[None]:

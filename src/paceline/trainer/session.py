@@ -20,7 +20,8 @@ away for a while, and servers as long as the coordinator expects them back. One 
 calls, and never a forked process.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Self, final
 
 import torch
@@ -33,6 +34,7 @@ from paceline.pace_specs.parsing import parse_any, parse_pace
 from paceline.params.rows.combining import Array
 from paceline.timing import Clock
 from paceline.trainer.allreduced import share_between
+from paceline.trainer.batches import Batches
 from paceline.trainer.courier import ConnectCoordinator, ConnectServer
 from paceline.trainer.describing_tables import describe_table
 from paceline.trainer.embedding import Embedding, Mode
@@ -247,39 +249,44 @@ class Session:
         task_size: int | None = None,
         collate_fn: Callable[[list[Any]], Any] | None = None,
         workers: int = 0,
-    ) -> Iterator[Any]:
+    ) -> Batches:
         """This trainer's share of the batches, leased from the coordinator.
 
-        A batch counts when the first ``step()`` after it is acknowledged. The end of the
-        loop flushes what was accumulated; ``break`` hands back what no step has used:
-        others train it; if all leave, it is left out, and the run ends with code 1. The
-        loop ends on every trainer when the last epoch is over for all: one with nothing to
-        do waits, since a lost trainer's task may come to it. After a return to a cut the
-        loop goes on with what is leased then; what was accumulated is dropped. A data set
-        that raises fails the task it was read for, not the loop.
+        Arguments are looked at now; the job's next stage it is when it is iterated, once,
+        by the thread that steps. ``len()`` is that of the whole job's loop. A batch counts
+        when the first ``step()`` after it is acknowledged. The end of the loop flushes what
+        was accumulated; ``break`` hands back what no step has used: others train it; if all
+        leave, it is left out, and the run ends with code 1. The loop ends on every trainer
+        when the last epoch is over for all: one with nothing to do waits, since a lost
+        trainer's task may come to it. After a return to a cut the loop goes on with what is
+        leased then; what was accumulated is dropped. A data set that raises fails the task
+        it was read for, not the loop.
 
         Args:
             dataset: map-style data set, tensor, tuple of tensors, Hugging Face data set, or
                 a source of `paceline.data`; the same on every trainer.
             batch_size: records of a batch.
             epochs: runs over the data.
-            shuffle: in an order of its own in every epoch, the same for all trainers.
+            shuffle: in an order of its own in every epoch of every loop, the same for all
+                trainers.
             seed: of that order.
             task_size: records of a task, a multiple of ``batch_size``.
             collate_fn: list of items -> batch; torch's default if None.
             workers: processes, forked from this one, that read ahead within a task; the
                 order of batches is the same. Random numbers that the data set draws are
-                then a function of ``seed`` and batch. With 0 the loop itself reads.
+                then a function of ``seed`` and batch. With 0 the loop itself reads, a data
+                set of your own only when its batch is taken.
 
         Raises:
-            UsageError: an argument is out of range, nothing is shared yet, or another loop
-                is open.
+            UsageError: an argument is out of range, or nothing is shared yet; while
+                iterating, another loop is open, or other trainers bring other data.
             JobFailed: while iterating, the job as a whole cannot go on.
         """
         self._membership.calls.check_open()
         cutting = Cutting(batch_size, epochs, shuffle, seed, task_size, collate_fn, workers)
-        stage = self._stages.begin("train", dataset, cutting)
-        return self._membership.calls.iterate(self._seat.deliver(stage, workers))
+        planned = self._stages.plan("train", dataset, cutting)
+        deliver = partial(self._seat.deliver, workers=workers)
+        return Batches(self._membership.calls, self._stages, planned, deliver)
 
     def log(self, **numbers: object) -> None:
         """Note numbers for progress, events and summary; the last value of a name wins.

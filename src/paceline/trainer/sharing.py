@@ -310,8 +310,10 @@ class Sharing:
         if self._calls.open_call is None:
             raise UsageError(
                 "step() without a batch: a step belongs to the batches of a loop over "
-                "session.batches, and none is open"
+                "session.batches, and none is open; batches must not be taken ahead of "
+                "their steps: batches(..., workers=n) reads them ahead"
             )
+        self._calls.check_thread()
         for part in parts:
             for model in self._seat.numbers[part].models:
                 model.check_step()

@@ -3,8 +3,10 @@
 Waits: for the data set, to be looked at. The thread of the user's script calls.
 """
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, final
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple, Protocol, TypeVar, final
+
+import msgspec
 
 from paceline.data.opening import open_source
 from paceline.data.source import Source
@@ -13,6 +15,8 @@ from paceline.errors import UsageError
 from paceline.messages import StageKind, StageSpec
 from paceline.trainer.gradients import PartNumbers
 from paceline.trainer.tracker import Tracker
+
+T = TypeVar("T")
 
 
 class Staged(Protocol):
@@ -57,6 +61,7 @@ class Stages:
     def __init__(self, seat: Staged) -> None:
         """None has begun."""
         self.num_begun = 0
+        self._num_loops = 0  # of these, over `Session.batches`
         self._seat = seat
 
     def begin(
@@ -69,8 +74,22 @@ class Stages:
         """The job's next stage; ``shape`` may cut it in another way.
 
         Raises:
+            UsageError: as `plan`; no number was used.
+        """
+        return self._number(self.plan(kind, dataset, cutting, shape))
+
+    def plan(
+        self,
+        kind: StageKind,
+        dataset: Any,  # noqa: ANN401  (whatever a user calls a data set)
+        cutting: Cutting,
+        shape: Callable[[StageSpec], StageSpec] = lambda spec: spec,
+    ) -> Stage:
+        """A stage that has not begun, and may never: it has no number of its own yet.
+
+        Raises:
             UsageError: nothing is shared yet, an argument is out of range, or the data set
-                cannot be read; no number was used.
+                cannot be read.
         """
         call = "batches" if kind == "train" else kind
         if not self._seat.numbers:
@@ -95,12 +114,46 @@ class Stages:
             shuffle=cutting.shuffle,
             seed=cutting.seed,
             fingerprint=source.fingerprint(),
-            tracked=self._seat.tracker.names,
-            averaged=self._seat.tracker.averaged if kind == "train" else (),
             kind=kind,
         )
         spec = shape(spec)
         check_stage(spec)
-        self._seat.tracker.begin()
-        self.num_begun += 1
         return Stage(source, spec)
+
+    def run(
+        self, planned: Stage, deliver: Callable[[Stage], Generator[T, None, None]]
+    ) -> Generator[T, None, None]:
+        """What a stage brings, from the first on as the job's next stage.
+
+        One that the job refuses leaves its number to the next.
+        """
+        begun, loops = self.num_begun, self._num_loops
+        delivered = deliver(self._number(planned))
+        try:
+            try:
+                first = next(delivered)
+            except StopIteration:
+                return
+            except UsageError:
+                self.num_begun, self._num_loops = begun, loops
+                raise
+            yield first
+            yield from delivered
+        finally:
+            delivered.close()
+
+    def _number(self, planned: Stage) -> Stage:
+        """It is the job's next stage, and tracks what is tracked by now."""
+        tracker, spec = self._seat.tracker, planned.spec
+        tracker.begin()
+        is_loop = spec.is_training and spec.rotation is None
+        numbered = msgspec.structs.replace(
+            spec,
+            stage=self.num_begun,
+            tracked=tracker.names,
+            averaged=tracker.averaged if spec.is_training else (),
+            loop=self._num_loops if is_loop and spec.shuffle else 0,
+        )
+        self.num_begun += 1
+        self._num_loops += is_loop
+        return planned._replace(spec=numbered)

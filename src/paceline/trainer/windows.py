@@ -56,12 +56,12 @@ class OpenWindow:
         window._delivered, window._stepped = list(self._delivered), list(self._stepped)
         return window
 
-    def step(self) -> bool:
-        """The user stepped; false if nothing was delivered since the last step."""
-        has_delivered = bool(self._delivered)
-        self._stepped += self._delivered
-        self._delivered = []
-        return has_delivered
+    def step(self, *, but: int = 0) -> bool:
+        """The user stepped, over all ``but`` the newest; false if that is nothing."""
+        stepped = self._delivered[: len(self._delivered) - but]
+        self._stepped += stepped
+        self._delivered = self._delivered[len(stepped) :]
+        return bool(stepped)
 
     def drop_delivered(self) -> None:
         """What was delivered and not stepped will not be."""
@@ -70,6 +70,10 @@ class OpenWindow:
     def has_delivered(self) -> bool:
         """Whether a batch awaits its step."""
         return bool(self._delivered)
+
+    def num_delivered(self) -> int:
+        """Batches that await their step."""
+        return len(self._delivered)
 
     def is_open(self) -> bool:
         """Whether there is anything to push or to step."""

@@ -3,7 +3,7 @@
 Waits: for servers, and as a step does. The thread of the user's script calls.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any, final
 
 from paceline.data.cells import Cells
@@ -28,7 +28,7 @@ from paceline.trainer.parts import SharedPart
 from paceline.trainer.protocol import TrainerProtocol
 from paceline.trainer.reducing import Array
 from paceline.trainer.rotation import Rotated, RotationLoop
-from paceline.trainer.staging import Cutting, Stages
+from paceline.trainer.staging import Cutting, Stage, Stages
 from paceline.trainer.whole import step_whole
 
 
@@ -83,10 +83,13 @@ class TableWriter:
             return cut
 
         cutting = Cutting(1, wanted.epochs, seed=wanted.seed, task_size=1)
-        stage = self._stages.begin("train", dataset, cutting, shape)
-        rotated = Rotated(stage, cells[0], rows, wanted.step_s)
-        loop = RotationLoop(self._membership, rotated)
-        return self._calls.iterate(loop.run())
+        planned = self._stages.plan("train", dataset, cutting, shape)
+
+        def visit(stage: Stage) -> Generator[Cell, None, None]:
+            rotated = Rotated(stage, cells[0], rows, wanted.step_s)
+            return RotationLoop(self._membership, rotated).run()
+
+        return self._calls.iterate(self._stages.run(planned, visit))
 
     def exchange(
         self, part: int, operation: Operation, arrays: Sequence[Array]

@@ -40,7 +40,7 @@ MADE = ROOT / "build" / "compiling"  # until it is whole
 COMPILED = {  # {room: modules}
     ".": "ids",
     "messages": (
-        "shared data locking meeting peers results rotation server trainer watching"
+        "shared data locking meeting peers results rotation server trainer values watching"
     ),
     "coordinator": (
         "outcomes averaging book clocks cut_decisions decisions effects governing grants "

@@ -70,9 +70,14 @@ class Frozen:
             yield flat.view(torch.uint8).numpy()
 
     def changed(self) -> str | None:
-        """The name of a parameter whose values are others by now, if there is one."""
-        for spec, data in zip(self.beside.frozen, self._views(), strict=True):
-            if xxhash.xxh3_128_hexdigest(data) != spec.xxh3:
+        """The name of a parameter whose values are others by now, if there is one.
+
+        One that is frozen no longer is shared again by now, or refused at the next step.
+        """
+        own = zip(self.beside.frozen, self._parameters, self._views(), strict=True)
+        for spec, parameter, data in own:
+            is_other = xxhash.xxh3_128_hexdigest(data) != spec.xxh3
+            if is_other and not parameter.requires_grad:
                 first: str = spec.names[0]
                 return first
         return None

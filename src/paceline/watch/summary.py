@@ -90,7 +90,7 @@ class Summary(msgspec.Struct, frozen=True):
     restarts: Restarts
     job_dir: str
     counters: dict[str, int]  # of the servers, by name
-    records_left_out: int  # of the loops that were begun, when the run ended
+    records_left_out: int = 0  # of the loops that were begun, when the run ended
 
     def as_dict(self) -> dict[str, object]:
         """As plain data, ready for JSON."""

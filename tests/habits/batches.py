@@ -105,7 +105,11 @@ def subset(session: Any) -> Any:
     return train(model, optimizer, session.batches(half, 8, shuffle=False))
 
 
-@refused("a list of columns instead of a tuple", "data", "session.batches((X, Y), ...)")
+@refused(
+    "a list of columns instead of a tuple",
+    "data",
+    "if they are columns, give a tuple of them: session.batches((X, Y), ...)",
+)
 def list_of_tensors(session: Any) -> Any:
     model = net()
     optimizer = session.share(model, sgd(model))
@@ -265,7 +269,11 @@ def fed_by_a_thread(session: Any) -> Any:
     return model
 
 
-@refused("a `DataLoader` instead of its data set", "data", "loader.dataset")
+@refused(
+    "a `DataLoader` instead of its data set",
+    "data",
+    "give its data set: session.batches(loader.dataset, batch_size=8",
+)
 def data_loader(session: Any) -> Any:
     model = net()
     optimizer = session.share(model, sgd(model))

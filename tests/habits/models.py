@@ -180,7 +180,11 @@ def rows_follow(session: Any) -> None:
     assert torch.equal(dense.weight, plain_dense.weight)
 
 
-@refused("`torch.save(model)` with a `paceline.Embedding`", "nothing", "state_dict")
+@refused(
+    "`torch.save(model)` with a `paceline.Embedding`",
+    "nothing",
+    "its rows lie on the servers; keep torch.save(model.state_dict())",
+)
 def pickled(session: Any) -> Any:
     is_ours = isinstance(session, paceline.Session)
     rows = paceline.Embedding("user", 4) if is_ours else nn.Embedding(16, 4)
@@ -190,13 +194,17 @@ def pickled(session: Any) -> Any:
     return torch.zeros(1)
 
 
-@refused("an `nn.Embedding` with `max_norm`", "parameter", "max_norm")
+@refused(
+    "an `nn.Embedding` with `max_norm`",
+    "parameter",
+    "has max_norm=1.0, by which its forward changes the weight itself",
+)
 def max_norm(session: Any) -> Any:
     model = nn.Embedding(16, 4, max_norm=1.0)
     return model if session.share(model, sgd(model)) else None
 
 
-@refused("`share` inside a loop", "nothing", "before the loop")
+@refused("`share` inside a loop", "nothing", "share the whole model before the loop")
 def shared_inside(session: Any) -> Any:
     model, late = net(), net()
     optimizer = session.share(model, sgd(model))

@@ -214,7 +214,11 @@ def two_models(session: Any) -> Any:
     return [first, second]
 
 
-@refused("step the optimizer that was given to `share`", "optimizer", "share returned")
+@refused(
+    "step the optimizer that was given to `share`",
+    "optimizer",
+    "keep what share returned: optimizer = session.share(model, optimizer)",
+)
 def own_optimizer(session: Any) -> Any:
     model = net()
     own = sgd(model)
@@ -222,7 +226,9 @@ def own_optimizer(session: Any) -> Any:
     return train(session, model, own)
 
 
-@refused("never step", "optimizer", "no step()")
+@refused(
+    "never step", "optimizer", "no step() was called in this loop over session.batches"
+)
 def never_stepped(session: Any) -> Any:
     model = net()
     session.share(model, sgd(model))
@@ -231,7 +237,11 @@ def never_stepped(session: Any) -> Any:
     return model
 
 
-@refused("add a parameter group after `share`", "optimizer", "cannot grow")
+@refused(
+    "add a parameter group after `share`",
+    "optimizer",
+    "add_param_group: what is shared cannot grow",
+)
 def grown(session: Any) -> Any:
     model = net()
     own = sgd(model)
@@ -240,7 +250,11 @@ def grown(session: Any) -> Any:
     return train(session, model, optimizer)
 
 
-@refused("`step(closure)`", "optimizer", "closure")
+@refused(
+    "`step(closure)`",
+    "optimizer",
+    "an optimizer that evaluates the model again cannot be shared",
+)
 def with_closure(session: Any) -> Any:
     model = net()
     optimizer = session.share(model, sgd(model))
@@ -254,14 +268,22 @@ def with_closure(session: Any) -> Any:
     return model
 
 
-@refused("an optimizer that looks at whole matrices", "optimizer", "no server knows")
+@refused(
+    "an optimizer that looks at whole matrices",
+    "optimizer",
+    "no server knows the optimizer torch.optim.Muon: it makes whole matrices orthogonal",
+)
 def whole_matrices(session: Any) -> Any:
     model = nn.Linear(6, 1, bias=False)
     optimizer = session.share(model, torch.optim.Muon(model.parameters()))
     return train(session, model, optimizer)
 
 
-@refused("share an optimizer that has stepped", "optimizer", "stepped already")
+@refused(
+    "share an optimizer that has stepped",
+    "optimizer",
+    "the SGD has stepped already, and its state does not travel",
+)
 def has_stepped(session: Any) -> Any:
     model = net()
     own = sgd(model, momentum=0.9)
@@ -272,7 +294,11 @@ def has_stepped(session: Any) -> Any:
     return train(session, model, session.share(model, own))
 
 
-@refused("`share(optimizer, model)`", "optimizer", "share(model, optimizer)")
+@refused(
+    "`share(optimizer, model)`",
+    "optimizer",
+    "the first argument is an optimizer (SGD), swapped",
+)
 def swapped(session: Any) -> Any:
     model = net()
     own = sgd(model)
@@ -281,7 +307,11 @@ def swapped(session: Any) -> Any:
     return train(session, model, own)
 
 
-@refused("momentum switched on later for sparse weights", "optimizer", "momentum")
+@refused(
+    "momentum switched on later for sparse weights",
+    "optimizer",
+    "momentum of SGD changes rows without a gradient, too",
+)
 def momentum_of_rows(session: Any) -> Any:
     model = nn.Embedding(16, 4, sparse=True)
     optimizer = session.share(model, torch.optim.SGD(model.parameters(), lr=0.1))

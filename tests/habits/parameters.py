@@ -188,7 +188,7 @@ def freeze_and_unfreeze(session: Any) -> Any:
 @refused(
     "unfreeze what was frozen at `share`",
     "parameter",
-    "was frozen when the model was shared",
+    "'0.weight' was frozen when the model was shared, and is trainable now",
 )
 def unfreeze(session: Any) -> Any:
     model = net()
@@ -232,7 +232,7 @@ def pruned(session: Any) -> Any:
 @refused(
     "replace a parameter by another after `share`",
     "parameter",
-    "is no parameter of the model any more",
+    "'2.weight' is no parameter of the model any more",
 )
 def replaced(session: Any) -> Any:
     model = net()
@@ -241,7 +241,11 @@ def replaced(session: Any) -> Any:
     return train(session, model, optimizer)
 
 
-@refused("`model.double()` after `share`", "parameter", "float64")
+@refused(
+    "`model.double()` after `share`",
+    "parameter",
+    "'0.weight' was shared as torch.float32 and is torch.float64 now",
+)
 def doubled(session: Any) -> Any:
     model = net()
     optimizer = session.share(model, sgd(model))
@@ -252,7 +256,11 @@ def doubled(session: Any) -> Any:
     return model
 
 
-@refused("`model.bfloat16()` in mid-loop", "parameter", "bfloat16")
+@refused(
+    "`model.bfloat16()` in mid-loop",
+    "parameter",
+    "'0.weight' was shared as torch.float32 and is torch.bfloat16 now",
+)
 def halved(session: Any) -> Any:
     model = net()
     optimizer = session.share(model, sgd(model))
@@ -266,7 +274,11 @@ def halved(session: Any) -> Any:
     return model
 
 
-@refused("share a lazy module before its first forward", "parameter", "forward")
+@refused(
+    "share a lazy module before its first forward",
+    "parameter",
+    "'0.weight' is of a lazy module and has no shape yet: run one forward first",
+)
 def lazy(session: Any) -> Any:
     model = nn.Sequential(nn.LazyLinear(8), nn.Linear(8, 1))
     optimizer = session.share(model, sgd(model))

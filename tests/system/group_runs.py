@@ -64,9 +64,10 @@ def run(
 
 def committed_rounds(job: JobDir, records: int, batch: int, task_size: int) -> list[Tensor]:
     """The records of each round, as the coordinator told who was in it; seed 11."""
-    rounds = []
+    rounds, loops = [], dict[int, int]()  # {stage: which loop of the script it is}
     for event in events_of(job.path, "RoundCommitted"):
         contributions = msgspec.convert(event["contributions"], list[_Contribution])
+        loop = loops.setdefault(contributions[0].window[0], len(loops))
         positions = [
             np.arange(
                 task * task_size + first * batch,
@@ -75,7 +76,7 @@ def committed_rounds(job: JobDir, records: int, batch: int, task_size: int) -> l
             for contribution in contributions
             for task, first, last in contribution.window[2]
         ]
-        order = records_at(np.concatenate(positions), records, 11, 0, True)
+        order = records_at(np.concatenate(positions), records, 11, 0, True, loop=loop)
         rounds.append(torch.from_numpy(order))
     return rounds
 

@@ -15,7 +15,7 @@ import torch
 
 import paceline
 
-RECORDS, BATCH, LEAVE_AT = 192, 8, 1
+RECORDS, BATCH, LEAVE_AT = 576, 8, 1
 
 
 def give_up(way: str) -> None:

@@ -132,14 +132,14 @@ def test_a_script_that_gives_up_each_time_ends_the_job(
     [
         ("none", 0, ""),
         ("stop", 0, ""),
-        ("break", 1, "176 of 192 records are left out; --resume"),
-        ("return", 1, "176 of 192 records are left out; --resume"),
-        ("break and go on", 1, "176 of 192 records are left out; session.stop"),
-        ("caught", 1, "176 of 192 records are left out; session.stop"),
+        ("break", 1, "560 of 576 records are left out; --resume"),
+        ("return", 1, "560 of 576 records are left out; --resume"),
+        ("break and go on", 1, "560 of 576 records are left out; session.stop"),
+        ("caught", 1, "560 of 576 records are left out; session.stop"),
         ("raise", 1, "ValueError: a bug"),
         ("raise again", 1, "ValueError: a bug"),
         ("close and raise", 1, "ValueError: a bug"),
-        ("exit 0", 1, "176 of 192 records are left out; --resume"),
+        ("exit 0", 1, "560 of 576 records are left out; --resume"),
         ("exit 1", 1, ""),
         ("exit no", 1, "no"),
         ("os._exit 1", 1, ""),
@@ -166,6 +166,6 @@ def test_plain_python_ends_with_it_too(tmp_path: Path) -> None:
     for folder, process in running.items():
         said = process.communicate(timeout=WAIT_S)[1]
         assert process.returncode == 1, said
-        assert "176 of 192 records are left out" in said
+        assert "560 of 576 records are left out" in said
         summary = json.loads((folder / "job" / "summary.json").read_text())
-        assert (summary["status"], summary["records_left_out"]) == ("failed", 176)
+        assert (summary["status"], summary["records_left_out"]) == ("failed", 560)

@@ -6,9 +6,9 @@
     part 1    trainer-1 has come, trainer-0 is missing      both wait, and for ever
 
 A round in which somebody is missing who works may close yet. It never does if more are
-missing than its pace does without, all of them waiting in rounds of this kind: trainers have
-stepped their parts in different orders. It is told once all who train wait so, since as long
-as one of them moves it may leave, and change everything.
+missing than its pace does without who wait in rounds of this kind themselves: trainers
+have stepped their parts in different orders. It is told once all who train wait so, since
+as long as one of them moves it may leave, and change everything.
 
 A trainer that computes on while its push is under way does not wait there: parts whose pace
 lets it are not looked at, nor those that close without whoever is missing.

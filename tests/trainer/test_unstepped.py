@@ -15,8 +15,8 @@ DATA = torch.arange(12.0).reshape(12, 1)
 
 
 def steps_of(*tasks: int, epochs: int = 1, epoch: int = 0, batches: int = 3) -> Steps:
-    """As delivered: of each of four tasks the three batches."""
-    spec = StageSpec(0, 48, 4, 12, epochs, False, 0, "")
+    """As delivered: of each of four tasks all batches."""
+    spec = StageSpec(0, 16 * batches, 4, 4 * batches, epochs, False, 0, "")
     steps = Steps(spec)
     for task in tasks:
         for _ in range(batches):

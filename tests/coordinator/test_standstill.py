@@ -116,8 +116,10 @@ def test_a_loss_of_who_worked_tells_those_who_are_left(make_job: Any) -> None:
     assert isinstance(job.answers[second], Refusal)
 
 
-@pytest.mark.parametrize("pace", [DiLoCo(every=8, fragments=2, overlap=2)])
-def test_who_computes_on_does_not_wait(make_job: Any, pace: Any) -> None:
+@pytest.mark.parametrize(
+    "pace", [DiLoCo(every=8, fragments=2, overlap=2), DiLoCo(every=4, fragments=2)]
+)
+def test_fragments_and_who_computes_on_are_not_looked_at(make_job: Any, pace: Any) -> None:
     job, one, other = begun(make_job, pace=pace)
     first, second = come(job, A, one, 0), come(job, B, other, 1)
     assert first not in job.answers

@@ -10,8 +10,9 @@ missing than its pace does without who wait in rounds of this kind themselves: t
 have stepped their parts in different orders. It is told once all who train wait so, since
 as long as one of them moves it may leave, and change everything.
 
-A trainer that computes on while its push is under way does not wait there: parts whose pace
-lets it are not looked at, nor those that close without whoever is missing.
+A trainer that computes on while its push is under way does not wait there, and of fragments
+the script does not choose the order: such parts are not looked at, nor those that close
+without whoever is missing.
 
 Pure.
 """
@@ -22,7 +23,7 @@ from typing import NamedTuple
 from paceline.coordinator.book import Book
 from paceline.coordinator.rounds import participants
 from paceline.messages import PartSpec, Refusal
-from paceline.pace.fragments import overlap_of
+from paceline.pace.fragments import takes_turns
 from paceline.pace.policy import backups_of, is_in_step
 
 
@@ -88,7 +89,7 @@ def look_at_standstill(book: Book) -> None:
     for part in parts & state.parts.keys():
         pace = state.parts[part].plan.spec.pace
         here = rounds.waiting(part)
-        if here and is_in_step(pace) and not overlap_of(pace):
+        if here and is_in_step(pace) and not takes_turns(pace):
             known[part] = OpenRound(here, backups_of(pace))
     circle = decide_standstill(known, trainers)
     if not circle:

@@ -8,6 +8,7 @@ from paceline.config import Async
 from paceline.messages import (
     AskLease,
     ClaimValues,
+    JoinTrainer,
     Leave,
     Save,
     Saved,
@@ -123,3 +124,9 @@ def test_a_replaced_trainer_may_ask_again(two: Any) -> None:
     two.join("trainer-0")
     two.serve()
     assert claim(two, "trainer-0", call=1) == "yours"
+
+
+def test_who_joins_is_told_how_many_trainers_the_job_has(make_job: Any) -> None:
+    job = make_job(trainers=3)
+    message = JoinTrainer(trainer="trainer-0", pid=1, host="here")
+    assert job.get("trainer-0", message).trainers == 3

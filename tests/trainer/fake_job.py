@@ -100,6 +100,7 @@ class FakeJob:
         self.cut = 1  # number of the last committed one
         self.undone: tuple[tuple[int, int], ...] = ()
         self.incarnation = 0
+        self.trainers = 1  # of the job
         self.stage: StageSpec | None = None
         self.todo: list[tuple[TaskKey, int]] = []
         self.held: dict[int, Lease] = {}
@@ -177,6 +178,7 @@ class FakeJob:
                     beat_s=1.0,
                     undone=self.undone,
                     returned=self.returned,
+                    trainers=self.trainers,
                 )
             case SharePart(spec=spec):
                 is_new = spec.part not in self.plans

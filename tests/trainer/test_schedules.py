@@ -3,7 +3,9 @@ import torch
 from torch import nn
 
 from paceline.errors import UsageError
+from paceline.trainer.carrier import StepWarning
 from paceline.trainer.schedules import Schedules
+from tests.trainer.fake_job import FakeJob
 
 
 def optimizer_of(*rates: float) -> torch.optim.Optimizer:
@@ -47,3 +49,34 @@ def test_a_factor_that_is_no_rate_is_an_error_that_shows_it(factor: object) -> N
     schedules = Schedules()
     with pytest.raises(UsageError, match="expected a factor >= 0 for 0 records, got"):
         schedules.add(optimizer_of(1.0), lambda _: factor)  # type: ignore[arg-type, return-value]  # as users do
+
+
+def schedulers() -> dict[str, object]:
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1)
+    named = torch.optim.lr_scheduler
+    return {
+        "steps": named.StepLR(optimizer, 3),
+        "plateau": named.ReduceLROnPlateau(optimizer),
+    }
+
+
+@pytest.mark.parametrize("name", ["steps", "plateau"])
+def test_a_torch_scheduler_of_several_trainers_is_warned_of_once(
+    job: FakeJob, name: str
+) -> None:
+    job.trainers = 3
+    with job.session() as session:
+        with pytest.warns(StepWarning, match=r"3 times too slowly; session\.schedule"):
+            session.track(**{name: schedulers()[name]})
+        session.track(another=schedulers()["steps"])  # a warning would be an error
+
+
+def test_with_one_trainer_a_torch_scheduler_is_tracked_as_it_is(job: FakeJob) -> None:
+    with job.session() as session:
+        session.track(**schedulers())
+
+
+def test_what_counts_no_steps_is_not_warned_of(job: FakeJob) -> None:
+    job.trainers = 3
+    with job.session() as session:
+        session.track(scaler=torch.amp.GradScaler("cpu"))

@@ -15,8 +15,8 @@ DATA = torch.arange(12.0).reshape(12, 1)
 
 
 def steps_of(*tasks: int, epochs: int = 1, epoch: int = 0, batches: int = 3) -> Steps:
-    """As delivered: of each of four tasks the three batches."""
-    spec = StageSpec(0, 48, 4, 12, epochs, False, 0, "")
+    """As delivered: of each of four tasks all batches."""
+    spec = StageSpec(0, 16 * batches, 4, 4 * batches, epochs, False, 0, "")
     steps = Steps(spec)
     for task in tasks:
         for _ in range(batches):
@@ -33,10 +33,30 @@ def test_a_loop_that_has_stepped_or_had_nothing_is_fine() -> None:
 
 
 @pytest.mark.parametrize("is_over", [False, True])
-def test_batches_of_two_tasks_without_a_step_are_refused(is_over: bool) -> None:
-    judged = steps_of(0, 2).judge(is_over=is_over)
+def test_many_batches_of_two_tasks_without_a_step_are_refused(is_over: bool) -> None:
+    judged = steps_of(0, 2, batches=33).judge(is_over=is_over)
     assert judged.verdict == "refuse"
-    assert "delivered 6 batches" in judged.reason
+    assert "delivered 66 batches" in judged.reason
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+def test_a_few_batches_of_several_tasks_may_be_accumulated(is_over: bool) -> None:
+    assert steps_of(0, 1, 2).judge(is_over=is_over).verdict == "warn"
+    assert steps_of(0, 2, batches=32).judge(is_over=is_over).verdict == "warn"
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+def test_many_batches_of_one_task_may_be_accumulated(is_over: bool) -> None:
+    assert steps_of(1, batches=65).judge(is_over=is_over).verdict != "refuse"
+
+
+def test_all_batches_of_all_epochs_without_a_step_are_refused() -> None:
+    steps = Steps(StageSpec(0, 8, 4, 4, 2, False, 0, ""))
+    for epoch in (0, 1):
+        for task in (0, 1):
+            assert steps.judge(is_over=False).verdict != "refuse"
+            steps.deliver(TaskKey(0, epoch, task))
+    assert steps.judge(is_over=False).verdict == "refuse"
 
 
 def test_all_there_is_without_a_step_is_refused() -> None:
@@ -54,8 +74,10 @@ def test_one_task_of_several_is_warned_of_at_the_end() -> None:
 
 
 def test_before_the_last_epoch_a_warning_is_enough() -> None:
-    assert steps_of(0, 1, epochs=2).judge(is_over=False).verdict == "warn"
-    assert steps_of(0, 1, epochs=2, epoch=1).judge(is_over=False).verdict == "refuse"
+    first = steps_of(0, 1, epochs=2, batches=33)
+    assert first.judge(is_over=False).verdict == "warn"
+    last = steps_of(0, 1, epochs=2, epoch=1, batches=33)
+    assert last.judge(is_over=False).verdict == "refuse"
 
 
 def test_a_part_that_is_left_out_while_others_step_is_named() -> None:

@@ -43,6 +43,7 @@ from paceline.coordinator.parking import Parked, Parking
 from paceline.coordinator.placement import plan_part
 from paceline.coordinator.repacing import look_at_pace, why_no_change
 from paceline.coordinator.reports import answer_servers
+from paceline.coordinator.standstill import look_at_standstill
 from paceline.coordinator.status import count_records
 from paceline.coordinator.steps import look_at_steps
 from paceline.coordinator.stops import is_stopped_before
@@ -91,6 +92,7 @@ def look_again(book: Book) -> None:
             look_at_meetings(book)
         if book.open_cut is None or book.open_cut.is_pinned():
             _look_at_rounds(book)
+        look_at_standstill(book)
         look_at_steps(book)
         _look_at_epoch(book)
         _look_at_leases(book)

@@ -60,6 +60,10 @@ class Meetings:
         """Whether this trainer has come to the open round of a part."""
         return trainer in self._came.get(part, {})
 
+    def here(self, part: int) -> set[str]:
+        """Who has come to the open round of a part."""
+        return set(self._came.get(part, {}))
+
     def missing(self, part: int, participants: Collection[str]) -> set[str]:
         """Participants that have not come yet."""
         return set(participants) - self._came.get(part, {}).keys()

@@ -32,7 +32,7 @@ from paceline.coordinator.outcomes import (
     TrainerLeft,
 )
 from paceline.coordinator.status import count_records
-from paceline.coordinator.values import answer_claim, were_set
+from paceline.coordinator.values import answer_claim, count_trainers, were_set
 from paceline.messages import (
     AskLease,
     AskPeers,
@@ -116,6 +116,7 @@ def _(message: JoinTrainer, book: Book, asker: Asker) -> None:
             beat_s=min(1.0, book.config.timeout_s / 5),
             undone=tuple(state.undone),
             returned=state.returned,
+            trainers=count_trainers(book),
         ),
     )
 

@@ -112,6 +112,10 @@ class Rounds:
         """Parts whose open round has a tick, in the order of a step."""
         return sorted(self._ticks) if self._ticks else []
 
+    def waiting(self, part: int) -> set[str]:
+        """Trainers that have come to the open round of a part, or to meet for it."""
+        return self._ticks.get(part, {}).keys() | self.meetings.here(part)
+
     def decide_round(
         self, part: int, state: Durable, now_s: float, *, needs_all: bool = False
     ) -> RoundCommitted | None:

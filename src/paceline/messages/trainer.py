@@ -45,6 +45,7 @@ class Joined(Message, frozen=True):
     ``undone`` are the first and last numbers of cuts that could not be read when all had to
     return to them: what was done on the strength of one of them is undone. ``returned``
     is the timeline of the last return: what was acknowledged on it or later still stands.
+    ``trainers``: how many the job has, or waits for before it begins.
     """
 
     incarnation: int
@@ -56,6 +57,7 @@ class Joined(Message, frozen=True):
     beat_s: float
     undone: tuple[tuple[int, int], ...] = ()
     returned: int = 0
+    trainers: int = 1
 
 
 class SharePart(TrainerMessage, frozen=True):

@@ -10,11 +10,11 @@ from typing import Any, Protocol, final
 from torch import nn
 
 from paceline.trainer.calls import Calls
-from paceline.trainer.evaluator import MetricWork
+from paceline.trainer.evaluator import MetricWork, Work
 from paceline.trainer.metric_states import Metric
 from paceline.trainer.predictions import open_predictions
 from paceline.trainer.seat import Seat
-from paceline.trainer.staging import Cutting, Stages
+from paceline.trainer.staging import Cutting, Stage, Stages
 
 _BETWEEN = "end the loop first; to evaluate now and then, make a loop of each epoch"
 
@@ -85,9 +85,8 @@ class Evaluations:
         cutting = Cutting(batch_size, 1, False, 0, task_size, collate_fn, workers)
         self._calls.check_idle("evaluate", _BETWEEN)
         work = MetricWork(metric)
-        stage = self._stages.begin("evaluate", dataset, cutting)
-        models = self._sharing.models
-        return work.decode(self._seat.evaluate(stage, step, work, models, workers))
+        planned = self._stages.plan("evaluate", dataset, cutting)
+        return work.decode(self._run(planned, step, work, workers))
 
     def predict(
         self,
@@ -127,5 +126,13 @@ class Evaluations:
         cutting = Cutting(batch_size, 1, False, 0, task_size, collate_fn, workers)
         self._calls.check_idle("predict", _BETWEEN)
         work = open_predictions(writer)
-        stage = self._stages.begin("predict", dataset, cutting)
-        self._seat.evaluate(stage, step, work, self._sharing.models, workers)
+        planned = self._stages.plan("predict", dataset, cutting)
+        self._run(planned, step, work, workers)
+
+    def _run(
+        self, planned: Stage, step: Callable[[Any], Any], work: Work, workers: int
+    ) -> bytes:
+        models = self._sharing.models
+        return self._stages.call(
+            planned, lambda stage: self._seat.evaluate(stage, step, work, models, workers)
+        )

@@ -154,8 +154,10 @@ class Evaluator:
         self._step, self._work = step, work
         self._acts = carrier.protocol.evaluation
 
-    def run(self, num_workers: int) -> Evaluated:
+    def run(self, num_workers: int, begun: Callable[[], None]) -> Evaluated:
         """Work tasks off until the stage is over for all; the value, the same for all.
+
+        ``begun`` is called as soon as the job has this stage.
 
         Raises:
             Preempted: the trainer was told to leave.
@@ -166,6 +168,7 @@ class Evaluator:
         reader = TaskReader(self._source, spec, num_workers)
         try:
             carrier.run(carrier.protocol.begin_stage(spec))
+            begun()
             while not isinstance(found := carrier.run(self._acts.next_task(spec)), Over):
                 if isinstance(found, Leaving):
                     raise Preempted(found.reason)

@@ -90,6 +90,7 @@ class Follower:
             PeerLost: one did not come.
         """
         self.pace, self.size = pace, place.size
+        self.num_trainers = 1  # its leader knows how many, and says what follows from it
         self.numbers: dict[int, PartNumbers] = {}
         self.tracker, self.outlook = Tracker(), Outlook()
         self.calls = Calls(lambda: self.must_begin_again, self._send_log, lambda: None)

@@ -85,6 +85,7 @@ class Membership:
         joined = self._protocol.joined
         assert joined is not None
         self.pace: Pace = joined.pace
+        self.num_trainers = joined.trainers  # when it came
         self._heartbeat = Heartbeat(self.driver, clock, joined.beat_s, self.link)
         self._heartbeat.start()
 

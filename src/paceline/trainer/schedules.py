@@ -18,6 +18,13 @@ from paceline.errors import UsageError
 
 Factor = Callable[[int], float]
 
+_TRACKED = (
+    "track: {name} is a torch {kind}, and the job has {trainers} trainers: each counts the "
+    "steps of its own trainer alone, so that by records of the job it moves {trainers} "
+    "times too slowly; session.schedule(optimizer, factor) follows the records of the "
+    "whole job, for any number of trainers, and is not tracked"
+)
+
 
 @final
 class Schedules:
@@ -48,6 +55,20 @@ class Schedules:
         """
         for one in self._all:
             one.set_rates(records)
+
+
+def why_not_tracked(name: str, tracked: object, trainers: int) -> str | None:
+    """What goes wrong with a tracked object that counts steps, if anything does.
+
+    Args:
+        name: under which it is tracked.
+        tracked: the user's own.
+        trainers: of the job.
+    """
+    if trainers == 1 or not isinstance(tracked, torch.optim.lr_scheduler.LRScheduler):
+        return None
+    kind = type(tracked).__name__
+    return _TRACKED.format(name=name, kind=kind, trainers=trainers)
 
 
 @final

@@ -166,7 +166,7 @@ class Alone:
         self._changes.begin(stage.spec.stage, is_loop=False)
         evaluator = Evaluator(self._carrier, stage.source, stage.spec, step, work)
         with self._membership.calls.calling(stage.spec.kind), evaluating(models):
-            value = evaluator.run(workers).value
+            value = evaluator.run(workers, stage.begun).value
         self._changes.rest(is_end=True)
         return value
 

@@ -20,6 +20,7 @@ away for a while, and servers as long as the coordinator expects them back. One 
 calls, and never a forked process.
 """
 
+import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Self, final
@@ -35,6 +36,7 @@ from paceline.params.rows.combining import Array
 from paceline.timing import Clock
 from paceline.trainer.allreduced import share_between
 from paceline.trainer.batches import Batches
+from paceline.trainer.carrier import StepWarning
 from paceline.trainer.courier import ConnectCoordinator, ConnectServer
 from paceline.trainer.describing_tables import describe_table
 from paceline.trainer.embedding import Embedding, Mode
@@ -45,7 +47,7 @@ from paceline.trainer.left_loops import is_failure
 from paceline.trainer.membership import Membership
 from paceline.trainer.opening_tables import open_table
 from paceline.trainer.optimizer import SharedOptimizer
-from paceline.trainer.schedules import Factor
+from paceline.trainer.schedules import Factor, why_not_tracked
 from paceline.trainer.seating import take_seat
 from paceline.trainer.share_arguments import check_arguments
 from paceline.trainer.sharing import Sharing
@@ -79,6 +81,7 @@ class Session:
         self._sharing = Sharing(self._seat, self._membership.calls)
         self._stages = Stages(self._seat)
         self._num_saves = 0
+        self._has_warned = False  # of tracked schedulers
         events = self._membership.events
         self.send, self.events, self.poll = events.send, events.events, events.poll
         asked = Evaluations(self._seat, self._membership.calls, self._stages, self._sharing)
@@ -225,6 +228,8 @@ class Session:
         after a return to a checkpoint, loads it before its next batch. If the last that
         knows it is lost, all go back to the last checkpoint together. Buffers of a shared
         model (BatchNorm) are tracked unnamed; float ones are averaged when a loop ends.
+        Of a torch scheduler in a job of several trainers a `StepWarning` says once that
+        each counts its own steps: `schedule` follows the whole job.
 
         Args:
             objects: anything with ``state_dict`` and ``load_state_dict``, by names that
@@ -237,6 +242,11 @@ class Session:
         self._membership.calls.check_idle("track", "track objects before the loop")
         for name, tracked in objects.items():
             self._seat.tracker.add(name, tracked)
+        trainers = self._membership.num_trainers
+        told = (why_not_tracked(*item, trainers) for item in objects.items())
+        if (text := next(filter(None, told), None)) and not self._has_warned:
+            self._has_warned = True
+            warnings.warn(text, StepWarning, stacklevel=2)
 
     def batches(  # noqa: PLR0913  (the public signature; all but two are named)
         self,

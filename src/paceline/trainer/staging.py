@@ -3,6 +3,7 @@
 Waits: for the data set, to be looked at. The thread of the user's script calls.
 """
 
+import threading
 from collections.abc import Callable, Generator
 from typing import Any, NamedTuple, Protocol, TypeVar, final
 
@@ -47,11 +48,19 @@ class Cutting(NamedTuple):
     workers: int = 0
 
 
+def _nobody_asks() -> None:
+    """Whether it was begun matters to nobody."""
+
+
 class Stage(NamedTuple):
-    """The data of a stage, and what all trainers must agree on."""
+    """The data of a stage, and what all trainers must agree on.
+
+    ``begun`` is called once the job has it as the stage that it is.
+    """
 
     source: Source
     spec: StageSpec
+    begun: Callable[[], None] = _nobody_asks
 
 
 @final
@@ -63,20 +72,6 @@ class Stages:
         self.num_begun = 0
         self._num_loops = 0  # of these, over `Session.batches`
         self._seat = seat
-
-    def begin(
-        self,
-        kind: StageKind,
-        dataset: Any,  # noqa: ANN401  (whatever a user calls a data set)
-        cutting: Cutting,
-        shape: Callable[[StageSpec], StageSpec] = lambda spec: spec,
-    ) -> Stage:
-        """The job's next stage; ``shape`` may cut it in another way.
-
-        Raises:
-            UsageError: as `plan`; no number was used.
-        """
-        return self._number(self.plan(kind, dataset, cutting, shape))
 
     def plan(
         self,
@@ -141,6 +136,16 @@ class Stages:
             yield from delivered
         finally:
             delivered.close()
+
+    def call(self, planned: Stage, act: Callable[[Stage], T]) -> T:
+        """What an act on a stage, the job's next one, comes to; so, too."""
+        before, is_begun = (self.num_begun, self._num_loops), threading.Event()
+        try:
+            return act(self._number(planned)._replace(begun=is_begun.set))
+        except UsageError:
+            if not is_begun.is_set():
+                self.num_begun, self._num_loops = before
+            raise
 
     def _number(self, planned: Stage) -> Stage:
         """It is the job's next stage, and tracks what is tracked by now."""

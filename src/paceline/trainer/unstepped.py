@@ -2,13 +2,15 @@
 
 ::
 
-    batches of two tasks or more, or all there are, and no step()    refused
-    fewer                                                            a warning
-    tables written to; a job that stops; a loop left early           nobody asks
+    all batches of the loop, or more than 64 of several tasks, and no step()    refused
+    fewer                                                                       a warning
+    tables written to; a job that stops; a loop left early                      nobody asks
 
 What is accumulated and not stepped is pushed at the end of an epoch, so a trainer that had
-fewer batches than the script takes to a step is right not to have stepped. Who had the
-batches of several tasks has most likely forgotten it, and a plain loop would train nothing.
+fewer batches than the script takes to a step is right not to have stepped: of small data a
+task may be one batch, and a trainer has few of them. Who had all there are has forgotten
+it, and so, most likely, has who had more than anybody accumulates: a plain loop would train
+nothing.
 
 Pure.
 """
@@ -18,6 +20,8 @@ from typing import Final, Literal, NamedTuple, final
 
 from paceline.ids import TaskKey
 from paceline.messages import StageSpec
+
+MOST_ACCUMULATED: Final = 64  # batches of a trainer that may wait for one step
 
 _WHAT: Final = (
     "no step() was called in this loop over session.batches, and this trainer was "
@@ -93,9 +97,9 @@ class Steps:
             return _FINE
         what = _WHAT.format(batches=self.batches)
         is_last = is_over or max(key.epoch for key in self._tasks) == spec.epochs - 1
-        is_all = spec.num_tasks() * spec.epochs == 1
-        has_all = is_all and self.batches >= spec.num_batches(0)
-        if is_last and (len(self._tasks) > 1 or has_all):
+        has_all = self.batches >= spec.num_batches_in_all()
+        has_many = self.batches > MOST_ACCUMULATED and len(self._tasks) > 1
+        if is_last and (has_all or has_many):
             return Judged("refuse", f"{what}: nothing was trained; {_INSTEAD}")
         if is_over or len(self._tasks) > 1:
             return Judged(

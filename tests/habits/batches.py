@@ -229,8 +229,10 @@ def one_ahead(batches: Iterable[Any]) -> Iterator[Any]:
 def prefetched(session: Any) -> Any:
     model = net()
     optimizer = session.share(model, sgd(model))
-    batches = session.batches(data(), 8, epochs=2, shuffle=False, lookahead=1)
-    return train(model, optimizer, one_ahead(batches))
+    for _epoch in range(2):
+        batches = session.batches(data(), 8, shuffle=False, lookahead=1)
+        train(model, optimizer, one_ahead(batches))
+    return model
 
 
 @refused("a prefetcher without `lookahead`", "order", "lookahead=1")

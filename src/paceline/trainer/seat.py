@@ -76,7 +76,9 @@ class Seat(Protocol):
     def step_all(self, parts: Sequence[int], *, scaled: Scaled) -> None:
         """A step of several parts over the same batches; one verdict on its gradients."""
 
-    def deliver(self, stage: Stage, workers: int) -> Generator[Any, None, None]:
+    def deliver(
+        self, stage: Stage, workers: int, lookahead: int = 0
+    ) -> Generator[Any, None, None]:
         """Batches for this process until the stage is over for all."""
 
     def evaluate(
@@ -144,15 +146,24 @@ class Alone:
         self._changes.send(parts)
         self._carrier.step_all(parts, scaled=scaled)
         self._changes.stepped(parts)
+        parts_of = self._carrier.protocol.parts.values()
+        if not any(part.window.has_delivered() for part in parts_of):
+            self._membership.calls.go_on()
 
     def set_values(self, wanted: Changed) -> None:
         """See `Seat`."""
         is_inside = self._membership.calls.open_call is not None
         self._changes.set_values(wanted, is_inside=is_inside)
 
-    def deliver(self, stage: Stage, workers: int) -> Generator[Any, None, None]:
+    def deliver(
+        self, stage: Stage, workers: int, lookahead: int = 0
+    ) -> Generator[Any, None, None]:
         """See `Seat`."""
-        return deliver(self._carrier, self._changes, stage.source, stage.spec, workers)
+        source, spec = stage
+        carrier, calls = self._carrier, self._membership.calls
+        calls.num_void = carrier.num_void = 0
+        yield from deliver(carrier, self._changes, source, spec, workers, lookahead)
+        calls.num_void = carrier.num_void
 
     def evaluate(
         self,

@@ -253,13 +253,13 @@ def fed_by_a_thread(session: Any) -> Any:
         try:
             for batch in batches:
                 waiting.put(batch)
-        except Exception as error:  # noqa: BLE001  (raised where it is taken)
+        except BaseException as error:  # noqa: BLE001  (raised where it is taken)
             waiting.put(error)
         waiting.put(None)
 
     threading.Thread(target=feed, daemon=True).start()
     for batch in iter(waiting.get, None):
-        if isinstance(batch, Exception):
+        if isinstance(batch, BaseException):
             raise batch
         backward(model, *batch)
         optimizer.step()

@@ -108,7 +108,7 @@ class Calls:
             UsageError: a loop or an evaluation is open; or an exception has ended a loop
                 and is being handled, so that nobody knows whether the script goes on.
         """
-        if self.spent is not None and self.spent.gi_running is False:
+        if self.spent is not None:
             spent, self.spent = self.spent, None
             spent.close()
         self.check_open()

@@ -7,7 +7,7 @@
     ahead               3 4        of leases that are held; the trainer acts behind the user
 
 So windows, rounds and leases are what they are without a prefetcher. When there is no work
-left to lease, the user's iterator ends, and the steps over what is in hand move the loop on.
+left to lease, the user's iterator ends, and steps over what is in hand move the loop on.
 Whatever comes instead of what is in the user's hands makes the script begin again.
 
 Waits: for the coordinator and the data set, between batches. The thread of the user's
@@ -41,7 +41,7 @@ def check_lookahead(
     Raises:
         UsageError: it cannot (so), and why.
     """
-    paces = [one.pace for one in numbers.values()]
+    paces = [one.pace for one in numbers.values() if one.pace is not None]
     has_tables = any(one.tables for one in numbers.values())
     why = None
     if lookahead < 0:

@@ -284,7 +284,7 @@ class TrainerProtocol:
             return Stepped("dropped", part.forgotten)
         if not part.step() and not flush:
             raise UsageError(
-                "step() without a batch since the last step of this part; a loop that takes "
+                "step() without a batch since the last step of this part; one that takes "
                 "batches ahead of its steps says so: session.batches(..., lookahead=1)"
             )
         try:

@@ -145,11 +145,8 @@ class Follower:
 
     # ------------------------------------------------------------ the loop
 
-    def deliver(
-        self, stage: Stage, workers: int, lookahead: int = 0
-    ) -> Generator[Any, None, None]:
+    def deliver(self, stage: Stage, workers: int) -> Generator[Any, None, None]:
         """See `Seat`."""
-        assert not lookahead, "refused by the session"
         check_models(self.numbers)
         check_process(self.numbers, self.size)
         reader = TaskReader(stage.source, stage.spec, workers)

@@ -150,9 +150,7 @@ class Leader:
 
     # ------------------------------------------------------------ the loop
 
-    def deliver(
-        self, stage: Stage, workers: int, lookahead: int = 0
-    ) -> Generator[Any, None, None]:
+    def deliver(self, stage: Stage, workers: int) -> Generator[Any, None, None]:
         """See `Seat`; this rank has the first of every deal."""
         carrier, spec = self._carrier, stage.spec
         check_models(self.numbers)
@@ -395,7 +393,6 @@ class Leader:
         self, kind: type[wire.Call], numbers: Sequence[int] | None = None
     ) -> Iterator[dict[int, wire.FromFollower]]:
         """As `Followers.hearing`; others may talk to servers: they all wait in calls."""
-        assert not lookahead, "refused by the session"
         hearing = self._followers.hearing(kind, numbers, or_waits=True)
         with hearing as calls, self._errands.possible():
             yield calls

@@ -76,9 +76,7 @@ class Seat(Protocol):
     def step_all(self, parts: Sequence[int], *, scaled: Scaled) -> None:
         """A step of several parts over the same batches; one verdict on its gradients."""
 
-    def deliver(
-        self, stage: Stage, workers: int, lookahead: int = 0
-    ) -> Generator[Any, None, None]:
+    def deliver(self, stage: Stage, workers: int) -> Generator[Any, None, None]:
         """Batches for this process until the stage is over for all."""
 
     def evaluate(
@@ -155,11 +153,9 @@ class Alone:
         is_inside = self._membership.calls.open_call is not None
         self._changes.set_values(wanted, is_inside=is_inside)
 
-    def deliver(
-        self, stage: Stage, workers: int, lookahead: int = 0
-    ) -> Generator[Any, None, None]:
+    def deliver(self, stage: Stage, workers: int) -> Generator[Any, None, None]:
         """See `Seat`."""
-        source, spec = stage
+        source, spec, lookahead = stage
         carrier, calls = self._carrier, self._membership.calls
         calls.num_void = carrier.num_void = 0
         yield from deliver(carrier, self._changes, source, spec, workers, lookahead)

@@ -290,7 +290,8 @@ class Session:
         cutting = Cutting(batch_size, epochs, shuffle, seed, task_size, collate_fn, workers)
         planned = self._stages.plan("train", dataset, cutting)
         check_lookahead(lookahead, cutting, self._seat.size, self._seat.numbers)
-        deliver = partial(self._seat.deliver, workers=workers, lookahead=lookahead)
+        deliver = partial(self._seat.deliver, workers=workers)
+        planned = planned._replace(lookahead=lookahead)
         return Batches(self._membership.calls, self._stages, planned, deliver)
 
     def log(self, **numbers: object) -> None:

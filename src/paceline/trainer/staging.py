@@ -48,10 +48,14 @@ class Cutting(NamedTuple):
 
 
 class Stage(NamedTuple):
-    """The data of a stage, and what all trainers must agree on."""
+    """The data of a stage, and what all trainers must agree on.
+
+    ``lookahead``: batches that the script takes ahead of their steps.
+    """
 
     source: Source
     spec: StageSpec
+    lookahead: int = 0
 
 
 @final

@@ -233,8 +233,10 @@ def one_ahead(batches: Iterable[Any]) -> Iterator[Any]:
 def prefetched(session: Any) -> Any:
     model = net()
     optimizer = session.share(model, sgd(model))
-    batches = session.batches(data(), 8, epochs=2, shuffle=False, lookahead=1)
-    return train(model, optimizer, one_ahead(batches))
+    for _epoch in range(2):
+        batches = session.batches(data(), 8, shuffle=False, lookahead=1)
+        train(model, optimizer, one_ahead(batches))
+    return model
 
 
 @refused("a prefetcher without `lookahead`", "order", "lookahead=1")
@@ -255,13 +257,13 @@ def fed_by_a_thread(session: Any) -> Any:
         try:
             for batch in batches:
                 waiting.put(batch)
-        except Exception as error:  # noqa: BLE001  (raised where it is taken)
+        except BaseException as error:  # noqa: BLE001  (raised where it is taken)
             waiting.put(error)
         waiting.put(None)
 
     threading.Thread(target=feed, daemon=True).start()
     for batch in iter(waiting.get, None):
-        if isinstance(batch, Exception):
+        if isinstance(batch, BaseException):
             raise batch
         backward(model, *batch)
         optimizer.step()

@@ -12,11 +12,14 @@ calls.
 
 import threading
 from collections.abc import Callable, Generator, Iterator
-from typing import Any, final
+from typing import Any, Final, final
 
 from paceline.errors import UsageError
 from paceline.trainer.calls import Calls
 from paceline.trainer.staging import Stage, Stages
+
+SPENT: Final = object()
+"""Comes instead of a batch: there is none to take, and steps are awaited."""
 
 _AGAIN = (
     "batches: what session.batches() returns is iterated once, and this one has been: call "
@@ -53,7 +56,7 @@ class Batches(Iterator[Any]):
         self._was_iterated = False
         begun = _taking(calls, stages.run(planned, deliver))
         # Of this object nothing is known in there: a loop that is left drops it at once.
-        self._batches = calls.iterate(begun)
+        self._batches = _until_spent(calls, calls.iterate(begun))
 
     def __len__(self) -> int:
         """Batches of the whole job, in all epochs: a trainer's share is not known ahead."""
@@ -78,6 +81,21 @@ class Batches(Iterator[Any]):
         """Leave the loop, as `break` does, if it is open; it does not begin any more."""
         self._was_iterated = True
         self._batches.close()
+
+
+def _until_spent(
+    calls: Calls, batches: Generator[Any, None, None]
+) -> Generator[Any, None, None]:
+    """What can be taken; a loop that awaits steps stays open behind it."""
+    try:
+        for batch in batches:
+            if batch is SPENT:
+                calls.spent = batches
+                return
+            yield batch
+    finally:
+        if calls.spent is not batches:
+            batches.close()
 
 
 def _taking(

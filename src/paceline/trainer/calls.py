@@ -14,11 +14,13 @@ open may be looked at by any.
 import os
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any, final
 
 from paceline.errors import Preempted, UsageError
+from paceline.trainer.carrier import StepWarning
 
 
 @final
@@ -31,6 +33,8 @@ class Calls:
         is_closed: whether the session is over.
         locks: blocks under locks that are open, the outermost first.
         has_failed: whether the script has: then it goes on nowhere.
+        spent: the loop, if nothing is left to take, and steps are awaited.
+        num_void: batches in hand whose loop has ended for all.
         taken_in: the thread that takes batches, while a loop over them is open.
     """
 
@@ -55,6 +59,8 @@ class Calls:
         self.is_closed = self.has_failed = False
         self.locks: list[object] = []
         self.taken_in: int | None = None
+        self.num_void = 0
+        self.spent: Generator[Any, None, None] | None = None
         self._must_begin_again, self._send_log = must_begin_again, send_log
         self._end_loop, self._has_left = end_loop, has_left
         self._handled: BaseException | None = None  # when the last loop was begun
@@ -102,6 +108,9 @@ class Calls:
             UsageError: a loop or an evaluation is open; or an exception has ended a loop
                 and is being handled, so that nobody knows whether the script goes on.
         """
+        if self.spent is not None:
+            spent, self.spent = self.spent, None
+            spent.close()
         self.check_open()
         if self.open_call is not None:
             raise UsageError(f"{call}: {instead}")
@@ -123,6 +132,22 @@ class Calls:
                 "which of them a step is for: take batches in the thread that steps; "
                 "session.batches(..., workers=n) reads them ahead, in processes of its own"
             )
+
+    def drops_step(self) -> bool:
+        """Whether a step is over a batch in hand whose loop has ended meanwhile."""
+        if self.open_call is not None or not self.num_void:
+            return False
+        self.num_void -= 1
+        why = (
+            "step dropped: the loop was stopped, and this batch was taken ahead of its step"
+        )
+        warnings.warn(why, StepWarning, stacklevel=4)
+        return True
+
+    def go_on(self) -> None:
+        """A step is over: a loop of which nothing can be taken goes on to its end."""
+        if self.spent is not None and next(self.spent, None) is None:
+            self.spent = None
 
     def iterate(self, batches: Generator[Any, None, None]) -> Generator[Any, None, None]:
         """The user's loop: it is open until its end, also by `break`.

@@ -123,6 +123,9 @@ class Carrier:
         self._joined: Joined | None = None
         self._tasks_finished = 0
         self._warned: set[str] = set()
+        self.num_void = (
+            0  # batches in hand whose loop has ended: taken ahead of their steps
+        )
 
     def run(self, act: Act[T], own: Own = _to_nobody) -> T:
         """Drive an act; the numbers of parts travel with it, and those that ``own`` has."""

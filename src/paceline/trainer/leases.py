@@ -113,6 +113,15 @@ class Leases:
             return None
         return Batch(work.lease.key, work.next_batch + ahead)
 
+    def peek_on(self, stage: StageSpec, ahead: int) -> Batch | None:
+        """The batch after ``ahead`` more of all leases; it is not delivered."""
+        for work in self._works.values():
+            batch = work.next_batch + ahead
+            if work.has(batch, stage):
+                return Batch(work.lease.key, batch)
+            ahead = batch - max(work.next_batch, stage.num_batches(work.lease.key.task))
+        return None
+
     def acked_with(
         self, part: int, window: Window, parts: tuple[int, ...]
     ) -> tuple[int, ...]:

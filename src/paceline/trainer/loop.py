@@ -23,6 +23,7 @@ from paceline.ids import TaskKey
 from paceline.messages import PartSpec, StageSpec
 from paceline.trainer.carrier import Carrier
 from paceline.trainer.changes import Changes
+from paceline.trainer.lookahead import Hands
 from paceline.trainer.unstepped import Steps
 from paceline.trainer.untold import warn_of_untold
 from paceline.trainer.verdicts import Flush, Leaving, Over
@@ -90,6 +91,7 @@ def deliver(
     source: Source,
     spec: StageSpec,
     num_workers: int = 0,
+    lookahead: int = 0,
 ) -> Generator[Any, None, None]:
     """Batches for this trainer until the stage is over for all.
 
@@ -115,12 +117,14 @@ def deliver(
     reader.follow(protocol.stage)
     outlook.begin(lambda batch: reader.read(batch.key, batch.batch), ahead)
     carrier.steps = Steps(protocol.stage)
+    hands = Hands(carrier, lambda batch: reader.read(batch.key, batch.batch), lookahead)
     try:
         while True:
             changes.send()
             found = carrier.run(protocol.next_batch())
             if isinstance(found, Over):
                 is_over = True
+                hands.void()
                 check_steps(carrier, is_over=True)
                 return
             if isinstance(found, Leaving):
@@ -131,14 +135,16 @@ def deliver(
                 continue
             stopwatch.begin()
             try:
-                data = outlook.take(found)
+                data = hands.take(found)
+            except Preempted:
+                raise
             except Exception as error:  # noqa: BLE001  (a user's data set may raise any)
                 _log.exception("task %s cannot be read", found.key)
                 carrier.fail_task(found, describe_error(error))
                 continue
             changes.rest()
             carrier.steps.deliver(found.key)
-            yield data
+            yield from hands.hand(data)
             stopwatch.end()
             end_batch(carrier)
     finally:

@@ -29,6 +29,7 @@ from paceline.messages import (
 )
 from paceline.pace.strategy import Strategy
 from paceline.trainer.agreeing import agree_stage
+from paceline.trainer.ahead import LeasesAhead
 from paceline.trainer.asking import Abandoned, Act, Asking, Forget
 from paceline.trainer.behind import LOST_BEFORE_BREAK, Behind
 from paceline.trainer.evaluating import Evaluation
@@ -82,6 +83,7 @@ class TrainerProtocol:
             self.asking, self._teller, self._leases, self.parts, self.marching
         )
         self.evaluation = Evaluation(self, self.asking, self.tracked)
+        self.ahead = LeasesAhead(self.asking, self._leases, self.parts)
         self.rotation = Rotation(self.asking, self._leases, self.parts)
 
     @property
@@ -117,8 +119,7 @@ class TrainerProtocol:
         if self.joined is not None:
             self.tracked.forget()
         joined = yield from join_job(self.asking, self.trainer, self._pid, self._host)
-        self.joined = joined
-        self.servers = joined.servers
+        self.joined, self.servers = joined, joined.servers
         self._must_join = False
         self._leases.clear()
         for part in self.parts.values():
@@ -283,8 +284,8 @@ class TrainerProtocol:
             return Stepped("dropped", part.forgotten)
         if not part.step() and not flush:
             raise UsageError(
-                "step() without a batch: nothing was delivered by Session.batches since "
-                "the last step of this part"
+                "step() without a batch since the last step of this part; one that takes "
+                "batches ahead of its steps says so: session.batches(..., lookahead=1)"
             )
         try:
             at_end = self._leases.is_at_end(self.stage, part)
@@ -392,8 +393,7 @@ class TrainerProtocol:
                 yield from self._abandon(str(gone))
 
     def _abandon(self, reason: str) -> Act[None]:
-        self._must_join = True
-        self._why_join = reason
+        self._must_join, self._why_join = True, reason
         for part in self.parts.values():
             part.forget(reason)
         self.stepping.forget()

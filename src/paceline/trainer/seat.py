@@ -144,6 +144,9 @@ class Alone:
         self._changes.send(parts)
         self._carrier.step_all(parts, scaled=scaled)
         self._changes.stepped(parts)
+        parts_of = self._carrier.protocol.parts.values()
+        if not any(part.window.has_delivered() for part in parts_of):
+            self._membership.calls.go_on()
 
     def set_values(self, wanted: Changed) -> None:
         """See `Seat`."""
@@ -152,7 +155,11 @@ class Alone:
 
     def deliver(self, stage: Stage, workers: int) -> Generator[Any, None, None]:
         """See `Seat`."""
-        return deliver(self._carrier, self._changes, stage.source, stage.spec, workers)
+        source, spec, _, lookahead = stage
+        carrier, calls = self._carrier, self._membership.calls
+        calls.num_void = carrier.num_void = 0
+        yield from deliver(carrier, self._changes, source, spec, workers, lookahead)
+        calls.num_void = carrier.num_void
 
     def evaluate(
         self,

@@ -44,6 +44,7 @@ from paceline.trainer.evaluations import Evaluations
 from paceline.trainer.group_follower import Follower
 from paceline.trainer.group_wire import GroupPlace
 from paceline.trainer.left_loops import is_failure
+from paceline.trainer.lookahead import check_lookahead
 from paceline.trainer.membership import Membership
 from paceline.trainer.opening_tables import open_table
 from paceline.trainer.optimizer import SharedOptimizer
@@ -259,6 +260,7 @@ class Session:
         task_size: int | None = None,
         collate_fn: Callable[[list[Any]], Any] | None = None,
         workers: int = 0,
+        lookahead: int = 0,
     ) -> Batches:
         """This trainer's share of the batches, leased from the coordinator.
 
@@ -286,6 +288,8 @@ class Session:
                 order of batches is the same. Random numbers that the data set draws are
                 then a function of ``seed`` and batch. With 0 the loop itself reads, a data
                 set of your own only when its batch is taken.
+            lookahead: batches that a prefetcher takes ahead of their steps, in one epoch:
+                a step counts for all but the newest so many.
 
         Raises:
             UsageError: an argument is out of range, or nothing is shared yet; while
@@ -295,7 +299,9 @@ class Session:
         self._membership.calls.check_open()
         cutting = Cutting(batch_size, epochs, shuffle, seed, task_size, collate_fn, workers)
         planned = self._stages.plan("train", dataset, cutting)
+        check_lookahead(lookahead, cutting, self._seat.size, self._seat.numbers)
         deliver = partial(self._seat.deliver, workers=workers)
+        planned = planned._replace(lookahead=lookahead)
         return Batches(self._membership.calls, self._stages, planned, deliver)
 
     def log(self, **numbers: object) -> None:

@@ -307,11 +307,13 @@ class Sharing:
         gradients that are not finite, which would stay in its state.
         """
         self._calls.check_open()
+        if self._calls.drops_step():
+            return
         if self._calls.open_call is None:
             raise UsageError(
                 "step() without a batch: a step belongs to the batches of a loop over "
-                "session.batches, and none is open; batches must not be taken ahead of "
-                "their steps: batches(..., workers=n) reads them ahead"
+                "session.batches, and none is open; a loop that takes batches ahead of "
+                "their steps says so: session.batches(..., lookahead=1)"
             )
         self._calls.check_thread()
         for part in parts:

@@ -56,11 +56,13 @@ class Stage(NamedTuple):
     """The data of a stage, and what all trainers must agree on.
 
     ``begun`` is called once the job has it as the stage that it is.
+    ``lookahead``: batches that the script takes ahead of their steps.
     """
 
     source: Source
     spec: StageSpec
     begun: Callable[[], None] = _nobody_asks
+    lookahead: int = 0
 
 
 @final

@@ -18,6 +18,7 @@ from tests.habits.playing import (
     loop,
     net,
     refused,
+    seeded,
     sgd,
 )
 
@@ -100,8 +101,7 @@ def recomputed(session: Any) -> Any:
 
 @equal("bfloat16 by `autocast`", "nothing", with_two=True)
 def autocast(session: Any) -> Any:
-    torch.manual_seed(1)
-    model = net()
+    model = seeded(net)
     optimizer = session.share(model, sgd(model))
     for _, features, target in loop(session):
         with torch.autocast("cpu", dtype=torch.bfloat16):

@@ -7,7 +7,7 @@ from torch import nn
 
 import paceline
 from tests.habits.parameters import train
-from tests.habits.playing import backward, data, equal, loop, net, refused, sgd
+from tests.habits.playing import backward, data, equal, loop, net, refused, seeded, sgd
 
 
 @equal("change the learning rate by hand", "optimizer")
@@ -41,8 +41,7 @@ def scheduler_on_shared(session: Any) -> Any:
 
 @equal("groups with a rate and a decay of their own", "optimizer", with_two=True)
 def groups(session: Any) -> Any:
-    torch.manual_seed(1)
-    model = net()
+    model = seeded(net)
     own = torch.optim.AdamW(
         [
             {"params": model[0].parameters(), "lr": 1e-2, "weight_decay": 0.1},
@@ -94,8 +93,7 @@ def hook_after(session: Any) -> Any:
 
 @equal("clip the norm of gradients", "optimizer", with_two=True)
 def clipped(session: Any) -> Any:
-    torch.manual_seed(1)
-    model = net()
+    model = seeded(net)
     optimizer = session.share(model, sgd(model))
     for _, features, target in loop(session):
         backward(model, features, target)
@@ -107,8 +105,7 @@ def clipped(session: Any) -> Any:
 
 @equal("change gradients in place before the step", "optimizer", with_two=True)
 def scaled_gradients(session: Any) -> Any:
-    torch.manual_seed(1)
-    model = net()
+    model = seeded(net)
     optimizer = session.share(model, sgd(model))
     for _, features, target in loop(session):
         backward(model, features, target)
@@ -120,8 +117,7 @@ def scaled_gradients(session: Any) -> Any:
 
 @equal("set gradients by hand", "optimizer", with_two=True)
 def gradients_by_hand(session: Any) -> Any:
-    torch.manual_seed(1)
-    model = net()
+    model = seeded(net)
     optimizer = session.share(model, sgd(model))
     for _, features, target in loop(session):
         loss = nn.functional.mse_loss(model(features), target)
@@ -134,8 +130,7 @@ def gradients_by_hand(session: Any) -> Any:
 
 @equal("a hook on a tensor that changes its gradient", "optimizer", with_two=True)
 def tensor_hook(session: Any) -> Any:
-    torch.manual_seed(1)
-    model = net()
+    model = seeded(net)
     optimizer = session.share(model, sgd(model))
     model[0].weight.register_hook(lambda gradient: gradient * 0.5)
     return train(session, model, optimizer)

@@ -10,11 +10,11 @@ from torch.nn.utils import prune
 from tests.habits.playing import (
     backward,
     data,
-    documented,
     equal,
     loop,
     net,
     refused,
+    seeded,
     sgd,
 )
 
@@ -204,8 +204,7 @@ def unfreeze(session: Any) -> Any:
 
 @equal("train half of a model, the rest frozen", "parameter", with_two=True)
 def half_frozen(session: Any) -> Any:
-    torch.manual_seed(1)
-    model = net()
+    model = seeded(net)
     model[0].requires_grad_(False)
     trained = [p for p in model.parameters() if p.requires_grad]
     optimizer = session.share(model, torch.optim.SGD(trained, lr=0.1, fused=True))
@@ -214,8 +213,9 @@ def half_frozen(session: Any) -> Any:
 
 @equal("tie two weights", "parameter", with_two=True)
 def tied(session: Any) -> Any:
-    torch.manual_seed(1)
-    model = nn.Sequential(nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 6), nn.Linear(6, 1))
+    model = seeded(
+        lambda: nn.Sequential(nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 6), nn.Linear(6, 1))
+    )
     model[2].weight = model[0].weight
     optimizer = session.share(model, sgd(model))
     return train(session, model, optimizer)
@@ -306,40 +306,3 @@ def averaged(session: Any) -> Any:
     optimizer = session.share(model, sgd(model))
     found = train(session, model, optimizer, lambda _: average.update_parameters(model))
     return [found, average]
-
-
-@documented(
-    "share again after `unshare`, with more layers to train",
-    "parameter",
-    "`session.unshare(model)` between loops; the optimizer begins anew",
-)
-def share_again(session: Any) -> None:
-    torch.manual_seed(1)
-    model = net()
-    plain = copy.deepcopy(model)
-    for part in (model, plain):
-        part[0].requires_grad_(False)
-    first = torch.optim.SGD(model[2].parameters(), lr=0.1, fused=True)
-    optimizer = session.share(model, first)
-    for _, features, target in loop(session, epochs=1):
-        backward(model, features, target)
-        optimizer.step()
-        optimizer.zero_grad()
-    session.unshare(model)
-    model[0].requires_grad_(True)
-    optimizer = session.share(model, sgd(model))
-    for _, features, target in loop(session, epochs=1):
-        backward(model, features, target)
-        optimizer.step()
-        optimizer.zero_grad()
-    for layers in (plain[2:], plain):
-        plain.requires_grad_(False)
-        layers.requires_grad_(True)
-        own = sgd(layers)
-        features, target = data()
-        for start in range(0, 64, 8):
-            backward(plain, features[start : start + 8], target[start : start + 8])
-            own.step()
-            own.zero_grad()
-    for one, other in zip(model.parameters(), plain.parameters(), strict=True):
-        assert torch.equal(one, other)

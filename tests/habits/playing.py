@@ -43,6 +43,7 @@ class Habit(NamedTuple):
 
 
 HABITS: list[Habit] = []
+_SEEDING = threading.Lock()  # torch has one generator for all threads
 
 
 def equal(title: str, touches: Touches, *, with_two: bool = False) -> Any:
@@ -131,6 +132,13 @@ def same_data() -> tuple[Tensor, Tensor]:
 
 def net() -> nn.Sequential:
     return nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 1))
+
+
+def seeded(make: Callable[[], nn.Sequential]) -> nn.Sequential:
+    """A model that is the same in every thread that makes it."""
+    with _SEEDING:
+        torch.manual_seed(1)
+        return make()
 
 
 def sgd(model: nn.Module, **options: Any) -> torch.optim.Optimizer:

@@ -40,8 +40,8 @@ def claim(job: Any, trainer: str, call: int = 0, stage: int | None = None) -> st
     return reply.verdict
 
 
-def tell_set(job: Any, trainer: str, call: int = 0) -> None:
-    job.get(trainer, ValuesSet(**job.who(trainer), call=call))
+def tell_set(job: Any, trainer: str, call: int = 0, stage: int | None = None) -> None:
+    job.get(trainer, ValuesSet(**job.who(trainer), call=call, stage=stage))
 
 
 def test_one_trainers_word_is_enough_until_there_are_two(job: Any) -> None:
@@ -51,6 +51,27 @@ def test_one_trainers_word_is_enough_until_there_are_two(job: Any) -> None:
     assert claim(job, "trainer-0") == "several"
     job.get("trainer-1", Leave(**job.who("trainer-1")))
     assert claim(job, "trainer-0") == "yours"
+
+
+def test_what_was_set_before_a_loop_is_set_once(job: Any) -> None:
+    assert claim(job, "trainer-0", stage=0) == "yours"
+    tell_set(job, "trainer-0", stage=0)
+    assert claim(job, "trainer-0", stage=0) == "yours", "the loop could not begin, say"
+    tell_set(job, "trainer-0")
+    job.get("trainer-0", Leave(**job.who("trainer-0")))
+    job.open("trainer-1")
+    assert claim(job, "trainer-1", stage=0) == "done", "it begins at the top"
+    assert claim(job, "trainer-1", stage=1) == "yours"
+
+
+def test_who_comes_to_a_loop_that_has_begun_takes_what_is_there(job: Any) -> None:
+    assert claim(job, "trainer-0", stage=0) == "yours"
+    tell_set(job, "trainer-0", stage=0)
+    tell_set(job, "trainer-0")
+    assert job.lease("trainer-0").token
+    job.open("trainer-1")
+    assert claim(job, "trainer-1", stage=0) == "done", "no change of two trainers"
+    assert claim(job, "trainer-1") == "several"
 
 
 def test_those_who_are_still_to_come_count(make_job: Any) -> None:

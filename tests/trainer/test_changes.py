@@ -33,7 +33,7 @@ def test_before_a_loop_a_cut_has_what_was_changed(job: FakeJob, session: Session
     batches = iter(session.batches(DATA, 2, shuffle=False))
     next(batches)
     found = kinds(job, since)
-    order = ["SetValues", "Save", "ValuesSet", "Pull", "BeginStage"]
+    order = ["SetValues", "ValuesSet", "Save", "Pull", "BeginStage"]
     assert [name for name in dict.fromkeys(found) if name in order] == order
     assert model.weight.item() == 3.0
     [claim] = job.of(ClaimValues)

@@ -391,7 +391,7 @@ def _(outcome: o.StopRequested, state: Durable) -> None:
 
 @restore.register
 def _(outcome: o.ValuesTaken, state: Durable) -> None:
-    state.queue.values_set = outcome.call
+    state.queue.note_values(outcome.call, outcome.stage, outcome.setter)
 
 
 @restore.register

@@ -334,9 +334,14 @@ class StopRequested(Outcome, frozen=True):
 
 
 class ValuesTaken(Outcome, frozen=True):
-    """All servers have the values of the script's n-th `Session.set_values`."""
+    """All servers have the values of the script's n-th `Session.set_values`.
+
+    ``stage``: those that ``setter``, an incarnation, has changed before that stage.
+    """
 
     call: int
+    stage: int = -1
+    setter: int = 0
 
 
 class JobBroken(Outcome, frozen=True):

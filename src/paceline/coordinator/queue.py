@@ -84,8 +84,16 @@ class Queue(msgspec.Struct, dict=True):  # what is cached beside the fields is n
     keepers: dict[int, str] = {}  # {data part: trainer that had a cell of it last}
     visits: dict[int, int] = {}  # {cell: times it was carried over in this epoch}
     values_set: int = 0  # calls of `Session.set_values` that the values have in them
+    values_stage: int = -1  # that they were changed before, last
+    values_setter: int = 0  # incarnation whose script did
     left_out: int = 0  # records of loops that all trainers had left, and gone on from
     left_epoch: int = 0  # where the first of these loops was left
+
+    def note_values(self, call: int, stage: int, setter: int) -> None:
+        """The values have what a call has set; or, unless it is -1, before a stage."""
+        self.values_set = call
+        if stage >= 0:
+            self.values_stage, self.values_setter = stage, setter
 
     @functools.cached_property
     def _held(self) -> dict[int, dict[int, LeaseRecord]]:

@@ -7,9 +7,10 @@
     n-th call of the script            the first that comes sets them for all; who comes
                                        later, or again, takes what the servers have
 
-A loop, or a call, that the job has passed is not done again: a trainer that is restarted
-begins at the top of its script, and what it would set was trained since. Calls are counted
-in the queue, so that a cut that has the values has the count.
+What was set before a loop, or by a call, is not set again by who begins at the top of the
+script: it was trained since, and what is done twice may have twice its effect. Calls, and
+the loop that values were set before last, are in the queue, so that a cut that has the
+values says so.
 
 Pure.
 """
@@ -26,12 +27,12 @@ def answer_claim(book: Book, message: ClaimValues) -> Message:
     if book.setter not in state.trainers.values():
         book.setter = 0
     trainers = count_trainers(book)
-    if not message.call and trainers > 1:
-        return ValuesClaimed(verdict="several", trainers=trainers)
     is_done = _is_done(book, message)
     if is_done and book.setter in {0, asker}:
         book.setter = 0
         return ValuesClaimed(verdict="done", trainers=trainers)
+    if not message.call and not is_done and trainers > 1:
+        return ValuesClaimed(verdict="several", trainers=trainers)
     if (reason := _why_wait(book, asker)) is not None:
         return Waiting(reason=reason)
     book.setter = asker
@@ -39,10 +40,14 @@ def answer_claim(book: Book, message: ClaimValues) -> Message:
 
 
 def were_set(book: Book, message: ValuesSet) -> Message:
-    """All servers have the values; without a call, it is over with that."""
-    if message.call > book.durable.queue.values_set:
+    """All servers have the values: the next cut says so; or it is over with that."""
+    queue = book.durable.queue
+    if message.call > queue.values_set:
         book.commit(ValuesTaken(message.call))
-    if not message.call and book.setter == message.incarnation:
+    elif message.stage is not None:
+        setter = message.incarnation
+        book.commit(ValuesTaken(queue.values_set, stage=message.stage, setter=setter))
+    elif not message.call and book.setter == message.incarnation:
         book.setter = 0
     return Done()
 
@@ -59,8 +64,11 @@ def _is_done(book: Book, message: ClaimValues) -> bool:
         return message.call <= state.queue.values_set
     if message.stage is None:
         return False
-    is_passed = message.stage < state.queue.stage
-    return is_passed or (message.stage == state.queue.stage and is_touched(state))
+    queue = state.queue
+    if message.stage == queue.values_stage and message.incarnation == queue.values_setter:
+        return False  # the same script, which could not begin the loop after all
+    is_passed = message.stage < queue.stage or message.stage <= queue.values_stage
+    return is_passed or (message.stage == queue.stage and is_touched(state))
 
 
 def _why_wait(book: Book, asker: int) -> str | None:

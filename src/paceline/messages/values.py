@@ -33,9 +33,13 @@ class ValuesClaimed(Message, frozen=True):
 
 
 class ValuesSet(TrainerMessage, frozen=True):
-    """All servers have the values of this call; without one: and a cut has them."""
+    """All servers have the values of this call, or of before this stage.
+
+    With neither: the sender is done, and a cut has them where it is to have them.
+    """
 
     call: int = 0
+    stage: int | None = None
 
 
 class SetValues(TrainerMessage, frozen=True):

@@ -2,7 +2,8 @@
 
 ::
 
-    a loop or an evaluation begins    set_between: sent, and a cut has it
+    a loop begins                     set_between: sent, and a cut has it
+    an evaluation                     is of the values that are here; nothing is sent
     a step, or the next batch         set_within: sent before anything is pulled over it
     session.set_values                as it is called: either
 
@@ -15,7 +16,7 @@ Waits: as `paceline.trainer.setting` says. The thread of the user's loop calls.
 
 import contextlib
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import final
 
 import torch
@@ -62,10 +63,11 @@ class Changes:
         """Nothing is shared yet."""
         self._carrier, self._protocol = carrier, carrier.protocol
         self._num_calls = 0
+        self._refused: str | None = None  # what the script was told last
         self._saves = itertools.count(1)
 
-    def begin(self, stage: int, *, is_loop: bool) -> None:
-        """A loop or an evaluation is about to begin: what has changed is everybody's.
+    def begin(self, stage: int) -> None:
+        """A loop is about to begin: what has changed is everybody's.
 
         Raises:
             UsageError: it cannot be, or a model is not what was shared; and why.
@@ -78,9 +80,32 @@ class Changes:
             if claimed.verdict == "several":
                 raise UsageError(self._why_several(changed, claimed))
             self._settled(changed)
-        if is_loop:
-            for numbers in self._carrier.numbers.values():
-                numbers.watched.begin()
+        for numbers in self._carrier.numbers.values():
+            numbers.watched.begin()
+
+    @contextlib.contextmanager
+    def evaluating(self) -> Iterator[None]:
+        """An evaluation is of what is here: averaged weights, say, that go again.
+
+        Servers keep what they have: what is here may be no more than borrowed.
+
+        Raises:
+            UsageError: something has changed, and there are others, who have not.
+        """
+        check_models(self._carrier.numbers)
+        changed = self._changed(self._carrier.numbers)
+        if changed:
+            found = self._carrier.run(set_within(self._protocol, changed, is_sent=False))
+            if isinstance(found, ValuesClaimed) and found.verdict == "several":
+                raise UsageError(self._why_several(changed, found))
+        for part, places in changed.items():
+            self._carrier.numbers[part].watched.borrow(places)
+        try:
+            yield
+        finally:
+            for part in changed:
+                self._carrier.numbers[part].watched.borrow(())
+            self.rest(is_end=True)
 
     def send(self, parts: Iterable[int] | None = None) -> None:
         """A step of these parts, or the next batch, is about to come.
@@ -95,11 +120,14 @@ class Changes:
             return
         lacking = self._lacking(changed)
         found = self._carrier.run(set_within(protocol, changed, is_sent=not lacking))
+        self._refused = None
         if isinstance(found, ValuesClaimed) and found.verdict == "several":
-            raise UsageError(self._why_several(changed, found))
-        if isinstance(found, ValuesClaimed) and lacking:
+            self._refused = self._why_several(changed, found)
+        elif isinstance(found, ValuesClaimed) and lacking:
             pace = protocol.parts[min(lacking)].spec.pace
-            raise UsageError(_LACKS.format(names=self._named(lacking), pace=pace))
+            self._refused = _LACKS.format(names=self._named(lacking), pace=pace)
+        if self._refused is not None:
+            raise UsageError(self._refused)
         self._settled(changed)
 
     def rest(self, *, is_end: bool = False) -> None:
@@ -114,10 +142,16 @@ class Changes:
             self._carrier.numbers[part].watched.stepped()
         self.rest(is_end=self._protocol.peek() is None)  # perhaps the loop's
 
-    def leave(self) -> None:
-        """The loop is left early: what can be sent is, and nothing is raised any more."""
-        with contextlib.suppress(PacelineError):  # why it is left says more
+    def leave(self) -> str | None:
+        """The loop is left early: what can be sent is; else why not, if it is news."""
+        known = self._refused
+        try:
             self.send()
+        except UsageError as error:
+            return None if str(error) == known else str(error)
+        except PacelineError:  # why it is left says more
+            return None
+        return None
 
     def set_values(self, wanted: Changed, *, is_inside: bool) -> None:
         """`Session.set_values`; ``is_inside``: a loop is open.

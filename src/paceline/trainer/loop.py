@@ -108,7 +108,7 @@ def deliver(
     outlook = carrier.outlook
     ahead: ReadAhead = "kept" if num_workers else read_ahead_of(source)
     try:
-        changes.begin(spec.stage, is_loop=True)
+        changes.begin(spec.stage)
         carrier.run(protocol.begin_stage(spec))
     except BaseException:
         reader.close()
@@ -150,10 +150,13 @@ def deliver(
     finally:
         outlook.end()
         reader.close()
+        lost = None
         if not is_over:
-            changes.leave()
+            lost = changes.leave()
             _leave(carrier)
         changes.rest(is_end=True)
+        if lost is not None:
+            carrier.warn_once(lost)
         warn_of_untold(carrier)
 
 

@@ -170,12 +170,10 @@ class Alone:
         workers: int,
     ) -> bytes:
         """See `Seat`."""
-        self._changes.begin(stage.spec.stage, is_loop=False)
         evaluator = Evaluator(self._carrier, stage.source, stage.spec, step, work)
-        with self._membership.calls.calling(stage.spec.kind), evaluating(models):
-            value = evaluator.run(workers, stage.begun).value
-        self._changes.rest(is_end=True)
-        return value
+        calling = self._membership.calls.calling(stage.spec.kind)
+        with self._changes.evaluating(), calling, evaluating(models):
+            return evaluator.run(workers, stage.begun).value
 
     def once(self, name: str) -> bool:
         """See `Seat`."""

@@ -7,8 +7,8 @@
     within one         claim --> send: the next step is taken on them
 
 Between loops nothing brings a change back that a return to a cut has undone: so there is a
-cut that has it before the script goes on. Within a loop what was changed on a timeline that
-is gone belongs to it, and is forgotten with it.
+cut that has it, and says so, before the script goes on. Within a loop what was changed on a
+timeline that is gone belongs to it, and is forgotten with it.
 
 Pure.
 """
@@ -62,13 +62,9 @@ def set_between(
         if claimed.verdict == "yours":
             for part, parameters in sorted(changed.items()):
                 yield from send_values(asking, parts[part], parameters)
-            if call:
-                yield from asking.ask(ValuesSet(**asking.who(), call=call))
+            yield from asking.ask(ValuesSet(**asking.who(), call=call, stage=stage))
             yield from protocol.wait_cut(_SAVES_FROM + next(saves))
-            if call:  # all others go on from here
-                yield from _claim(asking, call, stage)
-            else:
-                yield from asking.ask(ValuesSet(**asking.who()))
+            yield from asking.ask(ValuesSet(**asking.who()))  # others go on from here
         for part in sorted(parts):
             yield from pull_part(asking, parts[part], servers, parts[part].base_round())
         return claimed

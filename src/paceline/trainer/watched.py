@@ -14,7 +14,7 @@ something. One that lies elsewhere now counts as changed, unless its bytes are k
 Pure: no thread but that of the user's loop calls.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, final
 
 import torch
@@ -32,12 +32,14 @@ class WatchedValues:
 
     Attributes:
         names: of the parameters, as errors say them.
+        instead: {parameter index: values}, laid over those of the servers for a while.
     """
 
     def __init__(self, parameters: Sequence[torch.Tensor], names: Sequence[str]) -> None:
         """They are as they are."""
         self.names = tuple(names)
         self._parameters = tuple(parameters)
+        self.instead: dict[int, torch.Tensor] = {}
         self._contents: list[int] | None = None
         self._steps = self._wary_until = 0
         self.settled()
@@ -46,6 +48,14 @@ class WatchedValues:
         """The values are those of the servers, as far as this trainer has them."""
         self._versions, self._places = self._marks()
         self._contents = None
+        with torch.no_grad():
+            for index, value in self.instead.items():
+                self._parameters[index].copy_(value)
+
+    def borrow(self, places: Iterable[int]) -> None:
+        """What these parameters are now, they stay, whatever comes from the servers."""
+        found = self._parameters
+        self.instead = {index: found[index].detach().clone() for index in places}
 
     def begin(self) -> None:
         """A loop begins."""
@@ -56,8 +66,13 @@ class WatchedValues:
         self._steps += 1
 
     def rest(self, *, is_end: bool = False) -> None:
-        """Nothing comes until `changed` is asked; ``is_end``: this may be a loop's end."""
-        if self._contents is None and (is_end or self._is_due()):
+        """Nothing comes until `changed` is asked; ``is_end``: this may be a loop's end.
+
+        What has changed and is nobody else's is no value to compare with.
+        """
+        if self._contents is not None or not (is_end or self._is_due()):
+            return
+        if self._marks() == (self._versions, self._places):
             self._contents = [contents_of(one) for one in self._parameters]
 
     def changed(self) -> list[int]:

@@ -52,6 +52,8 @@ def main() -> None:
     """Train, leave, write down what the model has come to."""
     out, *ways = sys.argv[1:]
     session = paceline.connect()
+    notes = Path(out, f"notes-{session.trainer}").open("w")  # noqa: SIM115  (never closed)
+    notes.write("begun")
     chosen = dict(way.split("=") if "=" in way else (session.trainer, way) for way in ways)
     way, _, times = chosen.get(session.trainer, "none").partition("/")
     been = Path(out, f"left-{session.trainer}")

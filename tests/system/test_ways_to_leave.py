@@ -169,3 +169,4 @@ def test_plain_python_ends_with_it_too(tmp_path: Path) -> None:
         assert "560 of 576 records are left out" in said
         summary = json.loads((folder / "job" / "summary.json").read_text())
         assert (summary["status"], summary["records_left_out"]) == ("failed", 560)
+        assert (folder / "notes-trainer-0").read_text() == "begun"

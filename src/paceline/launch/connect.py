@@ -15,6 +15,9 @@ Waits: for the coordinator, to join. Any thread.
 """
 
 import atexit
+import contextlib
+import gc
+import io
 import logging
 import os
 import sys
@@ -150,11 +153,17 @@ def _end(job: EmbeddedJob) -> None:
 
 
 def _end_with(verdict: Verdict) -> NoReturn:
-    """End the process as `paceline run` would: Python's own code may be 0, or another's."""
+    """End the process as `paceline run` would: Python's own code may be 0, or another's.
+
+    Files that the script has left open are written, as Python would; what it had registered
+    with `atexit` before it connected does not run any more.
+    """
     print(f"paceline: {verdict.reason}", file=sys.stderr)  # noqa: T201  (nobody else tells)
     logging.shutdown()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for one in gc.get_objects():
+        if issubclass(type(one), io.IOBase):
+            with contextlib.suppress(OSError, ValueError):  # closed, or for reading
+                one.flush()
     os._exit(verdict.exit_code)
 
 

@@ -62,6 +62,8 @@ class JobConfig(msgspec.Struct, frozen=True, kw_only=True):
         pace: pace of every part that `Session.share` gives none.
         seed: seed of row initialisation.
         timeout_s: silence after which a role counts as dead.
+        first_batch_s: what the first batch of a trainer's process may take; afterwards as
+            measured.
         cut_every_s: seconds between two periodic cuts; 0 switches them off.
         cut_every_steps: steps between two periodic cuts; 0 switches them off.
         keep_cuts: whole cuts that are kept.
@@ -81,6 +83,7 @@ class JobConfig(msgspec.Struct, frozen=True, kw_only=True):
     pace: Pace = Sync()
     seed: int = 0
     timeout_s: float = 10.0
+    first_batch_s: float = 1800.0
     cut_every_s: float = 60.0
     cut_every_steps: int = 0
     keep_cuts: int = 2
@@ -105,6 +108,9 @@ class JobConfig(msgspec.Struct, frozen=True, kw_only=True):
         require(self.servers >= 1, f"servers must be >= 1, got {self.servers}")
         require(abs(self.seed) < 2**63, f"seed must be within 64 bits, got {self.seed}")
         require(self.timeout_s > 0, f"timeout must be > 0 s, got {self.timeout_s}")
+        require(
+            self.first_batch_s > 0, f"first-batch must be > 0 s, got {self.first_batch_s}"
+        )
         for unit, value in (("s", self.cut_every_s), ("steps", self.cut_every_steps)):
             text = f"between checkpoints must be >= 0 {unit}, got {value}"
             require(value >= 0, text)

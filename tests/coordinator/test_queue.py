@@ -165,7 +165,9 @@ def test_a_dead_trainers_task_that_the_marks_show_complete_is_completed(job: Any
     assert job.state.status().tasks_done == 1
 
 
-def test_a_lease_without_progress_expires_and_its_holder_is_fenced(job: Any) -> None:
+def test_a_lease_without_progress_expires_and_its_holder_is_fenced(make_job: Any) -> None:
+    job = make_job(first_batch_s=60.0)
+    job.open("trainer-0")
     lease = job.lease("trainer-0")
     for _ in range(61):
         job.wait(1)

@@ -63,6 +63,10 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
     timeout: Annotated[
         str | None, typer.Option(help="Silence that counts as death.", show_default="10s")
     ] = None,
+    first_batch: Annotated[
+        str | None,
+        typer.Option(help="What a process's first batch may take.", show_default="30m"),
+    ] = None,
     checkpoint_every: Annotated[
         str | None,
         typer.Option(help="Between checkpoints: 60s, 1000steps, off.", show_default="60s"),
@@ -101,6 +105,7 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
         "pace": parse_pace(pace) if pace is not None else None,
         "seed": seed,
         "timeout_s": _seconds("--timeout", timeout),
+        "first_batch_s": _seconds("--first-batch", first_batch),
         "keep_cuts": keep,
         "checkpoints": _place(checkpoints),
         "plugins": resolved(plugin, script) if plugin else None,

@@ -71,7 +71,7 @@ class Book:
         self.speeds = Speeds()
         self.clocks = Clocks(is_whole=not durable.queue.pending)
         self.progress = Progress(self._records_of)
-        self.deadlines = Deadlines()
+        self.deadlines = Deadlines(config.first_batch_s)
         self.open_cut: OpenCut | None = None
         self.is_writing_manifest = False
         self.looked_s = now  # for losses, the last time
@@ -215,6 +215,7 @@ class Book:
             asked.take(incarnation)
         self.clocks.leave(incarnation)
         self.speeds.forget(incarnation)
+        self.deadlines.forget(incarnation)
         for waiting in (self.ticks, self.shares, self.meets):
             for key in [key for key in waiting if key[0] == incarnation]:
                 waiting.take(key)

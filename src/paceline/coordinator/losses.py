@@ -67,8 +67,14 @@ def look_for_losses(book: Book) -> None:
     if not book.members.are_quiet(book.now):  # else a thousand need not be looked at
         for loss in book.members.losses(book.durable.incarnations(), book.now):
             lose(book, loss)
+    first_batch_s = book.deadlines.first_batch_s
     for incarnation in book.deadlines.expired(book.now):
         reason = "no batch of its lease was acknowledged in time"
+        if book.deadlines.is_first(incarnation):
+            reason = (
+                f"its first batch was not acknowledged in {first_batch_s:g} s "
+                "(--first-batch)"
+            )
         lose(book, Loss(incarnation, "expired", reason))
 
 

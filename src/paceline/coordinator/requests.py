@@ -227,6 +227,7 @@ def _(message: Beat, book: Book, asker: Asker) -> None:
     info = book.members.heard(message.incarnation, book.now)
     if message.evaluated > info.evaluated:
         info.evaluated = message.evaluated
+        book.deadlines.has_begun(message.incarnation)
         book.start_clock(message.incarnation)
     is_current = message.timeline == book.durable.timeline
     if message.bounded_clock is not None and is_current:

@@ -58,6 +58,7 @@ def finish_task(book: Book, message: FinishTask) -> Message:
     result = message.result if message.kept is None else None
     book.commit(TaskDone(record.lease.key, 0, result, message.kept))
     book.progress.forget(record.lease.key)
+    book.deadlines.has_begun(message.incarnation)
     book.start_clock(message.incarnation)
     return Done()
 

@@ -144,10 +144,20 @@ class _Running(NamedTuple):
 
 @final
 class Deadlines:
-    """When a lease without progress is over; waiting in a round stops its clock."""
+    """When a lease without progress is over; waiting in a round stops its clock.
 
-    def __init__(self) -> None:
-        """Start with no measurement: the floor holds."""
+    Who has not finished a batch yet may take longer for it: models are compiled in it, and
+    caches filled. It says nothing of the batches that follow, and is not measured.
+    """
+
+    def __init__(self, first_batch_s: float) -> None:
+        """Start with no measurement: the floor holds.
+
+        Args:
+            first_batch_s: what the first batch of an incarnation may take, to begin with.
+        """
+        self.first_batch_s = first_batch_s
+        self._have_begun: set[int] = set()  # incarnations that have finished a batch
         self._per_record_s: deque[float] = deque(maxlen=KEPT_DURATIONS)
         self._until_sorted = 1  # durations, until the limit is looked for again
         self._limit_s = 0.0  # per record, from the durations
@@ -157,22 +167,42 @@ class Deadlines:
 
     def start(self, incarnation: int, records: int, now: float) -> None:
         """A trainer goes (on) to work on at most ``records`` records."""
-        allowed_s = min(max(self._limit_s * records, self._floor_s), CEILING_S)
+        least_s = self.first_batch_s if self.is_first(incarnation) else self._floor_s
+        allowed_s = max(min(self._limit_s * records, CEILING_S), least_s)
         due_s = now + allowed_s
         self._running[incarnation] = _Running(due_s, now)
         self._first_due_s = min(self._first_due_s, due_s)
 
+    def is_first(self, incarnation: int) -> bool:
+        """Whether a trainer is at the first batch of its membership."""
+        return incarnation not in self._have_begun
+
+    def has_begun(self, incarnation: int) -> None:
+        """A trainer has finished a batch, which nobody has measured."""
+        self._have_begun.add(incarnation)
+
     def progressed(self, incarnation: int, records: int, now: float) -> None:
         """A trainer has finished ``records`` records since its clock last started."""
-        running = self._running.get(incarnation)
-        if running is not None and records > 0:
-            self._measured((now - running.since_s) / records)
+        self._finished(incarnation, self._running.get(incarnation), records, now)
 
     def stopped(self, incarnation: int, records: int, now: float) -> None:
         """As `progressed`; then it waits for others."""
-        running = self._running.pop(incarnation, None)
-        if running is not None and records > 0:
-            self._measured((now - running.since_s) / records)
+        self._finished(incarnation, self._running.pop(incarnation, None), records, now)
+
+    def forget(self, incarnation: int) -> None:
+        """A trainer is lost or gone."""
+        self._running.pop(incarnation, None)
+        self._have_begun.discard(incarnation)
+
+    def _finished(
+        self, incarnation: int, running: _Running | None, records: int, now: float
+    ) -> None:
+        if running is None or records <= 0:
+            return
+        if self.is_first(incarnation):
+            self.has_begun(incarnation)
+            return
+        self._measured((now - running.since_s) / records)
 
     def _measured(self, per_record_s: float) -> None:
         self._per_record_s.append(per_record_s)
@@ -206,6 +236,10 @@ class Deadlines:
         found = sorted(i for i, running in self._running.items() if running.due_s <= now)
         due_s = [running.due_s for running in self._running.values()]
         self._first_due_s = min(due_s, default=math.inf)
-        if found:
+        if any(not self.is_first(incarnation) for incarnation in found):
             self._floor_s = min(2 * self._floor_s, CEILING_S)
+        if any(self.is_first(incarnation) for incarnation in found):
+            self.first_batch_s = max(
+                self.first_batch_s, min(2 * self.first_batch_s, CEILING_S)
+            )
         return found

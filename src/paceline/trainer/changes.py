@@ -146,6 +146,12 @@ class Changes:
         """The loop is left early: what can be sent is; else why not, if it is news."""
         known = self._refused
         try:
+            check_models(self._carrier.numbers)
+        except (
+            UsageError
+        ):  # the next step or loop says so; after the last it is the script's own
+            return None
+        try:
             self.send()
         except UsageError as error:
             return None if str(error) == known else str(error)

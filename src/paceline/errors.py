@@ -27,7 +27,12 @@ Foreign exceptions are translated at the seam they come in by. A message says wh
 expected, what came, where, and what to do.
 """
 
-from typing import final
+from typing import Final, final
+
+HAS_ENDED: Final = (
+    "another trainer has called session.unshare for the model of part {part}, which this "
+    "one still trains: call it at the same place in the script of every trainer"
+)
 
 
 class PacelineError(Exception):

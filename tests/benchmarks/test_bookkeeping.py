@@ -56,7 +56,7 @@ def test_without_bookkeeping_the_same_is_learned_and_nothing_is_journalled(
 
 def test_without_bookkeeping_no_window_is_looked_at() -> None:
     marks = Marks()
-    marks.add_slot(0)
+    marks.add_slots([0])
     assert marks.decide(WINDOW, (0,)).verdict == "gap"
     with removed():
         assert marks.decide(WINDOW, (0,)).verdict == "new"

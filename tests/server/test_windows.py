@@ -20,7 +20,7 @@ def test_every_slot_applies_every_batch_once_and_in_order(
 ) -> None:
     marks = Marks()
     for slot in range(3):
-        marks.add_slot(slot)
+        marks.add_slots([slot])
     applied: dict[tuple[int, int], list[int]] = {}  # {(slot, task): batches}
     for (task, first, more), slots in pushes:
         window = Window(0, 0, (Span(task, first, first + more),))

@@ -284,8 +284,8 @@ class Book:
 
     def sync_parts(self) -> list[int]:
         """Parts that are updated in rounds."""
-        parts = self.durable.parts
-        return [p for p, r in sorted(parts.items()) if updates_in_rounds(r.plan.spec.pace)]
+        specs = self.durable.trained()
+        return [part for part, spec in specs.items() if updates_in_rounds(spec.pace)]
 
     def parts_in_step(self) -> list[int]:
         """Of these, parts whose rounds have all who train."""
@@ -294,8 +294,8 @@ class Book:
 
     def knows_clocks(self) -> bool:
         """Whether it is known where a trainer without a clock would enter."""
-        paces = [record.plan.spec.pace for record in self.durable.parts.values()]
-        if all(staleness_of(pace) is None for pace in paces):
+        specs = self.durable.trained().values()
+        if all(staleness_of(spec.pace) is None for spec in specs):
             return True
         queue = self.durable.queue
         return not queue.num_holders() or self.clocks.slowest(queue) is not None

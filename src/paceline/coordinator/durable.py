@@ -17,7 +17,7 @@ from paceline.coordinator.queue import LeaseRecord, Queue, decode_queue
 from paceline.coordinator.records import CutRecord as CutRecord
 from paceline.coordinator.records import PartRecord as PartRecord
 from paceline.ids import TaskKey
-from paceline.messages import StageSpec
+from paceline.messages import PartSpec, StageSpec
 
 
 @final
@@ -78,6 +78,11 @@ class Durable(msgspec.Struct):
         """Whether a task is done or given up, as the queue stands."""
         epoch, now = (key.stage, key.epoch), (self.queue.stage, self.queue.epoch)
         return epoch < now or (epoch == now and self.queue.is_done(key.task))
+
+    def trained(self) -> dict[int, PartSpec]:
+        """{part: what it is}, ascending, of all but those that have ended."""
+        plans = [record.plan for _, record in sorted(self.parts.items())]
+        return {plan.spec.part: plan.spec for plan in plans if not plan.has_ended}
 
     def committed_rounds(self) -> dict[int, int]:
         """{part: last committed round}."""
@@ -175,14 +180,8 @@ def _(outcome: o.PartPlanned, state: Durable) -> None:
 
 
 @restore.register
-def _(outcome: o.UploadGranted, state: Durable) -> None:
-    state.parts[outcome.part].uploader = outcome.incarnation
-
-
-@restore.register
-def _(outcome: o.PartReady, state: Durable) -> None:
-    state.parts[outcome.part].is_ready = True
-    state.parts[outcome.part].uploader = 0
+def _(outcome: o.UploadGranted | o.PartReady | o.PartEnded, state: Durable) -> None:
+    state.parts[outcome.part].note(outcome)
 
 
 @restore.register

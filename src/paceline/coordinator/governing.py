@@ -68,11 +68,10 @@ def govern(book: Book) -> None:
 
 
 def _governed(book: Book) -> dict[int, PartSpec]:
-    specs = (record.plan.spec for _, record in sorted(book.durable.parts.items()))
-    return {spec.part: spec for spec in specs if isinstance(spec.auto, Auto)}
+    specs = book.durable.trained()
+    return {part: spec for part, spec in specs.items() if isinstance(spec.auto, Auto)}
 
 
 def _may_have(book: Book, paces: dict[int, Pace]) -> bool:
     """Whether the other parts let these have such paces."""
-    specs = (record.plan.spec for record in book.durable.parts.values())
-    return why_not_change(specs, paces) is None
+    return why_not_change(book.durable.trained().values(), paces) is None

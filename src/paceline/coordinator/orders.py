@@ -11,15 +11,17 @@ Pure.
 from collections.abc import Container
 
 from paceline.coordinator.cuts import OpenCut
-from paceline.coordinator.durable import CutRecord, Durable
+from paceline.coordinator.durable import CutRecord, Durable, PartRecord
 from paceline.coordinator.queue import decode_queue
 from paceline.messages import (
     CommitRound,
     ConfirmTracked,
     CreatePart,
+    EndPart,
     Fence,
     Forget,
     Order,
+    PartReport,
     Restore,
     SendMarks,
     ServerReport,
@@ -46,7 +48,8 @@ def plan_restore(state: Durable) -> Restore:
         without_state=tuple(
             part
             for part in cut.parts
-            if (part in cut.outer) != steps_locally(state.parts[part].plan.spec.pace)
+            for plan in [state.parts[part].plan]
+            if plan.has_ended or (part in cut.outer) != steps_locally(plan.spec.pace)
         ),
     )
 
@@ -89,16 +92,7 @@ def plan_orders(
         return ()
     orders: list[Order] = []
     for part, record in sorted(state.parts.items()):
-        stands = report.parts.get(part)
-        if stands is None:
-            orders.append(CreatePart(plan=record.plan))
-        applied = stands.applied_round if stands is not None else 0
-        if record.round > applied:
-            orders += [
-                CommitRound(part=part, round=r.round, contributions=r.contributions)
-                for r in record.recent
-                if r.round > applied
-            ]
+        orders += _plan_part(record, report.parts.get(part))
     if state.cut is not None and report.forgotten_cut < state.cut.cut:
         orders.append(plan_forget(state.cut))
     if state.is_returning and not has_marks:
@@ -117,6 +111,20 @@ def plan_orders(
             )
         )
     return tuple(orders)
+
+
+def _plan_part(record: PartRecord, stands: PartReport | None) -> list[Order]:
+    part, orders = record.plan.spec.part, list[Order]()
+    if stands is None:
+        orders.append(CreatePart(plan=record.plan))
+    elif record.plan.has_ended and not stands.has_ended:
+        orders.append(EndPart(part=part))
+    applied = stands.applied_round if stands is not None else 0
+    return orders + [
+        CommitRound(part=part, round=r.round, contributions=r.contributions)
+        for r in record.recent
+        if applied < r.round <= record.round
+    ]
 
 
 def _plan_fences(state: Durable, fenced: Container[int]) -> list[Fence]:

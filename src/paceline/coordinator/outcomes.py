@@ -86,6 +86,12 @@ class PartReady(Outcome, frozen=True):
     part: int
 
 
+class PartEnded(Outcome, frozen=True):
+    """Nobody trains a part any more; its values stay."""
+
+    part: int
+
+
 class StageRegistered(Outcome, frozen=True):
     """The data of a stage is known."""
 
@@ -358,6 +364,7 @@ AnyOutcome = (
     | PartPlanned
     | UploadGranted
     | PartReady
+    | PartEnded
     | StageRegistered
     | LeaseGranted
     | TaskDone

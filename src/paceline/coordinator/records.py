@@ -27,6 +27,15 @@ class PartRecord(msgspec.Struct):
     recent: list[o.RoundCommitted] = []
     counted: dict[int, int] = {}  # {incarnation: push}
 
+    def note(self, outcome: o.UploadGranted | o.PartReady | o.PartEnded) -> None:
+        """How it goes on with the part."""
+        if isinstance(outcome, o.UploadGranted):
+            self.uploader = outcome.incarnation
+        elif isinstance(outcome, o.PartReady):
+            self.is_ready, self.uploader = True, 0
+        else:
+            self.plan = msgspec.structs.replace(self.plan, has_ended=True)
+
     def has_own_rows(self) -> bool:
         """Whether it is a table of the user's own."""
         return any(isinstance(t.optimizer, Combine) for t in self.plan.spec.tables)

@@ -109,13 +109,13 @@ def described(paces: dict[int, Pace]) -> str:
 
 
 def _specs(state: Durable) -> list[PartSpec]:
-    return [record.plan.spec for _, record in sorted(state.parts.items())]
+    return list(state.trained().values())
 
 
 def _why_no_part(state: Durable, message: ChangePace) -> str | None:
     if not message.part or _find(state, message.part) is not None:
         return None
-    parts = ", ".join(f"{n} ({_name(state, n)})" for n in sorted(state.parts))
+    parts = ", ".join(f"{n} ({_name(state, n)})" for n in state.trained())
     return f"there is no part {message.part!r}; the job has {parts}"
 
 
@@ -134,8 +134,7 @@ def _why_not_round(book: Book, paces: dict[int, Pace]) -> str | None:
 
 
 def _find(state: Durable, name: str) -> int | None:
-    for part, record in sorted(state.parts.items()):
-        spec = record.plan.spec
+    for part, spec in state.trained().items():
         names = [*(table.name for table in spec.tables), str(part)]
         names += [name for parameter in spec.parameters for name in parameter.names]
         if name in names:
@@ -155,7 +154,7 @@ def _wanted(state: Durable, message: ChangePace) -> dict[int, Pace]:
     A table has the pace that its algorithm was written for, not the job's: one that is
     not named keeps it, unless there is nothing else.
     """
-    specs = {part: record.plan.spec for part, record in state.parts.items()}
+    specs = state.trained()
     meant = {part for part, spec in specs.items() if not is_table(spec)} or set(specs)
     if message.part:
         meant = {part for part in [_find(state, message.part)] if part is not None}

@@ -25,6 +25,7 @@ from paceline.coordinator.meeting import meet, peers_of
 from paceline.coordinator.members import Loss
 from paceline.coordinator.outcomes import (
     OnceClaimed,
+    PartEnded,
     PartReady,
     StageRegistered,
     StopRequested,
@@ -68,6 +69,7 @@ from paceline.messages import (
     TrackedKept,
     TrainerMessage,
     TrainerRequest,
+    UnsharePart,
     ValuesSet,
 )
 from paceline.pace.changing import why_not_among, why_not_same
@@ -129,7 +131,7 @@ def _(message: SharePart, book: Book, asker: Asker) -> None:
         if reason is not None:
             book.reply(asker.ticket, refuse(book, "mismatch", reason))
             return
-    others = [other.plan.spec for other in book.durable.parts.values()]
+    others = list(book.durable.trained().values())
     reason = None if record else why_not_among(others, message.spec)
     if reason is not None:
         book.reply(asker.ticket, refuse(book, "mismatch", f"share: {reason}"))
@@ -146,6 +148,14 @@ def _(message: PartUploaded, book: Book, asker: Asker) -> None:
             book.reply(asker.ticket, refuse(book, "stale", text))
             return
         book.commit(PartReady(message.part))
+    book.reply(asker.ticket, Done())
+
+
+@_answer.register
+def _(message: UnsharePart, book: Book, asker: Asker) -> None:
+    record = book.durable.parts[message.part]
+    if not record.plan.has_ended:
+        book.commit(PartEnded(message.part))
     book.reply(asker.ticket, Done())
 
 

@@ -65,15 +65,11 @@ def job_status(book: Book) -> JobStatus:
 
 def _pace(book: Book) -> str:
     """The pace of all parts, or that of each."""
-    parts = sorted(book.durable.parts.items())
-    told = [
-        f"auto: {spec.pace}" if spec.auto else str(spec.pace)
-        for _, record in parts
-        for spec in [record.plan.spec]
-    ]
+    specs = book.durable.trained()
+    told = [f"auto: {s.pace}" if s.auto else str(s.pace) for s in specs.values()]
     if len(set(told)) > 1:
-        pairs = zip(parts, told, strict=True)
-        return "; ".join(f"part {part} {pace}" for (part, _), pace in pairs)
+        pairs = zip(specs, told, strict=True)
+        return "; ".join(f"part {part} {pace}" for part, pace in pairs)
     return told[0] if told else str(book.config.pace)
 
 

@@ -9,6 +9,7 @@ from paceline.coordinator.grants import finish_if_done, grant, is_pending
 from paceline.coordinator.hearing import Asker, refuse
 from paceline.coordinator.outcomes import PushLate
 from paceline.coordinator.status import count_records
+from paceline.errors import HAS_ENDED
 from paceline.messages import Tick, Ticked
 from paceline.pace.policy import (
     adapts_steps,
@@ -24,6 +25,9 @@ def tick_asked(book: Book, asker: Asker, message: Tick) -> None:
     if part is None:
         text = f"part {message.part} is not shared on timeline {message.timeline}"
         book.reply(asker.ticket, refuse(book, "invalid", text))
+    elif part.plan.has_ended:
+        text = HAS_ENDED.format(part=message.part)
+        book.reply(asker.ticket, refuse(book, "mismatch", text))
     elif message.round is None:
         book.deadlines.progressed(message.incarnation, message.records, book.now)
         if message.clock is not None:

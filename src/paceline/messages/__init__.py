@@ -84,6 +84,7 @@ from paceline.messages.server import (
     ConfirmTracked,
     CreatePart,
     CutReport,
+    EndPart,
     Fence,
     FenceReport,
     FileEntry,
@@ -161,6 +162,7 @@ from paceline.messages.trainer import (
     TrackedKept,
     TrainerReply,
     TrainerRequest,
+    UnsharePart,
 )
 from paceline.messages.values import ClaimValues, SetValues, ValuesClaimed, ValuesSet
 from paceline.messages.watching import (
@@ -228,6 +230,7 @@ __all__ = [
     "DataRequest",
     "Done",
     "DoorOpened",
+    "EndPart",
     "Exchange",
     "Exited",
     "FailTask",
@@ -322,6 +325,7 @@ __all__ = [
     "TrainerReply",
     "TrainerRequest",
     "Unlock",
+    "UnsharePart",
     "Upload",
     "Values",
     "ValuesClaimed",

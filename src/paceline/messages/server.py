@@ -65,6 +65,7 @@ class PartReport(msgspec.Struct, frozen=True):
 
     applied_round: int
     version: int
+    has_ended: bool = False
 
 
 class ServerReport(Message, frozen=True):
@@ -98,6 +99,12 @@ class CreatePart(Message, frozen=True):
     """Make the slots of a part that are placed on this server."""
 
     plan: PartPlan
+
+
+class EndPart(Message, frozen=True):
+    """Nobody trains a part any more: keep its values, and nothing else of it."""
+
+    part: int
 
 
 class CommitRound(Message, frozen=True):
@@ -194,6 +201,7 @@ class ShutDown(Message, frozen=True):
 
 Order = (
     CreatePart
+    | EndPart
     | CommitRound
     | Fence
     | ConfirmTracked

@@ -121,7 +121,8 @@ class PartPlan(msgspec.Struct, frozen=True):
     """How a part lies in slots, and the slots on servers; journalled, never re-cut.
 
     Dense blocks have one slot each. Rows of all tables of the part lie in the
-    ``num_row_slots`` slots from ``first_row_slot`` on.
+    ``num_row_slots`` slots from ``first_row_slot`` on. A part that has ended keeps its
+    values, for who begins again; nobody pushes to it, and no batch is in it.
     """
 
     spec: PartSpec
@@ -129,6 +130,7 @@ class PartPlan(msgspec.Struct, frozen=True):
     first_row_slot: int
     num_row_slots: int
     placement: dict[int, str]  # {slot: server id}
+    has_ended: bool = False
 
 
 StageKind = Literal["train", "evaluate", "predict"]

@@ -82,6 +82,12 @@ class PartUploaded(TrainerMessage, frozen=True):
     part: int
 
 
+class UnsharePart(TrainerMessage, frozen=True):
+    """The script goes on without a part; the first to say so ends it for all."""
+
+    part: int
+
+
 class BeginStage(TrainerMessage, frozen=True):
     """Register the data of a stage; a repeat must say the same."""
 
@@ -339,6 +345,7 @@ TrainerRequest = (
     JoinTrainer
     | SharePart
     | PartUploaded
+    | UnsharePart
     | BeginStage
     | AskLease
     | Tick

@@ -33,8 +33,9 @@ class Part:
     def __init__(self, plan: PartPlan, server: str) -> None:
         """Nothing was pushed yet."""
         self.march(plan.spec.pace)
+        self.has_ended = plan.has_ended
         mine = [slot for slot, place in plan.placement.items() if place == server]
-        self.slots = tuple(sorted(mine))
+        self.slots = () if plan.has_ended else tuple(sorted(mine))  # that have marks
         # What concerns a push as a whole is counted once, by the first slot's server.
         self.counts_pushes = plan.placement.get(min(plan.placement, default=-1)) == server
         self.round = 0
@@ -52,6 +53,11 @@ class Part:
         self.carries_over = carries_over(pace)  # what no round has had yet
         # Trainers have taken as many steps of their own as there was data for each.
         self.may_differ = self.does_without or steps_locally(pace)
+
+    def end(self) -> tuple[int, ...]:
+        """Nobody pushes any more: its slots, which have marks no longer."""
+        ended, self.slots, self.has_ended = self.slots, (), True
+        return ended
 
     def set_values(self, message: SetValues) -> str | None:
         """Decide values that are to replace what is here: None, they do.

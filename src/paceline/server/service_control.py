@@ -34,6 +34,7 @@ from paceline.messages import (
     ConfirmTracked,
     CreatePart,
     CutReport,
+    EndPart,
     Fence,
     Forget,
     Order,
@@ -208,8 +209,8 @@ class Control:
     def _carry_out(self, order: Order) -> bool:
         """Obey; false if nothing came of it yet and the order will be given again."""
         match order:
-            case CreatePart():
-                self._standing.create_part(order)
+            case CreatePart() | EndPart():
+                self._standing.order_part(order)
             case CommitRound():
                 self._standing.commit_round(order)
                 self._on_change()

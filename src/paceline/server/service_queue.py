@@ -29,6 +29,10 @@ MOST_WAITING: Final = 4096
 Action = Callable[[], None]
 
 
+def nothing() -> None:
+    """An action that does nothing."""
+
+
 class Beside(NamedTuple):
     """A turn that may run beside others of its kind.
 

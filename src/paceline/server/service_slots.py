@@ -52,6 +52,7 @@ from paceline.server.service_queue import (
     Joint,
     SlotQueue,
     Turn,
+    nothing,
 )
 from paceline.server.service_turns import (
     RowRead,
@@ -335,9 +336,14 @@ class Slots:
         held = self._shard.export(slot)
         to.load(slot, bare(held) if is_bare else held)
 
+    def ending(self, part: int) -> Actions:
+        """Let the state of a part's optimizer go."""
+        blocks = {slot: self._shard.dense(slot) for slot in self.layouts[part].blocks}
+        return {slot: functools.partial(b.load, {}) for slot, b in blocks.items()}
+
     def standing_still(self) -> Actions:
         """Nothing; what is decided later follows when all decided before has ended."""
-        return dict.fromkeys(self._hogwild, _nothing)
+        return dict.fromkeys(self._hogwild, nothing)
 
     def _applying_block(
         self, part: int, slot: int, gradient: torch.Tensor, hyper: tuple[Hyper, ...]
@@ -390,7 +396,3 @@ class Slots:
 def _run(queues: Sequence[SlotQueue]) -> None:
     for queue in queues:
         queue.run()
-
-
-def _nothing() -> None:
-    pass

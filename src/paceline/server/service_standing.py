@@ -20,6 +20,7 @@ from paceline.messages import (
     CommitRound,
     ConfirmTracked,
     CreatePart,
+    EndPart,
     Fence,
     FenceReport,
     Forget,
@@ -36,9 +37,9 @@ from paceline.server.early import EarlyGradients
 from paceline.server.rounds import Contributed, agreed_hyper, count_bytes
 from paceline.server.service_cuts import Share
 from paceline.server.service_moments import Pinned, Repacing
-from paceline.server.service_queue import Action
+from paceline.server.service_queue import Action, nothing
 from paceline.server.service_runners import SlotRunners
-from paceline.server.service_slots import Slots
+from paceline.server.service_slots import Actions, Slots
 from paceline.server.service_steps import HeldPushes, Steps
 from paceline.server.state import ServerState
 from paceline.server.tracked import TrackedStates
@@ -131,16 +132,22 @@ class Standing:
 
     # ------------------------------------------------------------ orders
 
-    def create_part(self, order: CreatePart) -> None:
-        """Make the slots of a part; again, it changes nothing.
+    def order_part(self, order: CreatePart | EndPart) -> None:
+        """Make the slots of a part, or keep no more than its values; again: nothing.
 
         Raises:
             UsageError: no server knows its optimizer or dtype.
         """
+        actions: Actions = {}
         with self.lock:
-            if not self.state.has_part(order.plan.spec.part):
+            if isinstance(order, EndPart):
+                self.state.end_part(order.part)
+                actions = self.slots.ending(order.part)
+            elif not self.state.has_part(order.plan.spec.part):
                 self.slots.create(order.plan)
                 self.state.create_part(order.plan)
+            run = self.slots.line_up(actions, nothing)
+        run()
 
     def commit_round(self, order: CommitRound) -> None:
         """Apply a round as one update; again, it changes nothing.
@@ -181,13 +188,13 @@ class Standing:
         """Refuse an incarnation from now on; None while a committed round is missing."""
         with self.lock:
             self.early.drop(order.incarnation)
-            apply = self.take_steps({order.incarnation: order.step}, _nothing)
+            apply = self.take_steps({order.incarnation: order.step}, nothing)
             report = self.state.fence(order)
             if report is not None:
                 for key in [k for k in self.prepared if k[1] == order.incarnation]:
                     del self.prepared[key]
                 self.held.fence(order.incarnation)
-            run = self.slots.line_up(self.slots.standing_still(), _nothing)
+            run = self.slots.line_up(self.slots.standing_still(), nothing)
         apply()
         run()
         return report
@@ -261,7 +268,7 @@ class Standing:
         with self.lock:
             if not self.state.may_snapshot(order.rounds):
                 return None
-            apply = self.take_steps(order.steps, _nothing)
+            apply = self.take_steps(order.steps, nothing)
             versions = {part: at.version for part, at in self.state.parts().items()}
             actions, snapshots = self.slots.pinning()
             pin = self.slots.line_up(actions, pinned)
@@ -297,7 +304,7 @@ class Standing:
     def unpin(self, pinned: Pinned) -> None:
         """Hold the moment no longer."""
         with self.lock:
-            run = pinned.slots.line_up(pinned.slots.unpinning(), _nothing)
+            run = pinned.slots.line_up(pinned.slots.unpinning(), nothing)
         run()
 
     def begin_restore(self, order: Restore) -> Slots | None:
@@ -328,10 +335,7 @@ class Standing:
                 return
             self.state.end_restore(order, share.marks, share.versions, share.voids)
             self.tracked = TrackedStates(share.tracked)
-            self._num_merged += self.slots.num_merged()
-            for part, at in self.state.parts().items():
-                slots.lent(part).stand_at(at.applied_round, at.version)
-            self.slots = slots
+            self._stand_on(slots)
 
     def begin_paces(self, order: TakePaces) -> Repacing | None:
         """Leave the timeline; the slots as they are, and as planned. None: it was left.
@@ -349,7 +353,7 @@ class Standing:
             slots.create(plan)
         done = threading.Event()
         with self.lock:
-            apply = self.take_steps(order.steps, _nothing)
+            apply = self.take_steps(order.steps, nothing)
             self.state.begin_paces(order)
             self.prepared.clear()
             self.early = EarlyGradients()
@@ -365,10 +369,13 @@ class Standing:
                 return
             self.state.end_paces(order)
             self.slots.retire()
-            self._num_merged += self.slots.num_merged()
-            for part, at in self.state.parts().items():
-                slots.lent(part).stand_at(at.applied_round, at.version)
-            self.slots = slots
+            self._stand_on(slots)
+
+    def _stand_on(self, slots: Slots) -> None:
+        self._num_merged += self.slots.num_merged()
+        for part, at in self.state.parts().items():
+            slots.lent(part).stand_at(at.applied_round, at.version)
+        self.slots = slots
 
     def is_returning(self, order: Restore | TakePaces) -> bool:
         """Whether the numbers of this return are still awaited."""
@@ -388,7 +395,3 @@ class Standing:
 def _both(first: Action, second: Action) -> None:
     first()
     second()
-
-
-def _nothing() -> None:
-    pass

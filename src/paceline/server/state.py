@@ -8,11 +8,13 @@ prepared push is kept until the coordinator commits its round or fences its trai
 Pure; one at a time: the service holds its lock.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import final
 
 import msgspec
 
+from paceline.errors import HAS_ENDED
 from paceline.messages import (
     CommitRound,
     Contribution,
@@ -56,7 +58,7 @@ class ServerState:
         self.timeline = 0
         self.is_ready = True
         self.forgotten_cut = 0
-        self.counters = {"duplicates": 0, "prepared_dropped": 0, "fenced": 0}
+        self.counters = Counter(duplicates=0, prepared_dropped=0, fenced=0)
         self._marks = Marks()
         self._voids = Voids()
         self._parts: dict[int, Part] = {}
@@ -69,9 +71,12 @@ class ServerState:
         if plan.spec.part in self._parts:
             return False
         part = self._parts[plan.spec.part] = Part(plan, self.server)
-        for slot in part.slots:
-            self._marks.add_slot(slot)
+        self._marks.add_slots(part.slots)
         return True
+
+    def end_part(self, number: int) -> None:
+        """Nobody trains a part any more: it has values, and no marks."""
+        self._marks.remove_slots(self._parts[number].end())
 
     def begin_restore(self, order: Restore) -> None:
         """Leave the timeline: everything is refused until `end_restore`."""
@@ -256,6 +261,8 @@ class ServerState:
         refusal = self.refusal_of(message) or self._fence_of(message)
         if refusal is None and part not in self._parts:
             return self._refuse("not_ready", f"part {part} is not here yet")
+        if refusal is None and self._parts[part].has_ended:
+            return self._refuse("mismatch", HAS_ENDED.format(part=part))
         return refusal
 
     def has_part(self, part: int) -> bool:
@@ -322,18 +329,14 @@ class ServerState:
             return part.settle(message, "void", slots)
         rate = rate_of(part.pace, age=age, version=part.version)
         if part.counts_pushes:
-            self._count(f"part-{message.part}.age.{age_range(age)}")
+            self.counters[f"part-{message.part}.age.{age_range(age)}"] += 1
         self._marks.advance(message.window, slots)
         part.version += 1
         part.last[message.incarnation] = LastPush(message.number, is_settled=False)
         return PushDecision("apply", slots, rate=rate)
 
     def _count_void(self, what: str, records: int) -> None:
-        self._count(what)
-        self._count(f"{what}_records", records)
-
-    def _count(self, name: str, more: int = 1) -> None:
-        self.counters[name] = self.counters.get(name, 0) + more
+        self.counters.update({what: 1, f"{what}_records": records})
 
     def _told(self, entry: MarkEntry) -> MarkEntry:
         """A task's marks, with its voids."""
@@ -345,14 +348,10 @@ class ServerState:
         if part is not None and message.timeline == self.timeline:
             part.last[message.incarnation] = LastPush(message.number, is_settled=True)
 
-    def slots(self, part: int) -> tuple[int, ...]:
-        """The slots of a part on this server, ascending."""
-        return self._parts[part].slots
-
     def stands_at(self, part: int) -> PartReport:
         """Last applied round and version of a part."""
         found = self._parts[part]
-        return PartReport(found.round, found.version)
+        return PartReport(found.round, found.version, found.has_ended)
 
     def parts(self) -> dict[int, PartReport]:
         """How all parts stand."""

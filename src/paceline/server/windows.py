@@ -7,6 +7,7 @@ else. Slots of one server can differ: a slot keeps its own marks when it moves.
 Pure.
 """
 
+from collections.abc import Iterable
 from typing import Literal, final
 
 import msgspec
@@ -33,9 +34,15 @@ class Marks:
         """No slot, no mark."""
         self._marks: dict[int, SlotMarks] = {}  # {slot: {task: last batch applied}}
 
-    def add_slot(self, slot: int) -> None:
-        """A slot without marks."""
-        self._marks.setdefault(slot, {})
+    def add_slots(self, slots: Iterable[int]) -> None:
+        """Slots without marks."""
+        for slot in slots:
+            self._marks.setdefault(slot, {})
+
+    def remove_slots(self, slots: Iterable[int]) -> None:
+        """Nobody pushes to them any more."""
+        for slot in slots:
+            self._marks.pop(slot, None)
 
     def has_slots(self) -> bool:
         """Whether the server has any slot."""

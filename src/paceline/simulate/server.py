@@ -12,6 +12,7 @@ from paceline.messages import (
     CreatePart,
     CutReport,
     Done,
+    EndPart,
     Fence,
     FileEntry,
     Forget,
@@ -206,6 +207,7 @@ class SimServer(Process):
             Restore: self._restore,
             TakePaces: self._take_paces,
             SendMarks: lambda _: self._say(self.state.marks_report()),
+            EndPart: lambda order: self.state.end_part(order.part),
             Forget: self.state.forget,
         }
         execute[type(order)](order)
@@ -248,7 +250,7 @@ class SimServer(Process):
 
     def slots(self, part: int) -> tuple[int, ...]:
         """The slots of a part on this server."""
-        return self.state.slots(part)
+        return self.state.part(part).slots
 
     def _fence(self, order: Fence) -> None:
         report = self.state.fence(order)

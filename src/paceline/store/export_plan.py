@@ -95,12 +95,16 @@ class ExportPlan(NamedTuple):
 def plan_export(plans: Sequence[PartPlan], part: int | None = None) -> ExportPlan:
     """Plan the export of a cut's parts, or of one of them.
 
+    Parts that have ended are left out, unless there are no others.
+
     Raises:
         UsageError: there is no such part, or two parts have a parameter or table of one
             name: one of them can be chosen.
         CheckpointCorrupt: the blocks of a parameter do not cover it.
     """
-    chosen = [plan for plan in plans if part is None or plan.spec.part == part]
+    chosen = [plan for plan in plans if plan.spec.part == part]
+    if part is None:
+        chosen = [plan for plan in plans if not plan.has_ended] or list(plans)
     if part is not None and not chosen:
         known = sorted(plan.spec.part for plan in plans)
         raise UsageError(f"the cut has the parts {known}, got part {part}")

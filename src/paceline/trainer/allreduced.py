@@ -74,7 +74,7 @@ def share_between(
     assert optimizer is not None
     if isinstance(membership, Follower):
         raise UsageError(f"share: {NO_LINK}")
-    name = f"model {len(membership.carrier.numbers)}"
+    name = f"model {sharing.num_parts}"
     sharing.check_new({parameter: n for n, parameter in model.named_parameters()})
     begins = _flat([p.detach() for p in parameters])
     rows = -(-len(begins) // _WIDTH)

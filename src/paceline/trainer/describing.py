@@ -4,7 +4,7 @@ Pure.
 """
 
 import numbers
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -17,6 +17,7 @@ from paceline.pace.changing import outer_optimizer
 from paceline.params.blocks import dtype_bytes
 from paceline.params.dense import NOT_SHARED, OPTIMIZERS
 from paceline.params.sparse import SPARSE_OPTIMIZERS, why_not_by_rows
+from paceline.trainer.embedding import Embedding
 from paceline.trainer.frozen import Frozen
 
 # Values of a parameter group that travel as they are; asked for with every push.
@@ -80,7 +81,12 @@ def describe(model: nn.Module, optimizer: torch.optim.Optimizer | None) -> Descr
 
 
 def describe_local(
-    model: nn.Module, optimizer: torch.optim.Optimizer, pace: Pace
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer | None,
+    pace: Pace,
+    *,
+    processes: int,
+    known: Collection[str],
 ) -> Described:
     """Describe a model that trainers move themselves, and servers by outer steps.
 
@@ -91,11 +97,26 @@ def describe_local(
         model: whose trainable parameters are shared.
         optimizer: the trainer's own.
         pace: says what servers step with.
+        processes: of the trainer.
+        known: tables that are shared already.
 
     Raises:
-        UsageError: a parameter that the model has not; sparse gradients; a dtype that
-            cannot be shared.
+        UsageError: a parameter that the model has not; sparse gradients, or rows that are
+            not shared yet; a dtype that cannot be shared; a trainer of several processes.
     """
+    if processes > 1:
+        raise UsageError(
+            f"share: {pace} takes steps in each process by itself, and a trainer of "
+            f"{processes} acts as one: use --ranks-per-trainer 1"
+        )
+    tables = [m.spec.name for m in model.modules() if isinstance(m, Embedding)]
+    new = [name for name in tables if name not in known]
+    if optimizer is None or new:
+        what = f"the rows of {new[0]!r}" if new else "a model of embeddings"
+        raise UsageError(
+            f"share: {pace} moves dense parameters, and {what} cannot be stepped here: "
+            f"share embeddings first, as a part of their own with another pace"
+        )
     names: dict[nn.Parameter, list[str]] = {}  # {trainable parameter: its names}
     for name, parameter in model.named_parameters(remove_duplicate=False):
         if parameter.requires_grad:

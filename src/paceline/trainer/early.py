@@ -28,6 +28,7 @@ from typing import Final, NamedTuple, final
 
 import torch
 from torch import nn
+from torch.utils.hooks import RemovableHandle
 
 from paceline.config import Pace
 from paceline.errors import PacelineError
@@ -120,6 +121,7 @@ class EarlySender:
         self._asked: list[_Asked] = []  # not answered yet, as far as is known
         self._asked_before: list[_Asked] = []  # the same, for a push that is on its way
         self._tag = 0
+        self._hooks: list[RemovableHandle] = []
         self._sending = SendingThread()  # over networks
 
     def begin(self, protocol: TrainerProtocol, driver: Driver, part: int) -> None:
@@ -130,7 +132,14 @@ class EarlySender:
         for index, parameter in enumerate(self._parameters):
             if parameter.nbytes >= EARLY_BYTES:
                 hook = partial(self._accumulated, index)
-                parameter.register_post_accumulate_grad_hook(hook)  # type: ignore[no-untyped-call]  # torch's door
+                handle = parameter.register_post_accumulate_grad_hook(hook)  # type: ignore[no-untyped-call]  # torch's door
+                self._hooks.append(handle)
+
+    def end(self) -> None:
+        """Send nothing any more."""
+        for hook in self._hooks:
+            hook.remove()
+        self.clear(is_flying=False)
 
     # ------------------------------------------------------------ backward
 

@@ -15,6 +15,7 @@ from paceline.messages import (
     PartUploaded,
     Refusal,
     SharePart,
+    UnsharePart,
     Upload,
 )
 from paceline.trainer.asking import FIRST_PAUSE_S, Act, Asking, Pause
@@ -82,6 +83,12 @@ def establish(
         yield from asking.ask_servers({min(servers): keep})
     yield from asking.ask(PartUploaded(**asking.who(), part=number))
     return None
+
+
+def unshare(asking: Asking, part: SharedPart, servers: tuple[str, ...]) -> Act[None]:
+    """Go on without a part, with its last values; nobody trains it any more."""
+    yield from pull_part(asking, part, servers, 0)
+    yield from asking.ask(UnsharePart(**asking.who(), part=part.spec.part))
 
 
 def given_slots(plan: PartPlan) -> frozenset[int]:

@@ -6,6 +6,7 @@ Pure.
 from collections.abc import Sequence
 
 from paceline.config import Pace
+from paceline.errors import UsageError
 from paceline.messages import PartSpec
 from paceline.pace.guards import why_not_shared
 from paceline.pace.policy import why_not_beside
@@ -46,24 +47,35 @@ def why_not_part(
     return reason
 
 
-def what_comes_too_late(
+def check_rows(
+    name: str,
     here: tuple[Pace | None, Strategy | None, bool],
     chosen: Pace | None,
     strategy: Strategy | None,
     *,
     overlap: bool,
-) -> str | None:
-    """What is said of rows that are shared already, and would change nothing.
+) -> None:
+    """Refuse what is said of rows that are shared already, and would change nothing.
 
     Args:
+        name: of their table.
         here: pace, strategy and overlap that they have.
         chosen: the pace that is said; None: none is.
         strategy: the strategy that is said.
         overlap: whether that is said.
+
+    Raises:
+        UsageError: something is.
     """
     pace, own, sends_early = here
+    word = "overlap=True" if overlap and not sends_early else None
     if strategy is not None and strategy is not own:
-        return f"pace={strategy}"
-    if chosen not in {None, pace}:
-        return f"pace={chosen}"
-    return "overlap=True" if overlap and not sends_early else None
+        word = f"pace={strategy}"
+    elif chosen not in {None, pace}:
+        word = f"pace={chosen}"
+    if word is not None:
+        raise UsageError(
+            f"share: the rows of {name!r} are shared already, at {pace}, and {word} would "
+            "change nothing: say it where they are shared first "
+            f"(session.share(paceline.Embedding({name!r}, ...), pace=...))"
+        )

@@ -36,6 +36,7 @@ from paceline.trainer.routing import Route
 from paceline.trainer.setting import Changed
 from paceline.trainer.staging import Stage
 from paceline.trainer.tracker import Tracker
+from paceline.trainer.unsharing import unshare_part
 from paceline.trainer.unstepped import Steps
 
 
@@ -138,6 +139,10 @@ class Alone:
         """See `Seat`."""
         self._carrier.share(spec, numbers)
         self._changes.rest(is_end=True)
+
+    def unshare(self, part: int) -> None:
+        """End a part, with its last values in its parameters."""
+        unshare_part(self._carrier, part)
 
     def step_all(self, parts: Sequence[int], *, scaled: Scaled) -> None:
         """See `Seat`; before it, what the script has changed by itself."""

@@ -127,6 +127,22 @@ class Session:
         is_said = pace is not None
         return self._sharing.share(model, optimizer, said, overlap=overlap, is_said=is_said)
 
+    def unshare(self, model: nn.Module) -> None:
+        """Let a shared model be the script's own again, with the values it has by now.
+
+        Between two loops, at the same place in the script of every trainer: to share it
+        anew, with other layers to train, another optimizer or another pace, or to go on
+        without it. The state of its optimizer goes; what `share` returned steps no more.
+        Buffers stay tracked. `paceline checkpoint export` takes what is shared by then.
+
+        Raises:
+            UsageError: in a loop; the model is not shared, holds embeddings that were
+                shared with it, or trains by `AllReduce`; a trainer of several processes.
+            JobFailed: the job as a whole cannot go on.
+        """
+        self._membership.calls.check_idle("unshare", "call it between two loops")
+        self._sharing.unshare(model)
+
     def set_values(self, model: nn.Module) -> None:
         """Let the values that a shared model has here be everybody's, as `share` did.
 
@@ -341,7 +357,8 @@ class Session:
     @property
     def refused_nonfinite(self) -> int:
         """Pushes of this trainer that went without their gradients: not all were finite."""
-        return sum(numbers.refused for numbers in self._seat.numbers.values())
+        refused = [numbers.refused for numbers in self._seat.numbers.values()]
+        return sum(refused) + self._sharing.num_refused
 
     def close(self) -> None:
         """Leave the job cleanly. May be repeated; raises nothing.

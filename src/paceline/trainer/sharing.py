@@ -40,10 +40,16 @@ from paceline.trainer.gradients import PartNumbers
 from paceline.trainer.norms import norms_of
 from paceline.trainer.optimizer import SharedOptimizer
 from paceline.trainer.own_rows import OwnRows
-from paceline.trainer.part_refusals import what_comes_too_late, why_not_part
+from paceline.trainer.part_refusals import check_rows, why_not_part
 from paceline.trainer.schedules import Schedules
-from paceline.trainer.seat import Seat
+from paceline.trainer.seat import Alone, Seat
 from paceline.trainer.tables import SharedTable
+from paceline.trainer.unsharing import (
+    SharedModel,
+    check_shared,
+    forget_model,
+    why_not_unshared,
+)
 from paceline.trainer.watched import WatchedValues
 from paceline.trainer.watched_models import WatchedModel
 
@@ -55,6 +61,8 @@ class Sharing:
     Attributes:
         models: all that were shared, whole.
         schedules: of learning rates.
+        num_parts: that were shared, with those that have ended.
+        num_refused: pushes of these that went without their gradients.
     """
 
     def __init__(self, seat: Seat, calls: Calls) -> None:
@@ -66,11 +74,13 @@ class Sharing:
         """
         self.models: list[nn.Module] = []
         self.schedules = Schedules()
+        self.num_parts = self.num_refused = 0
         self._seat, self._calls = seat, calls
         self._tables: dict[str, SharedTable] = {}  # {name: table}
         self._own: dict[str, OwnRows] = {}  # {name: table of the user's own}
         self._parameters: set[nn.Parameter] = set()
-        self._paces: list[Pace] = []  # of the parts
+        self._paces: dict[int, Pace] = {}  # of the parts
+        self._shared: dict[nn.Module, SharedModel] = {}
 
     def share(
         self,
@@ -99,7 +109,9 @@ class Sharing:
         strategy = said if isinstance(said, Strategy) else None
         pace, auto = begun(said.preset if isinstance(said, Strategy) else said)
         if steps_locally(pace):
-            described = self._describe_local(model, optimizer, pace)
+            described = describe_local(
+                model, optimizer, pace, processes=self._seat.size, known=self._tables
+            )
         else:
             described = describe(model, optimizer)
         named = zip(described.parameters, described.specs, strict=True)
@@ -110,7 +122,7 @@ class Sharing:
                 "share: the model has neither trainable parameters nor embeddings"
             )
         new = self._new_tables(modules, optimizer)
-        first = len(self._seat.numbers)
+        first = self.num_parts
         if described.specs or new:
             state = self._seat.tracker.name_buffers(self._first_part(modules))
             described = described._replace(frozen=Frozen(model, state))
@@ -128,9 +140,10 @@ class Sharing:
         self.models.append(model)
         watched = WatchedModel(model, self._parameters.__contains__)
         with_tables = {self._tables[module.spec.name].part for module in modules}
-        own = range(first, len(self._seat.numbers)) if described.specs else ()
+        own = range(first, self.num_parts) if described.specs else ()
         parts = tuple(sorted(with_tables.union(own)))
         self._seat.numbers[parts[0]].models.append(watched)
+        self._shared[model] = SharedModel(tuple(own), parts[0], watched, optimizer)
         self._seat.tracker.add_model(parts[0], model, optimizer)
         pairs = zip(described.parameters, described.specs, strict=True)
         shared = SharedOptimizer(
@@ -173,15 +186,8 @@ class Sharing:
         for module in modules:
             numbers = self._seat.numbers[self._tables[module.spec.name].part]
             here = (numbers.pace, numbers.strategy, numbers.sends_early)
-            word = what_comes_too_late(here, chosen, strategy, overlap=overlap)
-            if word is not None:
-                raise UsageError(
-                    f"share: the rows of {module.spec.name!r} are shared already, at "
-                    f"{numbers.pace}, and {word} would change nothing: say it where they "
-                    "are shared first "
-                    f"(session.share(paceline.Embedding({module.spec.name!r}, ...), "
-                    "pace=...))"
-                )
+            name = module.spec.name
+            check_rows(name, here, chosen, strategy, overlap=overlap)
 
     def _add_part(
         self,
@@ -199,7 +205,7 @@ class Sharing:
         if overlap and early is not None:
             raise UsageError(f"share: {early}")
         name = "" if strategy is None else str(strategy)
-        part, specs = len(self._seat.numbers), described.specs
+        part, specs = self.num_parts, described.specs
         whole = PartSpec(
             part,
             specs,
@@ -211,7 +217,7 @@ class Sharing:
             auto=auto,
             beside=Beside() if described.frozen is None else described.frozen.beside,
         )
-        size, others = self._seat.size, self._paces
+        size, others = self._seat.size, list(self._paces.values())
         reason = why_not_part(whole, strategy, others, processes=size, overlap=overlap)
         if reason is not None:
             raise UsageError(f"share: {reason}")
@@ -232,7 +238,7 @@ class Sharing:
         names = [spec.names[0] for spec in specs]
         numbers.watched = WatchedValues(described.parameters, names)
         self._seat.share(whole, numbers)
-        self._paces.append(pace)
+        self._paces[part], self.num_parts = pace, part + 1
         agreed = agreed_tables(whole, self._seat.plan(part).spec)
         bound = [SharedTable(spec, part, self._seat) for spec in agreed]
         numbers.tables += bound
@@ -261,7 +267,7 @@ class Sharing:
         Raises:
             UsageError: the pace is none for tables (so), or the name is another table's.
         """
-        reason = why_not_for_table(pace) or why_not_beside([*self._paces, pace])
+        reason = why_not_for_table(pace) or why_not_beside([*self._paces.values(), pace])
         if reason is None and atomic:
             reason = why_not_locked(pace)
         if reason is None and every is not None:
@@ -275,13 +281,13 @@ class Sharing:
             )
         if reason is not None:
             raise UsageError(f"table {spec.name!r}: {reason}")
-        part = PartSpec(len(self._seat.numbers), (), None, (spec,), pace)
+        part = PartSpec(self.num_parts, (), None, (spec,), pace)
         rows = OwnRows(spec, part.part, self._seat, begins)
         numbers = PartNumbers((), ())
         numbers.pace, numbers.is_table, numbers.is_atomic = pace, True, atomic
         numbers.tables.append(rows)
         self._seat.share(part, numbers)
-        self._paces.append(pace)
+        self._paces[part.part], self.num_parts = pace, part.part + 1
         self._own[spec.name] = rows
         return rows
 
@@ -293,12 +299,34 @@ class Sharing:
         """
         self._seat.set_values(to_be_set(model, self._seat.numbers))
 
+    def unshare(self, model: nn.Module) -> None:
+        """Let a shared model be the script's own again.
+
+        Raises:
+            UsageError: see `paceline.trainer.session.Session.unshare`.
+        """
+        shared, numbers = self._shared.get(model), self._seat.numbers
+        is_between = shared is None and model in self.models
+        kind, size = type(model).__name__, self._seat.size
+        reason = why_not_unshared(kind, shared, numbers, is_between=is_between, size=size)
+        if reason is not None:
+            raise UsageError(reason)
+        assert shared is not None
+        assert isinstance(self._seat, Alone)
+        for part in shared.parts:
+            self._parameters.difference_update(numbers[part].parameters)
+            self.num_refused += numbers[part].refused
+            self._seat.unshare(part)
+            del self._paces[part]
+        forget_model(shared, numbers)
+        self.models.remove(model)
+        del self._shared[model]
+
     def _first_part(self, modules: list[Embedding]) -> int:
         """The lowest part that a model is to have something in."""
-        new = len(self._seat.numbers)
         names = [module.spec.name for module in modules]
         known = [self._tables[name].part for name in names if name in self._tables]
-        return min(known, default=new)
+        return min(known, default=self.num_parts)
 
     def _step_all(self, parts: tuple[int, ...], scaled: Scaled) -> None:
         """A step of several parts; see `paceline.trainer.carrier.Carrier.step_all`.
@@ -316,6 +344,7 @@ class Sharing:
                 "their steps says so: session.batches(..., lookahead=1)"
             )
         self._calls.check_thread()
+        check_shared(parts, self._seat.numbers)
         for part in parts:
             for model in self._seat.numbers[part].models:
                 model.check_step()
@@ -335,25 +364,6 @@ class Sharing:
                 numbers.deltas.step()
             else:
                 numbers.refuse()
-
-    def _describe_local(
-        self, model: nn.Module, optimizer: torch.optim.Optimizer | None, pace: Pace
-    ) -> Described:
-        """As `describe`, of a part that the servers move by one outer optimizer."""
-        if self._seat.size > 1:
-            raise UsageError(
-                f"share: {pace} takes steps in each process by itself, and a trainer of "
-                f"{self._seat.size} acts as one: use --ranks-per-trainer 1"
-            )
-        tables = [m.spec.name for m in model.modules() if isinstance(m, Embedding)]
-        new = [name for name in tables if name not in self._tables]
-        if optimizer is None or new:
-            what = f"the rows of {new[0]!r}" if new else "a model of embeddings"
-            raise UsageError(
-                f"share: {pace} moves dense parameters, and {what} cannot be stepped here: "
-                f"share embeddings first, as a part of their own with another pace"
-            )
-        return describe_local(model, optimizer, pace)
 
     def _show_rows(self, model: nn.Module, params: list[torch.Tensor]) -> None:
         """Let gradients of a model's rows appear in a parameter group's ``params``."""

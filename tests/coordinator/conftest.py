@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from paceline.config import JobConfig, Pace, Sync
 from paceline.coordinator.durable import Durable
@@ -26,6 +27,7 @@ from paceline.messages import (
     CommitRound,
     CreatePart,
     CutReport,
+    EndPart,
     Fence,
     FenceReport,
     Granted,
@@ -91,6 +93,9 @@ class Server:
             self.seen.append(order)
             if isinstance(order, CreatePart):
                 self.parts[order.plan.spec.part] = PartReport(0, 0)
+            elif isinstance(order, EndPart):
+                stands = self.parts[order.part]
+                self.parts[order.part] = replace(stands, has_ended=True)
             elif isinstance(order, CommitRound):
                 self.parts[order.part] = PartReport(order.round, order.round)
             elif isinstance(order, Fence):
@@ -106,7 +111,9 @@ class Server:
             elif isinstance(order, Restore):
                 self.timeline = order.timeline
                 self.unreadable = self.damaged.get(order.cut)
-                self.parts = {p.spec.part: PartReport(0, 0) for p in order.plans}
+                self.parts = {
+                    plan.spec.part: PartReport(0, 0, plan.has_ended) for plan in order.plans
+                }
             elif isinstance(order, SendMarks):
                 entries = tuple(MarkEntry(k, m) for k, m in sorted(self.marks.items()))
                 found = MarksReport(timeline=self.timeline, has_slots=True, marks=entries)

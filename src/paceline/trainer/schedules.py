@@ -47,6 +47,10 @@ class Schedules:
         made.set_rates(0)
         self._all.append(made)
 
+    def drop(self, optimizer: torch.optim.Optimizer) -> None:
+        """The rates of an optimizer's groups follow nothing any more."""
+        self._all = [one for one in self._all if not one.has(optimizer)]
+
     def set_rates(self, records: int) -> None:
         """Before a step: so many records of the job are acknowledged.
 

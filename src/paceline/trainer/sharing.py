@@ -318,7 +318,7 @@ class Sharing:
             self.num_refused += numbers[part].refused
             self._seat.unshare(part)
             del self._paces[part]
-        forget_model(shared, numbers)
+        forget_model(shared, numbers, self.schedules)
         self.models.remove(model)
         del self._shared[model]
 

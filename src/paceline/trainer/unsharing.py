@@ -19,6 +19,7 @@ from paceline.trainer.carrier import Carrier
 from paceline.trainer.gradients import PartNumbers
 from paceline.trainer.joining import unshare
 from paceline.trainer.own_optimizer import release
+from paceline.trainer.schedules import Schedules
 from paceline.trainer.watched_models import WatchedModel
 
 _NOT_SHARED = (
@@ -109,9 +110,12 @@ def unshare_part(carrier: Carrier, part: int) -> None:
     del protocol.parts[part]
 
 
-def forget_model(shared: SharedModel, numbers: dict[int, PartNumbers]) -> None:
+def forget_model(
+    shared: SharedModel, numbers: dict[int, PartNumbers], schedules: Schedules
+) -> None:
     """Nothing watches over a model, nor over its optimizer."""
     if shared.at in numbers:
         numbers[shared.at].models.remove(shared.watched)
     if shared.optimizer is not None:
+        schedules.drop(shared.optimizer)
         release(shared.optimizer)

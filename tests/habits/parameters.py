@@ -256,6 +256,19 @@ def doubled(session: Any) -> Any:
     return model
 
 
+@equal("`unshare` between loops, unfreeze, a new optimizer, `share` again", "parameter")
+def share_again(session: Any) -> Any:
+    model = net()
+    for thawed in (2, 0):
+        for number, layer in enumerate(model):
+            layer.requires_grad_(number >= thawed)
+        trained = [p for p in model.parameters() if p.requires_grad]
+        own = torch.optim.Adam(trained, lr=0.01, fused=True)
+        train(session, model, session.share(model, own))
+        session.unshare(model)
+    return model
+
+
 @refused(
     "`model.bfloat16()` in mid-loop",
     "parameter",

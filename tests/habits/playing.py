@@ -85,6 +85,9 @@ class Plain:
     def share(self, _model: nn.Module, optimizer: Any = None) -> Any:
         return optimizer
 
+    def unshare(self, _model: nn.Module) -> None:
+        pass
+
     def batches(
         self,
         dataset: Any,

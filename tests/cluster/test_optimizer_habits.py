@@ -1,5 +1,6 @@
 """The user's own optimizer where trainers step it themselves; loops that never step."""
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ import paceline
 from paceline.config import parse_pace
 from paceline.errors import UsageError
 from paceline.trainer.carrier import StepWarning
+from paceline.trainer.state_codec import decode_state
 
 DATA = torch.randn(24, 6, generator=torch.Generator().manual_seed(0))
 BATCH = 4
@@ -160,3 +162,29 @@ def test_a_model_that_gets_gradients_and_no_step_is_warned_of(
     else:
         with pytest.warns(StepWarning, match="has gradients, and no step"):
             run(script, trainers=1)
+
+
+@pytest.mark.parametrize("is_own", [False, True])
+def test_the_state_of_a_trainers_own_optimizer_is_read_set_back_and_tracked(
+    run: Run, *, is_own: bool
+) -> None:
+    def script(session: paceline.Session) -> None:
+        model = make_net()
+        own = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        optimizer = session.share(model, own, pace="local:1")
+        one = own if is_own else optimizer
+        session.track(optimizer=one)
+        for number, batch in enumerate(session.batches(DATA, BATCH)):
+            model(batch).square().mean().backward()
+            optimizer.step()
+            momentum = one.state[model[0].weight]["momentum_buffer"].clone()
+            if number == 0:
+                first, saved = momentum, copy.deepcopy(one.state_dict())
+        assert not torch.equal(first, momentum)
+        one.load_state_dict(saved)
+        for each in (own, optimizer):
+            assert torch.equal(each.state[model[0].weight]["momentum_buffer"], first)
+        tracked = decode_state(session._seat.tracker.encode())["optimizer"]["state"]
+        assert torch.equal(tracked[0]["momentum_buffer"], first)
+
+    run(script, trainers=1)

@@ -150,7 +150,7 @@ def half_batches(session: Any) -> Any:
     return model
 
 
-@equal("several steps over one batch's parts", "order")
+@equal("accumulate over parts of one batch", "order")
 def parts_of_a_batch(session: Any) -> Any:
     """The step of a batch is its last one: gradients of parts are accumulated."""
     model = net()

@@ -7,10 +7,10 @@
 
 from collections.abc import Sequence
 
-from tests.habits import batches, models, optimizers, parameters
+from tests.habits import batches, models, optimizers, parameters, steps
 from tests.habits.playing import HABITS, Habit
 
-MODULES = (parameters, optimizers, batches, models)  # they say what the habits are
+MODULES = (parameters, optimizers, steps, batches, models)  # they say what the habits are
 _WHAT = {
     "equal": "equal to the bit",
     "documented": "works: {says}",

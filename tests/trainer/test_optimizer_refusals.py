@@ -144,7 +144,18 @@ def test_reading_the_state_says_where_it_is(session: Session) -> None:
             one.state[model.weight]["sum"]
         with pytest.raises(UsageError, match="lies on the servers"):
             one.state.get(model.weight)
-        assert model.weight not in optimizer.state
+        calls: list[Callable[[Any], object]] = [
+            lambda state: model.weight in state,
+            lambda state: state.clear(),
+            lambda state: state.pop(model.weight),
+            lambda state: state.update({}),
+            lambda state: state.setdefault(model.weight, {}),
+            lambda state: state.__setitem__(model.weight, {}),
+        ]
+    for one in (own, optimizer):
+        for call in calls:
+            with pytest.raises(UsageError, match="neither to be read nor to be changed"):
+                call(one.state)
 
 
 @pytest.mark.parametrize("copying", [copy.copy, copy.deepcopy, pickle.dumps])

@@ -21,7 +21,14 @@ from torch import nn
 from paceline.errors import UsageError
 from paceline.trainer.carrier import Scaled
 from paceline.trainer.kept_groups import KeptGroups
-from paceline.trainer.own_optimizer import StateElsewhere, keep_own, refuse_copy
+from paceline.trainer.own_optimizer import (
+    StateElsewhere,
+    check_state,
+    keep_own,
+    load_own_state,
+    own_state,
+    refuse_copy,
+)
 
 Step = Callable[[Scaled], None]
 
@@ -51,7 +58,8 @@ class SharedOptimizer(torch.optim.Optimizer):
             by_rows: {parameter: its name}, of those that change by rows.
             steps_here: steps are taken by the user's own object.
         """
-        self._is_shared = False
+        self._is_shared = self._has_stepped = False
+        self._steps_here = steps_here
         groups = [{"params": []}] if optimizer is None else optimizer.param_groups
         super().__init__(groups, {} if optimizer is None else optimizer.defaults)
         self.state = StateElsewhere(dict)
@@ -85,8 +93,10 @@ class SharedOptimizer(torch.optim.Optimizer):
                 "step(closure): an optimizer that evaluates the model again cannot be "
                 "shared; call backward() yourself, then step()"
             )
+        check_state(self, self._wrapped, steps_here=self._steps_here)
         if self._groups is not None:
             self._groups.check(self.param_groups)
+        self._has_stepped = True
         self._step(self._unscale())
         if self._wrapped is not None:
             # A scheduler made before sharing looks here for a step before its own.
@@ -98,7 +108,12 @@ class SharedOptimizer(torch.optim.Optimizer):
         self._drop_rows()
 
     def state_dict(self) -> dict[str, Any]:
-        """Hyper-parameters of the groups, as torch's; the state is on the servers."""
+        """Hyper-parameters of the groups, as torch's; the state is on the servers.
+
+        With steps taken here it is that of the trainer's own optimizer, state and all.
+        """
+        if self._steps_here and self._wrapped is not None:
+            return own_state(self._wrapped)
         # Rows that are shown come last, and are gone with the next step.
         last = self.param_groups[-1]["params"]
         own = sum(isinstance(parameter, nn.Parameter) for parameter in last)
@@ -124,9 +139,30 @@ class SharedOptimizer(torch.optim.Optimizer):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over hyper-parameters; optimizer state lies in the job's checkpoints.
 
+        With steps taken here it is that of the trainer's own optimizer, state and all.
+
         Raises:
-            UsageError: it carries optimizer state, or has other groups.
+            UsageError: it carries optimizer state, or has other groups; or a step was
+                taken, whose state would stay as it is.
         """
+        if self._has_stepped and not self._steps_here:
+            raise UsageError(
+                "load_state_dict after a step: the optimizer's state lies on the servers "
+                'and would stay as it is. Change values within the groups (group["lr"] = '
+                "...); to begin with a new optimizer, session.unshare(model) between two "
+                "loops, and share again; to go back, begin the job again from a checkpoint"
+            )
+        self.load_tracked(state_dict)
+
+    def load_tracked(self, state_dict: dict[str, Any]) -> None:
+        """As `load_state_dict`, where servers return to the same checkpoint.
+
+        Raises:
+            UsageError: it carries optimizer state that is not here, or has other groups.
+        """
+        if self._steps_here and self._wrapped is not None:
+            load_own_state(self._wrapped, state_dict)
+            return
         for before in self._optimizer_load_state_dict_pre_hooks.values():
             state_dict = before(self, dict(state_dict)) or state_dict
         if state_dict["state"]:

@@ -5,7 +5,8 @@
     step                                    refused: servers step, by what share returned
     zero_grad, state_dict, load_state_dict,
     add_param_group                         those of the shared optimizer
-    state                                   refused while it is the servers'
+    state                                   refused while it is the servers'; with steps
+                                            of the trainer's own, one for both objects
     hooks, param_groups                     one for both objects
 
 A trainer that takes steps itself (local paces, allreduce) does so by `step_own`: without
@@ -30,7 +31,13 @@ _HOOKS: Final = (
     "_optimizer_load_state_dict_pre_hooks",
     "_optimizer_load_state_dict_post_hooks",
 )
-_AS_SHARED: Final = ("zero_grad", "state_dict", "load_state_dict", "add_param_group")
+_AS_SHARED: Final = (
+    "zero_grad",
+    "state_dict",
+    "load_state_dict",
+    "load_tracked",
+    "add_param_group",
+)
 _NOT_KEPT: Final = (
     "step() of the optimizer that was given to session.share: the servers step, and this "
     "object moves nothing; keep what share returned: "
@@ -39,13 +46,15 @@ _NOT_KEPT: Final = (
 _ELSEWHERE: Final = (
     "optimizer.state: the state of a shared optimizer lies on the servers (with local "
     "steps: in the optimizer that was given to session.share); it is in the job's "
-    "checkpoints, and none of it is here"
+    "checkpoints, and none of it is here, neither to be read nor to be changed. To begin "
+    "with another: session.unshare(model) between two loops, and share it with a new "
+    "optimizer"
 )
 
 
 @final
 class StateElsewhere(defaultdict[Any, Any]):
-    """The ``state`` of an optimizer that others step: reading it is refused.
+    """The ``state`` of an optimizer that others step: to read or change it is refused.
 
     What is in it goes along where torch looks at all of it (`state_dict`).
     """
@@ -62,9 +71,24 @@ class StateElsewhere(defaultdict[Any, Any]):
             raise UsageError(_ELSEWHERE)
         return super().__getitem__(key)
 
+    def _refuse(self, *_: object, **__: object) -> Any:  # noqa: ANN401  (as above)
+        raise UsageError(_ELSEWHERE)
+
+    def __contains__(self, key: object) -> bool:
+        """As reading it."""
+        return super().__contains__(key) if self.is_here else self._refuse()
+
     def get(self, key: object, default: object = None) -> Any:  # noqa: ANN401  (as above)
         """As reading it."""
         return super().get(key, default) if self.is_here else self[key]
+
+    def __setitem__(self, key: object, value: object) -> None:
+        """As reading it."""
+        if not self.is_here:
+            self._refuse()
+        super().__setitem__(key, value)
+
+    __delitem__ = pop = popitem = clear = update = setdefault = __ior__ = _refuse
 
 
 @final
@@ -104,8 +128,27 @@ def keep_own(
     hooks.move_to_end(handle.id, last=False)
     for name in _AS_SHARED:
         setattr(own, name, getattr(shared, name))
-    if not steps_here:
+    if steps_here:
+        shared.state = own.state
+    else:
         own.state = StateElsewhere(dict, own.state)
+
+
+def check_state(
+    shared: torch.optim.Optimizer, own: torch.optim.Optimizer | None, *, steps_here: bool
+) -> None:
+    """Refuse a ``state`` that was assigned anew.
+
+    Raises:
+        UsageError: one was, of either object.
+    """
+    if steps_here and own is not None:
+        is_kept = shared.state is own.state
+    else:
+        states = [shared.state] if own is None else [shared.state, own.state]
+        is_kept = all(isinstance(state, StateElsewhere) for state in states)
+    if not is_kept:
+        raise UsageError(f"step() after optimizer.state = ...: {_ELSEWHERE}")
 
 
 def release(own: torch.optim.Optimizer) -> None:
@@ -159,9 +202,13 @@ def own_state(own: torch.optim.Optimizer) -> dict[str, Any]:
 
 
 def load_own_state(own: torch.optim.Optimizer, state: dict[str, Any]) -> None:
-    """Its own ``load_state_dict``; groups stay the objects that others hold as well."""
-    groups = own.param_groups
+    """Its own ``load_state_dict``; what others hold as well stays the same objects."""
+    groups, held = own.param_groups, own.state
     type(own).load_state_dict(own, state)
+    found = own.state
+    dict.clear(held)
+    dict.update(held, found)
+    own.state = held
     for group, loaded in zip(groups, own.param_groups, strict=True):
         group.update({name: v for name, v in loaded.items() if name != "params"})
     own.param_groups = groups

@@ -159,7 +159,9 @@ class Tracker:
         states = decode_state(data)
         for name, tracked in self._all().items():
             if name in states:
-                tracked.load_state_dict(states[name])
+                # A shared optimizer goes back with the servers, and else not at all.
+                load = getattr(tracked, "load_tracked", tracked.load_state_dict)
+                load(states[name])
 
     def begin_again(self) -> None:
         """Let all objects be as when the first loop began."""

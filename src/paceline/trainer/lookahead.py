@@ -21,6 +21,7 @@ from typing import Any, Final, final
 from paceline.errors import Preempted, UsageError
 from paceline.pace.fragments import takes_turns
 from paceline.pace.policy import overlaps, steps_locally
+from paceline.trainer.ahead import Nothing
 from paceline.trainer.batches import SPENT
 from paceline.trainer.carrier import Carrier
 from paceline.trainer.gradients import PartNumbers
@@ -87,11 +88,9 @@ class Hands:
             return None
         if not self._ahead and not self._is_spent:
             return self._carrier.outlook.take(found)
-        what = "they were given to others" if self._ahead else "more work came at the end"
-        why = _OTHERS.format(ahead=self._lookahead, what=what)
         self._carrier.protocol.take_back(found)
-        self._carrier.protocol.must_begin_again = why
-        raise Preempted(why)
+        given = "they were given to others"
+        raise self._again(given if self._ahead else "more work came at the end")
 
     def hand(self, data: Any) -> Generator[Any, None, None]:  # noqa: ANN401
         """A batch was delivered: it, and what comes ahead of the steps from here on."""
@@ -101,7 +100,9 @@ class Hands:
             yield data
         while len(self._ahead) < self._lookahead and not self._is_spent:
             batch = self._find()
-            if batch is None:
+            if batch == "lost":
+                raise self._again("what was in hand is lost")
+            if batch == "spent":
                 self._is_spent = True
                 break
             coming = self._read(batch)
@@ -114,14 +115,17 @@ class Hands:
         """The loop has ended for all: steps over what is in hand have no effect."""
         self._carrier.num_void = len(self._ahead)
 
-    def _find(self) -> Batch | None:
+    def _find(self) -> Batch | Nothing:
         """The batch that comes next, of a lease that is held or can be had now."""
         protocol, stage = self._carrier.protocol, self._carrier.protocol.stage
-        asking, number = protocol.asking, len(self._ahead)
-        if stage is None or protocol.must_join or asking.stopped or asking.pauses:
-            return None
-        found = protocol.ahead.peek(stage, number)
-        if found is None:
-            self._carrier.run(protocol.as_member(lambda: protocol.ahead.ask(stage)))
-            found = protocol.ahead.peek(stage, number)
-        return found
+        assert stage is not None, "its loop is open"
+        number = len(self._ahead)
+        return self._carrier.run(
+            protocol.as_member(lambda: protocol.ahead.find(stage, number))
+        )
+
+    def _again(self, what: str) -> Preempted:
+        """The script begins again, by raising this."""
+        why = _OTHERS.format(ahead=self._lookahead, what=what)
+        self._carrier.protocol.must_begin_again = why
+        return Preempted(why)

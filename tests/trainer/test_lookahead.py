@@ -1,0 +1,150 @@
+"""Batches ahead of their steps: what the coordinator may answer meanwhile."""
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from paceline.errors import Preempted
+from paceline.ids import COORDINATOR
+from paceline.messages import AskLease, HandBack, Message, StageOver, Waiting
+from paceline.trainer.session import Session
+from tests.trainer.fake_job import FakeJob
+from tests.trainer.lines import DATA, share_line, stepper
+
+ALL = DATA.flatten().tolist()
+SPENT = Waiting(reason="no task is left that nobody works on", is_spent=True)
+
+
+@pytest.fixture
+def asked(job: FakeJob, monkeypatch: pytest.MonkeyPatch) -> deque[Waiting]:
+    """What questions for work ahead are answered first; spent when nothing is left."""
+    answers: deque[Waiting] = deque()
+    real = job.answer
+
+    def answer(role: str, message: Message, buffers: Any) -> Any:
+        is_ahead = isinstance(message, AskLease) and message.is_ahead
+        if role == COORDINATOR and is_ahead and message.timeline == job.timeline:
+            if answers:
+                job.sent.append((role, message))
+                return answers.popleft(), ()
+            reply = real(role, message, buffers)
+            return (SPENT, ()) if isinstance(reply[0], StageOver) else reply
+        return real(role, message, buffers)
+
+    monkeypatch.setattr(job, "answer", answer)
+    return answers
+
+
+def held(session: Session, number: int, batch_size: int = 2) -> Iterator[torch.Tensor]:
+    """Batches of tasks of six records, ``number`` of them ahead of their steps."""
+    ahead: deque[torch.Tensor] = deque()
+    said = {"shuffle": False, "task_size": 6, "lookahead": number}
+    for batch in session.batches(DATA, batch_size, **said):  # type: ignore[arg-type]  # as they are
+        ahead.append(batch)
+        if len(ahead) > number:
+            yield ahead.popleft()
+    yield from ahead
+
+
+def run(session: Session, number: int) -> tuple[list[float], float]:
+    model, optimizer = share_line(session)
+    step, seen = stepper(model, optimizer), []
+    for batch in held(session, number):
+        seen += batch.flatten().tolist()
+        step(batch)
+    return seen, model.weight.item()
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 5])
+def test_who_is_put_off_for_a_moment_asks_again(
+    job: FakeJob, session: Session, asked: deque[Waiting], number: int
+) -> None:
+    asked += [Waiting(reason="servers are not there yet")] * 3
+    assert run(session, number) == (ALL, sum(ALL))
+    assert not asked
+    assert job.records == len(DATA)
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 5, 8])
+def test_the_iterator_ends_where_no_work_is_left(
+    job: FakeJob, session: Session, asked: deque[Waiting], number: int
+) -> None:
+    assert not asked
+    assert run(session, number) == (ALL, sum(ALL))
+    assert job.records == len(DATA)
+    assert not job.of(HandBack)
+
+
+@pytest.mark.parametrize("number", [2, 3])
+def test_who_has_lost_what_it_holds_between_two_batches_begins_again(
+    job: FakeJob, session: Session, asked: deque[Waiting], number: int
+) -> None:
+    """What is leased then is no batch behind the one in hand."""
+    del asked
+    step = stepper(*share_line(session))
+    batches = iter(session.batches(DATA, 2, shuffle=False, task_size=6, lookahead=number))
+    first = next(batches)
+    job.leave_timeline()
+    assert session.records == 0  # any question makes it join again
+    with pytest.raises(Preempted, match="begins again"):
+        next(batches)
+    with pytest.raises(Preempted, match="begins again"):
+        step(first)
+    assert job.records == 0
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_who_loses_what_it_holds_while_it_asks_begins_again(
+    job: FakeJob, session: Session, asked: deque[Waiting], number: int
+) -> None:
+    """Nothing of the new timeline is leased for who stands on the old one."""
+    left, real = False, job.answer
+
+    def answer(role: str, message: Message, buffers: Any) -> Any:
+        nonlocal left
+        if isinstance(message, AskLease) and message.is_ahead and not left:
+            left = True
+            job.leave_timeline()
+        return real(role, message, buffers)
+
+    job.answer = answer  # type: ignore[method-assign]  # this job's alone
+    assert not asked
+    with pytest.raises(Preempted, match="begins again"):
+        run(session, number)
+    assert left
+    assert not job.held, "it has leased what it cannot train"
+
+
+def test_a_pause_costs_nothing_while_a_lease_has_more(
+    job: FakeJob, session: Session, asked: deque[Waiting]
+) -> None:
+    """Before a pace changes leases go back; who gets the same again goes on."""
+    del asked
+    model, optimizer = share_line(session)
+    step, seen = stepper(model, optimizer), []
+    for number, batch in enumerate(held(session, 1)):
+        seen += batch.flatten().tolist()
+        step(batch)
+        session.membership.carrier.protocol.asking.pauses = number == 0  # type: ignore[union-attr]  # a member
+    assert seen == ALL
+    assert model.weight.item() == sum(ALL)
+    assert len(job.of(HandBack)) == 1
+    assert job.records == len(DATA)
+
+
+def test_a_loop_that_is_left_hands_back_what_is_ahead(
+    job: FakeJob, session: Session, asked: deque[Waiting]
+) -> None:
+    del asked
+    model, optimizer = share_line(session)
+    step = stepper(model, optimizer)
+    for number, batch in enumerate(held(session, 2)):
+        step(batch)
+        if number == 1:
+            break
+    assert session.records == job.records == 4
+    assert [next(iter(back.acked)) for back in job.of(HandBack)] == [1]  # type: ignore[attr-defined]  # a HandBack
+    assert not job.held

@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
-from paceline.errors import Preempted
+from paceline.config import Sync, parse_pace
+from paceline.errors import Preempted, UsageError
 from paceline.ids import COORDINATOR
 from paceline.messages import AskLease, HandBack, Message, StageOver, Waiting
 from paceline.trainer.session import Session
 from tests.trainer.fake_job import FakeJob
-from tests.trainer.lines import DATA, share_line, stepper
+from tests.trainer.lines import DATA, run_loop, share_line, stepper
 
 ALL = DATA.flatten().tolist()
 SPENT = Waiting(reason="no task is left that nobody works on", is_spent=True)
@@ -148,3 +150,67 @@ def test_a_loop_that_is_left_hands_back_what_is_ahead(
     assert session.records == job.records == 4
     assert [next(iter(back.acked)) for back in job.of(HandBack)] == [1]  # type: ignore[attr-defined]  # a HandBack
     assert not job.held
+
+
+def test_what_is_in_hand_when_a_loop_is_left_is_handed_back(
+    job: FakeJob, session: Session, asked: deque[Waiting]
+) -> None:
+    """The iterator has ended before: that it is left only the next loop tells."""
+    del asked
+    model, optimizer = share_line(session)
+    step = stepper(model, optimizer)
+    for number, batch in enumerate(held(session, 3)):
+        step(batch)
+        if number == 3:  # two are in hand
+            break
+    assert not job.of(HandBack)
+    assert run_loop(session, step) == ALL
+    [back] = job.of(HandBack)
+    assert back.acked == (0,)  # type: ignore[attr-defined]  # a HandBack
+    assert job.records == 8 + len(DATA)
+
+
+def test_a_step_over_several_batches_is_refused(
+    job: FakeJob, session: Session, asked: deque[Waiting]
+) -> None:
+    """At the end nobody sees how many of those in hand it is for."""
+    del asked
+    model, optimizer = share_line(session)
+    batches = held(session, 1)
+    model(next(batches)).sum().backward()
+    model(next(batches)).sum().backward()
+    with pytest.raises(UsageError, match=r"2 batches came since .* lookahead=1"):
+        optimizer.step()
+    assert job.records == 0
+
+
+def test_a_part_that_is_stepped_more_seldom_is_refused(
+    job: FakeJob, session: Session, asked: deque[Waiting]
+) -> None:
+    assert not asked
+    assert not job.records
+    often, seldom = share_line(session), share_line(session)
+    each, rare = stepper(*often), stepper(*seldom)
+    batches = held(session, 1)
+    each(next(batches))
+    second = next(batches)
+    each(second)
+    with pytest.raises(UsageError, match="of every shared model for every batch"):
+        rare(second)
+
+
+@pytest.mark.parametrize(
+    ("pace", "why"),
+    [
+        (Sync(backup=1, late="again"), "trained again"),
+        (parse_pace("async:drop=0,old=again"), "trained again"),
+        (parse_pace("local:8"), "goes on"),
+    ],
+)
+def test_paces_that_cannot_wait_for_what_is_in_hand_are_refused(
+    session: Session, pace: Any, why: str
+) -> None:
+    model = nn.Linear(1, 1)
+    session.share(model, torch.optim.SGD(model.parameters(), lr=0.1), pace=pace)
+    with pytest.raises(UsageError, match=f"lookahead=1: .*{why}"):
+        session.batches(DATA, 2, lookahead=1)

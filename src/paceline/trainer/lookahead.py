@@ -15,16 +15,19 @@ loop calls.
 """
 
 from collections import deque
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any, Final, final
 
+from paceline.config import Pace
 from paceline.errors import Preempted, UsageError
 from paceline.pace.fragments import takes_turns
-from paceline.pace.policy import overlaps, steps_locally
+from paceline.pace.guards import trains_old_again
+from paceline.pace.policy import overlaps, steps_locally, trains_late_again
 from paceline.trainer.ahead import Nothing
 from paceline.trainer.batches import SPENT
 from paceline.trainer.carrier import Carrier
 from paceline.trainer.gradients import PartNumbers
+from paceline.trainer.parts import SharedPart
 from paceline.trainer.staging import Cutting
 from paceline.trainer.verdicts import Batch
 
@@ -55,10 +58,38 @@ def check_lookahead(
         why = f"a trainer of {processes} processes deals each step's batches among them"
     elif has_tables:
         why = "rows of tables and embeddings are those of the newest batch"
-    elif any(steps_locally(p) or takes_turns(p) or overlaps(p) for p in paces):
-        why = f"{paces[0]} goes on while its pushes are under way; use sync, async or ssp"
+    elif going_on := [p for p in paces if _goes_on(p)]:
+        what = "goes on while its pushes are under way"
+        why = f"{going_on[0]} {what}; use sync, async or ssp"
+    elif again := [p for p in paces if trains_late_again(p) or trains_old_again(p)]:
+        what = "gives batches back to be trained again, before those in hand"
+        why = f"{again[0]} {what}; use it without 'again'"
     if why is not None:
         raise UsageError(f"batches: lookahead={lookahead}: {why}")
+
+
+def _goes_on(pace: Pace) -> bool:
+    return steps_locally(pace) or takes_turns(pace) or overlaps(pace)
+
+
+def check_step(lookahead: int, parts: Iterable[SharedPart]) -> None:
+    """Refuse a step over several batches, where some are taken ahead.
+
+    When nothing is left to take, a script steps over what it has in hand, and nobody sees
+    how far it is but by its steps.
+
+    Raises:
+        UsageError: it is one.
+    """
+    most = max((part.window.num_delivered() for part in parts), default=0)
+    if lookahead and most > 1:
+        raise UsageError(
+            f"step(): {most} batches came since the last step of this part, with "
+            f"lookahead={lookahead}: at the end of the data nothing tells how many of what "
+            f"is in hand a step is for; take a step of every shared model for every batch "
+            f"(larger batches, or the pace's push, instead of accumulating), or leave "
+            f"lookahead out"
+        )
 
 
 @final

@@ -83,8 +83,9 @@ def test_what_one_leaves_in_mid_loop_another_trains_once(
     assert max(seen) <= 1.0
 
 
-@pytest.mark.parametrize("trainers", [1, 2, 3])
-@pytest.mark.parametrize("lookahead", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("lookahead", "trainers"), [(3, 1), (1, 2), (2, 2), (2, 3), (3, 3)]
+)
 @pytest.mark.parametrize("pace", ["sync:reduce=sum", "async", "ssp:1"])
 def test_every_record_counts_once_while_cuts_are_taken(
     run: Run, pace: str, lookahead: int, trainers: int

@@ -184,6 +184,25 @@ def test_a_step_over_several_batches_is_refused(
     assert job.records == 0
 
 
+@pytest.mark.parametrize("held_by_script", [0, 1, 3])
+def test_who_holds_more_or_less_than_it_says_is_refused(
+    job: FakeJob, session: Session, asked: deque[Waiting], held_by_script: int
+) -> None:
+    del asked
+    step, hand = stepper(*share_line(session)), deque[torch.Tensor]()
+    batches = iter(session.batches(DATA, 2, shuffle=False, task_size=6, lookahead=2))
+
+    def go_on() -> None:
+        for batch in batches:
+            hand.append(batch)
+            if len(hand) > held_by_script:
+                step(hand.popleft())
+
+    with pytest.raises(UsageError, match=r"lookahead=2"):
+        go_on()
+    assert job.records <= 2
+
+
 def test_a_part_that_is_stepped_more_seldom_is_refused(
     job: FakeJob, session: Session, asked: deque[Waiting]
 ) -> None:

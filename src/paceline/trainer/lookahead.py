@@ -15,7 +15,7 @@ loop calls.
 """
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, Final, final
 
 from paceline.config import Pace
@@ -72,23 +72,34 @@ def _goes_on(pace: Pace) -> bool:
     return steps_locally(pace) or takes_turns(pace) or overlaps(pace)
 
 
-def check_step(lookahead: int, parts: Iterable[SharedPart]) -> None:
-    """Refuse a step over several batches, where some are taken ahead.
+def check_step(lookahead: int, parts: Sequence[SharedPart]) -> None:
+    """Refuse a step that is not for one batch, where some are taken ahead.
 
     When nothing is left to take, a script steps over what it has in hand, and nobody sees
     how far it is but by its steps.
 
+    Args:
+        lookahead: batches that are taken ahead of their steps.
+        parts: those that are stepped; of no gone timeline.
+
     Raises:
-        UsageError: it is one.
+        UsageError: it is one over several batches, or over none.
     """
-    most = max((part.window.num_delivered() for part in parts), default=0)
-    if lookahead and most > 1:
+    waiting = [part.window.num_delivered() for part in parts if not part.forgotten]
+    if not lookahead or not waiting:
+        return
+    if max(waiting) > 1:
         raise UsageError(
-            f"step(): {most} batches came since the last step of this part, with "
+            f"step(): {max(waiting)} batches came since the last step of this part, with "
             f"lookahead={lookahead}: at the end of the data nothing tells how many of what "
             f"is in hand a step is for; take a step of every shared model for every batch "
             f"(larger batches, or the pace's push, instead of accumulating), or leave "
             f"lookahead out"
+        )
+    if max(waiting) == 0:
+        raise UsageError(
+            f"step() without a batch: with lookahead={lookahead} a batch has its step when "
+            f"{lookahead} more were taken, and only one; say as many as the script holds"
         )
 
 

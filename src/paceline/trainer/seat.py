@@ -144,7 +144,8 @@ class Alone:
     def step_all(self, parts: Sequence[int], *, scaled: Scaled) -> None:
         """See `Seat`; before it, what the script has changed by itself."""
         shared = self._carrier.protocol.parts
-        check_step(self._lookahead, [shared[part] for part in parts])
+        if not self._carrier.protocol.must_join:
+            check_step(self._lookahead, [shared[part] for part in parts])
         self._changes.send(parts)
         self._carrier.step_all(parts, scaled=scaled)
         self._changes.stepped(parts)

@@ -19,13 +19,16 @@ def run(tmp_path: Path) -> Iterator[Callable[..., list[Any]]]:
     """Run a script in a thread for each trainer; what each came to, and the summary."""
     jobs: list[EmbeddedJob] = []
 
-    def run_script(script: Script, trainers: int = 3, pace: Pace | None = None) -> Any:
+    def run_script(
+        script: Script, trainers: int = 3, pace: Pace | None = None, **options: Any
+    ) -> Any:
         config = JobConfig(
             run="evaluation",
             trainers=trainers,
             servers=2,
             pace=pace or Sync(),
             timeout_s=60.0,
+            **options,
         )
         job = EmbeddedJob(config, tmp_path / f"job-{len(jobs)}")
         jobs.append(job)

@@ -1,6 +1,7 @@
 """A prefetcher that says `lookahead`: every record is counted once, whoever goes."""
 
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,7 +9,9 @@ import torch
 from torch import nn
 
 import paceline
+from paceline.config import JobConfig
 from paceline.errors import UsageError
+from paceline.launch.embedded import EmbeddedJob
 
 Run = Callable[..., list[Any]]
 RECORDS = 48
@@ -78,6 +81,93 @@ def test_what_one_leaves_in_mid_loop_another_trains_once(
     assert records == RECORDS
     assert min(seen) >= share
     assert max(seen) <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("lookahead", "trainers"), [(3, 1), (1, 2), (2, 2), (2, 3), (3, 3)]
+)
+@pytest.mark.parametrize("pace", ["sync:reduce=sum", "async", "ssp:1"])
+def test_every_record_counts_once_while_cuts_are_taken(
+    run: Run, pace: str, lookahead: int, trainers: int
+) -> None:
+    def script(session: paceline.Session) -> tuple[list[float], int]:
+        model, optimizer = counted(session, pace)
+        for _epoch in range(2):
+            for ids in loop(session, lookahead):
+                step(model, optimizer, ids)
+        return model.seen.tolist(), session.records
+
+    for seen, records in run(script, trainers=trainers, cut_every_steps=2):
+        assert seen == [2.0] * RECORDS
+        assert records == 2 * RECORDS
+
+
+@pytest.mark.parametrize("lookahead", [2, 17])
+def test_tasks_of_one_batch_are_held_as_many_as_are_taken(run: Run, lookahead: int) -> None:
+    def script(session: paceline.Session) -> list[float]:
+        model, optimizer = counted(session, "async")
+        said = {"task_size": 2, "lookahead": lookahead}
+        for ids in ahead(session.batches(torch.arange(RECORDS), 2, **said), lookahead):
+            step(model, optimizer, ids)
+        return model.seen.tolist()
+
+    assert run(script, trainers=1) == [[1.0] * RECORDS]
+
+
+def test_break_hands_back_what_was_ahead(run: Run) -> None:
+    """One leaves with two in hand, the other trains them."""
+
+    def script(session: paceline.Session) -> tuple[list[float], int, int]:
+        model, optimizer = counted(session, "async")
+        steps = 0
+        for ids in loop(session, 2):
+            step(model, optimizer, ids)
+            steps += 1
+            if session.trainer == "trainer-0" and steps == 2:
+                break
+        for ids in loop(session, 0):
+            step(model, optimizer, ids)
+        return model.seen.tolist(), session.records, steps
+
+    found = run(script, trainers=2, cut_every_steps=2)
+    assert sorted(steps for _, _, steps in found) == [2, RECORDS // 4 - 2]
+    for seen, records, _ in found:
+        assert seen == [2.0] * RECORDS
+        assert records == 2 * RECORDS
+
+
+@pytest.mark.parametrize("pace", ["sync:reduce=sum", "async"])
+def test_a_resumed_job_trains_what_was_ahead_and_not_what_is_in_its_cut(
+    tmp_path: Path, pace: str
+) -> None:
+    kept: list[Iterator[Any]] = []  # a loop that nobody looks at would be left by break
+
+    def script(session: paceline.Session, last: int | None) -> tuple[list[float], int, int]:
+        model, optimizer = counted(session, pace)
+        batches, steps = loop(session, 2), 0
+        kept.append(batches)
+        for ids in batches:
+            step(model, optimizer, ids)
+            steps += 1
+            if steps == last:
+                session.save()
+            elif last is not None and steps > last + 1:
+                break
+        return model.seen.tolist(), session.records if last is None else 0, steps
+
+    found = []
+    for last in (5, None):
+        config = JobConfig(run=f"run-{last}", servers=2)
+        job = EmbeddedJob(config, tmp_path / "job", is_resumed=last is None)
+        try:
+            found.append(script(job.session("trainer-0"), last))
+        finally:
+            job.close()
+    (before, _, gone), (seen, records, _) = found
+    assert (gone, max(before)) == (7, 1.0)
+    assert seen == [1.0] * RECORDS
+    assert records == RECORDS
+    assert found[1][2] == RECORDS // 4 - 5  # what was stepped behind the cut, too
 
 
 def test_epochs_in_one_loop_are_refused(run: Run) -> None:

@@ -12,6 +12,7 @@ from paceline.errors import UsageError
 from tests.cluster.together import shared
 
 Run = Callable[..., list[Any]]
+_UNEVEN = [(64, 10, 5), (70, 6, 2), (71, 14, 4)]
 DATA = torch.arange(32.0).reshape(32, 1) / 32
 
 
@@ -101,3 +102,34 @@ def test_a_part_stepped_in_some_batches_is_so_on_all_trainers(run: Run) -> None:
         return number
 
     assert run(script, trainers=2) == [8, 8]
+
+
+@pytest.mark.parametrize(
+    ("records", "task", "every"), [(64, 10, 5), (70, 6, 2), (71, 14, 4)]
+)
+def test_tasks_that_end_at_different_places_are_trained_or_refused(
+    run: Run, records: int, task: int, every: int
+) -> None:
+    """What waits for its step leaves where a trainer's tasks end: elsewhere for each."""
+    data = torch.arange(float(records)).reshape(records, 1) / records
+
+    def script(session: paceline.Session) -> int | str:
+        critic, maker = nn.Linear(1, 1), nn.Linear(1, 1)
+        often, seldom = shared(session, critic), shared(session, maker)
+        try:
+            for number, batch in enumerate(session.batches(data, 2, task_size=task), 1):
+                for model, optimizer in ((critic, often), (maker, seldom)):
+                    if model is maker and number % every:
+                        continue
+                    model(batch).sum().backward()
+                    optimizer.step()
+                    optimizer.zero_grad()
+        except UsageError as error:
+            return str(error)
+        return session.records
+
+    first, second = run(script, trainers=2)
+    assert first == second
+    if first != records:
+        assert "they wait for each other" in first
+        assert "what is accumulated leaves by itself where a trainer's tasks end" in first

@@ -188,3 +188,39 @@ def test_one_trainer_is_the_same_to_the_bit_whatever_paces_it_has_gone_through(
     assert run.jobs[-1]._coordinator.status().timeline == len(changes)  # type: ignore[attr-defined]
     for one, other in zip(plain, changed, strict=True):
         assert torch.equal(one, other)
+
+
+def test_what_was_taken_ahead_of_its_step_is_trained_once_at_the_new_pace(run: Any) -> None:
+    """A trainer gives its leases back, and gets the same ones again."""
+    operator, records = Operator(("async", ""), ("sync:reduce=sum", "")), 240
+
+    def script(session: paceline.Session) -> tuple[int, list[float], int]:
+        model = nn.ParameterList([torch.zeros(records)])
+        optimizer = session.share(
+            model, torch.optim.SGD(model.parameters(), lr=1.0), pace="sync:reduce=sum"
+        )
+
+        def step(ids: torch.Tensor) -> None:
+            optimizer.zero_grad()
+            (-model[0][ids].sum()).backward()
+            optimizer.step()
+
+        loops = 0
+        while not operator.is_over.is_set():
+            loops += 1
+            held: list[torch.Tensor] = []
+            batches = session.batches(torch.arange(records), 4, task_size=16, lookahead=2)
+            for number, batch in enumerate(batches):
+                held.append(batch)
+                if len(held) > 2:
+                    step(held.pop(0))
+                if number == 5:
+                    operator.begin()
+            for batch in held:
+                step(batch)
+        return loops, model[0].tolist(), session.records
+
+    [(loops, seen, counted)] = run(script, trainers=1)
+    assert (seen, counted) == ([float(loops)] * records, loops * records)
+    operator.join()
+    assert operator.answers == [Done(), Done()]

@@ -20,7 +20,7 @@ from paceline.launch.folder import JobDir
 from paceline.launch.forkserver import ForkServer
 from paceline.timing import SystemClock
 from paceline.watch.summary import Ending
-from tests.system import group_calls, group_job
+from tests.system import group_calls, group_job, group_struck_job
 from tests.system.events import events_of
 from tests.system.group_job import BATCH, IDS, RECORDS
 from tests.system.group_runs import assert_equal, committed_rounds, models_of, run
@@ -28,7 +28,7 @@ from tests.system.group_runs import assert_equal, committed_rounds, models_of, r
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 
 SCRIPT = Path(group_job.__file__)
-COUNTING = Path(__file__).parents[2] / "examples" / "counting" / "train.py"
+STRUCK = Path(group_struck_job.__file__)
 CLOCK = SystemClock()
 _SYNC = Sync()
 
@@ -127,50 +127,59 @@ def test_processes_that_count_batches_to_a_step_may_have_had_fewer(
 def test_a_process_that_is_lost_costs_no_record(
     number: signal.Signals, victim: str, tmp_path: Path, forks: ForkServer
 ) -> None:
-    job, verdict = JobDir(tmp_path / "job"), tmp_path / "verdict.json"
-    before = {child.pid for child in psutil.Process(forks.pid).children(recursive=True)}
-    hit: list[int] = []
+    """The others wait in mid-loop until it is back, so that both end the loop."""
+    job, verdict, go = JobDir(tmp_path / "job"), tmp_path / "verdict.json", tmp_path / "go"
+    before = set(psutil.Process(forks.pid).children(recursive=True))
+    is_server = victim.startswith("server")
+    hit: list[psutil.Process] = []
 
     def strike() -> None:
         while not over.wait(0.05):
-            if len(events_of(job.path, "LeaseGranted")) < 8:
-                continue
-            for child in psutil.Process(forks.pid).children(recursive=True):
-                if child.name() == victim:
-                    child.send_signal(number)
-                    hit.append(child.pid)
-                    return
+            if not hit and len(events_of(job.path, "LeaseGranted")) >= 4:
+                hit.extend(_hit(forks, victim, number))
+            if hit and (is_server or len(events_of(job.path, "TrainerJoined")) > 2):
+                go.touch()
 
-    over, arguments = threading.Event(), ("--records", 3200, "--ids", 50, "--epochs", 1)
+    over = threading.Event()
     thread = threading.Thread(target=strike)
     thread.start()
     try:
         result = run(
             forks,
             job,
-            COUNTING,
-            (*arguments, "--sleep-ms", 20, "--task-size", 80, "--out", verdict),
+            STRUCK,
+            (verdict, go),
             size=3,
             trainers=2,
             pace=Sync(reduce="sum"),
-            timeout_s=3.0,
+            # Who stands still is missed after this time; all others are seen to end.
+            timeout_s=5.0 if number is signal.SIGSTOP else 60.0,
         )
     finally:
         over.set()
         thread.join()
     assert hit, "nobody was hit"
     assert result.verdict.ending is Ending.TRAINED, result.verdict
-    assert result.summary.records == 3200
+    assert result.summary.records == group_struck_job.RECORDS
     assert json.loads(verdict.read_text())["exact"]
-    restarts, is_server = result.summary.restarts, victim.startswith("server")
+    restarts = result.summary.restarts
     assert restarts.server >= 1 if is_server else restarts.trainer == 1
     left_in_order = len(events_of(job.path, "TrainerLeft")) - 2
     assert left_in_order == (number is signal.SIGTERM)
-    left = {child.pid for child in psutil.Process(forks.pid).children(recursive=True)}
-    assert left == before, "processes are left"
-    for pid in hit:  # one whose parent has died is reaped by another, a moment later
-        with contextlib.suppress(psutil.NoSuchProcess):
-            psutil.Process(pid).wait(timeout=20)
+    # One whose parent has died is reaped by another, a moment later.
+    left = set(psutil.Process(forks.pid).children(recursive=True)) - before
+    _, alive = psutil.wait_procs({*left, *hit}, timeout=20)
+    assert not alive, "processes are left"
+
+
+def _hit(forks: ForkServer, victim: str, number: signal.Signals) -> list[psutil.Process]:
+    """Send a signal to the process of this name; it, or nobody: it is not there yet."""
+    for child in psutil.Process(forks.pid).children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):  # others come and go
+            if child.name() == victim:
+                child.send_signal(number)
+                return [child]
+    return []
 
 
 def test_every_call_of_a_session_works_in_every_process(

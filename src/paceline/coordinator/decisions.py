@@ -26,6 +26,7 @@ from paceline.coordinator.governing import saw_wait
 from paceline.coordinator.grants import (
     choose_cell,
     grant,
+    grant_ahead,
     is_mid_step,
     may_grant,
     missing_from_ring,
@@ -340,15 +341,16 @@ def _look_at_leases(book: Book) -> None:
         if message.stage > state.queue.stage:
             continue
         held = {token for token, _ in message.held}
-        lease = next(
-            (
-                record.lease
-                for record in state.queue.held_by(incarnation).values()
-                if record.lease.token not in held
-            ),
-            None,
-        ) or grant(book, parked.role, incarnation)
-        if lease is not None:
+        own = state.queue.held_by(incarnation).values()
+        known = next((one.lease for one in own if one.lease.token not in held), None)
+        lend = grant_ahead if message.is_ahead else grant
+        lease = known or lend(book, parked.role, incarnation)
+        if isinstance(lease, str):
+            book.leases.take(incarnation)
+            pauses = book.pause_reason() is not None
+            spent = Waiting(reason=lease, is_spent=True, pauses=pauses)
+            book.reply(parked.ticket, spent)
+        elif lease is not None:
             book.leases.take(incarnation)
             book.reply(parked.ticket, Granted(lease=lease))
 
@@ -377,6 +379,7 @@ def _what_asks_wait_for(book: Book) -> tuple[object, ...]:
         (state.timeline, queue.stage, queue.epoch, queue.next_fresh == 0),
         (state.stopped, state.broken, len(state.stages)),
         (may_grant(book), is_mid_step(book), book.knows_clocks(), pick_task(state) is None),
+        (bool(state.settling), book.pause_reason() is not None),
         (book.is_fresh, book.track_from, book.track_from in book.leases),
         book.rounds.are_exchanging(state),
         is_tracked(book) and (state.generation, state.committed_rounds()),

@@ -13,7 +13,7 @@ from paceline.coordinator.outcomes import LeaseGranted, TaskDone, TaskFailed
 from paceline.coordinator.rotation import Choice, decide_cell
 from paceline.coordinator.status import count_records
 from paceline.coordinator.stops import has_nothing_to_train
-from paceline.coordinator.tasks import Pick, pick_of, pick_task
+from paceline.coordinator.tasks import Pick, num_todo, pick_of, pick_task
 from paceline.coordinator.tracking import may_enter, to_load
 from paceline.ids import TaskKey
 from paceline.messages import BlockAt, Lease
@@ -22,8 +22,17 @@ GATHER_S = 1.0  # a rotation waits so long for trainers that are on their way to
 MAX_LEASES = 16  # of one trainer: accumulation over tasks holds several
 
 
-def grant(book: Book, trainer: str, incarnation: int) -> Lease | None:
-    """Lease the next task to a trainer; None if there is none now."""
+def grant(
+    book: Book, trainer: str, incarnation: int, *, has_said: bool = False
+) -> Lease | None:
+    """Lease the next task to a trainer; None if there is none now.
+
+    Args:
+        book: of the coordinator.
+        trainer: who asks.
+        incarnation: of it.
+        has_said: it holds more than others since its script has said so.
+    """
     state, spec = book.durable, book.durable.stage_spec()
     if spec is None or not may_grant(book):
         return None
@@ -31,7 +40,7 @@ def grant(book: Book, trainer: str, incarnation: int) -> Lease | None:
         return None
     held = len(state.queue.held_by(incarnation))
     pick = pick_for(book, trainer)
-    if held >= MAX_LEASES or pick is None:
+    if (held >= MAX_LEASES and not has_said) or pick is None:
         return None  # nobody's state is asked for on behalf of one who has nothing to do
     if not held and not _may_begin(book, incarnation):
         return None
@@ -55,6 +64,25 @@ def grant(book: Book, trainer: str, incarnation: int) -> Lease | None:
         else:
             return _lend(book, trainer, incarnation, pick)
     return None
+
+
+def grant_ahead(book: Book, trainer: str, incarnation: int) -> Lease | str | None:
+    """As `grant`, for who takes batches ahead of their steps, and has said how many.
+
+    Returns:
+        Why none comes before the asker's next step, if that is so.
+    """
+    state = book.durable
+    lease = grant(book, trainer, incarnation, has_said=True)
+    if lease is not None:
+        return lease
+    if state.stopped is not None:
+        return f"the job is stopped: {state.stopped}"
+    if not num_todo(state):
+        return "no task is left that nobody works on"
+    if book.track_from == incarnation:
+        return f"{trainer} keeps the state of its tracked objects before its next batch"
+    return book.pause_reason()
 
 
 def pick_for(book: Book, trainer: str) -> Pick | None:

@@ -308,7 +308,8 @@ class Waiting(Message, frozen=True):
     ``track``: first keep the state of tracked objects, and say `TrackedKept`. ``buffers``:
     first keep the averaged ones alone, and say `BuffersKept`. ``average``: first average
     these, weighted by records, keep all with the average in it, and say `TrackedKept`.
-    ``pauses``: whoever holds a lease gives it back before its next batch.
+    ``pauses``: whoever holds a lease gives it back before its next batch. ``is_spent``:
+    to ask again is in vain before what is held was stepped.
     """
 
     reason: str
@@ -316,3 +317,4 @@ class Waiting(Message, frozen=True):
     buffers: bool = False
     average: tuple[AverageShare, ...] = ()
     pauses: bool = False
+    is_spent: bool = False

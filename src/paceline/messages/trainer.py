@@ -101,12 +101,14 @@ class AskLease(TrainerMessage, frozen=True):
     and missing from ``held`` is granted again: a lost reply costs nothing. A held one
     comes with its last batch acknowledged in every part, for a coordinator that has
     restarted since. ``is_open``: batches wait for their step, and would be pushed without
-    it if the asker had to wait.
+    it if the asker had to wait. ``is_ahead``: they are held, and this is for batches behind
+    them; where that is in vain until they are stepped, `Waiting` says ``is_spent`` at once.
     """
 
     stage: int
     held: tuple[tuple[int, int], ...] = ()  # (token, last acknowledged batch)
     is_open: bool = False
+    is_ahead: bool = False
 
 
 class Granted(Message, frozen=True):

@@ -1,15 +1,27 @@
 """Leases behind those whose batches await their step, for who takes batches ahead.
 
+::
+
+    held      what comes is looked up; nobody is asked
+    Granted   one more lease behind them
+    Waiting   for a moment (servers return, a lost trainer's marks are read): asked again
+    is_spent  nothing comes before steps have moved the loop on
+    no lease  all that was delivered is gone: what is leased now is no batch behind it
+
 Pure.
 """
 
-from typing import final
+from typing import Final, Literal, final
 
-from paceline.messages import AskLease, Granted, StageSpec
+from paceline.messages import AskLease, Granted, StageSpec, Waiting
 from paceline.trainer.asking import Act, Asking
 from paceline.trainer.leases import Leases, LeaseWork
 from paceline.trainer.parts import SharedPart
 from paceline.trainer.verdicts import Batch
+
+Nothing = Literal["spent", "lost"]
+_SPENT: Final = "spent"
+_LOST: Final = "lost"
 
 
 @final
@@ -22,13 +34,31 @@ class LeasesAhead:
         """Of one trainer, whose own these are."""
         self._asking, self._leases, self._parts = asking, leases, parts
 
-    def peek(self, stage: StageSpec, number: int) -> Batch | None:
-        """The batch after ``number`` more of all leases that are held; None: unknown."""
-        return self._leases.peek_on(stage, number)
+    def find(self, stage: StageSpec, number: int) -> Act[Batch | Nothing]:
+        """The batch after ``number`` more of all leases, of a new one if there is one.
 
-    def ask(self, stage: StageSpec) -> Act[bool]:
-        """Ask for one more lease while others are worked on; whether there was one."""
-        held = self._leases.held(tuple(self._parts))
-        ask = AskLease(**self._asking.who(), stage=stage.stage, held=held, is_open=True)
-        reply = yield from self._asking.ask_once(ask)
-        return isinstance(reply, Granted) and self._leases.add(LeaseWork(reply.lease))
+        A batch awaits its step meanwhile, so a lease is held; or what was delivered is
+        gone, and what is ahead of it too.
+        """
+        while self._leases:
+            found = self._leases.peek_on(stage, number)
+            if found is not None:
+                return found
+            if self._asking.stopped is not None or self._asking.pauses:
+                return _SPENT
+            reply = yield from self._asking.ask_once(self._ask(stage))
+            if isinstance(reply, Granted):
+                self._leases.add(LeaseWork(reply.lease))
+            elif not isinstance(reply, Waiting) or reply.is_spent:
+                return _SPENT
+        is_lost = any(part.forgotten for part in self._parts.values())
+        return _LOST if is_lost else _SPENT
+
+    def _ask(self, stage: StageSpec) -> AskLease:
+        return AskLease(
+            **self._asking.who(),
+            stage=stage.stage,
+            held=self._leases.held(tuple(self._parts)),
+            is_open=True,
+            is_ahead=True,
+        )

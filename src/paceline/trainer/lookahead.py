@@ -15,15 +15,19 @@ loop calls.
 """
 
 from collections import deque
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, Final, final
 
+from paceline.config import Pace
 from paceline.errors import Preempted, UsageError
 from paceline.pace.fragments import takes_turns
-from paceline.pace.policy import overlaps, steps_locally
+from paceline.pace.guards import trains_old_again
+from paceline.pace.policy import overlaps, steps_locally, trains_late_again
+from paceline.trainer.ahead import Nothing
 from paceline.trainer.batches import SPENT
 from paceline.trainer.carrier import Carrier
 from paceline.trainer.gradients import PartNumbers
+from paceline.trainer.parts import SharedPart
 from paceline.trainer.staging import Cutting
 from paceline.trainer.verdicts import Batch
 
@@ -54,10 +58,49 @@ def check_lookahead(
         why = f"a trainer of {processes} processes deals each step's batches among them"
     elif has_tables:
         why = "rows of tables and embeddings are those of the newest batch"
-    elif any(steps_locally(p) or takes_turns(p) or overlaps(p) for p in paces):
-        why = f"{paces[0]} goes on while its pushes are under way; use sync, async or ssp"
+    elif going_on := [p for p in paces if _goes_on(p)]:
+        what = "goes on while its pushes are under way"
+        why = f"{going_on[0]} {what}; use sync, async or ssp"
+    elif again := [p for p in paces if trains_late_again(p) or trains_old_again(p)]:
+        what = "gives batches back to be trained again, before those in hand"
+        why = f"{again[0]} {what}; use it without 'again'"
     if why is not None:
         raise UsageError(f"batches: lookahead={lookahead}: {why}")
+
+
+def _goes_on(pace: Pace) -> bool:
+    return steps_locally(pace) or takes_turns(pace) or overlaps(pace)
+
+
+def check_step(lookahead: int, parts: Sequence[SharedPart]) -> None:
+    """Refuse a step that is not for one batch, where some are taken ahead.
+
+    When nothing is left to take, a script steps over what it has in hand, and nobody sees
+    how far it is but by its steps.
+
+    Args:
+        lookahead: batches that are taken ahead of their steps.
+        parts: those that are stepped; of no gone timeline.
+
+    Raises:
+        UsageError: it is one over several batches, or over none.
+    """
+    waiting = [part.window.num_delivered() for part in parts if not part.forgotten]
+    if not lookahead or not waiting:
+        return
+    if max(waiting) > 1:
+        raise UsageError(
+            f"step(): {max(waiting)} batches came since the last step of this part, with "
+            f"lookahead={lookahead}: at the end of the data nothing tells how many of what "
+            f"is in hand a step is for; take a step of every shared model for every batch "
+            f"(larger batches, or the pace's push, instead of accumulating), or leave "
+            f"lookahead out"
+        )
+    if max(waiting) == 0:
+        raise UsageError(
+            f"step() without a batch: with lookahead={lookahead} a batch has its step when "
+            f"{lookahead} more were taken, and only one; say as many as the script holds"
+        )
 
 
 @final
@@ -87,11 +130,9 @@ class Hands:
             return None
         if not self._ahead and not self._is_spent:
             return self._carrier.outlook.take(found)
-        what = "they were given to others" if self._ahead else "more work came at the end"
-        why = _OTHERS.format(ahead=self._lookahead, what=what)
         self._carrier.protocol.take_back(found)
-        self._carrier.protocol.must_begin_again = why
-        raise Preempted(why)
+        given = "they were given to others"
+        raise self._again(given if self._ahead else "more work came at the end")
 
     def hand(self, data: Any) -> Generator[Any, None, None]:  # noqa: ANN401
         """A batch was delivered: it, and what comes ahead of the steps from here on."""
@@ -101,7 +142,9 @@ class Hands:
             yield data
         while len(self._ahead) < self._lookahead and not self._is_spent:
             batch = self._find()
-            if batch is None:
+            if batch == "lost":
+                raise self._again("what was in hand is lost")
+            if batch == "spent":
                 self._is_spent = True
                 break
             coming = self._read(batch)
@@ -114,14 +157,17 @@ class Hands:
         """The loop has ended for all: steps over what is in hand have no effect."""
         self._carrier.num_void = len(self._ahead)
 
-    def _find(self) -> Batch | None:
+    def _find(self) -> Batch | Nothing:
         """The batch that comes next, of a lease that is held or can be had now."""
         protocol, stage = self._carrier.protocol, self._carrier.protocol.stage
-        asking, number = protocol.asking, len(self._ahead)
-        if stage is None or protocol.must_join or asking.stopped or asking.pauses:
-            return None
-        found = protocol.ahead.peek(stage, number)
-        if found is None:
-            self._carrier.run(protocol.as_member(lambda: protocol.ahead.ask(stage)))
-            found = protocol.ahead.peek(stage, number)
-        return found
+        assert stage is not None, "its loop is open"
+        number = len(self._ahead)
+        return self._carrier.run(
+            protocol.as_member(lambda: protocol.ahead.find(stage, number))
+        )
+
+    def _again(self, what: str) -> Preempted:
+        """The script begins again, by raising this."""
+        why = _OTHERS.format(ahead=self._lookahead, what=what)
+        self._carrier.protocol.must_begin_again = why
+        return Preempted(why)

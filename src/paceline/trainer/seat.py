@@ -29,6 +29,7 @@ from paceline.trainer.carrier import Scaled
 from paceline.trainer.changes import Changes
 from paceline.trainer.evaluator import Evaluator, Work, evaluating
 from paceline.trainer.gradients import PartNumbers
+from paceline.trainer.lookahead import check_step
 from paceline.trainer.loop import deliver
 from paceline.trainer.membership import Membership
 from paceline.trainer.outlook import Outlook
@@ -133,6 +134,7 @@ class Alone:
         )
         self.plan, self.wait_rows = carrier.plan, carrier.wait_rows
         self._changes = Changes(carrier)
+        self._lookahead = 0  # of the loop that was begun last
         self.log, self.close = membership.log, membership.close
 
     def share(self, spec: PartSpec, numbers: PartNumbers) -> None:
@@ -146,11 +148,13 @@ class Alone:
 
     def step_all(self, parts: Sequence[int], *, scaled: Scaled) -> None:
         """See `Seat`; before it, what the script has changed by itself."""
+        shared = self._carrier.protocol.parts
+        if not self._carrier.protocol.must_join:
+            check_step(self._lookahead, [shared[part] for part in parts])
         self._changes.send(parts)
         self._carrier.step_all(parts, scaled=scaled)
         self._changes.stepped(parts)
-        parts_of = self._carrier.protocol.parts.values()
-        if not any(part.window.has_delivered() for part in parts_of):
+        if not any(part.window.has_delivered() for part in shared.values()):
             self._membership.calls.go_on()
 
     def set_values(self, wanted: Changed) -> None:
@@ -163,6 +167,7 @@ class Alone:
         source, spec, _, lookahead = stage
         carrier, calls = self._carrier, self._membership.calls
         calls.num_void = carrier.num_void = 0
+        self._lookahead = lookahead
         yield from deliver(carrier, self._changes, source, spec, workers, lookahead)
         calls.num_void = carrier.num_void
 

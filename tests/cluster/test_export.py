@@ -13,6 +13,7 @@ from paceline.errors import UsageError
 from paceline.launch.embedded import EmbeddedJob
 from paceline.store.blobs import BlobStore
 from paceline.store.constants import FOLDER
+from paceline.trainer import joining
 from paceline.trainer.carrier import StepWarning
 from paceline.trainer.session import Session
 
@@ -108,6 +109,19 @@ def test_an_exported_model_is_loaded_strictly_and_predicts_the_same(
     assert torch.equal(torch.cat(found), torch.cat(expected))
     assert plain.count == RECORDS // BATCH
     assert plain.again.weight is plain.head.weight
+
+
+def test_a_backbone_of_many_pieces_arrives_whole(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(joining, "PIECE_BYTES", 10)
+    model = train_once(tmp_path / "job")
+    out = tmp_path / "model.safetensors"
+    assert call(monkeypatch, "export", tmp_path / "job", "--out", out) == 0
+    found = load_file(out)
+    for name, parameter in model.named_parameters():
+        if not parameter.requires_grad:
+            assert torch.equal(found[name], parameter), name
 
 
 def test_a_cut_before_any_step_says_that_it_has_no_buffers_yet(

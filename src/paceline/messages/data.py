@@ -34,10 +34,16 @@ class Upload(TrainerMessage, frozen=True):
 
 
 class KeepFrozen(TrainerMessage, frozen=True):
-    """Write what a part's model has that never changes. Buffers: one a frozen parameter."""
+    """A piece of what a part's model has that never changes; the last lets it be written.
+
+    Pieces are bytes ``first..stop`` of all frozen parameters, and come in their order.
+    Buffers: what of each parameter lies in there.
+    """
 
     part: int
     beside: Beside
+    first: int
+    stop: int
 
 
 class Push(TrainerMessage, frozen=True):

@@ -9,7 +9,14 @@ import threading
 from collections.abc import Sequence
 
 from paceline.errors import PacelineError
-from paceline.messages import AskTracked, Done, KeepFrozen, KeepTracked, Refusal
+from paceline.messages import (
+    AskTracked,
+    Done,
+    KeepFrozen,
+    KeepTracked,
+    Refusal,
+    RefusalKind,
+)
 from paceline.server.contents import Bytes
 from paceline.server.service_answers import give
 from paceline.server.service_standing import Standing
@@ -35,20 +42,42 @@ def answer_kept(
     if isinstance(message, AskTracked):
         give(reply, *read_tracked(standing, message))
         return
+    sender = (message.incarnation, message.part, message.beside.name)
     with standing.lock:
-        refusal = standing.state.may_keep(message)
+        refusal = standing.state.may_keep(message) or _why_not(message, buffers)
+        first, stop = message.first, message.stop
+        if refusal is None and not standing.frozen.add(sender, first, stop, buffers):
+            refusal = _refuse(message, "gap", "pieces before it are missing")
+        whole = standing.frozen.whole()
     if refusal is not None:
         give(reply, refusal)
+        return
+    if stop < message.beside.bytes or (stop and not whole):  # or it comes again
+        give(reply, Done())
         return
 
     def write() -> None:
         try:
-            write_constants(store, message.beside, [one.data for one in buffers])
+            write_constants(store, message.beside, whole)
         except PacelineError as error:
             _log.warning("what never changes cannot be written yet: %s", error)
             text = f"{standing.server} cannot write frozen parameters: {error}"
             give(reply, Refusal(kind="not_ready", text=text, timeline=message.timeline))
             return
+        with standing.lock:
+            standing.frozen.written(sender)
         give(reply, Done())
 
     threading.Thread(target=write, name=f"{standing.server}-frozen", daemon=True).start()
+
+
+def _why_not(message: KeepFrozen, buffers: Sequence[Bytes]) -> Refusal | None:
+    came, most = sum(one.nbytes for one in buffers), message.beside.bytes
+    if message.first >= 0 and message.first + came == message.stop <= most:
+        return None
+    return _refuse(message, "invalid", f"{came} bytes came, of {most}")
+
+
+def _refuse(message: KeepFrozen, kind: RefusalKind, why: str) -> Refusal:
+    what = f"bytes {message.first} to {message.stop} of what never changes: {why}"
+    return Refusal(kind=kind, text=what, timeline=message.timeline)

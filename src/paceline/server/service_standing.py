@@ -32,6 +32,7 @@ from paceline.messages import (
     Snapshot,
     TakePaces,
 )
+from paceline.server.coming import ComingBytes
 from paceline.server.contents import PushContents
 from paceline.server.early import EarlyGradients
 from paceline.server.rounds import Contributed, agreed_hyper, count_bytes
@@ -84,6 +85,7 @@ class Standing:
         early: gradients that have come ahead of their push.
         held: pushes that wait for their step, and locks.
         tracked: the states of the user's tracked objects.
+        frozen: what never changes, while it comes.
         traffic: bytes that were pushed and pulled.
         runners: threads that apply a round together.
         failure: why the server cannot go on, if so.
@@ -102,6 +104,7 @@ class Standing:
         self.early = EarlyGradients()
         self.held = HeldPushes(clock.now_s)
         self.tracked = TrackedStates()
+        self.frozen = ComingBytes()
         self.traffic = Traffic()
         self.runners = SlotRunners(server)
         self.failure: str | None = None

@@ -73,7 +73,7 @@ def sweep_constants(store: BlobStore, planned: Callable[[], Iterable[PartPlan]])
     Args:
         store: where cuts lie.
         planned: the job's parts; asked when the files are listed, since a part is planned
-            before its files are written.
+            before its files are written, and before each goes.
 
     Raises:
         StoreError: the storage fails.
@@ -89,7 +89,7 @@ def sweep_constants(store: BlobStore, planned: Callable[[], Iterable[PartPlan]])
         except CheckpointCorrupt:
             return  # nobody knows what it names
     for name in written:
-        if name not in named:
+        if name not in named and name not in constants_of(planned()):
             place.remove(name)
 
 

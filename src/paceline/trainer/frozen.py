@@ -69,6 +69,16 @@ class Frozen:
             flat = parameter.detach().resolve_conj().cpu().contiguous().reshape(-1)
             yield flat.view(torch.uint8).numpy()
 
+    def piece(self, first: int, stop: int) -> list[ByteArray]:
+        """Bytes ``first..stop`` of all, one parameter after the other; as `read`."""
+        found, at = [], 0
+        for data in self.read():
+            part = data[max(first - at, 0) : max(stop - at, 0)]
+            at += len(data)
+            if len(part):
+                found.append(part)
+        return found
+
     def changed(self) -> str | None:
         """The name of a parameter whose values are others by now, if there is one.
 

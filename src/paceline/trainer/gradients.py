@@ -154,7 +154,7 @@ class PartNumbers:
             return Payload(message, [self._values(slot) for slot in message.slots])
         if isinstance(message, KeepFrozen):
             assert self.frozen is not None
-            return Payload(message, list(self.frozen.read()))
+            return Payload(message, self.frozen.piece(message.first, message.stop))
         if isinstance(message, Pull):
             return self._pull(role, message)
         if isinstance(message, Push):

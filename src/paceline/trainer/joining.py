@@ -3,6 +3,8 @@
 Pure.
 """
 
+from typing import Final
+
 from paceline.config import Combine
 from paceline.errors import Refused
 from paceline.messages import (
@@ -22,6 +24,8 @@ from paceline.trainer.asking import FIRST_PAUSE_S, Act, Asking, Pause
 from paceline.trainer.marching import Marching
 from paceline.trainer.parts import SharedPart
 from paceline.trainer.pushing import pull_part
+
+PIECE_BYTES: Final = 64 << 20  # of frozen parameters in one message
 
 
 def join_job(asking: Asking, trainer: str, pid: int, host: str) -> Act[Joined]:
@@ -79,8 +83,11 @@ def establish(
     )
     beside = reply.plan.spec.beside
     if beside is not None and beside.frozen:
-        keep = KeepFrozen(**asking.who(), part=number, beside=beside)
-        yield from asking.ask_servers({min(servers): keep})
+        for first in range(0, beside.bytes, PIECE_BYTES) or [0]:
+            stop = min(first + PIECE_BYTES, beside.bytes)
+            who = asking.who()
+            keep = KeepFrozen(**who, part=number, beside=beside, first=first, stop=stop)
+            yield from asking.ask_servers({min(servers): keep})
     yield from asking.ask(PartUploaded(**asking.who(), part=number))
     return None
 

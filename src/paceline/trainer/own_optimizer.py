@@ -106,6 +106,11 @@ class _Refusal:
     own: torch.optim.Optimizer | None = None
 
 
+def _refusals(own: torch.optim.Optimizer) -> list[_Refusal]:
+    hooks = own._optimizer_step_pre_hooks.values()
+    return [hook for hook in hooks if type(hook) is _Refusal]
+
+
 def keep_own(
     own: torch.optim.Optimizer, shared: torch.optim.Optimizer, *, steps_here: bool
 ) -> None:
@@ -137,11 +142,13 @@ def keep_own(
 def check_state(
     shared: torch.optim.Optimizer, own: torch.optim.Optimizer | None, *, steps_here: bool
 ) -> None:
-    """Refuse a ``state`` that was assigned anew.
+    """Refuse a ``state`` that was assigned anew; that of a released object is its own.
 
     Raises:
         UsageError: one was, of either object.
     """
+    if own is not None and not _refusals(own):
+        return
     if steps_here and own is not None:
         is_kept = shared.state is own.state
     else:
@@ -183,7 +190,7 @@ def step_own(own: torch.optim.Optimizer) -> None:
     """Let the object take a step here, with the gradients that are here; no hook runs."""
     if isinstance(own.state, StateElsewhere):
         own.state.is_here = True
-    refusals = [h for h in own._optimizer_step_pre_hooks.values() if type(h) is _Refusal]
+    refusals = _refusals(own)
     kind = type(own)
     step: Callable[[torch.optim.Optimizer], object] = kind.step
     step = getattr(step, "__wrapped__", step)

@@ -185,6 +185,26 @@ def test_rows_that_are_shared_already_keep_what_they_have(make_job: MakeJob) -> 
     assert rows.spec.optimizer == paceline.Adagrad(lr=0.05)
 
 
+def test_rows_of_two_models_follow_one_optimizer(make_job: MakeJob) -> None:
+    session = make_job().session("trainer-0")
+
+    def share(optimizer: torch.optim.Optimizer | None) -> paceline.Embedding:
+        rows = paceline.Embedding("rows", 2)
+        session.share(rows, optimizer)
+        return rows
+
+    first = share(torch.optim.Adam(nobody(), lr=0.1))
+    match = (
+        r"'rows' are shared already, and follow .*Adam\(lr=0.1.*this model's is SGD\(lr="
+    )
+    with pytest.raises(UsageError, match=match):
+        share(torch.optim.SGD(nobody(), lr=0.1))
+    with pytest.raises(UsageError, match="'rows' are shared already"):
+        share(torch.optim.Adam(nobody(), lr=0.2))
+    assert share(torch.optim.Adam(nobody(), lr=0.1)).spec == first.spec
+    assert share(None).spec == first.spec
+
+
 @pytest.mark.parametrize(
     ("make", "match"),
     [

@@ -240,7 +240,8 @@ class Sharing:
         self._seat.share(whole, numbers)
         self._paces[part], self.num_parts = pace, part + 1
         agreed = agreed_tables(whole, self._seat.plan(part).spec)
-        bound = [SharedTable(spec, part, self._seat) for spec in agreed]
+        pairs = zip(agreed, whole.tables, strict=True)
+        bound = [SharedTable(spec, part, self._seat, said) for spec, said in pairs]
         numbers.tables += bound
         self._tables |= {table.spec.name: table for table in bound}
         self._parameters.update(described.parameters)
@@ -384,11 +385,10 @@ class Sharing:
         new: dict[str, TableSpec] = {}
         for module in modules:
             known = self._tables.get(module.spec.name)
-            spec = table_of(module, optimizer, None if known is None else known.spec)
+            spec = table_of(module, optimizer, known)
             if spec.name in self._own:
                 raise UsageError(
-                    f"share: {spec.name!r} is the name of a table of this job; give the "
-                    f"embedding another"
+                    f"share: {spec.name!r} is the name of a table; name the embedding anew"
                 )
             agreed = known.spec if known is not None else new.setdefault(spec.name, spec)
             if agreed != spec:

@@ -62,12 +62,15 @@ class SharedTable:
 
     Attributes:
         spec: what was shared.
+        said: as the script described it, where its job has begun with something else.
         part: the part that its rows belong to.
     """
 
-    def __init__(self, spec: TableSpec, part: int, reader: RowReader) -> None:
+    def __init__(
+        self, spec: TableSpec, part: int, reader: RowReader, said: TableSpec | None = None
+    ) -> None:
         """Bind."""
-        self.spec = spec
+        self.spec, self.said = spec, spec if said is None else said
         self.part = part
         self._reader = reader
         self._recorded: list[_Recorded] = []

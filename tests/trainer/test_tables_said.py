@@ -75,7 +75,7 @@ def test_values_that_do_not_fit_are_refused_not_folded(
 
 def test_an_embedding_does_not_take_the_name_of_a_table(session: Session) -> None:
     session.table("t", (None,))
-    with pytest.raises(UsageError, match="'t' is the name of a table of this job"):
+    with pytest.raises(UsageError, match="'t' is the name of a table; name the"):
         session.embedding("t", 4)
 
 

@@ -22,11 +22,10 @@ from typing import Final
 from msgspec import structs
 
 from paceline.config import JobConfig
-from paceline.errors import CheckpointCorrupt, StoreError, UsageError
+from paceline.errors import CheckpointCorrupt, UsageError
 from paceline.launch.folder import JobDir
 from paceline.store.blobs import BlobStore
 from paceline.store.claims import Claim, claim_place, refuse_other_job
-from paceline.store.local import make_folder
 from paceline.store.manifest import cut_folders, list_cuts, read_manifest
 from paceline.store.ownership import name_owner, owner_of
 
@@ -68,6 +67,7 @@ def _held(job: JobDir, config: JobConfig, *, is_resumed: bool) -> Iterator[None]
     store = BlobStore(job.cuts_of(config))
     refuse_other_job(store, config.job)
     with contextlib.ExitStack() as stack:
+        store.make_root()
         if store.local is not None:
             stack.enter_context(_locked(store.local))
         if is_resumed:
@@ -82,19 +82,17 @@ def _held(job: JobDir, config: JobConfig, *, is_resumed: bool) -> Iterator[None]
 
 @contextlib.contextmanager
 def _locked(place: Path) -> Iterator[None]:
-    """Be the only launcher that uses a local place; where nothing can be locked, go on."""
-    try:
-        make_folder(place)
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        descriptor = os.open(place / LOCK, flags, 0o600)
-    except OSError as error:
-        raise StoreError(f"{place}: checkpoints cannot be kept there: {error}") from error
-    try:
+    """Be the only launcher that uses a local place; where nothing can be locked, go on.
+
+    What cannot be written is told by the claim, which comes next.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):
+            descriptor = os.open(place / LOCK, flags, 0o600)
+            stack.callback(os.close, descriptor)
             _lock(descriptor, place)
         yield
-    finally:
-        os.close(descriptor)
 
 
 def _lock(descriptor: int, place: Path) -> None:

@@ -34,7 +34,13 @@ from fsspec.implementations.local import LocalFileSystem
 
 from paceline.errors import CheckpointCorrupt, PacelineError, StoreError, UsageError
 from paceline.messages import FileEntry
-from paceline.store.local import Buffer, remove_temporaries, sync_folder, write_file
+from paceline.store.local import (
+    Buffer,
+    make_folder,
+    remove_temporaries,
+    sync_folder,
+    write_file,
+)
 from paceline.store.patience import Patience, may_pass
 
 _WORD = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
@@ -92,6 +98,15 @@ class BlobStore:
         """The store whose root is the folder ``name`` of this one; nothing is made."""
         self._place(name)
         return BlobStore(f"{self.url}/{name}", self._patience)
+
+    def make_root(self) -> None:
+        """Make a local root, durably; an object store needs none.
+
+        Raises:
+            StoreError: it cannot be made.
+        """
+        if (local := self.local) is not None:
+            self._tried("make the folder", lambda: make_folder(local))
 
     def write(self, name: str, buffers: Sequence[Buffer]) -> FileEntry:
         """Make the file ``name`` of the joined buffers, durable when it returns.
@@ -226,8 +241,7 @@ class BlobStore:
         Of a writer that lives, the write fails: call it when nobody has to write here any
         more. An object store has none.
         """
-        if self.local is not None:
-            local = self.local
+        if (local := self.local) is not None:
             self._tried("remove temporary files", lambda: remove_temporaries(local))
 
     def _put(self, place: str, data: bytes, entry: FileEntry) -> None:

@@ -28,9 +28,11 @@ from paceline.store.blobs import BlobStore
 from paceline.store.claims import Claim, claim_place, refuse_other_job
 from paceline.store.manifest import cut_folders, list_cuts, read_manifest
 from paceline.store.ownership import name_owner, owner_of
+from paceline.store.patience import Patience
 
 LOCK: Final = ".launcher.lock"  # in a local place; no name of a store begins so
 _NAMED: Final = 3  # cuts in a message
+_PATIENCE: Final = Patience(pauses_s=())  # nothing runs yet: what is wrong is told at once
 
 
 @contextlib.contextmanager
@@ -64,7 +66,7 @@ def claimed(
 @contextlib.contextmanager
 def _held(job: JobDir, config: JobConfig, *, is_resumed: bool) -> Iterator[None]:
     """Claim the place of the job's cuts, and hold it if it is local."""
-    store = BlobStore(job.cuts_of(config))
+    store = BlobStore(job.cuts_of(config), _PATIENCE)
     refuse_other_job(store, config.job)
     with contextlib.ExitStack() as stack:
         store.make_root()

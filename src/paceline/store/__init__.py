@@ -13,5 +13,6 @@
 `journal`, `blobs` and `values` know bytes, `claims` and `ownership` whose a place and a
 cut are, `manifest` and `retention` know cuts, `shares` what lies in a server's file,
 `export` how a model is taken out of it. `tensors` knows torch and is the only module here
-that imports it: the coordinator starts without. All waits are for storage; nothing here takes a lock on behalf of another module, and nothing is decided.
+that imports it: the coordinator starts without. All waits are for storage; nothing here
+takes a lock on behalf of another module, and nothing is decided.
 """

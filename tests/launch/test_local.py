@@ -12,6 +12,7 @@ import pytest
 from paceline.config import JobConfig
 from paceline.errors import JobFailed, UsageError
 from paceline.launch import local
+from paceline.launch import sockets as sockets_of_jobs
 from paceline.launch.addresses import Transport
 from paceline.launch.commands import Command, UserScript
 from paceline.launch.environment import read_place
@@ -48,7 +49,7 @@ def sockets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         path.mkdir()
         return path
 
-    monkeypatch.setattr(local, "make_sockets", make)
+    monkeypatch.setattr(sockets_of_jobs, "make_sockets", make)
     return path
 
 
@@ -136,13 +137,13 @@ def test_two_runs_have_two_secrets(tmp_path: Path, sockets: Path) -> None:
 def test_ctrl_c_before_anything_runs_still_leaves_a_summary(
     tmp_path: Path, sockets: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make = local.make_sockets
+    make = sockets_of_jobs.make_sockets
 
     def make_interrupted() -> Path:
         os.kill(os.getpid(), signal.SIGINT)
         return make()
 
-    monkeypatch.setattr(local, "make_sockets", make_interrupted)
+    monkeypatch.setattr(sockets_of_jobs, "make_sockets", make_interrupted)
     job = JobDir(tmp_path / "job")
     result = run(job, lambda: None)
 

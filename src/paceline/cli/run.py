@@ -17,7 +17,7 @@ from paceline.errors import UsageError
 from paceline.launch.commands import UserScript
 from paceline.launch.folder import RUNS, JobDir, fresh_job_dir
 from paceline.launch.local import LocalRun, fresh_run_id, wait_local_run
-from paceline.launch.plugins import resolved
+from paceline.launch.plugins import require_named, resolved
 from paceline.store.blobs import BlobStore
 from paceline.timing import SystemClock, wall_time_s
 from paceline.watch.progress import open_show
@@ -141,6 +141,7 @@ def _config(chosen: dict[str, Any], last: JobConfig | None) -> JobConfig:
     fields = {name: value for name, value in chosen.items() if value is not None}
     if last is None:
         return JobConfig(run=fresh_run_id(), **fields)
+    require_named(last.plugins, fields.get("plugins", ()))
     if fields.get("seed", last.seed) != last.seed:
         raise UsageError(
             f"--seed {fields['seed']}: the job began with seed {last.seed}, and rows that "

@@ -60,8 +60,10 @@ class EmbeddedJob:
         self.verdict: Verdict | None = None
         with contextlib.ExitStack() as stack:
             stack.enter_context(self._job.hold())
-            claim = self._job.claim_again if is_resumed else self._job.claim
-            claim(config, sys.argv[0])
+            if is_resumed:
+                self._job.claim_again(config, sys.argv[0], _say)
+            else:
+                self._job.claim(config, sys.argv[0])
             self._coordinator = self._open_coordinator(stack)
             self._servers = [
                 self._open_server(server_id(n), stack) for n in range(config.servers)
@@ -147,3 +149,7 @@ class EmbeddedJob:
         stack.enter_context(wires.listen_as_server(address, service))
         service.start()
         return service
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)  # noqa: T201  (an embedded job has no launcher to tell)

@@ -19,13 +19,14 @@ from paceline.ids import COORDINATOR, LAUNCHER, role_kind, server_id, trainer_id
 from paceline.launch.addresses import LOOPBACK, Transport, hold_addresses
 from paceline.launch.commands import UserScript, role_command, with_failpoints
 from paceline.launch.environment import THREADS, Place, trainer_threads
-from paceline.launch.folder import JobDir, RunFile, make_sockets, remove_sockets
+from paceline.launch.folder import JobDir, RunFile
 from paceline.launch.forkserver import ForkServer
 from paceline.launch.interrupts import Interrupts
 from paceline.launch.launcher import Ended, Launcher
 from paceline.launch.link import CoordinatorLink
 from paceline.launch.process import Child
 from paceline.launch.secret_file import remove_secret, write_secret
+from paceline.launch.sockets import hold_sockets
 from paceline.launch.supervision import Supervision
 from paceline.launch.wiring import Wires
 from paceline.store.journal import wait_until_free
@@ -106,15 +107,14 @@ def wait_local_run(
     with Interrupts() as interrupts, contextlib.ExitStack() as stack:
         stack.enter_context(job.hold())
         if is_resumed:
-            job.claim_again(config, script.path)
+            job.claim_again(config, script.path, show.say)
             wait_until_free(job.journal, Deadline(clock, LAST_RUN_S))
         else:
             job.claim(config, script.path)
         base = with_failpoints(environment, job.failpoints)
         if base != environment:
             job.failpoints.mkdir(exist_ok=True)
-        sockets = make_sockets()
-        stack.callback(remove_sockets, sockets)
+        sockets = stack.enter_context(hold_sockets())
         servers = [server_id(n) for n in range(config.servers)]
         addresses = stack.enter_context(
             hold_addresses(transport, sockets, [COORDINATOR, *servers], host)

@@ -11,6 +11,7 @@ import contextlib
 import os
 import uuid
 from collections.abc import Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 from paceline.config import JobConfig
@@ -114,6 +115,7 @@ def wait_local_run(
         base = with_failpoints(environment, job.failpoints)
         if base != environment:
             job.failpoints.mkdir(exist_ok=True)
+        show.say(f"paceline: {describe_run(run, Path.cwd())}")
         sockets = stack.enter_context(hold_sockets())
         servers = [server_id(n) for n in range(config.servers)]
         addresses = stack.enter_context(
@@ -161,6 +163,34 @@ def wait_local_run(
         except JobFailed as error:
             ended = Ended(Verdict(Ending.FAILED, str(error)), launcher.status)
         return _sum_up(ended, supervision, clock.now_s() - started_s, job)
+
+
+def describe_run(run: LocalRun, here: Path) -> str:
+    """A run in a line, as it begins: where it lies, and how many are to do what.
+
+    Args:
+        run: what is run.
+        here: the working folder; a job folder below it is named as seen from it.
+    """
+    config, path = run.config, run.job.path
+    folder = path.relative_to(here) if path.is_relative_to(here) else path
+    least, most = config.trainers, config.max_trainers
+    trainers = f"{least} to {most} trainers" if most > least else _count(least, "trainer")
+    if config.ranks_per_trainer > 1:
+        trainers += f" of {config.ranks_per_trainer} processes"
+    pieces = [
+        f"job folder {folder}",
+        *(["resumed"] if run.is_resumed else []),
+        trainers,
+        _count(config.servers, "server"),
+        str(config.pace),
+        *([f"checkpoints in {config.checkpoints}"] if config.checkpoints else []),
+    ]
+    return ", ".join(pieces)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _open_secret(stack: contextlib.ExitStack, job: JobDir) -> Secret:

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from paceline.cli.every import parse_every
 from paceline.cli.seconds import parse_seconds
+from paceline.cli.streams import unheeded
 from paceline.config import JobConfig, parse_pace, parse_trainers
 from paceline.errors import UsageError
 from paceline.launch.commands import UserScript
@@ -128,7 +129,8 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
     if as_json:
         print(json.dumps(result.summary.as_dict()))
     else:
-        Console().print(summary_table(result.summary))
+        with unheeded():
+            Console().print(summary_table(result.summary))
     raise typer.Exit(result.verdict.exit_code)
 
 

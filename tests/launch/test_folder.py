@@ -24,6 +24,27 @@ def test_the_config_comes_back_as_it_was(tmp_path: Path) -> None:
     assert '"script": "train.py"' in job.config.read_text()
 
 
+@pytest.mark.parametrize(
+    ("script", "shown"),
+    [
+        ("train.py", "train.py"),
+        ("-m package.train", "-m package.train"),
+        ("my train.py", "'my train.py'"),
+    ],
+)
+def test_a_journal_of_another_format_is_refused_with_the_way_around_it(
+    tmp_path: Path, script: str, shown: str
+) -> None:
+    job = JobDir(tmp_path)
+    job.claim(CONFIG, script)
+    written = job.config.read_text().replace('"journal_format": 3', '"journal_format": 1')
+    job.config.write_text(written)
+    job.journal.touch()
+
+    with pytest.raises(UsageError, match=f"--job-dir {tmp_path} {shown}$"):
+        job.claim_again(CONFIG, script, print)
+
+
 def test_a_claimed_folder_is_refused_to_another_job(tmp_path: Path) -> None:
     JobDir(tmp_path).claim(CONFIG, "train.py")
 

@@ -3,7 +3,6 @@
 import os
 import signal
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -11,14 +10,14 @@ from paceline.launch.interrupts import CAUGHT, Interrupts
 
 
 @pytest.fixture(autouse=True)
-def handlers() -> Iterator[dict[signal.Signals, Any]]:
-    """All are as the interpreter has them, and again afterwards."""
+def nothing_is_caught() -> Iterator[None]:
+    """Afterwards all is as the interpreter had it."""
     before = {number: signal.getsignal(number) for number in CAUGHT}
     for number in CAUGHT:
         signal.signal(number, signal.SIG_DFL)
-    yield before
-    for number, handler in before.items():
-        signal.signal(number, handler)
+    yield
+    for number, action in before.items():
+        signal.signal(number, action)
 
 
 @pytest.mark.parametrize("number", CAUGHT)

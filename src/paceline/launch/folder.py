@@ -209,7 +209,7 @@ class JobDir:
             f"reads format {FORMAT}: resume with the version that wrote it, or go on from "
             f"the last checkpoint, which trains again what came behind it:\n"
             f"mkdir {quoted[0]} && mv {quoted[1]}* {quoted[0]} && "
-            f"paceline run --resume --job-dir {quoted[2]} {shlex.quote(script)}"
+            f"paceline run --resume --job-dir {quoted[2]} {_quoted(script)}"
         )
 
     def read_config(self) -> JobConfig:
@@ -278,6 +278,11 @@ def _job_fields(config: JobConfig, script: str) -> dict[str, object]:
     """What ``job.json`` says."""
     fields = {"script": script, "journal_format": FORMAT}
     return {**msgspec.to_builtins(config), **fields}
+
+
+def _quoted(script: str) -> str:
+    """A script as a shell takes it; ``-m`` and a module's name are two words."""
+    return script if script.startswith("-m ") else shlex.quote(script)
 
 
 def _taken(path: Path) -> str:

@@ -108,10 +108,10 @@ def wait_local_run(
     with Interrupts() as interrupts, contextlib.ExitStack() as stack:
         stack.enter_context(job.hold())
         if is_resumed:
-            job.claim_again(config, script.path, show.say)
+            job.claim_again(config, script.named, show.say)
             wait_until_free(job.journal, Deadline(clock, LAST_RUN_S))
         else:
-            job.claim(config, script.path)
+            job.claim(config, script.named)
         base = with_failpoints(environment, job.failpoints)
         if base != environment:
             job.failpoints.mkdir(exist_ok=True)

@@ -63,7 +63,7 @@ class EmbeddedJob:
         with contextlib.ExitStack() as stack:
             stack.enter_context(self._job.hold())
             self._config = stack.enter_context(
-                claimed(self._job, config, sys.argv[0], is_resumed=is_resumed)
+                claimed(self._job, config, sys.argv[0], _say, is_resumed=is_resumed)
             )
             self._coordinator = self._open_coordinator(stack)
             self._servers = [
@@ -150,3 +150,7 @@ class EmbeddedJob:
         stack.enter_context(wires.listen_as_server(address, service))
         service.start()
         return service
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)  # noqa: T201  (an embedded job has no launcher to tell)

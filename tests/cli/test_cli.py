@@ -22,6 +22,7 @@ from paceline.messages import AskStatus, JobStatus, ProcessStatus, QueueStatus
 from paceline.timing import SystemClock
 from paceline.transport.service import Peer, Reply
 from paceline.watch.summary import Ending, Restarts, Verdict, summarize
+from paceline.watch.trained import RunTime
 
 STATUS = JobStatus(
     state="running",
@@ -72,7 +73,9 @@ class Runs:
     def __call__(self, run: LocalRun, *_: object) -> RunResult:
         self.config, self.script, self.job, self.is_resumed = run
         folder = str(self.job.path)
-        summary = summarize(STATUS, self.verdict.ending, Restarts(), 2.0, folder)
+        summary = summarize(
+            STATUS, self.verdict.ending, Restarts(), 2.0, folder, RunTime(0.0)
+        )
         return RunResult(summary, self.verdict)
 
 

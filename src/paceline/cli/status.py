@@ -1,4 +1,4 @@
-"""``paceline status DIR``: how a running job stands, or how it ended."""
+"""``paceline status [DIR]``: how a running job stands, or how it ended."""
 
 import json
 from pathlib import Path
@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from paceline.errors import TransportError, UsageError
-from paceline.launch.folder import JobDir
-from paceline.launch.operating import call_running
+from paceline.launch.folder import RUNS, JobDir
+from paceline.launch.operating import call_running, find_job
 from paceline.launch.wiring import OBSERVER, Wires
 from paceline.messages import AskStatus, JobStatus, QueueStatus
 from paceline.timing import Clock, SystemClock
@@ -20,12 +20,15 @@ StatusView = dict[str, object]
 
 
 def status(
-    job_dir: Annotated[Path, typer.Argument(help="The job folder.")],
+    job_dir: Annotated[
+        Path | None,
+        typer.Argument(help="The job folder; default: that which runs, or ran last."),
+    ] = None,
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Show how a job stands, or how it ended."""
-    job = JobDir(job_dir)
+    job = find_job(RUNS) if job_dir is None else JobDir(job_dir)
     view = ended_view(job) or running_view(job, SystemClock())
     if as_json:
         print(json.dumps(view))

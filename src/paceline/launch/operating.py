@@ -3,6 +3,7 @@
 Waits: `call_running`, for `ANSWER_S` at most: the coordinator may be coming back.
 """
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import cast
@@ -20,20 +21,53 @@ ANSWER_S = 5.0
 
 
 def find_running(root: Path) -> JobDir:
-    """The newest job folder below ``root`` whose job runs.
+    """The job folder below ``root`` whose job runs.
 
     Raises:
-        UsageError: there is none.
+        UsageError: there is none, or more than one.
     """
-    running = [
-        job
-        for path in sorted(root.glob("*/run.json"), key=lambda path: path.stat().st_mtime)
-        if (run := (job := JobDir(path.parent)).read_run()) is not None
-        and Path(run.sockets).is_dir()
-    ]
+    running = _running(root)
     if not running:
         raise UsageError(f"no job runs in a folder of {root}: name its job folder")
-    return running[-1]
+    return _only(running)
+
+
+def find_job(root: Path) -> JobDir:
+    """The job folder below ``root`` whose job runs; if none does, the last that has ended.
+
+    Raises:
+        UsageError: there is none, or more than one runs.
+    """
+    if running := _running(root):
+        return _only(running)
+    ended = root.glob("*/summary.json")
+    last = max(ended, key=lambda path: path.stat().st_mtime, default=None)
+    if last is None:
+        raise UsageError(f"no job runs or has ended in a folder of {root}: name its folder")
+    return JobDir(last.parent)
+
+
+def _running(root: Path) -> list[JobDir]:
+    found = [JobDir(path.parent) for path in sorted(root.glob("*/run.json"))]
+    return [job for job in found if (run := job.read_run()) is not None and _is_alive(run)]
+
+
+def _is_alive(run: RunFile) -> bool:
+    """Whether a job's launcher is there, as far as this machine can tell."""
+    try:
+        os.kill(run.pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # another user's
+    return Path(run.sockets).is_dir()
+
+
+def _only(running: list[JobDir]) -> JobDir:
+    if len(running) > 1:
+        names = ", ".join(os.path.relpath(job.path) for job in running)
+        raise UsageError(f"{len(running)} jobs run: name the folder of one of {names}")
+    return running[0]
 
 
 def call_scale(job: JobDir, trainers: int, clock: Clock) -> None:

@@ -19,7 +19,9 @@ class Asked:
 
     def __call__(self, run: LocalRun, *_: object) -> RunResult:
         self.config = run.config
-        summary = summarize(STATUS, Ending.TRAINED, Restarts(), 2.0, "j", RunTime(0.0))
+        summary = summarize(
+            STATUS, Verdict(Ending.TRAINED, ""), Restarts(), 2.0, "j", RunTime(0.0)
+        )
         return RunResult(summary, Verdict(Ending.TRAINED, ""))
 
 

@@ -88,7 +88,7 @@ def test_records_that_all_trainers_went_on_from_are_counted_and_fail_the_run() -
     assert verdict.exit_code == 1
     assert "left a loop early (by break" in verdict.reason
     assert "in epoch 1: 7,040 of 8,000 records are left out" in verdict.reason
-    summary = summarize(left, verdict.ending, Restarts(), 4.0, "/job", RunTime(0.0))
+    summary = summarize(left, verdict, Restarts(), 4.0, "/job", RunTime(0.0))
     assert (summary.status, summary.records_left_out) == ("failed", 7040)
 
 
@@ -97,7 +97,9 @@ def test_records_left_out_by_a_stop_are_no_failure() -> None:
         status(stopped="enough"), records=960, total_records=8000
     )
     assert decide_ending(left).exit_code == 0
-    summary = summarize(left, Ending.STOPPED, Restarts(), 4.0, "/job", RunTime(0.0))
+    summary = summarize(
+        left, Verdict(Ending.STOPPED, "enough"), Restarts(), 4.0, "/job", RunTime(0.0)
+    )
     assert summary.records_left_out == 7040
 
 
@@ -122,7 +124,7 @@ def test_the_summary_has_exactly_the_promised_fields() -> None:
     time = RunTime(0.0)
     time.note(last, 5.5)
 
-    summary = summarize(last, Ending.GAVE_UP, restarts, 6.0, "/job", time)
+    summary = summarize(last, Verdict(Ending.GAVE_UP, "why"), restarts, 6.0, "/job", time)
 
     assert json.loads(json.dumps(summary.as_dict())) == {
         "status": "finished",
@@ -138,6 +140,8 @@ def test_the_summary_has_exactly_the_promised_fields() -> None:
         "counters": {"duplicates": 1, "part-0.value_bytes_sent": 8},
         "records_left_out": 0,
         "start_seconds": 1.5,
+        "ending": "gave up",
+        "reason": "why",
     }
 
 
@@ -154,7 +158,7 @@ def test_the_summary_has_exactly_the_promised_fields() -> None:
 def test_a_run_whose_coordinator_never_spoke_has_a_summary_too(
     ending: Ending, word: str
 ) -> None:
-    summary = summarize(None, ending, Restarts(), 0.0, "/job", RunTime(0.0))
+    summary = summarize(None, Verdict(ending, ""), Restarts(), 0.0, "/job", RunTime(0.0))
 
     assert summary.status == word
     assert summary.records == summary.records_per_second == 0

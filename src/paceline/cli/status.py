@@ -10,11 +10,14 @@ from rich.console import Console
 from rich.table import Table
 
 from paceline.errors import TransportError, UsageError
+from paceline.launch.commands import UserScript, resume_command
 from paceline.launch.folder import RUNS, JobDir
 from paceline.launch.operating import call_running, find_job
 from paceline.launch.wiring import OBSERVER, Wires
 from paceline.messages import AskStatus, JobStatus, QueueStatus
 from paceline.timing import Clock, SystemClock
+from paceline.watch.summary import Ending, Summary
+from paceline.watch.table import summary_table
 
 StatusView = dict[str, object]
 
@@ -34,6 +37,7 @@ def status(
         print(json.dumps(view))
     else:
         _print_view(view)
+        _print_summary(job, view)
 
 
 def as_view(job: JobStatus, state: str) -> StatusView:
@@ -46,6 +50,7 @@ def as_view(job: JobStatus, state: str) -> StatusView:
         "changing": job.changing,
         "processes": [msgspec.to_builtins(process) for process in job.processes],
         "counters": dict(job.counters),
+        "summary": None,
     }
 
 
@@ -61,7 +66,7 @@ def ended_view(job: JobDir) -> StatusView | None:
     last = job.read_status()
     state = str(summary["status"])
     if last is not None:
-        return {**as_view(last, state), "processes": []}
+        return {**as_view(last, state), "processes": [], "summary": summary}
     return {
         "state": state,
         "queue": msgspec.to_builtins(QueueStatus(0, 0, 0, 0, 0)),
@@ -70,6 +75,7 @@ def ended_view(job: JobDir) -> StatusView | None:
         "changing": None,
         "processes": [],
         "counters": {},
+        "summary": summary,
     }
 
 
@@ -115,3 +121,18 @@ def _print_view(view: StatusView) -> None:
     for process in processes:
         table.add_row(*(str(process[name]) for name in shown))
     console.print(table)
+
+
+def _print_summary(job: JobDir, view: StatusView) -> None:
+    """Of an ended job: what it came to, how it ended, and how it is gone on with."""
+    if view["summary"] is None:
+        return
+    summary = msgspec.convert(view["summary"], Summary)
+    console = Console()
+    console.print(summary_table(summary))
+    if summary.ending not in {"", Ending.TRAINED.value}:
+        console.print(f"{summary.ending}: {summary.reason}", markup=False, highlight=False)
+    if summary.status == "failed" or summary.ending == Ending.INTERRUPTED.value:
+        command = resume_command(job.path, UserScript(job.read_script(), ()))
+        told = f"go on with: {command}  (and the arguments of the script)"
+        console.print(told, markup=False, highlight=False, soft_wrap=True)

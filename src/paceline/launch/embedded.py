@@ -109,7 +109,7 @@ class EmbeddedJob:
         self.verdict = verdict or decide_ending(status)
         seconds = self._clock.now_s() - self._started_s
         summary = summarize(
-            status, self.verdict.ending, Restarts(), seconds, str(self._job.path), time
+            status, self.verdict, Restarts(), seconds, str(self._job.path), time
         )
         self._summary = summary.as_dict()
         self._job.write_end(status, self._summary)

@@ -175,7 +175,8 @@ def _sum_up(
     ended: Ended, supervision: Supervision, seconds: float, job: JobDir
 ) -> RunResult:
     restarts = Restarts(**supervision.restarts)
-    ending = ended.verdict.ending
-    summary = summarize(ended.status, ending, restarts, seconds, str(job.path), ended.time)
+    summary = summarize(
+        ended.status, ended.verdict, restarts, seconds, str(job.path), ended.time
+    )
     job.write_end(ended.status, summary.as_dict())
     return RunResult(summary, ended.verdict)

@@ -10,6 +10,7 @@ from typing import cast
 
 from paceline.errors import PeerLost, UsageError
 from paceline.ids import OPERATOR
+from paceline.launch.commands import UserScript, resume_command
 from paceline.launch.folder import JobDir, RunFile
 from paceline.launch.secret_file import read_secret
 from paceline.launch.wiring import Wires
@@ -144,9 +145,10 @@ def call_running(
             return cast("Message", answer.message)
         except PeerLost as error:
             if not Path(run.sockets).is_dir():
+                command = resume_command(job.path, UserScript(job.read_script(), ()))
                 raise UsageError(
                     f"the job of {job.path} runs no more: its launcher (process {run.pid}) "
-                    "went without a summary"
+                    f"went without a summary; go on with: {command}"
                 ) from error
             if deadline.is_over():
                 raise

@@ -82,7 +82,8 @@ class Summary(msgspec.Struct, frozen=True):
 
     ``seconds`` are those of the whole run. ``start_seconds`` of them lie before its first
     batch; ``records_per_second`` is of its loops over batches, as
-    `paceline.coordinator.training` counts their time, and of its own records.
+    `paceline.coordinator.training` counts their time, and of its own records. ``ending``
+    is an `Ending`, ``reason`` says why; both are empty in summaries of older versions.
     """
 
     status: StatusWord
@@ -98,6 +99,8 @@ class Summary(msgspec.Struct, frozen=True):
     counters: dict[str, int]  # of the servers, by name
     records_left_out: int = 0  # of the loops that were begun, when the run ended
     start_seconds: float | None = None  # None: it came to no batch
+    ending: str = ""
+    reason: str = ""
 
     def as_dict(self) -> dict[str, object]:
         """As plain data, ready for JSON."""
@@ -156,7 +159,7 @@ def _num_left_out(status: JobStatus) -> int:
 
 def summarize(
     status: JobStatus | None,
-    ending: Ending,
+    verdict: Verdict,
     restarts: Restarts,
     seconds: float,
     job_dir: str,
@@ -166,7 +169,7 @@ def summarize(
 
     Args:
         status: the coordinator's last word; None if it never spoke.
-        ending: how the run ended.
+        verdict: how the run ended.
         restarts: processes started again.
         seconds: how long the run took, from the first process's start.
         job_dir: path of the job folder.
@@ -174,7 +177,7 @@ def summarize(
     """
     records = status.records if status else 0
     return Summary(
-        status=_WORDS[ending],
+        status=_WORDS[verdict.ending],
         epochs=status.epochs if status else 0,
         records=records,
         tasks=TaskCounts(
@@ -190,4 +193,6 @@ def summarize(
         counters=dict(status.counters) if status else {},
         records_left_out=_num_left_out(status) if status else 0,
         start_seconds=None if time.start_s is None else round(time.start_s, 3),
+        ending=verdict.ending.value,
+        reason=verdict.reason,
     )

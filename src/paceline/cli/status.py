@@ -131,7 +131,9 @@ def _print_summary(job: JobDir, view: StatusView) -> None:
     console = Console()
     console.print(summary_table(summary))
     if summary.ending not in {"", Ending.TRAINED.value}:
-        console.print(f"{summary.ending}: {summary.reason}", markup=False, highlight=False)
+        is_told = summary.reason.startswith(summary.ending)
+        reason = summary.reason if is_told else f"{summary.ending}: {summary.reason}"
+        console.print(reason, markup=False, highlight=False, soft_wrap=True)
     if summary.status == "failed" or summary.ending == Ending.INTERRUPTED.value:
         command = resume_command(job.path, UserScript(job.read_script(), ()))
         told = f"go on with: {command}  (and the arguments of the script)"

@@ -77,7 +77,8 @@ def draw_run(events: Path, picture: Path, title: str) -> None:
             layout="constrained",
         )
         *tops, middle, bottom = panels
-        for top, metric in zip(tops, metrics or [None], strict=True):
+        shown: list[str | None] = [*metrics] or [None]
+        for top, metric in zip(tops, shown, strict=True):
             _draw_metric(top, history, metric, is_first=top is tops[0])
             top.sharex(tops[0])
             top.margins(x=0.01)
@@ -166,9 +167,9 @@ def _draw_metric(
         for line in legend.get_lines():
             line.set(alpha=1, lw=2.2)
     for mark in history.marks:
-        color, line = MARKS[mark.kind]
+        color, dashes = MARKS[mark.kind]
         if mark.kind != "came back":
-            axes.axvline(mark.records, color=color, ls=line, lw=0.8, alpha=0.5)
+            axes.axvline(mark.records, color=color, ls=dashes, lw=0.8, alpha=0.5)
 
 
 def _draw_rate(axes: "Axes", history: History) -> None:
@@ -219,8 +220,8 @@ def _draw_trainers(axes: "Axes", history: History) -> None:
 def _draw_marks(axes: "Axes", marks: list[Mark], *, with_names: bool) -> None:
     """A line where something changed, with its name: who died, which pace it is now."""
     for mark in marks:
-        color, line = MARKS[mark.kind]
-        axes.axvline(mark.seconds, color=color, ls=line, lw=1.1)
+        color, dashes = MARKS[mark.kind]
+        axes.axvline(mark.seconds, color=color, ls=dashes, lw=1.1)
         if with_names and mark.kind != "came back":
             axes.annotate(
                 f"{mark.what} died" if mark.kind == "died" else mark.what,

@@ -59,9 +59,13 @@ class RunFile(msgspec.Struct, frozen=True):
 
 
 class _Written(msgspec.Struct, frozen=True):
-    """By which version a folder's journal was written; the first did not say."""
+    """What ``job.json`` says beside the job.
+
+    By which version the journal was written, the first did not say; and what is run.
+    """
 
     journal_format: int = 2
+    script: str = "SCRIPT"
 
 
 @final
@@ -223,6 +227,10 @@ class JobDir:
         if config is None:
             raise UsageError(f"{self.path} holds no job: it has no {self.config.name}")
         return config
+
+    def read_script(self) -> str:
+        """The path of the script that the job was started with last."""
+        return (_read(self.config, _Written) or _Written()).script or "SCRIPT"
 
     def read_run(self) -> RunFile | None:
         """Where the running job's coordinator listens; None when none is running."""

@@ -36,7 +36,7 @@ import msgspec
 from paceline.config import JobConfig
 from paceline.errors import StoreError, UsageError
 from paceline.events import older
-from paceline.launch.kinds import require_files, require_folders
+from paceline.launch.kinds import require_files, require_folders, require_utf8
 from paceline.launch.secret_file import remove_secret
 from paceline.launch.sockets import remove_left
 from paceline.messages import JobStatus
@@ -128,6 +128,7 @@ class JobDir:
         """
         if self.journal.exists() or self.config.exists():
             raise UsageError(_taken(self.path))
+        self._check_names(script)
         self._check_kinds()
         fields = _job_fields(config, script)
         try:
@@ -158,6 +159,7 @@ class JobDir:
             UsageError: the folder holds no job, its journal is of another version, or
                 something in it is not of the kind that it should be.
         """
+        self._check_names(script)
         self._check_kinds()
         self.read_config()
         self._check_journal(script)
@@ -182,6 +184,10 @@ class JobDir:
                 f"run's sockets, which is left as it is: {kept}"
             )
         self.run_file.unlink(missing_ok=True)
+
+    def _check_names(self, script: str) -> None:
+        require_utf8("the job folder", str(self.path))
+        require_utf8("the script", script)
 
     def _check_kinds(self) -> None:
         """Let files be files, and folders folders, where they are there.
@@ -257,8 +263,9 @@ def fresh_job_dir(root: Path, script: str, now_s: float) -> Path:
         now_s: seconds since 1970.
 
     Raises:
-        UsageError: the folder cannot be made.
+        UsageError: the folder cannot be made, or a name is no UTF-8.
     """
+    require_utf8("the script", script)
     moment = datetime.fromtimestamp(now_s, tz=UTC).astimezone()
     name = f"{moment:%Y%m%d-%H%M%S}-{Path(script).stem or 'job'}"
     number = 1

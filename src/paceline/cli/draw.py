@@ -5,8 +5,9 @@ from typing import Annotated
 
 import typer
 
-from paceline.errors import UsageError
+from paceline.errors import StoreError, UsageError
 from paceline.launch.folder import JobDir
+from paceline.launch.kinds import require_files
 from paceline.watch.draw import draw_run
 
 
@@ -15,5 +16,9 @@ def draw(job_dir: Annotated[Path, typer.Argument(help="The job folder.")]) -> No
     job = JobDir(job_dir)
     if not job.path.is_dir():
         raise UsageError(f"there is no job folder {job_dir}")
-    draw_run(job.events, job.picture, job.path.name)
+    require_files([job.events, job.picture])
+    try:
+        draw_run(job.events, job.picture, job.path.name)
+    except OSError as error:
+        raise StoreError(f"cannot write {job.picture}: {error.strerror}") from error
     print(job.picture)

@@ -45,6 +45,7 @@ from paceline.store.journal import FORMAT
 _T = TypeVar("_T")
 
 RUNS = Path("runs")  # where job folders go, unless a user names one
+_ENDED_REMEDY = "it says how the last run ended, and --resume does without: remove it"
 _LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 _JOURNAL_ENDS = ("", "-wal", "-journal", ".lock")  # SQLite's own, and the opener's
 
@@ -173,7 +174,7 @@ class JobDir:
     def _forget_last_run(self, say: Callable[[str], None]) -> None:
         """Remove what tells where the last run's coordinator listened; nobody runs."""
         try:
-            run = self.read_run()
+            run = _read(self.run_file, RunFile)
         except StoreError as error:
             say(f"paceline: {error}; it is removed, since no job runs here")
             run = None
@@ -225,22 +226,26 @@ class JobDir:
             UsageError: the folder holds no job.
             StoreError: ``job.json`` is damaged.
         """
-        config = _read(self.config, JobConfig)
+        remedy = "put a copy of it back, or begin a new job in another folder"
+        config = _read(self.config, JobConfig, remedy)
         if config is None:
             raise UsageError(f"{self.path} holds no job: it has no {self.config.name}")
         return config
 
     def read_run(self) -> RunFile | None:
         """Where the running job's coordinator listens; None when none is running."""
-        return _read(self.run_file, RunFile)
+        return _read(self.run_file, RunFile, "if no job runs there, --resume mends it")
 
     def read_status(self) -> JobStatus | None:
         """The coordinator's last word about an ended job, if there is one."""
-        return _read(self.status, JobStatus)
+        return _read(self.status, JobStatus, _ENDED_REMEDY)
 
     def read_summary(self) -> dict[str, object] | None:
         """The summary of an ended job; None while it runs."""
-        return _read(self.summary, dict[str, object])
+        summary = _read(self.summary, dict[str, object], _ENDED_REMEDY)
+        if summary is not None and not isinstance(summary.get("status"), str):
+            raise StoreError(f"{self.summary} tells no status; {_ENDED_REMEDY}")
+        return summary
 
     def write_run(self, run: RunFile) -> None:
         """Tell observers where the coordinator listens."""
@@ -312,7 +317,7 @@ def _write_whole(path: Path, value: object) -> None:
     partial.replace(path)
 
 
-def _read(path: Path, kind: type[_T]) -> _T | None:
+def _read(path: Path, kind: type[_T], remedy: str = "") -> _T | None:
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -324,4 +329,5 @@ def _read(path: Path, kind: type[_T]) -> _T | None:
         return msgspec.json.decode(data, type=kind)
     except (msgspec.MsgspecError, UsageError, ValueError) as error:
         what = "empty" if not data else f"damaged: {error}"
-        raise StoreError(f"cannot read {path}, which is {what}") from error
+        told = f"cannot read {path}, which is {what}"
+        raise StoreError(f"{told}; {remedy}" if remedy else told) from error

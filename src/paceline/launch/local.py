@@ -2,7 +2,8 @@
 
 ::
 
-    claim the folder -> private sockets -> fork server, launcher -> all gone -> summary
+    claim the folder and the place of its cuts -> private sockets -> fork server, launcher
+    -> all gone -> summary
 
 Waits: for the job to end. The main thread, or one that outlives the job.
 """
@@ -18,6 +19,7 @@ from paceline.config import JobConfig
 from paceline.errors import JobFailed
 from paceline.ids import COORDINATOR, LAUNCHER, role_kind, server_id, trainer_id
 from paceline.launch.addresses import LOOPBACK, Transport, hold_addresses
+from paceline.launch.claiming import claimed
 from paceline.launch.commands import UserScript, role_command, with_failpoints
 from paceline.launch.environment import THREADS, Place, trainer_threads
 from paceline.launch.folder import JobDir, RunFile
@@ -97,9 +99,10 @@ def wait_local_run(
             the logs warn of it.
 
     Raises:
-        UsageError: the folder belongs to another job, there is none to go on with; the
-            host is none of this machine's; or ``PACELINE_SHARED_MEMORY`` is neither on nor
-            off.
+        UsageError: the folder or the place of the cuts belongs to another job, there is
+            none to go on with; the host is none of this machine's; or
+            ``PACELINE_SHARED_MEMORY`` is neither on nor off.
+        StoreError: the place of the cuts is not there, or cannot be written.
         JobFailed: the job's own fork server was killed and would not go.
     """
     config, script, job, is_resumed = run
@@ -108,10 +111,10 @@ def wait_local_run(
     with Interrupts() as interrupts, contextlib.ExitStack() as stack:
         stack.enter_context(job.hold())
         if is_resumed:
-            job.claim_again(config, script.named, show.say)
             wait_until_free(job.journal, Deadline(clock, LAST_RUN_S))
-        else:
-            job.claim(config, script.named)
+        config = stack.enter_context(
+            claimed(job, config, script.named, show.say, is_resumed=is_resumed)
+        )
         base = with_failpoints(environment, job.failpoints)
         if base != environment:
             job.failpoints.mkdir(exist_ok=True)

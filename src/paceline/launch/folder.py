@@ -101,7 +101,8 @@ class JobDir:
         """Be the folder's only launcher; the hold falls with its process.
 
         Raises:
-            UsageError: its job is running, or the folder cannot be made.
+            UsageError: its job is running, the folder cannot be made, or something in it
+                is not of the kind that it should be.
         """
         path = self.path / "launcher.lock"
         try:
@@ -117,6 +118,7 @@ class JobDir:
                 "with --job-dir"
             ) from None
         else:
+            self._check_kinds()
             yield
         finally:
             os.close(descriptor)
@@ -130,7 +132,6 @@ class JobDir:
         if self.journal.exists() or self.config.exists():
             raise UsageError(_taken(self.path))
         self._check_names(script)
-        self._check_kinds()
         fields = _job_fields(config, script)
         try:
             self.logs.mkdir(parents=True, exist_ok=True)
@@ -157,11 +158,9 @@ class JobDir:
             say: hears what was mended, and what was left alone.
 
         Raises:
-            UsageError: the folder holds no job, its journal is of another version, or
-                something in it is not of the kind that it should be.
+            UsageError: the folder holds no job, or its journal is of another version.
         """
         self._check_names(script)
-        self._check_kinds()
         self.read_config()
         self._check_journal(script)
         self._forget_last_run(say)

@@ -16,6 +16,7 @@ from paceline.config import JobConfig, parse_pace, parse_trainers
 from paceline.errors import UsageError
 from paceline.launch.commands import UserScript
 from paceline.launch.folder import RUNS, JobDir, fresh_job_dir
+from paceline.launch.kinds import require_utf8
 from paceline.launch.local import LocalRun, fresh_run_id, wait_local_run
 from paceline.launch.plugins import require_named, resolved
 from paceline.launch.scripts import file_of, require_script
@@ -101,6 +102,7 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
     """
     user_script = UserScript(script, tuple(arguments or ()), is_module)
     require_script(user_script, Path.cwd())
+    require_utf8("--job-dir", str((job_dir or RUNS).absolute()))
     if resume and job_dir is None:
         raise UsageError("--resume goes on with a job: name its folder with --job-dir")
     least, most = parse_trainers(trainers) if trainers is not None else (None, None)
@@ -188,4 +190,5 @@ def _place(text: str | None) -> str | None:
     if text is None:
         return None
     place = text if "://" in text else str(Path(text).absolute())
+    require_utf8("--checkpoints", place)
     return BlobStore(place).url

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from paceline.errors import UsageError
 from paceline.launch.sockets import (
     hold_sockets,
     make_sockets,
@@ -142,6 +143,15 @@ def test_the_next_launcher_removes_what_a_killed_one_has_left(temporary: Path) -
             assert not folder.exists()
             assert ours.is_dir()
     assert list(temporary.iterdir()) == []
+
+
+def test_no_place_for_temporary_files_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "none"))
+    told = "cannot make a folder for the job's sockets: .*none.*; set TMPDIR"
+    with pytest.raises(UsageError, match=told), hold_sockets():
+        pass
 
 
 def test_folders_of_versions_that_held_none_are_not_taken_for_left(temporary: Path) -> None:

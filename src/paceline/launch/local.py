@@ -110,6 +110,7 @@ def wait_local_run(
     # Outermost: whoever interrupts, and when, gets an orderly end and a summary.
     with Interrupts() as interrupts, contextlib.ExitStack() as stack:
         stack.enter_context(job.hold())
+        sockets = stack.enter_context(hold_sockets())
         if is_resumed:
             wait_until_free(job.journal, Deadline(clock, LAST_RUN_S))
         config = stack.enter_context(
@@ -119,7 +120,6 @@ def wait_local_run(
         if base != environment:
             job.failpoints.mkdir(exist_ok=True)
         show.say(f"paceline: {describe_run(run, Path.cwd())}")
-        sockets = stack.enter_context(hold_sockets())
         servers = [server_id(n) for n in range(config.servers)]
         addresses = stack.enter_context(
             hold_addresses(transport, sockets, [COORDINATOR, *servers], host)

@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from paceline.errors import spelt_out
+from paceline.errors import UsageError, spelt_out
 
 PREFIX = "paceline-"
 HELD_PREFIX = "paceline-run-"  # its maker locks it; earlier versions locked none
@@ -35,10 +35,20 @@ _MEETING = re.compile(r"[a-z]+-\d+\.\d+")  # of ranks: torch keeps a file there
 
 @contextlib.contextmanager
 def hold_sockets() -> Iterator[Path]:
-    """A fresh folder that is this process's while the block runs, and then gone."""
+    """A fresh folder that is this process's while the block runs, and then gone.
+
+    Raises:
+        UsageError: none can be made.
+    """
     remove_unheld()
     with contextlib.ExitStack() as stack:
-        folder = _make_held(stack)
+        try:
+            folder = _make_held(stack)
+        except OSError as error:
+            raise UsageError(
+                f"cannot make a folder for the job's sockets: {error}; set TMPDIR to a "
+                "folder that can be written to"
+            ) from error
         stack.callback(remove_sockets, folder)
         yield folder
 

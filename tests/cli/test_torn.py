@@ -53,6 +53,23 @@ def test_the_status_of_a_torn_folder_is_a_sentence(
     assert remedy in told
 
 
+def test_a_summary_that_tells_too_little_is_a_sentence(
+    job: JobDir, said: Callable[..., str]
+) -> None:
+    job.write_end(None, {"status": "finished"})
+    assert f"{job.summary} is none of this version" in said("status", job.path)
+
+
+def test_a_torn_folder_does_not_hide_a_job_that_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Callable[..., str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, data in (("torn", b"{"), ("large", b'{"pid": 1e99}')):
+        (tmp_path / "runs" / name).mkdir(parents=True)
+        (tmp_path / "runs" / name / "run.json").write_bytes(data)
+    assert "no job runs in a folder of runs" in said("scale", "2")
+
+
 @pytest.mark.parametrize("data", TORN)
 def test_a_torn_status_is_a_sentence(
     job: JobDir, said: Callable[..., str], data: bytes

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from paceline.errors import TransportError, UsageError
+from paceline.errors import StoreError, TransportError, UsageError
 from paceline.launch.commands import UserScript, resume_command
 from paceline.launch.folder import RUNS, JobDir
 from paceline.launch.operating import call_running, find_job
@@ -127,7 +127,10 @@ def _print_summary(job: JobDir, view: StatusView) -> None:
     """Of an ended job: what it came to, how it ended, and how it is gone on with."""
     if view["summary"] is None:
         return
-    summary = msgspec.convert(view["summary"], Summary)
+    try:
+        summary = msgspec.convert(view["summary"], Summary)
+    except msgspec.ValidationError as error:
+        raise StoreError(f"{job.summary} is none of this version: {error}") from error
     console = Console()
     console.print(summary_table(summary))
     if summary.ending not in {"", Ending.TRAINED.value}:

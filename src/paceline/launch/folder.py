@@ -29,7 +29,7 @@ import shlex
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar, final
+from typing import Annotated, TypeVar, final
 
 import msgspec
 
@@ -56,7 +56,7 @@ class RunFile(msgspec.Struct, frozen=True):
     run: str
     coordinator: str
     sockets: str
-    pid: int  # of the launcher
+    pid: Annotated[int, msgspec.Meta(gt=0, lt=1 << 31)]  # of the launcher
 
 
 class _Written(msgspec.Struct, frozen=True):

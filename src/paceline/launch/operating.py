@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
-from paceline.errors import PeerLost, UsageError
+from paceline.errors import PeerLost, StoreError, UsageError
 from paceline.ids import OPERATOR
 from paceline.launch.commands import UserScript, resume_command
 from paceline.launch.folder import JobDir, RunFile
@@ -50,7 +50,15 @@ def find_job(root: Path) -> JobDir:
 
 def _running(root: Path) -> list[JobDir]:
     found = [JobDir(path.parent) for path in sorted(root.glob("*/run.json"))]
-    return [job for job in found if (run := job.read_run()) is not None and _is_alive(run)]
+    return [job for job in found if (run := _run_of(job)) is not None and _is_alive(run)]
+
+
+def _run_of(job: JobDir) -> RunFile | None:
+    """What runs in a folder that nobody has named; whose file is torn, nothing does."""
+    try:
+        return job.read_run()
+    except (StoreError, UsageError):
+        return None
 
 
 def _is_alive(run: RunFile) -> bool:

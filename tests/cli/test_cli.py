@@ -138,6 +138,7 @@ def test_a_resumed_job_is_as_it_was_where_options_are_silent(
         (["--resume", "--job-dir", "job", "--seed", 8], "the job began with seed 7"),
         (["--resume", "--job-dir", "job", "--pace", "async"], "the job began with sync"),
         (["--resume", "--job-dir", "job", "--checkpoints", "a"], "lie in its folder"),
+        (["--resume", "--job-dir", "with plugin"], "add --plugin 'their own/rules.py'"),
     ],
 )
 def test_what_cannot_be_resumed_is_refused_with_the_reason(
@@ -151,6 +152,8 @@ def test_what_cannot_be_resumed_is_refused_with_the_reason(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     JobDir(tmp_path / "job").claim(JobConfig(run="last", seed=7), "train.py")
+    theirs = JobConfig(run="last", plugins=("their own/rules.py",))
+    JobDir(tmp_path / "with plugin").claim(theirs, "train.py")
 
     assert exit_code(monkeypatch, "run", *options, script) == 2
 

@@ -5,8 +5,9 @@ from typing import Annotated
 
 import typer
 
-from paceline.errors import UsageError
+from paceline.errors import StoreError, UsageError
 from paceline.launch.folder import RUNS, JobDir
+from paceline.launch.kinds import require_files
 from paceline.launch.operating import find_job
 from paceline.watch.draw import draw_run
 
@@ -21,5 +22,9 @@ def draw(
     job = find_job(RUNS) if job_dir is None else JobDir(job_dir)
     if not job.path.is_dir():
         raise UsageError(f"there is no job folder {job_dir}")
-    draw_run(job.events, job.picture, job.path.name)
+    require_files([job.events, job.picture])
+    try:
+        draw_run(job.events, job.picture, job.path.name)
+    except OSError as error:
+        raise StoreError(f"cannot write {job.picture}: {error.strerror}") from error
     print(job.picture)

@@ -18,12 +18,13 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, final
 
 from paceline.errors import PREEMPTED_EXIT_CODE
-from paceline.ids import role_kind
+from paceline.ids import COORDINATOR, role_kind
 from paceline.launch.exits import explain_exit, is_crash
 from paceline.launch.failure import take_failure
 from paceline.launch.folder import JobDir
 from paceline.launch.interrupts import Interrupts
 from paceline.launch.link import Reporter
+from paceline.launch.parent import signs_of_life
 from paceline.launch.process import Child, end_all, wait_any
 from paceline.launch.supervision import LEAVE_S as TRAINERS_LEAVE_S
 from paceline.launch.supervision import (
@@ -210,11 +211,15 @@ class Launcher:
         self._is_answered = orders is not None
         now = self._clock.now_s()
         if orders is None:
-            return self._supervision.apply(Unanswered(), now)
+            return self._supervision.apply(Unanswered(self._signs_of_life()), now)
         self._status = orders.status
         self._time.note(orders.status, now)
         self._show.show(orders.status, sum(self._supervision.restarts.values()), now)
         return self._supervision.apply(orders, now)
+
+    def _signs_of_life(self) -> int | None:
+        child = self._children.get(COORDINATOR)
+        return None if child is None else signs_of_life(child.pid)
 
     def _ask_once_more(self) -> None:
         if not self._is_answered:

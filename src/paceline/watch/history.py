@@ -159,8 +159,8 @@ def read_history(lines: Iterable[bytes]) -> History:
     for line in lines:
         try:
             history.add(msgspec.json.decode(line, type=dict[str, Any]))
-        except (msgspec.DecodeError, KeyError, TypeError, ValueError):
-            continue
+        except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError):
+            continue  # msgspec's own errors are of values, too
     return history
 
 

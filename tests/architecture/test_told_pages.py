@@ -101,7 +101,8 @@ def taken() -> dict[str, set[str]]:
 def wrong_commands(page: str, options: dict[str, set[str]]) -> Iterator[str]:
     """Commands and options of a page that the program does not take."""
     for line in COMMAND.findall(page.replace("\\\n", " ")):
-        words = re.split(r" #|\S+\.py\b", line)[0].split()  # what follows is the script's
+        # What follows a script, or a module, belongs to it.
+        words = re.split(r" #|\S+\.py\b| -m ", line)[0].split()
         name = next((n for n in (" ".join(words[:2]), words[0]) if n in options), None)
         if name is None:
             yield line

@@ -19,6 +19,10 @@ class Clock(ABC):
     def now_s(self) -> float:
         """Seconds since some fixed moment; never goes back."""
 
+    @abstractmethod
+    def worked_s(self) -> float:
+        """Seconds that this thread has computed, while it waited for nobody and nothing."""
+
 
 @final
 class SystemClock(Clock):
@@ -28,6 +32,10 @@ class SystemClock(Clock):
         """Seconds since boot, or thereabouts."""
         return time.monotonic()
 
+    def worked_s(self) -> float:
+        """Seconds of a processor, as the kernel counts them."""
+        return time.thread_time()
+
 
 @final
 class ManualClock(Clock):
@@ -36,6 +44,7 @@ class ManualClock(Clock):
     def __init__(self, start_s: float = 0.0) -> None:
         """Start at ``start_s``."""
         self._now_s = start_s
+        self._worked_s = 0.0
 
     def now_s(self) -> float:
         """The moment it was last set to."""
@@ -45,6 +54,15 @@ class ManualClock(Clock):
         """Move on by ``seconds``, which must not be negative."""
         assert seconds >= 0
         self._now_s += seconds
+
+    def worked_s(self) -> float:
+        """What `work` has added up to, whichever thread it was."""
+        return self._worked_s
+
+    def work(self, seconds: float) -> None:
+        """Move on by ``seconds``, in which somebody computes."""
+        self.advance(seconds)
+        self._worked_s += seconds
 
 
 @final

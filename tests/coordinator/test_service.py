@@ -35,6 +35,9 @@ class CountingClock(Clock):
         self.num_reads += 1
         return self.moment_s
 
+    def worked_s(self) -> float:
+        return 0.0
+
 
 class Watched:
     """A journal that notes when it is written."""

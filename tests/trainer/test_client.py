@@ -53,6 +53,25 @@ def test_a_lost_connection_is_an_answer_and_the_next_one_is_fresh(
     assert job.connections == connections + 1
 
 
+def test_what_an_act_computes_is_the_batchs_and_what_it_waits_is_not(
+    job: FakeJob, driver: Driver
+) -> None:
+    def act() -> Act[None]:
+        job.clock.work(0.25)  # cutting gradients
+        yield from ask(QUESTION)
+        yield Pause(0.0, "others")
+        job.clock.advance(4.0)  # a server takes so long
+        job.clock.work(0.5)  # reading values
+
+    driver.stopwatch.begin()
+    job.clock.work(1.0)  # forward and backward
+    driver.run(act())
+    driver.stopwatch.end()
+    told = driver.stopwatch.take()
+    assert told is not None
+    assert told.mean_s == 1.75
+
+
 def refuse_all(job: FakeJob, error: Exception) -> Driver:
     """A driver whose trainer was never a member, and is turned away at each door."""
 

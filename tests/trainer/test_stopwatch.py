@@ -29,12 +29,12 @@ def test_what_is_told_lies_between_the_least_and_the_most(durations: list[float]
     assert abs(told.mean_s - sum(durations) / len(durations)) < 1e-5
 
 
-def test_talking_to_others_does_not_count() -> None:
+def test_waiting_for_others_does_not_count() -> None:
     clock = ManualClock()
     stopwatch = Stopwatch(clock)
     stopwatch.begin()
     clock.advance(5.0)
-    stopwatch.acted(4.0)
+    stopwatch.waited(4.0)
     stopwatch.end()
     told = stopwatch.take()
     assert told is not None

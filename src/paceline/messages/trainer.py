@@ -323,7 +323,7 @@ class Leave(TrainerMessage, frozen=True):
 
 
 class Computed(TrainerMessage, frozen=True):
-    """How long batches took to read and compute since this was told last.
+    """How long batches took to read, compute and step on since this was told last.
 
     ``seconds`` are evenly spaced quantiles, least to most; ``mean_s`` is of all batches.
     """

@@ -106,7 +106,7 @@ class Driver:
     Attributes:
         waiting_for: what the acting thread waits for; empty while it computes.
         asked_s: when the coordinator answered last, on the driver's clock.
-        stopwatch: how long batches take; it stands still while an act runs.
+        stopwatch: how long batches take; it stands still while an act waits.
         locks: that are held, and heard of.
         clock: for deadlines.
     """
@@ -139,7 +139,7 @@ class Driver:
                 "use it: read data there, train here"
             )
         replies: Replies = {}
-        began_s = self._clock.now_s()
+        began_s, worked_s = self._clock.now_s(), self._clock.worked_s()
         try:
             self._protocol.asking.now_s = began_s
             wanted = next(act)
@@ -165,7 +165,8 @@ class Driver:
             raise
         finally:
             self.waiting_for = ""
-            self.stopwatch.acted(self._clock.now_s() - began_s)
+            took_s = self._clock.now_s() - began_s
+            self.stopwatch.waited(took_s - (self._clock.worked_s() - worked_s))
 
     def tell_computed(self) -> None:
         """Tell how long batches took since this was told last; any thread may call."""

@@ -120,6 +120,7 @@ def deliver(
     hands = Hands(carrier, lambda batch: reader.read(batch.key, batch.batch), lookahead)
     try:
         while True:
+            stopwatch.begin()
             changes.send()
             found = carrier.run(protocol.next_batch())
             if isinstance(found, Over):
@@ -133,7 +134,6 @@ def deliver(
                 check_steps(carrier, is_over=False)
                 carrier.flush()
                 continue
-            stopwatch.begin()
             try:
                 data = hands.take(found)
             except Preempted:
@@ -145,8 +145,8 @@ def deliver(
             changes.rest()
             carrier.steps.deliver(found.key)
             yield from hands.hand(data)
-            stopwatch.end()
             end_batch(carrier)
+            stopwatch.end()
     finally:
         outlook.end()
         reader.close()

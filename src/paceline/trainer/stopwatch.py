@@ -1,7 +1,8 @@
-"""How long batches of this trainer take to read and compute, without waiting for anybody.
+"""How long batches of this trainer take, without waiting for anybody.
 
-From one batch to the next, less the time in which the trainer talked to other roles. What
-is told of it are quantiles, now and then: enough to forecast the same job elsewhere.
+From one batch to the next, less the time in which the trainer waited for other roles: to
+read, to compute, and what a step itself costs (cutting gradients, sending, reading values).
+What is told of it are quantiles, now and then: enough to forecast the same job elsewhere.
 
 May be called by any thread.
 """
@@ -35,7 +36,7 @@ class Stopwatch:
         self._clock = clock
         self._lock = threading.Lock()  # guards all below
         self._began_s: float | None = None
-        self._acted_s = 0.0  # since then
+        self._waited_s = 0.0  # since then
         self._kept: list[float] = []
         self._batches = 0
         self._total_s = 0.0  # of all of them
@@ -44,19 +45,19 @@ class Stopwatch:
     def begin(self) -> None:
         """A batch begins to be read."""
         with self._lock:
-            self._began_s, self._acted_s = self._clock.now_s(), 0.0
+            self._began_s, self._waited_s = self._clock.now_s(), 0.0
 
-    def acted(self, seconds: float) -> None:
-        """The trainer has talked to others for so long."""
+    def waited(self, seconds: float) -> None:
+        """The trainer has waited for others for so long."""
         with self._lock:
-            self._acted_s += seconds
+            self._waited_s += seconds
 
     def end(self) -> None:
         """The batch that was begun has been computed."""
         with self._lock:
             if self._began_s is None:
                 return
-            taken_s = max(0.0, self._clock.now_s() - self._began_s - self._acted_s)
+            taken_s = max(0.0, self._clock.now_s() - self._began_s - self._waited_s)
             self._total_s += taken_s
             if self._batches % self._every == 0:
                 self._kept.append(taken_s)

@@ -9,9 +9,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from paceline.config import Async
 from paceline.errors import UsageError
 from paceline.simulate.forecast.fit import fit
+from paceline.simulate.forecast.job import forecast
 from paceline.simulate.forecast.models import Deaths, draw_compute, mean_s
+from paceline.simulate.forecast.plan import Plan
+from paceline.timing import ManualClock
+from paceline.trainer.stopwatch import Stopwatch
 
 seconds = st.lists(st.floats(0.001, 10), min_size=2, max_size=21).map(sorted)
 
@@ -165,3 +170,21 @@ def test_a_log_with_lines_missing_makes_no_life_negative(
     lines = [happened(t, name, trainer=role, kind="crashed") for t, name, role in told]
     deaths = fit([*lines, COMPUTED], "events.jsonl").deaths
     assert deaths is None or (deaths.mean_s > 0 and deaths.restart_s >= 0)
+
+
+@pytest.mark.parametrize("step_s", [0.0, 0.03])
+def test_what_a_step_costs_a_trainer_is_in_the_forecast(step_s: float) -> None:
+    clock = ManualClock()
+    stopwatch = Stopwatch(clock)
+    for _ in range(100):
+        stopwatch.begin()
+        clock.work(0.1)  # forward and backward
+        clock.advance(0.4)  # `step()`: waiting, and a little work of its own
+        clock.work(step_s)
+        stopwatch.waited(0.4)
+        stopwatch.end()
+    told = stopwatch.take()
+    assert told is not None
+    fitted = fit([line("trainer-0", told.batches, [*told.seconds], told.mean_s)], "here")
+    plan = Plan(pace=Async(), compute=fitted.compute, steps=50, cut_every_s=0)
+    assert forecast(plan).records_per_second == pytest.approx(1 / (0.1 + step_s), rel=0.02)

@@ -2,12 +2,12 @@
 
 ::
 
-    computed      quantiles of what batches of a trainer took to read and compute, waiting
-                  for nobody. A trainer's lines become one distribution, each counting for
-                  as many batches as it is of; trainers stay apart, since one may be slower
-                  for ever. Behind the last quantile but one batches are taken to be
-                  exponential, such that the mean of all is as told: a straight line to
-                  the longest would make a twentieth of all batches far too long
+    computed      quantiles of what batches of a trainer took to read, compute and step on,
+                  waiting for nobody. A trainer's lines become one distribution, each
+                  counting for as many batches as it is of; trainers stay apart, since one
+                  may be slower for ever. Behind the last quantile but one batches are taken
+                  to be exponential, such that the mean of all is as told: a straight line
+                  to the longest would make a twentieth of all batches far too long
     pauses        where the longest batch of a line took `PAUSE` times as long as all but a
                   twentieth: that twentieth is as long as the others, and what the mean
                   has more is so many pauses that one of them was as long as the longest

@@ -80,7 +80,7 @@ def test_what_a_refused_run_would_have_gone_on_with_is_as_it_was(tmp_path: Path)
     copy = JobDir(Path(shutil.copytree(tmp_path / "a", tmp_path / "copy")))
     job = JobDir(tmp_path / "a")
     config = JobConfig(run="a2", checkpoints=str(tmp_path / "cuts"))
-    with claimed(job, config, "train.py", is_resumed=True) as now:
+    with claimed(job, config, "train.py", print, is_resumed=True) as now:
         assert (now.job, now.run) == ("a1", "a2")
         with pytest.raises(UsageError, match="another copy of its folder"):
             run(copy.path, tmp_path / "cuts", "a3", is_resumed=True)

@@ -15,7 +15,7 @@ import contextlib
 import fcntl
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -37,11 +37,16 @@ _PATIENCE: Final = Patience(pauses_s=())  # nothing runs yet: what is wrong is t
 
 @contextlib.contextmanager
 def claimed(
-    job: JobDir, config: JobConfig, script: str, *, is_resumed: bool
+    job: JobDir,
+    config: JobConfig,
+    script: str,
+    say: Callable[[str], None],
+    *,
+    is_resumed: bool,
 ) -> Iterator[JobConfig]:
     """Let a run be the job's; by whom the folder is held. The job as it is now.
 
-    What goes on keeps the id that the folder says.
+    What goes on keeps the id that the folder says; ``say`` is told what was mended.
 
     Raises:
         UsageError: the folder or the place belongs to another job or another run of this
@@ -52,7 +57,7 @@ def claimed(
         if is_resumed:
             config = structs.replace(config, job=job.read_config().job)
             stack.enter_context(_held(job, config, is_resumed=True))
-            job.claim_again(config, script)
+            job.claim_again(config, script, say)
         else:
             job.claim(config, script)
             try:

@@ -12,6 +12,7 @@ import contextlib
 import os
 import uuid
 from collections.abc import Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 from paceline.config import JobConfig
@@ -21,13 +22,14 @@ from paceline.launch.addresses import LOOPBACK, Transport, hold_addresses
 from paceline.launch.claiming import claimed
 from paceline.launch.commands import UserScript, role_command, with_failpoints
 from paceline.launch.environment import THREADS, Place, trainer_threads
-from paceline.launch.folder import JobDir, RunFile, make_sockets, remove_sockets
+from paceline.launch.folder import JobDir, RunFile
 from paceline.launch.forkserver import ForkServer
 from paceline.launch.interrupts import Interrupts
 from paceline.launch.launcher import Ended, Launcher
 from paceline.launch.link import CoordinatorLink
 from paceline.launch.process import Child
 from paceline.launch.secret_file import remove_secret, write_secret
+from paceline.launch.sockets import hold_sockets
 from paceline.launch.supervision import Supervision
 from paceline.launch.wiring import Wires
 from paceline.store.journal import wait_until_free
@@ -111,13 +113,13 @@ def wait_local_run(
         if is_resumed:
             wait_until_free(job.journal, Deadline(clock, LAST_RUN_S))
         config = stack.enter_context(
-            claimed(job, config, script.path, is_resumed=is_resumed)
+            claimed(job, config, script.named, show.say, is_resumed=is_resumed)
         )
         base = with_failpoints(environment, job.failpoints)
         if base != environment:
             job.failpoints.mkdir(exist_ok=True)
-        sockets = make_sockets()
-        stack.callback(remove_sockets, sockets)
+        show.say(f"paceline: {describe_run(run, Path.cwd())}")
+        sockets = stack.enter_context(hold_sockets())
         servers = [server_id(n) for n in range(config.servers)]
         addresses = stack.enter_context(
             hold_addresses(transport, sockets, [COORDINATOR, *servers], host)
@@ -162,8 +164,36 @@ def wait_local_run(
                 stack.callback(forks.close)
             ended = launcher.wait_ended(interrupts)
         except JobFailed as error:
-            ended = Ended(Verdict(Ending.FAILED, str(error)), launcher.status)
+            ended = launcher.ended(Verdict(Ending.FAILED, str(error)))
         return _sum_up(ended, supervision, clock.now_s() - started_s, job)
+
+
+def describe_run(run: LocalRun, here: Path) -> str:
+    """A run in a line, as it begins: where it lies, and how many are to do what.
+
+    Args:
+        run: what is run.
+        here: the working folder; a job folder below it is named as seen from it.
+    """
+    config, path = run.config, run.job.path
+    folder = path.relative_to(here) if path.is_relative_to(here) else path
+    least, most = config.trainers, config.max_trainers
+    trainers = f"{least} to {most} trainers" if most > least else _count(least, "trainer")
+    if config.ranks_per_trainer > 1:
+        trainers += f" of {config.ranks_per_trainer} processes"
+    pieces = [
+        f"job folder {folder}",
+        *(["resumed"] if run.is_resumed else []),
+        trainers,
+        _count(config.servers, "server"),
+        str(config.pace),
+        *([f"checkpoints in {config.checkpoints}"] if config.checkpoints else []),
+    ]
+    return ", ".join(pieces)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _open_secret(stack: contextlib.ExitStack, job: JobDir) -> Secret:
@@ -178,7 +208,8 @@ def _sum_up(
     ended: Ended, supervision: Supervision, seconds: float, job: JobDir
 ) -> RunResult:
     restarts = Restarts(**supervision.restarts)
-    ending = ended.verdict.ending
-    summary = summarize(ended.status, ending, restarts, seconds, str(job.path))
+    summary = summarize(
+        ended.status, ended.verdict, restarts, seconds, str(job.path), ended.time
+    )
     job.write_end(ended.status, summary.as_dict())
     return RunResult(summary, ended.verdict)

@@ -87,7 +87,7 @@ def wait_older(
 def read_stored(
     store: BlobStore, config: JobConfig, older_than: Cut | None = None
 ) -> Stored:
-    """The job's newest cut that verifies; each cut of another job is told in the log.
+    """The job's newest cut that verifies; cuts of other jobs are told in the log, once.
 
     Args:
         store: where cuts lie.
@@ -101,7 +101,7 @@ def read_stored(
     timeline = max((cut.timeline for cut in cut_folders(store)), default=0)
     spared = foreign_cuts(store, owner_of(config))
     foreign = tuple(why for _, why in spared)
-    for why in foreign:
+    for why in foreign if older_than is None else ():
         _log.warning("passed over: %s; it is neither loaded nor removed", why)
     folders = {cut.folder for cut, _ in spared}
     manifest, skipped = newest_good_cut(store, older_than, folders)

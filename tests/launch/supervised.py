@@ -2,13 +2,8 @@
 
 import itertools
 
-from paceline.launch.supervision import (
-    Decision,
-    Happening,
-    Start,
-    Started,
-    Supervision,
-)
+from paceline.launch.happenings import Decision, Happening, Start, Started
+from paceline.launch.supervision import Supervision
 from paceline.messages import (
     Exited,
     JobStatus,

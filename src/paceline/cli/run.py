@@ -80,6 +80,12 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
             help="Folder or URL of checkpoints.", show_default="JOB_DIR/checkpoints"
         ),
     ] = None,
+    disk_wait: Annotated[
+        str | None,
+        typer.Option(
+            help="How long to wait for space on a full disk.", show_default="for ever"
+        ),
+    ] = None,
     plugin: Annotated[
         list[str] | None,
         typer.Option(help="Module or .py file of yours that registers what servers need."),
@@ -108,6 +114,7 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
         "first_batch_s": _seconds("--first-batch", first_batch),
         "keep_cuts": keep,
         "checkpoints": _place(checkpoints),
+        "disk_wait_s": _seconds("--disk-wait", disk_wait),
         "plugins": resolved(plugin, script) if plugin else None,
         **_every(checkpoint_every),
     }
@@ -125,6 +132,8 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
     if result.verdict.ending is not Ending.TRAINED:
         verdict = result.verdict
         print(f"paceline: {verdict.ending.value}: {verdict.reason}", file=sys.stderr)
+    for said in result.said:
+        print(f"paceline: {said}", file=sys.stderr)
     if as_json:
         print(json.dumps(result.summary.as_dict()))
     else:

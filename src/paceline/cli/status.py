@@ -41,6 +41,7 @@ def as_view(job: JobStatus, state: str) -> StatusView:
         "kind": job.kind,
         "pace": job.pace,
         "changing": job.changing,
+        "trouble": job.trouble.text if job.trouble is not None else None,
         "processes": [msgspec.to_builtins(process) for process in job.processes],
         "counters": dict(job.counters),
     }
@@ -65,6 +66,7 @@ def ended_view(job: JobDir) -> StatusView | None:
         "kind": "train",
         "pace": str(job.read_config().pace),
         "changing": None,
+        "trouble": None,
         "processes": [],
         "counters": {},
     }
@@ -102,6 +104,8 @@ def _print_view(view: StatusView) -> None:
     )
     if view["changing"]:
         console.print(str(view["changing"]), highlight=False)
+    if view["trouble"]:
+        console.print(str(view["trouble"]), highlight=False, markup=False)
     processes = msgspec.convert(view["processes"], list[dict[str, object]])
     if not processes:
         return

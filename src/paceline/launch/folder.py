@@ -36,8 +36,10 @@ from typing import TypeVar, final
 import msgspec
 
 from paceline.config import JobConfig
-from paceline.errors import StoreError, UsageError
+from paceline.errors import StoreError, UsageError, why_full
+from paceline.launch.resuming import resume_command
 from paceline.launch.secret_file import remove_secret
+from paceline.launch.small_files import pretty, require_space, write_whole, writing
 from paceline.messages import JobStatus
 from paceline.store.journal import FORMAT
 
@@ -100,13 +102,12 @@ class JobDir:
 
         Raises:
             UsageError: its job is running, or the folder cannot be made.
+            StoreFull: there is no space for it.
         """
         path = self.path / "launcher.lock"
-        try:
+        with writing(self.path, UsageError):
             self.path.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise UsageError(f"cannot make the job folder {self.path}: {error}") from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -124,20 +125,21 @@ class JobDir:
 
         Raises:
             UsageError: it belongs to another job, or cannot be made.
+            StoreFull: there is no space for it.
         """
         if self.journal.exists() or self.config.exists():
             raise UsageError(_taken(self.path))
         fields = _job_fields(config, script)
-        try:
+        with writing(self.path, UsageError):
             self.logs.mkdir(parents=True, exist_ok=True)
             if not config.checkpoints:
                 self.checkpoints.mkdir(exist_ok=True)
-            with self.config.open("xb") as file:
-                file.write(_pretty(fields))
-        except FileExistsError:
-            raise UsageError(_taken(self.path)) from None
-        except OSError as error:
-            raise UsageError(f"cannot make the job folder {self.path}: {error}") from error
+            require_space(self.path)
+            try:
+                with self.config.open("xb") as file:
+                    file.write(pretty(fields))
+            except FileExistsError:
+                raise UsageError(_taken(self.path)) from None
 
     def claim_again(self, config: JobConfig, script: str) -> None:
         """Let a new run go on where the last one ended; by whom the folder is held.
@@ -147,9 +149,11 @@ class JobDir:
 
         Raises:
             UsageError: the folder holds no job, or its journal is of another version.
+            StoreFull: there is no space to go on.
         """
         self.read_config()
         self._check_journal(script)
+        require_space(self.path)
         run = self.read_run()
         if run is not None:
             remove_sockets(Path(run.sockets))
@@ -157,8 +161,9 @@ class JobDir:
         remove_secret(self.secret)
         self.summary.unlink(missing_ok=True)
         self.status.unlink(missing_ok=True)
-        self.logs.mkdir(exist_ok=True)
-        _write_whole(self.config, _job_fields(config, script))
+        with writing(self.path):
+            self.logs.mkdir(exist_ok=True)
+            write_whole(self.config, _job_fields(config, script))
 
     def _check_journal(self, script: str) -> None:
         """Refuse a journal that this version cannot read, with the way around it."""
@@ -167,13 +172,13 @@ class JobDir:
         if written.journal_format == FORMAT or not self.journal.exists():
             return
         away = self.path / f"journal-format-{written.journal_format}"
-        quoted = [shlex.quote(str(path)) for path in (away, self.journal, self.path)]
+        quoted = [shlex.quote(str(path)) for path in (away, self.journal)]
         raise UsageError(
             f"{self.journal} is of format {written.journal_format}, and this paceline "
             f"reads format {FORMAT}: resume with the version that wrote it, or go on from "
             f"the last checkpoint, which trains again what came behind it:\n"
             f"mkdir {quoted[0]} && mv {quoted[1]}* {quoted[0]} && "
-            f"paceline run --resume --job-dir {quoted[2]} {shlex.quote(script)}"
+            f"{resume_command(self.path, script)}"
         )
 
     def read_config(self) -> JobConfig:
@@ -201,15 +206,31 @@ class JobDir:
         return _read(self.summary, dict[str, object])
 
     def write_run(self, run: RunFile) -> None:
-        """Tell observers where the coordinator listens."""
-        _write_whole(self.run_file, run)
+        """Tell observers where the coordinator listens.
 
-    def write_end(self, status: JobStatus | None, summary: dict[str, object]) -> None:
-        """Keep how the job ended; nobody listens any more."""
-        if status is not None:
-            _write_whole(self.status, status)
-        _write_whole(self.summary, summary)
-        self.run_file.unlink(missing_ok=True)
+        Raises:
+            StoreFull: there is no space for it.
+        """
+        with writing(self.path):
+            write_whole(self.run_file, run)
+
+    def write_end(self, status: JobStatus | None, summary: dict[str, object]) -> str | None:
+        """Keep how the job ended; nobody listens any more.
+
+        Returns:
+            Why that cannot be kept; None if it is. Never an error: who is told how the run
+            ended must be told, whatever the disk says.
+        """
+        with suppress(OSError):  # first: it needs no space
+            self.run_file.unlink(missing_ok=True)
+        try:
+            if status is not None:
+                write_whole(self.status, status)
+            write_whole(self.summary, summary)
+        except OSError as error:
+            why = why_full(error) or str(error)
+            return f"{self.summary} could not be written: {why}"
+        return None
 
 
 def fresh_job_dir(root: Path, script: str, now_s: float) -> Path:
@@ -222,6 +243,7 @@ def fresh_job_dir(root: Path, script: str, now_s: float) -> Path:
 
     Raises:
         UsageError: the folder cannot be made.
+        StoreFull: there is no space for it.
     """
     moment = datetime.fromtimestamp(now_s, tz=UTC).astimezone()
     name = f"{moment:%Y%m%d-%H%M%S}-{Path(script).stem or 'job'}"
@@ -229,11 +251,12 @@ def fresh_job_dir(root: Path, script: str, now_s: float) -> Path:
     while True:
         path = root / (name if number == 1 else f"{name}-{number}")
         try:
-            path.mkdir(parents=True)
-        except FileExistsError:
+            with writing(path, UsageError):
+                path.mkdir(parents=True)
+        except UsageError as error:
+            if not isinstance(error.__cause__, FileExistsError):
+                raise
             number += 1
-        except OSError as error:
-            raise UsageError(f"cannot make the job folder {path}: {error}") from error
         else:
             return path
 
@@ -266,17 +289,6 @@ def _taken(path: Path) -> str:
         f"{path} already holds a job (its journal or job.json is there); go on with it by "
         "--resume, or name another folder with --job-dir"
     )
-
-
-def _pretty(value: object) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
-
-
-def _write_whole(path: Path, value: object) -> None:
-    """Write so that a reader sees the old file or the new one, never half of one."""
-    partial = path.with_name(path.name + ".partial")
-    partial.write_bytes(_pretty(value))
-    partial.replace(path)
 
 
 def _read(path: Path, kind: type[_T]) -> _T | None:

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from paceline import failpoints
-from paceline.errors import PacelineError, Preempted
+from paceline.errors import DISK_EXIT_CODE, PacelineError, Preempted, StoreFull
 from paceline.launch.environment import ROLE, THREADS
 from paceline.launch.exits import exit_code_of
 from paceline.launch.forkwire import (
@@ -114,6 +114,9 @@ def _run(request: Fork, server: int) -> None:
         return
     try:
         run_role(server)
+    except StoreFull as error:
+        print(f"StoreFull: {error}", file=sys.stderr)  # noqa: T201  (into its log)
+        sys.exit(DISK_EXIT_CODE)
     except PacelineError as error:
         sys.exit(f"{type(error).__name__}: {error}")
 

@@ -25,6 +25,7 @@ from paceline.launch.interrupts import Interrupts
 from paceline.launch.launcher import Ended, Launcher
 from paceline.launch.link import CoordinatorLink
 from paceline.launch.process import Child
+from paceline.launch.resuming import resume_command
 from paceline.launch.secret_file import remove_secret, write_secret
 from paceline.launch.supervision import Supervision
 from paceline.launch.wiring import Wires
@@ -56,10 +57,11 @@ class LocalRun(NamedTuple):
 
 
 class RunResult(NamedTuple):
-    """How a run ended."""
+    """How a run ended; ``said``: what else is to be told of it."""
 
     summary: Summary
     verdict: Verdict
+    said: tuple[str, ...] = ()
 
 
 def fresh_run_id() -> str:
@@ -98,6 +100,7 @@ def wait_local_run(
         UsageError: the folder belongs to another job, there is none to go on with; the
             host is none of this machine's; or ``PACELINE_SHARED_MEMORY`` is neither on nor
             off.
+        StoreFull: the job folder cannot be written, from the start.
         JobFailed: the job's own fork server was killed and would not go.
     """
     config, script, job, is_resumed = run
@@ -147,6 +150,7 @@ def wait_local_run(
             servers,
             [trainer_id(n) for n in range(config.max_trainers)],
             config.timeout_s,
+            config.disk_wait_s,
         )
         wires = Wires(config.run, LAUNCHER, clock, connect_s=0.5, secret=secret)
         link = CoordinatorLink(wires.to_coordinator_as_launcher(coordinator))
@@ -160,7 +164,11 @@ def wait_local_run(
             ended = launcher.wait_ended(interrupts)
         except JobFailed as error:
             ended = Ended(Verdict(Ending.FAILED, str(error)), launcher.status)
-        return _sum_up(ended, supervision, clock.now_s() - started_s, job)
+        result = _sum_up(ended, supervision, clock.now_s() - started_s, job)
+        if result.verdict.ending is Ending.INTERRUPTED or result.verdict.may_resume:
+            command = resume_command(job.path, script.path, script.arguments)
+            return result._replace(said=(*result.said, f"go on with: {command}"))
+        return result
 
 
 def _open_secret(stack: contextlib.ExitStack, job: JobDir) -> Secret:
@@ -177,5 +185,10 @@ def _sum_up(
     restarts = Restarts(**supervision.restarts)
     ending = ended.verdict.ending
     summary = summarize(ended.status, ending, restarts, seconds, str(job.path))
-    job.write_end(ended.status, summary.as_dict())
-    return RunResult(summary, ended.verdict)
+    said = []
+    if ended.status is not None and ended.status.events_lost:
+        lost = f"{ended.status.events_lost:,} events were not written"
+        said.append(f"{lost}: there was no space in {job.path}")
+    if (unwritten := job.write_end(ended.status, summary.as_dict())) is not None:
+        said.append(unwritten)
+    return RunResult(summary, ended.verdict, tuple(said))

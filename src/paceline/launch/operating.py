@@ -36,22 +36,18 @@ def find_running(root: Path) -> JobDir:
     return running[-1]
 
 
-def call_scale(job: JobDir, trainers: int, clock: Clock) -> None:
+def call_scale(
+    job: JobDir, trainers: int, clock: Clock, tell: Callable[[str], None] = lambda _: None
+) -> None:
     """Let a running job have so many trainers; its launcher starts or retires some.
 
-    It is durable when this returns.
+    It is durable when this returns; ``tell`` hears why it is not yet.
 
     Raises:
         UsageError: the folder holds no running job, or the number is out of its range.
         TransportError: its coordinator does not answer.
     """
-    run = job.read_run()
-    if run is None:
-        raise UsageError(f"{job.path} holds no job that runs")
-    scale = Scale(trainers=trainers)
-    answer = call_running(job, run, OPERATOR, scale, Wires.operate, clock)
-    if isinstance(answer, Refusal):
-        raise UsageError(answer.text)
+    call_until_done(job, Scale(trainers=trainers), clock, tell)
 
 
 def call_until_done(

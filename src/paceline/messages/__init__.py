@@ -175,6 +175,7 @@ from paceline.messages.watching import (
     ProcessStatus,
     QueueStatus,
     Scale,
+    Trouble,
 )
 
 # The first decoder of a message makes msgspec learn its fields; another thread that makes
@@ -187,8 +188,8 @@ for _link in (
     DataReply,
     PeerRequest,
     PeerReply,
-    ServerReport | Orders,
-    LauncherReport | LauncherOrders,
+    ServerReport | Orders | Waiting,
+    LauncherReport | LauncherOrders | JobStatus,
     AskStatus | JobStatus,
     Scale | ChangePace,
 ):
@@ -324,6 +325,7 @@ __all__ = [
     "TrainerMessage",
     "TrainerReply",
     "TrainerRequest",
+    "Trouble",
     "Unlock",
     "UnsharePart",
     "Upload",

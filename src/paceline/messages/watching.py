@@ -1,5 +1,7 @@
 """The links of the launcher and of observers to the coordinator."""
 
+from typing import Literal
+
 import msgspec
 
 from paceline.config import Pace
@@ -24,6 +26,8 @@ class Exited(msgspec.Struct, frozen=True):
 
 class LauncherReport(Message, frozen=True):
     """Ended processes since the last answered report; answered by `LauncherOrders`.
+
+    While nothing can be journalled it is answered by `JobStatus`, and acknowledged is none.
 
     ``finishing``: the job is over, servers may leave. ``saving``: the run ends early, and
     a cut is wanted that began after the first report that says so.
@@ -98,6 +102,22 @@ class ProcessStatus(msgspec.Struct, frozen=True):
     records: int
 
 
+class Trouble(msgspec.Struct, frozen=True):
+    """Something cannot be written; it is tried again.
+
+    Args:
+        kind: what: the journal, without which nothing goes on, or a checkpoint.
+        place: the folder or URL where it is to lie.
+        text: the reason, since when, and what is tried, in words.
+        waited_s: for how long the job has stood still for it; None: it goes on meanwhile.
+    """
+
+    kind: Literal["journal", "checkpoint"]
+    place: str
+    text: str
+    waited_s: float | None
+
+
 class JobStatus(Message, frozen=True):
     """How the job stands; ``paceline status --json`` prints it.
 
@@ -106,7 +126,8 @@ class JobStatus(Message, frozen=True):
     tasks are for; ``records`` and ``epochs`` count training alone. ``pace`` is that of all
     parts, or says that of each; ``changing`` what a change of it waits for. ``left_out``
     counts the records of loops that all trainers have gone on from, the first of them in
-    ``left_epoch``.
+    ``left_epoch``. ``trouble``: what cannot be written just now; ``events_lost``:
+    happenings that ``events.jsonl`` lacks.
     """
 
     state: str
@@ -129,3 +150,5 @@ class JobStatus(Message, frozen=True):
     changing: str | None = None
     left_out: int = 0
     left_epoch: int = 0
+    trouble: Trouble | None = None
+    events_lost: int = 0

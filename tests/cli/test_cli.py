@@ -309,6 +309,7 @@ EXPECTED_VIEW = {
     "kind": "train",
     "pace": "async",
     "changing": None,
+    "trouble": None,
     "processes": [
         {
             "role": "trainer",

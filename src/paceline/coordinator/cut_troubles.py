@@ -35,8 +35,10 @@ def cut_trouble(book: Book) -> Trouble | None:
         return None
     pause_s = book.retry_cut_s - book.now
     tried = f"next try in {in_words(pause_s)}"
-    if book.open_cut is not None or pause_s <= 0:
+    if book.open_cut is not None:
         tried = "tried again now"
+    elif pause_s <= 0:
+        tried = "tried again when the next one is due"
     since_s, waited_s = book.now - book.cut_trouble_s, None
     said = "no checkpoint can be written"
     if book.cut_awaited_s is not None:

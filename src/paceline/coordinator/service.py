@@ -57,6 +57,7 @@ from paceline.messages import (
     Results,
     ServerReport,
     TrainerMessage,
+    Waiting,
 )
 from paceline.store.blobs import BlobStore
 from paceline.store.journal import Journal
@@ -182,7 +183,9 @@ class CoordinatorService:
 
         def put() -> None:
             light = self._values.wait_lightened(message)
-            if light is not None:
+            if isinstance(light, Waiting):
+                self._answer(Reply(ticket, light))
+            elif light is not None:
                 self._put(Asked(peer.role, ticket, light))
 
         self._run_beside(put, "coordinator-value")

@@ -39,7 +39,7 @@ from paceline.config import JobConfig
 from paceline.errors import StoreError, UsageError, why_full
 from paceline.launch.resuming import resume_command
 from paceline.launch.secret_file import remove_secret
-from paceline.launch.small_files import pretty, require_space, write_whole, writing
+from paceline.launch.small_files import require_space, write_new, write_whole, writing
 from paceline.messages import JobStatus
 from paceline.store.journal import FORMAT
 
@@ -136,8 +136,7 @@ class JobDir:
                 self.checkpoints.mkdir(exist_ok=True)
             require_space(self.path)
             try:
-                with self.config.open("xb") as file:
-                    file.write(pretty(fields))
+                write_new(self.config, fields)
             except FileExistsError:
                 raise UsageError(_taken(self.path)) from None
 

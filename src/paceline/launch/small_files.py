@@ -15,8 +15,7 @@ from paceline.errors import PacelineError, StoreError, StoreFull, UsageError, wh
 PROBE_BYTES = 256 << 10  # a journal's first pages, logs, and the small files
 
 
-def pretty(value: object) -> bytes:
-    """A value as JSON for people."""
+def _pretty(value: object) -> bytes:
     return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
 
 
@@ -28,12 +27,27 @@ def write_whole(path: Path, value: object) -> None:
     """
     partial = path.with_name(path.name + ".partial")
     try:
-        partial.write_bytes(pretty(value))
+        partial.write_bytes(_pretty(value))
         partial.replace(path)
     except OSError:
         with contextlib.suppress(OSError):
             partial.unlink()
         raise
+
+
+def write_new(path: Path, value: object) -> None:
+    """Make a file, whole or not at all.
+
+    Raises:
+        FileExistsError: there is one.
+        OSError: the disk refuses.
+    """
+    with path.open("xb", buffering=0) as file:
+        try:
+            file.write(_pretty(value))
+        except OSError:
+            path.unlink()
+            raise
 
 
 @contextlib.contextmanager

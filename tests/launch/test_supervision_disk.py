@@ -6,6 +6,7 @@ from paceline.errors import DISK_EXIT_CODE
 from paceline.launch.happenings import (
     Decision,
     EndEarly,
+    Finish,
     GiveUp,
     HeldUp,
     Interrupted,
@@ -38,6 +39,15 @@ def test_a_run_waits_for_space_as_long_as_it_lasts_and_kills_nobody() -> None:
         decisions += job.apply(held(second - 2.0), float(second))
     assert decisions == []
     assert job.answer(3600.5, members=job.pids) == []
+
+
+def test_a_run_whose_trainers_are_done_needs_no_space_to_end() -> None:
+    job = Job(trainers=2)
+    job.answer(1.0, members=job.pids)
+    job.die("trainer-0", 2.0, code=0)
+    assert job.apply(held(0.1), 3.0) == []
+    job.die("trainer-1", 4.0, code=0)
+    assert job.apply(held(2.0), 5.0) == [Finish(held(2.0).status)]
 
 
 def test_no_silence_is_counted_from_before_the_disk_was_full() -> None:

@@ -81,7 +81,10 @@ def running_view(job: JobDir, clock: Clock) -> StatusView:
     """
     run = job.read_run()
     if run is None:
-        raise UsageError(f"{job.path} holds no job that runs or has ended")
+        what = "holds no job that runs or has ended"
+        if job.config.exists():
+            what = "holds a job whose last run left no summary; --resume goes on with it"
+        raise UsageError(f"{job.path} {what}")
     answer = call_running(job, run, OBSERVER, AskStatus(), Wires.observe, clock)
     if not isinstance(answer, JobStatus):
         raise TransportError(f"the coordinator refused to say how the job stands: {answer}")

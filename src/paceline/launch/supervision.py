@@ -134,8 +134,7 @@ class Supervision:
         elif isinstance(happening, Unanswered):
             decisions += self._unanswered_ask(now)
         elif isinstance(happening, HeldUp):
-            self._held_up(now)
-            decisions += self._stands(happening.status)
+            decisions += self._held_up(happening.status, now)
         elif isinstance(happening, Interrupted):
             self._is_interrupted = True
         decisions += self._draining(now)
@@ -221,10 +220,13 @@ class Supervision:
         post.reason = "there may be space for its journal by now"
         return []
 
-    def _held_up(self, now: float) -> None:
+    def _held_up(self, status: JobStatus, now: float) -> list[Decision]:
         """The coordinator answers, and the time is nobody's silence."""
         self._answered_s, self._unanswered = now, 0
         self._finished_s = None if self._finished_s is None else now
+        if self._is_over():  # whatever trainers were told before they ended is journalled
+            return [Finish(status)]
+        return self._stands(status)
 
     def _stands(self, status: JobStatus) -> list[Decision]:
         """Something cannot be written: whether the run goes on waiting for it."""

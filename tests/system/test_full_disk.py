@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -55,6 +56,11 @@ class Disk:
     def free(self) -> None:
         self._filler.unlink(missing_ok=True)
 
+    def remount(self, how: str) -> None:
+        """Let it be ``ro`` or ``rw``."""
+        command = ["mount", "-o", f"remount,{how}", str(self.place)]
+        subprocess.run(command, check=True)
+
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Disk]:
@@ -73,6 +79,7 @@ class Run:
     def __init__(self, forks: ForkServer, job: Path, **options: Any) -> None:
         self.forks, self.job = forks, JobDir(job)
         self.config = {"trainers": 2, "cut_every_s": 2.0, **options}
+        self.loop = LOOP
         self.out, self.verdict = io.StringIO(), job.parent.with_suffix(".json")
 
     def until(self, happened: Callable[[], bool]) -> None:
@@ -103,7 +110,7 @@ class Run:
         conductor = threading.Thread(target=conduct)
         conductor.start()
         config = JobConfig(run=fresh_run_id(), pace=Sync(reduce="sum"), **self.config)
-        arguments = (*LOOP, "--out", str(self.verdict))
+        arguments = (*self.loop, "--out", str(self.verdict))
         local = LocalRun(config, UserScript(str(SCRIPT), arguments), self.job, is_resumed)
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         result = wait_local_run(
@@ -177,4 +184,44 @@ def test_a_last_checkpoint_without_space_is_named_and_bounded(
     disk.free()
     last = run.result(is_resumed=True)
     assert last.verdict.ending is Ending.TRAINED
+    assert run.is_exact()
+
+
+@pytest.mark.soak
+def test_a_disk_of_job_and_checkpoints_that_is_full_again_and_again(
+    disk: Disk, forks: ForkServer
+) -> None:
+    run, random = Run(forks, disk.place / "job", cut_every_s=0.5), Random(7)
+    run.loop = ("--records", "16000", *LOOP[2:])
+
+    def fill_again_and_again() -> None:
+        for _ in range(12):
+            time.sleep(random.uniform(0.2, 2.0))  # in a cut as well as between two
+            disk.fill()
+            time.sleep(random.uniform(0.5, 4.0))
+            disk.free()
+
+    result = run.result(lambda: run.until(run.leased(4)), fill_again_and_again)
+    assert result.verdict.ending is Ending.TRAINED
+    assert result.summary.restarts == Restarts()
+    assert events_of(run.job.path, "DiskAwaited")
+    assert run.is_exact()
+
+
+@pytest.mark.soak
+def test_a_place_of_checkpoints_that_is_read_only_for_a_while(
+    disk: Disk, tmp_path: Path, forks: ForkServer
+) -> None:
+    (tmp_path / "place").mkdir()
+    job = tmp_path / "place" / "job"
+    run = Run(forks, job, checkpoints=str(disk.place), cut_every_s=0.5)
+    result = run.result(
+        lambda: run.until(run.leased(4)),
+        lambda: disk.remount("ro"),
+        lambda: run.until(run.said("the disk is read-only")),
+        lambda: time.sleep(8.0),
+        lambda: disk.remount("rw"),
+        lambda: run.until(run.said("checkpoints are written again")),
+    )
+    assert result.verdict.ending is Ending.TRAINED
     assert run.is_exact()

@@ -108,7 +108,7 @@ def _print_view(view: StatusView) -> None:
     if view["changing"]:
         console.print(str(view["changing"]), highlight=False)
     if view["trouble"]:
-        console.print(str(view["trouble"]), highlight=False, markup=False)
+        console.print(str(view["trouble"]), highlight=False, markup=False, soft_wrap=True)
     processes = msgspec.convert(view["processes"], list[dict[str, object]])
     if not processes:
         return

@@ -18,3 +18,11 @@ def test_an_ordinary_one_has_no_quotes() -> None:
     assert resume_command(Path("/runs/x"), "train.py") == (
         "paceline run --resume --job-dir /runs/x train.py"
     )
+
+
+def test_a_module_and_plugins_are_named_as_they_were() -> None:
+    command = resume_command(Path("/x"), "-m pkg.train", ["--y"], ["rules", "/a b.py"])
+    assert shlex.split(command) == [
+        *("paceline", "run", "--resume", "--job-dir", "/x"),
+        *("--plugin", "rules", "--plugin", "/a b.py", "-m", "pkg.train", "--y"),
+    ]

@@ -113,7 +113,7 @@ class CoordinatorService:
             threading.Thread(target=self._tick, name="coordinator-clock", daemon=True)
         ]
         if self._state.durable.run != config.run:
-            opened = RunOpened(read_stored(store))
+            opened = RunOpened(read_stored(store, config))
             if not self._carry_out([self._state.apply(opened, clock.now_s())]):
                 assert self._keeper.holding.error is not None
                 raise self._keeper.holding.error
@@ -284,8 +284,9 @@ class CoordinatorService:
         elif isinstance(effect, WriteManifest):
             self._write_manifest(effect.order)
         elif isinstance(effect, DropCut):
+            store, run = self._store, self._config.run
             self._run_beside(
-                lambda: wait_dropped(self._store, effect.folder), "coordinator-drop"
+                lambda: wait_dropped(store, effect.folder, run), "coordinator-drop"
             )
         elif isinstance(effect, SeekCut):
             self._seek_cut(effect)
@@ -328,8 +329,8 @@ class CoordinatorService:
 
     def _write_manifest(self, order: ManifestOrder) -> None:
         def commit() -> None:
-            run, created = self._config.run, wall_time_s()
-            self._put(wait_committed(self._store, order, run, created))
+            config, created = self._config, wall_time_s()
+            self._put(wait_committed(self._store, order, config, created))
 
         self._run_beside(commit, "coordinator-cut")
 
@@ -342,10 +343,11 @@ class CoordinatorService:
 
     def _seek_cut(self, effect: SeekCut) -> None:
         bad = Cut(effect.cut, effect.timeline, effect.folder)
+        wait, config = self._stopping.wait, self._config
 
         def seek() -> None:
             with self._sweeping:  # what is found must not be swept away meanwhile
-                sought = wait_older(self._store, bad, self._clock, self._stopping.wait)
+                sought = wait_older(self._store, config, bad, self._clock, wait)
             self._put(sought)
 
         self._run_beside(seek, "coordinator-seek")
@@ -353,8 +355,7 @@ class CoordinatorService:
     def _sweep(self) -> None:
         """Remove old cuts; only a journalled one may replace them."""
         with self._sweeping:
-            keep = self._config.keep_cuts
-            wait_swept(self._store, self._state, keep, self._values)
+            wait_swept(self._store, self._state, self._config, self._values)
 
     # ------------------------------------------------------------ time
 

@@ -28,7 +28,12 @@ class ScriptFailed(NamedTuple):
 
 
 class Unanswered(NamedTuple):
-    """The coordinator was asked and did not answer."""
+    """The coordinator was asked and did not answer.
+
+    ``signs`` of its life grow with whatever its process does; None: not known.
+    """
+
+    signs: int | None = None
 
 
 class HeldUp(NamedTuple):

@@ -19,7 +19,7 @@ from contextlib import suppress
 from typing import NamedTuple, final
 
 from paceline.errors import PREEMPTED_EXIT_CODE
-from paceline.ids import role_kind
+from paceline.ids import COORDINATOR, role_kind
 from paceline.launch.exits import explain_exit, is_crash
 from paceline.launch.failure import take_failure
 from paceline.launch.folder import JobDir
@@ -39,6 +39,7 @@ from paceline.launch.happenings import (
 )
 from paceline.launch.interrupts import Interrupts
 from paceline.launch.link import Reporter
+from paceline.launch.parent import signs_of_life
 from paceline.launch.process import Child, end_all, wait_any
 from paceline.launch.supervision import LEAVE_S as TRAINERS_LEAVE_S
 from paceline.launch.supervision import SAVE_S, Supervision
@@ -218,7 +219,7 @@ class Launcher:
         self._is_answered = orders is not None
         now = self._clock.now_s()
         if orders is None:
-            return self._supervision.apply(Unanswered(), now)
+            return self._supervision.apply(Unanswered(self._signs_of_life()), now)
         status = orders if isinstance(orders, JobStatus) else orders.status
         self._status = status
         for said in self._troubles.note(status.trouble):
@@ -226,6 +227,10 @@ class Launcher:
         self._show.show(status, sum(self._supervision.restarts.values()), now)
         happening = HeldUp(status) if isinstance(orders, JobStatus) else orders
         return self._supervision.apply(happening, now)
+
+    def _signs_of_life(self) -> int | None:
+        child = self._children.get(COORDINATOR)
+        return None if child is None else signs_of_life(child.pid)
 
     def _ask_once_more(self) -> None:
         if not self._is_answered:

@@ -27,7 +27,9 @@ def write_whole(path: Path, value: object) -> None:
     """
     partial = path.with_name(path.name + ".partial")
     try:
-        partial.write_bytes(_pretty(value))
+        partial.unlink(missing_ok=True)
+        with partial.open("xb", buffering=0) as file:  # never through somebody's link
+            file.write(_pretty(value))
         partial.replace(path)
     except OSError:
         with contextlib.suppress(OSError):
@@ -81,7 +83,8 @@ def require_space(folder: Path) -> None:
     path = folder / "space.partial"
     with writing(folder):
         try:
-            with path.open("wb") as file:
+            path.unlink(missing_ok=True)
+            with path.open("xb") as file:
                 file.write(bytes(PROBE_BYTES))
                 file.flush()
                 os.fsync(file.fileno())

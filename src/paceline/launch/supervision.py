@@ -13,7 +13,8 @@
     interrupted           all trainers are told to leave, then a cut is taken, then the end
     a server is replaced  this very process is killed; its end is like any other
     a server is no member for two time-outs, while the coordinator answers: the same
-    no answer             a coordinator that answers nothing for one time-out is killed
+    no answer             a coordinator that answers nothing for one time-out is killed; one
+                          that starts, once it has done nothing for so long
     the disk is full      the run waits, as long as it may: then it ends, to be resumed
     a trainer lingers     others have finished, the coordinator counts it no longer, and
                           two time-outs have passed: it is killed and counts as done
@@ -46,6 +47,7 @@ from paceline.launch.happenings import (
     Started,
     Unanswered,
 )
+from paceline.launch.hearing import Hearing
 from paceline.messages import Exited, JobStatus, LauncherOrders
 
 RESTARTS_IN_A_ROW = 3
@@ -55,12 +57,7 @@ RETIRE_S = 600.0  # scaled down: the same, for one that may be past its loop, ev
 SAVE_S = 60.0  # how long the last cut may take
 FIRST_DELAY_S = 0.1
 LONGEST_DELAY_S = 5.0
-NO_SPACE_S = (
-    5.0  # before a coordinator is started again that found no space for its journal
-)
-COORDINATOR_START_S = 120.0  # a journal is read before the first answer
-LONGEST_STEP_S = 1.0  # between two answers; more was the launcher's own absence
-SILENT_ASKS = 3  # a launcher that was stopped itself does not blame the coordinator
+NO_SPACE_S = 5.0  # before a coordinator that found no space is started again
 
 
 @final
@@ -107,8 +104,7 @@ class Supervision:
         self._work = 0
         self._status: JobStatus | None = None  # the last one
         self._no_space_s: float | None = None  # since when no coordinator could start
-        self._answered_s: float | None = None
-        self._unanswered = 0
+        self._hearing = Hearing(timeout_s)
         self._finished_s: float | None = None  # the last clean exit of a trainer
         self._is_interrupted = False
         self._drained_s: float | None = None  # interrupted: when the last trainer had left
@@ -132,7 +128,7 @@ class Supervision:
         elif isinstance(happening, LauncherOrders):
             decisions += self._answered(happening, now)
         elif isinstance(happening, Unanswered):
-            decisions += self._unanswered_ask(now)
+            decisions += self._unanswered(happening, now)
         elif isinstance(happening, HeldUp):
             decisions += self._held_up(happening.status, now)
         elif isinstance(happening, Interrupted):
@@ -162,7 +158,7 @@ class Supervision:
         post.is_member = post.is_killed = False
         post.uncounted_s = 0.0
         if post.kind == "coordinator":
-            self._answered_s, self._unanswered = None, 0
+            self._hearing.note_start(now)
 
     def _exited(self, exited: Exited, now: float) -> list[Decision]:
         post = self._posts[exited.role]
@@ -222,7 +218,7 @@ class Supervision:
 
     def _held_up(self, status: JobStatus, now: float) -> list[Decision]:
         """The coordinator answers, and the time is nobody's silence."""
-        self._answered_s, self._unanswered = now, 0
+        self._hearing.note_answer(now)
         self._finished_s = None if self._finished_s is None else now
         if self._is_over():  # whatever trainers were told before they ended is journalled
             return [Finish(status)]
@@ -243,9 +239,7 @@ class Supervision:
         return [GiveUp(None, reason, is_by_disk=True)]
 
     def _answered(self, orders: LauncherOrders, now: float) -> list[Decision]:
-        since_s = now if self._answered_s is None else self._answered_s
-        passed_s = min(now - since_s, LONGEST_STEP_S)
-        self._answered_s, self._unanswered = now, 0
+        passed_s = self._hearing.note_answer(now)
         self._progress(orders.status.records + orders.status.tasks_done)
         if given_up := self._stands(orders.status):
             return given_up
@@ -323,19 +317,11 @@ class Supervision:
                 post.deaths = 0
             post.lowest = min(post.lowest, work)
 
-    def _unanswered_ask(self, now: float) -> list[Decision]:
-        self._unanswered += 1
-        post = self._posts[COORDINATOR]
-        if self.is_saving and self._answered_s is None and self._unanswered >= SILENT_ASKS:
+    def _unanswered(self, asked: Unanswered, now: float) -> list[Decision]:
+        reason = self._hearing.note_silence(asked.signs, now)
+        if self.is_saving and self._hearing.is_in_vain:
             return [EndEarly("interrupted; the coordinator does not answer")]
-        if self._answered_s is not None:
-            silent_s, limit_s = now - self._answered_s, self._timeout_s
-        else:
-            silent_s = now - post.since_s
-            limit_s = max(self._timeout_s, COORDINATOR_START_S)
-        if self._unanswered < SILENT_ASKS or silent_s < limit_s:
-            return []
-        return _kill(post, f"it answered nothing for {silent_s:.1f} s")
+        return [] if reason is None else _kill(self._posts[COORDINATOR], reason)
 
     def _is_lingering(self, post: _Post, now: float) -> bool:
         if self._finished_s is None or post.is_member:

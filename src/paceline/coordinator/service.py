@@ -30,7 +30,7 @@ from paceline.coordinator.effects import (
     SeekCut,
     WriteManifest,
 )
-from paceline.coordinator.happenings import progress_of, told
+from paceline.coordinator.happenings import closed_of, progress_of, told
 from paceline.coordinator.holding import held_answer
 from paceline.coordinator.opening import read_journal, read_stored, wait_older
 from paceline.coordinator.outcomes import CutCommitted
@@ -152,14 +152,7 @@ class CoordinatorService:
                 thread.join(timeout=5.0)
         with self._idle:
             self._idle.wait_for(self._is_still, timeout=5.0)
-        status = self._state.status()
-        fields: dict[str, object] = {
-            "records": status.records,
-            "timeline": status.timeline,
-            "cut": status.cut,
-            "counters": status.counters,
-        }
-        self._events.write("closed", fields)
+        self._events.write("closed", closed_of(self._state.status()))
 
     # ------------------------------------------------------------ transport's Service
 

@@ -47,6 +47,7 @@ from paceline.messages import Exited, JobStatus
 from paceline.timing import Clock, Deadline
 from paceline.watch.progress import Show
 from paceline.watch.summary import Ending, Verdict, decide_ending, where_it_stands
+from paceline.watch.trained import RunTime
 from paceline.watch.troubles import Troubles
 
 REPORT_EVERY_S = 0.2
@@ -60,6 +61,7 @@ class Ended(NamedTuple):
 
     verdict: Verdict
     status: JobStatus | None
+    time: RunTime
 
 
 @final
@@ -97,13 +99,13 @@ class Launcher:
         self._troubles = Troubles()
         self._last_words: dict[str, list[str]] = {}  # {role: end of its last log}
         self._status: JobStatus | None = None
+        self._time = RunTime(clock.now_s())
         self._is_answered = False  # the last report was
         self._is_ending = False  # the user has asked for it
 
-    @property
-    def status(self) -> JobStatus | None:
-        """The coordinator's last word; None if it never spoke."""
-        return self._status
+    def ended(self, verdict: Verdict) -> Ended:
+        """The job as it is known to stand, and how it has ended."""
+        return Ended(verdict, self._status, self._time)
 
     def wait_ended(self, interrupts: Interrupts) -> Ended:
         """Run the job to its end; no process is left then.
@@ -127,7 +129,7 @@ class Launcher:
                 hurry=lambda: interrupts.count > 1,
             )
             self._link.close()
-        return Ended(verdict, self._status)
+        return self.ended(verdict)
 
     def _supervise(self, interrupts: Interrupts) -> Verdict:
         decisions = self._supervision.apply(None, self._clock.now_s())
@@ -222,6 +224,7 @@ class Launcher:
             return self._supervision.apply(Unanswered(self._signs_of_life()), now)
         status = orders if isinstance(orders, JobStatus) else orders.status
         self._status = status
+        self._time.note(status, now)
         for said in self._troubles.note(status.trouble):
             self._show.say(said)
         self._show.show(status, sum(self._supervision.restarts.values()), now)
@@ -238,6 +241,7 @@ class Launcher:
         orders = self._link.call_report(ANSWER_S)
         if orders is not None:
             self._status = orders if isinstance(orders, JobStatus) else orders.status
+            self._time.note(self._status, self._clock.now_s())
 
     def _wait_servers_left(self) -> None:
         """Tell the coordinator that the job is over; its servers leave by themselves."""

@@ -168,7 +168,7 @@ def wait_local_run(
                 stack.callback(forks.close)
             ended = launcher.wait_ended(interrupts)
         except JobFailed as error:
-            ended = Ended(Verdict(Ending.FAILED, str(error)), launcher.status)
+            ended = launcher.ended(Verdict(Ending.FAILED, str(error)))
         result = _sum_up(ended, supervision, clock.now_s() - started_s, job)
         if result.verdict.ending is Ending.INTERRUPTED or result.verdict.may_resume:
             command = resume_command(
@@ -218,8 +218,9 @@ def _sum_up(
     ended: Ended, supervision: Supervision, seconds: float, job: JobDir
 ) -> RunResult:
     restarts = Restarts(**supervision.restarts)
-    ending = ended.verdict.ending
-    summary = summarize(ended.status, ending, restarts, seconds, str(job.path))
+    summary = summarize(
+        ended.status, ended.verdict, restarts, seconds, str(job.path), ended.time
+    )
     said = []
     if ended.status is not None and ended.status.events_lost:
         lost = f"{ended.status.events_lost:,} events were not written"

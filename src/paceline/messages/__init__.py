@@ -175,6 +175,7 @@ from paceline.messages.watching import (
     ProcessStatus,
     QueueStatus,
     Scale,
+    Trained,
     Trouble,
 )
 
@@ -321,6 +322,7 @@ __all__ = [
     "Ticked",
     "Tracked",
     "TrackedKept",
+    "Trained",
     "TrainerClock",
     "TrainerMessage",
     "TrainerReply",

@@ -166,15 +166,13 @@ class Asking:
     def _insist(self, message: Message, reply: Message | Lost) -> Act[Message]:
         waited_s, pause_s, began_s = 0.0, FIRST_PAUSE_S, self.now_s
         while isinstance(reply, Lost) or (isinstance(reply, Waiting) and reply.is_held):
-            if isinstance(
-                reply, Waiting
-            ):  # it is there, and may wait for as long as it does
+            # It is there, and may wait for as long as its disk lets it.
+            if isinstance(reply, Waiting):
                 waited_s, pause_s, began_s = 0.0, FIRST_PAUSE_S, self.now_s
                 yield Pause(FIRST_PAUSE_S, reply.reason)
             else:
-                waited_s = max(
-                    waited_s, self.now_s - began_s
-                )  # a reply may be long in coming
+                # A reply may be long in coming.
+                waited_s = max(waited_s, self.now_s - began_s)
                 if waited_s > self.patience_s:
                     raise JobFailed(f"no coordinator for {waited_s:.0f} s: {reply.reason}")
                 yield Pause(pause_s, f"the coordinator is away: {reply.reason}")

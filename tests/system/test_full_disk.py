@@ -28,7 +28,7 @@ from tests.system.events import events_of
 pytestmark = [pytest.mark.slow, pytest.mark.system, pytest.mark.timeout(900)]
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "counting" / "train.py"
-RECORDS = 4800
+RECORDS = 3200
 LOOP = ("--records", str(RECORDS), "--ids", "100", "--epochs", "1", "--sleep-ms", "15")
 CLOCK = SystemClock()
 LIMIT_S = 300.0
@@ -134,13 +134,13 @@ def test_a_full_disk_of_the_job_folder_is_waited_for_and_then_left_by_ctrl_c(
     run = Run(forks, disk.place / "job")
     full = FULL.format(run.job.path)
     first = run.result(
-        lambda: run.until(run.leased(8)),
+        lambda: run.until(run.leased(4)),
         disk.fill,
         lambda: run.until(run.said(full)),
         lambda: time.sleep(2.5),  # trainers and servers are told meanwhile
         disk.free,
         lambda: run.until(run.said("again: the job goes on")),
-        lambda: run.until(run.leased(8)),
+        lambda: run.until(run.leased(4)),
         disk.fill,
         lambda: run.until(run.said(full, times=2)),
         interrupt,
@@ -172,7 +172,7 @@ def test_a_last_checkpoint_without_space_is_named_and_bounded(
         cut_every_s=0.0,
         disk_wait_s=1.0,
     )
-    first = run.result(lambda: run.until(run.leased(8)), disk.fill)
+    first = run.result(lambda: run.until(run.leased(4)), disk.fill)
     assert first.verdict.ending is Ending.FAILED
     assert first.verdict.exit_code == 1
     for words in ("waits for the last checkpoint", str(cuts), "the disk is full"):

@@ -1,6 +1,8 @@
 """The event log: a line for each happening, and never more than two files of them."""
 
+import errno
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -53,3 +55,42 @@ def test_a_log_without_end_takes_the_room_of_two_files(tmp_path: Path) -> None:
 def test_a_log_that_is_not_there_is_no_empty_log(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         list(event_lines(tmp_path / "events.jsonl"))
+
+
+def test_a_disk_that_is_full_from_the_start_stops_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr(os, "open", refuse)
+        log = EventLog(tmp_path / "events.jsonl")
+        log.write_all([("A", {}), ("B", {})])
+    assert log.num_lost == 2
+    log.write("C", {})
+    log.close()
+    assert names(tmp_path / "events.jsonl") == ["EventsLost", "C"]
+
+
+def test_space_that_is_back_takes_whole_lines_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "events.jsonl"
+    log = EventLog(path)
+    log.write("A", {})
+    write = os.write
+
+    def half(file: int, data: memoryview) -> int:
+        if len(data) <= 20:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(file, data[:-20])
+
+    with monkeypatch.context() as full:
+        full.setattr(os, "write", half)
+        log.write_all([("B", {}), ("C", {})])
+    log.write("D", {})
+    log.close()
+    assert names(path) == ["A", "EventsLost", "D"]
+    assert json.loads(path.read_bytes().splitlines()[1])["number"] == 2
+    assert log.num_lost == 2

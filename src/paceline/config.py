@@ -77,6 +77,7 @@ class JobConfig(msgspec.Struct, frozen=True, kw_only=True):
             epoch.
         plugins: the user's own modules that servers and trainers import: names, or
             absolute paths of ``.py`` files.
+        disk_wait_s: how long work waits for a disk that takes nothing; None: for ever.
     """
 
     run: str
@@ -96,6 +97,7 @@ class JobConfig(msgspec.Struct, frozen=True, kw_only=True):
     checkpoints: str = ""
     max_task_failures: int = 3
     plugins: tuple[str, ...] = ()
+    disk_wait_s: float | None = None
 
     def __post_init__(self) -> None:
         if not self.job:
@@ -122,6 +124,8 @@ class JobConfig(msgspec.Struct, frozen=True, kw_only=True):
         for unit, value in (("s", self.cut_every_s), ("steps", self.cut_every_steps)):
             text = f"between checkpoints must be >= 0 {unit}, got {value}"
             require(value >= 0, text)
+        wait_s = self.disk_wait_s
+        require(wait_s is None or wait_s >= 0, f"disk-wait must be >= 0 s, got {wait_s}")
         require(self.keep_cuts >= 1, f"keep_cuts must be >= 1, got {self.keep_cuts}")
         require(
             self.max_task_failures >= 1,

@@ -18,6 +18,7 @@
           ForeignPeer       it is of another run, version or secret: that stays so
         FrameRefused        a frame broke a limit or the format
       StoreError            what must survive did not
+        StoreFull           there is no space for it, or no right to write
         JournalCorrupt      a journal record does not match its checksum
         CheckpointCorrupt   a file of a cut does not match its manifest
     SystemExit
@@ -27,6 +28,7 @@ Foreign exceptions are translated at the seam they come in by. A message says wh
 expected, what came, where, and what to do.
 """
 
+import errno
 from typing import Final, final
 
 HAS_ENDED: Final = (
@@ -130,6 +132,32 @@ class StoreError(PacelineError):
     """What must survive could not be written or read."""
 
 
+_FULL: Final = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EROFS: "the disk is read-only",
+}
+
+
+def why_full(error: OSError) -> str | None:
+    """Why a disk takes nothing more, in a few words; None if it is something else."""
+    return _FULL.get(error.errno or 0)
+
+
+class StoreFull(StoreError):
+    """There is no space, or no right to write; once there is, the same call succeeds.
+
+    Attributes:
+        place: the folder or URL whose disk it is.
+        why: in a few words.
+    """
+
+    def __init__(self, text: str, place: str, why: str) -> None:
+        """Keep place and reason beside the text."""
+        super().__init__(text)
+        self.place, self.why = place, why
+
+
 class JournalCorrupt(StoreError):
     """A journal record does not match its checksum."""
 
@@ -139,6 +167,7 @@ class CheckpointCorrupt(StoreError):
 
 
 USAGE_EXIT_CODE = 2  # wrong usage: starting the same again would not mend it
+DISK_EXIT_CODE = 74  # EX_IOERR: of a coordinator whose journal finds no space
 PREEMPTED_EXIT_CODE = 75  # EX_TEMPFAIL: told to leave, worth starting again
 
 

@@ -16,6 +16,7 @@ computed      trainer, batches, seconds, mean_s: how long so many batches took t
               `trainer.heartbeat.TELL_EVERY_S`
 EventsMoved   to, began: the lines before this one, the first of all at ``began``, have
               become the file ``to``; what lay there is gone
+EventsLost    number: so many happenings before this line could not be written
 anything else an outcome of the coordinator by its name, with its fields and a reason
 ============  =====================================================================
 
@@ -23,6 +24,7 @@ A file that has reached `MOST_BYTES` becomes ``events.old.jsonl`` and a new one 
 that a job of months fills no disk; `event_lines` reads both.
 """
 
+import contextlib
 import itertools
 import logging
 import os
@@ -66,20 +68,29 @@ def event_lines(path: Path) -> Iterator[bytes]:
 class EventLog:
     """Appends happenings to a file; without a path it only remembers nothing.
 
-    May be called from any thread. A failing disk never stops the job: the line is lost
-    and the failure logged once.
+    May be called from any thread. A failing disk never stops the job: what cannot be
+    written is counted, and said once there is space again. No line is ever half there.
+
+    Attributes:
+        num_lost: happenings that could not be written.
     """
 
     def __init__(self, path: Path | None = None, most_bytes: int = MOST_BYTES) -> None:
         """Append to ``path``, which is made if need be."""
+        self.num_lost = 0
         self._path = path
         self._most_bytes = most_bytes
         # Guards all below: lines must not interleave.
         self._lock = threading.Lock()
-        self._file = path.open("ab") if path is not None else None
-        self._num_bytes = self._file.tell() if self._file is not None else 0
-        self._began_t = _first_t(path) if path is not None else None
-        self._has_failed = False
+        self._file: int | None = None  # its descriptor
+        self._num_bytes = 0
+        self._began_t: float | None = None
+        self._untold = 0  # lost since the last line that was written
+        self._is_closed = False
+        if path is not None:
+            with contextlib.suppress(OSError):  # a full disk: it is tried again
+                self._began_t = _first_t(path)
+                self._open(path)
 
     def write(self, event: str, fields: dict[str, object]) -> None:
         """Add one line."""
@@ -87,31 +98,59 @@ class EventLog:
 
     def write_all(self, happenings: Iterable[tuple[str, dict[str, object]]]) -> None:
         """Add a line for each (event, fields), in one write."""
-        if self._file is None:
+        if self._path is None:
             return
         t = round(wall_time_s(), 4)
-        lines = b"".join(_line(t, event, fields) for event, fields in happenings)
+        lines = [_line(t, event, fields) for event, fields in happenings]
         with self._lock:
-            if self._file.closed:
+            if self._is_closed:
                 return
             if self._began_t is None:
                 self._began_t = t
+            told = (
+                [_line(t, "EventsLost", {"number": self._untold})] if self._untold else []
+            )
             try:
-                if self._num_bytes + len(lines) > self._most_bytes:
-                    self._move_on(t)
-                self._file.write(lines)
-                self._file.flush()
-                self._num_bytes += len(lines)
+                self._append(t, b"".join([*told, *lines]))
             except OSError as error:
-                if not self._has_failed:
-                    _log.warning("events are no longer written: %s", error)
-                self._has_failed = True
+                if not self._untold:
+                    _log.warning("events cannot be written just now: %s", error)
+                self.num_lost += len(lines)
+                self._untold += len(lines)
+            else:
+                self._untold = 0
 
     def close(self) -> None:
         """Write nothing more."""
-        if self._file is not None:
-            with self._lock:
-                self._file.close()
+        with self._lock:
+            self._is_closed = True
+            if self._file is not None:
+                os.close(self._file)
+                self._file = None
+
+    def _open(self, path: Path) -> None:
+        """Append to this file, which is made if need be."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        self._file = os.open(path, flags, 0o666)
+        self._num_bytes = os.fstat(self._file).st_size
+
+    def _append(self, t: float, lines: bytes) -> None:
+        """Write all of it or nothing, under the lock."""
+        assert self._path is not None
+        if self._file is None:
+            self._open(self._path)
+        if self._num_bytes and self._num_bytes + len(lines) > self._most_bytes:
+            self._move_on(t)
+        assert self._file is not None
+        try:
+            rest = memoryview(lines)
+            while rest:
+                rest = rest[os.write(self._file, rest) :]
+        except OSError:
+            with contextlib.suppress(OSError):  # which needs no space
+                os.ftruncate(self._file, self._num_bytes)
+            raise
+        self._num_bytes += len(lines)
 
     def _move_on(self, t: float) -> None:
         """Begin a new file, under the lock."""
@@ -119,11 +158,11 @@ class EventLog:
         assert self._file is not None
         old = older(self._path)
         os.replace(self._path, old)
-        file = self._path.open("ab")
-        self._file.close()
-        self._file = file
+        os.close(self._file)
+        self._file, self._num_bytes = None, 0
+        self._open(self._path)
         moved: dict[str, object] = {"to": old.name, "began": self._began_t}
-        self._num_bytes = self._file.write(_line(t, "EventsMoved", moved))
+        self._append(t, _line(t, "EventsMoved", moved))
 
 
 def _line(t: float, event: str, fields: dict[str, object]) -> bytes:
@@ -132,11 +171,11 @@ def _line(t: float, event: str, fields: dict[str, object]) -> bytes:
 
 def _first_t(path: Path) -> float | None:
     """When the log of a job that is gone on with was begun; None if it is new."""
-    with path.open("rb") as lines:
-        first = lines.readline()
     try:
+        with path.open("rb") as lines:
+            first = lines.readline()
         line = msgspec.json.decode(first, type=dict[str, object])
-    except msgspec.DecodeError:
+    except (FileNotFoundError, msgspec.DecodeError):
         return None
     began = line.get("began", line.get("t"))
     return began if isinstance(began, float) else None

@@ -83,6 +83,13 @@ class Deadline:
         return self.remaining_s() == 0.0
 
 
+def in_words(seconds: float) -> str:
+    """How long: ``12 s``, ``3 min``, ``1.5 h``."""
+    if seconds < 100:
+        return f"{max(0.0, seconds):.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
 def wall_time_s() -> float:
     """Seconds since 1970, for display and file names only: never for decisions."""
     return time.time()

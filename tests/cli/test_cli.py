@@ -313,6 +313,7 @@ EXPECTED_VIEW = {
     "kind": "train",
     "pace": "async",
     "changing": None,
+    "trouble": None,
     "processes": [
         {
             "role": "trainer",

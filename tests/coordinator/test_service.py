@@ -9,12 +9,23 @@ import msgspec
 import pytest
 
 from paceline.config import Async, JobConfig
-from paceline.coordinator import service as module
+from paceline.coordinator import service_keeping as module
 from paceline.coordinator.opening import read_journal
 from paceline.coordinator.service import CoordinatorService
-from paceline.errors import StoreError
+from paceline.errors import StoreError, StoreFull
 from paceline.events import EventLog, event_lines
-from paceline.messages import Beat, Joined, JoinTrainer
+from paceline.messages import (
+    AskStatus,
+    Beat,
+    Exited,
+    JobStatus,
+    Joined,
+    JoinTrainer,
+    LauncherReport,
+    Message,
+    ServerReport,
+    Waiting,
+)
 from paceline.store.blobs import BlobStore
 from paceline.store.journal import Journal
 from paceline.timing import Clock, Deadline, SystemClock
@@ -44,7 +55,8 @@ class Watched:
 
     def __init__(self, journal: Journal, noted: list[str]) -> None:
         self._journal, self._noted = journal, noted
-        self.is_full = False
+        self.is_full = False  # for `compact`
+        self.refusal: StoreError | None = None  # of `append`
 
     @property
     def num_records(self) -> int:
@@ -54,6 +66,9 @@ class Watched:
         return self._journal.read()
 
     def append(self, bodies: Sequence[bytes]) -> int:
+        if self.refusal is not None:
+            self._noted.append("refused")
+            raise self.refusal
         self._noted.append(f"journal {len(bodies)}")
         return self._journal.append(bodies)
 
@@ -79,14 +94,17 @@ class House:
         self.service = CoordinatorService(config, watched, store, self.clock, self.events)
         self.folder = folder
         self.noted.clear()
+        self.told: list[tuple[str, Message]] = []  # (role, what it was answered)
 
     def join(self, number: int, connection: int = 0, then: Any = None) -> int:
         """Let a trainer join; its incarnation, once it is told."""
         told: list[int] = []
 
         def reply(message: msgspec.Struct, buffers: Sequence[object] = ()) -> None:
-            assert isinstance(message, Joined)
             assert not buffers
+            if isinstance(message, Waiting):
+                return  # it is to ask again
+            assert isinstance(message, Joined)
             told.append(message.incarnation)
             self.noted.append(f"told trainer-{number}")
             if then is not None:
@@ -102,6 +120,25 @@ class House:
         beat = Beat(incarnation=incarnation, timeline=0, clock=0, state="training")
         peer = self.peer(f"trainer-{number}", connection)
         self.service.received(peer, beat, (), lambda _, __=(): None)
+
+    def ask(self, role: str, message: Message, connection: int) -> None:
+        """Ask something; the answer is added to `told`."""
+
+        def reply(answer: msgspec.Struct, buffers: Sequence[object] = ()) -> None:
+            assert isinstance(answer, Message)
+            assert not buffers
+            self.told.append((role, answer))
+
+        self.service.received(self.peer(role, connection), message, (), reply)
+
+    def answers(self, role: str) -> list[Message]:
+        return [answer for asker, answer in self.told if asker == role]
+
+    def fill(self) -> None:
+        """The disk takes nothing more."""
+        self.watched.refusal = StoreFull(
+            "cannot append", str(self.folder), "the disk is full"
+        )
 
     def wait_ticks(self, count: int) -> None:
         """Let seconds pass, so many, each seen by the coordinator."""
@@ -124,6 +161,23 @@ class House:
         self.service.close()
         self.events.close()
         self.journal.close()
+
+
+def beat(incarnation: int) -> Beat:
+    return Beat(incarnation=incarnation, timeline=0, clock=0, state="training")
+
+
+def report(server: str) -> ServerReport:
+    return ServerReport(
+        server=server,
+        incarnation=0,
+        timeline=0,
+        address="",
+        pid=1,
+        host="here",
+        ready=True,
+        parts={},
+    )
 
 
 @pytest.fixture
@@ -208,3 +262,97 @@ def test_a_member_is_lost_with_its_last_connection_only(house: House) -> None:
     house.service.disconnected(house.peer("trainer-1", 21))
     house.wait_ticks(5)
     assert house.happened().count("TrainerLost") == 1
+
+
+def test_on_a_full_disk_nobody_is_answered_but_with_the_reason(house: House) -> None:
+    incarnation = house.join(0)
+    house.service.start()
+    house.fill()
+    house.ask("trainer-1", JoinTrainer(trainer="trainer-1", pid=2, host="here"), 1)
+    house.ask("launcher", LauncherReport(exits=(Exited("server-0", 3, 1),)), 9)
+    house.ask("observer", AskStatus(), 10)
+    house.ask("server-0", report("server-0"), 11)
+    house.ask("trainer-0", beat(incarnation), 0)
+    house.wait_ticks(3)
+    assert "told trainer-1" not in house.noted
+    place = house.folder
+    for role in ("trainer-0", "trainer-1", "server-0"):
+        (waiting, *_) = house.answers(role)
+        assert isinstance(waiting, Waiting)
+        assert waiting.is_held
+        said = f"waiting for space on the disk of {place}: the disk is full, since "
+        assert waiting.reason.startswith(said)
+    (status,) = house.answers("launcher")
+    assert isinstance(status, JobStatus), "no exit is acknowledged"
+    assert status.trouble is not None
+    assert status.trouble.kind == "journal"
+    assert [p.id for p in status.processes] == ["coordinator", "trainer-0", "trainer-1"]
+    (seen,) = house.answers("observer")
+    assert isinstance(seen, JobStatus)
+    assert seen.trouble is not None
+
+
+def test_with_space_again_all_goes_on_as_it_was_decided(house: House) -> None:
+    house.service.start()
+    house.fill()
+    house.join(0)
+    house.wait_ticks(5)
+    assert 3 <= house.noted.count("refused") <= 6, "it is tried about once a second"
+    house.watched.refusal = None
+    house.wait_ticks(2)
+    assert "journal 1" in house.noted
+    assert list(read_journal(house.journal).trainers) == ["trainer-0"]
+    assert house.join(1) == 2
+    assert "DiskAwaited" in house.happened()
+    house.ask("observer", AskStatus(), 10)
+    assert house.answers("observer")[-1].trouble is None  # type: ignore[attr-defined]
+
+
+def test_a_full_disk_is_nobodys_silence(house: House) -> None:
+    incarnation = house.join(0)
+    house.beat(0, incarnation, connection=0)
+    house.service.start()
+    house.wait_ticks(5)
+    house.fill()
+    house.join(1)
+    house.clock.moment_s += 60.0  # its time-out is 10 s, of which 4.5 s had passed
+    house.wait_ticks(1)
+    house.watched.refusal = None
+    house.wait_ticks(5)
+    assert "TrainerLost" not in house.happened()
+    house.wait_ticks(5)
+    assert "TrainerLost" in house.happened(), "its time goes on where it stood"
+
+
+def test_who_comes_back_during_a_full_disk_never_went(house: House) -> None:
+    incarnation = house.join(0)
+    house.beat(0, incarnation, connection=20)
+    house.service.start()
+    house.fill()
+    house.join(1)
+    house.service.disconnected(house.peer("trainer-0", 20))
+    house.beat(0, incarnation, connection=21)
+    house.wait_ticks(3)
+    house.watched.refusal = None
+    house.wait_ticks(4)
+    assert "TrainerLost" not in house.happened()
+
+
+def test_a_job_ends_on_a_full_disk_as_well(house: House) -> None:
+    house.service.start()
+    house.fill()
+    house.join(0)
+    house.wait_ticks(2)
+    began = SystemClock().now_s()
+    house.service.finish()
+    house.service.close()
+    assert SystemClock().now_s() - began < 3.0
+
+
+def test_a_run_that_cannot_be_journalled_does_not_begin(house: House) -> None:
+    house.fill()
+    config = JobConfig(run="run-2")
+    store = BlobStore(str(house.folder / "checkpoints"))
+    watched: Any = house.watched
+    with pytest.raises(StoreFull, match="cannot append"):
+        CoordinatorService(config, watched, store, house.clock, house.events)

@@ -18,6 +18,7 @@ from paceline.messages import (
     KeptBytes,
     Refusal,
     Results,
+    Waiting,
 )
 from paceline.store.blobs import BlobStore, digest
 from paceline.store.manifest import Manifest, write_manifest
@@ -82,11 +83,11 @@ def test_bytes_are_durable_before_the_question_is_put(store: BlobStore) -> None:
     assert get_bytes(store, light.kept) == HEAVY
 
 
-def test_storage_that_fails_lets_the_question_wait(
+def test_storage_that_fails_lets_the_question_be_put_again(
     store: BlobStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waited: list[float] = []
-    fails = iter([StoreError("away"), StoreError("away"), None])
+    fails = iter([StoreError("the disk is full"), None])
 
     def sometimes(where: BlobStore, data: bytes) -> KeptBytes:
         if (error := next(fails)) is not None:
@@ -95,8 +96,12 @@ def test_storage_that_fails_lets_the_question_wait(
 
     monkeypatch.setattr(service_values, "put_bytes", sometimes)
     values = Values(store, lambda seconds: bool(waited.append(seconds)))
+    told = values.wait_lightened(KeepValue(**WHO, stage=0, value=HEAVY))
+    assert isinstance(told, Waiting)
+    assert told.is_held
+    assert "the disk is full" in told.reason
+    assert len(waited) == 1, "it is not put again at once"
     assert get_bytes(store, kept_by(values, HEAVY)) == HEAVY
-    assert len(waited) == 2
 
 
 def test_a_coordinator_that_stops_gives_the_question_up(

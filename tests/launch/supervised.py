@@ -2,13 +2,8 @@
 
 import itertools
 
-from paceline.launch.supervision import (
-    Decision,
-    Happening,
-    Start,
-    Started,
-    Supervision,
-)
+from paceline.launch.happenings import Decision, Happening, Start, Started
+from paceline.launch.supervision import Supervision
 from paceline.messages import (
     Exited,
     JobStatus,
@@ -53,11 +48,14 @@ def status(
 class Job:
     """A job whose started processes get growing pids."""
 
-    def __init__(self, servers: int = 1, trainers: int = 1) -> None:
+    def __init__(
+        self, servers: int = 1, trainers: int = 1, disk_wait_s: float | None = None
+    ) -> None:
         self.supervision = Supervision(
             [f"server-{n}" for n in range(servers)],
             [f"trainer-{n}" for n in range(trainers)],
             TIMEOUT_S,
+            disk_wait_s,
         )
         self.pids: dict[str, int] = {}
         self._next_pid = itertools.count(100)

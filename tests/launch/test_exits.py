@@ -2,7 +2,13 @@
 
 import pytest
 
-from paceline.errors import ForeignPeer, HandshakeRefused, JobFailed, UsageError
+from paceline.errors import (
+    DISK_EXIT_CODE,
+    ForeignPeer,
+    HandshakeRefused,
+    JobFailed,
+    UsageError,
+)
 from paceline.launch.exits import describe_exit, exit_code_of, explain_exit, is_crash
 
 TRACEBACK = [
@@ -69,3 +75,10 @@ def test_being_killed_from_outside_or_told_to_leave_is_none(status: int) -> None
 )
 def test_an_exit_is_explained(status: int, lines: list[str], said: str) -> None:
     assert explain_exit(status, lines).startswith(said)
+
+
+def test_a_coordinator_without_space_says_whose_disk_it_is() -> None:
+    said = explain_exit(DISK_EXIT_CODE, [])
+    assert said == (
+        "exit code 74: the disk of the job folder takes nothing (full, or read-only)"
+    )

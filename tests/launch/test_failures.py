@@ -5,7 +5,7 @@ import pytest
 
 from paceline.launch.failure import Failure
 from paceline.launch.failures import Failures
-from paceline.launch.supervision import GiveUp, ScriptFailed, Start
+from paceline.launch.happenings import GiveUp, ScriptFailed, Start
 from paceline.messages import Exited
 from tests.launch.supervised import Job, roles
 

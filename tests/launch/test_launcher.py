@@ -203,6 +203,8 @@ def test_a_server_that_must_be_replaced_is_killed_and_started_again(tmp_path: Pa
         ("server-0", -signal.SIGKILL)
     ]
     assert run.started.count("server-0") == 2
+    assert "killing server-0: it is dead to the coordinator" in run.show.said
+    assert not [said for said in run.show.said if "killed from outside" in said]
 
 
 def test_ctrl_c_lets_trainers_leave_and_takes_a_cut_before_the_end(tmp_path: Path) -> None:

@@ -86,6 +86,19 @@ def test_an_exit_is_kept_until_a_report_is_answered(
     ]
 
 
+def test_an_exit_is_kept_while_nothing_can_be_journalled(
+    wires: Wires, link: CoordinatorLink
+) -> None:
+    link.note_exit(EXIT)
+    with wires.listen_as_coordinator(ADDRESS, StandInCoordinator(STATUS)):
+        assert link.call_report(0.5) == STATUS
+    coordinator = StandInCoordinator()
+    with wires.listen_as_coordinator(ADDRESS, coordinator):
+        assert link.call_report(0.5) is None, "it has to connect again"
+        assert link.call_report(0.5) == LauncherOrders(status=STATUS)
+    assert coordinator.reports == [LauncherReport(exits=(EXIT,))]
+
+
 def test_the_link_finds_a_restarted_coordinator(
     wires: Wires, link: CoordinatorLink
 ) -> None:

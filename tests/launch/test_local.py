@@ -150,6 +150,9 @@ def test_ctrl_c_before_anything_runs_still_leaves_a_summary(
 
     assert result.verdict.ending is Ending.INTERRUPTED
     assert json.loads(job.summary.read_text())["status"] == "stopped"
+    assert result.said == (
+        f"go on with: paceline run --resume --job-dir {job.path} train.py",
+    )
     assert not sockets.exists()
 
 

@@ -2,15 +2,8 @@
 
 import pytest
 
-from paceline.launch.supervision import (
-    Finish,
-    GiveUp,
-    Interrupted,
-    Kill,
-    Start,
-    Supervision,
-    Unanswered,
-)
+from paceline.launch.happenings import Finish, GiveUp, Interrupted, Kill, Start, Unanswered
+from paceline.launch.supervision import Supervision
 from tests.launch.supervised import TIMEOUT_S, Job, roles
 
 

@@ -1,6 +1,6 @@
 """Trainers that come and go: preempted, scaled up and down, interrupted."""
 
-from paceline.launch.supervision import (
+from paceline.launch.happenings import (
     EndEarly,
     Finish,
     Interrupted,

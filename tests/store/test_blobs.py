@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import xxhash
 
-from paceline.errors import CheckpointCorrupt, StoreError
+from paceline.errors import CheckpointCorrupt, StoreError, StoreFull
 from paceline.messages import FileEntry
 from paceline.store.blobs import BlobStore, digest
 
@@ -114,9 +114,16 @@ def test_pipe_in_the_place_of_a_file_does_not_hang(store: BlobStore) -> None:
         store.read("cut/pipe")
 
 
-@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        (errno.ENOSPC, "the disk is full"),
+        (errno.EDQUOT, "the disk quota is used up"),
+        (errno.EROFS, "the disk is read-only"),
+    ],
+)
 def test_full_disk_leaves_nothing_and_says_what_to_do(
-    store: BlobStore, monkeypatch: pytest.MonkeyPatch, code: int
+    store: BlobStore, monkeypatch: pytest.MonkeyPatch, code: int, why: str
 ) -> None:
     store.write("cut/older", [b"kept"])
 
@@ -125,8 +132,9 @@ def test_full_disk_leaves_nothing_and_says_what_to_do(
 
     with monkeypatch.context() as full:
         full.setattr(os, "fsync", refuse)
-        with pytest.raises(StoreError, match=r"write cut/a\.bin: the disk is full"):
+        with pytest.raises(StoreFull, match=rf"write cut/a\.bin: {why}") as told:
             store.write("cut/a.bin", [b"lost"])
+    assert (told.value.place, told.value.why) == (store.url, why)
     assert os.listdir(Path(store.url) / "cut") == ["older"]
     store.write("cut/a.bin", [b"again"])
     assert store.read("cut/a.bin") == b"again"

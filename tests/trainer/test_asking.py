@@ -2,8 +2,9 @@
 
 import pytest
 
+from paceline.errors import JobFailed
 from paceline.ids import COORDINATOR
-from paceline.messages import Message, Refusal, Ticked, Waiting
+from paceline.messages import Beaten, Message, Refusal, Ticked, Waiting
 from paceline.trainer.asking import Abandoned, Ask, Asking, Collect, Lost, Pause
 
 
@@ -43,3 +44,35 @@ def test_what_is_lost_or_put_off_is_asked_for_again() -> None:
 def test_a_refusal_ends_what_it_was_for() -> None:
     with pytest.raises(Abandoned, match="it was left"):
         told(Asking(patience_s=1.0), Refusal(kind="timeline", text="it was left"))
+
+
+def insisted(asking: Asking, *replies: Message | Lost) -> Message:
+    """What a question to the coordinator comes to that needs an answer; time passes."""
+    message = asking.beat("nothing")
+    act = asking.ask_once(message)
+    assert next(act) == Ask({COORDINATOR: message})
+    *first, last = replies
+    for reply in first:
+        wanted = act.send({COORDINATOR: reply})
+        assert isinstance(wanted, Pause)
+        assert isinstance(reply, Lost | Waiting)
+        assert reply.reason in wanted.reason, "whoever looks is told"
+        asking.now_s += 100.0
+        assert act.send({}) == Ask({COORDINATOR: message})
+    with pytest.raises(StopIteration) as done:
+        act.send({COORDINATOR: last})
+    said: Message = done.value.value
+    return said
+
+
+def test_a_coordinator_that_cannot_journal_is_asked_for_as_long_as_it_lasts() -> None:
+    asking = Asking(patience_s=1.0)
+    full = Waiting(reason="waiting for space on the disk of /job", is_held=True)
+    assert insisted(asking, *[full] * 20, Beaten(timeline=0)) == Beaten(timeline=0)
+    with pytest.raises(JobFailed, match="no coordinator for 100 s"):
+        insisted(asking, full, Lost("gone"), Lost("gone"), Beaten(timeline=0))
+
+
+def test_any_other_wait_is_an_answer_to_who_asks_once() -> None:
+    waiting = Waiting(reason="others are in the round")
+    assert insisted(Asking(patience_s=1.0), waiting) == waiting

@@ -95,6 +95,12 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
             help="Folder or URL of checkpoints.", show_default="JOB_DIR/checkpoints"
         ),
     ] = None,
+    disk_wait: Annotated[
+        str | None,
+        typer.Option(
+            help="How long to wait for space on a full disk.", show_default="for ever"
+        ),
+    ] = None,
     plugin: Annotated[
         list[str] | None,
         typer.Option(help="Module or .py file of yours that registers what servers need."),
@@ -125,6 +131,7 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
         "keep_cuts": keep,
         "begins_anew": begin_anew,
         "checkpoints": _place(checkpoints),
+        "disk_wait_s": _seconds("--disk-wait", disk_wait),
         "plugins": resolved(plugin, file_of(user_script)) if plugin else None,
         **_every(checkpoint_every),
     }
@@ -141,6 +148,8 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
     if result.verdict.ending is not Ending.TRAINED:
         verdict = result.verdict
         print(f"paceline: {verdict.ending.value}: {verdict.reason}", file=sys.stderr)
+    for said in result.said:
+        print(f"paceline: {said}", file=sys.stderr)
     if as_json:
         print(json.dumps(result.summary.as_dict()))
     else:

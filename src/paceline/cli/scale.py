@@ -1,5 +1,6 @@
 """``paceline scale N [DIR]``: more or fewer trainers for a running job."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -18,5 +19,10 @@ def scale(
 ) -> None:
     """Grow or shrink a running job; trainers that go finish their step first."""
     job = JobDir(job_dir) if job_dir is not None else find_running(RUNS)
-    call_scale(job, trainers, SystemClock())
+    call_scale(
+        job,
+        trainers,
+        SystemClock(),
+        lambda reason: print(f"paceline: {reason}", file=sys.stderr),
+    )
     print(f"{job.path}: scaled to {trainers} trainers")

@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.table import Table
 
 from paceline.errors import StoreError, TransportError, UsageError
-from paceline.launch.commands import UserScript, resume_command
 from paceline.launch.folder import RUNS, JobDir
 from paceline.launch.operating import call_running, find_job
+from paceline.launch.resuming import resume_command
 from paceline.launch.wiring import OBSERVER, Wires
 from paceline.messages import AskStatus, JobStatus, QueueStatus
 from paceline.timing import Clock, SystemClock
@@ -48,6 +48,7 @@ def as_view(job: JobStatus, state: str) -> StatusView:
         "kind": job.kind,
         "pace": job.pace,
         "changing": job.changing,
+        "trouble": job.trouble.text if job.trouble is not None else None,
         "processes": [msgspec.to_builtins(process) for process in job.processes],
         "counters": dict(job.counters),
         "summary": None,
@@ -73,6 +74,7 @@ def ended_view(job: JobDir) -> StatusView | None:
         "kind": "train",
         "pace": str(job.read_config().pace),
         "changing": None,
+        "trouble": None,
         "processes": [],
         "counters": {},
         "summary": summary,
@@ -88,7 +90,11 @@ def running_view(job: JobDir, clock: Clock) -> StatusView:
     """
     run = job.read_run()
     if run is None:
-        raise UsageError(f"{job.path} holds no job that runs or has ended")
+        what = "holds no job that runs or has ended"
+        if job.config.exists():
+            command = resume_command(job.path, job.read_script())
+            what = f"holds a job whose last run left no summary; go on with: {command}"
+        raise UsageError(f"{job.path} {what}")
     answer = call_running(job, run, OBSERVER, AskStatus(), Wires.observe, clock)
     if not isinstance(answer, JobStatus):
         raise TransportError(f"the coordinator refused to say how the job stands: {answer}")
@@ -111,6 +117,8 @@ def _print_view(view: StatusView) -> None:
     )
     if view["changing"]:
         console.print(str(view["changing"]), highlight=False)
+    if view["trouble"]:
+        console.print(str(view["trouble"]), highlight=False, markup=False, soft_wrap=True)
     processes = msgspec.convert(view["processes"], list[dict[str, object]])
     if not processes:
         return
@@ -138,6 +146,8 @@ def _print_summary(job: JobDir, view: StatusView) -> None:
         reason = summary.reason if is_told else f"{summary.ending}: {summary.reason}"
         console.print(reason, markup=False, highlight=False, soft_wrap=True)
     if summary.status == "failed" or summary.ending == Ending.INTERRUPTED.value:
-        command = resume_command(job.path, UserScript(job.read_script(), ()))
+        command = resume_command(
+            job.path, job.read_script(), plugins=job.read_config().plugins
+        )
         told = f"go on with: {command}  (and the arguments of the script)"
         console.print(told, markup=False, highlight=False, soft_wrap=True)

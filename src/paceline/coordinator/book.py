@@ -80,6 +80,8 @@ class Book:
         self.last_cut_s = self.retry_cut_s = now
         self.failed_cuts = 0  # in a row
         self.cut_trouble: str | None = None  # why the last cut failed
+        self.cut_why, self.cut_trouble_s = "", now  # the bare reason; since when cuts fail
+        self.cut_awaited_s: float | None = None  # since when work stands still for one
         self.sought: str | None = None  # folder of the cut that an older one is sought for
         self.reports: dict[str, ServerReport] = {}  # {server id: its last report}
         self.fences: dict[int, dict[str, tuple[MarkEntry, ...]]] = {}

@@ -11,6 +11,7 @@ Pure.
 from paceline.coordinator import averaging
 from paceline.coordinator.averaging import may_end
 from paceline.coordinator.book import Book
+from paceline.coordinator.cut_troubles import note_failure, note_success, note_wait
 from paceline.coordinator.cuts import Counted, OpenCut, pause_after
 from paceline.coordinator.effects import DropCut, Happened, WriteManifest
 from paceline.coordinator.outcomes import CutBegun, CutCommitted, JobBroken
@@ -24,6 +25,7 @@ from paceline.pace.policy import outer_parts
 
 def look_at_cut(book: Book) -> None:
     """Begin a cut that is due, go on with the open one, or give it up."""
+    note_wait(book, waits=waits_for_cut(book))
     cut = book.open_cut
     if cut is not None:
         if book.now >= cut.until_s:
@@ -62,7 +64,7 @@ def fail_cut(book: Book, reason: str, server: str | None = None) -> None:
     book.failed_cuts += 1
     pause_s = pause_after(book.failed_cuts)
     book.retry_cut_s = book.now + pause_s
-    book.cut_trouble = f"cut {cut.cut} failed: {reason}"
+    note_failure(book, cut.cut, reason)
     book.forget_saves_in(cut.cut)
     fields: dict[str, object] = {"cut": cut.cut, "server": server, "reason": reason}
     book.effect(Happened("CutFailed", {**fields, "retry_s": pause_s}))
@@ -87,7 +89,7 @@ def commit_cut(book: Book, cut: int, folder: str, error: str | None) -> None:
         return
     book.open_cut = None
     book.last_cut_s = book.now
-    book.failed_cuts, book.cut_trouble = 0, None
+    note_success(book)
     order = opened.manifest()
     book.commit(
         CutCommitted(

@@ -6,16 +6,15 @@ their outcomes to the journal in one transaction (group commit), and only then s
 answers. The journal is compacted at every cut, and whenever it has become long. A
 manifest is written by a thread of its own, and its end is an event again.
 
+While the journal's disk is full, what was decided is held, and the clock's thread is the
+one at work: it tries again, and tells whoever asks (`paceline.coordinator.holding`).
+
 Waits: for the journal's disk. Any thread may call.
 """
 
 import contextlib
-import itertools
 import logging
-import os
-import socket
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import final
 
@@ -32,10 +31,14 @@ from paceline.coordinator.effects import (
     WriteManifest,
 )
 from paceline.coordinator.happenings import closed_of, progress_of, told
-from paceline.coordinator.opening import StateSaved, read_journal, read_stored, wait_older
-from paceline.coordinator.outcomes import CutCommitted, Outcome
+from paceline.coordinator.holding import held_answer
+from paceline.coordinator.opening import read_journal, read_stored, wait_older
+from paceline.coordinator.outcomes import CutCommitted
+from paceline.coordinator.service_answers import Answers, Connections
 from paceline.coordinator.service_cuts import wait_committed, wait_dropped, wait_swept
 from paceline.coordinator.service_inbox import Inbox
+from paceline.coordinator.service_keeping import Keeper
+from paceline.coordinator.service_telling import completed, with_self
 from paceline.coordinator.service_values import Values, is_kept
 from paceline.coordinator.state import (
     Asked,
@@ -46,17 +49,15 @@ from paceline.coordinator.state import (
     RunOpened,
     TimePassed,
 )
-from paceline.errors import StoreError
 from paceline.events import EventLog
 from paceline.failpoints import failpoint
-from paceline.ids import COORDINATOR
 from paceline.messages import (
     JobStatus,
     Message,
-    ProcessStatus,
     Results,
     ServerReport,
     TrainerMessage,
+    Waiting,
 )
 from paceline.store.blobs import BlobStore
 from paceline.store.journal import Journal
@@ -66,12 +67,8 @@ from paceline.transport import service as link
 
 TICK_S = 0.05
 PROGRESS_S = 1.0
-RETRY_JOURNAL_S = 0.5
-MOST_RECORDS = 50_000  # in the journal; they are replayed in a fraction of a second
-MAX_UNANSWERED = 100_000  # questions whose asker has put another one in their place
 
 _log = logging.getLogger("paceline.coordinator")
-_encoder = msgspec.msgpack.Encoder()
 
 
 @final
@@ -93,20 +90,21 @@ class CoordinatorService:
         Raises:
             JournalCorrupt: a record of the journal does not match its check.
             CheckpointCorrupt: there are cuts to go on from, and none is whole.
+            StoreFull: a new run cannot be journalled.
         """
-        self._config, self._journal, self._store = config, journal, store
+        self._config, self._store = config, store
         self._clock, self._events = clock, events
         self._state = CoordinatorState(config, read_journal(journal), clock.now_s())
-        self._tickets = itertools.count(1)
-        self._lock = threading.Lock()  # guards the five fields below, and _threads
+        self._lock = threading.Lock()  # guards the four fields below, and _threads
         self._inbox = Inbox()
-        self._answers: dict[int, link.Reply] = {}  # {ticket: the way back}
-        self._incarnations: dict[int, int] = {}  # {connection: whose it is}
-        self._num_connections: Counter[int] = Counter()  # by incarnation
+        self._answers = Answers()
+        self._connections = Connections()
         self._is_at_work = False
+        # For the one at work alone, but for a look at whether something is held.
+        self._keeper = Keeper(journal, clock, events)
+        self._held: list[Decision] = []  # decided, and not journalled
         self._idle = threading.Condition(self._lock)
         self._sweeping = threading.Lock()
-        self._compact_above = MOST_RECORDS
         self._is_broken = False
         self._last_progress: tuple[float, tuple[int, int]] = (0.0, (-1, -1))
         self._stopping = threading.Event()
@@ -116,7 +114,9 @@ class CoordinatorService:
         ]
         if self._state.durable.run != config.run:
             opened = RunOpened(read_stored(store, config))
-            self._carry_out([self._state.apply(opened, clock.now_s())])
+            if not self._carry_out([self._state.apply(opened, clock.now_s())]):
+                assert self._keeper.holding.error is not None
+                raise self._keeper.holding.error
 
     def start(self) -> None:
         """Let time pass."""
@@ -126,8 +126,8 @@ class CoordinatorService:
     def status(self) -> JobStatus:
         """How the job stands, this process included."""
         with self._idle:
-            self._idle.wait_for(lambda: not self._is_at_work, timeout=1.0)
-            return self._with_self(self._state.status())
+            self._idle.wait_for(self._is_still, timeout=1.0)
+            return self._status()
 
     @property
     def is_broken(self) -> bool:
@@ -135,12 +135,14 @@ class CoordinatorService:
         return self._is_broken
 
     def finish(self) -> None:
-        """The job is over: servers are told to shut down."""
+        """The job is over: servers are told to shut down, unless the disk is full."""
         with self._idle:
-            self._idle.wait_for(lambda: not self._is_at_work, timeout=5.0)
+            self._idle.wait_for(self._is_still, timeout=5.0)
+            if self._held:
+                return
             self._is_at_work = True
-        self._carry_out([self._state.finish(self._clock.now_s())])
-        self._work()
+        if self._carry_out([self._state.finish(self._keeper.moment_s())]):
+            self._work()
 
     def close(self) -> None:
         """Let no more time pass; what was handed in stays open."""
@@ -149,7 +151,7 @@ class CoordinatorService:
             if thread.ident is not None:
                 thread.join(timeout=5.0)
         with self._idle:
-            self._idle.wait_for(lambda: not self._is_at_work, timeout=5.0)
+            self._idle.wait_for(self._is_still, timeout=5.0)
         self._events.write("closed", closed_of(self._state.status()))
 
     # ------------------------------------------------------------ transport's Service
@@ -164,18 +166,19 @@ class CoordinatorService:
         """Take a request; no link of the coordinator carries buffers."""
         assert isinstance(message, Message)
         assert not buffers
-        ticket = next(self._tickets)
         with self._lock:
-            self._answers[ticket] = reply
+            ticket = self._answers.open(peer.role, reply)
             if isinstance(message, (TrainerMessage, ServerReport)):
-                self._belongs(peer.connection, message.incarnation)
+                self._connections.belongs(peer.connection, message.incarnation)
         if not self._values.is_heavy(message):
             self._put(Asked(peer.role, ticket, message))
             return
 
         def put() -> None:
             light = self._values.wait_lightened(message)
-            if light is not None:
+            if isinstance(light, Waiting):
+                self._answer(Reply(ticket, light))
+            elif light is not None:
                 self._put(Asked(peer.role, ticket, light))
 
         self._run_beside(put, "coordinator-value")
@@ -183,25 +186,9 @@ class CoordinatorService:
     def disconnected(self, peer: link.Peer) -> None:
         """A connection has gone."""
         with self._lock:
-            incarnation = self._incarnations.get(peer.connection, 0)
-            self._belongs(peer.connection, 0)
-            is_last = incarnation not in self._num_connections
-        if incarnation and is_last:
-            self._put(Disconnected(incarnation))
-
-    def _belongs(self, connection: int, incarnation: int) -> None:
-        """Note whose a connection is; 0: nobody's. Under the lock."""
-        before = self._incarnations.get(connection, 0)
-        if before == incarnation:
-            return
-        if before:
-            del self._incarnations[connection]
-            self._num_connections[before] -= 1
-            if not self._num_connections[before]:
-                del self._num_connections[before]
+            incarnation = self._connections.closed(peer.connection)
         if incarnation:
-            self._incarnations[connection] = incarnation
-            self._num_connections[incarnation] += 1
+            self._put(Disconnected(incarnation))
 
     # ------------------------------------------------------------ the one at work
 
@@ -233,11 +220,18 @@ class CoordinatorService:
         return True
 
     def _work(self) -> None:
-        """Apply all waiting events, group by group; called by the one at work."""
+        """Apply all waiting events, group by group; called by the one at work.
+
+        What is held goes first. As long as it is, the clock's thread is the one at work.
+        """
         try:
+            if self._held and not self._carry_out(self._held):
+                return
             while events := self._next_group():
-                now = self._clock.now_s()
-                self._carry_out([self._state.apply(event, now) for event in events])
+                now = self._keeper.moment_s()
+                decisions = [self._state.apply(event, now) for event in events]
+                if not self._carry_out(decisions):
+                    return
         except BaseException:
             # What was decided and not journalled must not be built upon.
             with self._idle:
@@ -255,22 +249,27 @@ class CoordinatorService:
                 self._idle.notify_all()
             return events
 
-    def _carry_out(self, decisions: list[Decision]) -> None:
+    def _carry_out(self, decisions: list[Decision]) -> bool:
+        """Journal what was decided and let it go out; false: it is held, for the disk."""
+        self._held = []
         outcomes = [outcome for decision in decisions for outcome in decision.outcomes]
         if outcomes:
             failpoint("coordinator.before_journal")
-            self._keep(outcomes)
+            if not self._keeper.keep(outcomes):
+                self._held = decisions
+                return False
             failpoint("coordinator.before_reply")
             self._events.write_all(map(told, outcomes))
         has_cut = any(isinstance(outcome, CutCommitted) for outcome in outcomes)
-        if has_cut or self._journal.num_records > self._compact_above:
-            self._compact()
+        if has_cut or self._keeper.is_long():
+            self._keeper.compact(self._state.durable)
         if has_cut:
             self._values.note_named(self._state.durable)
             self._run_beside(self._sweep, "coordinator-sweep")
         for decision in decisions:
             for effect in decision.effects:
                 self._carry_out_effect(effect)
+        return True
 
     def _carry_out_effect(self, effect: Effect) -> None:
         if isinstance(effect, Reply):
@@ -288,38 +287,31 @@ class CoordinatorService:
             assert isinstance(effect, Happened)
             self._events.write(effect.event, effect.fields)
 
-    def _keep(self, outcomes: Sequence[Outcome]) -> None:
-        """Journal outcomes; while the disk refuses, nothing is answered."""
-        bodies = [_encoder.encode(outcome) for outcome in outcomes]
-        while True:
-            try:
-                self._journal.append(bodies)
-            except StoreError as error:
-                _log.exception("the journal cannot be written; the job pauses: %s", error)
-                if self._stopping.wait(RETRY_JOURNAL_S):
-                    raise
-            else:
-                return
+    def _hold(self) -> None:
+        """While the journal cannot be written: try again, or tell who asks why it is so."""
+        now, holding = self._clock.now_s(), self._keeper.holding
+        if holding.is_due(now):
+            self._work()
+        trouble = holding.trouble(now)
+        if trouble is None:
+            return
+        with self._lock:
+            asked = self._answers.take_all(holding.whom_to_tell(now))
+            self._inbox.drop({one.ticket for one in asked}, self._connections)
+        status = self._status()
+        for one in asked:
+            one.reply(held_answer(one.kind, trouble, status))
 
-    def _compact(self) -> None:
-        self._compact_above = MOST_RECORDS
-        try:
-            record = StateSaved(self._state.durable)
-            self._journal.compact(msgspec.msgpack.encode(record))
-        except StoreError:
-            _log.exception("the journal could not be compacted; it goes on longer")
-            self._compact_above += self._journal.num_records
+    def _is_still(self) -> bool:
+        """Whether nothing moves: nobody is at work, or only holds what cannot be kept."""
+        return not self._is_at_work or bool(self._held)
 
     def _answer(self, effect: Reply) -> None:
         with self._lock:
-            answer = self._answers.pop(effect.ticket, None)
-            if len(self._answers) > MAX_UNANSWERED:
-                self._answers.pop(next(iter(self._answers)))
+            answer = self._answers.take(effect.ticket)
         if answer is None:
             return
-        message = effect.message
-        if isinstance(message, JobStatus):
-            message = self._with_self(message)
+        message = completed(effect.message, self._events.num_lost)
         if isinstance(message, Results) and is_kept(message):
             results = message
             self._run_beside(
@@ -362,6 +354,9 @@ class CoordinatorService:
 
     def _tick(self) -> None:
         while not self._stopping.wait(TICK_S):
+            if self._held:
+                self._hold()
+                continue
             self._put(TimePassed())
             self._write_progress()
 
@@ -376,17 +371,6 @@ class CoordinatorService:
         if moved != last:
             self._events.write("progress", progress_of(status))
 
-    def _with_self(self, status: JobStatus) -> JobStatus:
-        me = ProcessStatus(
-            role="coordinator",
-            id=COORDINATOR,
-            incarnation=0,
-            pid=os.getpid(),
-            host=socket.gethostname(),
-            address="",
-            state=status.state,
-            waiting_for="",
-            clock=0,
-            records=status.records,
-        )
-        return msgspec.structs.replace(status, processes=(me, *status.processes))
+    def _status(self) -> JobStatus:
+        trouble = self._keeper.holding.trouble(self._clock.now_s())
+        return with_self(self._state.status(), trouble, self._events.num_lost)

@@ -55,7 +55,8 @@ def wait_committed(
             write_manifest(store, manifest_of(order, config, created))
     except Exception as failure:  # noqa: BLE001  (a cut that never ends ends the job)
         _log.exception("cut %d could not be committed", order.cut)
-        error = f"{type(failure).__name__}: {failure}"
+        is_told = isinstance(failure, StoreError)  # its text says all
+        error = str(failure) if is_told else f"{type(failure).__name__}: {failure}"
     failpoint("coordinator.after_manifest")
     folder = cut_folder(order.cut, order.timeline)
     if newer is None:

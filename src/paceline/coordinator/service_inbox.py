@@ -8,9 +8,11 @@ Waits for nothing. Any thread may call, under the lock of the service.
 
 import threading
 from collections import deque
+from collections.abc import Container
 from typing import final
 
-from paceline.coordinator.state import Event, TimePassed
+from paceline.coordinator.state import Asked, Disconnected, Event, TimePassed
+from paceline.messages import Leave
 
 
 @final
@@ -39,6 +41,18 @@ class Inbox:
         self._events.clear()
         return events
 
+    def drop(self, told: Container[int], connected: Container[int]) -> None:
+        """Questions that were told to come again do, and who is back never went.
+
+        That a trainer leaves is told only once, and stays.
+
+        Args:
+            told: tickets of these questions.
+            connected: incarnations with an open connection.
+        """
+        kept = [event for event in self._events if not _is_void(event, told, connected)]
+        self._events = deque(kept)
+
     def gather(self) -> None:
         """The calling thread has more to bring."""
         self._gathering.add(threading.get_ident())
@@ -46,3 +60,9 @@ class Inbox:
     def gathered(self) -> None:
         """It has brought all."""
         self._gathering.discard(threading.get_ident())
+
+
+def _is_void(event: Event, told: Container[int], connected: Container[int]) -> bool:
+    if isinstance(event, Asked):
+        return event.ticket in told and not isinstance(event.message, Leave)
+    return isinstance(event, Disconnected) and event.incarnation in connected

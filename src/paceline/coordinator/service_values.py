@@ -30,6 +30,7 @@ from paceline.messages import (
     Message,
     Refusal,
     Results,
+    Waiting,
 )
 from paceline.store.blobs import BlobStore
 from paceline.store.manifest import list_cuts, read_manifest
@@ -42,7 +43,7 @@ from paceline.store.values import (
 )
 
 LIGHT_BYTES = 256  # a number and its shape: it stays with the decision
-RETRY_S = 2.0
+RETRY_S = 1.0
 _log = logging.getLogger("paceline.coordinator")
 
 
@@ -70,20 +71,17 @@ class Values:
     def wait_lightened(self, message: Message) -> Message | None:
         """The question without its bytes, which are durable; None if it was given up.
 
-        While storage fails, nothing is answered: the job pauses.
+        While storage fails, `Waiting` is the answer to it: it is to be put again.
         """
         data = _brought(message)
         with self._lock:
             self._coming.add(describe_bytes(data).digest)
-        while True:
-            try:
-                kept = put_bytes(self._store, data)
-            except StoreError as error:
-                _log.exception("an evaluation cannot be written; it pauses: %s", error)
-                if self._wait(RETRY_S):
-                    return None
-            else:
-                break
+        try:
+            kept = put_bytes(self._store, data)
+        except StoreError as error:
+            _log.warning("an evaluation cannot be written; it pauses: %s", error)
+            reason = f"waiting to write what an evaluation came to: {error}"
+            return None if self._wait(RETRY_S) else Waiting(reason=reason, is_held=True)
         self._last = (kept.digest, data)
         if isinstance(message, FinishTask):
             return msgspec.structs.replace(message, result=b"", kept=kept)

@@ -4,6 +4,7 @@ Pure.
 """
 
 from paceline.coordinator.book import NOT_TRAINING, Book
+from paceline.coordinator.cut_troubles import cut_trouble
 from paceline.coordinator.tasks import num_todo, returned_records
 from paceline.messages import JobStatus, ProcessStatus, QueueStatus
 
@@ -60,6 +61,7 @@ def job_status(book: Book) -> JobStatus:
         kind=spec.kind if spec is not None else "train",
         left_out=queue.left_out,
         left_epoch=queue.left_epoch,
+        trouble=cut_trouble(book),
         changing=None if book.wish is None else (book.wait_reason() or NOT_TRAINING),
         trained=book.training.told(book.now),
         stage_records=worked_off,

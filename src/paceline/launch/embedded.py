@@ -115,7 +115,9 @@ class EmbeddedJob:
             status, self.verdict, Restarts(), seconds, str(self._job.path), time
         )
         self._summary = summary.as_dict()
-        self._job.write_end(status, self._summary)
+        unwritten = self._job.write_end(status, self._summary)
+        for said in filter(None, [unwritten]):
+            print(f"paceline: {said}", file=sys.stderr)  # noqa: T201  (nobody else tells)
         return self._summary
 
     def _address(self, role: str) -> str:

@@ -7,6 +7,7 @@ import signal
 from collections.abc import Sequence
 
 from paceline.errors import (
+    DISK_EXIT_CODE,
     PREEMPTED_EXIT_CODE,
     USAGE_EXIT_CODE,
     ForeignPeer,
@@ -73,6 +74,8 @@ def explain_exit(status: int, last_lines: Sequence[str]) -> str:
     said = describe_exit(status)
     if status == PREEMPTED_EXIT_CODE:
         return f"{said}: it was told to leave"
+    if status == DISK_EXIT_CODE:
+        return f"{said}: the disk of the job folder takes nothing (full, or read-only)"
     if any(sign in line for line in last_lines for sign in _MEMORY):
         return f"{said}: memory ran out; {_SAVE_MEMORY}"
     if status == -signal.SIGKILL:

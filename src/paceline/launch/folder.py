@@ -27,6 +27,7 @@ import fcntl
 import os
 import shlex
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, TypeVar, final
@@ -34,10 +35,12 @@ from typing import Annotated, TypeVar, final
 import msgspec
 
 from paceline.config import JobConfig
-from paceline.errors import StoreError, UsageError
+from paceline.errors import StoreError, UsageError, why_full
 from paceline.events import older
 from paceline.launch.kinds import require_files, require_folders, require_utf8
+from paceline.launch.resuming import resume_command
 from paceline.launch.secret_file import remove_secret
+from paceline.launch.small_files import require_space, write_new, write_whole, writing
 from paceline.launch.sockets import remove_left
 from paceline.messages import JobStatus
 from paceline.store.journal import FORMAT
@@ -107,13 +110,12 @@ class JobDir:
         Raises:
             UsageError: its job is running, the folder cannot be made, or something in it
                 is not of the kind that it should be.
+            StoreFull: there is no space for it.
         """
         path = self.path / "launcher.lock"
-        try:
+        with writing(self.path, UsageError):
             self.path.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(path, _LOCK_FLAGS, 0o600)
-        except OSError as error:
-            raise UsageError(f"cannot make the job folder {self.path}: {error}") from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -132,21 +134,21 @@ class JobDir:
 
         Raises:
             UsageError: it belongs to another job, or cannot be made.
+            StoreFull: there is no space for it.
         """
         if self.journal.exists() or self.config.exists():
             raise UsageError(_taken(self.path))
         self._check_names(script)
         fields = _job_fields(config, script)
-        try:
+        with writing(self.path, UsageError):
             self.logs.mkdir(parents=True, exist_ok=True)
             if not config.checkpoints:
                 self.checkpoints.mkdir(exist_ok=True)
-            with self.config.open("xb") as file:
-                file.write(_pretty(fields))
-        except FileExistsError:
-            raise UsageError(_taken(self.path)) from None
-        except OSError as error:
-            raise UsageError(f"cannot make the job folder {self.path}: {error}") from error
+            require_space(self.path)
+            try:
+                write_new(self.config, fields)
+            except FileExistsError:
+                raise UsageError(_taken(self.path)) from None
 
     def claim_again(
         self, config: JobConfig, script: str, say: Callable[[str], None]
@@ -163,16 +165,19 @@ class JobDir:
 
         Raises:
             UsageError: the folder holds no job, or its journal is of another version.
+            StoreFull: there is no space to go on.
         """
         self._check_names(script)
         self.read_config()
         self._check_journal(script)
+        require_space(self.path)
         self._forget_last_run(say)
         remove_secret(self.secret)
         self.summary.unlink(missing_ok=True)
         self.status.unlink(missing_ok=True)
-        self.logs.mkdir(exist_ok=True)
-        _write_whole(self.config, _job_fields(config, script))
+        with writing(self.path):
+            self.logs.mkdir(exist_ok=True)
+            write_whole(self.config, _job_fields(config, script))
 
     def _forget_last_run(self, say: Callable[[str], None]) -> None:
         """Remove what tells where the last run's coordinator listened; nobody runs."""
@@ -213,13 +218,13 @@ class JobDir:
         if written.journal_format == FORMAT or not self.journal.exists():
             return
         away = self.path / f"journal-format-{written.journal_format}"
-        quoted = [shlex.quote(str(path)) for path in (away, self.journal, self.path)]
+        quoted = [shlex.quote(str(path)) for path in (away, self.journal)]
         raise UsageError(
             f"{self.journal} is of format {written.journal_format}, and this paceline "
             f"reads format {FORMAT}: resume with the version that wrote it, or go on from "
             f"the last checkpoint, which trains again what came behind it:\n"
             f"mkdir {quoted[0]} && mv {quoted[1]}* {quoted[0]} && "
-            f"paceline run --resume --job-dir {quoted[2]} {_quoted(script)}"
+            f"{resume_command(self.path, script)}"
         )
 
     def read_config(self) -> JobConfig:
@@ -255,15 +260,31 @@ class JobDir:
         return summary
 
     def write_run(self, run: RunFile) -> None:
-        """Tell observers where the coordinator listens."""
-        _write_whole(self.run_file, run)
+        """Tell observers where the coordinator listens.
 
-    def write_end(self, status: JobStatus | None, summary: dict[str, object]) -> None:
-        """Keep how the job ended; nobody listens any more."""
-        if status is not None:
-            _write_whole(self.status, status)
-        _write_whole(self.summary, summary)
-        self.run_file.unlink(missing_ok=True)
+        Raises:
+            StoreFull: there is no space for it.
+        """
+        with writing(self.path):
+            write_whole(self.run_file, run)
+
+    def write_end(self, status: JobStatus | None, summary: dict[str, object]) -> str | None:
+        """Keep how the job ended; nobody listens any more.
+
+        Returns:
+            Why that cannot be kept; None if it is. Never an error: who is told how the run
+            ended must be told, whatever the disk says.
+        """
+        with suppress(OSError):  # first: it needs no space
+            self.run_file.unlink(missing_ok=True)
+        try:
+            if status is not None:
+                write_whole(self.status, status)
+            write_whole(self.summary, summary)
+        except OSError as error:
+            why = why_full(error) or str(error)
+            return f"{self.summary} could not be written: {why}"
+        return None
 
 
 def fresh_job_dir(root: Path, script: str, now_s: float) -> Path:
@@ -276,6 +297,7 @@ def fresh_job_dir(root: Path, script: str, now_s: float) -> Path:
 
     Raises:
         UsageError: the folder cannot be made, or a name is no UTF-8.
+        StoreFull: there is no space for it.
     """
     require_utf8("the script", script)
     moment = datetime.fromtimestamp(now_s, tz=UTC).astimezone()
@@ -284,11 +306,12 @@ def fresh_job_dir(root: Path, script: str, now_s: float) -> Path:
     while True:
         path = root / (name if number == 1 else f"{name}-{number}")
         try:
-            path.mkdir(parents=True)
-        except FileExistsError:
+            with writing(path, UsageError):
+                path.mkdir(parents=True)
+        except UsageError as error:
+            if not isinstance(error.__cause__, FileExistsError):
+                raise
             number += 1
-        except OSError as error:
-            raise UsageError(f"cannot make the job folder {path}: {error}") from error
         else:
             return path
 
@@ -299,29 +322,11 @@ def _job_fields(config: JobConfig, script: str) -> dict[str, object]:
     return {**msgspec.to_builtins(config), **fields}
 
 
-def _quoted(script: str) -> str:
-    """A script as a shell takes it; ``-m`` and a module's name are two words."""
-    return script if script.startswith("-m ") else shlex.quote(script)
-
-
 def _taken(path: Path) -> str:
     return (
         f"{path} already holds a job (its journal or job.json is there); go on with it by "
         "--resume, or name another folder with --job-dir"
     )
-
-
-def _pretty(value: object) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
-
-
-def _write_whole(path: Path, value: object) -> None:
-    """Write so that a reader sees the old file or the new one, never half of one."""
-    partial = path.with_name(path.name + ".partial")
-    partial.unlink(missing_ok=True)
-    with partial.open("xb") as file:  # never through a link that somebody has put there
-        file.write(_pretty(value))
-    partial.replace(path)
 
 
 def _read(path: Path, kind: type[_T], remedy: str = "") -> _T | None:

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from paceline import failpoints
-from paceline.errors import PacelineError, Preempted
+from paceline.errors import DISK_EXIT_CODE, PacelineError, Preempted, StoreFull
 from paceline.launch.environment import ROLE, THREADS
 from paceline.launch.exits import exit_code_of
 from paceline.launch.forkwire import (
@@ -43,6 +43,7 @@ from paceline.launch.forkwire import (
     send,
 )
 from paceline.launch.group import open_group, wait_group
+from paceline.launch.log_streams import open_log
 from paceline.launch.parent import die_with_parent, name_process
 from paceline.launch.role import run_role
 
@@ -90,10 +91,7 @@ def _reap(pid: int) -> int:
 
 def _become(request: Fork) -> None:
     os.setsid()
-    log = os.open(request.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    os.dup2(log, 1)
-    os.dup2(log, 2)
-    os.close(log)
+    open_log(request.log)
     os.environ.clear()
     os.environb.update(request.environment)
     name_process(os.environ.get(ROLE, "paceline"))
@@ -115,6 +113,9 @@ def _run(request: Fork, server: int) -> None:
         return
     try:
         run_role(server)
+    except StoreFull as error:
+        print(f"StoreFull: {error}", file=sys.stderr)  # noqa: T201  (into its log)
+        sys.exit(DISK_EXIT_CODE)
     except PacelineError as error:
         sys.exit(f"{type(error).__name__}: {error}")
 

@@ -15,6 +15,7 @@ lives as long as the children do.
 import signal
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import NamedTuple, final
 
 from paceline.errors import PREEMPTED_EXIT_CODE
@@ -22,31 +23,32 @@ from paceline.ids import COORDINATOR, role_kind
 from paceline.launch.exits import explain_exit, is_crash
 from paceline.launch.failure import take_failure
 from paceline.launch.folder import JobDir
-from paceline.launch.interrupts import Interrupts
-from paceline.launch.link import Reporter
-from paceline.launch.parent import signs_of_life
-from paceline.launch.process import Child, end_all, wait_any
-from paceline.launch.supervision import LEAVE_S as TRAINERS_LEAVE_S
-from paceline.launch.supervision import (
-    SAVE_S,
+from paceline.launch.happenings import (
     Decision,
     EndEarly,
     Finish,
     GiveUp,
+    HeldUp,
     Interrupted,
     Kill,
     Retire,
     ScriptFailed,
     Start,
     Started,
-    Supervision,
     Unanswered,
 )
+from paceline.launch.interrupts import Interrupts
+from paceline.launch.link import Reporter
+from paceline.launch.parent import signs_of_life
+from paceline.launch.process import Child, end_all, wait_any
+from paceline.launch.supervision import LEAVE_S as TRAINERS_LEAVE_S
+from paceline.launch.supervision import SAVE_S, Supervision
 from paceline.messages import Exited, JobStatus
 from paceline.timing import Clock, Deadline
 from paceline.watch.progress import Show
 from paceline.watch.summary import Ending, Verdict, decide_ending, where_it_stands
 from paceline.watch.trained import RunTime
+from paceline.watch.troubles import Troubles
 
 REPORT_EVERY_S = 0.2
 ANSWER_S = 0.5  # how long an answer may take
@@ -93,6 +95,8 @@ class Launcher:
         self._show = show
         self._clock = clock
         self._children: dict[str, Child] = {}  # {role: its running process}
+        self._killed: dict[int, str] = {}  # {pid of one that this launcher killed: why}
+        self._troubles = Troubles()
         self._last_words: dict[str, list[str]] = {}  # {role: end of its last log}
         self._status: JobStatus | None = None
         self._time = RunTime(clock.now_s())
@@ -159,8 +163,10 @@ class Launcher:
                 left.extend(self._start(decision))
             elif isinstance(decision, Kill):
                 self._show.say(f"killing {decision.role}: {decision.reason}")
-                if decision.role in self._children:
-                    self._children[decision.role].signal(signal.SIGKILL)
+                child = self._children.get(decision.role)
+                if child is not None:
+                    self._killed[child.pid] = decision.reason
+                    child.signal(signal.SIGKILL)
             elif isinstance(decision, Retire):
                 self._show.say(f"{decision.role} is told to leave: {decision.reason}")
                 if decision.role in self._children:
@@ -168,14 +174,16 @@ class Launcher:
             elif isinstance(decision, EndEarly):
                 return Verdict(Ending.INTERRUPTED, decision.reason)
             elif isinstance(decision, GiveUp):
-                return Verdict(Ending.FAILED, self._last_cause(decision))
+                cause = self._last_cause(decision)
+                return Verdict(Ending.FAILED, cause, may_resume=decision.is_by_disk)
             else:
                 assert isinstance(decision, Finish)
                 return decide_ending(decision.status)
         return None
 
     def _start(self, start: Start) -> list[Decision]:
-        self._job.failure(start.role).unlink(missing_ok=True)
+        with suppress(OSError):  # a disk that is read-only now holds no new one
+            self._job.failure(start.role).unlink()
         child = self._start_role(start.role)
         if child is None:
             self._held_up.append(start)
@@ -190,7 +198,9 @@ class Launcher:
             status = child.reap()
             del self._children[child.role]
             words = self._last_words[child.role] = child.last_lines()
-            if status != 0:
+            killed = self._killed.pop(child.pid, None)
+            is_ours = killed is not None and status == -signal.SIGKILL
+            if status != 0 and not is_ours:
                 self._show.say(f"{child.role} ended with {explain_exit(status, words)}")
             exited = Exited(child.role, child.pid, status, is_crash(status))
             self._link.note_exit(exited)
@@ -212,10 +222,14 @@ class Launcher:
         now = self._clock.now_s()
         if orders is None:
             return self._supervision.apply(Unanswered(self._signs_of_life()), now)
-        self._status = orders.status
-        self._time.note(orders.status, now)
-        self._show.show(orders.status, sum(self._supervision.restarts.values()), now)
-        return self._supervision.apply(orders, now)
+        status = orders if isinstance(orders, JobStatus) else orders.status
+        self._status = status
+        self._time.note(status, now)
+        for said in self._troubles.note(status.trouble):
+            self._show.say(said)
+        self._show.show(status, sum(self._supervision.restarts.values()), now)
+        happening = HeldUp(status) if isinstance(orders, JobStatus) else orders
+        return self._supervision.apply(happening, now)
 
     def _signs_of_life(self) -> int | None:
         child = self._children.get(COORDINATOR)
@@ -226,8 +240,8 @@ class Launcher:
             return  # whoever interrupts does not want to wait for nothing
         orders = self._link.call_report(ANSWER_S)
         if orders is not None:
-            self._status = orders.status
-            self._time.note(orders.status, self._clock.now_s())
+            self._status = orders if isinstance(orders, JobStatus) else orders.status
+            self._time.note(self._status, self._clock.now_s())
 
     def _wait_servers_left(self) -> None:
         """Tell the coordinator that the job is over; its servers leave by themselves."""

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Protocol, final
 
 from paceline.errors import TransportError
-from paceline.messages import Exited, LauncherOrders, LauncherReport, Refusal
+from paceline.messages import Exited, JobStatus, LauncherOrders, LauncherReport, Refusal
 from paceline.transport.connection import Connection
 
 
@@ -23,8 +23,8 @@ class Reporter(Protocol):
 
     def call_report(
         self, timeout_s: float, *, finishing: bool = False, saving: bool = False
-    ) -> LauncherOrders | None:
-        """Report all exits; None without an answer."""
+    ) -> LauncherOrders | JobStatus | None:
+        """Report all exits; a status alone acknowledges none; None without an answer."""
 
     def close(self) -> None:
         """Hang up."""
@@ -50,10 +50,11 @@ class CoordinatorLink:
 
     def call_report(
         self, timeout_s: float, *, finishing: bool = False, saving: bool = False
-    ) -> LauncherOrders | None:
+    ) -> LauncherOrders | JobStatus | None:
         """Report all exits and learn how the job stands.
 
         Returns:
+            A status alone while nothing can be journalled: the exits are kept, too.
             None when the coordinator could not be reached or did not answer in time;
             the exits are kept for the next report.
         """
@@ -68,6 +69,8 @@ class CoordinatorLink:
             return None
         if isinstance(answer, Refusal):
             return None
+        if isinstance(answer, JobStatus):
+            return answer
         assert isinstance(answer, LauncherOrders)
         del self._exits[: len(sent)]
         return answer

@@ -28,6 +28,7 @@ from paceline.launch.interrupts import Interrupts
 from paceline.launch.launcher import Ended, Launcher
 from paceline.launch.link import CoordinatorLink
 from paceline.launch.process import Child
+from paceline.launch.resuming import resume_command
 from paceline.launch.secret_file import remove_secret, write_secret
 from paceline.launch.sockets import hold_sockets
 from paceline.launch.supervision import Supervision
@@ -60,10 +61,11 @@ class LocalRun(NamedTuple):
 
 
 class RunResult(NamedTuple):
-    """How a run ended."""
+    """How a run ended; ``said``: what else is to be told of it."""
 
     summary: Summary
     verdict: Verdict
+    said: tuple[str, ...] = ()
 
 
 def fresh_run_id() -> str:
@@ -102,6 +104,7 @@ def wait_local_run(
         UsageError: the folder or the place of the cuts belongs to another job, there is
             none to go on with; the host is none of this machine's; or
             ``PACELINE_SHARED_MEMORY`` is neither on nor off.
+        StoreFull: the job folder cannot be written, from the start.
         StoreError: the place of the cuts is not there, or cannot be written.
         JobFailed: the job's own fork server was killed and would not go.
     """
@@ -152,6 +155,7 @@ def wait_local_run(
             servers,
             [trainer_id(n) for n in range(config.max_trainers)],
             config.timeout_s,
+            config.disk_wait_s,
         )
         wires = Wires(config.run, LAUNCHER, clock, connect_s=0.5, secret=secret)
         link = CoordinatorLink(wires.to_coordinator_as_launcher(coordinator))
@@ -165,7 +169,13 @@ def wait_local_run(
             ended = launcher.wait_ended(interrupts)
         except JobFailed as error:
             ended = launcher.ended(Verdict(Ending.FAILED, str(error)))
-        return _sum_up(ended, supervision, clock.now_s() - started_s, job)
+        result = _sum_up(ended, supervision, clock.now_s() - started_s, job)
+        if result.verdict.ending is Ending.INTERRUPTED or result.verdict.may_resume:
+            command = resume_command(
+                job.path, script.named, script.arguments, config.plugins
+            )
+            return result._replace(said=(*result.said, f"go on with: {command}"))
+        return result
 
 
 def describe_run(run: LocalRun, here: Path) -> str:
@@ -211,5 +221,10 @@ def _sum_up(
     summary = summarize(
         ended.status, ended.verdict, restarts, seconds, str(job.path), ended.time
     )
-    job.write_end(ended.status, summary.as_dict())
-    return RunResult(summary, ended.verdict)
+    said = []
+    if ended.status is not None and ended.status.events_lost:
+        lost = f"{ended.status.events_lost:,} events were not written"
+        said.append(f"{lost}: there was no space in {job.path}")
+    if (unwritten := job.write_end(ended.status, summary.as_dict())) is not None:
+        said.append(unwritten)
+    return RunResult(summary, ended.verdict, tuple(said))

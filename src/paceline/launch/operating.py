@@ -10,8 +10,8 @@ from typing import cast
 
 from paceline.errors import PeerLost, StoreError, UsageError
 from paceline.ids import OPERATOR
-from paceline.launch.commands import UserScript, resume_command
 from paceline.launch.folder import JobDir, RunFile
+from paceline.launch.resuming import resume_command
 from paceline.launch.secret_file import read_secret
 from paceline.launch.wiring import Wires
 from paceline.messages import Message, Refusal, Scale, Waiting
@@ -79,22 +79,18 @@ def _only(running: list[JobDir]) -> JobDir:
     return running[0]
 
 
-def call_scale(job: JobDir, trainers: int, clock: Clock) -> None:
+def call_scale(
+    job: JobDir, trainers: int, clock: Clock, tell: Callable[[str], None] = lambda _: None
+) -> None:
     """Let a running job have so many trainers; its launcher starts or retires some.
 
-    It is durable when this returns.
+    It is durable when this returns; ``tell`` hears why it is not yet.
 
     Raises:
         UsageError: the folder holds no running job, or the number is out of its range.
         TransportError: its coordinator does not answer.
     """
-    run = job.read_run()
-    if run is None:
-        raise UsageError(f"{job.path} holds no job that runs")
-    scale = Scale(trainers=trainers)
-    answer = call_running(job, run, OPERATOR, scale, Wires.operate, clock)
-    if isinstance(answer, Refusal):
-        raise UsageError(answer.text)
+    call_until_done(job, Scale(trainers=trainers), clock, tell)
 
 
 def call_until_done(
@@ -153,7 +149,7 @@ def call_running(
             return cast("Message", answer.message)
         except PeerLost as error:
             if not Path(run.sockets).is_dir():
-                command = resume_command(job.path, UserScript(job.read_script(), ()))
+                command = resume_command(job.path, job.read_script())
                 raise UsageError(
                     f"the job of {job.path} runs no more: its launcher (process {run.pid}) "
                     f"went without a summary; go on with: {command}"

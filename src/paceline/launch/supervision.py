@@ -15,6 +15,7 @@
     a server is no member for two time-outs, while the coordinator answers: the same
     no answer             a coordinator that answers nothing for one time-out is killed; one
                           that starts, once it has done nothing for so long
+    the disk is full      the run waits, as long as it may: then it ends, to be resumed
     a trainer lingers     others have finished, the coordinator counts it no longer, and
                           two time-outs have passed: it is killed and counts as done
     all trainers done     the next answer of the coordinator is its last word: finish
@@ -26,12 +27,26 @@ Pure: time is an argument.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Literal, NamedTuple, final
+from typing import Literal, final
 
-from paceline.errors import PREEMPTED_EXIT_CODE, USAGE_EXIT_CODE
+from paceline.errors import DISK_EXIT_CODE, PREEMPTED_EXIT_CODE, USAGE_EXIT_CODE
 from paceline.ids import COORDINATOR, role_kind, trainer_id
-from paceline.launch.failure import Failure
 from paceline.launch.failures import Failures
+from paceline.launch.happenings import (
+    Decision,
+    EndEarly,
+    Finish,
+    GiveUp,
+    Happening,
+    HeldUp,
+    Interrupted,
+    Kill,
+    Retire,
+    ScriptFailed,
+    Start,
+    Started,
+    Unanswered,
+)
 from paceline.launch.hearing import Hearing
 from paceline.messages import Exited, JobStatus, LauncherOrders
 
@@ -42,83 +57,7 @@ RETIRE_S = 600.0  # scaled down: the same, for one that may be past its loop, ev
 SAVE_S = 60.0  # how long the last cut may take
 FIRST_DELAY_S = 0.1
 LONGEST_DELAY_S = 5.0
-
-
-class Started(NamedTuple):
-    """A process of a role runs."""
-
-    role: str
-    pid: int
-
-
-class ScriptFailed(NamedTuple):
-    """A trainer ended by its script's doing; ``said`` is that in words.
-
-    ``failure`` is what the script has told of it, if it could.
-    """
-
-    exited: Exited
-    failure: Failure | None
-    said: str
-
-
-class Unanswered(NamedTuple):
-    """The coordinator was asked and did not answer.
-
-    ``signs`` of its life grow with whatever its process does; None: not known.
-    """
-
-    signs: int | None = None
-
-
-class Interrupted(NamedTuple):
-    """The user wants the run to end, in good order."""
-
-
-class Start(NamedTuple):
-    """Start a process of this role; none of it is left."""
-
-    role: str
-    reason: str
-
-
-class Kill(NamedTuple):
-    """Kill this role's process; its end is reported like any other."""
-
-    role: str
-    reason: str
-
-
-class Retire(NamedTuple):
-    """Tell a trainer to leave; its end is reported like any other."""
-
-    role: str
-    reason: str
-
-
-class GiveUp(NamedTuple):
-    """The job has failed; ``role`` is whose death was the last, if one was."""
-
-    role: str | None
-    reason: str
-
-
-class Finish(NamedTuple):
-    """All trainers are done and this is the coordinator's last word."""
-
-    status: JobStatus
-
-
-class EndEarly(NamedTuple):
-    """An interrupted run may end now."""
-
-    reason: str
-
-
-Happening = (
-    Started | Exited | ScriptFailed | LauncherOrders | Unanswered | Interrupted | None
-)
-Decision = Start | Kill | Retire | GiveUp | Finish | EndEarly
+NO_SPACE_S = 5.0  # before a coordinator that found no space is started again
 
 
 @final
@@ -146,7 +85,11 @@ class Supervision:
     """The processes of a job and what becomes of them. For one thread."""
 
     def __init__(
-        self, servers: Sequence[str], trainers: Sequence[str], timeout_s: float
+        self,
+        servers: Sequence[str],
+        trainers: Sequence[str],
+        timeout_s: float,
+        disk_wait_s: float | None = None,
     ) -> None:
         """Nothing runs yet; everything is due.
 
@@ -154,10 +97,13 @@ class Supervision:
             servers: role ids.
             trainers: role ids.
             timeout_s: the job's time-out: silence after which a role counts as dead.
+            disk_wait_s: how long the run waits for space on a disk; None: for ever.
         """
         self._posts = {role: _Post(role) for role in (COORDINATOR, *servers, *trainers)}
-        self._timeout_s = timeout_s
+        self._timeout_s, self._disk_wait_s = timeout_s, disk_wait_s
         self._work = 0
+        self._status: JobStatus | None = None  # the last one
+        self._no_space_s: float | None = None  # since when no coordinator could start
         self._hearing = Hearing(timeout_s)
         self._finished_s: float | None = None  # the last clean exit of a trainer
         self._is_interrupted = False
@@ -183,6 +129,8 @@ class Supervision:
             decisions += self._answered(happening, now)
         elif isinstance(happening, Unanswered):
             decisions += self._unanswered(happening, now)
+        elif isinstance(happening, HeldUp):
+            decisions += self._held_up(happening.status, now)
         elif isinstance(happening, Interrupted):
             self._is_interrupted = True
         decisions += self._draining(now)
@@ -231,6 +179,8 @@ class Supervision:
         if post.kind == "trainer" and exited.code == USAGE_EXIT_CODE:
             reason = f"{post.role} ended with exit code 2 (wrong usage), as it would again"
             return [GiveUp(post.role, reason)]
+        if post.kind == "coordinator" and exited.code == DISK_EXIT_CODE:
+            return self._without_space(post, now)
         post.deaths += 1
         post.lowest = self._work
         if post.deaths > RESTARTS_IN_A_ROW:
@@ -256,9 +206,43 @@ class Supervision:
             return decisions
         return [GiveUp(post.role, reason)]
 
+    def _without_space(self, post: _Post, now: float) -> list[Decision]:
+        """A coordinator could not open its journal: it is no death, if there was space."""
+        since_s = self._no_space_s = now if self._no_space_s is None else self._no_space_s
+        limit_s = 0.0 if self._status is None else self._disk_wait_s
+        if limit_s is not None and now - since_s >= limit_s:
+            return [GiveUp(post.role, "the job folder cannot be written", is_by_disk=True)]
+        post.state, post.due_s = "waiting", now + NO_SPACE_S
+        post.reason = "there may be space for its journal by now"
+        return []
+
+    def _held_up(self, status: JobStatus, now: float) -> list[Decision]:
+        """The coordinator answers, and the time is nobody's silence."""
+        self._hearing.note_answer(now)
+        self._finished_s = None if self._finished_s is None else now
+        if self._is_over():  # whatever trainers were told before they ended is journalled
+            return [Finish(status)]
+        return self._stands(status)
+
+    def _stands(self, status: JobStatus) -> list[Decision]:
+        """Something cannot be written: whether the run goes on waiting for it."""
+        self._status, self._no_space_s = status, None
+        trouble, limit_s = status.trouble, self._disk_wait_s
+        if trouble is None or trouble.waited_s is None:
+            return []
+        if self._is_interrupted:
+            ends = trouble.kind == "journal"  # else the last cut may be tried again
+            return [EndEarly(f"interrupted; {trouble.text}")] if ends else []
+        if limit_s is None or trouble.waited_s < limit_s:
+            return []
+        reason = f"{trouble.text}, longer than --disk-wait ({limit_s:g} s)"
+        return [GiveUp(None, reason, is_by_disk=True)]
+
     def _answered(self, orders: LauncherOrders, now: float) -> list[Decision]:
         passed_s = self._hearing.note_answer(now)
         self._progress(orders.status.records + orders.status.tasks_done)
+        if given_up := self._stands(orders.status):
+            return given_up
         if orders.status.error is not None:
             return [GiveUp(None, orders.status.error)]
         if self._is_over():
@@ -316,8 +300,10 @@ class Supervision:
         if self._is_interrupted and has_left and self._drained_s is None:
             self._drained_s = now
         if self._drained_s is not None and now - self._drained_s >= SAVE_S:
+            trouble = self._status.trouble if self._status is not None else None
+            why = f": {trouble.text}" if trouble is not None else ""
             decisions.append(
-                EndEarly(f"interrupted; no cut could be taken in {SAVE_S:g} s")
+                EndEarly(f"interrupted; no cut could be taken in {SAVE_S:g} s{why}")
             )
         return decisions
 

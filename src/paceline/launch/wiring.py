@@ -4,7 +4,7 @@
 listener      roles and their requests                   replies
 ============  =========================================  ==========================
 coordinator   trainer: `TrainerRequest`                  `TrainerReply`
-              server: `ServerReport`                     `Orders`
+              server: `ServerReport`                     `Orders`, `Waiting`
               launcher: `LauncherReport`, `AskStatus`    `LauncherOrders`, `JobStatus`
               operator: `Scale`, `ChangePace`            `Done`, `Waiting`
               observer: `AskStatus`                      `JobStatus`
@@ -69,7 +69,7 @@ _REQUESTS: dict[RoleKind, MessageType] = {
     "operator": Scale | ChangePace,
     "observer": AskStatus,
 }
-_ORDERS: MessageType = Orders | Refusal
+_ORDERS: MessageType = Orders | Waiting | Refusal
 _LAUNCHER_ORDERS: MessageType = LauncherOrders | JobStatus | Refusal
 _STATUS: MessageType = JobStatus | Refusal
 _DONE: MessageType = Done | Waiting | Refusal

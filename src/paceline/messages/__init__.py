@@ -177,6 +177,7 @@ from paceline.messages.watching import (
     Resumed,
     Scale,
     Trained,
+    Trouble,
 )
 
 # The first decoder of a message makes msgspec learn its fields; another thread that makes
@@ -189,8 +190,8 @@ for _link in (
     DataReply,
     PeerRequest,
     PeerReply,
-    ServerReport | Orders,
-    LauncherReport | LauncherOrders,
+    ServerReport | Orders | Waiting,
+    LauncherReport | LauncherOrders | JobStatus,
     AskStatus | JobStatus,
     Scale | ChangePace,
 ):
@@ -328,6 +329,7 @@ __all__ = [
     "TrainerMessage",
     "TrainerReply",
     "TrainerRequest",
+    "Trouble",
     "Unlock",
     "UnsharePart",
     "Upload",

@@ -309,7 +309,8 @@ class Waiting(Message, frozen=True):
     first keep the averaged ones alone, and say `BuffersKept`. ``average``: first average
     these, weighted by records, keep all with the average in it, and say `TrackedKept`.
     ``pauses``: whoever holds a lease gives it back before its next batch. ``is_spent``:
-    to ask again is in vain before what is held was stepped.
+    to ask again is in vain before what is held was stepped. ``is_held``: the journal cannot
+    be written, and the question was not looked at.
     """
 
     reason: str
@@ -318,3 +319,4 @@ class Waiting(Message, frozen=True):
     average: tuple[AverageShare, ...] = ()
     pauses: bool = False
     is_spent: bool = False
+    is_held: bool = False

@@ -1,5 +1,7 @@
 """The links of the launcher and of observers to the coordinator."""
 
+from typing import Literal
+
 import msgspec
 
 from paceline.config import Pace
@@ -24,6 +26,8 @@ class Exited(msgspec.Struct, frozen=True):
 
 class LauncherReport(Message, frozen=True):
     """Ended processes since the last answered report; answered by `LauncherOrders`.
+
+    While nothing can be journalled it is answered by `JobStatus`, and acknowledged is none.
 
     ``finishing``: the job is over, servers may leave. ``saving``: the run ends early, and
     a cut is wanted that began after the first report that says so.
@@ -98,6 +102,22 @@ class ProcessStatus(msgspec.Struct, frozen=True):
     records: int
 
 
+class Trouble(msgspec.Struct, frozen=True):
+    """Something cannot be written; it is tried again.
+
+    Args:
+        kind: what: the journal, without which nothing goes on, or a checkpoint.
+        place: the folder or URL where it is to lie.
+        text: the reason, since when, and what is tried, in words.
+        waited_s: for how long the job has stood still for it; None: it goes on meanwhile.
+    """
+
+    kind: Literal["journal", "checkpoint"]
+    place: str
+    text: str
+    waited_s: float | None
+
+
 class Trained(msgspec.Struct, frozen=True):
     """How long a run's loops over batches have trained, as far as a coordinator knows.
 
@@ -140,6 +160,8 @@ class JobStatus(Message, frozen=True):
     ``left_epoch``. ``stage_records`` of ``stage_total`` are worked off, if the stage does
     not train. ``resumed`` says where this run went on, if it did and the coordinator has
     not begun again since.
+    ``trouble``: what cannot be written just now; ``events_lost``: happenings that
+    ``events.jsonl`` lacks.
     """
 
     state: str
@@ -166,3 +188,5 @@ class JobStatus(Message, frozen=True):
     stage_records: int = 0
     stage_total: int = 0
     resumed: Resumed | None = None
+    trouble: Trouble | None = None
+    events_lost: int = 0

@@ -6,7 +6,8 @@
 
 A report is answered at once when there are orders, otherwise after a while: so a report
 is also the sign of life. Orders are computed anew from every report, so nothing here is
-repeated or remembered but answers, and those only until a report with them is answered.
+repeated or remembered but answers, and those only until a report with them is answered
+with orders: not by `Waiting`, while the coordinator cannot journal.
 
 What takes long, writing a share of a cut and loading one, is done in a thread of its own
 while reports go on. A coordinator that has gone is looked for until `Control.close`.
@@ -46,6 +47,7 @@ from paceline.messages import (
     ShutDown,
     Snapshot,
     TakePaces,
+    Waiting,
 )
 from paceline.params.shard import bare
 from paceline.server.service_cuts import read_share, write_share
@@ -153,6 +155,7 @@ class Control:
 
     def _talk(self, connection: Connection) -> None:
         """Report and obey until the connection breaks or the server is to end."""
+        is_told = False  # why nothing can be journalled
         while not self._is_ending():
             self._news.clear()
             report = self._report()
@@ -162,6 +165,12 @@ class Control:
             except DeadlineExceeded:
                 # The coordinator forgets the older report; hanging up would mean death.
                 continue
+            if isinstance(reply, Waiting):
+                if not is_told:
+                    logger.warning("%s: %s", self._myself.server, reply.reason)
+                is_told = True
+                continue
+            is_told = False
             if not isinstance(reply, Orders):
                 logger.warning("%s was refused: %s", self._myself.server, reply)
                 self._stopping.wait(LONGEST_BACK_OFF_S)

@@ -21,7 +21,6 @@ Waits: for storage, in every method. Any thread; a store has no state of its own
 """
 
 import contextlib
-import errno
 import logging
 import re
 from collections.abc import Callable, Sequence
@@ -32,7 +31,14 @@ import fsspec
 import xxhash
 from fsspec.implementations.local import LocalFileSystem
 
-from paceline.errors import CheckpointCorrupt, PacelineError, StoreError, UsageError
+from paceline.errors import (
+    CheckpointCorrupt,
+    PacelineError,
+    StoreError,
+    StoreFull,
+    UsageError,
+    why_full,
+)
 from paceline.messages import FileEntry
 from paceline.store.local import (
     Buffer,
@@ -45,7 +51,6 @@ from paceline.store.patience import Patience, may_pass
 
 _WORD = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 _PIECE_BYTES = 1 << 20
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 _T = TypeVar("_T")
 _log = logging.getLogger("paceline.store")
@@ -116,7 +121,8 @@ class BlobStore:
         In an object store it is no error if the same bytes are there already.
 
         Raises:
-            StoreError: the name is taken or not allowed, or the storage is full or fails.
+            StoreFull: the storage takes nothing more.
+            StoreError: the name is taken or not allowed, or the storage fails.
         """
         place = self._place(name)
         size = sum(memoryview(buffer).nbytes for buffer in buffers)
@@ -326,9 +332,7 @@ class BlobStore:
         where = f"{self.url}: cannot {action}"
         if isinstance(error, FileExistsError):
             return StoreError(f"{where}: the name is taken, and names are written once")
-        if isinstance(error, OSError) and error.errno in _FULL:
-            return StoreError(
-                f"{where}: the disk is full; nothing older is lost, free space there and "
-                f"try again"
-            )
+        if isinstance(error, OSError) and (why := why_full(error)) is not None:
+            said = f"{where}: {why}; nothing older is lost"
+            return StoreFull(said, self.url, why)
         return StoreError(f"{where}: {str(error) or repr(error)}")

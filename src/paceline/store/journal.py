@@ -26,7 +26,7 @@ from typing import final
 
 import xxhash
 
-from paceline.errors import JournalCorrupt, StoreError
+from paceline.errors import JournalCorrupt, StoreError, StoreFull, why_full
 from paceline.failpoints import failpoint
 from paceline.store.wal import acknowledged_frames
 from paceline.timing import Deadline
@@ -43,6 +43,14 @@ _GO_BACK = "move the journal away and the job goes on from its last cut"
 _CORRUPT_CODES = frozenset(
     {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CONSTRAINT}
 )
+_REFUSES = "the disk refuses to write"  # SQLite tells a quota and a broken disk alike
+_FULL_CODES = {  # {code: why nothing can be written}
+    sqlite3.SQLITE_FULL: "the disk is full",
+    sqlite3.SQLITE_READONLY: "the disk is read-only",
+    sqlite3.SQLITE_IOERR_WRITE: _REFUSES,
+    sqlite3.SQLITE_IOERR_FSYNC: _REFUSES,
+    sqlite3.SQLITE_IOERR_TRUNCATE: _REFUSES,
+}
 _LOCK_POLL_S = 0.05
 _PRIMARY_CODE = 0xFF  # an extended SQLite code carries its primary code in the low byte
 
@@ -72,8 +80,8 @@ class Journal:
         """Open the journal at ``path``, or make it in the existing folder.
 
         Raises:
-            StoreError: another process holds it, its format is unknown, or the disk
-                refuses.
+            StoreError: another process holds it, or its format is unknown.
+            StoreFull: the disk takes nothing more.
             JournalCorrupt: the file is no journal, or has lost acknowledged records.
         """
         self._path = path
@@ -101,7 +109,8 @@ class Journal:
         After an error none of them is in the journal, and the same call may be repeated.
 
         Raises:
-            StoreError: the disk is full or refuses.
+            StoreFull: the disk takes nothing more.
+            StoreError: anything else.
         """
         seq, chain = self._seq, self._chain
         rows = []
@@ -123,7 +132,8 @@ class Journal:
         Atomic: whenever the process dies, either the old records are there or this one.
 
         Raises:
-            StoreError: the disk is full or refuses; the old records stay.
+            StoreFull: the disk takes nothing more; the old records stay.
+            StoreError: anything else; the same.
         """
         seq = self._seq + 1
         chain = _link(seq, body, _CHAIN_START)
@@ -236,14 +246,19 @@ class Journal:
         try:
             yield
         except sqlite3.Error as error:
-            code = getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE
+            extended = getattr(error, "sqlite_errorcode", 0)
+            code = extended & _PRIMARY_CODE
             where = f"{self._path}: cannot {action}"
             if code in _CORRUPT_CODES:
                 raise JournalCorrupt(f"{where}: {error}; {_GO_BACK}") from error
-            if code == sqlite3.SQLITE_FULL:
-                raise StoreError(
-                    f"{where}: the disk is full; nothing acknowledged is lost, free space "
-                    f"there and it goes on"
+            why = _FULL_CODES.get(extended) or _FULL_CODES.get(code)
+            if why is not None:
+                said = f"{why} ({error})" if why == _REFUSES else why
+                raise StoreFull(
+                    f"{where}: {said}; nothing acknowledged is lost, free space there and "
+                    "it goes on",
+                    str(self._path.parent),
+                    why,
                 ) from error
             raise StoreError(f"{where}: {error}") from error
 
@@ -263,11 +278,15 @@ def _lock(path: Path) -> int:
     try:
         descriptor = os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise StoreError(f"{lock_path}: cannot make the journal's lock: {error}") from error
+        said = f"{lock_path}: cannot make the journal's lock: {error}"
+        if (why := why_full(error)) is not None:
+            raise StoreFull(said, str(path.parent), why) from error
+        raise StoreError(said) from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.truncate(descriptor, 0)
-        os.write(descriptor, b"%d\n" % os.getpid())
+        with contextlib.suppress(OSError):  # a full disk: it only tells whose it is
+            os.write(descriptor, b"%d\n" % os.getpid())
     except OSError as error:
         holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
         os.close(descriptor)

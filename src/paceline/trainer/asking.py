@@ -5,9 +5,9 @@ several roles at once) or how long to wait (`Pause`), and is sent the replies. I
 send first (`Post`), do other things, and wait later (`Collect`): what is posted to a role
 is answered in the order of posting. `Await` says what is going to be collected next.
 
-The coordinator is asked until it answers at all; servers until all have answered, as long
-as the coordinator says that this trainer and its timeline still exist. When they do not,
-`Abandoned` is raised inside the act.
+The coordinator is asked until it answers at all, also while it cannot journal; servers
+until all have answered, as long as the coordinator says that this trainer and its timeline
+still exist. When they do not, `Abandoned` is raised inside the act.
 
 Pure.
 """
@@ -134,7 +134,7 @@ class Asking:
         while True:
             # Asked here, since an act within an act costs something at every reply.
             reply = (yield Ask({COORDINATOR: message}))[COORDINATOR]
-            if isinstance(reply, Lost):
+            if isinstance(reply, _PUT_OFF):
                 reply = yield from self._insist(message, reply)
             self._heard(reply, ())
             if not isinstance(reply, Waiting):
@@ -143,7 +143,7 @@ class Asking:
     def ask_once(self, message: Message, *answers: RefusalKind) -> Act[Message]:
         """Ask the coordinator; `Waiting` and refusals of kinds ``answers`` are answers."""
         reply = (yield Ask({COORDINATOR: message}))[COORDINATOR]
-        if isinstance(reply, Lost):
+        if isinstance(reply, _PUT_OFF):
             reply = yield from self._insist(message, reply)
         self._heard(reply, answers)
         return reply
@@ -159,22 +159,26 @@ class Asking:
     def insist(self, message: Message) -> Act[Message]:
         """Ask the coordinator until it answers at all."""
         reply = (yield Ask({COORDINATOR: message}))[COORDINATOR]
-        if isinstance(reply, Lost):
+        if isinstance(reply, _PUT_OFF):
             return (yield from self._insist(message, reply))
         return reply
 
-    def _insist(self, message: Message, lost: Lost) -> Act[Message]:
+    def _insist(self, message: Message, reply: Message | Lost) -> Act[Message]:
         waited_s, pause_s, began_s = 0.0, FIRST_PAUSE_S, self.now_s
-        while True:
-            waited_s = max(waited_s, self.now_s - began_s)  # a reply may be long in coming
-            if waited_s > self.patience_s:
-                raise JobFailed(f"no coordinator for {waited_s:.0f} s: {lost.reason}")
-            yield Pause(pause_s, f"the coordinator is away: {lost.reason}")
-            waited_s, pause_s = waited_s + pause_s, min(2 * pause_s, LONGEST_PAUSE_S)
+        while isinstance(reply, Lost) or (isinstance(reply, Waiting) and reply.is_held):
+            # It is there, and may wait for as long as its disk lets it.
+            if isinstance(reply, Waiting):
+                waited_s, pause_s, began_s = 0.0, FIRST_PAUSE_S, self.now_s
+                yield Pause(FIRST_PAUSE_S, reply.reason)
+            else:
+                # A reply may be long in coming.
+                waited_s = max(waited_s, self.now_s - began_s)
+                if waited_s > self.patience_s:
+                    raise JobFailed(f"no coordinator for {waited_s:.0f} s: {reply.reason}")
+                yield Pause(pause_s, f"the coordinator is away: {reply.reason}")
+                waited_s, pause_s = waited_s + pause_s, min(2 * pause_s, LONGEST_PAUSE_S)
             reply = (yield Ask({COORDINATOR: message}))[COORDINATOR]
-            if not isinstance(reply, Lost):
-                return reply
-            lost = reply
+        return reply
 
     def ask_servers(self, messages: dict[str, Message]) -> Act[dict[str, Message]]:
         """Ask servers until all have answered; the coordinator says if that can be."""
@@ -227,7 +231,7 @@ class Asking:
         """Wait for the coordinator's answer to what was posted, asking again as `ask`."""
         reply = (yield Collect(posted))[COORDINATOR]
         message = posted.calls[COORDINATOR]
-        if isinstance(reply, Lost):
+        if isinstance(reply, _PUT_OFF):
             reply = yield from self._insist(message, reply)
         self._heard(reply, ())
         return (yield from self.ask(message)) if isinstance(reply, Waiting) else reply
@@ -303,6 +307,7 @@ class Asking:
         return Who(incarnation=self.incarnation, timeline=self.timeline)
 
 
+_PUT_OFF = (Lost, Waiting)  # of the second, `Asking._insist` looks at which
 _NO_ANSWERS = (Lost, Waiting, Refusal)
 _WITH_PAUSES = (Waiting, Ticked, Beaten)
 

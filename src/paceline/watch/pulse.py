@@ -69,6 +69,8 @@ def describe(status: JobStatus, rate: float, restarts: int) -> list[str]:
     for name, value in status.metrics.items():
         pieces.append(f"{name} " + ("not finite" if value is None else f"{value:.4g}"))
     pieces.append(f"trainers {num_trainers(status)}")
+    if status.trouble is not None:
+        pieces.append(status.trouble.text)
     if restarts:
         pieces.append(f"restarts {restarts}")
     return pieces

@@ -55,6 +55,7 @@ class Verdict(NamedTuple):
 
     ending: Ending
     reason: str
+    may_resume: bool = False  # failed, but not for long: --resume goes on
 
     @property
     def exit_code(self) -> int:

@@ -28,7 +28,7 @@ STATUS = JobStatus(
     queue=QueueStatus(todo=3, pending=2, done=1, failed=0, epoch=1),
     pace="async",
     processes=(
-        ProcessStatus("trainer", "trainer-0", 4, 77, "here", "", "working", "", 9, 512),
+        ProcessStatus("trainer", "trainer-0", 4, 77, "here", "", "working", 9, 512),
     ),
     epochs=1,
     records=512,
@@ -318,9 +318,9 @@ EXPECTED_VIEW = {
             "host": "here",
             "address": "",
             "state": "working",
-            "waiting_for": "",
             "clock": 9,
             "records": 512,
+            "wait": None,
         }
     ],
     "counters": {"duplicates": 2},

@@ -175,7 +175,7 @@ def test_who_waits_is_told_for_whom(table: TableServer) -> None:
     table.clock.now += 2.0
     answer = waits.wait()
     assert isinstance(answer, Waiting)
-    assert answer.reason == "trainer-11 holds row 5 since 2.0 s"
+    assert answer.wait.reason == "trainer-11 holds row 5 since 2.0 s"
     again = table.lock(12, 5)
     unlock = Unlock(incarnation=11, timeline=0, part=0, number=1)
     assert table.server.ask(unlock) == Done()

@@ -17,6 +17,7 @@ from paceline.messages import (
     Pull,
     Pulled,
     Push,
+    Wait,
     Waiting,
 )
 from paceline.timing import ManualClock
@@ -191,14 +192,15 @@ def test_a_pull_waits_only_so_long(make_server: MakeServer) -> None:
     clock.advance(1.5)
     message = parked.wait()
     assert isinstance(message, Waiting)
-    assert message.reason == "round 1 of part 0 is not applied at server-0 yet"
+    reason = "round 1 of part 0 is not applied at server-0 yet"
+    assert message.wait == Wait("round", reason, ("server-0",), 0, 1.5)
 
 
 def test_closing_answers_who_waits(make_server: MakeServer) -> None:
     server = make_server(plan=make_plan(pace=Sync()), clock=ManualClock())
     parked = server.submit(Pull(incarnation=11, timeline=0, part=0, at_round=1))
     server.service.close()
-    assert parked.wait() == Waiting(reason="server-0 closes")
+    assert parked.wait() == Waiting(wait=Wait("servers", "server-0 closes", ("server-0",)))
 
 
 def test_contributors_with_different_hyper_parameters_end_the_server(

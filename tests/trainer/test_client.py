@@ -6,7 +6,16 @@ import pytest
 from paceline import failpoints
 from paceline.errors import ForeignPeer, FrameRefused, HandshakeRefused, UsageError
 from paceline.ids import COORDINATOR, Window
-from paceline.messages import AskRecords, Beat, Beaten, Computed, Message, Push, Records
+from paceline.messages import (
+    AskRecords,
+    Beat,
+    Beaten,
+    Computed,
+    Message,
+    Push,
+    Records,
+    Wait,
+)
 from paceline.trainer.asking import Act, Ask, Lost, Pause
 from paceline.trainer.client import Driver
 from paceline.trainer.courier import Courier
@@ -101,7 +110,7 @@ def test_what_cannot_travel_is_raised(driver: Driver, monkeypatch) -> None:  # n
 def test_closing_ends_a_pause(driver: Driver) -> None:
     def pause() -> Act[None]:
         driver._closing.set()
-        yield Pause(60.0, "the coordinator is away")
+        yield Pause(60.0, Wait("coordinator", "the coordinator is away"))
 
     with pytest.raises(UsageError, match="closed while waiting: the coordinator is away"):
         driver.run(pause())
@@ -177,11 +186,9 @@ def test_how_long_batches_took_is_told_once(job: FakeJob, driver: Driver) -> Non
 
 def test_a_beat_says_what_is_waited_for(job: FakeJob, driver: Driver) -> None:
     def pause() -> Act[None]:
-        yield Pause(0.0, "servers are not there yet")
+        yield Pause(0.0, Wait("servers", "servers are not there yet"))
 
     driver._closing.wait = lambda _seconds: driver.beat()  # type: ignore[assignment,func-returns-value]  # beat meanwhile
     driver.run(pause())
-    assert [(b.state, b.waiting_for) for b in job.of(Beat)] == [
-        ("waiting", "servers are not there yet")
-    ]
+    assert [b.wait for b in job.of(Beat)] == [Wait("servers", "servers are not there yet")]
     assert isinstance(driver.run(ask(job.of(Beat)[0])), Beaten)

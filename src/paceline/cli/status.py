@@ -8,13 +8,16 @@ import msgspec
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from paceline.errors import TransportError, UsageError
 from paceline.launch.folder import JobDir
 from paceline.launch.operating import call_running
 from paceline.launch.wiring import OBSERVER, Wires
-from paceline.messages import AskStatus, JobStatus, QueueStatus
+from paceline.messages import AskStatus, JobStatus, ProcessStatus, QueueStatus, Wait
+from paceline.messages.waits import named
 from paceline.timing import Clock, SystemClock
+from paceline.watch.waits import waited_for
 
 StatusView = dict[str, object]
 
@@ -102,13 +105,27 @@ def _print_view(view: StatusView) -> None:
     )
     if view["changing"]:
         console.print(str(view["changing"]), highlight=False)
-    processes = msgspec.convert(view["processes"], list[dict[str, object]])
+    processes = msgspec.convert(view["processes"], list[ProcessStatus])
     if not processes:
         return
+    for role, by, longest in waited_for(processes):
+        console.print(_described(role, by, longest), highlight=False)
     table = Table(box=None, pad_edge=False)
-    shown = ("id", "incarnation", "pid", "host", "state", "waiting_for", "clock", "records")
-    for name in shown:
+    shown = ("id", "incarnation", "pid", "host", "state", "clock", "records")
+    for name in (*shown, "waits for", "since", "reason"):
         table.add_column(name)
     for process in processes:
-        table.add_row(*(str(process[name]) for name in shown))
+        wait = process.wait
+        told = ["", "", ""]
+        if wait is not None:
+            told = [wait.named(), f"{wait.since_s:.0f} s", f"{wait.kind}: {wait.reason}"]
+        cells = [*(str(getattr(process, name)) for name in shown), *told]
+        table.add_row(*map(Text, cells))  # as they are: a reason may have brackets
     console.print(table)
+
+
+def _described(role: str, by: tuple[str, ...], longest: Wait) -> str:
+    """Who is waited for, in a line."""
+    kind, since_s = longest.kind, longest.since_s
+    whom = f"{role} is waited for" if role else "waiting"
+    return f"{whom} ({kind}) by {named(by)}, the longest since {since_s:.0f} s"

@@ -391,7 +391,6 @@ class CoordinatorService:
             host=socket.gethostname(),
             address="",
             state=status.state,
-            waiting_for="",
             clock=0,
             records=status.records,
         )

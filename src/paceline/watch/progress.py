@@ -62,7 +62,8 @@ class Bar(Show):
     def show(self, status: JobStatus, restarts: int, now: float) -> None:
         """Move the bar."""
         self._rate.note(status.records, now)
-        pieces = describe(status, self._rate.per_second(), restarts)
+        rate = self._rate
+        pieces = describe(status, rate.per_second(), restarts, rate.stands_s())
         completed, total = status.records, status.total_records
         if not is_training(status):
             completed, total = task_counts(status)
@@ -101,8 +102,9 @@ class Lines(Show):
         if now < self._next_s:
             return
         self._next_s = now + LINE_EVERY_S
-        rate = self._rate.per_second()
-        self.say(one_line(status, rate, restarts, now - self._first_s))
+        rate, seconds = self._rate, now - self._first_s
+        standing = (rate.per_second(), restarts, seconds, rate.stands_s())
+        self.say(one_line(status, *standing))
 
     def say(self, text: str) -> None:
         """Print a line."""

@@ -12,6 +12,7 @@ from collections import deque
 from typing import final
 
 from paceline.messages import JobStatus
+from paceline.watch.waits import standstill
 
 SPAN_S = 5.0
 
@@ -23,14 +24,21 @@ class Rate:
     def __init__(self) -> None:
         """Nothing has been seen."""
         self._seen: deque[tuple[float, int]] = deque()  # (seconds, records)
+        self._moved_s = 0.0  # when the count was another last
 
     def note(self, records: int, now: float) -> None:
         """Take note of a count; one that falls (a return to a cut) starts afresh."""
         if self._seen and records < self._seen[-1][1]:
             self._seen.clear()
+        if not self._seen or records != self._seen[-1][1]:
+            self._moved_s = now
         self._seen.append((now, records))
         while len(self._seen) > 2 and now - self._seen[1][0] >= SPAN_S:
             self._seen.popleft()
+
+    def stands_s(self) -> float:
+        """How long the count has been the same, when it was noted last."""
+        return self._seen[-1][0] - self._moved_s if self._seen else 0.0
 
     def per_second(self) -> float:
         """0 until two moments have been seen."""
@@ -45,8 +53,13 @@ def num_trainers(status: JobStatus) -> int:
     return sum(process.role == "trainer" for process in status.processes)
 
 
-def describe(status: JobStatus, rate: float, restarts: int) -> list[str]:
-    """What there is to say beside the count of records, piece by piece."""
+def describe(
+    status: JobStatus, rate: float, restarts: int, stands_s: float = 0.0
+) -> list[str]:
+    """What there is to say beside the count of records, piece by piece.
+
+    ``stands_s``: how long that has been the same.
+    """
     pieces = [] if status.state == "running" else [status.state]
     if is_training(status):
         pieces += [f"epoch {status.queue.epoch + 1}", f"{rate:,.0f} records/s"]
@@ -57,6 +70,8 @@ def describe(status: JobStatus, rate: float, restarts: int) -> list[str]:
     pieces.append(f"trainers {num_trainers(status)}")
     if restarts:
         pieces.append(f"restarts {restarts}")
+    if (held_up := standstill(status.processes, stands_s)) is not None:
+        pieces.append(held_up)
     return pieces
 
 
@@ -86,7 +101,13 @@ def describe_records(status: JobStatus) -> str:
     return f"{status.records:,} of {status.total_records:,} records ({percent} %)"
 
 
-def one_line(status: JobStatus, rate: float, restarts: int, seconds: float) -> str:
+def one_line(
+    status: JobStatus,
+    rate: float,
+    restarts: int,
+    seconds: float,
+    stands_s: float = 0.0,
+) -> str:
     """All of it in a line."""
-    pieces = describe(status, rate, restarts)
+    pieces = describe(status, rate, restarts, stands_s)
     return "  ".join([f"{seconds:.0f} s", describe_records(status), *pieces])

@@ -196,6 +196,21 @@ def test_a_pull_waits_only_so_long(make_server: MakeServer) -> None:
     assert message.wait == Wait("round", reason, ("server-0",), 0, 1.5)
 
 
+def test_a_pull_that_is_asked_for_again_waits_since_the_first_time(
+    make_server: MakeServer,
+) -> None:
+    clock = ManualClock()
+    server = make_server(plan=make_plan(pace=Sync()), clock=clock)
+    lasted = []
+    for at_round in (1, 1, 1, 2):
+        parked = server.submit(Pull(incarnation=11, timeline=0, part=0, at_round=at_round))
+        clock.advance(1.5)
+        message = parked.wait()
+        assert isinstance(message, Waiting)
+        lasted.append(message.wait.since_s)
+    assert lasted == [1.5, 3.0, 4.5, 1.5]
+
+
 def test_closing_answers_who_waits(make_server: MakeServer) -> None:
     server = make_server(plan=make_plan(pace=Sync()), clock=ManualClock())
     parked = server.submit(Pull(incarnation=11, timeline=0, part=0, at_round=1))

@@ -33,7 +33,7 @@ def status(
     if as_json:
         print(json.dumps(view))
     else:
-        _print_view(view)
+        print_view(view, Console())
 
 
 def as_view(job: JobStatus, state: str) -> StatusView:
@@ -94,8 +94,8 @@ def _where(view: StatusView, queue: QueueStatus) -> str:
     return f"epoch {queue.epoch + 1}" if is_training else str(view["kind"])
 
 
-def _print_view(view: StatusView) -> None:
-    console = Console()
+def print_view(view: StatusView, console: Console) -> None:
+    """Print it for people: who is waited for, then all processes."""
     queue = msgspec.convert(view["queue"], QueueStatus)
     console.print(
         f"{view['state']}  pace {view['pace']}  {_where(view, queue)}: "

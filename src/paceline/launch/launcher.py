@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, final
 
 from paceline.errors import PREEMPTED_EXIT_CODE
-from paceline.ids import role_kind
+from paceline.ids import COORDINATOR, LAUNCHER, role_kind
 from paceline.launch.exits import explain_exit, is_crash
 from paceline.launch.failure import take_failure
 from paceline.launch.folder import JobDir
@@ -41,8 +41,9 @@ from paceline.launch.supervision import (
     Supervision,
     Unanswered,
 )
-from paceline.messages import Exited, JobStatus
+from paceline.messages import Exited, JobStatus, Wait
 from paceline.timing import Clock, Deadline
+from paceline.trainer.waits import Waits
 from paceline.watch.progress import Show
 from paceline.watch.summary import Ending, Verdict, decide_ending, where_it_stands
 
@@ -57,6 +58,9 @@ class Ended(NamedTuple):
 
     verdict: Verdict
     status: JobStatus | None
+
+
+_AWAY = Wait("coordinator", "it does not say how the job stands", (COORDINATOR,))
 
 
 @final
@@ -93,6 +97,7 @@ class Launcher:
         self._last_words: dict[str, list[str]] = {}  # {role: end of its last log}
         self._status: JobStatus | None = None
         self._is_answered = False  # the last report was
+        self._waits = Waits(LAUNCHER, clock, show.say)
         self._is_ending = False  # the user has asked for it
 
     @property
@@ -208,7 +213,10 @@ class Launcher:
         self._is_answered = orders is not None
         now = self._clock.now_s()
         if orders is None:
+            self._waits.pauses(_AWAY)
+            self._waits.look()
             return self._supervision.apply(Unanswered(), now)
+        self._waits.rests(is_over=True)
         self._status = orders.status
         self._show.show(orders.status, sum(self._supervision.restarts.values()), now)
         return self._supervision.apply(orders, now)

@@ -110,6 +110,23 @@ def test_options_reach_the_job_and_the_rest_belongs_to_the_script(
     assert not runs.is_resumed
 
 
+def test_a_module_is_run_by_its_name_and_calls_the_job_by_its_last_word(
+    monkeypatch: pytest.MonkeyPatch, runs: Runs, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made" / "train.py").touch()
+    (tmp_path / "rules.py").touch()
+    options = ["--trainers", 2, "-m", "--plugin", "rules"]
+
+    assert exit_code(monkeypatch, "run", *options, "made.train", "--lr", "-m") == 0
+
+    assert runs.script == UserScript("made.train", ("--lr", "-m"), is_module=True)
+    assert runs.job.path.name.endswith("-train")
+    assert runs.config.plugins == (str(tmp_path / "rules.py"),)
+    assert exit_code(monkeypatch, "run", "-m", "made.trian") == 2
+
+
 def test_an_elastic_job_has_the_fewest_and_the_most_trainers(
     monkeypatch: pytest.MonkeyPatch, runs: Runs, script: Path, tmp_path: Path
 ) -> None:
@@ -140,6 +157,7 @@ def test_a_resumed_job_is_as_it_was_where_options_are_silent(
         (["--resume", "--job-dir", "job", "--seed", 8], "the job began with seed 7"),
         (["--resume", "--job-dir", "job", "--pace", "async"], "the job began with sync"),
         (["--resume", "--job-dir", "job", "--checkpoints", "a"], "lie in its folder"),
+        (["--resume", "--job-dir", "with plugin"], "add --plugin 'their own/rules.py'"),
     ],
 )
 def test_what_cannot_be_resumed_is_refused_with_the_reason(
@@ -153,6 +171,8 @@ def test_what_cannot_be_resumed_is_refused_with_the_reason(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     JobDir(tmp_path / "job").claim(JobConfig(run="last", seed=7), "train.py")
+    theirs = JobConfig(run="last", plugins=("their own/rules.py",))
+    JobDir(tmp_path / "with plugin").claim(theirs, "train.py")
 
     assert exit_code(monkeypatch, "run", *options, script) == 2
 

@@ -17,7 +17,7 @@ from paceline.watch.summary import EXIT_CODES
 PAGE = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text()
 GROUP = typer.main.get_command(app)
 SECTION = re.compile(r"^## paceline ([a-z ]+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
-OPTION = re.compile(r"^\| `(--[\w-]+)` \|([^|]*)\|", re.MULTILINE)
+OPTION = re.compile(r"^\| `(--?[\w-]+)` \|([^|]*)\|", re.MULTILINE)
 USAGE = re.compile(r"^paceline [a-z ]+ ((?:\[options\] ?|\[?[A-Z_]+\]? ?)+)$", re.MULTILINE)
 
 

@@ -16,6 +16,7 @@ from paceline.cli.run import run
 from paceline.cli.scale import scale
 from paceline.cli.simulate import simulate
 from paceline.cli.status import status
+from paceline.cli.streams import sturdy_streams
 from paceline.errors import USAGE_EXIT_CODE, PacelineError, UsageError
 from paceline.watch.summary import EXIT_CODES, Ending
 
@@ -39,14 +40,22 @@ app.add_typer(checkpoint)
 
 def main() -> None:
     """Run the command that the arguments name."""
-    try:
-        app()
-    except UsageError as error:
-        print(f"paceline: {error}", file=sys.stderr)
-        sys.exit(USAGE_EXIT_CODE)
-    except PacelineError as error:
-        print(f"paceline: {type(error).__name__}: {error}", file=sys.stderr)
-        sys.exit(EXIT_CODES[Ending.FAILED])
+    with sturdy_streams() as output:
+        try:
+            app()
+        except UsageError as error:
+            print(f"paceline: {error}", file=sys.stderr)
+            sys.exit(USAGE_EXIT_CODE)
+        except PacelineError as error:
+            print(f"paceline: {type(error).__name__}: {error}", file=sys.stderr)
+            sys.exit(EXIT_CODES[Ending.FAILED])
+        except SystemExit as ended:
+            output.flush()
+            if output.lost is None:
+                raise
+            text = f"paceline: standard output cannot be written: {output.lost.strerror}"
+            print(text, file=sys.stderr)
+            sys.exit(ended.code or EXIT_CODES[Ending.FAILED])
 
 
 if __name__ == "__main__":

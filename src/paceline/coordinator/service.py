@@ -115,7 +115,7 @@ class CoordinatorService:
             threading.Thread(target=self._tick, name="coordinator-clock", daemon=True)
         ]
         if self._state.durable.run != config.run:
-            opened = RunOpened(read_stored(store))
+            opened = RunOpened(read_stored(store, config))
             self._carry_out([self._state.apply(opened, clock.now_s())])
 
     def start(self) -> None:
@@ -285,8 +285,9 @@ class CoordinatorService:
         elif isinstance(effect, WriteManifest):
             self._write_manifest(effect.order)
         elif isinstance(effect, DropCut):
+            store, run = self._store, self._config.run
             self._run_beside(
-                lambda: wait_dropped(self._store, effect.folder), "coordinator-drop"
+                lambda: wait_dropped(store, effect.folder, run), "coordinator-drop"
             )
         elif isinstance(effect, SeekCut):
             self._seek_cut(effect)
@@ -336,8 +337,8 @@ class CoordinatorService:
 
     def _write_manifest(self, order: ManifestOrder) -> None:
         def commit() -> None:
-            run, created = self._config.run, wall_time_s()
-            self._put(wait_committed(self._store, order, run, created))
+            config, created = self._config, wall_time_s()
+            self._put(wait_committed(self._store, order, config, created))
 
         self._run_beside(commit, "coordinator-cut")
 
@@ -350,10 +351,11 @@ class CoordinatorService:
 
     def _seek_cut(self, effect: SeekCut) -> None:
         bad = Cut(effect.cut, effect.timeline, effect.folder)
+        wait, config = self._stopping.wait, self._config
 
         def seek() -> None:
             with self._sweeping:  # what is found must not be swept away meanwhile
-                sought = wait_older(self._store, bad, self._clock, self._stopping.wait)
+                sought = wait_older(self._store, config, bad, self._clock, wait)
             self._put(sought)
 
         self._run_beside(seek, "coordinator-seek")
@@ -361,8 +363,7 @@ class CoordinatorService:
     def _sweep(self) -> None:
         """Remove old cuts; only a journalled one may replace them."""
         with self._sweeping:
-            keep = self._config.keep_cuts
-            wait_swept(self._store, self._state, keep, self._values)
+            wait_swept(self._store, self._state, self._config, self._values)
 
     # ------------------------------------------------------------ time
 

@@ -17,6 +17,7 @@ from paceline.config import JobConfig
 from paceline.coordinator.service import CoordinatorService
 from paceline.events import EventLog
 from paceline.ids import COORDINATOR, server_id
+from paceline.launch.claiming import claimed
 from paceline.launch.folder import JobDir
 from paceline.launch.wiring import Wires
 from paceline.server.service import ServerService
@@ -49,9 +50,10 @@ class EmbeddedJob:
             is_resumed: go on where the folder's last run ended.
 
         Raises:
-            UsageError: the folder belongs to another job, or there is none to go on with.
+            UsageError: the folder or the place of the cuts belongs to another job, or there
+                is none to go on with.
+            StoreError: the place of the cuts is not there, or cannot be written.
         """
-        self._config = config
         self._job = JobDir(job_dir)
         self._clock = SystemClock()
         self._started_s = self._clock.now_s()
@@ -60,8 +62,9 @@ class EmbeddedJob:
         self.verdict: Verdict | None = None
         with contextlib.ExitStack() as stack:
             stack.enter_context(self._job.hold())
-            claim = self._job.claim_again if is_resumed else self._job.claim
-            claim(config, sys.argv[0])
+            self._config = stack.enter_context(
+                claimed(self._job, config, sys.argv[0], _say, is_resumed=is_resumed)
+            )
             self._coordinator = self._open_coordinator(stack)
             self._servers = [
                 self._open_server(server_id(n), stack) for n in range(config.servers)
@@ -147,3 +150,7 @@ class EmbeddedJob:
         stack.enter_context(wires.listen_as_server(address, service))
         service.start()
         return service
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)  # noqa: T201  (an embedded job has no launcher to tell)

@@ -24,6 +24,7 @@ from paceline.launch.failure import take_failure
 from paceline.launch.folder import JobDir
 from paceline.launch.interrupts import Interrupts
 from paceline.launch.link import Reporter
+from paceline.launch.parent import signs_of_life
 from paceline.launch.process import Child, end_all, wait_any
 from paceline.launch.supervision import LEAVE_S as TRAINERS_LEAVE_S
 from paceline.launch.supervision import (
@@ -215,11 +216,15 @@ class Launcher:
         if orders is None:
             self._waits.pauses(_AWAY)
             self._waits.look()
-            return self._supervision.apply(Unanswered(), now)
+            return self._supervision.apply(Unanswered(self._signs_of_life()), now)
         self._waits.rests(is_over=True)
         self._status = orders.status
         self._show.show(orders.status, sum(self._supervision.restarts.values()), now)
         return self._supervision.apply(orders, now)
+
+    def _signs_of_life(self) -> int | None:
+        child = self._children.get(COORDINATOR)
+        return None if child is None else signs_of_life(child.pid)
 
     def _ask_once_more(self) -> None:
         if not self._is_answered:

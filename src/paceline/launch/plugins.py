@@ -8,6 +8,7 @@ Waits: for imports. Any thread, before anything is shared.
 
 import importlib
 import importlib.util
+import shlex
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -40,6 +41,29 @@ def resolved(plugins: Iterable[str], script: str) -> tuple[str, ...]:
     return tuple(found)
 
 
+def require_named(last: Iterable[str], chosen: Iterable[str]) -> None:
+    """Let a job that goes on import nothing that this command line does not name.
+
+    A job folder may be somebody else's, and a plugin is code. One that has moved is named
+    by its new path.
+
+    Args:
+        last: plugins that the job's folder names.
+        chosen: those of the command line, both as `resolved` has them.
+
+    Raises:
+        UsageError: the folder names another one; with the options to add.
+    """
+    names = {_name_of(plugin) for plugin in chosen}
+    unnamed = [plugin for plugin in last if _name_of(plugin) not in names]
+    if unnamed:
+        options = " ".join(f"--plugin {shlex.quote(plugin)}" for plugin in unnamed)
+        raise UsageError(
+            f"--resume: the job was run with plugins that this command does not name, and "
+            f"servers and trainers would run their code; if you trust it, add {options}"
+        )
+
+
 def load_plugins(plugins: Iterable[str]) -> None:
     """Import plugins, each once in a process.
 
@@ -53,11 +77,16 @@ def load_plugins(plugins: Iterable[str]) -> None:
             raise UsageError(f"--plugin {plugin}: {describe_error(error)}") from error
 
 
+def _name_of(plugin: str) -> str:
+    """What it is imported as."""
+    return Path(plugin).stem if plugin.endswith(_SUFFIX) else plugin
+
+
 def _load(plugin: str) -> None:
     if not plugin.endswith(_SUFFIX):
         importlib.import_module(plugin)
         return
-    name = Path(plugin).stem
+    name = _name_of(plugin)
     known = sys.modules.get(name)
     if known is not None and getattr(known, "__file__", None) == plugin:
         return

@@ -25,6 +25,7 @@ from paceline.messages import AskStatus, JobStatus, ProcessStatus, QueueStatus, 
 from paceline.timing import SystemClock
 from paceline.transport.service import Peer, Reply
 from paceline.watch.summary import Ending, Restarts, Verdict, summarize
+from paceline.watch.trained import RunTime
 
 STATUS = JobStatus(
     state="running",
@@ -75,7 +76,7 @@ class Runs:
     def __call__(self, run: LocalRun, *_: object) -> RunResult:
         self.config, self.script, self.job, self.is_resumed = run
         folder = str(self.job.path)
-        summary = summarize(STATUS, self.verdict.ending, Restarts(), 2.0, folder)
+        summary = summarize(STATUS, self.verdict, Restarts(), 2.0, folder, RunTime(0.0))
         return RunResult(summary, self.verdict)
 
 
@@ -108,23 +109,6 @@ def test_options_reach_the_job_and_the_rest_belongs_to_the_script(
     assert runs.script == UserScript(str(script), tuple(rest))
     assert runs.job.path == tmp_path / "j"
     assert not runs.is_resumed
-
-
-def test_a_module_is_run_by_its_name_and_calls_the_job_by_its_last_word(
-    monkeypatch: pytest.MonkeyPatch, runs: Runs, tmp_path: Path
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "made").mkdir()
-    (tmp_path / "made" / "train.py").touch()
-    (tmp_path / "rules.py").touch()
-    options = ["--trainers", 2, "-m", "--plugin", "rules"]
-
-    assert exit_code(monkeypatch, "run", *options, "made.train", "--lr", "-m") == 0
-
-    assert runs.script == UserScript("made.train", ("--lr", "-m"), is_module=True)
-    assert runs.job.path.name.endswith("-train")
-    assert runs.config.plugins == (str(tmp_path / "rules.py"),)
-    assert exit_code(monkeypatch, "run", "-m", "made.trian") == 2
 
 
 def test_an_elastic_job_has_the_fewest_and_the_most_trainers(
@@ -347,6 +331,7 @@ EXPECTED_VIEW = {
         }
     ],
     "counters": {"duplicates": 2},
+    "summary": None,
 }
 
 
@@ -387,12 +372,12 @@ def test_a_status_says_first_who_is_waited_for(capsys: pytest.CaptureFixture[str
 def test_the_status_of_an_ended_job_comes_from_its_folder(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    job = JobDir(tmp_path)
-    job.write_end(STATUS, {"status": "finished"})
+    summary = {"status": "finished"}
+    JobDir(tmp_path).write_end(STATUS, summary)
 
     assert exit_code(monkeypatch, "status", "--json", tmp_path) == 0
 
-    expected = {**EXPECTED_VIEW, "state": "finished", "processes": []}
+    expected = {**EXPECTED_VIEW, "state": "finished", "processes": [], "summary": summary}
     assert json.loads(capsys.readouterr().out) == expected
 
 

@@ -17,6 +17,8 @@ def here(tmp_path: Path) -> Path:
         (tmp_path / package / "__init__.py").write_text("raise RuntimeError('imported')")
     (tmp_path / "made_package" / "inner" / "train.py").touch()
     (tmp_path / "made_runnable" / "__main__.py").touch()
+    (tmp_path / "made_package" / "bare").mkdir()
+    (tmp_path / "made_package" / "bare" / "train.py").touch()
     (tmp_path / "made_namespace").mkdir()
     (tmp_path / "made_namespace" / "train.py").touch()
     return tmp_path
@@ -26,6 +28,7 @@ def here(tmp_path: Path) -> Path:
     "name",
     [
         *("alone", "made_package.inner.train", "made_runnable", "made_namespace.train"),
+        *("made_package.bare.train", "zipimport", "paceline.cli.main"),
         *("timeit", "json.tool", "torch.utils.collect_env"),
     ],
 )

@@ -83,8 +83,8 @@ def test_a_wait_for_nobody_that_is_known_is_told_as_it_is() -> None:
 def test_a_count_stands_still_from_when_it_was_another() -> None:
     rate = Rate()
     for second in range(10):
-        rate.note(second, float(second))
+        rate.note(status(second), float(second))
         assert rate.stands_s() == 0.0
     for second in range(10, 30):
-        rate.note(9, float(second))
+        rate.note(status(9), float(second))
     assert rate.stands_s() == 20.0

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 from msgspec import structs
 from rich.console import Console
-from rich.table import Table
 
 from paceline.cli.every import parse_every
 from paceline.cli.seconds import parse_seconds
@@ -17,13 +16,15 @@ from paceline.config import JobConfig, parse_pace, parse_trainers
 from paceline.errors import UsageError
 from paceline.launch.commands import UserScript
 from paceline.launch.folder import RUNS, JobDir, fresh_job_dir
+from paceline.launch.kinds import require_utf8
 from paceline.launch.local import LocalRun, fresh_run_id, wait_local_run
 from paceline.launch.plugins import require_named, resolved
 from paceline.launch.scripts import file_of, require_script
 from paceline.store.blobs import BlobStore
 from paceline.timing import SystemClock, wall_time_s
 from paceline.watch.progress import open_show
-from paceline.watch.summary import Ending, Summary
+from paceline.watch.summary import Ending
+from paceline.watch.table import summary_table
 
 
 def run(  # noqa: PLR0913  (the command line has one parameter for each option)
@@ -64,6 +65,13 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
             help="Go on with the job in --job-dir; options left out are as they were.",
         ),
     ] = False,
+    begin_anew: Annotated[
+        bool,
+        typer.Option(
+            "--begin-anew",
+            help="With --resume: from the start, if the job's checkpoints are gone.",
+        ),
+    ] = False,
     seed: Annotated[
         int | None, typer.Option(help="Seed of row initialization.", show_default="0")
     ] = None,
@@ -101,6 +109,7 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
     """
     user_script = UserScript(script, tuple(arguments or ()), is_module)
     require_script(user_script, Path.cwd())
+    require_utf8("--job-dir", str((job_dir or RUNS).absolute()))
     if resume and job_dir is None:
         raise UsageError("--resume goes on with a job: name its folder with --job-dir")
     least, most = parse_trainers(trainers) if trainers is not None else (None, None)
@@ -114,6 +123,7 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
         "timeout_s": _seconds("--timeout", timeout),
         "first_batch_s": _seconds("--first-batch", first_batch),
         "keep_cuts": keep,
+        "begins_anew": begin_anew,
         "checkpoints": _place(checkpoints),
         "plugins": resolved(plugin, file_of(user_script)) if plugin else None,
         **_every(checkpoint_every),
@@ -188,35 +198,5 @@ def _place(text: str | None) -> str | None:
     if text is None:
         return None
     place = text if "://" in text else str(Path(text).absolute())
+    require_utf8("--checkpoints", place)
     return BlobStore(place).url
-
-
-def summary_table(summary: Summary) -> Table:
-    """The summary for people."""
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="dim")
-    table.add_column()
-    tasks = f"{summary.tasks.done:,} done"
-    if summary.tasks.failed:
-        tasks += f", {summary.tasks.failed:,} failed"
-    restarts = summary.restarts
-    rows = {
-        "status": summary.status,
-        "epochs": f"{summary.epochs:,}",
-        "records": f"{summary.records:,}",
-        "tasks": tasks,
-        "steps": f"{summary.steps:,}",
-        "seconds": f"{summary.seconds:,.1f}",
-        "records/s": f"{summary.records_per_second:,.0f}",
-        **{name: _number(value) for name, value in summary.metrics.items()},
-        "restarts": f"coordinator {restarts.coordinator}, server {restarts.server}, "
-        f"trainer {restarts.trainer}",
-        "job folder": summary.job_dir,
-    }
-    for name, value in rows.items():
-        table.add_row(name, value)
-    return table
-
-
-def _number(value: float | None) -> str:
-    return "not finite" if value is None else f"{value:.6g}"

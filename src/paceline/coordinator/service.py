@@ -31,7 +31,7 @@ from paceline.coordinator.effects import (
     SeekCut,
     WriteManifest,
 )
-from paceline.coordinator.happenings import progress_of, told
+from paceline.coordinator.happenings import closed_of, progress_of, told
 from paceline.coordinator.opening import StateSaved, read_journal, read_stored, wait_older
 from paceline.coordinator.outcomes import CutCommitted, Outcome
 from paceline.coordinator.service_cuts import wait_committed, wait_dropped, wait_swept
@@ -150,14 +150,7 @@ class CoordinatorService:
                 thread.join(timeout=5.0)
         with self._idle:
             self._idle.wait_for(lambda: not self._is_at_work, timeout=5.0)
-        status = self._state.status()
-        fields: dict[str, object] = {
-            "records": status.records,
-            "timeline": status.timeline,
-            "cut": status.cut,
-            "counters": status.counters,
-        }
-        self._events.write("closed", fields)
+        self._events.write("closed", closed_of(self._state.status()))
 
     # ------------------------------------------------------------ transport's Service
 

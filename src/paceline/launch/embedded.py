@@ -27,6 +27,7 @@ from paceline.timing import Deadline, SystemClock
 from paceline.trainer.peer_link import PeerWires
 from paceline.trainer.session import Session
 from paceline.watch.summary import Restarts, Verdict, decide_ending, summarize
+from paceline.watch.trained import RunTime
 
 LEAVE_S = 5.0  # how long servers may take to shut down when the job is over
 
@@ -102,6 +103,8 @@ class EmbeddedJob:
                 for session in self._sessions:
                     session.close()
             status = self._coordinator.status()
+            time = RunTime(self._started_s)
+            time.note(status, self._clock.now_s())
             self._coordinator.finish()
             deadline = Deadline(self._clock, LEAVE_S)
             for server in self._servers:
@@ -109,7 +112,7 @@ class EmbeddedJob:
         self.verdict = verdict or decide_ending(status)
         seconds = self._clock.now_s() - self._started_s
         summary = summarize(
-            status, self.verdict.ending, Restarts(), seconds, str(self._job.path)
+            status, self.verdict, Restarts(), seconds, str(self._job.path), time
         )
         self._summary = summary.as_dict()
         self._job.write_end(status, self._summary)

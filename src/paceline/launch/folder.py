@@ -36,7 +36,7 @@ import msgspec
 from paceline.config import JobConfig
 from paceline.errors import StoreError, UsageError
 from paceline.events import older
-from paceline.launch.kinds import require_files, require_folders
+from paceline.launch.kinds import require_files, require_folders, require_utf8
 from paceline.launch.secret_file import remove_secret
 from paceline.launch.sockets import remove_left
 from paceline.messages import JobStatus
@@ -45,6 +45,7 @@ from paceline.store.journal import FORMAT
 _T = TypeVar("_T")
 
 RUNS = Path("runs")  # where job folders go, unless a user names one
+_ENDED_REMEDY = "it says how the last run ended, and --resume does without: remove it"
 _LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 _JOURNAL_ENDS = ("", "-wal", "-journal", ".lock")  # SQLite's own, and the opener's
 
@@ -59,9 +60,13 @@ class RunFile(msgspec.Struct, frozen=True):
 
 
 class _Written(msgspec.Struct, frozen=True):
-    """By which version a folder's journal was written; the first did not say."""
+    """What ``job.json`` says beside the job.
+
+    By which version the journal was written, the first did not say; and what is run.
+    """
 
     journal_format: int = 2
+    script: str = "SCRIPT"
 
 
 @final
@@ -100,7 +105,8 @@ class JobDir:
         """Be the folder's only launcher; the hold falls with its process.
 
         Raises:
-            UsageError: its job is running, or the folder cannot be made.
+            UsageError: its job is running, the folder cannot be made, or something in it
+                is not of the kind that it should be.
         """
         path = self.path / "launcher.lock"
         try:
@@ -116,6 +122,7 @@ class JobDir:
                 "with --job-dir"
             ) from None
         else:
+            self._check_kinds()
             yield
         finally:
             os.close(descriptor)
@@ -128,7 +135,7 @@ class JobDir:
         """
         if self.journal.exists() or self.config.exists():
             raise UsageError(_taken(self.path))
-        self._check_kinds()
+        self._check_names(script)
         fields = _job_fields(config, script)
         try:
             self.logs.mkdir(parents=True, exist_ok=True)
@@ -155,10 +162,9 @@ class JobDir:
             say: hears what was mended, and what was left alone.
 
         Raises:
-            UsageError: the folder holds no job, its journal is of another version, or
-                something in it is not of the kind that it should be.
+            UsageError: the folder holds no job, or its journal is of another version.
         """
-        self._check_kinds()
+        self._check_names(script)
         self.read_config()
         self._check_journal(script)
         self._forget_last_run(say)
@@ -171,7 +177,7 @@ class JobDir:
     def _forget_last_run(self, say: Callable[[str], None]) -> None:
         """Remove what tells where the last run's coordinator listened; nobody runs."""
         try:
-            run = self.read_run()
+            run = _read(self.run_file, RunFile)
         except StoreError as error:
             say(f"paceline: {error}; it is removed, since no job runs here")
             run = None
@@ -182,6 +188,10 @@ class JobDir:
                 f"run's sockets, which is left as it is: {kept}"
             )
         self.run_file.unlink(missing_ok=True)
+
+    def _check_names(self, script: str) -> None:
+        require_utf8("the job folder", str(self.path))
+        require_utf8("the script", script)
 
     def _check_kinds(self) -> None:
         """Let files be files, and folders folders, where they are there.
@@ -219,22 +229,30 @@ class JobDir:
             UsageError: the folder holds no job.
             StoreError: ``job.json`` is damaged.
         """
-        config = _read(self.config, JobConfig)
+        remedy = "put a copy of it back, or begin a new job in another folder"
+        config = _read(self.config, JobConfig, remedy)
         if config is None:
             raise UsageError(f"{self.path} holds no job: it has no {self.config.name}")
         return config
 
+    def read_script(self) -> str:
+        """The path of the script that the job was started with last."""
+        return (_read(self.config, _Written) or _Written()).script or "SCRIPT"
+
     def read_run(self) -> RunFile | None:
         """Where the running job's coordinator listens; None when none is running."""
-        return _read(self.run_file, RunFile)
+        return _read(self.run_file, RunFile, "if no job runs there, --resume mends it")
 
     def read_status(self) -> JobStatus | None:
         """The coordinator's last word about an ended job, if there is one."""
-        return _read(self.status, JobStatus)
+        return _read(self.status, JobStatus, _ENDED_REMEDY)
 
     def read_summary(self) -> dict[str, object] | None:
         """The summary of an ended job; None while it runs."""
-        return _read(self.summary, dict[str, object])
+        summary = _read(self.summary, dict[str, object], _ENDED_REMEDY)
+        if summary is not None and not isinstance(summary.get("status"), str):
+            raise StoreError(f"{self.summary} tells no status; {_ENDED_REMEDY}")
+        return summary
 
     def write_run(self, run: RunFile) -> None:
         """Tell observers where the coordinator listens."""
@@ -257,8 +275,9 @@ def fresh_job_dir(root: Path, script: str, now_s: float) -> Path:
         now_s: seconds since 1970.
 
     Raises:
-        UsageError: the folder cannot be made.
+        UsageError: the folder cannot be made, or a name is no UTF-8.
     """
+    require_utf8("the script", script)
     moment = datetime.fromtimestamp(now_s, tz=UTC).astimezone()
     name = f"{moment:%Y%m%d-%H%M%S}-{Path(script).stem or 'job'}"
     number = 1
@@ -305,7 +324,7 @@ def _write_whole(path: Path, value: object) -> None:
     partial.replace(path)
 
 
-def _read(path: Path, kind: type[_T]) -> _T | None:
+def _read(path: Path, kind: type[_T], remedy: str = "") -> _T | None:
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -317,4 +336,5 @@ def _read(path: Path, kind: type[_T]) -> _T | None:
         return msgspec.json.decode(data, type=kind)
     except (msgspec.MsgspecError, UsageError, ValueError) as error:
         what = "empty" if not data else f"damaged: {error}"
-        raise StoreError(f"cannot read {path}, which is {what}") from error
+        told = f"cannot read {path}, which is {what}"
+        raise StoreError(f"{told}; {remedy}" if remedy else told) from error

@@ -1,5 +1,7 @@
 """What lies in a job folder is a file where a file should be, and no link to elsewhere.
 
+Names that a job keeps are UTF-8.
+
 A job folder may come from a disk that was full, from a copy that was broken off, or from
 somebody else: what paceline writes through a link in it, it writes to a place of the user's
 that nobody has named.
@@ -12,7 +14,7 @@ import stat
 from collections.abc import Iterable
 from pathlib import Path
 
-from paceline.errors import UsageError
+from paceline.errors import UsageError, spelt_out
 
 _KINDS = {
     stat.S_IFDIR: "a folder",
@@ -41,6 +43,21 @@ def require_folders(paths: Iterable[Path]) -> None:
     """
     for path in paths:
         _require(path, stat.S_IFDIR, follows=True)
+
+
+def require_utf8(what: str, name: str) -> None:
+    """Let a name be one that messages and files of a job can hold.
+
+    Raises:
+        UsageError: it has bytes that are no UTF-8.
+    """
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise UsageError(
+            f"{what}: {spelt_out(name)} has bytes that are no UTF-8, which messages and "
+            "files of a job cannot hold: rename it"
+        ) from None
 
 
 def _require(path: Path, kind: int, *, follows: bool) -> None:

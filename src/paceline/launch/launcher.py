@@ -47,6 +47,7 @@ from paceline.timing import Clock, Deadline
 from paceline.trainer.waits import Waits
 from paceline.watch.progress import Show
 from paceline.watch.summary import Ending, Verdict, decide_ending, where_it_stands
+from paceline.watch.trained import RunTime
 
 REPORT_EVERY_S = 0.2
 ANSWER_S = 0.5  # how long an answer may take
@@ -59,6 +60,7 @@ class Ended(NamedTuple):
 
     verdict: Verdict
     status: JobStatus | None
+    time: RunTime
 
 
 _AWAY = Wait("coordinator", "it does not say how the job stands", (COORDINATOR,))
@@ -97,14 +99,14 @@ class Launcher:
         self._children: dict[str, Child] = {}  # {role: its running process}
         self._last_words: dict[str, list[str]] = {}  # {role: end of its last log}
         self._status: JobStatus | None = None
+        self._time = RunTime(clock.now_s())
         self._is_answered = False  # the last report was
         self._waits = Waits(LAUNCHER, clock, show.say)
         self._is_ending = False  # the user has asked for it
 
-    @property
-    def status(self) -> JobStatus | None:
-        """The coordinator's last word; None if it never spoke."""
-        return self._status
+    def ended(self, verdict: Verdict) -> Ended:
+        """The job as it is known to stand, and how it has ended."""
+        return Ended(verdict, self._status, self._time)
 
     def wait_ended(self, interrupts: Interrupts) -> Ended:
         """Run the job to its end; no process is left then.
@@ -128,7 +130,7 @@ class Launcher:
                 hurry=lambda: interrupts.count > 1,
             )
             self._link.close()
-        return Ended(verdict, self._status)
+        return self.ended(verdict)
 
     def _supervise(self, interrupts: Interrupts) -> Verdict:
         decisions = self._supervision.apply(None, self._clock.now_s())
@@ -219,6 +221,7 @@ class Launcher:
             return self._supervision.apply(Unanswered(self._signs_of_life()), now)
         self._waits.rests(is_over=True)
         self._status = orders.status
+        self._time.note(orders.status, now)
         self._show.show(orders.status, sum(self._supervision.restarts.values()), now)
         return self._supervision.apply(orders, now)
 
@@ -232,6 +235,7 @@ class Launcher:
         orders = self._link.call_report(ANSWER_S)
         if orders is not None:
             self._status = orders.status
+            self._time.note(orders.status, self._clock.now_s())
 
     def _wait_servers_left(self) -> None:
         """Tell the coordinator that the job is over; its servers leave by themselves."""

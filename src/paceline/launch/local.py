@@ -164,7 +164,7 @@ def wait_local_run(
                 stack.callback(forks.close)
             ended = launcher.wait_ended(interrupts)
         except JobFailed as error:
-            ended = Ended(Verdict(Ending.FAILED, str(error)), launcher.status)
+            ended = launcher.ended(Verdict(Ending.FAILED, str(error)))
         return _sum_up(ended, supervision, clock.now_s() - started_s, job)
 
 
@@ -208,7 +208,8 @@ def _sum_up(
     ended: Ended, supervision: Supervision, seconds: float, job: JobDir
 ) -> RunResult:
     restarts = Restarts(**supervision.restarts)
-    ending = ended.verdict.ending
-    summary = summarize(ended.status, ending, restarts, seconds, str(job.path))
+    summary = summarize(
+        ended.status, ended.verdict, restarts, seconds, str(job.path), ended.time
+    )
     job.write_end(ended.status, summary.as_dict())
     return RunResult(summary, ended.verdict)

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from paceline.errors import UsageError, describe_error
+from paceline.launch.kinds import require_utf8
 
 _SUFFIX = ".py"
 
@@ -26,7 +27,7 @@ def resolved(plugins: Iterable[str], script: str) -> tuple[str, ...]:
         script: a module that lies beside it is named by its file.
 
     Raises:
-        UsageError: there is no such file.
+        UsageError: there is no such file, or its name is no UTF-8.
     """
     found = []
     for plugin in plugins:
@@ -38,6 +39,7 @@ def resolved(plugins: Iterable[str], script: str) -> tuple[str, ...]:
             raise UsageError(f"--plugin: there is no file {path}")
         else:
             found.append(plugin)
+        require_utf8("--plugin", found[-1])
     return tuple(found)
 
 

@@ -6,9 +6,9 @@ is imported: packages on the way are the user's code, which trainers run.
 Waits: for the file system only.
 """
 
+import pkgutil
 import sys
 from collections.abc import Sequence
-from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 from paceline.errors import UsageError
@@ -41,26 +41,45 @@ def require_script(script: UserScript, here: Path) -> None:
         )
     if not all(name.split(".")):
         raise UsageError(f"-m takes the name of a module like package.train, got {name!r}")
-    folders: Sequence[str] | None = None
+    folders: Sequence[str] = [str(here), *sys.path]
     for end in [at for at, letter in enumerate(name) if letter == "."] + [len(name)]:
-        found = _find(name[:end], folders, here)
+        is_first = "." not in name[:end]
+        found = _find(name[:end], folders)
+        if found is None and is_first:
+            found = _find_elsewhere(name[:end])
         if found is None:
             raise UsageError(
                 f"there is no module {name[:end]!r} in {here} or among the installed"
             )
-        folders = list(found.submodule_search_locations or [])
-    if folders and _find(f"{name}.__main__", folders, here) is None:
+        folders = found
+    if folders and _find(f"{name}.__main__", folders) is None:
         raise UsageError(
             f"{name} is a package, and has no module __main__: name one of its modules"
         )
 
 
-def _find(name: str, folders: Sequence[str] | None, here: Path) -> ModuleSpec | None:
-    """A module below these folders; None: anywhere that ``python -m`` looks."""
-    path = [str(here), *sys.path] if folders is None else folders
+def _find(name: str, folders: Sequence[str]) -> Sequence[str] | None:
+    """Where modules of a module lie, if it is a package; None if there is none of it.
+
+    Args:
+        name: with those of the packages that it lies in.
+        folders: where to look.
+    """
+    portions: list[str] = []
+    for folder in folders:
+        finder = pkgutil.get_importer(folder)
+        found = None if finder is None else finder.find_spec(name)
+        if found is not None and found.loader is not None:
+            return found.submodule_search_locations or []
+        if found is not None:  # a part of a package without an __init__
+            portions += found.submodule_search_locations or []
+    return portions or None
+
+
+def _find_elsewhere(name: str) -> Sequence[str] | None:
+    """What no folder holds: a module of the interpreter's own, an editable installation."""
     for finder in sys.meta_path:
-        for place in (path, None) if folders is None else (path,):
-            found = finder.find_spec(name, place)
-            if found is not None:
-                return found
+        found = finder.find_spec(name, None)
+        if found is not None:
+            return list(found.submodule_search_locations or [])
     return None

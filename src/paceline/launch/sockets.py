@@ -23,6 +23,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from paceline.errors import spelt_out
+
 PREFIX = "paceline-"
 HELD_PREFIX = "paceline-run-"  # its maker locks it; earlier versions locked none
 LONGEST_SOCKETS = 80  # bytes of the folder's path; leaves 27 for a socket's name
@@ -42,9 +44,9 @@ def hold_sockets() -> Iterator[Path]:
 
 
 def make_sockets() -> Path:
-    """Make a private folder (0700) with a short path for a job's Unix sockets."""
+    """Make a private folder (0700) for a job's Unix sockets; its path is short UTF-8."""
     path = tempfile.mkdtemp(prefix=HELD_PREFIX)
-    if len(os.fsencode(path)) <= LONGEST_SOCKETS:
+    if len(os.fsencode(path)) <= LONGEST_SOCKETS and path == spelt_out(path):
         return Path(path)
     Path(path).rmdir()
     return Path(tempfile.mkdtemp(prefix=HELD_PREFIX, dir=_SHORT))

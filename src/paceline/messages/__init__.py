@@ -174,7 +174,9 @@ from paceline.messages.watching import (
     LauncherReport,
     ProcessStatus,
     QueueStatus,
+    Resumed,
     Scale,
+    Trained,
 )
 
 # The first decoder of a message makes msgspec learn its fields; another thread that makes
@@ -296,6 +298,7 @@ __all__ = [
     "RefusedPush",
     "Restore",
     "Results",
+    "Resumed",
     "RotationSpec",
     "RowSlots",
     "Save",
@@ -320,6 +323,7 @@ __all__ = [
     "Ticked",
     "Tracked",
     "TrackedKept",
+    "Trained",
     "TrainerClock",
     "TrainerMessage",
     "TrainerReply",

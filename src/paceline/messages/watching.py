@@ -99,6 +99,37 @@ class ProcessStatus(msgspec.Struct, frozen=True):
     wait: Wait | None = None
 
 
+class Trained(msgspec.Struct, frozen=True):
+    """How long a run's loops over batches have trained, as far as a coordinator knows.
+
+    Args:
+        since_s: so long ago the first of them had its first lease.
+        seconds: of all, each from its first lease to its last acknowledged record.
+        records: those of the job when the first began: of runs before, if it was resumed.
+    """
+
+    since_s: float
+    seconds: float
+    records: int
+
+
+class Resumed(msgspec.Struct, frozen=True):
+    """Where a run went on with its job.
+
+    Args:
+        cut: the checkpoint; None: there was none, and the job begins anew.
+        records: acknowledged records of the job in it.
+        created: when it was taken, in seconds since 1970.
+        passed_over: of each newer or foreign cut, why the run does not go on from it; the
+            first of them.
+    """
+
+    cut: int | None
+    records: int
+    created: float
+    passed_over: tuple[str, ...]
+
+
 class JobStatus(Message, frozen=True):
     """How the job stands; ``paceline status --json`` prints it.
 
@@ -107,7 +138,9 @@ class JobStatus(Message, frozen=True):
     tasks are for; ``records`` and ``epochs`` count training alone. ``pace`` is that of all
     parts, or says that of each; ``changing`` what a change of it waits for. ``left_out``
     counts the records of loops that all trainers have gone on from, the first of them in
-    ``left_epoch``.
+    ``left_epoch``. ``stage_records`` of ``stage_total`` are worked off, if the stage does
+    not train. ``resumed`` says where this run went on, if it did and the coordinator has
+    not begun again since.
     """
 
     state: str
@@ -130,3 +163,7 @@ class JobStatus(Message, frozen=True):
     changing: str | None = None
     left_out: int = 0
     left_epoch: int = 0
+    trained: Trained | None = None
+    stage_records: int = 0
+    stage_total: int = 0
+    resumed: Resumed | None = None

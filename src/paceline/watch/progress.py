@@ -13,13 +13,13 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from paceline.messages import JobStatus
+from paceline.watch.beginning import Beginning
 from paceline.watch.pulse import (
     Rate,
     describe,
     describe_records,
-    is_training,
     one_line,
-    task_counts,
+    worked_off,
 )
 
 LINE_EVERY_S = 5.0
@@ -47,7 +47,7 @@ class Bar(Show):
 
     def __init__(self, console: Console) -> None:
         """Show an empty bar."""
-        self._rate = Rate()
+        self._rate, self._beginning = Rate(), Beginning()
         self._bar = Progress(
             SpinnerColumn(),
             BarColumn(bar_width=32),
@@ -61,12 +61,12 @@ class Bar(Show):
 
     def show(self, status: JobStatus, restarts: int, now: float) -> None:
         """Move the bar."""
-        self._rate.note(status.records, now)
+        for text in self._beginning.told(status):
+            self.say(text)
         rate = self._rate
+        rate.note(status, now)
         pieces = describe(status, rate.per_second(), restarts, rate.stands_s())
-        completed, total = status.records, status.total_records
-        if not is_training(status):
-            completed, total = task_counts(status)
+        completed, total = worked_off(status)
         self._bar.update(
             self._task,
             completed=completed,
@@ -90,15 +90,17 @@ class Lines(Show):
     def __init__(self, output: TextIO) -> None:
         """Nothing is shown before the first status."""
         self._output = output
-        self._rate = Rate()
+        self._rate, self._beginning = Rate(), Beginning()
         self._first_s: float | None = None
         self._next_s = 0.0
 
     def show(self, status: JobStatus, restarts: int, now: float) -> None:
         """Print a line if one is due."""
+        for text in self._beginning.told(status):
+            self.say(text)
         if self._first_s is None:
             self._first_s, self._next_s = now, now + LINE_EVERY_S
-        self._rate.note(status.records, now)
+        self._rate.note(status, now)
         if now < self._next_s:
             return
         self._next_s = now + LINE_EVERY_S

@@ -40,12 +40,13 @@ MADE = ROOT / "build" / "compiling"  # until it is whole
 COMPILED = {  # {room: modules}
     ".": "ids",
     "messages": (
-        "shared data locking meeting peers results rotation server trainer values watching"
+        "waits shared beats data locking meeting peers results rotation server trainer "
+        "values watching"
     ),
     "coordinator": (
         "outcomes averaging book clocks cut_decisions decisions effects governing grants "
-        "hearing losses members parking records repacing reports rounds speeds state "
-        "status stops tasks ticks tracking unreadable"
+        "hearing held_up losses members parking records repacing reports rounds speeds "
+        "state status stops tasks ticks tracking unreadable waits"
     ),
     "pace": "fragments guards policy",
     "server": "part push_decisions state voids windows",

@@ -10,7 +10,7 @@ from paceline.config import SSP, JobConfig
 from paceline.ids import COORDINATOR
 from paceline.launch.folder import JobDir, RunFile
 from paceline.launch.wiring import Wires
-from paceline.messages import ChangePace, Done, Refusal, Waiting
+from paceline.messages import ChangePace, Done, Refusal, Wait, Waiting
 from paceline.timing import SystemClock
 from paceline.transport.service import Peer, Reply
 from tests.cli.test_cli import exit_code
@@ -32,7 +32,7 @@ class StandInCoordinator:
             text = f"there is no part {message.part!r}"
             reply(Refusal(kind="invalid", text=text, timeline=0))
         elif len(self.asked) < 3:
-            reply(Waiting(reason="it waits for trainer-1 to give tasks back"))
+            reply(Waiting(wait=Wait("pace", "it waits for trainer-1 to give tasks back")))
         else:
             reply(Done())
 

@@ -15,7 +15,17 @@ import pytest
 
 from paceline.errors import LockTimeout
 from paceline.ids import COORDINATOR, OF_NO_BATCH
-from paceline.messages import Beaten, Done, KeepLocks, Lock, Locked, Push, RowSlots, Waiting
+from paceline.messages import (
+    Beaten,
+    Done,
+    KeepLocks,
+    Lock,
+    Locked,
+    Push,
+    RowSlots,
+    Wait,
+    Waiting,
+)
 from paceline.server.contents import PushContents, RowGradients
 from paceline.server.locking import Locks
 from paceline.server.locks import Granted, LockTable
@@ -159,7 +169,7 @@ class Trainer:
         ids = np.array([row for row in wanted if server_of(row) == role])
         effect, _ = self.world.locks[role].ask(asked, self.trainer, ids, self.world.now)
         if not isinstance(effect, Granted):
-            return Waiting(reason=effect.reason)
+            return Waiting(wait=Wait("lock", effect.reason))
         self._seen |= {int(row): self.world.values[int(row)] for row in ids}
         return Locked(token=effect.token)
 

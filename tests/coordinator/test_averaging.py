@@ -133,7 +133,7 @@ def test_a_trainer_that_does_not_come_is_not_awaited_for_ever(
     job.wait(2.0)
     waiting = job.answers[ticket]
     assert not waiting.average
-    assert "the float buffers of trainer-1 are awaited" in waiting.reason
+    assert "the float buffers of trainer-1 are awaited" in waiting.wait.reason
     job.wait(3.0)
     assert job.answers[ask(job, "trainer-0")].average == (AverageShare(101, 12),)
 

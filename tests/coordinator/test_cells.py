@@ -72,7 +72,7 @@ def test_a_trainer_holds_two_cells_of_its_part_and_no_more(job: Any) -> None:
     held = [(lease.token, -1) for lease in (first, second)]
     ticket = job.ask("trainer-0", _ask(job, "trainer-0", held))
     job.wait(1.5)
-    assert job.answers[ticket].reason == "trainer-0 holds 2 cells"
+    assert job.answers[ticket].wait.reason == "trainer-0 holds 2 cells"
 
 
 def test_cells_of_the_dead_are_done_by_another_and_none_twice(job: Any) -> None:
@@ -161,7 +161,7 @@ def test_who_waits_in_a_rotation_is_told_for_which_block(job: Any) -> None:
         job.wait(1.5)
         answer = job.answers[ticket]
         if isinstance(answer, Waiting):
-            reasons.append(answer.reason)
+            reasons.append(answer.wait.reason)
             break
         finish(job, "trainer-0", answer.lease)
     assert reasons

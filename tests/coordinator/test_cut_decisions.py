@@ -66,7 +66,7 @@ def test_a_failed_cut_says_why_and_the_next_one_works(make_job: Any) -> None:
     assert isinstance(job.finish("trainer-0", lease), Ticked), "training goes on"
     job.ask("trainer-0", save(job))
     job.wait(1.5)
-    reasons = [a.reason for a in job.answers.values() if isinstance(a, Waiting)]
+    reasons = [a.wait.reason for a in job.answers.values() if isinstance(a, Waiting)]
     assert any("the disk is full; the next is tried in" in reason for reason in reasons)
     job.servers[1].trouble = None
     wait(job, 5)
@@ -99,7 +99,7 @@ def test_a_first_lease_that_waits_for_a_failed_cut_says_so(make_job: Any) -> Non
     job.servers[0].trouble = "no such bucket"
     ticket = job.ask("trainer-0", AskLease(**job.who("trainer-0"), stage=0))
     job.wait(1.5)
-    assert "no such bucket" in job.answers[ticket].reason
+    assert "no such bucket" in job.answers[ticket].wait.reason
 
 
 def test_storage_that_hangs_is_given_up(make_job: Any) -> None:

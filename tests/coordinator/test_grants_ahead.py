@@ -44,7 +44,7 @@ def take_all(job: Any) -> Waiting:
 def test_where_no_task_is_left_it_is_said_at_once(job: Any) -> None:
     answer = take_all(job)
     assert answer.is_spent
-    assert "no task is left" in answer.reason
+    assert "no task is left" in answer.wait.reason
 
 
 def test_a_lost_trainers_tasks_are_waited_for(job: Any) -> None:
@@ -90,7 +90,7 @@ def test_a_job_that_stops_lends_nothing_ahead(job: Any) -> None:
     job.get("trainer-1", Stop(**job.who("trainer-1"), reason="good enough"))
     answer = job.answers[ask_ahead(job)]
     assert answer.is_spent
-    assert "good enough" in answer.reason
+    assert "good enough" in answer.wait.reason
 
 
 def test_what_is_handed_back_comes_ahead(job: Any) -> None:

@@ -150,4 +150,4 @@ def test_a_meeting_waits_with_a_reason() -> None:
     job.wait(1.5)
     answer = job.answers[ticket]
     assert isinstance(answer, Waiting)
-    assert answer.reason == "round 1 waits for trainer-1, to exchange values"
+    assert answer.wait.reason == "round 1 waits for trainer-1, to exchange values"

@@ -1,9 +1,13 @@
 """Parked questions: who is looked at again, and who has waited long enough."""
 
-import pytest
+from typing import NamedTuple
 
-from paceline.coordinator.parking import Parked, Parking
-from paceline.messages import Done
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paceline.coordinator.parking import AGAIN_S, Parked, Parking
+from paceline.messages import Done, Wait
 
 
 def question(ticket: int, until_s: float = 1.0) -> Parked:
@@ -75,3 +79,64 @@ def test_nothing_is_left_of_questions_that_nobody_looks_at() -> None:
         parking.park(key, question(key))
         assert parking.take(key) == question(key)
     assert not any(vars(parking)[name] for name in ("_parked", "_new"))
+
+
+WAIT = Wait("round", "others", ("trainer-9",))
+
+
+class Asked(NamedTuple):
+    """An asker comes, is put off, is answered, or goes, after so many seconds."""
+
+    key: int
+    what: str
+    after_s: float
+
+
+asked = st.builds(
+    Asked,
+    st.integers(0, 2),
+    st.sampled_from(["park", "put off", "take"]),
+    st.floats(0.0, 3.0),
+)
+
+
+@given(st.lists(asked, max_size=40))
+def test_who_is_put_off_and_asks_again_waits_since_the_first_time(
+    events: list[Asked],
+) -> None:
+    parking: Parking[int] = Parking()
+    now, began, told = 0.0, {}, {}  # {key: when}
+    for key, what, after_s in events:
+        now += after_s
+        for gone in [one for one in told if one not in parking]:
+            if now - told[gone] > AGAIN_S:
+                del began[gone], told[gone]
+        if what == "park":
+            parking.park(key, Parked(0, "trainer", Done(), now + 1.0, now))
+            began.setdefault(key, now)
+            if key in told and now - told[key] > AGAIN_S:
+                del told[key]
+                began[key] = now
+            if key not in told:
+                began[key] = now
+            assert parking[key].since_s == began[key]
+        elif what == "take":
+            parking.take(key)
+            began.pop(key, None)
+            told.pop(key, None)
+        elif key in parking:
+            parking.put_off(key, WAIT, now)
+            told[key] = now
+        waits = dict(parking.waits(now))
+        assert waits.keys() == told.keys()
+        for one, wait in waits.items():
+            assert wait.since_s == pytest.approx(now - began[one], abs=1e-3)
+
+
+def test_nothing_is_left_of_those_who_were_put_off_and_never_came_back() -> None:
+    parking: Parking[int] = Parking()
+    for key in range(100):
+        now = float(10 * key)
+        parking.park(key, Parked(0, "trainer", Done(), now + 1.0, now))
+        parking.put_off(key, WAIT, now + 1.0)
+    assert len(vars(parking)["_put_off"]) == 1

@@ -28,6 +28,7 @@ from paceline.messages import (
     ShuffledAs,
     StageOver,
     Stop,
+    Wait,
     Waiting,
 )
 
@@ -90,7 +91,9 @@ def test_a_waiting_trainer_is_told_what_it_waits_for(make_job: Any) -> None:
     job.open("trainer-0", "trainer-1")
     ticket = job.ask("trainer-0", _ask(job, "trainer-0"))
     job.wait(1.5)
-    assert job.answers[ticket] == Waiting(reason="1 of 2 trainers have asked for work")
+    assert job.answers[ticket] == Waiting(
+        wait=Wait("members", "1 of 2 trainers have asked for work", ("trainer-1",), 0, 1.0)
+    )
 
 
 def test_a_handed_back_task_goes_on_behind_its_last_acknowledged_batch(job: Any) -> None:

@@ -175,11 +175,11 @@ def test_status_says_what_a_round_waits_for(two_of_three: Any) -> None:
     job = two_of_three
     ticket = push(job, "trainer-0", 0, 1, at=1)
     job.wait(1.5)
-    assert job.answers[ticket].reason == "the round after 0: 1 of 2 deltas are there"
+    assert job.answers[ticket].wait.reason == "the round after 0: 1 of 2 deltas are there"
     push(job, "trainer-1", 0, 1, at=1)
     ticket = push(job, "trainer-0", 0, 1, at=1)
     job.wait(1.25)
-    assert "the round after 0: it closes in" in job.answers[ticket].reason
+    assert "the round after 0: it closes in" in job.answers[ticket].wait.reason
 
 
 # ------------------------------------------------------------ how long the window is

@@ -110,7 +110,7 @@ def test_nothing_is_leased_meanwhile_and_those_who_wait_are_told_why(two: Any) -
     two.wait(1.25)
     waiting = two.answers[ticket]
     assert isinstance(waiting, Waiting)
-    assert "the pace changes to ssp:5; it waits for trainer-1" in waiting.reason
+    assert "the pace changes to ssp:5; it waits for trainer-1" in waiting.wait.reason
 
 
 def test_work_goes_on_where_it_was_when_all_servers_have_taken_over(two: Any) -> None:
@@ -264,7 +264,10 @@ def test_before_work_has_begun_a_change_waits_and_holds_nobody_up(make_job: Any)
     ticket = job.ask("operator", ChangePace(pace=SSP5))
     job.open("trainer-0")
     job.wait(1.25)
-    assert job.answers[ticket] == Waiting(reason="no loop over batches is running yet")
+    answer = job.answers[ticket]
+    assert isinstance(answer, Waiting)
+    assert answer.wait.reason == "no loop over batches is running yet"
+    assert answer.wait.since_s == pytest.approx(1.25, abs=0.3)
     ticket = job.ask("trainer-0", AskLease(**job.who("trainer-0"), stage=0))
     job.serve()
     assert isinstance(job.answers[ticket], Granted)

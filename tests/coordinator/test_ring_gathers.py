@@ -51,7 +51,7 @@ def test_who_does_not_come_is_not_waited_for_long(job: Any) -> None:
     job.wait(GATHER_S + 0.25)
     answer = job.answers.get(ticket)
     if isinstance(answer, Waiting):
-        assert "trainer-1" in answer.reason
+        assert "trainer-1" in answer.wait.reason
         answer = job.answers[
             job.ask("trainer-0", AskLease(**job.who("trainer-0"), stage=1))
         ]

@@ -106,7 +106,7 @@ def test_who_enters_rounds_loads_the_state_of_the_last_one(pair: Any) -> None:
     assert pair.get("trainer-2", ask) is None, "it waits for the state"
     pair.wait(1.25)
     told = [m for m in pair.answers.values() if isinstance(m, Waiting)]
-    assert told[-1].reason == "trainer-0 keeps the state of its tracked objects"
+    assert told[-1].wait.reason == "trainer-0 keeps the state of its tracked objects"
     keep(pair, "trainer-0", 77, {0: 1})
     lease = pair.lease("trainer-2")
     assert lease.tracked == 77

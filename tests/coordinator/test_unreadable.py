@@ -124,7 +124,7 @@ def test_who_waits_for_work_meanwhile_is_told_why(job: Any) -> None:
     job.wait(1.5)
     answer = job.answers[ticket]
     assert isinstance(answer, Waiting)
-    assert "cut-000002-t0 cannot be read" in answer.reason
+    assert "cut-000002-t0 cannot be read" in answer.wait.reason
 
 
 def test_a_save_that_lay_in_a_skipped_cut_gets_another(job: Any) -> None:

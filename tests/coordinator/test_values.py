@@ -35,7 +35,7 @@ def two(make_job: Any) -> Any:
 def claim(job: Any, trainer: str, call: int = 0, stage: int | None = None) -> str:
     reply = job.get(trainer, ClaimValues(**job.who(trainer), call=call, stage=stage))
     if isinstance(reply, Waiting):
-        return reply.reason
+        return reply.wait.reason
     assert isinstance(reply, ValuesClaimed)
     return reply.verdict
 

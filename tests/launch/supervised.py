@@ -23,7 +23,7 @@ def status(
     tasks_done: int = 0,
 ) -> JobStatus:
     processes = tuple(
-        ProcessStatus(role.split("-")[0], role, 1, pid, "host", "", "ready", "", 0, 0)
+        ProcessStatus(role.split("-")[0], role, 1, pid, "host", "", "ready", 0, 0)
         for role, pid in (members or {}).items()
     )
     return JobStatus(

@@ -10,7 +10,7 @@ from paceline.messages import JobStatus, ProcessStatus, QueueStatus
 
 said = msgspec.msgpack.encode(JobStatus(
     state="running", queue=QueueStatus(0, 0, 0, 0, 0), pace="sync",
-    processes=(ProcessStatus("a", "b", 1, 2, "h", "a", "s", "w", 1, 1),),
+    processes=(ProcessStatus("a", "b", 1, 2, "h", "a", "s", 1, 1),),
     epochs=1, records=1, tasks_done=1, tasks_failed=0, steps=1, metrics={"loss": 1.0},
     total_records=3, timeline=1, cut=1, counters={},
 ))

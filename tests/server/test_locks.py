@@ -54,7 +54,8 @@ def test_nobody_overtakes_who_waits_for_one_of_the_same_rows() -> None:
     locks.acquire(ask(1, 3), 0.0)
     locks.acquire(ask(2, 3, 4), 0.0)
     late = own(locks.acquire(ask(3, 4), 0.5))
-    assert late == Waits(Who(3, 1), "trainer-2 waits before it for row 4 since 0.5 s")
+    reason = "trainer-2 waits before it for row 4 since 0.5 s"
+    assert late == Waits(Who(3, 1), reason, "trainer-2", late.since_s)
     assert own(locks.acquire(ask(4, 5), 0.5)) == Granted(Who(4, 1), 2)
 
 

@@ -26,6 +26,7 @@ from paceline.messages import (
     Snapshot,
     TableSpec,
     Unlock,
+    Wait,
     Waiting,
 )
 from tests.server.conftest import Answered, Server, group, task_key, window
@@ -175,7 +176,13 @@ def test_who_waits_is_told_for_whom(table: TableServer) -> None:
     table.clock.now += 2.0
     answer = waits.wait()
     assert isinstance(answer, Waiting)
-    assert answer.reason == "trainer-11 holds row 5 since 2.0 s"
+    reason = "trainer-11 holds row 5 since 2.0 s"
+    assert answer.wait == Wait("lock", reason, ("trainer-11",), 0, 2.0)
+    again = table.lock(12, 5)
+    table.clock.now += 1.5
+    answer = again.wait()
+    assert isinstance(answer, Waiting)
+    assert answer.wait.since_s == 3.5, "it keeps its place, and waits on"
     again = table.lock(12, 5)
     unlock = Unlock(incarnation=11, timeline=0, part=0, number=1)
     assert table.server.ask(unlock) == Done()

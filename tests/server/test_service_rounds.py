@@ -17,6 +17,7 @@ from paceline.messages import (
     Pull,
     Pulled,
     Push,
+    Wait,
     Waiting,
 )
 from paceline.timing import ManualClock
@@ -191,14 +192,30 @@ def test_a_pull_waits_only_so_long(make_server: MakeServer) -> None:
     clock.advance(1.5)
     message = parked.wait()
     assert isinstance(message, Waiting)
-    assert message.reason == "round 1 of part 0 is not applied at server-0 yet"
+    reason = "round 1 of part 0 is not applied at server-0 yet"
+    assert message.wait == Wait("round", reason, ("server-0",), 0, 1.5)
+
+
+def test_a_pull_that_is_asked_for_again_waits_since_the_first_time(
+    make_server: MakeServer,
+) -> None:
+    clock = ManualClock()
+    server = make_server(plan=make_plan(pace=Sync()), clock=clock)
+    lasted = []
+    for at_round in (1, 1, 1, 2):
+        parked = server.submit(Pull(incarnation=11, timeline=0, part=0, at_round=at_round))
+        clock.advance(1.5)
+        message = parked.wait()
+        assert isinstance(message, Waiting)
+        lasted.append(message.wait.since_s)
+    assert lasted == [1.5, 3.0, 4.5, 1.5]
 
 
 def test_closing_answers_who_waits(make_server: MakeServer) -> None:
     server = make_server(plan=make_plan(pace=Sync()), clock=ManualClock())
     parked = server.submit(Pull(incarnation=11, timeline=0, part=0, at_round=1))
     server.service.close()
-    assert parked.wait() == Waiting(reason="server-0 closes")
+    assert parked.wait() == Waiting(wait=Wait("servers", "server-0 closes", ("server-0",)))
 
 
 def test_contributors_with_different_hyper_parameters_end_the_server(

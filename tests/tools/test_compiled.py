@@ -62,16 +62,17 @@ def test_structs_of_the_copy_are_plain_classes_with_the_same_fields(tmp_path: Pa
     asked = """
 import msgspec
 from paceline.ids import TaskKey
-from paceline.messages import Lease, Tick, Ticked, Waiting
+from paceline.messages import Lease, Tick, Ticked, Wait, Waiting
 from paceline.native import decoded, encoded, replace
+WAIT = Wait("round", "x")
 assert not issubclass(Ticked, msgspec.Struct)
-assert issubclass(Ticked, type(Waiting(reason="")).__base__)
+assert issubclass(Ticked, type(Waiting(wait=WAIT)).__base__)
 lease = Lease(7, TaskKey(0, 1, 2), 3)
 assert lease == Lease(token=7, key=TaskKey(0, 1, 2), first=3) != replace(lease, first=4)
 assert lease.rounds == {} and lease.rounds is not Lease(7, lease.key, 3).rounds
 data = msgspec.msgpack.encode([lease], enc_hook=encoded)
 assert msgspec.msgpack.decode(data, type=list[Lease], dec_hook=decoded) == [lease]
-print(Ticked(lease=lease).lease.key, hash(Waiting(reason="x")) == hash(Waiting(reason="x")))
+print(Ticked(lease=lease).lease.key, hash(Waiting(wait=WAIT)) == hash(Waiting(wait=WAIT)))
 """
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     command = [sys.executable, "-c", asked]

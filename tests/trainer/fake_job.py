@@ -58,10 +58,10 @@ from paceline.messages import (
     TrainerMessage,
     Upload,
     ValuesClaimed,
+    Wait,
     Waiting,
 )
 from paceline.params.blocks import cut_blocks
-from paceline.params.codecs.named import codec_of, value_codec
 from paceline.params.shard import ParameterShard
 from paceline.params.sparse import SparseGradient
 from paceline.server.block_reads import BlockReads
@@ -74,6 +74,7 @@ from paceline.timing import ManualClock
 from paceline.trainer.session import Session
 from paceline.transport.frames import Buffer
 from tests.trainer.fake_connection import FakeConnection
+from tests.trainer.fake_rows import coded_rows, cut_ids
 
 NUM_ROW_SLOTS = 4
 Sent = tuple[str, Message]
@@ -315,9 +316,9 @@ class FakeJob:
                 [ids] = buffers
                 gathered = [
                     shard.table(slot, rows.table).gather(part, create)
-                    for slot, part in _cut(rows.slots, rows.counts, ids.view(np.int64))
+                    for slot, part in cut_ids(rows.slots, rows.counts, ids.view(np.int64))
                 ]
-                rows_of = _coded(self.plans[number], np.concatenate(gathered))
+                rows_of = coded_rows(self.plans[number], np.concatenate(gathered))
                 return PulledRows(version=0, round=0), [rows_of]
             case Push(behind=PullRows() as behind, round=None):
                 stop = len(buffers) - len(behind.rows)
@@ -340,10 +341,10 @@ class FakeJob:
         if isinstance(message, PushEarly):
             layout = layout_of(self.plans[message.part], server)
             is_in = staged.stage(message, read_early(layout, message, buffers))
-            return Done() if is_in else Waiting(reason="no room ahead of the push")
+            return Done() if is_in else Waiting(wait=Wait("servers", "no room"))
         found = staged.take(message)
         if found is None:
-            return Waiting(reason="not all that the push names is here")
+            return Waiting(wait=Wait("servers", "not all that the push names is here"))
         early = [gradient.view(torch.uint8).numpy() for gradient in found.values()]
         blocks = (*found, *message.blocks)
         push = msgspec.structs.replace(message, blocks=blocks, early={})
@@ -373,28 +374,8 @@ class FakeJob:
             ids = next(waiting).view(np.int64)
             gradients = next(waiting).view(np.float32).reshape(len(ids), -1)
             start = 0
-            for slot, part in _cut(rows.slots, rows.counts, ids):
+            for slot, part in cut_ids(rows.slots, rows.counts, ids):
                 table = shard.table(slot, rows.table)
                 table.apply(part, gradients[start : start + len(part)])
                 start += len(part)
         assert not list(waiting), "buffers that no field speaks of"
-
-
-def _coded(plan: PartPlan, values: np.ndarray) -> np.ndarray:
-    """Rows as they travel."""
-    codec = value_codec(codec_of(plan))
-    if codec is None:
-        return values
-    coded = np.empty(codec.coded_row_bytes(*values.shape), np.uint8)
-    codec.encode_rows(values, coded)
-    return coded
-
-
-def _cut(
-    slots: Sequence[int], counts: Sequence[int], ids: np.ndarray
-) -> list[tuple[int, np.ndarray]]:
-    ends = np.cumsum(counts)
-    return [
-        (slot, ids[end - count : end])
-        for slot, count, end in zip(slots, counts, ends, strict=True)
-    ]

@@ -4,13 +4,13 @@ import pytest
 
 from paceline.errors import JobFailed
 from paceline.ids import COORDINATOR
-from paceline.messages import Beaten, Message, Refusal, Ticked, Waiting
+from paceline.messages import Beaten, Message, Refusal, Ticked, Wait, Waiting
 from paceline.trainer.asking import Abandoned, Ask, Asking, Collect, Lost, Pause
 
 
 def told(asking: Asking, *replies: Message | Lost) -> Message:
     """What an act that posts to the coordinator, and collects, comes to."""
-    post = asking.posting({COORDINATOR: asking.beat("nothing")})
+    post = asking.posting({COORDINATOR: asking.beat()})
     act = asking.collect_told(post.posted)
     assert next(act) == Collect(post.posted)
     *first, last = replies
@@ -38,7 +38,8 @@ def test_a_pause_is_heard_whichever_way_it_was_asked() -> None:
 def test_what_is_lost_or_put_off_is_asked_for_again() -> None:
     asking = Asking(patience_s=1.0)
     assert told(asking, Lost("gone"), Ticked(records=1)) == Ticked(records=1)
-    assert told(asking, Waiting(reason="round 1"), Ticked(records=2)) == Ticked(records=2)
+    put_off = Waiting(wait=Wait("round", "round 1"))
+    assert told(asking, put_off, Ticked(records=2)) == Ticked(records=2)
 
 
 def test_a_refusal_ends_what_it_was_for() -> None:

@@ -6,12 +6,23 @@ import pytest
 from paceline import failpoints
 from paceline.errors import ForeignPeer, FrameRefused, HandshakeRefused, UsageError
 from paceline.ids import COORDINATOR, Window
-from paceline.messages import AskRecords, Beat, Beaten, Computed, Message, Push, Records
+from paceline.messages import (
+    AskRecords,
+    Beat,
+    Beaten,
+    Computed,
+    KeepTracked,
+    Message,
+    Push,
+    Records,
+    Wait,
+)
 from paceline.trainer.asking import Act, Ask, Lost, Pause
-from paceline.trainer.client import Driver
+from paceline.trainer.client import Driver, Payload
 from paceline.trainer.courier import Courier
 from paceline.trainer.heartbeat import Heartbeat
 from paceline.trainer.protocol import TrainerProtocol
+from paceline.trainer.waits import Waits
 from tests.trainer.fake_connection import FakeConnection
 from tests.trainer.fake_job import FakeJob
 
@@ -120,7 +131,7 @@ def test_what_cannot_travel_is_raised(driver: Driver, monkeypatch) -> None:  # n
 def test_closing_ends_a_pause(driver: Driver) -> None:
     def pause() -> Act[None]:
         driver._closing.set()
-        yield Pause(60.0, "the coordinator is away")
+        yield Pause(60.0, Wait("coordinator", "the coordinator is away"))
 
     with pytest.raises(UsageError, match="closed while waiting: the coordinator is away"):
         driver.run(pause())
@@ -196,11 +207,37 @@ def test_how_long_batches_took_is_told_once(job: FakeJob, driver: Driver) -> Non
 
 def test_a_beat_says_what_is_waited_for(job: FakeJob, driver: Driver) -> None:
     def pause() -> Act[None]:
-        yield Pause(0.0, "servers are not there yet")
+        yield Pause(0.0, Wait("servers", "servers are not there yet"))
 
     driver._closing.wait = lambda _seconds: driver.beat()  # type: ignore[assignment,func-returns-value]  # beat meanwhile
     driver.run(pause())
-    assert [(b.state, b.waiting_for) for b in job.of(Beat)] == [
-        ("waiting", "servers are not there yet")
-    ]
+    assert [b.wait for b in job.of(Beat)] == [Wait("servers", "servers are not there yet")]
     assert isinstance(driver.run(ask(job.of(Beat)[0])), Beaten)
+
+
+def test_an_act_that_is_not_answered_is_one_wait(job: FakeJob, driver: Driver) -> None:
+    """A trainer asks in many ways while it waits; its terminal hears of one wait."""
+    lines: list[str] = []
+    driver.waits = waits = Waits("trainer-0", job.clock, lines.append)
+    driver._closing.wait = lambda _seconds: _pass(job, waits)  # type: ignore[assignment,method-assign]  # time passes in pauses alone
+    job.lose = lambda role, _message: role == "server-0" and job.clock.now_s() < 15.0
+
+    asking = driver._protocol.asking
+    keep = KeepTracked(**asking.who(), number=1)
+    driver.run(asking.ask_servers({"server-0": keep}), with_state)
+    first, last = lines
+    assert first == (
+        "trainer-0 waits for server-0 (servers), 10 s: server-0: server-0: lost KeepTracked"
+    )
+    assert last == "trainer-0 goes on after 15 s: it has waited for server-0 (servers)"
+    assert max(beat.wait.since_s for beat in job.of(Beat)) == pytest.approx(15.0, abs=0.5)
+
+
+def with_state(_role: str, message: Message) -> Payload:
+    return Payload(message, [b"a state"] if isinstance(message, KeepTracked) else [])
+
+
+def _pass(job: FakeJob, waits: Waits) -> bool:
+    job.clock.advance(0.5)
+    waits.look()
+    return False

@@ -30,6 +30,7 @@ from paceline.trainer.gathered import Gradients
 from paceline.trainer.gradients import PartNumbers
 from paceline.trainer.group_errands import Carrying
 from paceline.trainer.group_followers import Followers
+from paceline.trainer.waits import Waits
 from paceline.transport.connection import Connection
 from paceline.transport.frames import Buffer
 from tests.trainer.fake_connection import FakeConnection
@@ -160,7 +161,8 @@ def test_a_server_that_is_gone_is_the_leaders_to_deal_with(
 def test_what_comes_of_an_errand_that_was_given_up_is_passed_over() -> None:
     ours, theirs = socket.socketpair()
     place = wire.GroupPlace("trainer-0", 0, 2, (ours,), "")
-    followers = Followers(place, lambda *_: None, lambda _: None)
+    waits = Waits("trainer-0", ManualClock())
+    followers = Followers(place, lambda *_: None, lambda _: None, waits)
     follower = wire.Channel(theirs, wire.INSTRUCTIONS, "rank 0")
     late = wire.Carried(1, None, "too late")
     follower.send(late)

@@ -11,13 +11,13 @@ from torch import nn
 from paceline.config import Sync, parse_pace
 from paceline.errors import Preempted, UsageError
 from paceline.ids import COORDINATOR
-from paceline.messages import AskLease, HandBack, Message, StageOver, Waiting
+from paceline.messages import AskLease, HandBack, Message, StageOver, Wait, Waiting
 from paceline.trainer.session import Session
 from tests.trainer.fake_job import FakeJob
 from tests.trainer.lines import DATA, run_loop, share_line, stepper
 
 ALL = DATA.flatten().tolist()
-SPENT = Waiting(reason="no task is left that nobody works on", is_spent=True)
+SPENT = Waiting(wait=Wait("lease", "no task is left that nobody works on"), is_spent=True)
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def run(session: Session, number: int) -> tuple[list[float], float]:
 def test_who_is_put_off_for_a_moment_asks_again(
     job: FakeJob, session: Session, asked: deque[Waiting], number: int
 ) -> None:
-    asked += [Waiting(reason="servers are not there yet")] * 3
+    asked += [Waiting(wait=Wait("servers", "servers are not there yet"))] * 3
     assert run(session, number) == (ALL, sum(ALL))
     assert not asked
     assert job.records == len(DATA)

@@ -17,6 +17,7 @@ from paceline.messages import (
     Push,
     Pushed,
     TableSpec,
+    Wait,
     Waiting,
 )
 from paceline.params.codecs.named import codec_of
@@ -175,7 +176,7 @@ def test_rows_land_as_they_would_from_a_question_of_their_own(codec: str | None)
         if payload.landed is not None:
             assert payload.landed(reply) is reply
         found.append(values.clone())
-        assert payload.landing(Waiting(reason="busy"), ()) == []
+        assert payload.landing(Waiting(wait=Wait("servers", "busy")), ()) == []
     torch.testing.assert_close(found[0], found[1], rtol=0, atol=0)
     assert found[0].any()
 

@@ -11,6 +11,7 @@ from paceline.messages import (
     KeepTracked,
     Message,
     TrackedKept,
+    Wait,
     Waiting,
 )
 from paceline.trainer.session import Session
@@ -41,15 +42,16 @@ def let_average(job: FakeJob) -> None:
     def average(job: FakeJob) -> Waiting:
         kept = [m for m in job.of(BuffersKept) if isinstance(m, BuffersKept)][-1]
         shares = (AverageShare(kept.number, kept.records), AverageShare(OTHERS, 36))
-        return Waiting(reason="buffers are averaged", average=shares)
+        return Waiting(wait=Wait("state", "buffers are averaged"), average=shares)
 
     def end(job: FakeJob) -> Waiting:
         kept = [m for m in job.of(TrackedKept) if isinstance(m, TrackedKept)][-1]
         assert kept.is_average
         job.tracked_at_end = kept.number
-        return Waiting(reason="a cut is being taken")
+        return Waiting(wait=Wait("cut", "a cut is being taken"))
 
-    job.waits = [lambda _: Waiting(reason="to average", buffers=True), average, end]
+    asked = Waiting(wait=Wait("state", "to average"), buffers=True)
+    job.waits = [lambda _: asked, average, end]
 
 
 def train(session: Session) -> tuple[torch.Tensor, nn.BatchNorm1d]:
@@ -105,7 +107,7 @@ def test_a_return_before_the_end_leaves_the_buffers_as_they_are(job: FakeJob) ->
     def leave(job: FakeJob) -> Waiting:
         job.leave_timeline()
         seen.append(torch.zeros(1))
-        return Waiting(reason="left")
+        return Waiting(wait=Wait("state", "left"))
 
     job.waits[1:] = [average, leave]
     with quick_session(job) as session:

@@ -11,8 +11,8 @@ from paceline.watch.pulse import Rate, one_line
 
 
 def status(records: int, total: int = 20_000, state: str = "running") -> JobStatus:
-    trainer = ProcessStatus("trainer", "trainer-0", 1, 7, "host", "", "ready", "", 0, 0)
-    server = ProcessStatus("server", "server-0", 2, 8, "host", "", "ready", "", 0, 0)
+    trainer = ProcessStatus("trainer", "trainer-0", 1, 7, "host", "", "ready", 0, 0)
+    server = ProcessStatus("server", "server-0", 2, 8, "host", "", "ready", 0, 0)
     return JobStatus(
         state=state,
         queue=QueueStatus(3, 1, 0, 0, 1),

@@ -8,16 +8,19 @@ import msgspec
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from paceline.errors import StoreError, TransportError, UsageError
 from paceline.launch.folder import RUNS, JobDir
 from paceline.launch.operating import call_running, find_job
 from paceline.launch.resuming import resume_command
 from paceline.launch.wiring import OBSERVER, Wires
-from paceline.messages import AskStatus, JobStatus, QueueStatus
+from paceline.messages import AskStatus, JobStatus, ProcessStatus, QueueStatus, Wait
+from paceline.messages.waits import named
 from paceline.timing import Clock, SystemClock
 from paceline.watch.summary import Ending, Summary
 from paceline.watch.table import summary_table
+from paceline.watch.waits import waited_for
 
 StatusView = dict[str, object]
 
@@ -36,7 +39,7 @@ def status(
     if as_json:
         print(json.dumps(view))
     else:
-        _print_view(view)
+        print_view(view, Console())
         _print_summary(job, view)
 
 
@@ -106,8 +109,8 @@ def _where(view: StatusView, queue: QueueStatus) -> str:
     return f"epoch {queue.epoch + 1}" if is_training else str(view["kind"])
 
 
-def _print_view(view: StatusView) -> None:
-    console = Console()
+def print_view(view: StatusView, console: Console) -> None:
+    """Print it for people: who is waited for, then all processes."""
     queue = msgspec.convert(view["queue"], QueueStatus)
     console.print(
         f"{view['state']}  pace {view['pace']}  {_where(view, queue)}: "
@@ -119,16 +122,30 @@ def _print_view(view: StatusView) -> None:
         console.print(str(view["changing"]), highlight=False)
     if view["trouble"]:
         console.print(str(view["trouble"]), highlight=False, markup=False, soft_wrap=True)
-    processes = msgspec.convert(view["processes"], list[dict[str, object]])
+    processes = msgspec.convert(view["processes"], list[ProcessStatus])
     if not processes:
         return
+    for role, by, longest in waited_for(processes):
+        console.print(_described(role, by, longest), highlight=False)
     table = Table(box=None, pad_edge=False)
-    shown = ("id", "incarnation", "pid", "host", "state", "waiting_for", "clock", "records")
-    for name in shown:
+    shown = ("id", "incarnation", "pid", "host", "state", "clock", "records")
+    for name in (*shown, "waits for", "since", "reason"):
         table.add_column(name)
     for process in processes:
-        table.add_row(*(str(process[name]) for name in shown))
+        wait = process.wait
+        told = ["", "", ""]
+        if wait is not None:
+            told = [wait.named(), f"{wait.since_s:.0f} s", f"{wait.kind}: {wait.reason}"]
+        cells = [*(str(getattr(process, name)) for name in shown), *told]
+        table.add_row(*map(Text, cells))  # as they are: a reason may have brackets
     console.print(table)
+
+
+def _described(role: str, by: tuple[str, ...], longest: Wait) -> str:
+    """Who is waited for, in a line."""
+    kind, since_s = longest.kind, longest.since_s
+    whom = f"{role} is waited for" if role else "waiting"
+    return f"{whom} ({kind}) by {named(by)}, the longest since {since_s:.0f} s"
 
 
 def _print_summary(job: JobDir, view: StatusView) -> None:

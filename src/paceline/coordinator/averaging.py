@@ -17,7 +17,8 @@ Pure.
 
 from paceline.coordinator.book import Book
 from paceline.coordinator.tracking import current, is_open, may_cut
-from paceline.messages import AverageShare, BuffersKept, Waiting
+from paceline.messages import AverageShare, BuffersKept, Wait, Waiting, wait_for
+from paceline.messages.waits import named
 
 AWAIT_S = 30.0  # for buffers of a trainer that is a member and does not ask for work
 
@@ -34,8 +35,8 @@ def may_end(book: Book) -> bool:
     missing = [inc for role, inc in roles if inc not in book.buffers]
     if missing and book.now - book.averaging_s < AWAIT_S:
         for incarnation in missing:
-            reason = "float buffers are kept, to be averaged"
-            _tell(book, incarnation, Waiting(reason=reason, buffers=True))
+            wait = Wait("state", "float buffers are kept, to be averaged")
+            _tell(book, incarnation, Waiting(wait=wait, buffers=True))
         return False
     kept = [book.buffers[inc] for _, inc in roles if inc in book.buffers]
     shares = tuple(share for share in kept if share.records)
@@ -45,7 +46,8 @@ def may_end(book: Book) -> bool:
     if book.average_by not in able:
         book.average_by = able[0]
     assert book.average_by is not None
-    _tell(book, book.average_by, Waiting(reason="buffers are averaged", average=shares))
+    wait = Wait("state", "buffers are averaged")
+    _tell(book, book.average_by, Waiting(wait=wait, average=shares))
     return False
 
 
@@ -54,15 +56,18 @@ def kept(book: Book, message: BuffersKept) -> None:
     book.buffers[message.incarnation] = AverageShare(message.number, message.records)
 
 
-def reason_to_wait(book: Book) -> str | None:
+def wait_for_buffers(book: Book) -> Wait | None:
     """Whose buffers are awaited, while others wait for the end of a stage."""
     if book.averaging_s is None or book.is_averaged:
         return None
     missing = [role for role, inc in _awaited(book) if inc not in book.buffers]
     if missing:
-        return f"the float buffers of {', '.join(missing)} are awaited, to be averaged"
+        reason = f"the float buffers of {named(missing)} are awaited, to be averaged"
+        return wait_for("state", reason, missing)
     by = book.durable.incarnations().get(book.average_by or 0)
-    return None if by is None else f"{by} averages the float buffers"
+    if by is None:
+        return None
+    return wait_for("state", f"{by} averages the float buffers", [by])
 
 
 def state_of_end(book: Book, stage: int) -> int | None:

@@ -11,6 +11,8 @@ Pure.
 import math
 from typing import NamedTuple, final
 
+from msgspec.structs import replace
+
 from paceline.config import JobConfig, Pace
 from paceline.coordinator.clocks import Clocks
 from paceline.coordinator.cuts import OpenCut
@@ -47,16 +49,16 @@ from paceline.pace.auto import Governor
 from paceline.pace.policy import is_in_step, staleness_of, updates_in_rounds
 
 PARK_S = 1.0
-MOST_NAMED = 8  # trainers, in a reason to wait
 NOT_TRAINING = "no loop over batches is running yet"
 
 
 class PaceWish(NamedTuple):
-    """Parts are to have other paces, {part: pace}, and why."""
+    """Parts are to have other paces, {part: pace}, why, and since when."""
 
     paces: dict[int, Pace]
     reason: str
     is_auto: bool = False
+    since_s: float = 0.0
 
 
 @final
@@ -196,7 +198,10 @@ class Book:
 
     def park_pace(self, ticket: int, ask: ChangePace) -> None:
         """Let an operator wait for a change of pace."""
-        self.pace_asks.park(ticket, self._parked(ticket, OPERATOR, ask))
+        parked = self._parked(ticket, OPERATOR, ask)
+        if self.wish is not None:  # each time that it is asked for has its own ticket
+            parked = replace(parked, since_s=self.wish.since_s)
+        self.pace_asks.park(ticket, parked)
 
     def park_report(self, ticket: int, report: ServerReport) -> None:
         """Let a server wait for orders."""
@@ -255,7 +260,7 @@ class Book:
     def _parked(self, ticket: int, role: str, message: Message) -> Parked:
         until_s = self.now + PARK_S
         self.first_due_s = min(self.first_due_s, until_s)
-        return Parked(ticket, role, message, until_s)
+        return Parked(ticket, role, message, until_s, self.now)
 
     # ------------------------------------------------------------ often asked
 
@@ -346,35 +351,3 @@ class Book:
         """Whether tasks of the current stage are cells of a rotation."""
         spec = self.durable.stage_spec()
         return spec is not None and spec.rotation is not None
-
-    def pause_reason(self) -> str | None:
-        """Why nobody works just now, if the pace is to change; None if it is not."""
-        state = self.durable
-        if self.wish is None or not state.has_started or not self.is_training():
-            return None
-        holders = ", ".join(sorted(state.queue.first_holders(MOST_NAMED)))
-        paces = ", ".join(sorted({str(pace) for pace in self.wish.paces.values()}))
-        waits = f"; it waits for {holders} to give tasks back" if holders else ""
-        return f"the pace changes to {paces}{waits}"
-
-    def wait_reason(self, *, for_pace: bool = False) -> str | None:
-        """Why none is leased now (``for_pace``: but its change); None if one can be."""
-        state = self.durable
-        if state.broken is not None:
-            return f"the job has failed: {state.broken}"
-        if len(state.servers) < self.config.servers:
-            missing = self.config.servers - len(state.servers)
-            return f"{missing} of {self.config.servers} servers are not there yet"
-        if self.sought is not None:
-            return f"{self.sought} cannot be read; the newest older whole cut is sought"
-        if state.repaced is not None and not self.servers_ready():
-            return "servers take over the new pace"
-        if state.is_returning or not self.servers_ready():
-            return f"servers return to cut {state.cut.cut if state.cut else 0}"
-        if not self.parts_ready():
-            return "a shared part has no values yet"
-        if not self.is_cut_whole():
-            return "the first cut is being taken"
-        if state.stage_spec() is None:
-            return f"no trainer has told the data of stage {state.queue.stage}"
-        return None if for_pace else self.pause_reason()

@@ -14,12 +14,15 @@ from paceline.coordinator.book import Book
 from paceline.coordinator.cut_troubles import note_failure, note_success, note_wait
 from paceline.coordinator.cuts import Counted, OpenCut, pause_after
 from paceline.coordinator.effects import DropCut, Happened, WriteManifest
+from paceline.coordinator.held_up import takers
 from paceline.coordinator.outcomes import CutBegun, CutCommitted, JobBroken
 from paceline.coordinator.status import count_records, count_steps
 from paceline.coordinator.stops import has_nothing_to_train, is_touched, open_stage
 from paceline.coordinator.tasks import is_epoch_over, is_last_epoch
-from paceline.coordinator.tracking import may_cut, reason_to_wait
-from paceline.messages import Save, Saved
+from paceline.coordinator.tracking import may_cut, wait_for_state
+from paceline.ids import COORDINATOR
+from paceline.messages import Save, Saved, Wait, wait_for
+from paceline.messages.waits import named
 from paceline.pace.policy import outer_parts
 
 
@@ -129,18 +132,20 @@ def waits_for_cut(book: Book) -> bool:
     return _is_first_missing(book) or is_stage_over(book)
 
 
-def cut_reason(book: Book) -> str:
+def cut_wait(book: Book) -> Wait:
     """What somebody who waits for a cut waits for."""
     if book.open_cut is None and book.cut_trouble is not None:
         pause_s = max(0.0, book.retry_cut_s - book.now)
-        return f"{book.cut_trouble}; the next is tried in {pause_s:.0f} s"
-    tracked = None
+        reason = f"{book.cut_trouble}; the next is tried in {pause_s:.0f} s"
+        return wait_for("cut", reason, [COORDINATOR])
+    kept = None
     if book.open_cut is None:
-        tracked = averaging.reason_to_wait(book) or reason_to_wait(book)
-    if tracked is not None:
-        return tracked
+        kept = averaging.wait_for_buffers(book) or wait_for_state(book)
+    if kept is not None:
+        return kept
     servers = book.open_cut.missing() if book.open_cut is not None else []
-    return f"a cut is being taken by {', '.join(servers) or 'the coordinator'}"
+    by = named(servers) if servers else "the coordinator"
+    return wait_for("cut", f"a cut is being taken by {by}", takers(book))
 
 
 def is_stage_over(book: Book) -> bool:

@@ -7,31 +7,26 @@ these; `look_again` repeats them until none decides anything more.
 Pure.
 """
 
-import heapq
-from collections.abc import Collection
 from typing import TypeVar
 
 from msgspec import structs
 
 from paceline.coordinator import averaging
-from paceline.coordinator.book import MOST_NAMED, Book
+from paceline.coordinator.book import Book
 from paceline.coordinator.cut_decisions import (
-    cut_reason,
     look_at_cut,
     look_at_saves,
-    waits_for_cut,
 )
 from paceline.coordinator.durable import KEPT_ROUNDS, PartRecord
 from paceline.coordinator.governing import saw_wait
 from paceline.coordinator.grants import (
-    choose_cell,
     grant,
     grant_ahead,
     is_mid_step,
     may_grant,
-    missing_from_ring,
     participants,
 )
+from paceline.coordinator.held_up import pause_of_all
 from paceline.coordinator.losses import settle
 from paceline.coordinator.meeting import look_at_meetings
 from paceline.coordinator.outcomes import (
@@ -40,9 +35,9 @@ from paceline.coordinator.outcomes import (
     PartPlanned,
     UploadGranted,
 )
-from paceline.coordinator.parking import Parked, Parking
+from paceline.coordinator.parking import Parking
 from paceline.coordinator.placement import plan_part
-from paceline.coordinator.repacing import look_at_pace, why_no_change
+from paceline.coordinator.repacing import look_at_pace
 from paceline.coordinator.reports import answer_servers
 from paceline.coordinator.standstill import look_at_standstill
 from paceline.coordinator.status import count_records
@@ -50,28 +45,24 @@ from paceline.coordinator.steps import look_at_steps
 from paceline.coordinator.stops import is_stopped_before
 from paceline.coordinator.tasks import is_epoch_over, is_last_epoch, pick_task
 from paceline.coordinator.ticks import reply_ticked, ticked
-from paceline.coordinator.tracking import is_tracked, reason_to_wait, state_at_end
+from paceline.coordinator.tracking import is_tracked, state_at_end
 from paceline.coordinator.unreadable import look_at_unreadable
+from paceline.coordinator.waits import wait_of
 from paceline.messages import (
     AskLease,
-    ChangePace,
-    CommitStep,
     GoOn,
     Granted,
     MayGoOn,
-    Meet,
     PartAnswer,
     Refusal,
-    Save,
     SharePart,
     StageOver,
     Tick,
+    Wait,
     Waiting,
 )
 from paceline.pace.changing import why_not_same
 from paceline.pace.policy import carries_over, is_within
-
-_CLOCKS_UNKNOWN = "the coordinator has restarted, and trainers tell it their clocks"
 
 _Key = TypeVar("_Key")
 
@@ -124,81 +115,11 @@ def _end_waits(book: Book, waiting: Parking[_Key]) -> float:
     while (due := waiting.oldest_due(book.now)) is not None:
         key, parked = due
         saw_wait(book, parked)
-        pauses = book.pause_reason() is not None
-        answer = Waiting(reason=wait_reason(book, parked), pauses=pauses)
-        book.reply(parked.ticket, answer)
-        waiting.take(key)  # it was counted among those who wait
+        pauses = pause_of_all(book) is not None
+        wait = wait_of(book, parked).lasting(book.now - parked.since_s)
+        book.reply(parked.ticket, Waiting(wait=wait, pauses=pauses))
+        waiting.put_off(key, wait, book.now)  # it was counted among those who wait
     return waiting.first_due_s()
-
-
-def wait_reason(book: Book, parked: Parked) -> str:
-    """What a parked question waits for."""
-    message = parked.message
-    if isinstance(message, Tick):
-        if book.open_cut is not None and not book.open_cut.is_pinned():
-            return f"cut {book.open_cut.cut} is being taken"
-        gathers = book.rounds.reason_to_wait(message.part, book.durable, book.now)
-        if gathers is not None:
-            return f"the round after {book.durable.parts[message.part].round}: {gathers}"
-        missing = book.rounds.missing(message.part, book.durable)
-        return f"round {message.round} waits for {_named(missing)}"
-    if isinstance(message, Meet):
-        missing = book.rounds.missing_to_meet(message.part, book.durable)
-        return f"round {message.round} waits for {_named(missing)}, to exchange values"
-    if isinstance(message, MayGoOn):
-        return _why_not_on(book, message)
-    if isinstance(message, ChangePace):
-        return why_no_change(book)
-    if isinstance(message, Save | CommitStep):
-        return cut_reason(book)
-    if isinstance(message, AskLease) and (book.open_cut or waits_for_cut(book)):
-        return cut_reason(book)
-    if isinstance(message, SharePart):
-        return book.wait_reason() or f"part {message.spec.part} has no values yet"
-    return book.wait_reason() or _why_no_lease(book, parked.role)
-
-
-def _why_no_lease(book: Book, trainer: str) -> str:
-    state = book.durable
-    if not state.has_started:
-        here, wanted = len(book.leases), book.first_trainers()
-        return f"{here} of {wanted} trainers have asked for work"
-    if (late := missing_from_ring(book)) is not None:
-        return f"the rotation begins as soon as {_named(late)} come, or in a second"
-    if state.settling:
-        return "servers fence a lost trainer"
-    if not book.knows_clocks():
-        return _CLOCKS_UNKNOWN
-    if is_mid_step(book):
-        return "others are between two parts of a step"
-    tracked = averaging.reason_to_wait(book) or reason_to_wait(book)
-    if tracked is not None:
-        return tracked
-    if book.is_rotating() and trainer in participants(book):
-        return choose_cell(book, trainer).reason
-    queue = state.queue  # a thousand may ask: nobody looks at all holders for each
-    holders = sorted(queue.first_holders(MOST_NAMED))
-    return f"the epoch's last tasks are with {_listed(holders, queue.num_holders())}"
-
-
-def _why_not_on(book: Book, ask: MayGoOn) -> str:
-    slowest = book.clocks.slowest(book.durable.queue)
-    if slowest is None:
-        return _CLOCKS_UNKNOWN
-    names = {incarnation: name for name, incarnation in book.durable.trainers.items()}
-    last = _named([names.get(i, str(i)) for i in book.clocks.slowest_of(slowest)])
-    clock = ask.clock.steps
-    allowed = f"the pace allows {ask.staleness}"
-    return f"at clock {clock}, {clock - slowest} ahead of {last}; {allowed}"
-
-
-def _named(trainers: Collection[str]) -> str:
-    return _listed(heapq.nsmallest(MOST_NAMED, trainers), len(trainers))
-
-
-def _listed(names: list[str], count: int) -> str:
-    others = count - len(names)
-    return (", ".join(names) or "nobody") + (f" and {others} others" if others else "")
 
 
 def _look_at_parts(book: Book) -> None:
@@ -345,10 +266,10 @@ def _look_at_leases(book: Book) -> None:
         known = next((one.lease for one in own if one.lease.token not in held), None)
         lend = grant_ahead if message.is_ahead else grant
         lease = known or lend(book, parked.role, incarnation)
-        if isinstance(lease, str):
+        if isinstance(lease, Wait):
             book.leases.take(incarnation)
-            pauses = book.pause_reason() is not None
-            spent = Waiting(reason=lease, is_spent=True, pauses=pauses)
+            pauses = pause_of_all(book) is not None
+            spent = Waiting(wait=lease, is_spent=True, pauses=pauses)
             book.reply(parked.ticket, spent)
         elif lease is not None:
             book.leases.take(incarnation)
@@ -379,7 +300,7 @@ def _what_asks_wait_for(book: Book) -> tuple[object, ...]:
         (state.timeline, queue.stage, queue.epoch, queue.next_fresh == 0),
         (state.stopped, state.broken, len(state.stages)),
         (may_grant(book), is_mid_step(book), book.knows_clocks(), pick_task(state) is None),
-        (bool(state.settling), book.pause_reason() is not None),
+        (bool(state.settling), pause_of_all(book) is not None),
         (book.is_fresh, book.track_from, book.track_from in book.leases),
         book.rounds.are_exchanging(state),
         is_tracked(book) and (state.generation, state.committed_rounds()),

@@ -64,7 +64,8 @@ def govern(book: Book) -> None:
         return
     paces = dict.fromkeys(parts, change.pace)
     if _may_have(book, paces):
-        book.wish = PaceWish(paces, f"auto: {change.reason}", is_auto=True)
+        reason = f"auto: {change.reason}"
+        book.wish = PaceWish(paces, reason, is_auto=True, since_s=book.now)
 
 
 def _governed(book: Book) -> dict[int, PartSpec]:

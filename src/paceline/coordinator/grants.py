@@ -8,6 +8,7 @@ Pure.
 """
 
 from paceline.coordinator.book import Book
+from paceline.coordinator.held_up import pause_of_all, wait_of_all
 from paceline.coordinator.missing import records_missing
 from paceline.coordinator.outcomes import LeaseGranted, TaskDone, TaskFailed
 from paceline.coordinator.rotation import Choice, decide_cell
@@ -16,7 +17,7 @@ from paceline.coordinator.stops import has_nothing_to_train
 from paceline.coordinator.tasks import Pick, num_todo, pick_of, pick_task
 from paceline.coordinator.tracking import may_enter, to_load
 from paceline.ids import TaskKey
-from paceline.messages import BlockAt, Lease
+from paceline.messages import BlockAt, Lease, Wait, wait_for
 
 GATHER_S = 1.0  # a rotation waits so long for trainers that are on their way to it
 MAX_LEASES = 16  # of one trainer: accumulation over tasks holds several
@@ -66,7 +67,7 @@ def grant(
     return None
 
 
-def grant_ahead(book: Book, trainer: str, incarnation: int) -> Lease | str | None:
+def grant_ahead(book: Book, trainer: str, incarnation: int) -> Lease | Wait | None:
     """As `grant`, for who takes batches ahead of their steps, and has said how many.
 
     Returns:
@@ -77,12 +78,13 @@ def grant_ahead(book: Book, trainer: str, incarnation: int) -> Lease | str | Non
     if lease is not None:
         return lease
     if state.stopped is not None:
-        return f"the job is stopped: {state.stopped}"
+        return Wait("stage", f"the job is stopped: {state.stopped}")
     if not num_todo(state):
-        return "no task is left that nobody works on"
+        return Wait("lease", "no task is left that nobody works on")
     if book.track_from == incarnation:
-        return f"{trainer} keeps the state of its tracked objects before its next batch"
-    return book.pause_reason()
+        reason = f"{trainer} keeps the state of its tracked objects before its next batch"
+        return wait_for("state", reason, [trainer])
+    return pause_of_all(book)
 
 
 def pick_for(book: Book, trainer: str) -> Pick | None:
@@ -183,7 +185,7 @@ def _may_begin(book: Book, incarnation: int) -> bool:
 def may_grant(book: Book) -> bool:
     """Whether leases can be granted at all now."""
     state = book.durable
-    if book.wait_reason() is not None or has_nothing_to_train(state):
+    if wait_of_all(book) is not None or has_nothing_to_train(state):
         return False
     if book.open_cut is not None and book.open_cut.ends_stage:
         return False  # its copy of the queue holds no lease

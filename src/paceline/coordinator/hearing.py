@@ -21,7 +21,8 @@ def is_heard(book: Book, asker: Asker, message: TrainerMessage) -> bool:
     if refusal := refusal_of(book, asker, message):
         book.reply(asker.ticket, refusal)
     else:
-        book.members.heard(message.incarnation, book.now)
+        # What it told to wait for is over, unless this tells it anew.
+        book.members.heard(message.incarnation, book.now).wait = None
     return refusal is None
 
 

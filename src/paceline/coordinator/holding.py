@@ -18,8 +18,8 @@ Pure: time is an argument.
 from typing import final
 
 from paceline.errors import StoreError, StoreFull
-from paceline.ids import RoleKind
-from paceline.messages import JobStatus, Message, Trouble, Waiting
+from paceline.ids import COORDINATOR, RoleKind
+from paceline.messages import JobStatus, Message, Trouble, Wait, Waiting
 from paceline.timing import in_words
 
 RETRY_S = 1.0
@@ -96,4 +96,7 @@ def held_answer(kind: RoleKind, trouble: Trouble, status: JobStatus) -> Message:
         trouble: why.
         status: how the job stands, to launcher and observers.
     """
-    return status if kind in _NOW else Waiting(reason=trouble.text, is_held=True)
+    if kind in _NOW:
+        return status
+    wait = Wait("disk", trouble.text, (COORDINATOR,), since_s=trouble.waited_s or 0.0)
+    return Waiting(wait, is_held=True)

@@ -11,6 +11,7 @@ import math
 from typing import NamedTuple, final
 
 from paceline.coordinator.outcomes import LossKind
+from paceline.messages import Wait
 
 GRACE_S = 0.5  # a connection that closes and comes back within this was never lost
 
@@ -35,7 +36,8 @@ class MemberInfo:
         self.host = ""
         self.address = ""
         self.state = "starting"
-        self.waiting_for = ""
+        self.wait: Wait | None = None  # for others than the coordinator
+        self.wait_s = 0.0  # when that was told
         self.clock = 0
         self.evaluated = 0  # batches that needed no step
 

@@ -15,22 +15,37 @@ Pure.
 
 import math
 from collections.abc import Iterator
-from typing import Generic, TypeVar, final
+from typing import Generic, NamedTuple, TypeVar, final
 
 import msgspec
+from msgspec.structs import replace
 
-from paceline.messages import Message
+from paceline.messages import Message, Wait
 
 KeyT = TypeVar("KeyT")
 
+AGAIN_S = 2.0  # who was put off asks again within this, or waits no more
+
 
 class Parked(msgspec.Struct, frozen=True):
-    """A question that waits: who asked, what, and until when."""
+    """A question that waits: who asked, what, until when, and since when.
+
+    It is put off when its time is over; who asks again still waits since the first time.
+    """
 
     ticket: int
     role: str
     message: Message
     until_s: float
+    since_s: float = 0.0
+
+
+class _PutOff(NamedTuple):
+    """What somebody was told who has to wait on, when, and since when it waits."""
+
+    wait: Wait
+    told_s: float
+    since_s: float
 
 
 @final
@@ -45,6 +60,7 @@ class Parking(Generic[KeyT]):
         self._is_looked_at = is_looked_at
         self._parked: dict[KeyT, Parked] = {}
         self._new: dict[KeyT, None] = {}  # those not looked at yet, in order
+        self._put_off: dict[KeyT, _PutOff] = {}  # the longest ago first
         self._gate: object = None
 
     def __len__(self) -> int:
@@ -78,18 +94,45 @@ class Parking(Generic[KeyT]):
     def park(self, key: KeyT, question: Parked) -> None:
         """Let a question wait, behind all others."""
         self._parked.pop(key, None)
+        before = self._put_off.get(key) if self._put_off else None
+        if before is not None:
+            if question.since_s - before.told_s <= AGAIN_S:
+                question = replace(question, since_s=before.since_s)
+            else:
+                del self._put_off[key]
         self._parked[key] = question
         if self._is_looked_at:
             self._new[key] = None
 
     def take(self, key: KeyT) -> Parked | None:
         """An asker waits no longer; what it has waited with, if it did."""
+        if self._put_off:
+            self._put_off.pop(key, None)
         return self._parked.pop(key, None)
+
+    def put_off(self, key: KeyT, wait: Wait, now: float) -> None:
+        """An asker is told what it waits for; when it asks again, it has waited on."""
+        question = self._parked.pop(key)
+        self._put_off.pop(key, None)
+        self._put_off[key] = _PutOff(wait, now, question.since_s)
+        while (first := next(iter(self._put_off))) != key and not self._waits(first, now):
+            del self._put_off[first]
+
+    def waits(self, now: float) -> list[tuple[KeyT, Wait]]:
+        """Who was put off and still waits, with what it was told."""
+        return [
+            (key, one.wait.lasting(now - one.since_s))
+            for key, one in self._put_off.items()
+            if self._waits(key, now)
+        ]
+
+    def _waits(self, key: KeyT, now: float) -> bool:
+        return key in self._parked or now - self._put_off[key].told_s <= AGAIN_S
 
     def take_all(self) -> list[Parked]:
         """Nobody waits any longer; what all have waited with."""
         taken = list(self._parked.values())
-        self._parked = {}
+        self._parked, self._put_off = {}, {}
         return taken
 
     def to_look_at(self, gate: object) -> list[tuple[KeyT, Parked]]:

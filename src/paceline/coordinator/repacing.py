@@ -24,11 +24,12 @@ from paceline.coordinator.book import NOT_TRAINING, Book, PaceWish
 from paceline.coordinator.cut_decisions import is_stage_over
 from paceline.coordinator.durable import Durable
 from paceline.coordinator.governing import why_no_pace
+from paceline.coordinator.held_up import pause_of_all, wait_of_all
 from paceline.coordinator.losses import leave_timeline
 from paceline.coordinator.outcomes import PaceChanged
 from paceline.coordinator.status import count_records
-from paceline.coordinator.tracking import may_cut, reason_to_wait
-from paceline.messages import ChangePace, Done, PartSpec, Refusal
+from paceline.coordinator.tracking import may_cut, wait_for_state
+from paceline.messages import ChangePace, Done, PartSpec, Refusal, Wait
 from paceline.pace.changing import changes_optimizer, has_pace, why_not_change, with_pace
 from paceline.pace.guards import why_not_shared
 from paceline.pace.policy import steps_locally, updates_in_rounds
@@ -59,7 +60,7 @@ def pace_asked(book: Book, ticket: int, message: ChangePace) -> None:
         _refuse(book, ticket, reason)
         return
     if book.wish is None and paces:
-        book.wish = PaceWish(paces, ASKED)
+        book.wish = PaceWish(paces, ASKED, since_s=book.now)
     book.park_pace(ticket, message)
 
 
@@ -87,16 +88,19 @@ def look_at_pace(book: Book) -> None:
             book.reply(ticket, Done())
 
 
-def why_no_change(book: Book) -> str:
+def wait_for_pace(book: Book) -> Wait:
     """What a change of pace waits for."""
     state = book.durable
     if not state.has_started or not book.is_training():
-        return NOT_TRAINING
-    told = book.pause_reason()
-    if told is None:
-        return "the pace is about to change"
-    waits = book.wait_reason(for_pace=True) or reason_to_wait(book)
-    return told if waits is None else f"{told}; {waits}"
+        return Wait("pace", NOT_TRAINING)
+    pause = pause_of_all(book)
+    if pause is None:
+        return Wait("pace", "the pace is about to change")
+    other = wait_of_all(book, for_pace=True) or wait_for_state(book)
+    if other is None:
+        return pause
+    whom, more = (pause.whom, pause.more) if pause.whom else (other.whom, other.more)
+    return Wait("pace", f"{pause.reason}; {other.reason}", whom, more)
 
 
 def described(paces: dict[int, Pace]) -> str:
@@ -167,9 +171,9 @@ def _wanted(state: Durable, message: ChangePace) -> dict[int, Pace]:
 
 def _is_quiet(book: Book) -> bool:
     state = book.durable
-    if book.pause_reason() is None or state.queue.pending or state.settling:
+    if pause_of_all(book) is None or state.queue.pending or state.settling:
         return False
-    if book.wait_reason(for_pace=True) is not None or book.open_cut is not None:
+    if wait_of_all(book, for_pace=True) is not None or book.open_cut is not None:
         return False
     if is_stage_over(book) or not _is_all_applied(book):
         return False

@@ -20,6 +20,7 @@ from paceline.coordinator.giving_back import give_back
 from paceline.coordinator.governing import saw_numbers
 from paceline.coordinator.grants import finish_if_done
 from paceline.coordinator.hearing import Asker, is_heard, refuse
+from paceline.coordinator.held_up import pause_of_all, wait_of_all
 from paceline.coordinator.losses import lose
 from paceline.coordinator.meeting import meet, peers_of
 from paceline.coordinator.members import Loss
@@ -101,6 +102,9 @@ def _(message: JoinTrainer, book: Book, asker: Asker) -> None:
         book.commit(TrainerJoined(message.trainer, live))
     info = book.members.heard(live, book.now)
     info.pid, info.host, info.state = message.pid, message.host, "joined"
+    held_up = None if book.servers_ready() else wait_of_all(book)
+    if held_up is None or info.wait is None:  # else it asks again, and waits on
+        info.wait, info.wait_s = held_up, book.now
     servers = {
         server: member.address
         for server, incarnation in sorted(state.servers.items())
@@ -114,7 +118,8 @@ def _(message: JoinTrainer, book: Book, asker: Asker) -> None:
             generation=state.generation,
             pace=book.config.pace,
             seed=book.config.seed,
-            servers=servers if book.servers_ready() else {},
+            servers=servers if held_up is None else {},
+            wait=held_up,
             beat_s=min(1.0, book.config.timeout_s / 5),
             undone=tuple(state.undone),
             returned=state.returned,
@@ -243,8 +248,9 @@ def _(message: Beat, book: Book, asker: Asker) -> None:
     if message.bounded_clock is not None and is_current:
         book.clocks.tell(message.incarnation, message.bounded_clock, book.durable.queue)
     info.clock = max(info.clock, message.clock)
-    info.state, info.waiting_for = message.state, message.waiting_for
-    state, pauses = book.durable, book.pause_reason() is not None
+    info.state = message.state or info.state
+    info.wait, info.wait_s = message.wait, book.now
+    state, pauses = book.durable, pause_of_all(book) is not None
     beaten = Beaten(timeline=state.timeline, stopped=state.stopped, pauses=pauses)
     book.reply(asker.ticket, beaten)
 

@@ -37,10 +37,11 @@ _SALT = 0x0B10C
 
 
 class Choice(NamedTuple):
-    """The cell that may be leased now; None, and what it waits for."""
+    """The cell that may be leased now; None, and what it waits for, and whom."""
 
     task: int | None
     reason: str
+    whom: tuple[str, ...] = ()
 
 
 class _Ring(NamedTuple):
@@ -125,26 +126,31 @@ class Round:
                     return task
         return None
 
-    def why_not(self, task: int) -> str | None:
+    def why_not(self, task: int) -> Choice | None:
         """Why a cell may not be leased, though its part's turn has come; None if it may."""
         rotation, queue = self._rotation, self._queue
         part, block = rotation.cell_of(task)
         if (held := queue.pending.get(task)) is not None:
-            return f"data part {part} is with {held.trainer}"
+            return _held(f"data part {part}", held.trainer)
         if self._is_settling(task):
-            return "servers fence a lost trainer"
+            return Choice(None, "servers fence a lost trainer")
         mine = self.step_of(task)
         for other_part in range(rotation.parts):
             other = rotation.task_of(other_part, block)
             if other == task or queue.is_done(other):
                 continue
             if (held := queue.pending.get(other)) is not None:
-                return f"block {block} is with {held.trainer}, for data part {other_part}"
+                return _held(
+                    f"block {block}", held.trainer, f", for data part {other_part}"
+                )
             if self._is_settling(other):
-                return f"block {block} was with a lost trainer, whom servers fence"
+                reason = f"block {block} was with a lost trainer, whom servers fence"
+                return Choice(None, reason)
             if self.step_of(other) < mine:
-                keeper = queue.keepers.get(other_part, "nobody yet")
-                return f"block {block} comes to data part {other_part} first ({keeper})"
+                keeper = queue.keepers.get(other_part)
+                by = keeper or "nobody yet"
+                reason = f"block {block} comes to data part {other_part} first ({by})"
+                return Choice(None, reason, () if keeper is None else (keeper,))
         return None
 
 
@@ -171,18 +177,23 @@ def decide_cell(
     keepers = plan_keepers(rotation, rounds, queue, members)
     mine = sorted(part for part, keeper in keepers.items() if keeper == trainer)
     if not mine:
-        return Choice(None, f"all {rotation.parts} data parts are with others")
+        others = tuple(sorted(set(keepers.values())))
+        return Choice(None, f"all {rotation.parts} data parts are with others", others)
     found = [rounds.next_of(part, members[trainer]) for part in mine]
     waits = []
     for task in sorted((task for task in found if task is not None), key=rounds.step_of):
-        reason = rounds.why_not(task)
-        if reason is None:
+        held_up = rounds.why_not(task)
+        if held_up is None:
             return Choice(task, "it is the next of the ring")
-        waits.append(reason)
+        waits.append(held_up)
     if waits:
-        return Choice(None, waits[0])
-    others = sorted(queue.holders() - {trainer})
-    return Choice(None, f"the round's last cells are with {', '.join(others) or trainer}")
+        return waits[0]
+    last = tuple(sorted(queue.holders() - {trainer})) or (trainer,)
+    return Choice(None, f"the round's last cells are with {', '.join(last)}", last)
+
+
+def _held(what: str, trainer: str, why: str = "") -> Choice:
+    return Choice(None, f"{what} is with {trainer}{why}", (trainer,))
 
 
 def validate_cells(rotation: RotationSpec, queue: Queue) -> None:

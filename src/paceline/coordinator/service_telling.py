@@ -30,7 +30,6 @@ def with_self(
         host=socket.gethostname(),
         address="",
         state=status.state,
-        waiting_for="",
         clock=0,
         records=status.records,
     )

@@ -22,6 +22,7 @@ import msgspec
 from paceline.coordinator.durable import Durable
 from paceline.coordinator.queue import Queue, decode_queue
 from paceline.errors import CheckpointCorrupt, StoreError
+from paceline.ids import COORDINATOR
 from paceline.messages import (
     MAX_RESULT_BYTES,
     FinishTask,
@@ -30,6 +31,7 @@ from paceline.messages import (
     Message,
     Refusal,
     Results,
+    Wait,
     Waiting,
 )
 from paceline.store.blobs import BlobStore
@@ -81,7 +83,8 @@ class Values:
         except StoreError as error:
             _log.warning("an evaluation cannot be written; it pauses: %s", error)
             reason = f"waiting to write what an evaluation came to: {error}"
-            return None if self._wait(RETRY_S) else Waiting(reason=reason, is_held=True)
+            wait = Wait("disk", reason, (COORDINATOR,))
+            return None if self._wait(RETRY_S) else Waiting(wait, is_held=True)
         self._last = (kept.digest, data)
         if isinstance(message, FinishTask):
             return msgspec.structs.replace(message, result=b"", kept=kept)

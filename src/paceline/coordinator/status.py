@@ -5,8 +5,9 @@ Pure.
 
 from paceline.coordinator.book import NOT_TRAINING, Book
 from paceline.coordinator.cut_troubles import cut_trouble
+from paceline.coordinator.held_up import wait_of_all
 from paceline.coordinator.tasks import num_todo, returned_records
-from paceline.messages import JobStatus, ProcessStatus, QueueStatus
+from paceline.messages import JobStatus, ProcessStatus, QueueStatus, Wait
 
 
 def count_records(book: Book) -> int:
@@ -62,7 +63,7 @@ def job_status(book: Book) -> JobStatus:
         left_out=queue.left_out,
         left_epoch=queue.left_epoch,
         trouble=cut_trouble(book),
-        changing=None if book.wish is None else (book.wait_reason() or NOT_TRAINING),
+        changing=_changing(book),
         trained=book.training.told(book.now),
         stage_records=worked_off,
         stage_total=in_all,
@@ -106,12 +107,36 @@ def _state(book: Book) -> str:
     return "running" if state.has_started else "starting"
 
 
+def _changing(book: Book) -> str | None:
+    """What a change of pace waits for, if there is to be one."""
+    if book.wish is None:
+        return None
+    wait = wait_of_all(book)
+    return NOT_TRAINING if wait is None else wait.reason
+
+
+def waits(book: Book) -> dict[int, Wait]:
+    """What trainers wait for: {incarnation: wait}."""
+    found = {}
+    for incarnation in book.durable.trainers.values():
+        info = book.members.info(incarnation)
+        if info is not None and info.wait is not None:
+            lasts_s = info.wait.since_s + book.now - info.wait_s
+            found[incarnation] = info.wait.lasting(lasts_s)
+    for parts in (book.ticks, book.meets, book.shares):
+        found |= {incarnation: wait for (incarnation, _), wait in parts.waits(book.now)}
+    for asked in (book.leases, book.ahead, book.saves, book.steps):
+        found |= dict(asked.waits(book.now))
+    return found
+
+
 def _processes(book: Book) -> tuple[ProcessStatus, ...]:
-    processes = []
+    processes, waiting = [], waits(book)
     for incarnation, role in sorted(
         book.durable.incarnations().items(), key=lambda item: item[1]
     ):
-        info = book.members.info(incarnation)
+        info, wait = book.members.info(incarnation), waiting.get(incarnation)
+        state = info.state if info else "awaited"
         processes.append(
             ProcessStatus(
                 role="trainer" if role in book.durable.trainers else "server",
@@ -120,8 +145,8 @@ def _processes(book: Book) -> tuple[ProcessStatus, ...]:
                 pid=info.pid if info else 0,
                 host=info.host if info else "",
                 address=info.address if info else "",
-                state=info.state if info else "awaited",
-                waiting_for=info.waiting_for if info else "",
+                state="waiting" if wait is not None else state,
+                wait=wait,
                 clock=info.clock if info else 0,
                 records=book.trainer_records.get(role, 0),
             )

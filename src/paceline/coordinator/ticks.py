@@ -7,6 +7,7 @@ from paceline.coordinator.book import Book
 from paceline.coordinator.effects import Happened
 from paceline.coordinator.grants import finish_if_done, grant, is_pending
 from paceline.coordinator.hearing import Asker, refuse
+from paceline.coordinator.held_up import pause_of_all
 from paceline.coordinator.outcomes import PushLate
 from paceline.coordinator.status import count_records
 from paceline.errors import HAS_ENDED
@@ -144,7 +145,7 @@ def came_late(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
             late=round_now,
             stopped=stopped,
             records=told_records(book, tick),
-            pauses=book.pause_reason() is not None,
+            pauses=pause_of_all(book) is not None,
         ),
     )
 
@@ -183,7 +184,7 @@ def reply_ticked(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
             track=track,
             slowest=slowest,
             records=told_records(book, tick),
-            pauses=book.pause_reason() is not None,
+            pauses=pause_of_all(book) is not None,
             round=part.round if carries_over(part.plan.spec.pace) else None,
             steps=steps,
         ),

@@ -20,8 +20,9 @@ from collections.abc import Collection
 from paceline.coordinator.book import Book
 from paceline.coordinator.outcomes import StateKept
 from paceline.coordinator.parking import Parked
-from paceline.messages import AskLease, TrackedKept, Waiting
+from paceline.messages import AskLease, TrackedKept, Wait, Waiting, wait_for
 
+_KEEPS = Wait("state", "tracked state is kept")
 LONGEST_ASK_S = 30.0  # without rounds: then a cut is taken with what was kept before
 
 
@@ -151,10 +152,10 @@ def _ask(book: Book) -> None:
     parked = book.leases.get(book.track_from)
     if parked is not None and not is_open(parked):
         book.leases.take(book.track_from)
-        book.reply(parked.ticket, Waiting(reason="tracked state is kept", track=True))
+        book.reply(parked.ticket, Waiting(wait=_KEEPS, track=True))
     saving = book.saves.take(book.track_from)
     if saving is not None:
-        book.reply(saving.ticket, Waiting(reason="tracked state is kept", track=True))
+        book.reply(saving.ticket, Waiting(wait=_KEEPS, track=True))
 
 
 def is_open(parked: Parked) -> bool:
@@ -162,9 +163,11 @@ def is_open(parked: Parked) -> bool:
     return isinstance(parked.message, AskLease) and parked.message.is_open
 
 
-def reason_to_wait(book: Book) -> str | None:
+def wait_for_state(book: Book) -> Wait | None:
     """Who is asked for its tracked state, while others wait for it."""
     if book.track_from is None:
         return None
     asked = book.durable.incarnations().get(book.track_from)
-    return None if asked is None else f"{asked} keeps the state of its tracked objects"
+    if asked is None:
+        return None
+    return wait_for("state", f"{asked} keeps the state of its tracked objects", [asked])

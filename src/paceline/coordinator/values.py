@@ -16,9 +16,19 @@ Pure.
 """
 
 from paceline.coordinator.book import Book
+from paceline.coordinator.held_up import wait_for_fences
 from paceline.coordinator.outcomes import ValuesTaken
 from paceline.coordinator.stops import is_touched
-from paceline.messages import ClaimValues, Done, Message, ValuesClaimed, ValuesSet, Waiting
+from paceline.messages import (
+    ClaimValues,
+    Done,
+    Message,
+    ValuesClaimed,
+    ValuesSet,
+    Wait,
+    Waiting,
+    wait_for,
+)
 
 
 def answer_claim(book: Book, message: ClaimValues) -> Message:
@@ -33,8 +43,8 @@ def answer_claim(book: Book, message: ClaimValues) -> Message:
         return ValuesClaimed(verdict="done", trainers=trainers)
     if not message.call and not is_done and trainers > 1:
         return ValuesClaimed(verdict="several", trainers=trainers)
-    if (reason := _why_wait(book, asker)) is not None:
-        return Waiting(reason=reason)
+    if (wait := _wait_to_set(book, asker)) is not None:
+        return Waiting(wait=wait)
     book.setter = asker
     return ValuesClaimed(verdict="yours", trainers=trainers)
 
@@ -71,11 +81,12 @@ def _is_done(book: Book, message: ClaimValues) -> bool:
     return is_passed or (message.stage == queue.stage and is_touched(state))
 
 
-def _why_wait(book: Book, asker: int) -> str | None:
+def _wait_to_set(book: Book, asker: int) -> Wait | None:
     state = book.durable
     if book.setter not in {0, asker}:
         names = {incarnation: name for name, incarnation in state.trainers.items()}
-        return f"{names[book.setter]} sets the values of all"
+        setter = names[book.setter]
+        return wait_for("values", f"{setter} sets the values of all", [setter])
     if state.settling:
-        return "servers fence a lost trainer"
+        return wait_for_fences(book)
     return None

@@ -19,7 +19,7 @@ from contextlib import suppress
 from typing import NamedTuple, final
 
 from paceline.errors import PREEMPTED_EXIT_CODE
-from paceline.ids import COORDINATOR, role_kind
+from paceline.ids import COORDINATOR, LAUNCHER, role_kind
 from paceline.launch.exits import explain_exit, is_crash
 from paceline.launch.failure import take_failure
 from paceline.launch.folder import JobDir
@@ -43,8 +43,9 @@ from paceline.launch.parent import signs_of_life
 from paceline.launch.process import Child, end_all, wait_any
 from paceline.launch.supervision import LEAVE_S as TRAINERS_LEAVE_S
 from paceline.launch.supervision import SAVE_S, Supervision
-from paceline.messages import Exited, JobStatus
+from paceline.messages import Exited, JobStatus, Wait
 from paceline.timing import Clock, Deadline
+from paceline.trainer.waits import Waits
 from paceline.watch.progress import Show
 from paceline.watch.summary import Ending, Verdict, decide_ending, where_it_stands
 from paceline.watch.trained import RunTime
@@ -62,6 +63,9 @@ class Ended(NamedTuple):
     verdict: Verdict
     status: JobStatus | None
     time: RunTime
+
+
+_AWAY = Wait("coordinator", "it does not say how the job stands", (COORDINATOR,))
 
 
 @final
@@ -101,6 +105,7 @@ class Launcher:
         self._status: JobStatus | None = None
         self._time = RunTime(clock.now_s())
         self._is_answered = False  # the last report was
+        self._waits = Waits(LAUNCHER, clock, show.say)
         self._is_ending = False  # the user has asked for it
 
     def ended(self, verdict: Verdict) -> Ended:
@@ -221,7 +226,10 @@ class Launcher:
         self._is_answered = orders is not None
         now = self._clock.now_s()
         if orders is None:
+            self._waits.pauses(_AWAY)
+            self._waits.look()
             return self._supervision.apply(Unanswered(self._signs_of_life()), now)
+        self._waits.rests(is_over=True)
         status = orders if isinstance(orders, JobStatus) else orders.status
         self._status = status
         self._time.note(status, now)

@@ -112,8 +112,8 @@ def call_until_done(
             raise UsageError(answer.text)
         if not isinstance(answer, Waiting):
             return
-        if answer.reason != told:
-            told = answer.reason
+        if answer.wait.reason != told:
+            told = answer.wait.reason
             tell(told)
 
 

@@ -11,7 +11,7 @@
     trainer  --PeerRequest----->  trainer      --PeerReply-->      trainer
 
 All links are request and reply; whoever waits, asks, and its question may be *parked*
-until there is an answer or a bound is reached (`Waiting`, with the reason). A server's
+until there is an answer or a bound is reached (`Waiting`, with the `Wait`). A server's
 report says how things stand and the orders in the reply say what to do next: orders are
 computed anew from the coordinator's state and the report, so losing, repeating or
 delaying either changes nothing.
@@ -22,6 +22,7 @@ in the order that the message's docstring states.
 
 import msgspec
 
+from paceline.messages.beats import Beat, Beaten
 from paceline.messages.data import (
     AskTracked,
     DataReply,
@@ -132,8 +133,6 @@ from paceline.messages.shared import (
 from paceline.messages.trainer import (
     AskLease,
     AskRecords,
-    Beat,
-    Beaten,
     BeginStage,
     BuffersKept,
     Claimed,
@@ -165,6 +164,7 @@ from paceline.messages.trainer import (
     UnsharePart,
 )
 from paceline.messages.values import ClaimValues, SetValues, ValuesClaimed, ValuesSet
+from paceline.messages.waits import Wait, WaitKind, wait_for
 from paceline.messages.watching import (
     AskStatus,
     ChangePace,
@@ -338,6 +338,9 @@ __all__ = [
     "ValuesPlace",
     "ValuesSet",
     "VoidSpan",
+    "Wait",
+    "WaitKind",
     "Waiting",
     "exchange_name",
+    "wait_for",
 ]

@@ -7,6 +7,7 @@ import msgspec
 from paceline.config import Auto, Combine, Pace, RowInit, RowOptimizer
 from paceline.ids import TaskKey, Window
 from paceline.messages.rotation import RotationSpec
+from paceline.messages.waits import Wait
 
 HyperValue = float | int | bool | str | None | tuple[float, ...]
 Hyper = dict[str, HyperValue]  # {hyper-parameter: value} of one parameter group
@@ -303,7 +304,7 @@ class AverageShare(NamedTuple):
 
 
 class Waiting(Message, frozen=True):
-    """Not yet; ask again. The reason is shown to the user.
+    """Not yet; ask again. The wait is shown to the user.
 
     ``track``: first keep the state of tracked objects, and say `TrackedKept`. ``buffers``:
     first keep the averaged ones alone, and say `BuffersKept`. ``average``: first average
@@ -313,7 +314,7 @@ class Waiting(Message, frozen=True):
     be written, and the question was not looked at.
     """
 
-    reason: str
+    wait: Wait
     track: bool = False
     buffers: bool = False
     average: tuple[AverageShare, ...] = ()

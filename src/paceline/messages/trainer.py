@@ -4,6 +4,7 @@ import msgspec
 
 from paceline.config import Pace
 from paceline.ids import Window
+from paceline.messages.beats import Beat, Beaten
 from paceline.messages.locking import CommitStep
 from paceline.messages.meeting import (
     AskPeers,
@@ -28,6 +29,7 @@ from paceline.messages.shared import (
     Waiting,
 )
 from paceline.messages.values import ClaimValues, ValuesClaimed, ValuesSet
+from paceline.messages.waits import Wait
 
 
 class JoinTrainer(Message, frozen=True):
@@ -45,7 +47,8 @@ class Joined(Message, frozen=True):
     ``undone`` are the first and last numbers of cuts that could not be read when all had to
     return to them: what was done on the strength of one of them is undone. ``returned``
     is the timeline of the last return: what was acknowledged on it or later still stands.
-    ``trainers``: how many the job has, or waits for before it begins.
+    ``trainers``: how many the job has, or waits for before it begins. While ``servers``
+    are none, ``wait`` says for which.
     """
 
     incarnation: int
@@ -58,6 +61,7 @@ class Joined(Message, frozen=True):
     undone: tuple[tuple[int, int], ...] = ()
     returned: int = 0
     trainers: int = 1
+    wait: Wait | None = None
 
 
 class SharePart(TrainerMessage, frozen=True):
@@ -247,28 +251,6 @@ class FailTask(TrainerMessage, frozen=True):
     token: int
     acked: int
     error: str
-
-
-class Beat(TrainerMessage, frozen=True):
-    """A sign of life between other requests, with what `paceline status` shows.
-
-    ``evaluated`` counts batches that needed no step: progress that no tick tells.
-    ``bounded_clock`` is what a `Tick` says, where a pace bounds it.
-    """
-
-    clock: int
-    state: str
-    waiting_for: str = ""
-    evaluated: int = 0
-    bounded_clock: TrainerClock | None = None
-
-
-class Beaten(Message, frozen=True):
-    """How things stand; on a timeline not its own a trainer rejoins; see `Ticked`."""
-
-    timeline: int
-    stopped: str | None = None
-    pauses: bool = False
 
 
 class ClaimOnce(TrainerMessage, frozen=True):

@@ -9,6 +9,7 @@ from paceline.messages.shared import (
     Message,
     StageKind,
 )
+from paceline.messages.waits import Wait
 
 
 class Exited(msgspec.Struct, frozen=True):
@@ -88,7 +89,7 @@ class QueueStatus(msgspec.Struct, frozen=True):
 
 
 class ProcessStatus(msgspec.Struct, frozen=True):
-    """One process of the job."""
+    """One process of the job; ``wait`` is what it waits for, if it does."""
 
     role: str
     id: str
@@ -97,9 +98,9 @@ class ProcessStatus(msgspec.Struct, frozen=True):
     host: str
     address: str
     state: str
-    waiting_for: str
     clock: int
     records: int
+    wait: Wait | None = None
 
 
 class Trouble(msgspec.Struct, frozen=True):

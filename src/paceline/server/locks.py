@@ -56,10 +56,12 @@ class Granted(NamedTuple):
 
 
 class Waits(NamedTuple):
-    """The request keeps its place."""
+    """The request keeps its place; who is first before it, and since when it waits."""
 
     who: Who
     reason: str
+    first: str
+    since_s: float
 
 
 class Revoked(NamedTuple):
@@ -139,7 +141,7 @@ class LockTable:
             return [*effects, Granted(ask.who, request.token)]
         if request.num_blocked == 0:
             return [*effects, self._grant(request, now)]
-        return [*effects, Waits(ask.who, self._why_waits(request, now))]
+        return [*effects, self._waits(request, now)]
 
     def release(self, who: Who, now: float) -> list[LockEffect]:
         """Let rows go, or a place; an unknown request changes nothing.
@@ -338,7 +340,7 @@ class LockTable:
                     freed.append(other)
         return freed
 
-    def _why_waits(self, request: _Request, now: float) -> str:
+    def _waits(self, request: _Request, now: float) -> Waits:
         for row in sorted(request.crowded):
             line = self._crowd(row)
             if line.index(request) >= _num_clear(line):
@@ -348,7 +350,8 @@ class LockTable:
                 text = (
                     f"{first.ask.trainer} {has} row {row} since {now - first.since_s:.1f} s"
                 )
-                return f"{text}, {more} more stand between" if more else text
+                text += f", {more} more stand between" if more else ""
+                return Waits(request.ask.who, text, first.ask.trainer, request.since_s)
         raise AssertionError(f"{request.ask.who} waits for nobody")
 
     def _tell(self, token: int, reason: str) -> None:

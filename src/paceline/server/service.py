@@ -15,7 +15,7 @@ Waits: `ServerService.wait_over` only. Any thread may call.
 import functools
 import threading
 from collections.abc import Callable
-from typing import NamedTuple, final
+from typing import final
 
 import msgspec
 
@@ -44,6 +44,7 @@ from paceline.messages import (
     Upload,
     ValuesPlace,
     Waiting,
+    wait_for,
 )
 from paceline.params.dense import warm_up
 from paceline.server.block_reads import BlockReads
@@ -64,6 +65,7 @@ from paceline.server.service_control import Control, Myself
 from paceline.server.service_early import stage_early
 from paceline.server.service_kept import answer_kept
 from paceline.server.service_locking import Locking
+from paceline.server.service_parked import PARK_S, ParkedReads, Read
 from paceline.server.service_queue import Action
 from paceline.server.service_standing import PreparedPush, Standing
 from paceline.server.service_values import decide_values
@@ -72,19 +74,8 @@ from paceline.timing import Clock
 from paceline.transport.connection import Connection
 from paceline.transport.service import Peer, Reply, is_awaited, own, places_of
 
-PARK_S = 1.0
 TICK_S = 0.05
 JOIN_S = 5.0
-
-
-class _Request(NamedTuple):
-    """A request for values, and until when it may be parked."""
-
-    peer: Peer
-    message: Pull | PullRows
-    buffers: list[Bytes]
-    reply: Reply
-    until_s: float
 
 
 @final
@@ -112,7 +103,7 @@ class ServerService:
         """
         self._clock, self._store = clock, store
         self._standing = Standing(server, config.seed, clock)
-        self._parked: list[_Request] = []  # by the lock of `_standing`
+        self._parked = ParkedReads(server)  # by the lock of `_standing`
         self._locking = Locking(self._standing, clock, self._ask)
         self._stopping = threading.Event()
         self._control = Control(
@@ -151,11 +142,10 @@ class ServerService:
             self._timer.join(JOIN_S)
         self._standing.runners.close(JOIN_S)
         with self._standing.lock:
-            parked, self._parked = self._parked, []
+            parked = self._parked.take_all()
             self._standing.slots.retire()
         for request in parked:
-            reason = f"{self._standing.server} closes"
-            give(request.reply, Waiting(reason=reason))
+            give(request.reply, self._waiting(f"{self._standing.server} closes"))
         self._locking.close()
 
     # ------------------------------------------------------------ transport's Service
@@ -189,7 +179,7 @@ class ServerService:
     def disconnected(self, peer: Peer) -> None:
         """Nobody waits for the parked requests of this connection any more."""
         with self._standing.lock:
-            self._parked = [one for one in self._parked if one.peer != peer]
+            self._parked.drop(peer)
             self._standing.early.drop(peer.incarnation)
         self._locking.disconnected(peer)
 
@@ -220,9 +210,9 @@ class ServerService:
             return refusal
         early = self._standing.early.take(message)
         if early is None:
-            return Waiting(reason="not all that the push names has come ahead of it")
+            return self._waiting("not all that the push names has come ahead of it")
         if plain is None:  # the part has come this very moment
-            return Waiting(reason=f"part {message.part} has just been created")
+            return self._waiting(f"part {message.part} has just been created")
         contents = self._read_push(layout, message, plain, early)
         if isinstance(contents, Refusal):
             return contents
@@ -232,7 +222,7 @@ class ServerService:
             return decision.refusal
         self._standing.held.decided(message, decision.verdict, contents)
         if decision.verdict == "repeat":
-            return Waiting(reason="the push is being applied")
+            return self._waiting("the push is being applied")
         version = state.stands_at(message.part).version
         if decision.verdict == "apply":
             contents = at_rate(contents, decision.rate)
@@ -287,18 +277,19 @@ class ServerService:
     def _ask(
         self, peer: Peer, message: Pull | PullRows, buffers: list[Bytes], reply: Reply
     ) -> None:
-        until_s = self._clock.now_s() + PARK_S
-        self._read(_Request(peer, message, buffers, reply, until_s))
+        now_s = self._clock.now_s()
+        since_s = self._parked.since_s(message, now_s)
+        self._read(Read(peer, message, buffers, reply, now_s + PARK_S, since_s))
 
-    def _read(self, request: _Request) -> None:
+    def _read(self, request: Read) -> None:
         with self._standing.lock:
             answer = self._decide_read(request)
             if answer is None:
-                self._parked.append(request)
+                self._parked.park(request)
                 return
         carry_out(answer, request.reply)
 
-    def _decide_read(self, request: _Request) -> Message | Action | None:
+    def _decide_read(self, request: Read) -> Message | Action | None:
         """Under the lock: the answer, what leads to it, or None: it must wait."""
         state, slots, message = self._standing.state, self._standing.slots, request.message
         refusal = state.refusal_of(message)
@@ -343,7 +334,7 @@ class ServerService:
         return slots.line_up_read(actions, done, message)
 
     def _answer_reads(
-        self, request: _Request, reads: BlockReads, at: PartReport, told: ValuesPlace | None
+        self, request: Read, reads: BlockReads, at: PartReport, told: ValuesPlace | None
     ) -> None:
         """All blocks are copied, or nobody waits for them any more."""
         if not reads.is_whole:
@@ -356,7 +347,7 @@ class ServerService:
     def _look_at_parked(self) -> None:
         """Something has changed: answer what can be answered now."""
         with self._standing.lock:
-            parked, self._parked = self._parked, []
+            parked = self._parked.take_all()
         for request in parked:
             self._read(request)
         self._locking.look_again()
@@ -366,15 +357,12 @@ class ServerService:
             now_s = self._clock.now_s()
             self._locking.pass_time(now_s)
             with self._standing.lock:
-                overdue = [one for one in self._parked if one.until_s <= now_s]
-                self._parked = [one for one in self._parked if one.until_s > now_s]
-            for request in overdue:
-                message = request.message
-                reason = (
-                    f"round {message.at_round} of part {message.part} is not applied at "
-                    f"{self._standing.server} yet"
-                )
-                give(request.reply, Waiting(reason=reason))
+                put_off = self._parked.put_off(now_s)
+            for request, wait in put_off:
+                give(request.reply, Waiting(wait=wait))
+
+    def _waiting(self, reason: str) -> Waiting:
+        return Waiting(wait=wait_for("servers", reason, [self._standing.server]))
 
 
 def _nothing() -> None:

@@ -167,7 +167,7 @@ class Control:
                 continue
             if isinstance(reply, Waiting):
                 if not is_told:
-                    logger.warning("%s: %s", self._myself.server, reply.reason)
+                    logger.warning("%s: %s", self._myself.server, reply.wait.reason)
                 is_told = True
                 continue
             is_told = False

@@ -7,7 +7,7 @@ may call.
 from collections.abc import Sequence
 
 from paceline.errors import UsageError
-from paceline.messages import Done, Message, PushEarly, Refusal, Waiting
+from paceline.messages import Done, Message, PushEarly, Refusal, Waiting, wait_for
 from paceline.server.contents import Bytes, read_early
 from paceline.server.service_standing import Standing
 from paceline.transport.service import own
@@ -32,4 +32,5 @@ def stage_early(
         standing.traffic.note(message.part, "gradient", num_bytes, num_bytes)
         if standing.early.stage(message, gradients):
             return Done()
-    return Waiting(reason=f"{standing.server} has no room for it ahead of its push")
+    reason = f"{standing.server} has no room for it ahead of its push"
+    return Waiting(wait=wait_for("servers", reason, [standing.server]))

@@ -11,7 +11,7 @@ Waits for nothing. Any thread may call.
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple, final
+from typing import NamedTuple, final
 
 import msgspec
 
@@ -27,19 +27,19 @@ from paceline.messages import (
     PullRows,
     Refusal,
     Unlock,
+    Wait,
     Waiting,
 )
 from paceline.server.contents import Bytes, read_pull_rows
 from paceline.server.locking import LockKey
 from paceline.server.locks import Granted, LockEffect, Refused, Waits, Who
 from paceline.server.service_answers import carry_out, give, invalid
+from paceline.server.service_parked import PARK_S
 from paceline.server.service_queue import Action
 from paceline.server.service_standing import Standing
 from paceline.timing import Clock
 from paceline.transport.frames import Buffer
 from paceline.transport.service import Peer, Reply, places_of
-
-PARK_S: Final = 1.0
 
 Read = Callable[[Peer, PullRows, list[Bytes], Reply], None]
 LockMessage = Lock | Unlock | KeepLocks | ApplyStep
@@ -129,7 +129,8 @@ class Locking:
         with self._standing.lock:
             parked, self._parked = list(self._parked.values()), {}
         for one in parked:
-            give(one.reply, Waiting(reason=f"{self._standing.server} closes"))
+            reason = f"{self._standing.server} closes"
+            give(one.reply, Waiting(wait=Wait("servers", reason)))
 
     # ------------------------------------------------------------ requests
 
@@ -152,8 +153,10 @@ class Locking:
                 self._read, asked.peer, asked.pull(), asked.buffers, reply
             )
         if isinstance(effect, Waits):
-            is_overdue = asked.until_s <= self._clock.now_s()
-            return Waiting(reason=effect.reason) if is_overdue else None
+            if asked.until_s > (now := self._clock.now_s()):
+                return None
+            wait = Wait("lock", effect.reason, (effect.first,))
+            return Waiting(wait=wait.lasting(now - effect.since_s))
         assert isinstance(effect, Refused), f"{effect} is no answer to {asked.message}"
         timeline = asked.message.timeline
         return Refusal(kind="lock_lost", text=effect.reason, timeline=timeline)
@@ -202,7 +205,7 @@ class Locking:
             elif answer is None and state.steps().has_settled(who, pushes):
                 answer = Done()
             elif answer is None:
-                answer = Waiting(reason="the step is being applied")
+                answer = Waiting(wait=Wait("servers", "the step is being applied"))
         carry_out(answer, reply)
 
 

@@ -7,7 +7,16 @@ Waits for nothing. `decide_values` is called under the lock of the server's `Sta
 """
 
 from paceline.errors import UsageError
-from paceline.messages import Done, Message, Pushed, Refusal, SetValues, Upload, Waiting
+from paceline.messages import (
+    Done,
+    Message,
+    Pushed,
+    Refusal,
+    SetValues,
+    Upload,
+    Waiting,
+    wait_for,
+)
 from paceline.server.contents import Bytes, read_upload
 from paceline.server.service_answers import give, invalid
 from paceline.server.service_queue import Action
@@ -47,7 +56,8 @@ def _decide_set(
         )
         return Refusal(kind="stale", text=text, timeline=message.timeline)
     if why_not == "early":
-        return Waiting(reason=f"part {message.part} is not as far as the values are of")
+        reason = f"part {message.part} is not as far as the values are of"
+        return Waiting(wait=wait_for("servers", reason, [standing.server]))
     pushed = Pushed(verdict="applied", version=part.version)
     if why_not == "repeat":
         return pushed

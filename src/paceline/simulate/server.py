@@ -33,6 +33,7 @@ from paceline.messages import (
     TakePaces,
     Tracked,
     Upload,
+    Wait,
     Waiting,
 )
 from paceline.server.state import ServerState
@@ -120,7 +121,7 @@ class SimServer(Process):
                 raise Violation(f"{self.role}: {decision.refusal.text}")
             return decision.refusal
         if decision.verdict == "repeat":
-            return Waiting(reason="being applied")
+            return Waiting(wait=Wait("servers", "being applied"))
         if decision.verdict == "apply":
             self._count(decision.slots, push.window)
             self.state.settled(push)

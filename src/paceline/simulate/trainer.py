@@ -176,13 +176,13 @@ class SimTrainer(Process):
 
     def _evaluate_task(self, stage: StageSpec, task: int) -> Act[int]:
         for _ in range(stage.num_batches(task)):
-            yield Pause(self._step_s * self.world.random.random(), "computing")
+            yield Pause(self._step_s * self.world.random.random())
             self.protocol.evaluation.evaluated += 1
         return stage.num_batches(task)
 
     def _compute(self) -> Act[None]:
         random = self.world.random
-        yield Pause(self._step_s * (0.5 + random.random()), "computing")
+        yield Pause(self._step_s * (0.5 + random.random()))
         if self._door is None and random.random() < 0.1:
             return  # the user accumulates: the next batch belongs to the same step
         for part in self.protocol.stepping.turns.in_order(self.protocol.parts):

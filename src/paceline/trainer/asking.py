@@ -12,13 +12,13 @@ still exist. When they do not, `Abandoned` is raised inside the act.
 Pure.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import NamedTuple, TypedDict, TypeVar, final
 
 import msgspec
 
 from paceline.errors import JobFailed, Refused, UsageError
-from paceline.ids import COORDINATOR
+from paceline.ids import COORDINATOR, role_kind
 from paceline.messages import (
     Beat,
     Beaten,
@@ -28,7 +28,10 @@ from paceline.messages import (
     RefusalKind,
     Ticked,
     TrainerClock,
+    Wait,
     Waiting,
+    WaitKind,
+    wait_for,
 )
 
 FIRST_PAUSE_S = 0.02
@@ -36,9 +39,13 @@ LONGEST_PAUSE_S = 0.5
 
 
 class Ask(msgspec.Struct, frozen=True):
-    """Ask several roles at once; send back ``{role: reply or Lost}``."""
+    """Ask several roles at once; send back ``{role: reply or Lost}``.
+
+    ``aside``: while something else is waited for, which an answer to this does not end.
+    """
 
     calls: dict[str, Message]
+    aside: bool = False
 
 
 class Posted(msgspec.Struct, frozen=True):
@@ -75,10 +82,10 @@ class Forget(NamedTuple):
 
 
 class Pause(msgspec.Struct, frozen=True):
-    """Wait, then go on; the reason is what `paceline status` shows."""
+    """Let time pass, then go on; ``wait`` says what for, None: not for anybody."""
 
     seconds: float
-    reason: str
+    wait: Wait | None = None
 
 
 class Lost(NamedTuple):
@@ -140,9 +147,14 @@ class Asking:
             if not isinstance(reply, Waiting):
                 return reply
 
-    def ask_once(self, message: Message, *answers: RefusalKind) -> Act[Message]:
-        """Ask the coordinator; `Waiting` and refusals of kinds ``answers`` are answers."""
-        reply = (yield Ask({COORDINATOR: message}))[COORDINATOR]
+    def ask_once(
+        self, message: Message, *answers: RefusalKind, aside: bool = False
+    ) -> Act[Message]:
+        """Ask the coordinator; `Waiting` and refusals of kinds ``answers`` are answers.
+
+        ``aside``: see `Ask`.
+        """
+        reply = (yield Ask({COORDINATOR: message}, aside))[COORDINATOR]
         if isinstance(reply, _PUT_OFF):
             reply = yield from self._insist(message, reply)
         self._heard(reply, answers)
@@ -169,13 +181,14 @@ class Asking:
             # It is there, and may wait for as long as its disk lets it.
             if isinstance(reply, Waiting):
                 waited_s, pause_s, began_s = 0.0, FIRST_PAUSE_S, self.now_s
-                yield Pause(FIRST_PAUSE_S, reply.reason)
+                yield Pause(FIRST_PAUSE_S, reply.wait)
             else:
                 # A reply may be long in coming.
                 waited_s = max(waited_s, self.now_s - began_s)
                 if waited_s > self.patience_s:
                     raise JobFailed(f"no coordinator for {waited_s:.0f} s: {reply.reason}")
-                yield Pause(pause_s, f"the coordinator is away: {reply.reason}")
+                reason = f"the coordinator is away: {reply.reason}"
+                yield Pause(pause_s, Wait("coordinator", reason, (COORDINATOR,)))
                 waited_s, pause_s = waited_s + pause_s, min(2 * pause_s, LONGEST_PAUSE_S)
             reply = (yield Ask({COORDINATOR: message}))[COORDINATOR]
         return reply
@@ -186,22 +199,22 @@ class Asking:
             return {}
         return (yield from self._insist_on_all(messages, (yield Ask(messages))))
 
-    def try_server(self, server: str, message: Message) -> Act[Message | str]:
-        """Ask a server once: its answer, or why there is none yet.
+    def try_server(
+        self, server: str, message: Message, since_s: float
+    ) -> Act[Message | Wait]:
+        """Ask a server once: its answer, or what is waited for, ``since_s`` by `now_s`.
 
         The coordinator is asked whether there is still a job to wait for.
         """
         reply = (yield Ask({server: message}))[server]
-        if isinstance(reply, Lost | Waiting):
-            reason = reply.reason
-        elif isinstance(reply, Refusal) and reply.kind == "not_ready":
-            reason = reply.text
-        elif isinstance(reply, Refusal):
+        wait = what_keeps(server, reply)
+        if wait is not None:
+            yield from self.check_timeline(wait.lasting(self.now_s - since_s))
+            return wait
+        if isinstance(reply, Refusal):
             self._raise_for(reply)
-        else:
-            return reply
-        yield from self.check_timeline(f"{server}: {reason}")
-        return reason
+        assert not isinstance(reply, Lost), "it keeps its asker waiting"
+        return reply
 
     def post(self, messages: dict[str, Message]) -> Act[Posted]:
         """Send to others what they may answer while other things are done."""
@@ -242,28 +255,28 @@ class Asking:
         replies: dict[str, Message] = {}
         if len(came) == len(messages) and _are_answers(came):
             return came  # type: ignore[return-value]  # no reply is lost
-        pause_s = FIRST_PAUSE_S
+        pause_s, since_s = FIRST_PAUSE_S, self.now_s
         while True:
-            reason = ""
+            waits: list[Wait] = []
             for server, reply in came.items():
-                if isinstance(reply, Lost | Waiting):
-                    reason = f"{server}: {reply.reason}"
-                elif isinstance(reply, Refusal) and reply.kind == "not_ready":
-                    reason = reply.text
+                wait = what_keeps(server, reply)
+                if wait is not None:
+                    waits.append(wait)
                 elif isinstance(reply, Refusal):
                     self._raise_for(reply)
                 else:
-                    replies[server] = reply
+                    replies[server] = reply  # type: ignore[assignment]  # no `Lost`
             if len(replies) == len(messages):
                 return replies
-            yield from self.check_timeline(reason)
-            yield Pause(pause_s, reason)
+            wait = joined(waits)
+            yield from self.check_timeline(wait.lasting(self.now_s - since_s))
+            yield Pause(pause_s, wait)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
             came = yield Ask({s: m for s, m in messages.items() if s not in replies})
 
-    def check_timeline(self, reason: str) -> Act[None]:
+    def check_timeline(self, wait: Wait) -> Act[None]:
         """Servers do not answer: is there still a job to wait for, on this timeline?"""
-        reply = yield from self.ask_once(self.beat(reason))
+        reply = yield from self.ask_once(self.beat(wait), aside=True)
         assert isinstance(reply, Beaten)
         self.stopped = self.stopped or reply.stopped
         if reply.timeline != self.timeline:
@@ -271,10 +284,10 @@ class Asking:
 
     def follow_timeline(self) -> Act[None]:
         """Speak on the coordinator's timeline, whatever was open on the old one."""
-        reply = yield from self.insist(self.beat("reading"))
+        reply = yield from self.insist(self.beat())
         assert isinstance(reply, Beaten | Refusal)
         self.timeline = reply.timeline
-        yield Pause(FIRST_PAUSE_S, "servers return to a cut")
+        yield Pause(FIRST_PAUSE_S, Wait("servers", "servers return to a cut"))
 
     def _raise_for(self, refusal: Refusal) -> None:
         if refusal.kind in {"timeline", "fenced"}:
@@ -292,15 +305,10 @@ class Asking:
         """The same message from who the trainer is now."""
         return msgspec.structs.replace(message, **self.who())
 
-    def beat(self, reason: str) -> Beat:
+    def beat(self, wait: Wait | None = None) -> Beat:
         """A sign of life while something is waited for."""
-        return Beat(
-            **self.who(),
-            clock=self.clock,
-            state="waiting",
-            waiting_for=reason,
-            bounded_clock=self.bounded_clock,
-        )
+        clock, bounded = self.clock, self.bounded_clock
+        return Beat(**self.who(), clock=clock, wait=wait, bounded_clock=bounded)
 
     def who(self) -> Who:
         """The identity that a message carries."""
@@ -310,6 +318,26 @@ class Asking:
 _PUT_OFF = (Lost, Waiting)  # of the second, `Asking._insist` looks at which
 _NO_ANSWERS = (Lost, Waiting, Refusal)
 _WITH_PAUSES = (Waiting, Ticked, Beaten)
+
+
+def what_keeps(role: str, reply: Message | Lost) -> Wait | None:
+    """What it is that a role lets its asker wait for; None if it does not."""
+    if isinstance(reply, Waiting):
+        wait = reply.wait
+        return Wait(wait.kind, f"{role}: {wait.reason}", wait.whom or (role,), wait.more)
+    kind: WaitKind = "servers" if role_kind(role) == "server" else "exchange"
+    if isinstance(reply, Lost):
+        return Wait(kind, f"{role}: {reply.reason}", (role,))
+    if isinstance(reply, Refusal) and reply.kind == "not_ready":
+        return Wait(kind, reply.text, (role,))
+    return None
+
+
+def joined(waits: Sequence[Wait]) -> Wait:
+    """The first of these, with all that are waited for in the same way."""
+    first = waits[0]
+    roles = {role for wait in waits if wait.kind == first.kind for role in wait.whom}
+    return wait_for(first.kind, first.reason, roles)
 
 
 def is_answer(reply: Message | Lost) -> bool:

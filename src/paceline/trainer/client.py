@@ -48,6 +48,7 @@ from paceline.trainer.failing import fail_before
 from paceline.trainer.lock_keeping import LockKeeper
 from paceline.trainer.protocol import TrainerProtocol
 from paceline.trainer.stopwatch import Stopwatch
+from paceline.trainer.waits import Waits
 from paceline.transport.connection import Connection, Landing
 from paceline.transport.frames import Buffer
 
@@ -104,7 +105,7 @@ class Driver:
     """Drives acts to their results.
 
     Attributes:
-        waiting_for: what the acting thread waits for; empty while it computes.
+        waits: what the acting thread waits for; nothing while it computes.
         asked_s: when the coordinator answered last, on the driver's clock.
         stopwatch: how long batches take; it stands still while an act waits.
         locks: that are held, and heard of.
@@ -115,7 +116,7 @@ class Driver:
         self, protocol: TrainerProtocol, courier: Courier, clock: Clock, timeout_s: float
     ) -> None:
         """Carry for one trainer; a reply that takes longer than ``timeout_s`` is lost."""
-        self.waiting_for = ""
+        self.waits = Waits(protocol.trainer, clock)
         self.asked_s = clock.now_s()
         self.stopwatch, self.clock = Stopwatch(clock), clock
         self._protocol, self._courier = protocol, courier
@@ -145,7 +146,8 @@ class Driver:
             wanted = next(act)
             while True:
                 if isinstance(wanted, Ask):
-                    replies = self._gather(self._send(wanted.calls, attach))
+                    sending = self._send(wanted.calls, attach)
+                    replies = self._gather(sending, aside=wanted.aside)
                 elif isinstance(wanted, Post):
                     posted = wanted.posted
                     sending = self._send(posted.calls, attach, is_posted=True)
@@ -159,12 +161,13 @@ class Driver:
                 self._protocol.asking.now_s = self._clock.now_s()
                 wanted = act.send(replies)
         except StopIteration as done:
+            self.waits.rests()
             return cast("T", done.value)
         except BaseException:
+            self.waits.rests(is_over=True)
             self._forget()
             raise
         finally:
-            self.waiting_for = ""
             took_s = self._clock.now_s() - began_s
             self.stopwatch.waited(took_s - (self._clock.worked_s() - worked_s))
 
@@ -195,15 +198,14 @@ class Driver:
         Raises:
             TransportError: it did not arrive; a broken connection was dropped.
         """
-        protocol, waiting_for = self._protocol, self.waiting_for
+        protocol = self._protocol
         is_training = protocol.stage is None or protocol.stage.is_training
-        occupation = "training" if is_training else "evaluating"
         beat = Beat(
             incarnation=protocol.incarnation,
             timeline=protocol.timeline,
             clock=protocol.clock,
-            state="waiting" if waiting_for else occupation,
-            waiting_for=waiting_for,
+            state="training" if is_training else "evaluating",
+            wait=self.waits.current(),
             evaluated=protocol.evaluation.evaluated,
             bounded_clock=protocol.asking.bounded_clock,
         )
@@ -227,9 +229,11 @@ class Driver:
         self._reach(server).call(message, timeout_s=1.0)
 
     def _pause(self, pause: Pause) -> None:
-        self.waiting_for = pause.reason
+        if pause.wait is not None:
+            self.waits.pauses(pause.wait)
         if self._closing.wait(pause.seconds):
-            raise UsageError(f"the session was closed while waiting: {pause.reason}")
+            why = "" if pause.wait is None else f": {pause.wait.reason}"
+            raise UsageError(f"the session was closed while waiting{why}")
 
     def _reach(self, role: str) -> Connection:
         protocol = self._protocol
@@ -271,12 +275,13 @@ class Driver:
             else:
                 sending.replies[role] = reply
 
-    def _gather(self, sending: _Sending) -> Replies:
+    def _gather(self, sending: _Sending, *, aside: bool = False) -> Replies:
         """Collect the replies."""
         calls, sent, _, replies = sending
         is_push = _are_pushes(calls)
         deadline = Deadline(self._clock, self._timeout_s)
-        self.waiting_for = _described(calls)
+        if not aside:
+            self.waits.asks(calls)
         try:
             self._settle_later(sending)
             while sent:
@@ -291,7 +296,8 @@ class Driver:
             failpoint("trainer.after_tick")
         if COORDINATOR in calls:
             self.asked_s = self._clock.now_s()
-        self.waiting_for = ""
+        if not aside:
+            self.waits.heard(replies)
         return replies
 
     def _drop(self, sending: _Sending) -> None:
@@ -332,12 +338,6 @@ class Driver:
             return Lost(str(loss))
         assert isinstance(answer.message, Message)
         return answer.message if sent.landed is None else sent.landed(answer.message)
-
-
-def _described(calls: dict[str, Message]) -> str:
-    """What is waited for: ``server-0, server-1: Push``."""
-    [*_, message] = calls.values()
-    return f"{', '.join(calls)}: {type(message).__name__}"
 
 
 def _are_pushes(calls: dict[str, Message]) -> bool:

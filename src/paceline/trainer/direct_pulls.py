@@ -21,7 +21,16 @@ from typing import final
 import msgspec
 
 from paceline.errors import UsageError
-from paceline.messages import Block, Message, PartPlan, Pull, Pulled, ValuesPlace, Waiting
+from paceline.messages import (
+    Block,
+    Message,
+    PartPlan,
+    Pull,
+    Pulled,
+    ValuesPlace,
+    Wait,
+    Waiting,
+)
 from paceline.params.blocks import dtype_bytes
 from paceline.params.published import ROUND_START, Bytes, ValuesReader
 from paceline.trainer.memory import ParameterMemory
@@ -30,7 +39,7 @@ from paceline.transport.lent_memory import find_memory
 
 WAIT_S = 0.05  # a server that has died says nothing here; a question finds that out
 
-_CHANGING = Waiting(reason="the values change just now")
+_CHANGING = Waiting(wait=Wait("servers", "the values change just now"))
 
 
 @final

@@ -18,15 +18,23 @@ from typing import Protocol
 
 import msgspec
 
-from paceline.messages import AskValues, Exchange, Meet, Message, Values, Waiting
+from paceline.messages import (
+    AskValues,
+    Exchange,
+    Meet,
+    Message,
+    Values,
+    Wait,
+    wait_for,
+)
 from paceline.trainer.asking import (
     FIRST_PAUSE_S,
     LONGEST_PAUSE_S,
     Act,
     Ask,
     Asking,
-    Lost,
     Pause,
+    what_keeps,
 )
 from paceline.trainer.parts import SharedPart
 from paceline.trainer.pushing import Acknowledged
@@ -103,18 +111,20 @@ def _exchange(
                     for name, question in left.items()
                 }
             )
-            reasons = [
-                f"{name}: {reply.reason if isinstance(reply, Lost | Waiting) else reply}"
+            waits = {
+                name: what_keeps(name, reply)
+                or Wait("exchange", f"{name}: {reply}", (name,))
                 for name, reply in replies.items()
                 if not isinstance(reply, Values)
-            ]
+            }
             left = {n: q for n, q in left.items() if not isinstance(replies[n], Values)}
             if not left:
                 break
-            still = yield from asking.ask_once(meet)
+            still = yield from asking.ask_once(meet, aside=True)
             if not isinstance(still, Exchange) or still.name != exchange.name:
                 return False
-            yield Pause(pause_s, f"values of {'; '.join(reasons)}")
+            reasons = "; ".join(wait.reason for wait in waits.values())
+            yield Pause(pause_s, wait_for("exchange", f"values of {reasons}", waits))
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
         collective.came(stage)
     return True

@@ -15,8 +15,9 @@ from contextlib import contextmanager
 from typing import Any, final
 
 from paceline.errors import PacelineError, PeerLost, Preempted, UsageError
-from paceline.messages import StageSpec
+from paceline.messages import StageSpec, Wait
 from paceline.trainer import group_wire as wire
+from paceline.trainer.waits import Waits
 
 _log = logging.getLogger("paceline.trainer")
 
@@ -39,7 +40,11 @@ class Followers:
     """Ranks 1, 2 ... as rank 0 hears them."""
 
     def __init__(
-        self, place: wire.GroupPlace, serve: Serve, note: Callable[[wire.Tell], object]
+        self,
+        place: wire.GroupPlace,
+        serve: Serve,
+        note: Callable[[wire.Tell], object],
+        waits: Waits,
     ) -> None:
         """None has called yet.
 
@@ -47,7 +52,9 @@ class Followers:
             place: of the leader.
             serve: answers what can be answered at any call.
             note: is told what followers say without waiting.
+            waits: of the trainer.
         """
+        self._waits = waits
         self._place, self._serve, self._note = place, serve, note
         self._channels = {
             number: wire.Channel(end, wire.CALLS, f"rank {number}")
@@ -127,9 +134,12 @@ class Followers:
         Raises:
             PeerLost: it has hung up, and this process did not end with it.
         """
+        role = f"{self._place.role}.{number}"
+        wait = Wait("ranks", f"rank {number} has not come to its next call", (role,))
         while True:
             try:
-                received = self._channels[number].receive()
+                with self._waits.showing(wait):
+                    received = self._channels[number].receive()
             except PeerLost:
                 self._place.lost(number)
                 raise

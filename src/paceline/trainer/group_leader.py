@@ -82,7 +82,7 @@ class Leader:
             self._alone.stop,
             self._alone.records,
         )
-        self._followers = Followers(place, self._serve, self._note)
+        self._followers = Followers(place, self._serve, self._note, membership.driver.waits)
         self._active: list[int] = []  # followers with a batch
         self._own = OwnShare()
         self._failed: tuple[Batch, str] | None = None  # a batch that cannot be read

@@ -19,6 +19,7 @@ from paceline.messages import (
     SharePart,
     UnsharePart,
     Upload,
+    Wait,
 )
 from paceline.trainer.asking import FIRST_PAUSE_S, Act, Asking, Pause
 from paceline.trainer.marching import Marching
@@ -46,7 +47,8 @@ def join_job(asking: Asking, trainer: str, pid: int, host: str) -> Act[Joined]:
         asking.incarnation, asking.timeline = reply.incarnation, reply.timeline
         if reply.servers:
             return reply
-        yield Pause(5 * FIRST_PAUSE_S, "servers are not there yet")
+        wait = reply.wait or Wait("servers", "servers are not there yet")
+        yield Pause(5 * FIRST_PAUSE_S, wait)
 
 
 def establish(

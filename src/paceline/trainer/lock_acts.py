@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from paceline.errors import LockTimeout
 from paceline.ids import OF_NO_BATCH
-from paceline.messages import Lock, Locked, Message, Push, Unlock
+from paceline.messages import Lock, Locked, Message, Push, Unlock, Wait
 from paceline.trainer.asking import FIRST_PAUSE_S, Act, Asking, Pause
 from paceline.trainer.atomic import Pushes, push_together, under_locks
 from paceline.trainer.parts import SharedPart, Writing
@@ -32,24 +32,25 @@ def take_locks(
     Raises:
         LockTimeout: others have had rows all the time; who. Nothing is locked.
     """
-    until_s = asking.now_s + timeout_s
+    since_s, until_s = asking.now_s, asking.now_s + timeout_s
     tokens: dict[str, int] = {}
     for server in sorted(locks):
         message = asking.current(locks[server])
         while True:
-            reply = yield from asking.try_server(server, message)
+            reply = yield from asking.try_server(server, message, since_s)
             if isinstance(reply, Locked):
                 tokens[server] = reply.token
                 break
-            reason = reply if isinstance(reply, str) else f"{server} said {reply}"
+            if not isinstance(reply, Wait):
+                reply = Wait("servers", f"{server} said {reply}", (server,))
             if asking.now_s >= until_s:
                 yield from let_go(asking, locks)
                 raise LockTimeout(
                     f"lock of {sum(locks[server].rows.counts)} rows on {server}: not had "
-                    f"within {timeout_s:g} s, since {reason}; lock fewer rows at a time, "
-                    f"or give it more time by timeout_s"
+                    f"within {timeout_s:g} s, since {reply.reason}; lock fewer rows at "
+                    f"a time, or give it more time by timeout_s"
                 )
-            yield Pause(FIRST_PAUSE_S, f"{server}: {reason}")
+            yield Pause(FIRST_PAUSE_S, reply)
     return tokens
 
 

@@ -27,6 +27,7 @@ from paceline.trainer.logbook import Logbook
 from paceline.trainer.peer_events import PeerEvents
 from paceline.trainer.peer_link import PeerLink, PeerWires
 from paceline.trainer.protocol import TrainerProtocol
+from paceline.trainer.waits import WaitTeller
 
 PATIENCE = 6  # time-outs for which the coordinator may be away
 CLOSE_PATIENCE_S = 5.0  # the same, for who leaves: without it, the trainer is lost
@@ -77,9 +78,11 @@ class Membership:
             self.link, self.driver, self.calls, clock, lambda: self.ask(_WHO_IS_THERE)
         )
         self.collectives = Collectives(self.link, self.carrier, self.calls, clock)
+        self._teller = WaitTeller(self.driver.waits)
         try:
             self.carrier.run(self._protocol.join())
         except BaseException:
+            self._teller.stop(timeout_s)
             self.driver.close()
             raise
         joined = self._protocol.joined
@@ -133,6 +136,7 @@ class Membership:
         finally:
             calls.is_closed = True
             self._heartbeat.stop(self._timeout_s)
+            self._teller.stop(self._timeout_s)
             self.driver.tell_computed()
             told = self._protocol.leaving or self._protocol.must_begin_again
             self._tell_leave(is_done=told is None and not calls.has_failed)
@@ -162,7 +166,7 @@ class Membership:
 
     def is_idle(self) -> bool:
         """Whether nothing of the job is held here: nothing is open, nothing is asked."""
-        return self.calls.open_call is None and not self.driver.waiting_for
+        return self.calls.open_call is None and self.driver.waits.current() is None
 
     def _tell_leave(self, *, is_done: bool) -> None:
         protocol = self._protocol

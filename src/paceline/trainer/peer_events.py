@@ -14,17 +14,24 @@ Waits: `PeerEvents.send` and `PeerEvents.events`, until their deadlines. The thr
 user's script calls.
 """
 
-import contextlib
 import math
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar, final
 
 import numpy as np
 
 from paceline.errors import DeadlineExceeded, Refused, UsageError
-from paceline.messages import ArraySpec, Done, PeerMessage, Refusal, SendEvent, Waiting
+from paceline.messages import (
+    ArraySpec,
+    Done,
+    PeerMessage,
+    Refusal,
+    SendEvent,
+    Wait,
+    Waiting,
+)
 from paceline.timing import Clock, Deadline
 from paceline.trainer.calls import Calls
 from paceline.trainer.client import Driver
@@ -60,7 +67,7 @@ class PeerEvents:
 
         Args:
             link: to other trainers.
-            driver: shows what is waited for.
+            driver: knows what is waited for.
             calls: of the session.
             clock: for deadlines.
             join: be a member again, if need be.
@@ -140,7 +147,8 @@ class PeerEvents:
         self._calls.check_open()
         self.link.open()
         deadline = Deadline(self._clock, timeout_s)
-        with self._showing("events of other trainers"), self._changed:
+        wait = Wait("events", "events of other trainers")
+        with self._driver.waits.showing(wait), self._changed:
             while not len(self._inbox) and not deadline.is_over():
                 self._changed.wait(min(LOOK_EVERY_S, deadline.remaining_s()))
                 self._calls.check_open()
@@ -160,7 +168,8 @@ class PeerEvents:
             left_s = deadline.remaining_s()
             self.link.wait_answer(other, event, buffers, timeout_s=left_s)
 
-        with self._showing(f"{other}: SendEvent"):
+        wait = Wait("events", f"{other} has not taken an event yet", (other,))
+        with self._driver.waits.showing(wait):
             self._as_member(send)
 
     def _as_member(self, act: Callable[[], T]) -> T:
@@ -172,15 +181,6 @@ class PeerEvents:
                 raise
         self._join()
         return act()
-
-    @contextlib.contextmanager
-    def _showing(self, reason: str) -> Iterator[None]:
-        """What is waited for is what `paceline status` shows."""
-        before, self._driver.waiting_for = self._driver.waiting_for, reason
-        try:
-            yield
-        finally:
-            self._driver.waiting_for = before
 
     def _received(
         self, sender: str, message: PeerMessage, buffers: list[ByteArray], reply: Reply
@@ -201,7 +201,7 @@ class PeerEvents:
                     self._changed.notify_all()
             why_full = self._inbox.why_full()
         if verdict == "full":
-            reply(Waiting(reason=why_full))
+            reply(Waiting(wait=Wait("events", why_full)))
         elif verdict == "too large":
             text = f"an event of {num_bytes} bytes is none that an inbox takes"
             reply(Refusal(kind="invalid", text=text))

@@ -334,7 +334,7 @@ class PeerLink:
             return str(loss)
         reply = answer.message
         if isinstance(reply, Waiting):
-            return reply.reason
+            return reply.wait.reason
         if not isinstance(reply, Refusal):
             return answer
         if reply.kind not in _PATIENCE:

@@ -30,6 +30,7 @@ from paceline.messages import (
     Message,
     PulledRows,
     RotationSpec,
+    Wait,
     Waiting,
 )
 from paceline.params.rows.combining import Array
@@ -40,6 +41,8 @@ from paceline.trainer.own_rows import OwnRows
 from paceline.trainer.rotating import Standing
 from paceline.trainer.rotation_peers import PeerBlocks
 from paceline.trainer.rows import Wanted, row_requests
+
+_COMES = Wait("block", "the next block's lease, or its rows, are on their way")
 
 
 class Ahead(NamedTuple):
@@ -89,7 +92,8 @@ class LookAhead:
             return None
         self._enough.set()
         looking, self._looking = self._looking, None
-        self._found = looking.result()
+        with self._driver.waits.showing(_COMES):
+            self._found = looking.result()
         return self._found
 
     def rows_of(self, key: TaskKey, standing: Standing) -> Array | None:

@@ -126,4 +126,4 @@ def _claim(asking: Asking, call: int, stage: int | None) -> Act[ValuesClaimed]:
         if isinstance(reply, ValuesClaimed):
             return reply
         assert isinstance(reply, Waiting)
-        yield Pause(FIRST_PAUSE_S, reply.reason)
+        yield Pause(FIRST_PAUSE_S, reply.wait)

@@ -15,7 +15,15 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from paceline.messages import ArraySpec, AskValues, PeerMessage, Refusal, Values, Waiting
+from paceline.messages import (
+    ArraySpec,
+    AskValues,
+    PeerMessage,
+    Refusal,
+    Values,
+    Wait,
+    Waiting,
+)
 from paceline.timing import Clock
 from paceline.trainer.reducing import Array, slice_bounds
 from paceline.transport.frames import ByteArray
@@ -81,7 +89,7 @@ class Shelf:
         if is_here:
             _hand_out(message, arrays, reply)
         elif before is not None:
-            before.reply(Waiting(reason="asked anew"))
+            before.reply(Waiting(wait=Wait("exchange", "asked anew")))
 
     def sweep(self) -> None:
         """Answer those who have waited long enough."""
@@ -90,7 +98,8 @@ class Shelf:
             late = [key for key, parked in self._parked.items() if parked.until_s <= now]
             parked = [self._parked.pop(key) for key in late]
         for one in parked:
-            one.reply(Waiting(reason="it has not come as far in its own loop"))
+            wait = Wait("exchange", "it has not come as far in its own loop")
+            one.reply(Waiting(wait=wait))
 
 
 def _hand_out(message: AskValues, arrays: Sequence[Array], reply: Reply) -> None:

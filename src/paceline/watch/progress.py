@@ -63,8 +63,9 @@ class Bar(Show):
         """Move the bar."""
         for text in self._beginning.told(status):
             self.say(text)
-        self._rate.note(status, now)
-        pieces = describe(status, self._rate.per_second(), restarts)
+        rate = self._rate
+        rate.note(status, now)
+        pieces = describe(status, rate.per_second(), restarts, rate.stands_s())
         completed, total = worked_off(status)
         self._bar.update(
             self._task,
@@ -103,8 +104,9 @@ class Lines(Show):
         if now < self._next_s:
             return
         self._next_s = now + LINE_EVERY_S
-        rate = self._rate.per_second()
-        self.say(one_line(status, rate, restarts, now - self._first_s))
+        rate, seconds = self._rate, now - self._first_s
+        standing = (rate.per_second(), restarts, seconds, rate.stands_s())
+        self.say(one_line(status, *standing))
 
     def say(self, text: str) -> None:
         """Print a line."""

@@ -12,6 +12,7 @@ from collections import deque
 from typing import final
 
 from paceline.messages import JobStatus, StageKind
+from paceline.watch.waits import standstill
 
 SPAN_S = 5.0
 
@@ -24,6 +25,8 @@ class Rate:
         """Nothing has been seen."""
         self._seen: deque[tuple[float, int]] = deque()  # (seconds, records)
         self._kind: StageKind = "train"  # of the stage that they are of
+        self._stands_at: tuple[StageKind, int] | None = None  # the count, and since when
+        self._moved_s = self._noted_s = 0.0
 
     def note(self, status: JobStatus, now: float) -> None:
         """Take note of how far the job is.
@@ -36,11 +39,18 @@ class Rate:
         if has_fallen or status.kind != self._kind or not is_working(status):
             self._seen.clear()
         self._kind = status.kind
+        if (status.kind, records) != self._stands_at:
+            self._stands_at, self._moved_s = (status.kind, records), now
+        self._noted_s = now
         if not is_working(status):
             return
         self._seen.append((now, records))
         while len(self._seen) > 2 and now - self._seen[1][0] >= SPAN_S:
             self._seen.popleft()
+
+    def stands_s(self) -> float:
+        """How long the count has been the same, when it was noted last."""
+        return self._noted_s - self._moved_s
 
     def per_second(self) -> float:
         """0 until two moments have been seen."""
@@ -55,8 +65,13 @@ def num_trainers(status: JobStatus) -> int:
     return sum(process.role == "trainer" for process in status.processes)
 
 
-def describe(status: JobStatus, rate: float, restarts: int) -> list[str]:
-    """What there is to say beside the count of records, piece by piece."""
+def describe(
+    status: JobStatus, rate: float, restarts: int, stands_s: float = 0.0
+) -> list[str]:
+    """What there is to say beside the count of records, piece by piece.
+
+    ``stands_s``: how long that has been the same.
+    """
     pieces = [] if status.state == "running" else [status.state]
     if is_training(status):
         pieces.append(f"epoch {status.queue.epoch + 1}")
@@ -73,6 +88,8 @@ def describe(status: JobStatus, rate: float, restarts: int) -> list[str]:
         pieces.append(status.trouble.text)
     if restarts:
         pieces.append(f"restarts {restarts}")
+    if (held_up := standstill(status.processes, stands_s)) is not None:
+        pieces.append(held_up)
     return pieces
 
 
@@ -106,7 +123,13 @@ def describe_records(status: JobStatus) -> str:
     return f"{what}{records:,} of {total:,} records ({100 * records // total} %)"
 
 
-def one_line(status: JobStatus, rate: float, restarts: int, seconds: float) -> str:
+def one_line(
+    status: JobStatus,
+    rate: float,
+    restarts: int,
+    seconds: float,
+    stands_s: float = 0.0,
+) -> str:
     """All of it in a line."""
-    pieces = describe(status, rate, restarts)
+    pieces = describe(status, rate, restarts, stands_s)
     return "  ".join([f"{seconds:.0f} s", describe_records(status), *pieces])

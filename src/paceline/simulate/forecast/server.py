@@ -33,6 +33,7 @@ from paceline.messages import (
     ServerReport,
     Snapshot,
     TakePaces,
+    Wait,
     Waiting,
 )
 from paceline.pace.guards import compensation_of
@@ -48,6 +49,7 @@ from paceline.trainer.asking import Lost
 
 SERVER = "server-0"
 HEADER_BYTES = 200  # of a message, without its numbers
+_APPLIED = Waiting(wait=Wait("servers", "being applied"))
 PAUSE_S = 0.02  # between reports whose orders cannot be carried out yet
 
 
@@ -155,7 +157,7 @@ class Server:
             return
         served_s = self.cpu.take(now_s, plan.server_s)
         if verdict == "repeat":
-            self._answer(reader, number, Waiting(reason="being applied"), served_s, 0)
+            self._answer(reader, number, _APPLIED, served_s, 0)
             return
         version = state.stands_at(push.part).version
         if verdict == "apply":

@@ -78,6 +78,7 @@ class Trainer:
         self._asked = ""  # the role that it waits for
         self._num_awaited = 0  # of what was posted, where it waits for all of several
         self._spell: Spell = "other"
+        self._script_is: Spell = "other"  # when it waits for nobody
         self._since_s = place.agenda.now_s
         self._act = self._run()
         place.agenda.at(place.agenda.now_s, self._begin)
@@ -123,12 +124,15 @@ class Trainer:
             found = yield from protocol.next_batch()
             if isinstance(found, Batch):
                 if pause is not None and (pause_s := pause()) > 0:
-                    yield Pause(pause_s, "paused")
+                    self._script_is = "paused"
+                    yield Pause(pause_s)
                 compute_s = compute()
                 gauge.batches += 1
-                yield Pause(compute_s, "computing")
+                self._script_is = "computing"
+                yield Pause(compute_s)
                 if trainer_s:
-                    yield Pause(trainer_s, "other")
+                    self._script_is = "other"
+                    yield Pause(trainer_s)
                 yield from protocol.step(part, coming=self._coming)
             elif isinstance(found, Flush):
                 yield from protocol.step(part, flush=True)
@@ -181,8 +185,7 @@ class Trainer:
                     self._ask(role, message)
                     return
                 elif type(wanted) is Pause:
-                    reason = wanted.reason
-                    self._spell = reason if reason in _SPELLS else "other"  # type: ignore[assignment]  # one of them
+                    self._spell = "other" if wanted.wait else self._script_is
                     agenda.at(now_s + wanted.seconds, self._go_on)
                     return
                 else:
@@ -246,7 +249,6 @@ def _spell(role: str) -> Spell:
 
 
 _NOBODY = -1
-_SPELLS = {"computing", "paused"}
 _NOTHING: Replies = {}
 
 

@@ -7,13 +7,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from msgspec.structs import replace
-from rich.console import Console
 
 from paceline.cli import main as cli
 from paceline.cli import run as run_command
 from paceline.cli.seconds import parse_seconds
-from paceline.cli.status import as_view, print_view
 from paceline.config import Async, JobConfig
 from paceline.errors import JobFailed, UsageError
 from paceline.ids import COORDINATOR
@@ -21,7 +18,7 @@ from paceline.launch.commands import UserScript
 from paceline.launch.folder import JobDir, RunFile
 from paceline.launch.local import LocalRun, RunResult
 from paceline.launch.wiring import Wires
-from paceline.messages import AskStatus, JobStatus, ProcessStatus, QueueStatus, Wait
+from paceline.messages import AskStatus, JobStatus, ProcessStatus, QueueStatus
 from paceline.timing import SystemClock
 from paceline.transport.service import Peer, Reply
 from paceline.watch.summary import Ending, Restarts, Verdict, summarize
@@ -348,26 +345,6 @@ def test_the_status_of_a_running_job_comes_from_its_coordinator(
 
         assert exit_code(monkeypatch, "status", tmp_path) == 0
         assert "trainer-0" in capsys.readouterr().out
-
-
-def test_a_status_says_first_who_is_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
-    wait = Wait("round", "round 7 waits for trainer-1 [t3]", ("trainer-1",), since_s=41.6)
-    waiting = ProcessStatus("trainer", "trainer-0", 4, 7, "here", "", "waiting", 9, 5, wait)
-    other = ProcessStatus("trainer", "trainer-1", 5, 8, "here", "", "training", 8, 4)
-    job = replace(STATUS, processes=(waiting, other))
-    view = as_view(job, "running")
-    assert json.loads(json.dumps(view))["processes"][0]["wait"] == {
-        "kind": "round",
-        "reason": "round 7 waits for trainer-1 [t3]",
-        "whom": ["trainer-1"],
-        "more": 0,
-        "since_s": 41.6,
-    }
-    print_view(view, Console(width=200))
-    first, told, *table = capsys.readouterr().out.splitlines()
-    assert first.startswith("running")
-    assert told == "trainer-1 is waited for (round) by trainer-0, the longest since 42 s"
-    assert any("round 7 waits for trainer-1 [t3]" in line for line in table)
 
 
 def test_the_status_of_an_ended_job_comes_from_its_folder(

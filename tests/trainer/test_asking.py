@@ -57,7 +57,9 @@ def insisted(asking: Asking, *replies: Message | Lost) -> Message:
         wanted = act.send({COORDINATOR: reply})
         assert isinstance(wanted, Pause)
         assert isinstance(reply, Lost | Waiting)
-        assert reply.reason in wanted.reason, "whoever looks is told"
+        reason = reply.wait.reason if isinstance(reply, Waiting) else reply.reason
+        assert wanted.wait is not None
+        assert reason in wanted.wait.reason, "whoever looks is told"
         asking.now_s += 100.0
         assert act.send({}) == Ask({COORDINATOR: message})
     with pytest.raises(StopIteration) as done:
@@ -68,12 +70,12 @@ def insisted(asking: Asking, *replies: Message | Lost) -> Message:
 
 def test_a_coordinator_that_cannot_journal_is_asked_for_as_long_as_it_lasts() -> None:
     asking = Asking(patience_s=1.0)
-    full = Waiting(reason="waiting for space on the disk of /job", is_held=True)
+    full = Waiting(Wait("disk", "waiting for space on the disk of /job"), is_held=True)
     assert insisted(asking, *[full] * 20, Beaten(timeline=0)) == Beaten(timeline=0)
     with pytest.raises(JobFailed, match="no coordinator for 100 s"):
         insisted(asking, full, Lost("gone"), Lost("gone"), Beaten(timeline=0))
 
 
 def test_any_other_wait_is_an_answer_to_who_asks_once() -> None:
-    waiting = Waiting(reason="others are in the round")
+    waiting = Waiting(Wait("round", "others are in the round"))
     assert insisted(Asking(patience_s=1.0), waiting) == waiting

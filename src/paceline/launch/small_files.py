@@ -70,8 +70,9 @@ def writing(folder: Path, otherwise: type[PacelineError] = StoreError) -> Iterat
                 str(folder),
                 why,
             ) from error
-        verb = "make" if otherwise is UsageError else "write in"
-        raise otherwise(f"cannot {verb} the job folder {folder}: {error}") from error
+        if otherwise is UsageError:
+            raise UsageError(f"cannot make the job folder {folder}: {error}") from error
+        raise otherwise(f"cannot write in the job folder {folder}: {error}") from error
 
 
 def require_space(folder: Path) -> None:

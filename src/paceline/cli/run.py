@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 from msgspec import structs
 from rich.console import Console
-from rich.table import Table
 
 from paceline.cli.every import parse_every
 from paceline.cli.seconds import parse_seconds
@@ -21,7 +20,8 @@ from paceline.launch.plugins import resolved
 from paceline.store.blobs import BlobStore
 from paceline.timing import SystemClock, wall_time_s
 from paceline.watch.progress import open_show
-from paceline.watch.summary import Ending, Summary
+from paceline.watch.summary import Ending
+from paceline.watch.table import summary_table
 
 
 def run(  # noqa: PLR0913  (the command line has one parameter for each option)
@@ -181,34 +181,3 @@ def _place(text: str | None) -> str | None:
         return None
     place = text if "://" in text else str(Path(text).absolute())
     return BlobStore(place).url
-
-
-def summary_table(summary: Summary) -> Table:
-    """The summary for people."""
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="dim")
-    table.add_column()
-    tasks = f"{summary.tasks.done:,} done"
-    if summary.tasks.failed:
-        tasks += f", {summary.tasks.failed:,} failed"
-    restarts = summary.restarts
-    rows = {
-        "status": summary.status,
-        "epochs": f"{summary.epochs:,}",
-        "records": f"{summary.records:,}",
-        "tasks": tasks,
-        "steps": f"{summary.steps:,}",
-        "seconds": f"{summary.seconds:,.1f}",
-        "records/s": f"{summary.records_per_second:,.0f}",
-        **{name: _number(value) for name, value in summary.metrics.items()},
-        "restarts": f"coordinator {restarts.coordinator}, server {restarts.server}, "
-        f"trainer {restarts.trainer}",
-        "job folder": summary.job_dir,
-    }
-    for name, value in rows.items():
-        table.add_row(name, value)
-    return table
-
-
-def _number(value: float | None) -> str:
-    return "not finite" if value is None else f"{value:.6g}"

@@ -3,6 +3,7 @@
 Pure: the environment is an argument.
 """
 
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -51,3 +52,9 @@ def with_failpoints(base: Mapping[str, str], folder: Path) -> dict[str, str]:
     if environment.get(ARM_VARIABLE):
         environment.setdefault(FOLDER_VARIABLE, str(folder))
     return environment
+
+
+def resume_command(job_dir: Path, script: UserScript) -> str:
+    """What a user types to go on with a job."""
+    command = ["paceline", "run", "--resume", "--job-dir", str(job_dir), script.path]
+    return shlex.join([*command, *script.arguments])

@@ -126,7 +126,7 @@ class JobDir:
             UsageError: it belongs to another job, or cannot be made.
         """
         if self.journal.exists() or self.config.exists():
-            raise UsageError(_taken(self.path))
+            raise UsageError(_taken(self.path, script))
         fields = _job_fields(config, script)
         try:
             self.logs.mkdir(parents=True, exist_ok=True)
@@ -135,7 +135,7 @@ class JobDir:
             with self.config.open("xb") as file:
                 file.write(_pretty(fields))
         except FileExistsError:
-            raise UsageError(_taken(self.path)) from None
+            raise UsageError(_taken(self.path, script)) from None
         except OSError as error:
             raise UsageError(f"cannot make the job folder {self.path}: {error}") from error
 
@@ -261,10 +261,14 @@ def _job_fields(config: JobConfig, script: str) -> dict[str, object]:
     return {**msgspec.to_builtins(config), **fields}
 
 
-def _taken(path: Path) -> str:
+def _taken(path: Path, script: str) -> str:
+    resume = shlex.join(
+        ["paceline", "run", "--resume", "--job-dir", str(path), script or "SCRIPT"]
+    )
     return (
         f"{path} already holds a job (its journal or job.json is there); go on with it by "
-        "--resume, or name another folder with --job-dir"
+        f"{resume}, or name another folder: with --job-dir, or where there is no paceline "
+        "run, with PACELINE_JOB_DIR"
     )
 
 

@@ -19,7 +19,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any, final
 
-from paceline.errors import Preempted, UsageError
+from paceline.errors import Interrupted, Preempted, UsageError
 from paceline.trainer.carrier import StepWarning
 
 
@@ -36,6 +36,8 @@ class Calls:
         spent: the loop, if nothing is left to take, and steps are awaited.
         num_void: batches in hand whose loop has ended for all.
         taken_in: the thread that takes batches, while a loop over them is open.
+        is_interrupted: whether the user wants a script to end that is its whole job.
+        was_told: whether that has reached the script.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class Calls:
         self.locks: list[object] = []
         self.taken_in: int | None = None
         self.num_void = 0
+        self.is_interrupted = self.was_told = False
         self.spent: Generator[Any, None, None] | None = None
         self._must_begin_again, self._send_log = must_begin_again, send_log
         self._end_loop, self._has_left = end_loop, has_left
@@ -162,10 +165,19 @@ class Calls:
 
     @contextmanager
     def calling(self, call: str) -> Iterator[None]:
-        """A call is under way; at its end the last numbers are sent."""
+        """A call is under way; at its end the last numbers are sent.
+
+        Raises:
+            Interrupted: it was left since the user wants the script to end.
+        """
         self.open_call = call
         try:
             yield
+        except Preempted as told:
+            if not self.is_interrupted:
+                raise
+            self.was_told = True
+            raise Interrupted(told.reason) from None
         finally:
             self.loop = None
             try:

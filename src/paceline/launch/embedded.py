@@ -169,14 +169,13 @@ class EmbeddedJob:
             deadline = Deadline(self._clock, LEAVE_S)
             for server in self._servers:
                 server.wait_over(deadline.remaining_s())
-            self._write_end(status, verdict or decide_ending(status))
-        assert self.summary is not None
-        return self.summary.as_dict()
+            summary = self._write_end(status, verdict or decide_ending(status))
+        return summary.as_dict()
 
     def leave_as_is(self, status: JobStatus | None) -> None:
         """Its process ends this moment: nothing is waited for, and nothing closed.
 
-        What was journalled and cut is there, as after a kill; the summary says how it ended.
+        What was journalled and cut is there, as after a kill; the summary says how it went.
 
         Args:
             status: the last that is known.
@@ -186,13 +185,12 @@ class EmbeddedJob:
         if self._sockets is not None:
             remove_sockets(self._sockets)
 
-    def _write_end(self, status: JobStatus | None, verdict: Verdict) -> None:
-        self.verdict = verdict
+    def _write_end(self, status: JobStatus | None, verdict: Verdict) -> Summary:
         seconds = self._clock.now_s() - self._started_s
-        self.summary = summarize(
-            status, verdict.ending, Restarts(), seconds, str(self.path)
-        )
-        self._job.write_end(status, self.summary.as_dict())
+        summary = summarize(status, verdict.ending, Restarts(), seconds, str(self.path))
+        self.verdict, self.summary = verdict, summary
+        self._job.write_end(status, summary.as_dict())
+        return summary
 
     def _address(self, role: str) -> str:
         return f"inproc:{self._config.run}/{role}"

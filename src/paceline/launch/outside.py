@@ -3,12 +3,12 @@
 Waits: for nothing. Any thread may call.
 """
 
-from collections.abc import Sequence
 from typing import final
 
 import msgspec
 
 from paceline.messages import Refusal, Scale
+from paceline.transport.frames import ByteArray
 from paceline.transport.service import Peer, Reply, Service
 
 NO_MORE_TRAINERS = (
@@ -30,7 +30,7 @@ class OutsideDoor:
         self,
         peer: Peer,
         message: msgspec.Struct,
-        buffers: Sequence[object],
+        buffers: list[ByteArray],
         reply: Reply,
     ) -> None:
         """See `Service`."""

@@ -19,7 +19,6 @@ Waits: `end`, for servers and for the last cut, with bounds.
 import contextlib
 import os
 import signal
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -29,7 +28,7 @@ from typing import TextIO, final
 from rich.console import Console
 
 from paceline.config import JobConfig
-from paceline.errors import Interrupted, PacelineError, UsageError
+from paceline.errors import Interrupted, PacelineError, UsageError, describe_error
 from paceline.launch.commands import UserScript, resume_command
 from paceline.launch.embedded import EmbeddedJob
 from paceline.launch.parting import TOLD, Act, Parting
@@ -43,6 +42,7 @@ from paceline.watch.summary import EXIT_CODES, Ending, Verdict
 from paceline.watch.table import summary_table
 
 LOOK_EVERY_S = 0.5
+SILENT_S = 2.0  # how long the last cut may take without a word
 WHY = "the user has asked the script to end"
 INTERRUPTED_CODE = EXIT_CODES[Ending.INTERRUPTED]
 
@@ -81,7 +81,6 @@ class OwnJob:
         Raises:
             UsageError: the folder belongs to another job.
         """
-        self.job = EmbeddedJob(config, folder)
         self._clock, self._pid = SystemClock(), os.getpid()
         self._script, self._is_quiet = script, is_quiet
         self._output, self._lines = output, Lines(output, "paceline: ")
@@ -91,12 +90,17 @@ class OwnJob:
         self._is_ending = self._is_over = False
         self._goes_on = False  # a run that is resumed finds what the script has left undone
         if not is_quiet:
-            self._say(f"the job's folder is {shown(self.job.path)}")
+            self._say(f"the job's folder is {shown(folder)}")
+        self.job = EmbeddedJob(config, folder)
         try:
             self.job.listen()
         except (OSError, UsageError) as error:
             self._say(f"paceline status cannot look at this job while it runs: {error}")
-        self.session = self.job.session("trainer-0")
+        try:
+            self.session = self.job.session("trainer-0")
+        except BaseException as error:
+            self.job.close(Verdict(Ending.FAILED, describe_error(error)))
+            raise
         assert isinstance(self.session.membership, Membership)
         self._membership = self.session.membership
         is_main = threading.current_thread() is threading.main_thread()
@@ -120,7 +124,9 @@ class OwnJob:
             return self.job.verdict
         self._is_ending = True
         is_interrupted = self._membership.calls.is_interrupted
-        if failure is not None and not isinstance(failure, KeyboardInterrupt):
+        if self.job.summary is not None:
+            pass  # it was given up
+        elif failure is not None and not isinstance(failure, KeyboardInterrupt):
             said = (str(failure).strip().splitlines() or [""])[0]
             name = type(failure).__name__
             self._save(Ending.FAILED, f"{name}: {said}" if said else name, failure)
@@ -149,13 +155,16 @@ class OwnJob:
 
     def _saved(self) -> str:
         """What was saved of what the script has done."""
-        status = self.job.wait_saved(SAVE_S)
-        if status is None:
-            return f"no checkpoint could be taken (within {SAVE_S:g} s)"
-        if not self.job.has_cut():
+        status = self.job.wait_saved(SILENT_S)
+        if status is None and (broken := self.job.status().error) is None:
+            self._say(f"a checkpoint is taken (within {SAVE_S:g} s); Ctrl-C, and all ends")
+            status = self.job.wait_saved(SAVE_S - SILENT_S)
+        self._goes_on = self.job.has_cut()
+        if status is not None and self._goes_on:
+            return f"saved as cut {status.cut}"
+        if status is not None:
             return "nothing was shared yet, and nothing is saved"
-        self._goes_on = True
-        return f"saved as cut {status.cut}"
+        return broken or f"no cut could be taken in {SAVE_S:g} s; the events say why"
 
     def _tell_end(self) -> None:
         verdict, summary = self.job.verdict, self.job.summary
@@ -265,5 +274,5 @@ def is_ours(frame: FrameType | None) -> bool:
 
 def shown(path: Path) -> Path:
     """A path as a user would write it here."""
-    here = Path.cwd()
+    path, here = path.absolute(), Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path

@@ -2,11 +2,11 @@
 
 ::
 
-    asked once        the script is told: a loop ends at its next batch, code outside of calls
-                      where it is; then `OwnJob` takes a cut
-    not left after 15 s   a call that is still open is given up, as if its trainer had died
-    outside of calls  nothing of the job is held: the script is told, and not hurried
-    asked again       all ends at once, without a cut
+    asked once     the script is told: a loop ends at its next batch, code outside of calls
+                   where it is; then `OwnJob` takes a cut
+    after 15 s     a call that is still open is given up, as if its trainer had died; code
+                   outside of calls holds nothing of the job, and is not hurried
+    asked again    all ends at once, without a cut
 
 Requests that come together (a closed terminal sends two) are one.
 

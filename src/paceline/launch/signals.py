@@ -129,6 +129,6 @@ def _forget() -> None:
     """In a forked process."""
     caught = _all_caught()
     if threading.current_thread() is threading.main_thread():
-        for one in list(_open):
-            one.restore()
+        while _open:
+            _open[0].restore()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, caught)

@@ -109,7 +109,7 @@ class Wires(NamedTuple):
         return listen(
             address,
             service,
-            hello_check=admit(self.run, COORDINATOR, {OPERATOR, OBSERVER}, self.secret),
+            hello_check=admit(self.run, COORDINATOR, {"operator", "observer"}, self.secret),
             request_type=lambda role: _REQUESTS[role_kind(role)],
             clock=self.clock,
             limits=CONTROL_LIMITS,

@@ -1,0 +1,17 @@
+"""The summary for people."""
+
+import io
+
+from rich.console import Console
+
+from paceline.watch.summary import Ending, Restarts, summarize
+from paceline.watch.table import summary_table
+
+
+def test_the_job_folder_is_whole_on_a_narrow_terminal() -> None:
+    folder = "/somewhere/far/away/" + "deep/" * 20 + "runs/mine"
+    output = io.StringIO()
+    summary = summarize(None, Ending.INTERRUPTED, Restarts(), 1.0, folder)
+    Console(file=output, width=60).print(summary_table(summary))
+    lines = [line.split("  ", 1)[-1].strip() for line in output.getvalue().splitlines()]
+    assert folder in "".join(lines)

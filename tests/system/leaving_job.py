@@ -7,7 +7,9 @@ with `/once` behind it only the first process that comes there leaves so.
 import os
 import signal
 import sys
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ import torch
 import paceline
 
 RECORDS, BATCH, LEAVE_AT = 576, 8, 1
+WAIT_S = 60.0
 
 
 def give_up(way: str) -> None:
@@ -31,10 +34,18 @@ def give_up(way: str) -> None:
         os.kill(os.getpid(), signal.SIGINT)
 
 
-def train(batches: Iterable[Any], model: torch.nn.Module, optimizer: Any, way: str) -> int:
+def train(
+    batches: Iterable[Any],
+    model: torch.nn.Module,
+    optimizer: Any,
+    way: str,
+    begun: Callable[[], None],
+) -> int:
     """Step through batches; leave the loop as is wanted, and say how many there were."""
     number = 0
     for number, (x,) in enumerate(batches):
+        if number == 0:
+            begun()
         (-model(x).sum()).backward()
         optimizer.step()
         optimizer.zero_grad()
@@ -46,6 +57,14 @@ def train(batches: Iterable[Any], model: torch.nn.Module, optimizer: Any, way: s
             return number
         give_up(way)
     return number
+
+
+def wait_begun(leaving: list[Path]) -> None:
+    """Who stays goes on when all who leave have a task, at whose end they do so."""
+    deadline_s = time.monotonic() + WAIT_S
+    while not all(one.exists() for one in leaving):
+        assert time.monotonic() < deadline_s, "not all who are to leave have begun"
+        time.sleep(0.01)
 
 
 def main() -> None:
@@ -61,13 +80,15 @@ def main() -> None:
     model = torch.nn.Linear(1, 1, bias=False)
     torch.nn.init.zeros_(model.weight)
     optimizer = session.share(model, torch.optim.SGD(model.parameters(), lr=1.0))
+    leaving = [Path(out, f"left-{one}") for one in chosen if chosen[one] != "none"]
+    begun = partial(wait_begun, leaving) if way == "none" else been.touch
     if way == "stop":
         session.stop("enough")
-    elif way != "none":
         been.touch()
     data = (torch.ones(RECORDS, 1),)
     try:
-        train(session.batches(data, BATCH, task_size=2 * BATCH), model, optimizer, way)
+        batches = session.batches(data, BATCH, task_size=2 * BATCH)
+        train(batches, model, optimizer, way, begun)
     except ValueError:
         if way == "raise again":
             session.log(failed=1.0)

@@ -116,6 +116,22 @@ def test_a_break_waits_for_a_cut_that_says_which_loop_was_left(
     assert session.membership.must_begin_again is None
 
 
+def test_a_loop_is_left_by_break_though_the_script_keeps_what_it_went_over(
+    job: FakeJob, session: Session
+) -> None:
+    model, optimizer = share_line(session)
+    batches = session.batches(DATA, 2, shuffle=False, task_size=6)
+    for batch in batches:
+        stepper(model, optimizer)(batch)
+        break
+    assert session.records >= 0
+    (save,) = job.of(Save)
+    assert save.left == 0  # type: ignore[attr-defined]  # a Save
+    assert next(batches, None) is None
+    with pytest.raises(UsageError, match="is iterated once, and this one has been"):
+        iter(batches)
+
+
 def test_a_script_whose_break_was_undone_begins_again(
     job: FakeJob, session: Session
 ) -> None:

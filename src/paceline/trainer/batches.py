@@ -11,6 +11,7 @@ calls.
 """
 
 import threading
+import weakref
 from collections.abc import Callable, Generator, Iterator
 from typing import Any, Final, final
 
@@ -53,34 +54,39 @@ class Batches(Iterator[Any]):
             deliver: batches of a stage.
         """
         self._num_batches = planned.spec.num_batches_in_all()
-        self._was_iterated = False
         begun = _taking(calls, stages.run(planned, deliver))
         # Of this object nothing is known in there: a loop that is left drops it at once.
-        self._batches = _until_spent(calls, calls.iterate(begun))
+        batches = _until_spent(calls, calls.iterate(begun))
+        self._batches = weakref.ref(batches)
+        self._held: Generator[Any, None, None] | None = batches
 
     def __len__(self) -> int:
         """Batches of the whole job, in all epochs: a trainer's share is not known ahead."""
         return self._num_batches
 
     def __iter__(self) -> Iterator[Any]:  # noqa: PYI034  (a held object keeps no loop open)
-        """Its batches, once.
+        """Its batches, once; dropped by the loop that takes them, they are left.
 
         Raises:
             UsageError: it was iterated before.
         """
-        if self._was_iterated:
+        batches, self._held = self._held, None
+        if batches is None:
             raise UsageError(_AGAIN)
-        self._was_iterated = True
-        return self._batches
+        return batches
 
     def __next__(self) -> Any:  # noqa: ANN401  (the user's data)
         """The next batch."""
-        return next(self._batches)
+        batches = self._batches()
+        if batches is None:
+            raise StopIteration
+        return next(batches)
 
     def close(self) -> None:
         """Leave the loop, as `break` does, if it is open; it does not begin any more."""
-        self._was_iterated = True
-        self._batches.close()
+        batches, self._held = self._batches(), None
+        if batches is not None:
+            batches.close()
 
 
 def _until_spent(

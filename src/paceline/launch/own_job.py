@@ -11,7 +11,7 @@ progress is a line now and then, and never a bar, which its prints would tear.
     main thread    the script; `end`, when it is over
     own-job        shows how the job stands, when that has changed; hears of Ctrl-C
 
-In an interactive session Ctrl-C is Python's: it ends a cell, and the job goes on.
+In an interactive session Ctrl-C is Python's: it ends what is running, and the job goes on.
 
 Waits: `end`, for servers and for the last cut, with bounds.
 """
@@ -20,7 +20,7 @@ import contextlib
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import TextIO, final
@@ -42,6 +42,7 @@ from paceline.watch.summary import EXIT_CODES, Ending, Verdict
 from paceline.watch.table import summary_table
 
 LOOK_EVERY_S = 0.5
+AGAIN_S = 0.02
 SILENT_S = 2.0  # how long the last cut may take without a word
 WHY = "the user has asked the script to end"
 INTERRUPTED_CODE = EXIT_CODES[Ending.INTERRUPTED]
@@ -86,8 +87,10 @@ class OwnJob:
         self._output, self._lines = output, Lines(output, "paceline: ")
         self._end_process = end_process
         self._parting = Parting()
+        self._closing = threading.Lock()  # held by whoever ends the job
         self._status: JobStatus | None = None
         self._is_ending = self._is_over = False
+        self._is_late = False  # a Ctrl-C waits for a call of ours, and comes again
         self._goes_on = False  # a run that is resumed finds what the script has left undone
         if not is_quiet:
             self._say(f"the job's folder is {shown(folder)}")
@@ -106,6 +109,10 @@ class OwnJob:
         is_main = threading.current_thread() is threading.main_thread()
         caught = to_catch() if is_main and not is_interactive else []
         self._signals = Signals(caught, self._came)
+        if is_interactive:
+            self._membership.calls.around = self._held_off
+        if is_main and is_interactive:
+            self._membership.calls.around = self._held_off
         self._thread = threading.Thread(target=self._watch, name="own-job", daemon=True)
         self._thread.start()
 
@@ -123,19 +130,9 @@ class OwnJob:
         if self._is_over:
             return self.job.verdict
         self._is_ending = True
-        is_interrupted = self._membership.calls.is_interrupted
-        if self.job.summary is not None:
-            pass  # it was given up
-        elif failure is not None and not isinstance(failure, KeyboardInterrupt):
-            said = (str(failure).strip().splitlines() or [""])[0]
-            name = type(failure).__name__
-            self._save(Ending.FAILED, f"{name}: {said}" if said else name, failure)
-        elif failure is not None or is_interrupted:
-            self._save(Ending.INTERRUPTED, "interrupted", failure)
-        else:
-            self.job.close()
-            queue = self.job.status().queue
-            self._goes_on = bool(queue.todo or queue.pending)
+        with self._closing:
+            if self.job.summary is None:
+                self._close(failure)
         self._is_over = True
         self._signals.hang_up()
         self._thread.join()
@@ -144,6 +141,19 @@ class OwnJob:
         return self.job.verdict
 
     # ------------------------------------------------------------ the end
+
+    def _close(self, failure: BaseException | None) -> None:
+        """End the job, by what the script ended with."""
+        if failure is not None and not isinstance(failure, KeyboardInterrupt):
+            said = (str(failure).strip().splitlines() or [""])[0]
+            name = type(failure).__name__
+            self._save(Ending.FAILED, f"{name}: {said}" if said else name, failure)
+        elif failure is not None or self._membership.calls.is_interrupted:
+            self._save(Ending.INTERRUPTED, "interrupted", failure)
+        else:
+            self.job.close()
+            queue = self.job.status().queue
+            self._goes_on = bool(queue.todo or queue.pending)
 
     def _save(self, ending: Ending, why: str, failure: BaseException | None) -> None:
         """End a job whose script did not come to its end: as if its trainer had gone."""
@@ -193,9 +203,42 @@ class OwnJob:
             membership.calls.was_told = True
             raise Interrupted(WHY)
 
+    @contextlib.contextmanager
+    def _held_off(self) -> Iterator[None]:
+        """In an interactive session Ctrl-C is Python's, but never within a call of ours.
+
+        For the time of a loop or an evaluation; whoever runs cells sets it for each.
+        """
+        is_main = threading.current_thread() is threading.main_thread()
+        before = signal.getsignal(signal.SIGINT)
+        if not is_main or before != signal.default_int_handler:
+            yield
+            return
+
+        def came(number: int, frame: FrameType | None) -> None:
+            del number
+            self._is_late = is_ours(frame)  # then it comes again
+            if not self._is_late:
+                raise KeyboardInterrupt
+
+        signal.signal(signal.SIGINT, came)
+        try:
+            yield
+        finally:
+            late, self._is_late = self._is_late, False
+            if signal.getsignal(signal.SIGINT) == came:
+                with contextlib.suppress(ValueError):  # a loop that another thread lets go
+                    signal.signal(signal.SIGINT, before)
+        if late:
+            raise KeyboardInterrupt
+
     def _watch(self) -> None:
         while not self._is_over:
-            came = self._signals.wait(LOOK_EVERY_S)
+            came = self._signals.wait(AGAIN_S if self._is_late else LOOK_EVERY_S)
+            if self._is_late:
+                main = threading.main_thread().ident
+                assert main is not None
+                signal.pthread_kill(main, signal.SIGINT)
             now = self._clock.now_s()
             try:
                 if came and (act := self._parting.asked(now)) is not None:
@@ -220,8 +263,9 @@ class OwnJob:
             self._say(f"the script has not left its loop within {LEAVE_S:g} s")
             self._is_ending = True
             try:
-                self._membership.abandon()
-                self.job.close(Verdict(Ending.INTERRUPTED, f"interrupted; {self._saved()}"))
+                with self._closing:
+                    if self.job.summary is None:
+                        self._save(Ending.INTERRUPTED, "interrupted", TimeoutError())
                 self._tell_end()
             finally:
                 self._end_process(INTERRUPTED_CODE)

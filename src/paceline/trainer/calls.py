@@ -16,7 +16,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, final
 
 from paceline.errors import Interrupted, Preempted, UsageError
@@ -38,6 +38,7 @@ class Calls:
         taken_in: the thread that takes batches, while a loop over them is open.
         is_interrupted: whether the user wants a script to end that is its whole job.
         was_told: whether that has reached the script.
+        around: what holds while a call is under way.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Calls:
         self.taken_in: int | None = None
         self.num_void = 0
         self.is_interrupted = self.was_told = False
+        self.around: Callable[[], AbstractContextManager[object]] = nullcontext
         self.spent: Generator[Any, None, None] | None = None
         self._must_begin_again, self._send_log = must_begin_again, send_log
         self._end_loop, self._has_left = end_loop, has_left
@@ -172,7 +174,8 @@ class Calls:
         """
         self.open_call = call
         try:
-            yield
+            with self.around():
+                yield
         except Preempted as told:
             if not self.is_interrupted:
                 raise

@@ -3,6 +3,7 @@
 ::
 
     summary    how a run ended: the one object at its end, and the exit code (pure)
+    table      the same for people
     pulse      a status as one line, and how fast records go (pure)
     progress   the progress bar, or a plain line every few seconds
     history    ``events.jsonl`` as curves and marks (pure)

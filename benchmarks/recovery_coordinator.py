@@ -31,10 +31,11 @@ from paceline.errors import TransportError
 from paceline.ids import COORDINATOR, TaskKey
 from paceline.launch.commands import Command, UserScript, role_command
 from paceline.launch.environment import Place
-from paceline.launch.folder import JobDir, RunFile, make_sockets, remove_sockets
+from paceline.launch.folder import JobDir, RunFile
 from paceline.launch.forkserver import ForkServer
 from paceline.launch.local import fresh_run_id
 from paceline.launch.process import Child, wait_any
+from paceline.launch.sockets import hold_sockets
 from paceline.messages import Lease, StageSpec
 from paceline.store.journal import Journal
 from paceline.timing import Deadline, SystemClock
@@ -75,15 +76,12 @@ def wait_coordinator_times(
     for start in range(0, len(bodies), AT_ONCE):
         journal.append(bodies[start : start + AT_ONCE])
     journal.close()
-    sockets = make_sockets()
-    try:
+    with hold_sockets() as sockets:
         address = f"unix:{sockets / COORDINATOR}.sock"
         job.write_run(RunFile(config.run, address, str(sockets), os.getpid()))
         place = Place(config.run, COORDINATOR, job.path, address, sockets, os.getpid())
         command = role_command(place, UserScript("", ()), dict(os.environ), 1)
         return _wait_times(times, tasks, job, command, forks)
-    finally:
-        remove_sockets(sockets)
 
 
 def _wait_times(

@@ -265,3 +265,12 @@ def test_a_pace_counts_whole_batches(value: Any) -> None:
 def test_a_job_out_of_range_is_refused(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         JobConfig(run="r", **fields)
+
+
+def test_a_job_has_the_id_of_its_first_run_and_keeps_it() -> None:
+    first = JobConfig(run="one")
+    assert first.job == "one"
+    assert msgspec.structs.replace(first, run="two").job == "one"
+    fields = msgspec.to_builtins(first)
+    del fields["job"]
+    assert msgspec.convert(fields, JobConfig).job == "one", "of the version before"

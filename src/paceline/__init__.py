@@ -17,15 +17,14 @@ and survives whoever dies. The rooms, in the order of the data's way::
     cli              one file per command
     examples         users' code, outside the package: only public names
 
-The names of roles, trainers and sessions load lazily: importing paceline starts nothing
-and imports neither torch nor numba, so coordinator, launcher and `paceline status` stay
-light.
+The names of roles, trainers, sessions and data load lazily: importing paceline starts
+nothing and imports neither torch, numba nor numpy, so coordinator, launcher and `paceline
+status` stay light.
 """
 
 import importlib
 from typing import TYPE_CHECKING
 
-from paceline import data
 from paceline.config import (
     FTRL,
     SGD,
@@ -57,6 +56,7 @@ from paceline.errors import (
 )
 
 if TYPE_CHECKING:
+    from paceline import data
     from paceline.launch.connect import connect
     from paceline.pace.strategy import Strategy
     from paceline.params.rows.combining import combine_rule
@@ -114,6 +114,8 @@ _LAZY = {  # {public name: the module that defines it}
 
 def _load(name: str) -> object:
     """Import a lazy name on first use (PEP 562) and keep it."""
+    if name == "data":
+        return importlib.import_module("paceline.data")
     if name not in _LAZY:
         raise AttributeError(f"module 'paceline' has no attribute {name!r}")
     value: object = getattr(importlib.import_module(_LAZY[name]), name)

@@ -54,6 +54,8 @@ class JobConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     Args:
         run: id of the run; a connection of another run is refused.
+        job: id of the job, kept when it is resumed; empty: it begins with this run, and
+            has its id.
         trainers: how many trainers the first lease waits for: the fewest of the job.
         most_trainers: how many there may be at most; 0: as many as ``trainers``, until
             somebody scales the job.
@@ -76,6 +78,7 @@ class JobConfig(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     run: str
+    job: str = ""
     trainers: int = 1
     most_trainers: int = 0
     ranks_per_trainer: int = 1
@@ -92,6 +95,8 @@ class JobConfig(msgspec.Struct, frozen=True, kw_only=True):
     plugins: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        if not self.job:
+            msgspec.structs.force_setattr(self, "job", self.run)
         for name in _WHOLE:
             value = getattr(self, name)
             require(is_whole(value), f"{name} must be a whole number, got {value!r}")

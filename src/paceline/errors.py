@@ -185,7 +185,12 @@ class IncompleteWarning(UserWarning):
 def describe_error(error: BaseException) -> str:
     """An error in one line: its type, its text and its notes."""
     text = str(error) if isinstance(error, BatchUnreadable) else _named(error)
-    return "; ".join([text, *getattr(error, "__notes__", ())])
+    return spelt_out("; ".join([text, *getattr(error, "__notes__", ())]))
+
+
+def spelt_out(text: str) -> str:
+    """A text that can be sent and kept: bytes of a name that are no UTF-8 are escaped."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _named(error: BaseException) -> str:

@@ -7,8 +7,9 @@ coordinator writes it; drawings, dashboards and the history checker read it.
 ============  =====================================================================
 event         fields
 ============  =====================================================================
-progress      records, steps, epoch, timeline, trainers ``{id: records}``; about one
-              line a second while anything moves
+progress      records, steps, epoch, timeline, trainers ``{id: records}``, trained_s
+              (seconds that loops have trained); about one line a second while
+              anything moves
 log           trainer, records, numbers ``{name: value}``: a `Session.log` call
 computed      trainer, batches, seconds, mean_s: how long so many batches took to read
               and compute, as quantiles, and the mean of all; every

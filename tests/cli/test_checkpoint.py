@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 import torch
@@ -12,7 +13,8 @@ from safetensors.torch import load_file
 from torch import nn
 
 from paceline.cli import main as cli
-from paceline.config import Adagrad, Async, Uniform
+from paceline.config import Adagrad, Async, JobConfig, Uniform
+from paceline.launch.folder import JobDir
 from paceline.messages import (
     OptimizerSpec,
     ParameterSpec,
@@ -24,7 +26,13 @@ from paceline.params.blocks import cut_blocks
 from paceline.params.shard import ParameterShard
 from paceline.server.service_cuts import Share, write_share
 from paceline.store.blobs import BlobStore, digest
-from paceline.store.manifest import Manifest, cut_folder, write_manifest
+from paceline.store.claims import Claim, claim_place
+from paceline.store.manifest import (
+    Manifest,
+    cut_folder,
+    read_manifest,
+    write_manifest,
+)
 
 SERVERS = ("server-0", "server-1")
 
@@ -245,3 +253,71 @@ def test_looking_at_cuts_needs_no_torch(store: BlobStore) -> None:
     )
     ended = subprocess.run([sys.executable, "-c", script], check=False, timeout=120)
     assert ended.returncode == 0
+
+
+def take_job_cut(store: BlobStore, cut: int, job: str, run: str) -> None:
+    """Commit a cut of a job, or of a run of a version that named no job."""
+    take_cut(store, cut, (make_plan(0, 0, "user"),))
+    folder = cut_folder(cut, 0)
+    manifest = msgspec.structs.replace(read_manifest(store, folder), job=job, run=run)
+    store.remove(f"{folder}/manifest.json")
+    write_manifest(store, manifest)
+
+
+@pytest.fixture
+def mixed(tmp_path: Path) -> BlobStore:
+    """A place that job a has claimed, with a newer cut of a version that did not."""
+    store = BlobStore(str(tmp_path / "cuts"))
+    take_job_cut(store, 1, "a", "a1")
+    take_job_cut(store, 2, "a", "a2")
+    take_job_cut(store, 3, "", "b1")
+    claim_place(store, Claim(job="a", run="a2", holder="process 1", folder="/jobs/a"))
+    return store
+
+
+def job_folder(tmp_path: Path, store: BlobStore, run: str) -> Path:
+    job = JobDir(tmp_path / run)
+    job.claim(JobConfig(run=run, checkpoints=store.url), "train.py")
+    return job.path
+
+
+def test_a_place_of_two_jobs_is_listed_with_whose_each_cut_is(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    mixed: BlobStore,
+    tmp_path: Path,
+) -> None:
+    code, out, _ = call(monkeypatch, capsys, "list", mixed.url, "--json")
+    cuts = json.loads(out)["cuts"]
+    assert code == 0
+    assert [(cut["job"], cut["state"]) for cut in cuts] == [
+        ("a", "whole"),
+        ("a", "whole"),
+        ("run b1", "another job's"),
+    ]
+    _, out, _ = call(monkeypatch, capsys, "list", job_folder(tmp_path, mixed, "b1"))
+    assert out.count("another job's") == 2
+    assert "run b1" in out
+
+
+@pytest.mark.parametrize(("looked_at", "own"), [("the place", 2), ("a", 2), ("b1", 3)])
+def test_only_the_jobs_own_cuts_are_verified_and_exported(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    mixed: BlobStore,
+    tmp_path: Path,
+    looked_at: str,
+    own: int,
+) -> None:
+    place = (
+        mixed.url if looked_at == "the place" else job_folder(tmp_path, mixed, looked_at)
+    )
+    out = tmp_path / "m.safetensors"
+    code, said, err = call(monkeypatch, capsys, "export", place, "--out", out)
+    assert (code, said.startswith(f"cut {own}:")) == (0, True)
+    assert "passed over" in err
+    other = 3 if own == 2 else 2
+    code, _, err = call(monkeypatch, capsys, "verify", place, "--cut", other)
+    assert code == 2
+    spoil(mixed, other)
+    assert call(monkeypatch, capsys, "verify", place)[0] == 0

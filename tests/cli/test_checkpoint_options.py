@@ -8,6 +8,7 @@ from paceline.cli import run as run_command
 from paceline.config import JobConfig
 from paceline.launch.local import LocalRun, RunResult
 from paceline.watch.summary import Ending, Restarts, Verdict, summarize
+from paceline.watch.trained import RunTime
 from tests.cli.test_cli import STATUS, exit_code
 
 
@@ -18,7 +19,9 @@ class Asked:
 
     def __call__(self, run: LocalRun, *_: object) -> RunResult:
         self.config = run.config
-        summary = summarize(STATUS, Ending.TRAINED, Restarts(), 2.0, "j")
+        summary = summarize(
+            STATUS, Verdict(Ending.TRAINED, ""), Restarts(), 2.0, "j", RunTime(0.0)
+        )
         return RunResult(summary, Verdict(Ending.TRAINED, ""))
 
 

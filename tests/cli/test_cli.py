@@ -22,6 +22,7 @@ from paceline.messages import AskStatus, JobStatus, ProcessStatus, QueueStatus
 from paceline.timing import SystemClock
 from paceline.transport.service import Peer, Reply
 from paceline.watch.summary import Ending, Restarts, Verdict, summarize
+from paceline.watch.trained import RunTime
 
 STATUS = JobStatus(
     state="running",
@@ -72,7 +73,7 @@ class Runs:
     def __call__(self, run: LocalRun, *_: object) -> RunResult:
         self.config, self.script, self.job, self.is_resumed = run
         folder = str(self.job.path)
-        summary = summarize(STATUS, self.verdict.ending, Restarts(), 2.0, folder)
+        summary = summarize(STATUS, self.verdict, Restarts(), 2.0, folder, RunTime(0.0))
         return RunResult(summary, self.verdict)
 
 
@@ -137,6 +138,7 @@ def test_a_resumed_job_is_as_it_was_where_options_are_silent(
         (["--resume", "--job-dir", "job", "--seed", 8], "the job began with seed 7"),
         (["--resume", "--job-dir", "job", "--pace", "async"], "the job began with sync"),
         (["--resume", "--job-dir", "job", "--checkpoints", "a"], "lie in its folder"),
+        (["--resume", "--job-dir", "with plugin"], "add --plugin 'their own/rules.py'"),
     ],
 )
 def test_what_cannot_be_resumed_is_refused_with_the_reason(
@@ -150,6 +152,8 @@ def test_what_cannot_be_resumed_is_refused_with_the_reason(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     JobDir(tmp_path / "job").claim(JobConfig(run="last", seed=7), "train.py")
+    theirs = JobConfig(run="last", plugins=("their own/rules.py",))
+    JobDir(tmp_path / "with plugin").claim(theirs, "train.py")
 
     assert exit_code(monkeypatch, "run", *options, script) == 2
 
@@ -324,6 +328,7 @@ EXPECTED_VIEW = {
         }
     ],
     "counters": {"duplicates": 2},
+    "summary": None,
 }
 
 
@@ -344,12 +349,12 @@ def test_the_status_of_a_running_job_comes_from_its_coordinator(
 def test_the_status_of_an_ended_job_comes_from_its_folder(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    job = JobDir(tmp_path)
-    job.write_end(STATUS, {"status": "finished"})
+    summary = {"status": "finished"}
+    JobDir(tmp_path).write_end(STATUS, summary)
 
     assert exit_code(monkeypatch, "status", "--json", tmp_path) == 0
 
-    expected = {**EXPECTED_VIEW, "state": "finished", "processes": []}
+    expected = {**EXPECTED_VIEW, "state": "finished", "processes": [], "summary": summary}
     assert json.loads(capsys.readouterr().out) == expected
 
 

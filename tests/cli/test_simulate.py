@@ -6,14 +6,16 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from paceline.cli.main import app
+from paceline.cli.main import app_of
 from paceline.errors import UsageError
 
 SMALL = ["simulate", "--trainers", "3", "--servers", "2", "--steps", "6"]
 
+APP = app_of(["simulate"])
+
 
 def said(*options: str) -> str:
-    result = CliRunner().invoke(app, [*SMALL, *options], catch_exceptions=False)
+    result = CliRunner().invoke(APP, [*SMALL, *options], catch_exceptions=False)
     assert result.exit_code == 0
     return result.stdout
 
@@ -45,7 +47,7 @@ def test_json_holds_every_number() -> None:
 def test_a_whole_job_is_its_records_and_epochs() -> None:
     options = ["--records", "1000", "--epochs", "2", "--batch-size", "10", "--json"]
     result = CliRunner().invoke(
-        app, ["simulate", "--trainers", "3", *options], catch_exceptions=False
+        APP, ["simulate", "--trainers", "3", *options], catch_exceptions=False
     )
     [forecast] = json.loads(result.stdout)["forecasts"]
     assert forecast["records"] == 2000
@@ -108,4 +110,4 @@ def test_a_forecast_becomes_a_picture(tmp_path: Path, ending: str, begins: bytes
 )
 def test_what_cannot_be_forecast_is_refused(options: list[str], reason: str) -> None:
     with pytest.raises(UsageError, match=reason):
-        CliRunner().invoke(app, [*SMALL, *options], catch_exceptions=False)
+        CliRunner().invoke(APP, [*SMALL, *options], catch_exceptions=False)

@@ -100,6 +100,15 @@ def test_a_status_says_what_the_tasks_are_for(job: Job) -> None:
     assert job.state.status().kind == "train"
 
 
+def test_a_status_says_how_far_an_evaluation_is(job: Job) -> None:
+    status = job.state.status()
+    assert (status.stage_records, status.stage_total) == (0, 40)
+    finish(job, "trainer-0", job.lease("trainer-0"))
+    job.lease("trainer-0")  # held, and not done
+    status = job.state.status()
+    assert (status.stage_records, status.stage_total) == (10, 40)
+
+
 def test_a_kind_that_is_the_default_is_not_on_the_wire() -> None:
     assert b"kind" not in msgspec.msgpack.encode(TRAIN)
     decoded = msgspec.msgpack.decode(msgspec.msgpack.encode(EVALUATION), type=StageSpec)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from paceline.config import Async, Sync
-from paceline.coordinator.outcomes import MarksRestored, Resume, RoundCommitted
+from paceline.coordinator.outcomes import JobBroken, MarksRestored, Resume, RoundCommitted
 from paceline.coordinator.queue import decode_queue
 from paceline.coordinator.state import ManifestWritten, TimePassed
 from paceline.ids import Span, Window, cut_folder
@@ -340,6 +340,21 @@ def test_a_save_whose_cut_failed_gets_another(make_job: Any) -> None:
     job.wait(5.5)
     assert isinstance(job.get("trainer-0", save), Saved)
     assert job.state.durable.cut.cut == failed + 1
+
+
+def test_a_run_whose_checkpoints_another_one_took_over_fails_and_says_who(
+    make_job: Any,
+) -> None:
+    job = make_job(pace=Async())
+    job.open("trainer-0")
+    for server in job.servers:
+        server.is_deaf = True
+    job.ask("trainer-0", Save(**job.who("trainer-0"), number=1))
+    cut = job.state.durable.next_cut - 1
+    why = "cuts belongs to run 3 since"
+    job.apply(ManifestWritten(cut, cut_folder(cut, 0), why, is_taken_over=True))
+    assert job.outcomes[-1] == JobBroken(why)
+    assert job.state.status().error == why
 
 
 def test_no_lease_is_granted_that_the_end_of_a_stage_would_lose(make_job: Any) -> None:

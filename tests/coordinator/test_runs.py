@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from paceline.config import Async
+from paceline.coordinator.effects import Happened
 from paceline.coordinator.outcomes import AnyOutcome, CutCommitted, RunBegun
 from paceline.coordinator.runs import Stored
 from paceline.coordinator.state import CoordinatorState, RunOpened, restored
@@ -48,6 +49,15 @@ def test_the_first_run_begins_with_nothing(make_job: Any) -> None:
     outcomes = job.apply(RunOpened(Stored()))
     assert outcomes == [RunBegun(job.config.run, 0, None, ())]
     assert job.apply(RunOpened(Stored())) == [], "a restarted coordinator is in its run"
+
+
+def test_what_is_passed_over_when_a_job_goes_on_is_told(job: Any) -> None:
+    found = stored(job)._replace(skipped=("cut-9: damaged",), foreign=("cut-8: of job b",))
+    again = resume(job, found)
+    (resumed,) = [e for e in again.effects if isinstance(e, Happened)]
+    assert resumed.event == "Resumed"
+    assert resumed.fields["skipped"] == ("cut-9: damaged",)
+    assert resumed.fields["foreign"] == ("cut-8: of job b",)
 
 
 def test_a_resumed_job_goes_on_at_its_last_cut_with_new_members(job: Any) -> None:

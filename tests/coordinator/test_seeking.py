@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from paceline.config import JobConfig
 from paceline.coordinator import opening
 from paceline.coordinator.opening import SEEK_S, wait_older
 from paceline.coordinator.runs import Stored
@@ -23,7 +24,9 @@ class Storage:
         self.clock = ManualClock()
         self.asked: list[Cut | None] = []
 
-    def read(self, _store: BlobStore, older_than: Cut | None = None) -> Stored:
+    def read(
+        self, _store: BlobStore, _config: JobConfig, older_than: Cut | None = None
+    ) -> Stored:
         self.asked.append(older_than)
         if self.failures:
             raise self.failures.pop(0)
@@ -35,7 +38,8 @@ class Storage:
 
     def seek(self, patch: pytest.MonkeyPatch) -> Any:
         patch.setattr(opening, "read_stored", self.read)
-        return wait_older(BlobStore("memory://cuts"), BAD, self.clock, self.wait)
+        store, config = BlobStore("memory://cuts"), JobConfig(run="r")
+        return wait_older(store, config, BAD, self.clock, self.wait)
 
 
 def test_storage_that_is_away_for_a_while_is_waited_for(

@@ -44,6 +44,13 @@ def test_a_name_with_a_star_in_it_is_taken_as_it_stands(tmp_path: Path) -> None:
     assert names(find_files(tmp_path / "a[1].txt")) == ["a[1].txt"]
 
 
+def test_a_name_that_is_no_utf8_is_read_and_told(tmp_path: Path) -> None:
+    (tmp_path / "\udcff.txt").write_text("one")
+    [file] = find_files(str(tmp_path / "\udcff.txt"))
+    assert file.size == 3
+    assert describe_files([file]) == "\\udcff.txt 3 bytes"
+
+
 def test_links_to_files_are_files(tmp_path: Path) -> None:
     (tmp_path / "blob").write_text("four")
     for name in ("a.txt", "b.txt"):

@@ -5,7 +5,12 @@ from pathlib import Path
 import pytest
 
 from paceline.errors import UsageError
-from paceline.launch.commands import UserScript, role_command, with_failpoints
+from paceline.launch.commands import (
+    UserScript,
+    resume_command,
+    role_command,
+    with_failpoints,
+)
 from paceline.launch.environment import Place, read_place, read_quiet, trainer_threads
 from paceline.transport.secret import Secret
 
@@ -130,3 +135,16 @@ def test_armed_failpoints_share_one_budget_in_the_job_folder() -> None:
     assert with_failpoints({}, folder) == {}
     assert with_failpoints(armed, folder)["PACELINE_FAILPOINTS_DIR"] == str(folder)
     assert with_failpoints(own, folder) == own
+
+
+@pytest.mark.parametrize(
+    ("script", "typed"),
+    [
+        (UserScript("my train.py", ("--rate", "1")), "'my train.py' --rate 1"),
+        (UserScript("package.train", (), is_module=True), "-m package.train"),
+        (UserScript("-m package.train", ()), "-m package.train"),  # as job.json has it
+    ],
+)
+def test_the_command_that_goes_on_can_be_typed(script: UserScript, typed: str) -> None:
+    command = resume_command(Path("runs/mine"), script)
+    assert command == f"paceline run --resume --job-dir runs/mine {typed}"

@@ -36,6 +36,15 @@ def test_an_exit_with_a_text_is_told_as_the_exception_that_it_is(tmp_path: Path)
     assert said == "SystemExit: the loss is not finite, at train.py:3, after 41 batches"
 
 
+def test_a_name_that_is_no_utf8_can_be_told(tmp_path: Path) -> None:
+    error = error_of(tmp_path / "\udcff.py", "open('\\udcff')\n")
+    write_failure(tmp_path / "told", failure_of(error, 0, None))
+    told = take_failure(tmp_path / "told")
+    assert told is not None
+    assert "No such file or directory: '\\udcff'" in told.text
+    assert told.place == "\\udcff.py:1"
+
+
 @pytest.mark.parametrize(
     "error", [OSError("stale handle"), JobFailed("no coordinator"), KeyboardInterrupt()]
 )

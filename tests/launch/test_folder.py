@@ -11,8 +11,6 @@ from paceline.launch.folder import (
     JobDir,
     RunFile,
     fresh_job_dir,
-    make_sockets,
-    remove_sockets,
 )
 
 CONFIG = JobConfig(run="r1", trainers=3, pace=Async(push_every=4))
@@ -24,6 +22,27 @@ def test_the_config_comes_back_as_it_was(tmp_path: Path) -> None:
 
     assert job.read_config() == CONFIG
     assert '"script": "train.py"' in job.config.read_text()
+
+
+@pytest.mark.parametrize(
+    ("script", "shown"),
+    [
+        ("train.py", "train.py"),
+        ("-m package.train", "-m package.train"),
+        ("my train.py", "'my train.py'"),
+    ],
+)
+def test_a_journal_of_another_format_is_refused_with_the_way_around_it(
+    tmp_path: Path, script: str, shown: str
+) -> None:
+    job = JobDir(tmp_path)
+    job.claim(CONFIG, script)
+    written = job.config.read_text().replace('"journal_format": 3', '"journal_format": 1')
+    job.config.write_text(written)
+    job.journal.touch()
+
+    with pytest.raises(UsageError, match=f"--job-dir {tmp_path} {shown}$"):
+        job.claim_again(CONFIG, script, print)
 
 
 def test_a_claimed_folder_is_refused_to_another_job(tmp_path: Path) -> None:
@@ -101,20 +120,124 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
         job.read_summary()
 
 
-def test_sockets_lie_in_a_private_short_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    long_folder = tmp_path / ("x" * 100)
-    long_folder.mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(long_folder))
+def resumed(job: JobDir) -> list[str]:
+    """What is said when a job goes on in a folder."""
+    said: list[str] = []
+    with job.hold():
+        job.claim_again(CONFIG, "train.py", said.append)
+    return said
 
-    folder = make_sockets()
-    try:
-        assert folder.stat().st_mode & 0o777 == 0o700
-        assert len(str(folder / "coordinator.sock")) < 107
-        (folder / "coordinator.sock").touch()
-    finally:
-        remove_sockets(folder)
-        remove_sockets(folder)
-    assert not folder.exists()
-    assert list(long_folder.iterdir()) == []
+
+def test_a_resumed_job_makes_its_logs_anew(tmp_path: Path) -> None:
+    job = JobDir(tmp_path)
+    job.claim(CONFIG, "train.py")
+    job.logs.rmdir()
+
+    assert resumed(job) == []
+    assert job.logs.is_dir()
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"run": "r', "[]", '{"run": 1}', "\x00\xff"])
+def test_a_torn_run_file_is_removed_and_said(tmp_path: Path, text: str) -> None:
+    job = JobDir(tmp_path)
+    job.claim(CONFIG, "train.py")
+    job.run_file.write_text(text, encoding="latin-1")
+
+    [said] = resumed(job)
+
+    assert f"cannot read {job.run_file}" in said
+    assert "it is removed, since no job runs here" in said
+    assert job.read_run() is None
+
+
+def test_torn_files_of_the_last_end_do_not_matter(tmp_path: Path) -> None:
+    job = JobDir(tmp_path)
+    job.claim(CONFIG, "train.py")
+    job.summary.write_text("{")
+    job.status.touch()
+
+    assert resumed(job) == []
+    assert job.read_summary() is None
+    assert job.read_status() is None
+
+
+def test_a_folder_that_a_run_file_names_and_that_is_none_of_ours_is_left(
+    tmp_path: Path,
+) -> None:
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "thesis.tex").touch()
+    job = JobDir(tmp_path / "job")
+    job.claim(CONFIG, "train.py")
+    job.write_run(RunFile("r1", "unix:x", str(precious), 1))
+
+    [said] = resumed(job)
+
+    assert f"names {precious} as the folder of the last run's sockets" in said
+    assert "left as it is: expected paceline-* in" in said
+    assert (precious / "thesis.tex").exists()
+    assert job.read_run() is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("job.json", "journal.sqlite", "journal.sqlite-wal", "events.jsonl", "run.json"),
+        *("status.json", "summary.json", "secret", "logs/trainer-0.log"),
+    ],
+)
+def test_a_folder_where_a_file_should_be_is_refused_by_name(
+    tmp_path: Path, name: str
+) -> None:
+    job = JobDir(tmp_path)
+    job.claim(CONFIG, "train.py")
+    (tmp_path / name).unlink(missing_ok=True)
+    (tmp_path / name).mkdir()
+
+    with pytest.raises(UsageError, match=f"{name}: expected a file, found a folder; move"):
+        resumed(job)
+
+
+@pytest.mark.parametrize("name", ["checkpoints", "logs", "failpoints"])
+def test_a_file_where_a_folder_should_be_is_refused_by_name(
+    tmp_path: Path, name: str
+) -> None:
+    (tmp_path / name).touch()
+    job = JobDir(tmp_path)
+    refused = pytest.raises(
+        UsageError, match=f"{name}: expected a folder, found a file; move it away: mv /"
+    )
+    with refused, job.hold():
+        pass
+    (tmp_path / name).unlink()
+    job.claim(CONFIG, "train.py")
+    if (tmp_path / name).is_dir():
+        (tmp_path / name).rmdir()
+    (tmp_path / name).touch()
+    with refused:
+        resumed(job)
+
+
+def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("precious")
+    job = JobDir(tmp_path / "job")
+    job.claim(CONFIG, "train.py")
+    for name in ("events.jsonl", "logs/trainer-0.log", "logs/trainer-0.failure.json"):
+        link = job.path / name
+        link.symlink_to(tmp_path / "mine")
+        with pytest.raises(UsageError, match=f"{name}: expected a file, found a link"):
+            resumed(job)
+        link.unlink()
+    (job.path / "job.json.partial").symlink_to(tmp_path / "mine")
+    assert resumed(job) == []
+    assert (tmp_path / "mine").read_text() == "precious"
+
+
+def test_checkpoints_may_lie_behind_a_link(tmp_path: Path) -> None:
+    job = JobDir(tmp_path / "job")
+    job.claim(CONFIG, "train.py")
+    job.checkpoints.rmdir()
+    (tmp_path / "large disk").mkdir()
+    job.checkpoints.symlink_to(tmp_path / "large disk")
+
+    assert resumed(job) == []

@@ -295,3 +295,35 @@ def test_a_process_that_cannot_open_its_log_ends_with_1(
 
     assert wait_any([child], WAIT_S) == [child]
     assert (child.reap(), child.last_lines()) == (1, [])
+
+
+def test_a_module_runs_as_python_would_run_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "made_of_two"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "beside.py").write_text("word = 'found'")
+    (package / "told.py").write_text(
+        "import sys\n"
+        "from made_of_two.beside import word\n"
+        "from . import beside\n"
+        "main = sys.modules['__main__']\n"
+        "print(__name__, __package__, __spec__.name, sys.argv, sys.path[0], word,\n"
+        "    main.__dict__ is globals())\n"
+    )
+    python = [sys.executable, "-m", "made_of_two.told", "--lr", "3"]
+    plain = subprocess.run(
+        python, cwd=tmp_path, capture_output=True, text=True, check=True
+    ).stdout
+    monkeypatch.chdir(tmp_path)  # what is forked works where the launcher does
+    server = ForkServer(os.environ, tmp_path / "forks", SystemClock(), ())
+    try:
+        command = Command(
+            ("made_of_two.told", "--lr", "3"), dict(os.environ), is_module=True
+        )
+        child = wait_started(server, command, tmp_path / "log")
+        assert wait_any([child], WAIT_S) == [child]
+        assert (child.reap(), child.last_lines()) == (0, plain.splitlines())
+    finally:
+        server.close()

@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from paceline.config import JobConfig
+from paceline.config import Async, JobConfig
 from paceline.errors import JobFailed, UsageError
 from paceline.launch import local
+from paceline.launch import sockets as sockets_of_jobs
 from paceline.launch.addresses import Transport
 from paceline.launch.commands import Command, UserScript
 from paceline.launch.environment import read_place
 from paceline.launch.folder import JobDir
-from paceline.launch.local import LocalRun, RunResult, wait_local_run
+from paceline.launch.local import LocalRun, RunResult, describe_run, wait_local_run
 from paceline.launch.process import Child
 from paceline.launch.secret_file import read_secret
 from paceline.timing import SystemClock
@@ -48,7 +49,7 @@ def sockets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         path.mkdir()
         return path
 
-    monkeypatch.setattr(local, "make_sockets", make)
+    monkeypatch.setattr(sockets_of_jobs, "make_sockets", make)
     return path
 
 
@@ -57,10 +58,11 @@ def run(
     start: Callable[[], None],
     forks: type[StandInForks] = StandInForks,
     transport: Transport = "unix",
+    output: io.StringIO | None = None,
 ) -> RunResult:
     return wait_local_run(
         LocalRun(JobConfig(run="r1"), UserScript("train.py", ()), job),
-        open_show(io.StringIO()),
+        open_show(output or io.StringIO()),
         SystemClock(),
         forks=forks(start),  # type: ignore[arg-type]  # a stand-in
         transport=transport,
@@ -136,18 +138,57 @@ def test_two_runs_have_two_secrets(tmp_path: Path, sockets: Path) -> None:
 def test_ctrl_c_before_anything_runs_still_leaves_a_summary(
     tmp_path: Path, sockets: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make = local.make_sockets
+    make = sockets_of_jobs.make_sockets
 
     def make_interrupted() -> Path:
         os.kill(os.getpid(), signal.SIGINT)
         return make()
 
-    monkeypatch.setattr(local, "make_sockets", make_interrupted)
+    monkeypatch.setattr(sockets_of_jobs, "make_sockets", make_interrupted)
     job = JobDir(tmp_path / "job")
     result = run(job, lambda: None)
 
     assert result.verdict.ending is Ending.INTERRUPTED
     assert json.loads(job.summary.read_text())["status"] == "stopped"
+    assert not sockets.exists()
+
+
+def test_a_run_is_described_in_a_line() -> None:
+    job = JobDir(Path("/here/runs/one"))
+    script = UserScript("train.py", ())
+    plain = LocalRun(JobConfig(run="r1"), script, job)
+    assert describe_run(plain, Path("/here")) == (
+        "job folder runs/one, 1 trainer, 1 server, sync"
+    )
+    config = JobConfig(
+        run="r1",
+        trainers=2,
+        most_trainers=6,
+        ranks_per_trainer=4,
+        servers=3,
+        pace=Async(push_every=4),
+        checkpoints="s3://theirs/cuts",
+    )
+    large = LocalRun(config, script, job, is_resumed=True)
+    assert describe_run(large, Path("/elsewhere")) == (
+        "job folder /here/runs/one, resumed, 2 to 6 trainers of 4 processes, 3 servers, "
+        f"{Async(push_every=4)}, checkpoints in s3://theirs/cuts"
+    )
+
+
+def test_the_first_line_comes_before_any_process_is_asked_for(
+    tmp_path: Path, sockets: Path
+) -> None:
+    shown = io.StringIO()
+    said: list[str] = []
+
+    def look() -> None:
+        said.append(shown.getvalue())
+        raise JobFailed("seen enough")
+
+    run(JobDir(tmp_path / "job"), look, output=shown)
+
+    assert said[0].startswith(f"paceline: job folder {tmp_path / 'job'}, 1 trainer")
     assert not sockets.exists()
 
 

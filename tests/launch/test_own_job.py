@@ -103,7 +103,9 @@ def test_it_names_its_folder_at_once_and_ends_with_a_summary(
     begin: Begin, output: io.StringIO, tmp_path: Path
 ) -> None:
     job = begin()
-    assert output.getvalue() == f"paceline: the job's folder is {tmp_path / 'job'}\n"
+    assert output.getvalue() == (
+        f"paceline: job folder {tmp_path / 'job'}, 1 trainer, 1 server, sync\n"
+    )
     train(job.session)
     verdict = job.end(None)
     assert verdict is not None
@@ -174,7 +176,7 @@ def test_it_runs_without_a_socket_and_says_why(
     def refuse() -> Path:
         raise OSError("no space left on device")
 
-    monkeypatch.setattr(embedded, "make_sockets", refuse)
+    monkeypatch.setattr(embedded, "hold_sockets", refuse)
     job = begin()
     assert "paceline status cannot look at this job while it runs: no space" in (
         output.getvalue()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from paceline.errors import UsageError
-from paceline.launch.plugins import load_plugins, resolved
+from paceline.launch.plugins import load_plugins, require_named, resolved
 
 
 def test_a_module_beside_the_script_is_named_by_its_file(tmp_path: Path) -> None:
@@ -39,3 +39,10 @@ def test_a_plugin_that_fails_is_named(tmp_path: Path, text: str) -> None:
     assert "broken_plugin" not in sys.modules
     with pytest.raises(UsageError, match="--plugin nothing_of_this_name"):
         load_plugins(["nothing_of_this_name"])
+
+
+def test_a_job_that_goes_on_imports_what_the_command_line_names_and_nothing_else() -> None:
+    require_named([], ["rules"])
+    require_named(["/job/rules.py", "json"], ["json", "/moved/rules.py"])
+    with pytest.raises(UsageError, match=r"add --plugin '/a b/evil\.py' --plugin os$"):
+        require_named(["/a b/evil.py", "rules", "os"], ["rules"])

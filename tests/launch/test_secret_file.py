@@ -69,5 +69,5 @@ def test_the_secret_of_a_killed_run_is_gone_when_the_job_goes_on(tmp_path: Path)
     job = JobDir(tmp_path)
     job.claim(JobConfig(run="r1"), "train.py")
     write_secret(job.secret, Secret.fresh())
-    job.claim_again(JobConfig(run="r2"), "train.py")
+    job.claim_again(JobConfig(run="r2"), "train.py", print)
     assert read_secret(job.secret) is None

@@ -149,12 +149,45 @@ def test_a_launcher_that_was_stopped_itself_does_not_blame_the_coordinator() -> 
     assert job.answer(1000.1) == []
 
 
-def test_a_coordinator_may_take_its_time_to_start() -> None:
+def test_a_coordinator_that_works_may_take_its_time_to_start() -> None:
     job = Job()
-    for now in (12.0, 60.0, 119.9):
-        assert job.apply(Unanswered(), now) == []
+    for second in range(900):
+        assert job.apply(Unanswered(second // 9), float(second)) == []
 
-    assert roles(job.apply(Unanswered(), 120.0), Kill) == ["coordinator"]
+    for now in (900.0, 900.9):
+        assert job.apply(Unanswered(99), now) == []
+    assert roles(job.apply(Unanswered(99), 901.0), Kill) == ["coordinator"]
+
+
+def test_a_coordinator_that_is_frozen_at_its_start_is_killed_after_one_timeout() -> None:
+    job = Job()
+    for second in range(10):
+        assert job.apply(Unanswered(7 if second else 6), float(second)) == []
+    assert job.apply(Unanswered(7), 10.9) == []
+
+    [kill] = job.apply(Unanswered(7), 11.0)
+
+    assert kill == Kill("coordinator", "it has done nothing for 10.0 s, and never answered")
+
+
+def test_a_coordinator_that_starts_for_an_hour_is_killed() -> None:
+    job = Job()
+    for second in range(3600):
+        assert job.apply(Unanswered(second), float(second)) == []
+
+    assert roles(job.apply(Unanswered(3600), 3600.0), Kill) == ["coordinator"]
+
+
+def test_the_successor_of_a_frozen_coordinator_has_its_own_time() -> None:
+    job = Job()
+    for second in range(10):
+        job.apply(Unanswered(7), float(second))
+    assert roles(job.apply(Unanswered(7), 10.0), Kill) == ["coordinator"]
+    assert roles(job.die("coordinator", 10.1), Start) == ["coordinator"]
+    for second in range(11, 20):
+        assert job.apply(Unanswered(3), float(second)) == []
+
+    assert roles(job.apply(Unanswered(3), 21.0), Kill) == ["coordinator"]
 
 
 def test_the_job_finishes_with_the_first_answer_after_the_last_trainer() -> None:

@@ -79,7 +79,7 @@ def test_what_it_says_leaves_standard_output_to_the_script(tmp_path: Path) -> No
     assert done.stdout == f"value {RECORDS}\n"
     [folder] = (tmp_path / "runs").iterdir()
     first, *rest = done.stderr.splitlines()
-    assert first == f"paceline: the job's folder is runs/{folder.name}"
+    assert first == f"paceline: job folder runs/{folder.name}, 1 trainer, 1 server, sync"
     assert [word for line in rest for word in line.split()][:2] == ["status", "finished"]
 
 

@@ -51,6 +51,18 @@ def test_every_trainer_may_end_it_and_a_file_of_the_users_stays(tmp_path: Path) 
     ]
 
 
+def test_what_a_killed_writer_left_goes_with_the_listing_and_nothing_else(
+    tmp_path: Path,
+) -> None:
+    folder = FolderPredictions(str(tmp_path))
+    value = folder.value([predict(folder, 0, token=1)], missing=0)
+    (tmp_path / ".0123456789abcdef.tmp").write_bytes(b"half a file")
+    (tmp_path / ".mine.tmp").write_bytes(b"the user's")
+    folder.end(value)
+    left = [".mine.tmp", "part-000000-0-1.safetensors", "predictions.json"]
+    assert names(tmp_path) == left
+
+
 def test_two_calls_into_one_folder_are_refused(tmp_path: Path) -> None:
     folder = FolderPredictions(str(tmp_path))
     value = folder.value([predict(folder, 0, token=1)], missing=0)

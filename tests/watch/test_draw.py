@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from paceline.errors import UsageError
-from paceline.watch.draw import draw_run
+from paceline.events import older
+from paceline.watch.draw import MOST_METRICS, draw_run, order_of_panels
 
 
 def write_events(path: Path, *, with_numbers: bool = True) -> Path:
@@ -20,7 +21,7 @@ def write_events(path: Path, *, with_numbers: bool = True) -> Path:
         events.append(
             {"t": 1.0 + n, "event": "progress", "records": n * 100, "trainers": trainers}
         )
-        numbers = {"loss": 1.0 / (1 + n), "nan": None}
+        numbers = {"auc": 0.5, "loss": 1.0 / (1 + n), "nan": None}
         log = {"t": 1.5 + n, "event": "log", "trainer": "trainer-0", "records": n * 100}
         events += [{**log, "numbers": numbers}] if with_numbers else []
     events.insert(20, {"t": 9.6, "event": "ServerLost", "server": "server-0"})
@@ -37,6 +38,24 @@ def test_a_run_becomes_a_picture(tmp_path: Path, *, with_numbers: bool) -> None:
     draw_run(events, tmp_path / "run.png", "a run")
 
     assert (tmp_path / "run.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.slow
+def test_a_run_that_has_just_begun_again_becomes_a_picture_too(tmp_path: Path) -> None:
+    events = tmp_path / "events.jsonl"
+    moment = {"t": 5.0, "event": "progress", "records": 0}
+    events.write_text(json.dumps({"t": 1.0, "event": "RunBegun"}) + "\n")
+    older(events).write_text(json.dumps(moment) + "\n")
+
+    draw_run(events, tmp_path / "run.png", "a run")
+
+    assert (tmp_path / "run.png").exists()
+
+
+def test_every_logged_number_has_a_panel_of_its_own_the_loss_first() -> None:
+    assert order_of_panels(["auc", "loss", "norm"]) == (["loss", "auc", "norm"], [])
+    many = [f"number-{n}" for n in range(MOST_METRICS + 2)]
+    assert order_of_panels(many) == (many[:MOST_METRICS], many[MOST_METRICS:])
 
 
 def test_nothing_to_draw_is_said(tmp_path: Path) -> None:

@@ -97,3 +97,77 @@ def test_a_trainer_that_is_gone_keeps_its_count() -> None:
     ]
 
     assert own_records(progress) == {"a": [1, 2, 2], "b": [0, 3, 4]}
+
+
+def begun(t: float) -> dict[str, object]:
+    return {"t": t, "event": "RunBegun", "run": "r"}
+
+
+def leased(t: float, stage: int, records: int = 0) -> dict[str, object]:
+    lease = {"key": [stage, 0, 0], "records": records}
+    return {"t": t, "event": "LeaseGranted", "lease": lease, "trainer": "a"}
+
+
+def moved(t: float, records: int, trained_s: float, **own: int) -> dict[str, object]:
+    fields = {"records": records, "trained_s": trained_s, "trainers": own}
+    return {"t": t, "event": "progress", **fields}
+
+
+def test_a_resumed_run_goes_on_where_the_last_one_ended() -> None:
+    history = read_history(
+        lines(
+            begun(100.0),
+            leased(103.0, 0),
+            moved(105.0, 200, 2.0, a=120, b=80),
+            {"t": 106.0, "event": "closed", "records": 210, "trained_s": 2.5},
+            begun(9000.0),
+            leased(9004.0, 0, records=210),
+            moved(9006.0, 410, 1.5, a=100, c=100),
+        )
+    )
+    assert [p.seconds for p in history.progress] == [3.0, 5.0, 10.0, 12.0]
+    assert [p.records for p in history.progress] == [0, 200, 210, 410]
+    assert history.progress[-1].trainers == {"a": 220, "b": 80, "c": 100}
+    assert history.marks == [Mark(6.0, 210, "resumed", "resumed")]
+    assert history.records_per_second() == pytest.approx(410 / 4.0)
+
+
+def test_an_evaluation_is_no_slowness_of_the_loop_behind_it() -> None:
+    history = read_history(
+        lines(
+            leased(1.0, 0),
+            moved(2.0, 100, 1.0),
+            leased(2.5, 1, records=150),
+            leased(9.0, 2, records=150),
+            moved(10.0, 250, 2.5),
+        )
+    )
+    assert rates(history.progress) == [
+        (1.0, 100.0),
+        (1.5, 100.0),
+        (8.0, 0.0),
+        (9.0, 100.0),
+    ]
+
+
+def test_a_change_of_pace_and_of_trainers_is_marked() -> None:
+    history = read_history(
+        lines(
+            moved(1.0, 100, 1.0),
+            {"t": 2.0, "event": "PaceChanged", "paces": {"0": "ssp:3", "1": "ssp:3"}},
+            {"t": 3.0, "event": "Scaled", "trainers": 2},
+            {"t": 4.0, "event": "TrainerLeft", "trainer": "a"},
+            {"t": 5.0, "event": "TrainerJoined", "trainer": "a"},
+        )
+    )
+    assert history.marks == [
+        Mark(1.0, 100, "pace", "ssp:3"),
+        Mark(2.0, 100, "scaled", "2 trainers"),
+    ]
+
+
+def test_a_log_of_an_older_version_tells_no_rate() -> None:
+    history = read_history(
+        lines({"t": 1.0, "event": "progress", "records": 5, "trainers": {}})
+    )
+    assert history.records_per_second() is None

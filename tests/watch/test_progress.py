@@ -5,7 +5,7 @@ import io
 import msgspec
 import pytest
 
-from paceline.messages import JobStatus, ProcessStatus, QueueStatus
+from paceline.messages import JobStatus, ProcessStatus, QueueStatus, Trained
 from paceline.watch.progress import Bar, Lines, open_show
 from paceline.watch.pulse import Rate, one_line
 
@@ -15,7 +15,7 @@ def status(records: int, total: int = 20_000, state: str = "running") -> JobStat
     server = ProcessStatus("server", "server-0", 2, 8, "host", "", "ready", "", 0, 0)
     return JobStatus(
         state=state,
-        queue=QueueStatus(0, 0, 0, 0, 1),
+        queue=QueueStatus(3, 1, 0, 0, 1),
         pace="sync",
         processes=(trainer, server),
         epochs=1,
@@ -28,6 +28,7 @@ def status(records: int, total: int = 20_000, state: str = "running") -> JobStat
         timeline=0,
         cut=0,
         counters={},
+        trained=Trained(1.0, 1.0, 0),
     )
 
 
@@ -43,24 +44,59 @@ def test_a_line_tells_it_all() -> None:
     )
 
 
+def evaluating(worked_off: int) -> JobStatus:
+    return msgspec.structs.replace(
+        status(20_000), kind="evaluate", stage_records=worked_off, stage_total=4_000
+    )
+
+
 def test_a_line_tells_how_far_an_evaluation_is() -> None:
-    queue = QueueStatus(todo=5, pending=2, done=12, failed=1, epoch=0)
-    evaluating = msgspec.structs.replace(status(10_240), kind="evaluate", queue=queue)
-    assert one_line(evaluating, 0.0, restarts=0, seconds=12.3) == (
-        "12 s  evaluate: 13 of 20 tasks  loss 0.6931  auc not finite  trainers 1"
+    assert one_line(evaluating(2_600), 800.0, restarts=0, seconds=12.3) == (
+        "12 s  evaluate: 2,600 of 4,000 records (65 %)  800 records/s  "
+        "loss 0.6931  auc not finite  trainers 1"
     )
 
 
 def test_a_line_is_silent_about_what_is_not_known() -> None:
-    assert one_line(status(7, total=0, state="starting"), 0.0, 0, 0.0).startswith(
-        "0 s  7 records  starting  epoch 2  0 records/s"
+    starting = status(7, total=0, state="starting")
+    starting = msgspec.structs.replace(starting, trained=None)
+    assert one_line(starting, 0.0, 0, 0.0).startswith(
+        "0 s  7 records  starting  epoch 2  loss"
+    )
+
+
+def test_a_line_says_when_the_script_is_between_loops() -> None:
+    between = msgspec.structs.replace(status(20_000), queue=QueueStatus(0, 0, 0, 0, 0))
+    assert one_line(between, 0.0, 0, 9.0).startswith(
+        "9 s  20,000 of 20,000 records (100 %)  epoch 1  no loop is running  loss"
     )
 
 
 def test_the_rate_is_that_of_the_last_seconds() -> None:
     rate = Rate()
     for second in range(20):
-        rate.note(second * 100 if second < 10 else 1000 + (second - 10) * 300, second)
+        records = second * 100 if second < 10 else 1000 + (second - 10) * 300
+        rate.note(status(records), second)
+
+    assert rate.per_second() == pytest.approx(300.0)
+
+
+def test_the_rate_has_no_start_in_it() -> None:
+    rate = Rate()
+    for tenth in range(80):
+        rate.note(msgspec.structs.replace(status(0), trained=None), tenth / 10)
+    rate.note(status(0), 8.0)
+    rate.note(status(500), 8.5)
+
+    assert rate.per_second() == pytest.approx(1000.0)
+
+
+def test_an_evaluation_has_a_rate_of_its_own() -> None:
+    rate = Rate()
+    rate.note(status(19_000), 1.0)
+    rate.note(status(20_000), 2.0)
+    rate.note(evaluating(0), 3.0)
+    rate.note(evaluating(300), 4.0)
 
     assert rate.per_second() == pytest.approx(300.0)
 
@@ -68,10 +104,10 @@ def test_the_rate_is_that_of_the_last_seconds() -> None:
 def test_the_rate_starts_afresh_after_a_return_to_a_cut() -> None:
     rate = Rate()
     for now, records in ((0.0, 1000), (1.0, 2000), (2.0, 500)):
-        rate.note(records, now)
+        rate.note(status(records), now)
     assert rate.per_second() == 0.0
 
-    rate.note(600, 3.0)
+    rate.note(status(600), 3.0)
 
     assert rate.per_second() == 100.0
 

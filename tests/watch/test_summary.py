@@ -5,7 +5,7 @@ import json
 import msgspec
 import pytest
 
-from paceline.messages import JobStatus, QueueStatus
+from paceline.messages import JobStatus, QueueStatus, Trained
 from paceline.watch.summary import (
     EXIT_CODES,
     Ending,
@@ -15,6 +15,7 @@ from paceline.watch.summary import (
     summarize,
     where_it_stands,
 )
+from paceline.watch.trained import RunTime
 
 NOTHING = QueueStatus(0, 0, 0, 0, 0)
 
@@ -87,7 +88,7 @@ def test_records_that_all_trainers_went_on_from_are_counted_and_fail_the_run() -
     assert verdict.exit_code == 1
     assert "left a loop early (by break" in verdict.reason
     assert "in epoch 1: 7,040 of 8,000 records are left out" in verdict.reason
-    summary = summarize(left, verdict.ending, Restarts(), 4.0, "/job")
+    summary = summarize(left, verdict, Restarts(), 4.0, "/job", RunTime(0.0))
     assert (summary.status, summary.records_left_out) == ("failed", 7040)
 
 
@@ -96,7 +97,9 @@ def test_records_left_out_by_a_stop_are_no_failure() -> None:
         status(stopped="enough"), records=960, total_records=8000
     )
     assert decide_ending(left).exit_code == 0
-    summary = summarize(left, Ending.STOPPED, Restarts(), 4.0, "/job")
+    summary = summarize(
+        left, Verdict(Ending.STOPPED, "enough"), Restarts(), 4.0, "/job", RunTime(0.0)
+    )
     assert summary.records_left_out == 7040
 
 
@@ -116,7 +119,12 @@ def test_an_evaluation_that_is_left_is_called_so() -> None:
 def test_the_summary_has_exactly_the_promised_fields() -> None:
     restarts = Restarts(coordinator=1, server=2, trainer=3)
 
-    summary = summarize(status(tasks_failed=1), Ending.GAVE_UP, restarts, 4.0, "/job")
+    trained = Trained(since_s=4.0, seconds=2.0, records=0)
+    last = msgspec.structs.replace(status(tasks_failed=1), trained=trained)
+    time = RunTime(0.0)
+    time.note(last, 5.5)
+
+    summary = summarize(last, Verdict(Ending.GAVE_UP, "why"), restarts, 6.0, "/job", time)
 
     assert json.loads(json.dumps(summary.as_dict())) == {
         "status": "finished",
@@ -124,13 +132,16 @@ def test_the_summary_has_exactly_the_promised_fields() -> None:
         "records": 1000,
         "tasks": {"done": 8, "failed": 1},
         "steps": 50,
-        "seconds": 4.0,
-        "records_per_second": 250.0,
+        "seconds": 6.0,
+        "records_per_second": 500.0,
         "metrics": {"loss": 0.5, "broken": None},
         "restarts": {"coordinator": 1, "server": 2, "trainer": 3},
         "job_dir": "/job",
         "counters": {"duplicates": 1, "part-0.value_bytes_sent": 8},
         "records_left_out": 0,
+        "start_seconds": 1.5,
+        "ending": "gave up",
+        "reason": "why",
     }
 
 
@@ -147,7 +158,8 @@ def test_the_summary_has_exactly_the_promised_fields() -> None:
 def test_a_run_whose_coordinator_never_spoke_has_a_summary_too(
     ending: Ending, word: str
 ) -> None:
-    summary = summarize(None, ending, Restarts(), 0.0, "/job")
+    summary = summarize(None, Verdict(ending, ""), Restarts(), 0.0, "/job", RunTime(0.0))
 
     assert summary.status == word
     assert summary.records == summary.records_per_second == 0
+    assert summary.start_seconds is None

@@ -1,14 +1,15 @@
 """``paceline checkpoint list|verify|export DIR``: what a job has saved.
 
 DIR is a job folder, or the folder or URL where cuts lie. Nothing is changed there, and
-torch is not needed: numbers stay bytes.
+torch is not needed: numbers stay bytes. Cuts of another job in that place are listed, and
+neither verified nor exported.
 """
 
 import json
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 from rich.console import Console
@@ -17,10 +18,18 @@ from rich.table import Table
 from paceline.errors import UsageError
 from paceline.launch.folder import JobDir
 from paceline.store.blobs import BlobStore
+from paceline.store.claims import newest_claim
 from paceline.store.export import export_cut, rows_name
 from paceline.store.export_plan import plan_export
 from paceline.store.listing import CutView, view_cut
-from paceline.store.manifest import Cut, Manifest, list_cuts, newest_good_cut, verify_cut
+from paceline.store.manifest import (
+    Cut,
+    Manifest,
+    list_cuts,
+    newest_good_cut,
+    verify_cut,
+)
+from paceline.store.ownership import ForeignCut, Owner, foreign_cuts, owner_of
 from paceline.watch.summary import EXIT_CODES, Ending
 
 checkpoint = typer.Typer(
@@ -44,9 +53,13 @@ def list_command(
     as_json: _AsJson = False,
 ) -> None:
     """Show all cuts, oldest first, and which of them are whole."""
-    store = open_cuts(place)
-    views = [view_cut(store, cut, read_all=not quick) for cut in list_cuts(store)]
-    _show(views, _WHOLE if not quick else "not read", as_json=as_json)
+    store, foreign = open_cuts(place)
+    others = {one.cut for one in foreign}
+    cuts = list_cuts(store)
+    views = [view_cut(store, cut, read_all=not quick and cut not in others) for cut in cuts]
+    unharmed = _WHOLE if not quick else "not read"
+    states = [_OTHERS if cut in others else unharmed for cut in cuts]
+    _show(views, states, as_json=as_json)
 
 
 @checkpoint.command()
@@ -57,9 +70,11 @@ def verify(
     as_json: _AsJson = False,
 ) -> None:
     """Read every byte of all cuts, or of one; exit code 1 if anything is damaged."""
-    store = open_cuts(place)
-    views = [view_cut(store, one, read_all=True) for one in _chosen(store, cut)]
-    _show(views, _WHOLE, as_json=as_json)
+    place_of_cuts = open_cuts(place)
+    _say_passed_over(place_of_cuts)
+    chosen = _chosen(place_of_cuts, cut)
+    views = [view_cut(place_of_cuts.store, one, read_all=True) for one in chosen]
+    _show(views, [_WHOLE] * len(views), as_json=as_json)
     if any(view.problem is not None for view in views):
         raise typer.Exit(EXIT_CODES[Ending.FAILED])
 
@@ -78,8 +93,8 @@ def export(
     as_json: _AsJson = False,
 ) -> None:
     """Write a plain state_dict in safetensors; rows of embeddings in a second file."""
-    store = open_cuts(place)
-    manifest = _manifest(store, cut)
+    store = (cuts := open_cuts(place)).store
+    manifest = _manifest(cuts, cut)
     folder, _, name = out.rpartition("/")
     to = BlobStore(folder if "://" in folder else str(Path(folder or ".").absolute()))
     plan = plan_export(manifest.plans, part)
@@ -106,18 +121,35 @@ def export(
         print(f"  {count:,} rows of {table!r} in {view['rows_file']}")
 
 
-def open_cuts(place: str) -> BlobStore:
+class PlaceOfCuts(NamedTuple):
+    """Where cuts lie, and which of them are not of the job that is looked at."""
+
+    store: BlobStore
+    foreign: tuple[ForeignCut, ...]
+
+    def own(self) -> list[Cut]:
+        """The committed cuts of the job, oldest first."""
+        others = {one.cut for one in self.foreign}
+        return [cut for cut in list_cuts(self.store) if cut not in others]
+
+
+def open_cuts(place: str) -> PlaceOfCuts:
     """Where the cuts of a job lie, from its folder or told itself.
+
+    Of a place that is told itself, the job is the one that has claimed it; if none has, all
+    cuts are taken for those of one job.
 
     Raises:
         UsageError: there is no such folder, or no such kind of URL.
     """
     if "://" in place:
-        return BlobStore(place)
+        return _claimed_cuts(BlobStore(place))
     folder = Path(place).absolute()
     job = JobDir(folder)
     if job.config.exists():
-        return BlobStore(job.cuts_of(job.read_config()))
+        config = job.read_config()
+        store = BlobStore(job.cuts_of(config))
+        return PlaceOfCuts(store, foreign_cuts(store, owner_of(config)))
     if not folder.is_dir():
         raise UsageError(f"there is no folder {place}")
     store = BlobStore(str(folder))
@@ -125,18 +157,33 @@ def open_cuts(place: str) -> BlobStore:
         raise UsageError(
             f"{place} is no job folder (it has no {job.config.name}), and no cut lies in it"
         )
-    return store
+    return _claimed_cuts(store)
+
+
+def _claimed_cuts(store: BlobStore) -> PlaceOfCuts:
+    claim = newest_claim(store)
+    if claim is None:
+        return PlaceOfCuts(store, ())
+    is_in_its_folder = store.local == JobDir(Path(claim.folder)).checkpoints
+    owner = Owner(claim.job, has_unnamed=is_in_its_folder)
+    return PlaceOfCuts(store, foreign_cuts(store, owner))
 
 
 _WHOLE = "whole"
+_OTHERS = "another job's"
 _NOT_STRICT = (
     "paceline: the job was begun by a version that did not keep frozen parameters; if the "
     "model has any, load them first and this file with strict=False"
 )
 
 
-def _chosen(store: BlobStore, number: int | None) -> list[Cut]:
-    cuts = list_cuts(store)
+def _say_passed_over(place: PlaceOfCuts) -> None:
+    for _, why in place.foreign:
+        print(f"paceline: passed over: {why}", file=sys.stderr)
+
+
+def _chosen(place: PlaceOfCuts, number: int | None) -> list[Cut]:
+    store, cuts = place.store, place.own()
     chosen = [cut for cut in cuts if number is None or cut.cut == number]
     if not chosen:
         known = ", ".join(str(cut.cut) for cut in cuts) or "none at all"
@@ -148,11 +195,13 @@ def _chosen(store: BlobStore, number: int | None) -> list[Cut]:
     return chosen
 
 
-def _manifest(store: BlobStore, number: int | None) -> Manifest:
+def _manifest(place: PlaceOfCuts, number: int | None) -> Manifest:
     """The newest cut of this number, or the newest whole one; says what is passed over."""
+    store = place.store
+    _say_passed_over(place)
     if number is not None:
-        return verify_cut(store, _chosen(store, number)[-1].folder)
-    good = newest_good_cut(store)
+        return verify_cut(store, _chosen(place, number)[-1].folder)
+    good = newest_good_cut(store, spared={one.cut.folder for one in place.foreign})
     for problem in good.skipped:
         print(f"paceline: passed over: {problem}", file=sys.stderr)
     if good.manifest is None:
@@ -160,8 +209,11 @@ def _manifest(store: BlobStore, number: int | None) -> Manifest:
     return good.manifest
 
 
-def _show(views: list[CutView], unharmed: str, *, as_json: bool) -> None:
-    states = ["damaged" if view.problem is not None else unharmed for view in views]
+def _show(views: list[CutView], unharmed: list[str], *, as_json: bool) -> None:
+    states = [
+        "damaged" if view.problem is not None else state
+        for view, state in zip(views, unharmed, strict=True)
+    ]
     if as_json:
         cuts = [
             {**view._asdict(), "state": state}
@@ -172,12 +224,15 @@ def _show(views: list[CutView], unharmed: str, *, as_json: bool) -> None:
     table = Table(box=None, pad_edge=False)
     for name in ("cut", "timeline", "records", "steps", "taken", "bytes", "state"):
         table.add_column(name, justify="left" if name in {"taken", "state"} else "right")
+    is_mixed = len({view.job for view in views}) > 1
+    if is_mixed:
+        table.add_column("job")
     for view, state in zip(views, states, strict=True):
         numbers = (view.records, view.steps)
         records, steps = ("?" if n is None else f"{n:,}" for n in numbers)
         size = "?" if view.bytes is None else f"{view.bytes:,}"
         row = (str(view.cut), str(view.timeline), records, steps, _moment(view.created))
-        table.add_row(*row, size, state)
+        table.add_row(*row, size, state, *([view.job or "?"] if is_mixed else []))
     Console().print(table)
     for view in views:
         if view.problem is not None:

@@ -1,4 +1,4 @@
-"""``paceline pace DIR PACE``: another pace for a running job."""
+"""``paceline pace [DIR] PACE``: another pace for a running job."""
 
 import sys
 from pathlib import Path
@@ -7,15 +7,23 @@ from typing import Annotated
 import typer
 
 from paceline.config import parse_pace
-from paceline.launch.folder import JobDir
-from paceline.launch.operating import call_until_done
+from paceline.launch.folder import RUNS, JobDir
+from paceline.launch.operating import call_until_done, find_running
 from paceline.messages import ChangePace
 from paceline.timing import SystemClock
 
 
 def pace(
-    job_dir: Annotated[Path, typer.Argument(help="The job folder.")],
-    pace: Annotated[str, typer.Argument(help="As --pace takes it: ssp:5")],
+    job_dir: Annotated[
+        str,
+        typer.Argument(
+            metavar="JOB_DIR|PACE",
+            help="The job folder; left out: that which runs, and the pace comes first.",
+        ),
+    ],
+    pace: Annotated[
+        str | None, typer.Argument(metavar="PACE", help="As --pace takes it: ssp:5")
+    ] = None,
     *,
     part: Annotated[
         str | None,
@@ -23,7 +31,10 @@ def pace(
     ] = None,
 ) -> None:
     """Change the pace of a running job; returns when all go on with it."""
-    job, wanted = JobDir(job_dir), parse_pace(pace)
+    if pace is None:  # there is one word, and it is the pace
+        wanted, job = parse_pace(job_dir), find_running(RUNS)
+    else:
+        wanted, job = parse_pace(pace), JobDir(Path(job_dir))
     message = ChangePace(pace=wanted, part=part or "")
     call_until_done(job, message, SystemClock(), _tell)
     print(f"{job.path}: {f'part {part}' if part else 'all parts'} at {wanted}")

@@ -11,12 +11,15 @@ from rich.console import Console
 
 from paceline.cli.every import parse_every
 from paceline.cli.seconds import parse_seconds
+from paceline.cli.streams import unheeded
 from paceline.config import JobConfig, parse_pace, parse_trainers
 from paceline.errors import UsageError
 from paceline.launch.commands import UserScript
 from paceline.launch.folder import RUNS, JobDir, fresh_job_dir
+from paceline.launch.kinds import require_utf8
 from paceline.launch.local import LocalRun, fresh_run_id, wait_local_run
-from paceline.launch.plugins import resolved
+from paceline.launch.plugins import require_named, resolved
+from paceline.launch.scripts import file_of, require_script
 from paceline.store.blobs import BlobStore
 from paceline.timing import SystemClock, wall_time_s
 from paceline.watch.progress import open_show
@@ -25,11 +28,16 @@ from paceline.watch.table import summary_table
 
 
 def run(  # noqa: PLR0913  (the command line has one parameter for each option)
-    script: Annotated[str, typer.Argument(help="The training script.")],
+    script: Annotated[
+        str, typer.Argument(help="The training script, or with -m a module.")
+    ],
     arguments: Annotated[
         list[str] | None, typer.Argument(help="Its own arguments; options too.")
     ] = None,
     *,
+    is_module: Annotated[
+        bool, typer.Option("-m", help="SCRIPT is the name of a module, as for python -m.")
+    ] = False,
     trainers: Annotated[
         str | None,
         typer.Option(
@@ -92,8 +100,9 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
 
     Options behind the script belong to the script.
     """
-    if not Path(script).is_file():
-        raise UsageError(f"there is no script {script!r}")
+    user_script = UserScript(script, tuple(arguments or ()), is_module)
+    require_script(user_script, Path.cwd())
+    require_utf8("--job-dir", str((job_dir or RUNS).absolute()))
     if resume and job_dir is None:
         raise UsageError("--resume goes on with a job: name its folder with --job-dir")
     least, most = parse_trainers(trainers) if trainers is not None else (None, None)
@@ -108,14 +117,13 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
         "first_batch_s": _seconds("--first-batch", first_batch),
         "keep_cuts": keep,
         "checkpoints": _place(checkpoints),
-        "plugins": resolved(plugin, script) if plugin else None,
+        "plugins": resolved(plugin, file_of(user_script)) if plugin else None,
         **_every(checkpoint_every),
     }
     # Checked before a folder is made.
     config = _config(chosen, JobDir(job_dir).read_config() if resume and job_dir else None)
-    job = JobDir(job_dir or fresh_job_dir(RUNS, script, wall_time_s()))
+    job = JobDir(job_dir or fresh_job_dir(RUNS, file_of(user_script), wall_time_s()))
     show = open_show(sys.stderr)
-    user_script = UserScript(script, tuple(arguments or ()))
     try:
         result = wait_local_run(
             LocalRun(config, user_script, job, resume), show, SystemClock()
@@ -128,7 +136,8 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
     if as_json:
         print(json.dumps(result.summary.as_dict()))
     else:
-        Console().print(summary_table(result.summary))
+        with unheeded():
+            Console().print(summary_table(result.summary))
     raise typer.Exit(result.verdict.exit_code)
 
 
@@ -141,6 +150,7 @@ def _config(chosen: dict[str, Any], last: JobConfig | None) -> JobConfig:
     fields = {name: value for name, value in chosen.items() if value is not None}
     if last is None:
         return JobConfig(run=fresh_run_id(), **fields)
+    require_named(last.plugins, fields.get("plugins", ()))
     if fields.get("seed", last.seed) != last.seed:
         raise UsageError(
             f"--seed {fields['seed']}: the job began with seed {last.seed}, and rows that "
@@ -180,4 +190,5 @@ def _place(text: str | None) -> str | None:
     if text is None:
         return None
     place = text if "://" in text else str(Path(text).absolute())
+    require_utf8("--checkpoints", place)
     return BlobStore(place).url

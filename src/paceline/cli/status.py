@@ -1,4 +1,4 @@
-"""``paceline status DIR``: how a running job stands, or how it ended."""
+"""``paceline status [DIR]``: how a running job stands, or how it ended."""
 
 import json
 from pathlib import Path
@@ -10,27 +10,34 @@ from rich.console import Console
 from rich.table import Table
 
 from paceline.errors import TransportError, UsageError
-from paceline.launch.folder import JobDir
-from paceline.launch.operating import call_running
+from paceline.launch.commands import UserScript, resume_command
+from paceline.launch.folder import RUNS, JobDir
+from paceline.launch.operating import call_running, find_job
 from paceline.launch.wiring import OBSERVER, Wires
 from paceline.messages import AskStatus, JobStatus, QueueStatus
 from paceline.timing import Clock, SystemClock
+from paceline.watch.summary import Ending, Summary
+from paceline.watch.table import summary_table
 
 StatusView = dict[str, object]
 
 
 def status(
-    job_dir: Annotated[Path, typer.Argument(help="The job folder.")],
+    job_dir: Annotated[
+        Path | None,
+        typer.Argument(help="The job folder; default: that which runs, or ran last."),
+    ] = None,
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Show how a job stands, or how it ended."""
-    job = JobDir(job_dir)
+    job = find_job(RUNS) if job_dir is None else JobDir(job_dir)
     view = ended_view(job) or running_view(job, SystemClock())
     if as_json:
         print(json.dumps(view))
     else:
         _print_view(view)
+        _print_summary(job, view)
 
 
 def as_view(job: JobStatus, state: str) -> StatusView:
@@ -43,6 +50,7 @@ def as_view(job: JobStatus, state: str) -> StatusView:
         "changing": job.changing,
         "processes": [msgspec.to_builtins(process) for process in job.processes],
         "counters": dict(job.counters),
+        "summary": None,
     }
 
 
@@ -58,7 +66,7 @@ def ended_view(job: JobDir) -> StatusView | None:
     last = job.read_status()
     state = str(summary["status"])
     if last is not None:
-        return {**as_view(last, state), "processes": []}
+        return {**as_view(last, state), "processes": [], "summary": summary}
     return {
         "state": state,
         "queue": msgspec.to_builtins(QueueStatus(0, 0, 0, 0, 0)),
@@ -67,6 +75,7 @@ def ended_view(job: JobDir) -> StatusView | None:
         "changing": None,
         "processes": [],
         "counters": {},
+        "summary": summary,
     }
 
 
@@ -112,3 +121,20 @@ def _print_view(view: StatusView) -> None:
     for process in processes:
         table.add_row(*(str(process[name]) for name in shown))
     console.print(table)
+
+
+def _print_summary(job: JobDir, view: StatusView) -> None:
+    """Of an ended job: what it came to, how it ended, and how it is gone on with."""
+    if view["summary"] is None:
+        return
+    summary = msgspec.convert(view["summary"], Summary)
+    console = Console()
+    console.print(summary_table(summary))
+    if summary.ending not in {"", Ending.TRAINED.value}:
+        is_told = summary.reason.startswith(summary.ending)
+        reason = summary.reason if is_told else f"{summary.ending}: {summary.reason}"
+        console.print(reason, markup=False, highlight=False, soft_wrap=True)
+    if summary.status == "failed" or summary.ending == Ending.INTERRUPTED.value:
+        command = resume_command(job.path, UserScript(job.read_script(), ()))
+        told = f"go on with: {command}  (and the arguments of the script)"
+        console.print(told, markup=False, highlight=False, soft_wrap=True)

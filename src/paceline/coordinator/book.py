@@ -23,6 +23,7 @@ from paceline.coordinator.parking import Parked, Parking
 from paceline.coordinator.rounds import Rounds
 from paceline.coordinator.speeds import Speeds
 from paceline.coordinator.tasks import Deadlines, Progress
+from paceline.coordinator.training import Training
 from paceline.ids import OPERATOR, TaskKey
 from paceline.messages import (
     AskLease,
@@ -86,6 +87,7 @@ class Book:
         self.asked_first = (-1, 0.0)  # the last stage asked for, and since when
         self.trainer_records: dict[str, int] = {}  # {trainer id: records finished by it}
         self.metrics = Metrics()
+        self.training = Training()
         self.to_replace: dict[str, int] = {}  # {server id: pid of its dead process}
         self.leases: Parking[int] = Parking()  # {incarnation: AskLease}
         # {(incarnation, part): Tick}, and the same: Meet

@@ -13,7 +13,7 @@ from paceline.coordinator.averaging import may_end
 from paceline.coordinator.book import Book
 from paceline.coordinator.cuts import Counted, OpenCut, pause_after
 from paceline.coordinator.effects import DropCut, Happened, WriteManifest
-from paceline.coordinator.outcomes import CutBegun, CutCommitted
+from paceline.coordinator.outcomes import CutBegun, CutCommitted, JobBroken
 from paceline.coordinator.status import count_records, count_steps
 from paceline.coordinator.stops import has_nothing_to_train, is_touched, open_stage
 from paceline.coordinator.tasks import is_epoch_over, is_last_epoch
@@ -67,6 +67,12 @@ def fail_cut(book: Book, reason: str, server: str | None = None) -> None:
     fields: dict[str, object] = {"cut": cut.cut, "server": server, "reason": reason}
     book.effect(Happened("CutFailed", {**fields, "retry_s": pause_s}))
     book.effect(DropCut(cut.folder))
+
+
+def break_taken_over(book: Book, reason: str | None) -> None:
+    """The place of the cuts is another run's: this one could not go back to anything."""
+    if book.durable.broken is None:
+        book.commit(JobBroken(reason or "another run has taken its checkpoints over"))
 
 
 def commit_cut(book: Book, cut: int, folder: str, error: str | None) -> None:

@@ -161,6 +161,8 @@ def _lend(book: Book, trainer: str, incarnation: int, pick: Pick) -> Lease:
     known = (*clocks, records, voids, is_moved, take_block(book, key))
     lease = Lease(token, key, first, edges, rounds, tracked, *known)
     book.commit(LeaseGranted(lease, trainer, incarnation))
+    if book.is_training():
+        book.training.goes_on(key.stage, book.now, lambda: count_records(book))
     if is_entering:
         book.rounds.enters(trainer, book.now)
         book.speeds.enters(incarnation, book.now)

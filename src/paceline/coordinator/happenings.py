@@ -32,7 +32,24 @@ def progress_of(status: JobStatus) -> dict[str, object]:
         "epoch": status.queue.epoch,
         "timeline": status.timeline,
         "trainers": by_trainer,
+        "trained_s": _trained_s(status),
     }
+
+
+def closed_of(status: JobStatus) -> dict[str, object]:
+    """The fields of a coordinator's last line."""
+    return {
+        "records": status.records,
+        "trained_s": _trained_s(status),
+        "timeline": status.timeline,
+        "cut": status.cut,
+        "counters": status.counters,
+    }
+
+
+def _trained_s(status: JobStatus) -> float:
+    """Seconds that loops have trained, as far as this coordinator knows."""
+    return 0.0 if status.trained is None else round(status.trained.seconds, 3)
 
 
 @functools.cache  # of a few kinds; a line is written for each outcome

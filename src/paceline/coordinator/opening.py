@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from paceline.config import JobConfig
 from paceline.coordinator.durable import Durable
 from paceline.coordinator.outcomes import AnyOutcome, CutCommitted
 from paceline.coordinator.runs import Stored
@@ -16,7 +17,8 @@ from paceline.errors import CheckpointCorrupt, StoreError
 from paceline.pace.policy import outer_parts
 from paceline.store.blobs import BlobStore
 from paceline.store.journal import Journal
-from paceline.store.manifest import Cut, cut_folder, list_cuts, newest_good_cut
+from paceline.store.manifest import Cut, cut_folder, cut_folders, newest_good_cut
+from paceline.store.ownership import foreign_cuts, owner_of
 from paceline.timing import Clock, Deadline
 
 SEEK_S = 600.0  # while servers wait to return somewhere: as long as storage may be away
@@ -53,7 +55,11 @@ def read_journal(journal: Journal) -> Durable:
 
 
 def wait_older(
-    store: BlobStore, bad: Cut, clock: Clock, wait: Callable[[float], bool]
+    store: BlobStore,
+    config: JobConfig,
+    bad: Cut,
+    clock: Clock,
+    wait: Callable[[float], bool],
 ) -> CutSought:
     """Find the newest cut older than ``bad`` that verifies; whole cuts are read.
 
@@ -61,6 +67,7 @@ def wait_older(
 
     Args:
         store: where cuts lie.
+        config: the job; cuts of another one are passed over.
         bad: a cut that cannot be read.
         clock: the time.
         wait: waits so many seconds; true: give up.
@@ -68,7 +75,7 @@ def wait_older(
     deadline = Deadline(clock, SEEK_S)
     while True:
         try:
-            return CutSought(bad.folder, read_stored(store, older_than=bad))
+            return CutSought(bad.folder, read_stored(store, config, older_than=bad))
         except CheckpointCorrupt as error:
             return CutSought(bad.folder, Stored(), str(error))
         except StoreError as error:
@@ -77,21 +84,29 @@ def wait_older(
                 return CutSought(bad.folder, Stored(), str(error))
 
 
-def read_stored(store: BlobStore, older_than: Cut | None = None) -> Stored:
-    """The newest cut that verifies.
+def read_stored(
+    store: BlobStore, config: JobConfig, older_than: Cut | None = None
+) -> Stored:
+    """The job's newest cut that verifies; each cut of another job is told in the log.
 
     Args:
         store: where cuts lie.
+        config: the job.
         older_than: look only at cuts that are older than this one.
 
     Raises:
         CheckpointCorrupt: there are cuts and none is whole.
         StoreError: a cut is of an unknown format, or the storage fails.
     """
-    timeline = max((cut.timeline for cut in list_cuts(store)), default=0)
-    manifest, skipped = newest_good_cut(store, older_than)
+    timeline = max((cut.timeline for cut in cut_folders(store)), default=0)
+    spared = foreign_cuts(store, owner_of(config))
+    foreign = tuple(why for _, why in spared)
+    for why in foreign:
+        _log.warning("passed over: %s; it is neither loaded nor removed", why)
+    folders = {cut.folder for cut, _ in spared}
+    manifest, skipped = newest_good_cut(store, older_than, folders)
     if manifest is None:
-        return Stored(timeline=timeline)
+        return Stored(timeline=timeline, foreign=foreign)
     cut = CutCommitted(
         manifest.cut,
         manifest.timeline,
@@ -104,4 +119,4 @@ def read_stored(store: BlobStore, older_than: Cut | None = None) -> Stored:
         steps=manifest.steps,
         outer=outer_parts(manifest.plans),
     )
-    return Stored(cut, manifest.plans, timeline, skipped)
+    return Stored(cut, manifest.plans, timeline, skipped, foreign)

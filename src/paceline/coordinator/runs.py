@@ -25,12 +25,14 @@ class Stored(NamedTuple):
         plans: its parts.
         timeline: the newest that any cut was taken on, whole or not.
         skipped: of each newer cut, what is wrong with it.
+        foreign: of each cut of another job, whose it is: neither loaded nor removed.
     """
 
     cut: CutCommitted | None = None
     plans: tuple[PartPlan, ...] = ()
     timeline: int = 0
     skipped: tuple[str, ...] = ()
+    foreign: tuple[str, ...] = ()
 
 
 def begin_run(book: Book, stored: Stored) -> None:
@@ -48,4 +50,5 @@ def begin_run(book: Book, stored: Stored) -> None:
     book.commit(RunBegun(config.run, timeline, stored.cut, plans))
     cut = stored.cut.cut if stored.cut is not None else 0
     fields: dict[str, object] = {"cut": cut, "timeline": timeline}
-    book.effect(Happened("Resumed", {**fields, "skipped": stored.skipped}))
+    passed_over = {"skipped": stored.skipped, "foreign": stored.foreign}
+    book.effect(Happened("Resumed", {**fields, **passed_over}))

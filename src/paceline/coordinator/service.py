@@ -31,7 +31,7 @@ from paceline.coordinator.effects import (
     SeekCut,
     WriteManifest,
 )
-from paceline.coordinator.happenings import progress_of, told
+from paceline.coordinator.happenings import closed_of, progress_of, told
 from paceline.coordinator.opening import StateSaved, read_journal, read_stored, wait_older
 from paceline.coordinator.outcomes import CutCommitted, Outcome
 from paceline.coordinator.service_cuts import wait_committed, wait_dropped, wait_swept
@@ -115,7 +115,7 @@ class CoordinatorService:
             threading.Thread(target=self._tick, name="coordinator-clock", daemon=True)
         ]
         if self._state.durable.run != config.run:
-            opened = RunOpened(read_stored(store))
+            opened = RunOpened(read_stored(store, config))
             self._carry_out([self._state.apply(opened, clock.now_s())])
 
     def start(self) -> None:
@@ -150,14 +150,7 @@ class CoordinatorService:
                 thread.join(timeout=5.0)
         with self._idle:
             self._idle.wait_for(lambda: not self._is_at_work, timeout=5.0)
-        status = self._state.status()
-        fields: dict[str, object] = {
-            "records": status.records,
-            "timeline": status.timeline,
-            "cut": status.cut,
-            "counters": status.counters,
-        }
-        self._events.write("closed", fields)
+        self._events.write("closed", closed_of(self._state.status()))
 
     # ------------------------------------------------------------ transport's Service
 
@@ -285,8 +278,9 @@ class CoordinatorService:
         elif isinstance(effect, WriteManifest):
             self._write_manifest(effect.order)
         elif isinstance(effect, DropCut):
+            store, run = self._store, self._config.run
             self._run_beside(
-                lambda: wait_dropped(self._store, effect.folder), "coordinator-drop"
+                lambda: wait_dropped(store, effect.folder, run), "coordinator-drop"
             )
         elif isinstance(effect, SeekCut):
             self._seek_cut(effect)
@@ -336,8 +330,8 @@ class CoordinatorService:
 
     def _write_manifest(self, order: ManifestOrder) -> None:
         def commit() -> None:
-            run, created = self._config.run, wall_time_s()
-            self._put(wait_committed(self._store, order, run, created))
+            config, created = self._config, wall_time_s()
+            self._put(wait_committed(self._store, order, config, created))
 
         self._run_beside(commit, "coordinator-cut")
 
@@ -350,10 +344,11 @@ class CoordinatorService:
 
     def _seek_cut(self, effect: SeekCut) -> None:
         bad = Cut(effect.cut, effect.timeline, effect.folder)
+        wait, config = self._stopping.wait, self._config
 
         def seek() -> None:
             with self._sweeping:  # what is found must not be swept away meanwhile
-                sought = wait_older(self._store, bad, self._clock, self._stopping.wait)
+                sought = wait_older(self._store, config, bad, self._clock, wait)
             self._put(sought)
 
         self._run_beside(seek, "coordinator-seek")
@@ -361,8 +356,7 @@ class CoordinatorService:
     def _sweep(self) -> None:
         """Remove old cuts; only a journalled one may replace them."""
         with self._sweeping:
-            keep = self._config.keep_cuts
-            wait_swept(self._store, self._state, keep, self._values)
+            wait_swept(self._store, self._state, self._config, self._values)
 
     # ------------------------------------------------------------ time
 

@@ -14,7 +14,7 @@ import msgspec
 
 from paceline.config import JobConfig
 from paceline.coordinator.book import Book
-from paceline.coordinator.cut_decisions import commit_cut
+from paceline.coordinator.cut_decisions import break_taken_over, commit_cut
 from paceline.coordinator.decisions import end_waits, look_again
 from paceline.coordinator.durable import Durable, restore
 from paceline.coordinator.effects import Effect
@@ -67,11 +67,15 @@ class TimePassed(NamedTuple):
 
 
 class ManifestWritten(NamedTuple):
-    """Event: a `WriteManifest` effect is carried out, or failed with an error."""
+    """Event: a `WriteManifest` effect is carried out, or failed with an error.
+
+    ``is_taken_over``: another run of the job keeps its cuts there now, for good.
+    """
 
     cut: int
     folder: str
     error: str | None
+    is_taken_over: bool = False
 
 
 class CutSought(NamedTuple):
@@ -123,6 +127,8 @@ class CoordinatorState:
         elif isinstance(event, Disconnected):
             book.members.closed(event.incarnation, now)
         elif isinstance(event, ManifestWritten):
+            if event.is_taken_over:
+                break_taken_over(book, event.error)
             commit_cut(book, event.cut, event.folder, event.error)
         elif isinstance(event, CutSought):
             return_further(book, event.folder, event.found, event.error)

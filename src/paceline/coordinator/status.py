@@ -26,6 +26,7 @@ def count_steps(book: Book) -> int:
 def job_status(book: Book) -> JobStatus:
     """Everything that an observer may know."""
     state, queue, spec = book.durable, book.durable.queue, book.durable.stage_spec()
+    worked_off, in_all = _evaluated(book)
     counters: dict[str, int] = {}
     for report in book.reports.values():
         for name, count in report.counters.items():
@@ -60,6 +61,9 @@ def job_status(book: Book) -> JobStatus:
         left_out=queue.left_out,
         left_epoch=queue.left_epoch,
         changing=None if book.wish is None else (book.wait_reason() or NOT_TRAINING),
+        trained=book.training.told(book.now),
+        stage_records=worked_off,
+        stage_total=in_all,
     )
 
 
@@ -77,6 +81,15 @@ def _total_records(book: Book) -> int:
     """Records that all known loops train."""
     stages = book.durable.stages.values()
     return sum(spec.records * spec.epochs for spec in stages if spec.is_training)
+
+
+def _evaluated(book: Book) -> tuple[int, int]:
+    """Records that are worked off, of all, in a stage of evaluation or prediction."""
+    spec, queue = book.durable.stage_spec(), book.durable.queue
+    if spec is None or spec.is_training:
+        return 0, 0
+    begun = min(queue.next_fresh * spec.task_size, spec.records)
+    return begun - sum(map(spec.task_records, queue.open)), spec.records
 
 
 def _state(book: Book) -> str:

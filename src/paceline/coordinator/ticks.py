@@ -95,6 +95,7 @@ def ticked(book: Book, tick: Tick) -> None:
     queue, (stage, epoch, spans) = book.durable.queue, tick.window
     if (stage, epoch) != (queue.stage, queue.epoch):
         return
+    book.training.acknowledged(stage, book.now, lambda: count_records(book))
     for span, last in zip(spans, tick.acked, strict=True):
         record = queue.pending.get(span.task)
         if record is not None:

@@ -27,7 +27,7 @@ import xxhash
 from fsspec.implementations.local import LocalFileSystem
 from numpy.typing import NDArray
 
-from paceline.errors import DataError, PacelineError, UsageError
+from paceline.errors import DataError, PacelineError, UsageError, spelt_out
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 Options = Mapping[str, Any]  # what a file system of fsspec takes: keys, end points, ...
@@ -81,7 +81,7 @@ def find_files(paths: Paths, options: Options | None = None) -> tuple[DataFile, 
     places = [PurePosixPath(file.path).parts for file in found]
     shared = _num_shared([place[:-1] for place in places])
     return tuple(
-        file._replace(name="/".join(place[shared:]))
+        file._replace(name=spelt_out("/".join(place[shared:])))
         for file, place in zip(found, places, strict=True)
     )
 

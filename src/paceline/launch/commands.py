@@ -18,13 +18,26 @@ class Command(NamedTuple):
 
     script: tuple[str, ...]
     environment: dict[str, str]
+    is_module: bool = False
 
 
 class UserScript(NamedTuple):
-    """The user's loop: a script and its own arguments."""
+    """The user's loop: a script and its own arguments.
+
+    Args:
+        path: of its file; of a module, its name.
+        arguments: its own.
+        is_module: it is found as ``python -m`` would find it.
+    """
 
     path: str
     arguments: Sequence[str]
+    is_module: bool = False
+
+    @property
+    def named(self) -> str:
+        """As ``paceline run`` is told of it: ``train.py``, ``-m package.train``."""
+        return f"-m {self.path}" if self.is_module else self.path
 
 
 def role_command(
@@ -43,7 +56,7 @@ def role_command(
         environment[THREADS] = "1"
         return Command((), environment)
     environment.setdefault(THREADS, str(threads))
-    return Command((script.path, *script.arguments), environment)
+    return Command((script.path, *script.arguments), environment, script.is_module)
 
 
 def with_failpoints(base: Mapping[str, str], folder: Path) -> dict[str, str]:
@@ -56,5 +69,7 @@ def with_failpoints(base: Mapping[str, str], folder: Path) -> dict[str, str]:
 
 def resume_command(job_dir: Path, script: UserScript) -> str:
     """What a user types to go on with a job."""
-    command = ["paceline", "run", "--resume", "--job-dir", str(job_dir), script.path]
-    return shlex.join([*command, *script.arguments])
+    command = ["paceline", "run", "--resume", "--job-dir", str(job_dir)]
+    named = script.named
+    words = named.split(" ", 1) if named.startswith("-m ") else [named]
+    return shlex.join([*command, *words, *script.arguments])

@@ -130,7 +130,7 @@ def _embed() -> Session:
     job = OwnJob(
         JobConfig(run=fresh_run_id()),
         folder,
-        UserScript(sys.argv[0], tuple(sys.argv[1:])),
+        _script(),
         output,
         _end_process,
         is_quiet=is_quiet,
@@ -139,6 +139,15 @@ def _embed() -> Session:
     atexit.register(_end, job)
     _jobs.append(job)
     return job.session
+
+
+def _script() -> UserScript:
+    """What this process runs: a file, or a module by ``python -m``."""
+    arguments = tuple(sys.argv[1:])
+    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    if spec is None:
+        return UserScript(sys.argv[0], arguments)
+    return UserScript(spec.name.removesuffix(".__main__"), arguments, is_module=True)
 
 
 def _leave(session: Session, told: Path) -> None:

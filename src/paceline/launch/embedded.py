@@ -19,9 +19,11 @@ from paceline.config import JobConfig
 from paceline.coordinator.service import CoordinatorService
 from paceline.events import EventLog
 from paceline.ids import COORDINATOR, LAUNCHER, server_id
-from paceline.launch.folder import JobDir, RunFile, make_sockets, remove_sockets
+from paceline.launch.claiming import claimed
+from paceline.launch.folder import JobDir, RunFile
 from paceline.launch.link import CoordinatorLink
 from paceline.launch.outside import OutsideDoor
+from paceline.launch.sockets import hold_sockets, remove_sockets
 from paceline.launch.wiring import Wires
 from paceline.messages import JobStatus
 from paceline.server.service import ServerService
@@ -39,6 +41,7 @@ from paceline.watch.summary import (
     decide_ending,
     summarize,
 )
+from paceline.watch.trained import RunTime
 
 LEAVE_S = 5.0  # how long servers may take to shut down when the job is over
 LOOK_EVERY_S = 0.02  # whether a cut is there
@@ -55,7 +58,12 @@ class EmbeddedJob:
     """
 
     def __init__(
-        self, config: JobConfig, job_dir: Path, *, is_resumed: bool = False
+        self,
+        config: JobConfig,
+        job_dir: Path,
+        *,
+        is_resumed: bool = False,
+        script: str | None = None,
     ) -> None:
         """Start the coordinator and ``config.servers`` servers.
 
@@ -63,11 +71,13 @@ class EmbeddedJob:
             config: the job; sessions for ``config.trainers`` trainers are expected.
             job_dir: its folder, made if need be.
             is_resumed: go on where the folder's last run ended.
+            script: what its trainers run, as `paceline run` is told of it.
 
         Raises:
-            UsageError: the folder belongs to another job, or there is none to go on with.
+            UsageError: the folder or the place of the cuts belongs to another job, or there
+                is none to go on with.
+            StoreError: the place of the cuts is not there, or cannot be written.
         """
-        self._config = config
         self._job = JobDir(job_dir)
         self.path = self._job.path
         self._clock = SystemClock()
@@ -78,8 +88,11 @@ class EmbeddedJob:
         self.verdict: Verdict | None = None
         with contextlib.ExitStack() as stack:
             stack.enter_context(self._job.hold())
-            claim = self._job.claim_again if is_resumed else self._job.claim
-            claim(config, sys.argv[0])
+            self._config = stack.enter_context(
+                claimed(
+                    self._job, config, script or sys.argv[0], _say, is_resumed=is_resumed
+                )
+            )
             self._coordinator = self._open_coordinator(stack)
             self._servers = [
                 self._open_server(server_id(n), stack) for n in range(config.servers)
@@ -117,8 +130,7 @@ class EmbeddedJob:
         """
         assert self._sockets is None
         with contextlib.ExitStack() as stack:
-            self._sockets = make_sockets()
-            stack.callback(remove_sockets, self._sockets)
+            self._sockets = stack.enter_context(hold_sockets())
             address = f"unix:{self._sockets / COORDINATOR}.sock"
             door = OutsideDoor(self._coordinator)
             stack.enter_context(self._wires(COORDINATOR).listen_to_outside(address, door))
@@ -187,7 +199,10 @@ class EmbeddedJob:
 
     def _write_end(self, status: JobStatus | None, verdict: Verdict) -> Summary:
         seconds = self._clock.now_s() - self._started_s
-        summary = summarize(status, verdict.ending, Restarts(), seconds, str(self.path))
+        ran = RunTime(self._started_s)
+        if status is not None:
+            ran.note(status, self._clock.now_s())
+        summary = summarize(status, verdict, Restarts(), seconds, str(self.path), ran)
         self.verdict, self.summary = verdict, summary
         self._job.write_end(status, summary.as_dict())
         return summary
@@ -227,3 +242,7 @@ class EmbeddedJob:
         stack.enter_context(wires.listen_as_server(address, service))
         service.start()
         return service
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)  # noqa: T201  (an embedded job has no launcher to tell)

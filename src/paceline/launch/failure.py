@@ -13,7 +13,7 @@ from typing import final
 
 import msgspec
 
-from paceline.errors import PacelineError
+from paceline.errors import PacelineError, spelt_out
 from paceline.ids import TaskKey
 
 _OURS = str(Path(__file__).parents[1])
@@ -57,8 +57,8 @@ def failure_of(
     said = (str(error).strip().splitlines() or [""])[0]
     return Failure(
         kind=f"{kind.__module__}.{kind.__qualname__}",
-        text=f"{kind.__name__}: {said}" if said else kind.__name__,
-        place=_place_of(error),
+        text=spelt_out(f"{kind.__name__}: {said}" if said else kind.__name__),
+        place=spelt_out(_place_of(error)),
         batches=batches,
         task=task,
         batch=batch,

@@ -26,9 +26,7 @@ import contextlib
 import fcntl
 import os
 import shlex
-import tempfile
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar, final
@@ -37,15 +35,19 @@ import msgspec
 
 from paceline.config import JobConfig
 from paceline.errors import StoreError, UsageError
+from paceline.events import older
+from paceline.launch.kinds import require_files, require_folders, require_utf8
 from paceline.launch.secret_file import remove_secret
+from paceline.launch.sockets import remove_left
 from paceline.messages import JobStatus
 from paceline.store.journal import FORMAT
 
 _T = TypeVar("_T")
 
 RUNS = Path("runs")  # where job folders go, unless a user names one
-
-LONGEST_SOCKETS = 80  # bytes of the folder's path; leaves 27 for a socket's name
+_ENDED_REMEDY = "it says how the last run ended, and --resume does without: remove it"
+_LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+_JOURNAL_ENDS = ("", "-wal", "-journal", ".lock")  # SQLite's own, and the opener's
 
 
 class RunFile(msgspec.Struct, frozen=True):
@@ -58,9 +60,13 @@ class RunFile(msgspec.Struct, frozen=True):
 
 
 class _Written(msgspec.Struct, frozen=True):
-    """By which version a folder's journal was written; the first did not say."""
+    """What ``job.json`` says beside the job.
+
+    By which version the journal was written, the first did not say; and what is run.
+    """
 
     journal_format: int = 2
+    script: str = "SCRIPT"
 
 
 @final
@@ -99,12 +105,13 @@ class JobDir:
         """Be the folder's only launcher; the hold falls with its process.
 
         Raises:
-            UsageError: its job is running, or the folder cannot be made.
+            UsageError: its job is running, the folder cannot be made, or something in it
+                is not of the kind that it should be.
         """
         path = self.path / "launcher.lock"
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = os.open(path, _LOCK_FLAGS, 0o600)
         except OSError as error:
             raise UsageError(f"cannot make the job folder {self.path}: {error}") from error
         try:
@@ -115,6 +122,7 @@ class JobDir:
                 "with --job-dir"
             ) from None
         else:
+            self._check_kinds()
             yield
         finally:
             os.close(descriptor)
@@ -127,6 +135,7 @@ class JobDir:
         """
         if self.journal.exists() or self.config.exists():
             raise UsageError(_taken(self.path, script))
+        self._check_names(script)
         fields = _job_fields(config, script)
         try:
             self.logs.mkdir(parents=True, exist_ok=True)
@@ -139,26 +148,63 @@ class JobDir:
         except OSError as error:
             raise UsageError(f"cannot make the job folder {self.path}: {error}") from error
 
-    def claim_again(self, config: JobConfig, script: str) -> None:
+    def claim_again(
+        self, config: JobConfig, script: str, say: Callable[[str], None]
+    ) -> None:
         """Let a new run go on where the last one ended; by whom the folder is held.
 
         Sockets and secret of a run that was killed are removed; ``job.json`` says how this
         one is.
 
+        Args:
+            config: the job as it is now.
+            script: what trainers run.
+            say: hears what was mended, and what was left alone.
+
         Raises:
             UsageError: the folder holds no job, or its journal is of another version.
         """
+        self._check_names(script)
         self.read_config()
         self._check_journal(script)
-        run = self.read_run()
-        if run is not None:
-            remove_sockets(Path(run.sockets))
-            self.run_file.unlink(missing_ok=True)
+        self._forget_last_run(say)
         remove_secret(self.secret)
         self.summary.unlink(missing_ok=True)
         self.status.unlink(missing_ok=True)
         self.logs.mkdir(exist_ok=True)
         _write_whole(self.config, _job_fields(config, script))
+
+    def _forget_last_run(self, say: Callable[[str], None]) -> None:
+        """Remove what tells where the last run's coordinator listened; nobody runs."""
+        try:
+            run = _read(self.run_file, RunFile)
+        except StoreError as error:
+            say(f"paceline: {error}; it is removed, since no job runs here")
+            run = None
+        kept = None if run is None else remove_left(Path(run.sockets))
+        if run is not None and kept is not None:
+            say(
+                f"paceline: {self.run_file} names {run.sockets} as the folder of the last "
+                f"run's sockets, which is left as it is: {kept}"
+            )
+        self.run_file.unlink(missing_ok=True)
+
+    def _check_names(self, script: str) -> None:
+        require_utf8("the job folder", str(self.path))
+        require_utf8("the script", script)
+
+    def _check_kinds(self) -> None:
+        """Let files be files, and folders folders, where they are there.
+
+        Raises:
+            UsageError: names the first that is not.
+        """
+        journal = [self.journal.with_name(self.journal.name + end) for end in _JOURNAL_ENDS]
+        small = (self.config, self.run_file, self.status, self.summary, self.secret)
+        require_folders([self.logs, self.checkpoints, self.failpoints])
+        require_files([*small, *journal, self.events, older(self.events)])
+        require_files(self.logs.glob("*.log"))
+        require_files(self.logs.glob("*.failure.json"))
 
     def _check_journal(self, script: str) -> None:
         """Refuse a journal that this version cannot read, with the way around it."""
@@ -173,7 +219,7 @@ class JobDir:
             f"reads format {FORMAT}: resume with the version that wrote it, or go on from "
             f"the last checkpoint, which trains again what came behind it:\n"
             f"mkdir {quoted[0]} && mv {quoted[1]}* {quoted[0]} && "
-            f"paceline run --resume --job-dir {quoted[2]} {shlex.quote(script)}"
+            f"paceline run --resume --job-dir {quoted[2]} {_quoted(script)}"
         )
 
     def read_config(self) -> JobConfig:
@@ -183,22 +229,30 @@ class JobDir:
             UsageError: the folder holds no job.
             StoreError: ``job.json`` is damaged.
         """
-        config = _read(self.config, JobConfig)
+        remedy = "put a copy of it back, or begin a new job in another folder"
+        config = _read(self.config, JobConfig, remedy)
         if config is None:
             raise UsageError(f"{self.path} holds no job: it has no {self.config.name}")
         return config
 
+    def read_script(self) -> str:
+        """The path of the script that the job was started with last."""
+        return (_read(self.config, _Written) or _Written()).script or "SCRIPT"
+
     def read_run(self) -> RunFile | None:
         """Where the running job's coordinator listens; None when none is running."""
-        return _read(self.run_file, RunFile)
+        return _read(self.run_file, RunFile, "if no job runs there, --resume mends it")
 
     def read_status(self) -> JobStatus | None:
         """The coordinator's last word about an ended job, if there is one."""
-        return _read(self.status, JobStatus)
+        return _read(self.status, JobStatus, _ENDED_REMEDY)
 
     def read_summary(self) -> dict[str, object] | None:
         """The summary of an ended job; None while it runs."""
-        return _read(self.summary, dict[str, object])
+        summary = _read(self.summary, dict[str, object], _ENDED_REMEDY)
+        if summary is not None and not isinstance(summary.get("status"), str):
+            raise StoreError(f"{self.summary} tells no status; {_ENDED_REMEDY}")
+        return summary
 
     def write_run(self, run: RunFile) -> None:
         """Tell observers where the coordinator listens."""
@@ -221,8 +275,9 @@ def fresh_job_dir(root: Path, script: str, now_s: float) -> Path:
         now_s: seconds since 1970.
 
     Raises:
-        UsageError: the folder cannot be made.
+        UsageError: the folder cannot be made, or a name is no UTF-8.
     """
+    require_utf8("the script", script)
     moment = datetime.fromtimestamp(now_s, tz=UTC).astimezone()
     name = f"{moment:%Y%m%d-%H%M%S}-{Path(script).stem or 'job'}"
     number = 1
@@ -238,37 +293,23 @@ def fresh_job_dir(root: Path, script: str, now_s: float) -> Path:
             return path
 
 
-def make_sockets() -> Path:
-    """Make a private folder (0700) with a short path for a job's Unix sockets."""
-    path = tempfile.mkdtemp(prefix="paceline-")
-    if len(os.fsencode(path)) <= LONGEST_SOCKETS:
-        return Path(path)
-    Path(path).rmdir()
-    return Path(tempfile.mkdtemp(prefix="paceline-", dir="/tmp"))
-
-
-def remove_sockets(folder: Path) -> None:
-    """Remove the sockets and their folder; done twice, or by two, is done once."""
-    with suppress(OSError):
-        for path in folder.iterdir():
-            path.unlink(missing_ok=True)
-        folder.rmdir()
-
-
 def _job_fields(config: JobConfig, script: str) -> dict[str, object]:
     """What ``job.json`` says."""
     fields = {"script": script, "journal_format": FORMAT}
     return {**msgspec.to_builtins(config), **fields}
 
 
+def _quoted(script: str) -> str:
+    """A script as a shell takes it; ``-m`` and a module's name are two words."""
+    return script if script.startswith("-m ") else shlex.quote(script)
+
+
 def _taken(path: Path, script: str) -> str:
-    resume = shlex.join(
-        ["paceline", "run", "--resume", "--job-dir", str(path), script or "SCRIPT"]
-    )
     return (
         f"{path} already holds a job (its journal or job.json is there); go on with it by "
-        f"{resume}, or name another folder: with --job-dir, or where there is no paceline "
-        "run, with PACELINE_JOB_DIR"
+        f"paceline run --resume --job-dir {shlex.quote(str(path))} {_quoted(script)}, or "
+        "name another folder: with --job-dir, or where there is no paceline run, with "
+        "PACELINE_JOB_DIR"
     )
 
 
@@ -279,14 +320,23 @@ def _pretty(value: object) -> bytes:
 def _write_whole(path: Path, value: object) -> None:
     """Write so that a reader sees the old file or the new one, never half of one."""
     partial = path.with_name(path.name + ".partial")
-    partial.write_bytes(_pretty(value))
+    partial.unlink(missing_ok=True)
+    with partial.open("xb") as file:  # never through a link that somebody has put there
+        file.write(_pretty(value))
     partial.replace(path)
 
 
-def _read(path: Path, kind: type[_T]) -> _T | None:
+def _read(path: Path, kind: type[_T], remedy: str = "") -> _T | None:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
+        data = path.read_bytes()
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.DecodeError) as error:
-        raise StoreError(f"cannot read {path}: {error}") from error
+    except OSError as error:
+        require_files([path])
+        raise StoreError(f"cannot read {path}: {error.strerror}") from error
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (msgspec.MsgspecError, UsageError, ValueError) as error:
+        what = "empty" if not data else f"damaged: {error}"
+        told = f"cannot read {path}, which is {what}"
+        raise StoreError(f"{told}; {remedy}" if remedy else told) from error

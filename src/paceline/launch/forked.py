@@ -110,7 +110,8 @@ def _run(request: Fork, server: int) -> None:
     if request.script:
         die_with_parent(server, signal.SIGKILL)
         open_group()
-        run_script([os.fsdecode(argument) for argument in request.script])
+        arguments = [os.fsdecode(argument) for argument in request.script]
+        (run_module if request.is_module else run_script)(arguments)
         return
     try:
         run_role(server)
@@ -157,6 +158,13 @@ def run_script(arguments: Sequence[str]) -> None:
     sys.argv = list(arguments)
     sys.path.insert(0, str(Path(arguments[0]).resolve().parent))
     runpy.run_path(arguments[0], run_name="__main__")
+
+
+def run_module(arguments: Sequence[str]) -> None:
+    """Run a module by its name, as ``python -m`` does: found from the working folder."""
+    sys.argv = list(arguments)
+    sys.path.insert(0, str(Path.cwd()))
+    runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
 
 
 if __name__ == "__main__":

@@ -265,6 +265,7 @@ def _fork_request(command: Command, log: Path) -> Fork:
         tuple(os.fsencode(argument) for argument in command.script),
         {os.fsencode(k): os.fsencode(v) for k, v in command.environment.items()},
         os.fsencode(log),
+        command.is_module,
     )
 
 

@@ -31,6 +31,7 @@ class Fork(msgspec.Struct, frozen=True, tag=True):
     script: tuple[bytes, ...]  # and its arguments; empty: the environment names a role
     environment: dict[bytes, bytes]
     log: bytes
+    is_module: bool = False  # the script is the name of one
 
 
 class Reap(msgspec.Struct, frozen=True, tag=True):

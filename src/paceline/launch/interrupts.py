@@ -1,5 +1,9 @@
 """Being asked to stop: Ctrl-C, SIGTERM, a closed terminal.
 
+What is ignored when the block is entered stays ignored, and so it is for every process that
+is started meanwhile: ``nohup`` has a hang-up ignored, a shell Ctrl-C for what it runs in
+the background. SIGTERM is caught all the same: schedulers end a job by it.
+
 The launcher looks at `Interrupts.count` in its loop instead of being thrown out of it: so
 it always ends its children itself. Once asks for an orderly end, twice for an end at
 once.
@@ -27,6 +31,9 @@ class Interrupts:
     def __enter__(self) -> "Interrupts":
         if threading.current_thread() is threading.main_thread():
             for number in CAUGHT:
+                is_ignored = signal.getsignal(number) is signal.SIG_IGN
+                if is_ignored and number is not signal.SIGTERM:
+                    continue
                 self._before[number] = signal.signal(number, self._note)
         return self
 

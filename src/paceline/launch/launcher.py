@@ -18,12 +18,13 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, final
 
 from paceline.errors import PREEMPTED_EXIT_CODE
-from paceline.ids import role_kind
+from paceline.ids import COORDINATOR, role_kind
 from paceline.launch.exits import explain_exit, is_crash
 from paceline.launch.failure import take_failure
 from paceline.launch.folder import JobDir
 from paceline.launch.interrupts import Interrupts
 from paceline.launch.link import Reporter
+from paceline.launch.parent import signs_of_life
 from paceline.launch.process import Child, end_all, wait_any
 from paceline.launch.supervision import LEAVE_S as TRAINERS_LEAVE_S
 from paceline.launch.supervision import (
@@ -45,6 +46,7 @@ from paceline.messages import Exited, JobStatus
 from paceline.timing import Clock, Deadline
 from paceline.watch.progress import Show
 from paceline.watch.summary import Ending, Verdict, decide_ending, where_it_stands
+from paceline.watch.trained import RunTime
 
 REPORT_EVERY_S = 0.2
 ANSWER_S = 0.5  # how long an answer may take
@@ -57,6 +59,7 @@ class Ended(NamedTuple):
 
     verdict: Verdict
     status: JobStatus | None
+    time: RunTime
 
 
 @final
@@ -92,13 +95,13 @@ class Launcher:
         self._children: dict[str, Child] = {}  # {role: its running process}
         self._last_words: dict[str, list[str]] = {}  # {role: end of its last log}
         self._status: JobStatus | None = None
+        self._time = RunTime(clock.now_s())
         self._is_answered = False  # the last report was
         self._is_ending = False  # the user has asked for it
 
-    @property
-    def status(self) -> JobStatus | None:
-        """The coordinator's last word; None if it never spoke."""
-        return self._status
+    def ended(self, verdict: Verdict) -> Ended:
+        """The job as it is known to stand, and how it has ended."""
+        return Ended(verdict, self._status, self._time)
 
     def wait_ended(self, interrupts: Interrupts) -> Ended:
         """Run the job to its end; no process is left then.
@@ -122,7 +125,7 @@ class Launcher:
                 hurry=lambda: interrupts.count > 1,
             )
             self._link.close()
-        return Ended(verdict, self._status)
+        return self.ended(verdict)
 
     def _supervise(self, interrupts: Interrupts) -> Verdict:
         decisions = self._supervision.apply(None, self._clock.now_s())
@@ -208,10 +211,15 @@ class Launcher:
         self._is_answered = orders is not None
         now = self._clock.now_s()
         if orders is None:
-            return self._supervision.apply(Unanswered(), now)
+            return self._supervision.apply(Unanswered(self._signs_of_life()), now)
         self._status = orders.status
+        self._time.note(orders.status, now)
         self._show.show(orders.status, sum(self._supervision.restarts.values()), now)
         return self._supervision.apply(orders, now)
+
+    def _signs_of_life(self) -> int | None:
+        child = self._children.get(COORDINATOR)
+        return None if child is None else signs_of_life(child.pid)
 
     def _ask_once_more(self) -> None:
         if not self._is_answered:
@@ -219,6 +227,7 @@ class Launcher:
         orders = self._link.call_report(ANSWER_S)
         if orders is not None:
             self._status = orders.status
+            self._time.note(orders.status, self._clock.now_s())
 
     def _wait_servers_left(self) -> None:
         """Tell the coordinator that the job is over; its servers leave by themselves."""

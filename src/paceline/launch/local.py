@@ -2,7 +2,8 @@
 
 ::
 
-    claim the folder -> private sockets -> fork server, launcher -> all gone -> summary
+    claim the folder and the place of its cuts -> private sockets -> fork server, launcher
+    -> all gone -> summary
 
 Waits: for the job to end. The main thread, or one that outlives the job.
 """
@@ -11,21 +12,24 @@ import contextlib
 import os
 import uuid
 from collections.abc import Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 from paceline.config import JobConfig
 from paceline.errors import JobFailed
 from paceline.ids import COORDINATOR, LAUNCHER, role_kind, server_id, trainer_id
 from paceline.launch.addresses import LOOPBACK, Transport, hold_addresses
+from paceline.launch.claiming import claimed
 from paceline.launch.commands import UserScript, role_command, with_failpoints
 from paceline.launch.environment import THREADS, Place, trainer_threads
-from paceline.launch.folder import JobDir, RunFile, make_sockets, remove_sockets
+from paceline.launch.folder import JobDir, RunFile
 from paceline.launch.forkserver import ForkServer
 from paceline.launch.interrupts import Interrupts
 from paceline.launch.launcher import Ended, Launcher
 from paceline.launch.link import CoordinatorLink
 from paceline.launch.process import Child
 from paceline.launch.secret_file import remove_secret, write_secret
+from paceline.launch.sockets import hold_sockets
 from paceline.launch.supervision import Supervision
 from paceline.launch.wiring import Wires
 from paceline.store.journal import wait_until_free
@@ -95,9 +99,10 @@ def wait_local_run(
             the logs warn of it.
 
     Raises:
-        UsageError: the folder belongs to another job, there is none to go on with; the
-            host is none of this machine's; or ``PACELINE_SHARED_MEMORY`` is neither on nor
-            off.
+        UsageError: the folder or the place of the cuts belongs to another job, there is
+            none to go on with; the host is none of this machine's; or
+            ``PACELINE_SHARED_MEMORY`` is neither on nor off.
+        StoreError: the place of the cuts is not there, or cannot be written.
         JobFailed: the job's own fork server was killed and would not go.
     """
     config, script, job, is_resumed = run
@@ -106,15 +111,15 @@ def wait_local_run(
     with Interrupts() as interrupts, contextlib.ExitStack() as stack:
         stack.enter_context(job.hold())
         if is_resumed:
-            job.claim_again(config, script.path)
             wait_until_free(job.journal, Deadline(clock, LAST_RUN_S))
-        else:
-            job.claim(config, script.path)
+        config = stack.enter_context(
+            claimed(job, config, script.named, show.say, is_resumed=is_resumed)
+        )
         base = with_failpoints(environment, job.failpoints)
         if base != environment:
             job.failpoints.mkdir(exist_ok=True)
-        sockets = make_sockets()
-        stack.callback(remove_sockets, sockets)
+        show.say(f"paceline: {describe_run(run, Path.cwd())}")
+        sockets = stack.enter_context(hold_sockets())
         servers = [server_id(n) for n in range(config.servers)]
         addresses = stack.enter_context(
             hold_addresses(transport, sockets, [COORDINATOR, *servers], host)
@@ -159,8 +164,36 @@ def wait_local_run(
                 stack.callback(forks.close)
             ended = launcher.wait_ended(interrupts)
         except JobFailed as error:
-            ended = Ended(Verdict(Ending.FAILED, str(error)), launcher.status)
+            ended = launcher.ended(Verdict(Ending.FAILED, str(error)))
         return _sum_up(ended, supervision, clock.now_s() - started_s, job)
+
+
+def describe_run(run: LocalRun, here: Path) -> str:
+    """A run in a line, as it begins: where it lies, and how many are to do what.
+
+    Args:
+        run: what is run.
+        here: the working folder; a job folder below it is named as seen from it.
+    """
+    config, path = run.config, run.job.path
+    folder = path.relative_to(here) if path.is_relative_to(here) else path
+    least, most = config.trainers, config.max_trainers
+    trainers = f"{least} to {most} trainers" if most > least else _count(least, "trainer")
+    if config.ranks_per_trainer > 1:
+        trainers += f" of {config.ranks_per_trainer} processes"
+    pieces = [
+        f"job folder {folder}",
+        *(["resumed"] if run.is_resumed else []),
+        trainers,
+        _count(config.servers, "server"),
+        str(config.pace),
+        *([f"checkpoints in {config.checkpoints}"] if config.checkpoints else []),
+    ]
+    return ", ".join(pieces)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _open_secret(stack: contextlib.ExitStack, job: JobDir) -> Secret:
@@ -175,7 +208,8 @@ def _sum_up(
     ended: Ended, supervision: Supervision, seconds: float, job: JobDir
 ) -> RunResult:
     restarts = Restarts(**supervision.restarts)
-    ending = ended.verdict.ending
-    summary = summarize(ended.status, ending, restarts, seconds, str(job.path))
+    summary = summarize(
+        ended.status, ended.verdict, restarts, seconds, str(job.path), ended.time
+    )
     job.write_end(ended.status, summary.as_dict())
     return RunResult(summary, ended.verdict)

@@ -3,12 +3,14 @@
 Waits: `call_running`, for `ANSWER_S` at most: the coordinator may be coming back.
 """
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
 from paceline.errors import PeerLost, UsageError
 from paceline.ids import OPERATOR
+from paceline.launch.commands import UserScript, resume_command
 from paceline.launch.folder import JobDir, RunFile
 from paceline.launch.secret_file import read_secret
 from paceline.launch.wiring import Wires
@@ -20,20 +22,53 @@ ANSWER_S = 5.0
 
 
 def find_running(root: Path) -> JobDir:
-    """The newest job folder below ``root`` whose job runs.
+    """The job folder below ``root`` whose job runs.
 
     Raises:
-        UsageError: there is none.
+        UsageError: there is none, or more than one.
     """
-    running = [
-        job
-        for path in sorted(root.glob("*/run.json"), key=lambda path: path.stat().st_mtime)
-        if (run := (job := JobDir(path.parent)).read_run()) is not None
-        and Path(run.sockets).is_dir()
-    ]
+    running = _running(root)
     if not running:
         raise UsageError(f"no job runs in a folder of {root}: name its job folder")
-    return running[-1]
+    return _only(running)
+
+
+def find_job(root: Path) -> JobDir:
+    """The job folder below ``root`` whose job runs; if none does, the last that has ended.
+
+    Raises:
+        UsageError: there is none, or more than one runs.
+    """
+    if running := _running(root):
+        return _only(running)
+    ended = root.glob("*/summary.json")
+    last = max(ended, key=lambda path: path.stat().st_mtime, default=None)
+    if last is None:
+        raise UsageError(f"no job runs or has ended in a folder of {root}: name its folder")
+    return JobDir(last.parent)
+
+
+def _running(root: Path) -> list[JobDir]:
+    found = [JobDir(path.parent) for path in sorted(root.glob("*/run.json"))]
+    return [job for job in found if (run := job.read_run()) is not None and _is_alive(run)]
+
+
+def _is_alive(run: RunFile) -> bool:
+    """Whether a job's launcher is there, as far as this machine can tell."""
+    try:
+        os.kill(run.pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # another user's
+    return Path(run.sockets).is_dir()
+
+
+def _only(running: list[JobDir]) -> JobDir:
+    if len(running) > 1:
+        names = ", ".join(os.path.relpath(job.path) for job in running)
+        raise UsageError(f"{len(running)} jobs run: name the folder of one of {names}")
+    return running[0]
 
 
 def call_scale(job: JobDir, trainers: int, clock: Clock) -> None:
@@ -110,9 +145,10 @@ def call_running(
             return cast("Message", answer.message)
         except PeerLost as error:
             if not Path(run.sockets).is_dir():
+                command = resume_command(job.path, UserScript(job.read_script(), ()))
                 raise UsageError(
                     f"the job of {job.path} runs no more: its launcher (process {run.pid}) "
-                    "went without a summary"
+                    f"went without a summary; go on with: {command}"
                 ) from error
             if deadline.is_over():
                 raise

@@ -31,6 +31,8 @@ from paceline.config import JobConfig
 from paceline.errors import Interrupted, PacelineError, UsageError, describe_error
 from paceline.launch.commands import UserScript, resume_command
 from paceline.launch.embedded import EmbeddedJob
+from paceline.launch.folder import JobDir
+from paceline.launch.local import LocalRun, describe_run
 from paceline.launch.parting import TOLD, Act, Parting
 from paceline.launch.signals import Signals
 from paceline.launch.supervision import LEAVE_S, SAVE_S
@@ -93,8 +95,9 @@ class OwnJob:
         self._is_late = False  # a Ctrl-C waits for a call of ours, and comes again
         self._goes_on = False  # a run that is resumed finds what the script has left undone
         if not is_quiet:
-            self._say(f"the job's folder is {shown(folder)}")
-        self.job = EmbeddedJob(config, folder)
+            run = LocalRun(config, script, JobDir(folder))
+            self._say(describe_run(run, Path.cwd()))
+        self.job = EmbeddedJob(config, folder, script=script.named)
         try:
             self.job.listen()
         except (OSError, UsageError) as error:

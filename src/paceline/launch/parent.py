@@ -7,13 +7,14 @@ launcher starts its children in the thread that lives as long as itself. The req
 survives ``exec``, but not ``fork``: each process makes its own. A parent that died
 before the request was made is noticed by its id.
 
-Waits: for nothing. Source: prctl(2), PR_SET_PDEATHSIG.
+Waits: for nothing. Source: prctl(2), PR_SET_PDEATHSIG; proc(5).
 """
 
 import ctypes
 import os
 import select
 import signal
+from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
 PR_SET_NAME = 15
@@ -44,6 +45,21 @@ def is_gone(pid: int) -> bool:
         return bool(select.select([pidfd], [], [], 0.0)[0])
     finally:
         os.close(pidfd)
+
+
+def signs_of_life(pid: int) -> int | None:
+    """A number that grows with whatever a process does; None when there is no such process.
+
+    Its computing, in ticks of the kernel's clock, and how often its main thread was
+    scheduled. It stands still in a process that was stopped, or that waits for one thing.
+    """
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return None
+    switches = sum(int(line.split()[1]) for line in lines if "ctxt_switches:" in line)
+    return switches + int(fields[11]) + int(fields[12])
 
 
 def name_process(name: str) -> None:

@@ -22,9 +22,10 @@ from paceline.errors import JobFailed, UsageError
 from paceline.events import EventLog
 from paceline.ids import role_kind
 from paceline.launch.environment import Place, read_place
-from paceline.launch.folder import JobDir, remove_sockets
+from paceline.launch.folder import JobDir
 from paceline.launch.parent import die_with_parent, is_gone
 from paceline.launch.plugins import load_plugins
+from paceline.launch.sockets import remove_sockets
 from paceline.launch.wiring import Wires
 from paceline.store.blobs import BlobStore
 from paceline.store.journal import Journal

@@ -13,7 +13,8 @@
     interrupted           all trainers are told to leave, then a cut is taken, then the end
     a server is replaced  this very process is killed; its end is like any other
     a server is no member for two time-outs, while the coordinator answers: the same
-    no answer             a coordinator that answers nothing for one time-out is killed
+    no answer             a coordinator that answers nothing for one time-out is killed; one
+                          that starts, once it has done nothing for so long
     a trainer lingers     others have finished, the coordinator counts it no longer, and
                           two time-outs have passed: it is killed and counts as done
     all trainers done     the next answer of the coordinator is its last word: finish
@@ -31,6 +32,7 @@ from paceline.errors import PREEMPTED_EXIT_CODE, USAGE_EXIT_CODE
 from paceline.ids import COORDINATOR, role_kind, trainer_id
 from paceline.launch.failure import Failure
 from paceline.launch.failures import Failures
+from paceline.launch.hearing import Hearing
 from paceline.messages import Exited, JobStatus, LauncherOrders
 
 RESTARTS_IN_A_ROW = 3
@@ -40,9 +42,6 @@ RETIRE_S = 600.0  # scaled down: the same, for one that may be past its loop, ev
 SAVE_S = 60.0  # how long the last cut may take
 FIRST_DELAY_S = 0.1
 LONGEST_DELAY_S = 5.0
-COORDINATOR_START_S = 120.0  # a journal is read before the first answer
-LONGEST_STEP_S = 1.0  # between two answers; more was the launcher's own absence
-SILENT_ASKS = 3  # a launcher that was stopped itself does not blame the coordinator
 
 
 class Started(NamedTuple):
@@ -64,7 +63,12 @@ class ScriptFailed(NamedTuple):
 
 
 class Unanswered(NamedTuple):
-    """The coordinator was asked and did not answer."""
+    """The coordinator was asked and did not answer.
+
+    ``signs`` of its life grow with whatever its process does; None: not known.
+    """
+
+    signs: int | None = None
 
 
 class Interrupted(NamedTuple):
@@ -154,8 +158,7 @@ class Supervision:
         self._posts = {role: _Post(role) for role in (COORDINATOR, *servers, *trainers)}
         self._timeout_s = timeout_s
         self._work = 0
-        self._answered_s: float | None = None
-        self._unanswered = 0
+        self._hearing = Hearing(timeout_s)
         self._finished_s: float | None = None  # the last clean exit of a trainer
         self._is_interrupted = False
         self._drained_s: float | None = None  # interrupted: when the last trainer had left
@@ -179,7 +182,7 @@ class Supervision:
         elif isinstance(happening, LauncherOrders):
             decisions += self._answered(happening, now)
         elif isinstance(happening, Unanswered):
-            decisions += self._unanswered_ask(now)
+            decisions += self._unanswered(happening, now)
         elif isinstance(happening, Interrupted):
             self._is_interrupted = True
         decisions += self._draining(now)
@@ -207,7 +210,7 @@ class Supervision:
         post.is_member = post.is_killed = False
         post.uncounted_s = 0.0
         if post.kind == "coordinator":
-            self._answered_s, self._unanswered = None, 0
+            self._hearing.note_start(now)
 
     def _exited(self, exited: Exited, now: float) -> list[Decision]:
         post = self._posts[exited.role]
@@ -254,9 +257,7 @@ class Supervision:
         return [GiveUp(post.role, reason)]
 
     def _answered(self, orders: LauncherOrders, now: float) -> list[Decision]:
-        since_s = now if self._answered_s is None else self._answered_s
-        passed_s = min(now - since_s, LONGEST_STEP_S)
-        self._answered_s, self._unanswered = now, 0
+        passed_s = self._hearing.note_answer(now)
         self._progress(orders.status.records + orders.status.tasks_done)
         if orders.status.error is not None:
             return [GiveUp(None, orders.status.error)]
@@ -330,19 +331,11 @@ class Supervision:
                 post.deaths = 0
             post.lowest = min(post.lowest, work)
 
-    def _unanswered_ask(self, now: float) -> list[Decision]:
-        self._unanswered += 1
-        post = self._posts[COORDINATOR]
-        if self.is_saving and self._answered_s is None and self._unanswered >= SILENT_ASKS:
+    def _unanswered(self, asked: Unanswered, now: float) -> list[Decision]:
+        reason = self._hearing.note_silence(asked.signs, now)
+        if self.is_saving and self._hearing.is_in_vain:
             return [EndEarly("interrupted; the coordinator does not answer")]
-        if self._answered_s is not None:
-            silent_s, limit_s = now - self._answered_s, self._timeout_s
-        else:
-            silent_s = now - post.since_s
-            limit_s = max(self._timeout_s, COORDINATOR_START_S)
-        if self._unanswered < SILENT_ASKS or silent_s < limit_s:
-            return []
-        return _kill(post, f"it answered nothing for {silent_s:.1f} s")
+        return [] if reason is None else _kill(self._posts[COORDINATOR], reason)
 
     def _is_lingering(self, post: _Post, now: float) -> bool:
         if self._finished_s is None or post.is_member:

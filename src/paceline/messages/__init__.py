@@ -175,6 +175,7 @@ from paceline.messages.watching import (
     ProcessStatus,
     QueueStatus,
     Scale,
+    Trained,
 )
 
 # The first decoder of a message makes msgspec learn its fields; another thread that makes
@@ -320,6 +321,7 @@ __all__ = [
     "Ticked",
     "Tracked",
     "TrackedKept",
+    "Trained",
     "TrainerClock",
     "TrainerMessage",
     "TrainerReply",

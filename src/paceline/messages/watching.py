@@ -98,6 +98,20 @@ class ProcessStatus(msgspec.Struct, frozen=True):
     records: int
 
 
+class Trained(msgspec.Struct, frozen=True):
+    """How long a run's loops over batches have trained, as far as a coordinator knows.
+
+    Args:
+        since_s: so long ago the first of them had its first lease.
+        seconds: of all, each from its first lease to its last acknowledged record.
+        records: those of the job when the first began: of runs before, if it was resumed.
+    """
+
+    since_s: float
+    seconds: float
+    records: int
+
+
 class JobStatus(Message, frozen=True):
     """How the job stands; ``paceline status --json`` prints it.
 
@@ -106,7 +120,8 @@ class JobStatus(Message, frozen=True):
     tasks are for; ``records`` and ``epochs`` count training alone. ``pace`` is that of all
     parts, or says that of each; ``changing`` what a change of it waits for. ``left_out``
     counts the records of loops that all trainers have gone on from, the first of them in
-    ``left_epoch``.
+    ``left_epoch``. ``stage_records`` of ``stage_total`` are worked off, if the stage does
+    not train.
     """
 
     state: str
@@ -129,3 +144,6 @@ class JobStatus(Message, frozen=True):
     changing: str | None = None
     left_out: int = 0
     left_epoch: int = 0
+    trained: Trained | None = None
+    stage_records: int = 0
+    stage_total: int = 0

@@ -7,7 +7,8 @@ a late writer cannot change what a manifest has described.
 ============  =========================================================================
 local folder  temporary file, fsync, link (atomic, refuses an existing name), fsync of
               the folder
-other URLs    one PUT through fsspec that refuses an existing name
+other URLs    one PUT through fsspec that refuses an existing name; if it fails, what
+              lies there is compared: the answer alone may have been lost
 ============  =========================================================================
 
 Names are made by us and checked all the same: plain words separated by ``/``; none starts
@@ -33,7 +34,13 @@ from fsspec.implementations.local import LocalFileSystem
 
 from paceline.errors import CheckpointCorrupt, PacelineError, StoreError, UsageError
 from paceline.messages import FileEntry
-from paceline.store.local import Buffer, sync_folder, write_file
+from paceline.store.local import (
+    Buffer,
+    make_folder,
+    remove_temporaries,
+    sync_folder,
+    write_file,
+)
 from paceline.store.patience import Patience, may_pass
 
 _WORD = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
@@ -59,7 +66,12 @@ def is_bare_name(name: str) -> bool:
 
 @final
 class BlobStore:
-    """Write-once files below one root."""
+    """Write-once files below one root.
+
+    Attributes:
+        url: of the root.
+        local: the root, where it is a folder of this machine; else None.
+    """
 
     def __init__(self, url: str, patience: Patience = Patience()) -> None:  # noqa: B008  (immutable)
         """Look at a local folder, made when first written to, or any fsspec URL.
@@ -78,6 +90,7 @@ class BlobStore:
                 f"for it (for s3:// pip install 'paceline[s3]')"
             ) from error
         self._is_local = isinstance(self._fs, LocalFileSystem)
+        self.local = Path(self._root) if self._is_local else None
         # Libraries of object stores have errors of their own beside those of the system.
         self._foreign = OSError if self._is_local else Exception
 
@@ -86,11 +99,21 @@ class BlobStore:
         self._place(name)
         return BlobStore(f"{self.url}/{name}", self._patience)
 
+    def make_root(self) -> None:
+        """Make a local root, durably; an object store needs none.
+
+        Raises:
+            StoreError: it cannot be made.
+        """
+        if (local := self.local) is not None:
+            self._tried("make the folder", lambda: make_folder(local))
+
     def write(self, name: str, buffers: Sequence[Buffer]) -> FileEntry:
         """Make the file ``name`` of the joined buffers, durable when it returns.
 
         The buffers must not change meanwhile. The entry's name is the last word of
         ``name``. After an error nothing of the file is there; call again to try again.
+        In an object store it is no error if the same bytes are there already.
 
         Raises:
             StoreError: the name is taken or not allowed, or the storage is full or fails.
@@ -103,14 +126,14 @@ class BlobStore:
         def put() -> None:
             nonlocal tries
             tries += 1
+            if not self._is_local:
+                self._put(place, b"".join(buffers), entry)
+                return
             try:
-                if self._is_local:
-                    write_file(Path(place), buffers)
-                else:
-                    self._fs.pipe_file(place, b"".join(buffers), mode="create")
+                write_file(Path(place), buffers)
             except FileExistsError:
                 # A try that seemed to fail may have come through after all.
-                if tries == 1 or digest(self._fs.cat_file(place)) != entry.xxh3:
+                if tries == 1 or self._hashed(place) != entry.xxh3:
                     raise
 
         self._tried(f"write {name}", put)
@@ -165,15 +188,8 @@ class BlobStore:
         """
         self.verify_size(entry)
         place = self._place(entry.name)
-
-        def hashed() -> str:
-            hasher = xxhash.xxh3_64()
-            with self._fs.open(place, "rb") as file:
-                while piece := file.read(_PIECE_BYTES):
-                    hasher.update(piece)
-            return hasher.hexdigest()
-
-        self._verify_hash(entry, self._tried(f"read {entry.name}", hashed))
+        came = self._tried(f"read {entry.name}", lambda: self._hashed(place))
+        self._verify_hash(entry, came)
 
     def verify_size(self, entry: FileEntry) -> None:
         """Check that a file is there in the described size; its bytes are not read.
@@ -218,6 +234,34 @@ class BlobStore:
                 self._fs.rm(place, recursive=True)
 
         self._tried(f"remove {name}", remove)
+
+    def remove_temporaries(self) -> None:
+        """Delete what writers that were killed have left right below the root.
+
+        Of a writer that lives, the write fails: call it when nobody has to write here any
+        more. An object store has none.
+        """
+        if (local := self.local) is not None:
+            self._tried("remove temporary files", lambda: remove_temporaries(local))
+
+    def _put(self, place: str, data: bytes, entry: FileEntry) -> None:
+        """One PUT; whatever it says, what lies there afterwards decides."""
+        try:
+            self._fs.pipe_file(place, data, mode="create")
+        except Exception as error:
+            try:
+                size = self._fs.info(place)["size"]
+            except Exception:  # noqa: BLE001  (the first error tells more)
+                raise error from None
+            if size != entry.bytes or self._hashed(place) != entry.xxh3:
+                raise FileExistsError(place) from error
+
+    def _hashed(self, place: str) -> str:
+        hasher = xxhash.xxh3_64()
+        with self._fs.open(place, "rb") as file:
+            while piece := file.read(_PIECE_BYTES):
+                hasher.update(piece)
+        return hasher.hexdigest()
 
     def _list(self, kind: str) -> list[str]:
         def listed() -> list[dict[str, str]]:

@@ -19,6 +19,7 @@ class CutView(NamedTuple):
         created: seconds since 1970, by the coordinator's clock.
         bytes: of its files.
         problem: what is damaged; None if nothing was found.
+        job: id of the job; of a version that named none, ``run`` and the run's id.
     """
 
     cut: int
@@ -29,6 +30,7 @@ class CutView(NamedTuple):
     created: float | None
     bytes: int | None
     problem: str | None
+    job: str | None
 
 
 def view_cut(store: BlobStore, cut: Cut, *, read_all: bool) -> CutView:
@@ -57,6 +59,9 @@ def view_cut(store: BlobStore, cut: Cut, *, read_all: bool) -> CutView:
     except CheckpointCorrupt as error:
         problem = str(error)
     if manifest is None:
-        return CutView(*cut, None, None, None, None, problem)
+        return CutView(*cut, None, None, None, None, problem, None)
     size = sum(entry.bytes for entries in manifest.files.values() for entry in entries)
-    return CutView(*cut, manifest.records, manifest.steps, manifest.created, size, problem)
+    job = manifest.job or f"run {manifest.run}"
+    return CutView(
+        *cut, manifest.records, manifest.steps, manifest.created, size, problem, job
+    )

@@ -9,11 +9,13 @@ Waits: for the disk. Any thread.
 
 import contextlib
 import os
+import re
 import secrets
 from collections.abc import Sequence
 from pathlib import Path
 
 Buffer = bytes | bytearray | memoryview
+_TEMPORARY = re.compile(r"\.[0-9a-f]{16}\.tmp")
 
 
 def write_file(path: Path, buffers: Sequence[Buffer]) -> None:
@@ -36,6 +38,13 @@ def write_file(path: Path, buffers: Sequence[Buffer]) -> None:
     except OSError:
         os.unlink(path)  # a name that a power loss takes back was never given
         raise
+
+
+def remove_temporaries(folder: Path) -> None:
+    """Remove what `write_file` has left in a folder where its process was killed."""
+    for path in folder.glob(".*.tmp"):
+        if _TEMPORARY.fullmatch(path.name):
+            path.unlink(missing_ok=True)
 
 
 def make_folder(folder: Path) -> None:

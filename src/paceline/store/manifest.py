@@ -14,6 +14,7 @@ one at a time may commit.
 """
 
 import re
+from collections.abc import Collection
 from typing import NamedTuple
 
 import msgspec
@@ -39,6 +40,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     Args:
         format: version of this layout.
         run: id of the run that took the cut.
+        job: id of the job; the version before did not say.
         cut: number of the cut; never used twice on a timeline.
         timeline: timeline that it was taken on.
         files: what each server wrote; names inside the cut's folder.
@@ -53,6 +55,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     format: int = FORMAT
     run: str
+    job: str = ""
     cut: int
     timeline: int
     files: dict[str, tuple[FileEntry, ...]]  # {server id: files}
@@ -191,12 +194,15 @@ def verify_cut(store: BlobStore, folder: str, *, reads_constants: bool = True) -
     return manifest
 
 
-def newest_good_cut(store: BlobStore, older_than: Cut | None = None) -> GoodCut:
+def newest_good_cut(
+    store: BlobStore, older_than: Cut | None = None, spared: Collection[str] = ()
+) -> GoodCut:
     """The newest cut that verifies, and what was skipped to get there.
 
     Args:
         store: where cuts lie.
         older_than: look only at cuts that are older than this one.
+        spared: folders that are not looked at (`paceline.store.ownership.foreign_cuts`).
 
     Raises:
         CheckpointCorrupt: there are cuts and none verifies; names what is wrong with each.
@@ -205,6 +211,8 @@ def newest_good_cut(store: BlobStore, older_than: Cut | None = None) -> GoodCut:
     """
     skipped: list[str] = []
     for cut in reversed(list_cuts(store)):
+        if cut.folder in spared:
+            continue
         if older_than is not None and cut_age(cut) >= cut_age(older_than):
             continue
         try:

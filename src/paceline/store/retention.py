@@ -6,7 +6,7 @@ first and durably: half a cut is no cut.
 Waits: for storage; whole cuts are read. One thread at a time.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from paceline.errors import CheckpointCorrupt
 from paceline.messages import PartPlan
@@ -23,7 +23,9 @@ from paceline.store.manifest import (
 )
 
 
-def sweep(store: BlobStore, keep: int, newest: str) -> tuple[str, ...]:
+def sweep(
+    store: BlobStore, keep: int, newest: str, spared: Collection[str] = ()
+) -> tuple[str, ...]:
     """Remove what is superseded; the removed folders, oldest first.
 
     A committed cut goes when ``keep`` newer ones verify, a folder without a manifest
@@ -35,12 +37,14 @@ def sweep(store: BlobStore, keep: int, newest: str) -> tuple[str, ...]:
         store: where cuts lie.
         keep: how many whole cuts stay, at least 1.
         newest: folder of the newest cut that the journal knows.
+        spared: folders that stay and count for nothing: those of other jobs
+            (`paceline.store.ownership.foreign_cuts`).
 
     Raises:
         StoreError: the storage fails, or a newer cut is of an unknown format.
     """
     assert keep >= 1
-    committed = list_cuts(store)
+    committed = [cut for cut in list_cuts(store) if cut.folder not in spared]
     folders = [cut.folder for cut in committed]
     if newest not in folders:
         return ()
@@ -49,7 +53,9 @@ def sweep(store: BlobStore, keep: int, newest: str) -> tuple[str, ...]:
     loose = [
         cut
         for cut in cut_folders(store)
-        if cut_age(cut) < cut_age(committed[-1]) and cut not in committed
+        if cut_age(cut) < cut_age(committed[-1])
+        and cut not in committed
+        and cut.folder not in spared
     ]
     removed = sorted([*older, *loose], key=cut_age)
     for cut in removed:

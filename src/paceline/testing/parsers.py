@@ -44,6 +44,7 @@ from paceline.transport.frames import (
     Kind,
     Limits,
     Preamble,
+    allocate,
     encode_preamble,
     parse_header,
     parse_preamble,
@@ -59,7 +60,7 @@ from paceline.transport.handshake import (
 )
 from paceline.transport.proof import NONCE_BYTES
 from paceline.transport.receiving import FrameReader, Placed
-from paceline.transport.requests import allocate, decode_message
+from paceline.transport.requests import decode_message
 from paceline.transport.secret import Secret
 
 Parser = Callable[[bytes], None]

@@ -159,6 +159,7 @@ class FolderPredictions:
         for name in self._store.names():
             if _PART.fullmatch(name) and name not in counted:
                 self._store.remove(name)
+        self._store.remove_temporaries()  # of the dead: all that counts is listed
 
 
 @final

@@ -23,14 +23,16 @@ Pure. Any thread may call.
 import enum
 import struct
 from collections.abc import Callable, Sequence
-from typing import Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import msgspec
-import numpy as np
 import xxhash
-from numpy.typing import NDArray
 
 from paceline.errors import FrameRefused
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 MAGIC = b"PACE"
 PROTOCOL_VERSION = 1
@@ -38,9 +40,12 @@ PREAMBLE_BYTES = 32
 MAX_BUFFERS = 1 << 16
 ALIGNMENT = 64
 
-Buffer = bytes | bytearray | memoryview | NDArray[np.generic]
-WritableBuffer = bytearray | memoryview | NDArray[np.generic]
-ByteArray = NDArray[np.uint8]  # one received buffer: 1-D, contiguous, writable
+if TYPE_CHECKING:
+    Buffer = bytes | bytearray | memoryview | NDArray[np.generic]
+    WritableBuffer = bytearray | memoryview | NDArray[np.generic]
+    ByteArray = NDArray[np.uint8]  # one received buffer: 1-D, contiguous, writable
+else:  # who only asks how a job stands needs no numpy
+    Buffer = WritableBuffer = ByteArray = object
 Put = Callable[[Sequence[memoryview]], "Shared"]
 """Copies buffers into a mailbox, if they fit, and says where they lie."""
 
@@ -126,7 +131,7 @@ def byte_view(buffer: Buffer) -> memoryview:
     Raises:
         FrameRefused: the buffer is not contiguous.
     """
-    view = buffer.data if isinstance(buffer, np.ndarray) else memoryview(buffer)
+    view = memoryview(buffer)  # type: ignore[arg-type]  # an array has the protocol, too
     if view.nbytes == 0:
         return memoryview(bytearray())
     if not view.c_contiguous:
@@ -139,8 +144,19 @@ def byte_view(buffer: Buffer) -> memoryview:
 
 def byte_array(buffer: WritableBuffer) -> ByteArray:
     """The same memory as a flat array of bytes, without a copy."""
+    import numpy as np  # noqa: PLC0415  (see `Buffer`)
+
     view = byte_view(buffer)
     return np.frombuffer(view, np.uint8) if view.nbytes else np.empty(0, np.uint8)
+
+
+def allocate(sizes: Sequence[int]) -> list[ByteArray]:
+    """Fresh memory for buffers of these sizes, with whatever lies in it."""
+    if not sizes:
+        return []
+    import numpy as np  # noqa: PLC0415  (see `Buffer`)
+
+    return [np.empty(size, np.uint8) for size in sizes]
 
 
 def encode_frame(

@@ -44,12 +44,13 @@ from paceline.transport.frames import (
     Kind,
     Limits,
     Preamble,
+    allocate,
     encode_frame,
 )
 from paceline.transport.handshake import Hello, HelloCheck, Welcome, check_welcome
 from paceline.transport.listener import Listener, RequestType
 from paceline.transport.receiving import Placed, transfer
-from paceline.transport.requests import OpenRequests, allocate, decode_message
+from paceline.transport.requests import OpenRequests, decode_message
 from paceline.transport.service import Peer, Service
 
 logger = logging.getLogger("paceline.transport")

@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from typing import NamedTuple, final
 
 import msgspec
-import numpy as np
 
 from paceline.errors import FrameRefused, TransportError
 from paceline.timing import Deadline
@@ -30,6 +29,8 @@ from paceline.transport.frames import (
     Limits,
     Preamble,
     Shared,
+    allocate,
+    byte_array,
     encode_frame,
     spread,
 )
@@ -37,7 +38,7 @@ from paceline.transport.greeting import Reception
 from paceline.transport.handshake import FROM_CLIENT, Farewell
 from paceline.transport.mailbox import Incoming, Offer, decode_offer, find
 from paceline.transport.receiving import Frame, FrameReader, Placed
-from paceline.transport.requests import allocate, decode_message
+from paceline.transport.requests import decode_message
 from paceline.transport.sending import Outbox
 from paceline.transport.service import Peer
 
@@ -262,7 +263,7 @@ class LinkReply:
     def places(self, sizes: Sequence[int]) -> list[ByteArray]:
         """See `RoomyReply.places`."""
         if spread(sizes)[1] > len(self._room):
-            return allocate(tuple(sizes))
+            return allocate(sizes)
         return find(self._room, 0, sizes)
 
     def _put(self, views: Sequence[memoryview]) -> Shared:
@@ -271,7 +272,7 @@ class LinkReply:
         if not sizes or not len(self._room) or spread(sizes)[1] > len(self._room):
             return Shared()
         for place, view in zip(find(self._room, 0, sizes), views, strict=True):
-            source = np.frombuffer(view, np.uint8)
+            source = byte_array(view)
             if source.ctypes.data != place.ctypes.data:
                 place[:] = source
         return Shared(self._start)

@@ -27,10 +27,16 @@ from collections.abc import Sequence
 from typing import final
 
 import msgspec
-import numpy as np
 
 from paceline.errors import FrameRefused
-from paceline.transport.frames import ByteArray, Limits, Room, Shared, spread
+from paceline.transport.frames import (
+    ByteArray,
+    Limits,
+    Room,
+    Shared,
+    byte_array,
+    spread,
+)
 
 # What is smaller travels as fast in the frame.
 LEAST_BYTES = 16 << 10
@@ -75,7 +81,7 @@ class Outgoing:
         try:
             os.ftruncate(fd, self.num_bytes)
             fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALS)
-            self._memory = np.frombuffer(mmap.mmap(fd, self.num_bytes), np.uint8)
+            self._memory = byte_array(memoryview(mmap.mmap(fd, self.num_bytes)))
         except BaseException:
             os.close(fd)
             raise
@@ -117,7 +123,7 @@ class Outgoing:
             self._taken[request_id] = stop
         for view, offset in zip(views, offsets, strict=True):
             at = start + offset
-            self._memory[at : at + view.nbytes] = np.frombuffer(view, np.uint8)
+            self._memory[at : at + view.nbytes] = byte_array(view)
         return Shared(
             start if views else None,
             Room(begins, room_bytes) if room else None,
@@ -183,7 +189,7 @@ class Incoming:
                     f"expected a sealed file of {offer.num_bytes} bytes as a mailbox, got "
                     f"one of {size} bytes with the seals {seals:#x}"
                 )
-            self._memory = np.frombuffer(mmap.mmap(fd, size), np.uint8)
+            self._memory = byte_array(memoryview(mmap.mmap(fd, size)))
         except OSError as error:
             raise FrameRefused(f"what was offered is no mailbox: {error}") from error
 

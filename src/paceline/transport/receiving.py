@@ -17,7 +17,6 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, final
 
 import msgspec
-import numpy as np
 
 from paceline.errors import PeerLost
 from paceline.transport.frames import (
@@ -28,6 +27,7 @@ from paceline.transport.frames import (
     Limits,
     Preamble,
     Room,
+    allocate,
     parse_header,
     parse_preamble,
 )
@@ -90,7 +90,7 @@ class FrameReader:
         """From now on write no byte into the memory of this request's landing."""
         if self._frame is not None and self._frame.request_id == request_id:
             rest = sum(view.nbytes for view in self._missing)
-            self._missing = deque([np.empty(rest, np.uint8).data])
+            self._missing = deque([allocate((rest,))[0].data])
 
     def _begin(self) -> None:
         self._preamble: Preamble | None = None

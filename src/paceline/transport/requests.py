@@ -11,7 +11,6 @@ import threading
 from typing import final
 
 import msgspec
-import numpy as np
 
 from paceline.errors import (
     FrameRefused,
@@ -21,7 +20,7 @@ from paceline.errors import (
     UsageError,
 )
 from paceline.transport.connection import Answer, Landing, MessageType
-from paceline.transport.frames import ByteArray, Header, byte_array
+from paceline.transport.frames import ByteArray, Header, allocate, byte_array
 
 
 @final
@@ -153,11 +152,6 @@ def decode_message(
         PacelineError,
     ) as error:
         raise FrameRefused(f"a message cannot be decoded: {error}") from error
-
-
-def allocate(sizes: tuple[int, ...]) -> list[ByteArray]:
-    """Fresh memory for buffers of these sizes."""
-    return [np.empty(size, np.uint8) for size in sizes]
 
 
 def _land(

@@ -9,9 +9,8 @@ from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import msgspec
-import numpy as np
 
-from paceline.transport.frames import Buffer, ByteArray
+from paceline.transport.frames import Buffer, ByteArray, allocate
 
 
 class Peer(NamedTuple):
@@ -89,7 +88,7 @@ def places_of(reply: Reply, sizes: Sequence[int]) -> list[ByteArray]:
     """Memory for the buffers of an answer, from which they need not be copied again."""
     if isinstance(reply, RoomyReply):
         return reply.places(sizes)
-    return [np.empty(size, np.uint8) for size in sizes]
+    return allocate(sizes)
 
 
 def is_awaited(reply: Reply) -> bool:

@@ -3,17 +3,18 @@
 ::
 
     +--------------------------------------------+
-    |  a logged number over records, smoothed    |
+    |  a logged number over records, smoothed    |   one for each number, the loss first
     |  .  .    .      each trainer's points      |
-    +--------------------------------------------+
-    |  records per second over time              |   | a process died
-    +--------------------------------------------+   : it came back
-    |  records by trainer over time, stacked     |
+    +--------------------------------------------+   | a process died
+    |  records per second over time              |   : it came back
+    +--------------------------------------------+   - another pace, other trainers, a
+    |  records by trainer over time, stacked     |     run that goes on with the job
     +--------------------------------------------+
 
 Waits: for the file system, and for matplotlib, which only drawing imports.
 """
 
+from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -28,7 +29,15 @@ if TYPE_CHECKING:
 # Okabe and Ito (2008): told apart by everyone.
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
 MOST_NAMES = 12  # trainers that are named in the picture
-INK, FAINT, DEATH, RETURN = "#222222", "#B8B8B8", "#C0392B", "#2E8B57"
+MOST_METRICS = 12  # logged numbers that have a panel; the others are named
+INK, FAINT, DEATH, RETURN, CHANGE = "#222222", "#B8B8B8", "#C0392B", "#2E8B57", "#6A3D9A"
+MARKS = {  # {kind: color, kind of line}
+    "died": (DEATH, "-"),
+    "came back": (RETURN, ":"),
+    "pace": (CHANGE, "--"),
+    "scaled": (CHANGE, "--"),
+    "resumed": (INK, "--"),
+}
 STYLE = {
     "font.size": 10.5,
     "text.color": INK,
@@ -57,18 +66,31 @@ def draw_run(events: Path, picture: Path, title: str) -> None:
     if not history.progress:
         raise UsageError(f"{events} tells of no progress yet: there is nothing to draw")
     pyplot = import_pyplot()
+    metrics, left_out = order_of_panels(history.metrics)
+    heights = [2.2, *[1.3] * (len(metrics) - 1), 1, 1.4]
     with pyplot.rc_context(STYLE):
-        figure, (top, middle, bottom) = pyplot.subplots(
-            3, 1, figsize=(11, 10), height_ratios=(2.2, 1, 1.4), layout="constrained"
+        figure, panels = pyplot.subplots(
+            len(heights),
+            1,
+            figsize=(11, 2.2 * sum(heights)),
+            height_ratios=heights,
+            layout="constrained",
         )
-        _draw_metric(top, history)
+        *tops, middle, bottom = panels
+        shown: list[str | None] = [*metrics] or [None]
+        for top, metric in zip(tops, shown, strict=True):
+            _draw_metric(top, history, metric, is_first=top is tops[0])
+            top.sharex(tops[0])
+            top.margins(x=0.01)
+            top.tick_params(labelbottom=top is tops[-1])
+        others = f"  (not drawn: {', '.join(left_out)})" if left_out else ""
+        tops[-1].set_xlabel(f"records{others}")
         _draw_rate(middle, history)
         _draw_trainers(bottom, history)
         middle.set_xlim(0, history.progress[-1].seconds or 1)
         bottom.sharex(middle)
-        top.margins(x=0.01)
-        top.set_title(title, loc="left", fontsize=16, fontweight="bold", pad=26)
-        top.annotate(
+        tops[0].set_title(title, loc="left", fontsize=16, fontweight="bold", pad=26)
+        tops[0].annotate(
             _headline(history),
             (0, 1),
             xycoords="axes fraction",
@@ -101,20 +123,26 @@ def import_pyplot() -> ModuleType:
 
 def _headline(history: History) -> str:
     """The run in a line."""
-    last = history.progress[-1]
-    pieces = [f"{last.records:,} records in {last.seconds:,.1f} s"]
-    if last.seconds > 0:
-        pieces.append(f"{last.records / last.seconds:,.0f} records/s")
+    pieces = [f"{history.records:,} records"]
+    rate = history.records_per_second()
+    if rate is not None:
+        pieces.append(f"{rate:,.0f} records/s in loops over batches")
     deaths = sum(mark.kind == "died" for mark in history.marks)
     if deaths:
         pieces.append(f"{deaths} death" + ("s" if deaths > 1 else ""))
     return "  ·  ".join(pieces)
 
 
-def _draw_metric(axes: "Axes", history: History) -> None:
-    """The first logged number, ``loss`` if there is one, over records."""
-    metric = "loss" if "loss" in history.metrics else next(iter(history.metrics), None)
-    axes.set_xlabel("records")
+def order_of_panels(names: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Logged numbers that have a panel, the loss first; and those that have none."""
+    ordered = sorted(names, key=lambda name: name != "loss")
+    return ordered[:MOST_METRICS], ordered[MOST_METRICS:]
+
+
+def _draw_metric(
+    axes: "Axes", history: History, metric: str | None, *, is_first: bool
+) -> None:
+    """A logged number over records."""
     if metric is None:
         axes.text(0.5, 0.5, "nothing was logged", transform=axes.transAxes, ha="center")
         return
@@ -134,17 +162,21 @@ def _draw_metric(axes: "Axes", history: History) -> None:
     )
     axes.set_ylabel(metric)
     axes.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
-    legend = axes.legend(frameon=False, loc="upper right", ncols=2)
-    for line in legend.get_lines():
-        line.set(alpha=1, lw=2.2)
+    if is_first:
+        legend = axes.legend(frameon=False, loc="upper right", ncols=2)
+        for line in legend.get_lines():
+            line.set(alpha=1, lw=2.2)
     for mark in history.marks:
-        if mark.kind == "died":
-            axes.axvline(mark.records, color=DEATH, lw=0.8, alpha=0.5)
+        color, dashes = MARKS[mark.kind]
+        if mark.kind != "came back":
+            axes.axvline(mark.records, color=color, ls=dashes, lw=0.8, alpha=0.5)
 
 
 def _draw_rate(axes: "Axes", history: History) -> None:
     points = rates(history.progress)
     x, y = [seconds for seconds, _ in points], [rate for _, rate in points]
+    if points:  # a step reaches back to the point before it
+        x, y = [history.progress[0].seconds, *x], [y[0], *y]
     axes.fill_between(x, y, step="pre", color=COLORS[0], alpha=0.15, lw=0)
     axes.step(x, y, where="pre", color=COLORS[0], lw=1.4)
     axes.set_ylim(bottom=0)
@@ -158,14 +190,15 @@ def _draw_trainers(axes: "Axes", history: History) -> None:
     """Who trained what: each trainer's own records, one on top of the other."""
     seconds = [moment.seconds for moment in history.progress]
     counts, color_of = own_records(history.progress), _colors(history)
-    axes.stackplot(
-        seconds,
-        *counts.values(),
-        colors=[color_of[trainer] for trainer in counts],
-        alpha=0.8,
-        edgecolor="white",
-        lw=0.8,
-    )
+    if counts:
+        axes.stackplot(
+            seconds,
+            *counts.values(),
+            colors=[color_of[trainer] for trainer in counts],
+            alpha=0.8,
+            edgecolor="white",
+            lw=0.8,
+        )
     below = 0
     for trainer, series in counts.items():
         if len(counts) <= MOST_NAMES:
@@ -185,14 +218,13 @@ def _draw_trainers(axes: "Axes", history: History) -> None:
 
 
 def _draw_marks(axes: "Axes", marks: list[Mark], *, with_names: bool) -> None:
-    """A line where a process died, a dotted one where it came back."""
+    """A line where something changed, with its name: who died, which pace it is now."""
     for mark in marks:
-        died = mark.kind == "died"
-        color, line = (DEATH, "-") if died else (RETURN, ":")
-        axes.axvline(mark.seconds, color=color, ls=line, lw=1.1)
-        if with_names and died:
+        color, dashes = MARKS[mark.kind]
+        axes.axvline(mark.seconds, color=color, ls=dashes, lw=1.1)
+        if with_names and mark.kind != "came back":
             axes.annotate(
-                f"{mark.role} died",
+                f"{mark.what} died" if mark.kind == "died" else mark.what,
                 (mark.seconds, 1),
                 xycoords=("data", "axes fraction"),
                 xytext=(3, 2),

@@ -1,6 +1,8 @@
 """``events.jsonl`` as curves and marks: what a drawing of a run is made of.
 
-Lines that cannot be read are left out: a running job may be writing the last one.
+Lines that cannot be read are left out: a running job may be writing the last one. Seconds
+are those in which the job ran: what lies between a run and the one that goes on with it is
+left out. So is what trainers began to count anew in it.
 
 Pure.
 """
@@ -11,7 +13,7 @@ from typing import Any, Literal, NamedTuple, final
 
 import msgspec
 
-MarkKind = Literal["died", "came back"]
+MarkKind = Literal["died", "came back", "pace", "scaled", "resumed"]
 
 
 class Progress(NamedTuple):
@@ -30,12 +32,12 @@ class Logged(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A process died or came back."""
+    """Something changed: ``what`` is a role that died or came back, or the new state."""
 
     seconds: float
     records: int
     kind: MarkKind
-    role: str
+    what: str
 
 
 @final
@@ -47,40 +49,108 @@ class History:
         self.progress: list[Progress] = []
         self.metrics: dict[str, dict[str, list[Logged]]] = {}  # {metric: {trainer: ...}}
         self.marks: list[Mark] = []
+        self.records = 0  # as they were told last
         self._start_t: float | None = None
-        self._known: set[str] = set()  # roles that have been seen alive
-        self._records = 0
+        self._last_t = 0.0
+        self._num_runs = 0
+        self._dead: set[str] = set()
+        self._stage = -1  # of the last lease
+        self._counts: dict[str, _Count] = {}  # {trainer: its own records}
+        self._trained = _Count()  # seconds in loops
+
+    def records_per_second(self) -> float | None:
+        """The rate while loops trained; None if that is not told."""
+        seconds = self._trained.total
+        return self.records / seconds if seconds > 0 else None
 
     def add(self, event: dict[str, Any]) -> None:  # Any: fields differ by event
         """Take note of one event."""
-        t = float(event["t"])
-        self._start_t = t if self._start_t is None else self._start_t
-        seconds, name = t - self._start_t, str(event["event"])
+        t, name = float(event["t"]), str(event["event"])
+        if self._start_t is None:
+            self._start_t = t
+        if name == "RunBegun":
+            self._begin_run(t)
+        self._last_t = t
+        seconds = t - self._start_t
         if name == "EventsMoved":
             self._start_t = float(event["began"])
-        if name == "progress":
-            self._records = int(event["records"])
-            trainers = {str(k): int(v) for k, v in event.get("trainers", {}).items()}
-            self.progress.append(Progress(seconds, self._records, trainers))
+        elif name in {"progress", "closed"}:
+            self._note_progress(seconds, event, is_last=name == "closed")
         elif name == "log":
             self._add_numbers(event)
-        elif name in {"TrainerLost", "ServerLost"}:
-            self._mark(seconds, "died", _role(event))
-        elif name in {"TrainerJoined", "ServerJoined", "CoordinatorStarted"}:
-            role = _role(event)
-            if role in self._known:
-                self._mark(seconds, "came back", role)
-            self._known.add(role)
+        elif name == "LeaseGranted":
+            self._note_lease(seconds, event["lease"])
+        else:
+            self._note_change(seconds, name, event)
+
+    def _begin_run(self, t: float) -> None:
+        """The job begins, or goes on as if it had never stopped."""
+        assert self._start_t is not None
+        self._num_runs += 1
+        if self._num_runs > 1:
+            self._start_t += t - self._last_t
+            self._mark(t - self._start_t, "resumed", "resumed")
+            self._stage = -1
+            self._dead.clear()
+
+    def _note_progress(
+        self, seconds: float, event: dict[str, Any], *, is_last: bool
+    ) -> None:  # Any: see add
+        self.records = int(event["records"])
+        self._trained.note(float(event.get("trained_s", 0.0)))
+        if not is_last:
+            for trainer, records in event.get("trainers", {}).items():
+                self._counts.setdefault(str(trainer), _Count()).note(int(records))
+            self._moment(seconds)
+
+    def _note_lease(self, seconds: float, lease: dict[str, Any]) -> None:  # Any: see add
+        """What lies before a stage's first lease is no slowness of the stage."""
+        stage = int(lease["key"][0])
+        if stage != self._stage:
+            self.records = max(self.records, int(lease["records"]))
+            self._moment(seconds)
+        self._stage = stage
+
+    def _moment(self, seconds: float) -> None:
+        trainers = {trainer: int(count.total) for trainer, count in self._counts.items()}
+        self.progress.append(Progress(seconds, self.records, trainers))
+
+    def _note_change(
+        self, seconds: float, name: str, event: dict[str, Any]
+    ) -> None:  # Any: see add
+        role = _role(event)
+        if name in {"TrainerLost", "ServerLost"}:
+            self._dead.add(role)
+            self._mark(seconds, "died", role)
+        elif name in {"TrainerJoined", "ServerJoined"} and role in self._dead:
+            self._dead.remove(role)
+            self._mark(seconds, "came back", role)
+        elif name == "PaceChanged":
+            self._mark(seconds, "pace", ", ".join(sorted(set(event["paces"].values()))))
+        elif name == "Scaled":
+            self._mark(seconds, "scaled", f"{int(event['trainers'])} trainers")
 
     def _add_numbers(self, event: dict[str, Any]) -> None:  # Any: see add
-        trainer, records = str(event["trainer"]), int(event.get("records", self._records))
+        trainer, records = str(event["trainer"]), int(event.get("records", self.records))
         for metric, value in event["numbers"].items():
             if value is not None:
                 series = self.metrics.setdefault(metric, {}).setdefault(trainer, [])
                 series.append(Logged(records, float(value)))
 
-    def _mark(self, seconds: float, kind: MarkKind, role: str) -> None:
-        self.marks.append(Mark(seconds, self._records, kind, role))
+    def _mark(self, seconds: float, kind: MarkKind, what: str) -> None:
+        self.marks.append(Mark(seconds, self.records, kind, what))
+
+
+@final
+class _Count:
+    """A count that begins anew with each coordinator, added up."""
+
+    def __init__(self) -> None:
+        self.total = self._last = 0.0
+
+    def note(self, value: float) -> None:
+        self.total += value - self._last if value >= self._last else value
+        self._last = value
 
 
 def read_history(lines: Iterable[bytes]) -> History:
@@ -89,8 +159,8 @@ def read_history(lines: Iterable[bytes]) -> History:
     for line in lines:
         try:
             history.add(msgspec.json.decode(line, type=dict[str, Any]))
-        except (msgspec.DecodeError, KeyError, TypeError, ValueError):
-            continue
+        except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError):
+            continue  # msgspec's own errors are of values, too
     return history
 
 

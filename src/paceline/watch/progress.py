@@ -17,9 +17,8 @@ from paceline.watch.pulse import (
     Rate,
     describe,
     describe_records,
-    is_training,
     one_line,
-    task_counts,
+    worked_off,
 )
 
 LINE_EVERY_S = 5.0
@@ -61,11 +60,9 @@ class Bar(Show):
 
     def show(self, status: JobStatus, restarts: int, now: float) -> None:
         """Move the bar."""
-        self._rate.note(status.records, now)
+        self._rate.note(status, now)
         pieces = describe(status, self._rate.per_second(), restarts)
-        completed, total = status.records, status.total_records
-        if not is_training(status):
-            completed, total = task_counts(status)
+        completed, total = worked_off(status)
         self._bar.update(
             self._task,
             completed=completed,
@@ -97,7 +94,7 @@ class Lines(Show):
         """Print a line if one is due."""
         if self._first_s is None:
             self._first_s, self._next_s = now, now + LINE_EVERY_S
-        self._rate.note(status.records, now)
+        self._rate.note(status, now)
         if now < self._next_s:
             return
         self._next_s = now + LINE_EVERY_S

@@ -11,7 +11,7 @@ Pure: time is an argument.
 from collections import deque
 from typing import final
 
-from paceline.messages import JobStatus
+from paceline.messages import JobStatus, StageKind
 
 SPAN_S = 5.0
 
@@ -23,11 +23,21 @@ class Rate:
     def __init__(self) -> None:
         """Nothing has been seen."""
         self._seen: deque[tuple[float, int]] = deque()  # (seconds, records)
+        self._kind: StageKind = "train"  # of the stage that they are of
 
-    def note(self, records: int, now: float) -> None:
-        """Take note of a count; one that falls (a return to a cut) starts afresh."""
-        if self._seen and records < self._seen[-1][1]:
+    def note(self, status: JobStatus, now: float) -> None:
+        """Take note of how far the job is.
+
+        It starts afresh behind what is neither a loop nor an evaluation (the start of the
+        run, the script's own work), and where the count falls (a return to a cut).
+        """
+        records, _ = worked_off(status)
+        has_fallen = bool(self._seen) and records < self._seen[-1][1]
+        if has_fallen or status.kind != self._kind or not is_working(status):
             self._seen.clear()
+        self._kind = status.kind
+        if not is_working(status):
+            return
         self._seen.append((now, records))
         while len(self._seen) > 2 and now - self._seen[1][0] >= SPAN_S:
             self._seen.popleft()
@@ -49,7 +59,11 @@ def describe(status: JobStatus, rate: float, restarts: int) -> list[str]:
     """What there is to say beside the count of records, piece by piece."""
     pieces = [] if status.state == "running" else [status.state]
     if is_training(status):
-        pieces += [f"epoch {status.queue.epoch + 1}", f"{rate:,.0f} records/s"]
+        pieces.append(f"epoch {status.queue.epoch + 1}")
+    if is_working(status):
+        pieces.append(f"{rate:,.0f} records/s")
+    elif status.trained is not None and status.state == "running":
+        pieces.append("no loop is running")
     if status.changing is not None or status.pace.startswith("auto"):
         pieces.append(f"pace {status.pace}{' (changing)' if status.changing else ''}")
     for name, value in status.metrics.items():
@@ -65,11 +79,17 @@ def is_training(status: JobStatus) -> bool:
     return status.kind == "train"
 
 
-def task_counts(status: JobStatus) -> tuple[int, int]:
-    """Tasks of the current epoch that are over, and all of them."""
-    queue = status.queue
-    over = queue.done + queue.failed
-    return over, over + queue.todo + queue.pending
+def is_working(status: JobStatus) -> bool:
+    """Whether an evaluation, or a loop that has had its first batch, is under way."""
+    is_open = bool(status.queue.todo or status.queue.pending)
+    return is_open and (status.trained is not None or not is_training(status))
+
+
+def worked_off(status: JobStatus) -> tuple[int, int]:
+    """Records that are trained, of all; or those of an evaluation, while one runs."""
+    if is_training(status):
+        return status.records, status.total_records
+    return status.stage_records, status.stage_total
 
 
 def describe_records(status: JobStatus) -> str:
@@ -77,13 +97,11 @@ def describe_records(status: JobStatus) -> str:
 
     While an evaluation runs, how far that is.
     """
-    if not is_training(status):
-        over, tasks = task_counts(status)
-        return f"{status.kind}: {over:,} of {tasks:,} tasks"
-    if not status.total_records:
-        return f"{status.records:,} records"
-    percent = 100 * status.records // status.total_records
-    return f"{status.records:,} of {status.total_records:,} records ({percent} %)"
+    records, total = worked_off(status)
+    what = "" if is_training(status) else f"{status.kind}: "
+    if not total:
+        return f"{what}{records:,} records"
+    return f"{what}{records:,} of {total:,} records ({100 * records // total} %)"
 
 
 def one_line(status: JobStatus, rate: float, restarts: int, seconds: float) -> str:

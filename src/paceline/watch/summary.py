@@ -19,6 +19,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from paceline.messages import JobStatus
+from paceline.watch.trained import RunTime
 
 
 class Ending(enum.Enum):
@@ -77,7 +78,13 @@ class Restarts(msgspec.Struct, frozen=True):
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """The end of a run: ``summary.json``, and the last line of ``--json``."""
+    """The end of a run: ``summary.json``, and the last line of ``--json``.
+
+    ``seconds`` are those of the whole run. ``start_seconds`` of them lie before its first
+    batch; ``records_per_second`` is of its loops over batches, as
+    `paceline.coordinator.training` counts their time, and of its own records. ``ending``
+    is an `Ending`, ``reason`` says why; both are empty in summaries of older versions.
+    """
 
     status: StatusWord
     epochs: int
@@ -91,6 +98,9 @@ class Summary(msgspec.Struct, frozen=True):
     job_dir: str
     counters: dict[str, int]  # of the servers, by name
     records_left_out: int = 0  # of the loops that were begun, when the run ended
+    start_seconds: float | None = None  # None: it came to no batch
+    ending: str = ""
+    reason: str = ""
 
     def as_dict(self) -> dict[str, object]:
         """As plain data, ready for JSON."""
@@ -149,23 +159,25 @@ def _num_left_out(status: JobStatus) -> int:
 
 def summarize(
     status: JobStatus | None,
-    ending: Ending,
+    verdict: Verdict,
     restarts: Restarts,
     seconds: float,
     job_dir: str,
+    time: RunTime,
 ) -> Summary:
     """Sum a run up.
 
     Args:
         status: the coordinator's last word; None if it never spoke.
-        ending: how the run ended.
+        verdict: how the run ended.
         restarts: processes started again.
         seconds: how long the run took, from the first process's start.
         job_dir: path of the job folder.
+        time: when its first batch came, and how long it trained.
     """
     records = status.records if status else 0
     return Summary(
-        status=_WORDS[ending],
+        status=_WORDS[verdict.ending],
         epochs=status.epochs if status else 0,
         records=records,
         tasks=TaskCounts(
@@ -174,10 +186,13 @@ def summarize(
         ),
         steps=status.steps if status else 0,
         seconds=round(seconds, 3),
-        records_per_second=round(records / seconds, 1) if seconds > 0 else 0.0,
+        records_per_second=round(time.records_per_second(records), 1),
         metrics=dict(status.metrics) if status else {},
         restarts=restarts,
         job_dir=job_dir,
         counters=dict(status.counters) if status else {},
         records_left_out=_num_left_out(status) if status else 0,
+        start_seconds=None if time.start_s is None else round(time.start_s, 3),
+        ending=verdict.ending.value,
+        reason=verdict.reason,
     )

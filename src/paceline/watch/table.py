@@ -23,8 +23,8 @@ def summary_table(summary: Summary) -> Table:
         "records": f"{summary.records:,}",
         "tasks": tasks,
         "steps": f"{summary.steps:,}",
-        "seconds": f"{summary.seconds:,.1f}",
-        "records/s": f"{summary.records_per_second:,.0f}",
+        "seconds": _seconds_told(summary),
+        "records/s": f"{summary.records_per_second:,.0f} in loops over batches",
         **{name: _number(value) for name, value in summary.metrics.items()},
         "restarts": f"coordinator {restarts.coordinator}, server {restarts.server}, "
         f"trainer {restarts.trainer}",
@@ -33,6 +33,12 @@ def summary_table(summary: Summary) -> Table:
     for name, value in rows.items():
         table.add_row(name, value)
     return table
+
+
+def _seconds_told(summary: Summary) -> str:
+    start_s = summary.start_seconds
+    began = "" if start_s is None else f", the first batch after {start_s:,.1f}"
+    return f"{summary.seconds:,.1f}{began}"
 
 
 def _number(value: float | None) -> str:

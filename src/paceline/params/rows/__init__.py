@@ -8,6 +8,7 @@
     optimizers   what a row keeps besides its values, and one step
     table        one table in one slot
     kernels      the loops of all of them, compiled
+    kernel_cache where they are kept when compiled
     reference    the same in plain NumPy: the tests' oracle
 
 Only this room imports numba.

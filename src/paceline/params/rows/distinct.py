@@ -14,15 +14,14 @@ the processor's cache, and nothing is put into an order twice.
 Pure; any thread may call.
 """
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numba
 import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
 from paceline.params.rows.kernels import Int64s, mix64
+from paceline.params.rows.signatures import compiled
 
 _LONGEST = 2**31 - 1
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -40,14 +39,7 @@ class Distinct(NamedTuple):
     counts: Int64s  # (positions,): how many have each position
 
 
-def _compiled(signature: Any) -> Callable[[Callable[..., Any]], Any]:  # noqa: ANN401  # numba's door: it types what it compiles
-    compiled: Callable[[Callable[..., Any]], Any] = numba.njit(
-        [signature], cache=True, nogil=True, error_model="numpy"
-    )
-    return compiled
-
-
-@_compiled(types.int64(_IDS, _SMALL, _INDEXES, _INDEXES))
+@compiled(types.int64(_IDS, _SMALL, _INDEXES, _INDEXES))
 def number_ids(ids: Int64s, cells: Int32s, seen: Int64s, inverse: Int64s) -> int:
     """Number ids in the order of arrival: ``seen[inverse] == ids``; how many there are.
 
@@ -76,7 +68,7 @@ def number_ids(ids: Int64s, cells: Int32s, seen: Int64s, inverse: Int64s) -> int
     return int(count)
 
 
-@_compiled(
+@compiled(
     types.void(_INDEXES, types.uint64, _INDEXES, _SMALL, _INDEXES, _INDEXES, _INDEXES)
 )
 def group_by_position(

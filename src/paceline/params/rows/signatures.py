@@ -1,8 +1,8 @@
 """How the loops of the row path are compiled, and the arrays that they take.
 
 Each has one signature and is compiled when its module is first imported, then read from
-numba's cache. They release the GIL, start no threads, and use no fast-math: sums are in the
-order of the loop.
+where `kernel_cache` says. They release the GIL, start no threads, and use no fast-math:
+sums are in the order of the loop.
 
 Pure.
 """
@@ -14,6 +14,8 @@ import numba
 import numpy as np
 from numba import types
 from numpy.typing import NDArray
+
+from paceline.params.rows.kernel_cache import is_kept_at_all
 
 Int64s = NDArray[np.int64]
 Float32s = NDArray[np.float32]
@@ -30,6 +32,6 @@ VALUES = types.float32[:, ::1]
 def compiled(signature: Any) -> Callable[[Callable[..., Any]], Any]:  # noqa: ANN401  # numba's door: it types what it compiles
     """Compile a function for one signature, at once."""
     found: Callable[[Callable[..., Any]], Any] = numba.njit(
-        [signature], cache=True, nogil=True, error_model="numpy"
+        [signature], cache=is_kept_at_all(), nogil=True, error_model="numpy"
     )
     return found

@@ -92,7 +92,6 @@ class OwnJob:
         self._closing = threading.Lock()  # held by whoever ends the job
         self._status: JobStatus | None = None
         self._is_ending = self._is_over = False
-        self._is_late = False  # a Ctrl-C waits for a call of ours, and comes again
         self._goes_on = False  # a run that is resumed finds what the script has left undone
         if not is_quiet:
             run = LocalRun(config, script, JobDir(folder))
@@ -212,6 +211,7 @@ class OwnJob:
 
         For the time of a loop or an evaluation; whoever runs cells sets it for each.
         """
+        calls = self._membership.calls
         is_main = threading.current_thread() is threading.main_thread()
         before = signal.getsignal(signal.SIGINT)
         if not is_main or before != signal.default_int_handler:
@@ -220,15 +220,15 @@ class OwnJob:
 
         def came(number: int, frame: FrameType | None) -> None:
             del number
-            self._is_late = is_ours(frame)  # then it comes again
-            if not self._is_late:
+            calls.is_late = is_ours(frame)  # then it comes again, at the next batch at last
+            if not calls.is_late:
                 raise KeyboardInterrupt
 
         signal.signal(signal.SIGINT, came)
         try:
             yield
         finally:
-            late, self._is_late = self._is_late, False
+            late, calls.is_late = calls.is_late, False
             if signal.getsignal(signal.SIGINT) == came:
                 with contextlib.suppress(ValueError):  # a loop that another thread lets go
                     signal.signal(signal.SIGINT, before)
@@ -237,8 +237,9 @@ class OwnJob:
 
     def _watch(self) -> None:
         while not self._is_over:
-            came = self._signals.wait(AGAIN_S if self._is_late else LOOK_EVERY_S)
-            if self._is_late:
+            calls = self._membership.calls
+            came = self._signals.wait(AGAIN_S if calls.is_late else LOOK_EVERY_S)
+            if calls.is_late:
                 main = threading.main_thread().ident
                 assert main is not None
                 signal.pthread_kill(main, signal.SIGINT)
@@ -246,7 +247,6 @@ class OwnJob:
             try:
                 if came and (act := self._parting.asked(now)) is not None:
                     self._do(act)
-                calls = self._membership.calls
                 held = not self._is_ending and not self._membership.is_idle()
                 told = calls.was_told or self._is_ending
                 act = self._parting.passed(now, is_held=held, was_told=told)

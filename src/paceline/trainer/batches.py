@@ -95,6 +95,9 @@ def _until_spent(
     """What can be taken; a loop that awaits steps stays open behind it."""
     try:
         for batch in batches:
+            if calls.is_late:
+                calls.is_late = False
+                raise KeyboardInterrupt
             if batch is SPENT:
                 calls.spent = batches
                 return

@@ -38,6 +38,7 @@ class Calls:
         taken_in: the thread that takes batches, while a loop over them is open.
         is_interrupted: whether the user wants a script to end that is its whole job.
         was_told: whether that has reached the script.
+        is_late: whether Ctrl-C came within code of ours: the next batch raises it.
         around: what holds while a call is under way.
     """
 
@@ -63,7 +64,7 @@ class Calls:
         self.locks: list[object] = []
         self.taken_in: int | None = None
         self.num_void = 0
-        self.is_interrupted = self.was_told = False
+        self.is_interrupted = self.was_told = self.is_late = False
         self.around: Callable[[], AbstractContextManager[object]] = nullcontext
         self.spent: Generator[Any, None, None] | None = None
         self._must_begin_again, self._send_log = must_begin_again, send_log

@@ -121,8 +121,19 @@ def test_it_names_its_folder_at_once_and_ends_with_a_summary(
 def test_a_quiet_one_says_only_what_goes_wrong(begin: Begin, output: io.StringIO) -> None:
     job = begin(is_quiet=True)
     train(job.session)
+    job.session.stop("enough")
     job.end(None)
     assert output.getvalue() == ""
+
+
+def test_a_quiet_one_says_how_to_go_on(begin: Begin, output: io.StringIO) -> None:
+    job = begin(is_quiet=True)
+    with pytest.raises(Interrupted):
+        train(job.session, press_ctrl_c(at=0))
+    job.end(None)
+    *_, saved, on = output.getvalue().splitlines()
+    assert saved == "paceline: interrupted; saved as cut 1"
+    assert on.startswith("paceline: go on with: ")
 
 
 # The reply to a step that has counted may come from the new pace's timeline.

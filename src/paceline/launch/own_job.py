@@ -185,7 +185,8 @@ class OwnJob:
         if not self._is_quiet:
             with contextlib.suppress(OSError, ValueError):
                 Console(file=self._output).print(summary_table(summary))
-        if verdict.ending is Ending.TRAINED:
+        is_well = verdict.ending is Ending.TRAINED
+        if is_well or (self._is_quiet and not verdict.exit_code):
             return
         kind = verdict.ending.value
         told = verdict.reason.startswith(kind)

@@ -23,6 +23,7 @@
         CheckpointCorrupt   a file of a cut does not match its manifest
     SystemExit
       Preempted             a trainer was told to leave: no error, the way out
+      Interrupted           the same, of a script that is its whole job: Ctrl-C
 
 Foreign exceptions are translated at the seam they come in by. A message says what was
 expected, what came, where, and what to do.
@@ -177,6 +178,23 @@ class Preempted(SystemExit):
 
     What was stepped counts; the rest of its data goes to others. The process ends with
     `PREEMPTED_EXIT_CODE`.
+    """
+
+    def __init__(self, reason: str) -> None:
+        """``reason``: who told it."""
+        super().__init__(PREEMPTED_EXIT_CODE)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        """The reason."""
+        return self.reason
+
+
+@final
+class Interrupted(SystemExit, KeyboardInterrupt):
+    """A script that is its whole job was told to end, by Ctrl-C or SIGTERM: no error.
+
+    As `Preempted`; an ``except KeyboardInterrupt`` of the script's gets it, too.
     """
 
     def __init__(self, reason: str) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from paceline.errors import UsageError
 from paceline.launch.commands import UserScript, role_command, with_failpoints
-from paceline.launch.environment import Place, read_place, trainer_threads
+from paceline.launch.environment import Place, read_place, read_quiet, trainer_threads
 from paceline.transport.secret import Secret
 
 SCRIPT = UserScript("train.py", ["--lr", "3"])
@@ -66,6 +66,13 @@ def test_a_damaged_secret_is_refused_and_not_repeated() -> None:
 
 def test_an_environment_without_a_role_names_no_job() -> None:
     assert read_place({"PACELINE_JOB_DIR": "/somewhere"}) is None
+
+
+@pytest.mark.parametrize(("said", "is_quiet"), [(None, False), ("0", False), ("1", True)])
+def test_a_job_of_its_own_is_quiet_if_the_user_says_so(
+    said: str | None, is_quiet: bool
+) -> None:
+    assert read_quiet({} if said is None else {"PACELINE_QUIET": said}) is is_quiet
 
 
 def test_a_job_named_by_halves_is_an_error_that_says_what_is_missing() -> None:

@@ -48,8 +48,10 @@ def test_a_journal_of_another_format_is_refused_with_the_way_around_it(
 def test_a_claimed_folder_is_refused_to_another_job(tmp_path: Path) -> None:
     JobDir(tmp_path).claim(CONFIG, "train.py")
 
-    with pytest.raises(UsageError, match=r"already holds a job.*--job-dir"):
-        JobDir(tmp_path).claim(CONFIG, "train.py")
+    with pytest.raises(UsageError, match=r"already holds a job.*--job-dir") as refused:
+        JobDir(tmp_path).claim(CONFIG, "my train.py")
+    on = f"paceline run --resume --job-dir {tmp_path} 'my train.py'"
+    assert on in str(refused.value)
 
 
 def test_a_folder_with_a_journal_is_refused_and_left_alone(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Generator
 
 import pytest
 
-from paceline.errors import Preempted, UsageError
+from paceline.errors import Interrupted, Preempted, UsageError
 from paceline.trainer.calls import Calls
 
 
@@ -38,6 +38,20 @@ def test_numbers_are_sent_at_the_end_of_every_call() -> None:
         assert script.sent == 0
     assert script.calls.open_call is None
     assert script.sent == 1
+
+
+def test_who_is_told_to_leave_leaves_by_ctrl_c_where_the_user_wants_the_end() -> None:
+    script = Script()
+    with pytest.raises(Preempted), script.calls.calling("batches"):
+        raise Preempted("SIGTERM")
+    assert not script.calls.was_told
+    script.calls.is_interrupted = True
+    with pytest.raises(KeyboardInterrupt) as told, script.calls.calling("batches"):
+        raise Preempted("the user")
+    assert isinstance(told.value, Interrupted)
+    assert (told.value.code, str(told.value)) == (75, "the user")
+    assert script.calls.was_told
+    assert script.sent == 2
 
 
 def test_a_loop_has_ended_when_the_script_goes_on() -> None:

@@ -127,6 +127,12 @@ def test_lines_come_every_few_seconds_only() -> None:
     ]
 
 
+def test_lines_in_somebody_elses_terminal_say_whose_they_are() -> None:
+    output = io.StringIO()
+    Lines(output, "paceline: ").say("the job's folder is runs/mine")
+    assert output.getvalue() == "paceline: the job's folder is runs/mine\n"
+
+
 def test_a_terminal_gets_a_bar_without_color_when_asked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

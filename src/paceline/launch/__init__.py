@@ -6,6 +6,8 @@
     environment  the PACELINE_* variables of a process of a job
     folder       what lies where in a job folder
     embedded     coordinator, servers and trainers as threads of one process
+    own_job      what a user sees of it: progress, status, an end in good order
+    parting      how a script comes to its end that is asked to (pure)
     local        coordinator, servers and trainers as processes of this machine
     launcher     keeps processes running and carries exits to the coordinator
     supervision  decides: what to start, what to kill, when to give up (pure)

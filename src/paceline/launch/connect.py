@@ -26,34 +26,37 @@ from pathlib import Path
 from typing import NoReturn
 
 from paceline.config import JobConfig
-from paceline.errors import PREEMPTED_EXIT_CODE, UsageError
+from paceline.errors import PREEMPTED_EXIT_CODE, Interrupted, UsageError
 from paceline.ids import role_kind
+from paceline.launch.commands import UserScript
 from paceline.launch.doors import door_addresses
-from paceline.launch.embedded import EmbeddedJob
-from paceline.launch.environment import JOB_DIR, Place, read_place
+from paceline.launch.environment import JOB_DIR, Place, read_place, read_quiet
 from paceline.launch.failure import failure_of, write_failure
 from paceline.launch.folder import RUNS, JobDir, fresh_job_dir
 from paceline.launch.group import group_place
 from paceline.launch.local import fresh_run_id
 from paceline.launch.notice import LeaveNotice
+from paceline.launch.own_job import WHY, OwnJob
 from paceline.launch.plugins import load_plugins
 from paceline.launch.wiring import Wires
 from paceline.timing import SystemClock, wall_time_s
 from paceline.trainer.membership import Membership
 from paceline.trainer.peer_link import PeerWires
 from paceline.trainer.session import Session
-from paceline.watch.summary import Ending, Verdict
+from paceline.watch.summary import Ending
 
 _lock = threading.Lock()  # guards what follows
 _sessions: list[Session] = []  # the one of this process, once it is connected
-_jobs: list[EmbeddedJob] = []  # the one that it has started for it
+_jobs: list[OwnJob] = []  # the one that it has started for it
 
 
 def connect() -> Session:
     """Join the job that the ``PACELINE_*`` environment names, or start an embedded one.
 
-    An embedded job's folder is ``$PACELINE_JOB_DIR``, else ``runs/<time>-<script>``; its
-    summary is written when the process ends.
+    An embedded job's folder is ``$PACELINE_JOB_DIR``, else ``runs/<time>-<script>``. What
+    `paceline run` says of a job is said on standard error, unless ``PACELINE_QUIET`` is 1;
+    Ctrl-C and exceptions end it with a checkpoint. Its summary is written when the process
+    ends.
 
     Returns:
         The session of this process: the same at every call, until it is closed. Then an
@@ -79,13 +82,16 @@ def _end_closed() -> None:
 
     Raises:
         UsageError: this process is a trainer of a job, and has left it.
+        Interrupted: the user has ended the last job, and wants no other.
     """
     if not _jobs:
         raise UsageError(
             "connect() after close(): this process is a trainer of a job, has left it, and "
             "is no trainer of another one: close the session when the script is done"
         )
-    _jobs[0].close()  # a summary of its own
+    verdict = _jobs[0].end(None)  # a summary of its own
+    if verdict is not None and verdict.ending is Ending.INTERRUPTED:
+        raise Interrupted(WHY)
     _jobs.clear()
     _sessions.clear()
 
@@ -118,13 +124,30 @@ def _join(place: Place) -> Session:
 
 
 def _embed() -> Session:
-    named = os.environ.get(JOB_DIR)
+    is_quiet, named = read_quiet(os.environ), os.environ.get(JOB_DIR)
     folder = Path(named) if named else fresh_job_dir(RUNS, sys.argv[0], wall_time_s())
-    job = EmbeddedJob(JobConfig(run=fresh_run_id()), folder)
+    output = sys.stderr if sys.stderr is not None else io.StringIO()
+    job = OwnJob(
+        JobConfig(run=fresh_run_id()),
+        folder,
+        _script(),
+        output,
+        _end_process,
+        is_quiet=is_quiet,
+        is_interactive=hasattr(sys, "ps1"),
+    )
     atexit.register(_end, job)
-    session = job.session("trainer-0")
     _jobs.append(job)
-    return session
+    return job.session
+
+
+def _script() -> UserScript:
+    """What this process runs: a file, or a module by ``python -m``."""
+    arguments = tuple(sys.argv[1:])
+    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    if spec is None:
+        return UserScript(sys.argv[0], arguments)
+    return UserScript(spec.name.removesuffix(".__main__"), arguments, is_module=True)
 
 
 def _leave(session: Session, told: Path) -> None:
@@ -140,31 +163,29 @@ def _leave(session: Session, told: Path) -> None:
         os._exit(PREEMPTED_EXIT_CODE)
 
 
-def _end(job: EmbeddedJob) -> None:
+def _end(job: OwnJob) -> None:
     failure = _failure()
-    if failure is None:
-        job.close()
-        if job.verdict is not None and job.verdict.exit_code and not hasattr(sys, "ps1"):
-            _end_with(job.verdict)
-    elif isinstance(failure, KeyboardInterrupt):
-        job.close(Verdict(Ending.INTERRUPTED, "interrupted"))
-    else:
-        job.close(Verdict(Ending.FAILED, f"{type(failure).__name__}: {failure}"))
+    verdict = job.end(failure)
+    if verdict is None or not verdict.exit_code or hasattr(sys, "ps1"):
+        return
+    if (
+        failure is None or verdict.ending is Ending.INTERRUPTED
+    ):  # else Python's own code is 1
+        _end_process(verdict.exit_code)
 
 
-def _end_with(verdict: Verdict) -> NoReturn:
+def _end_process(code: int) -> NoReturn:
     """End the process as `paceline run` would: Python's own code may be 0, or another's.
 
     Files that the script has left open are written, as Python would; what it had registered
     with `atexit` before it connected does not run any more.
     """
-    print(f"paceline: {verdict.reason}", file=sys.stderr)  # noqa: T201  (nobody else tells)
     logging.shutdown()
     for one in gc.get_objects():
         if issubclass(type(one), io.IOBase):
             with contextlib.suppress(OSError, ValueError):  # closed, or for reading
                 one.flush()
-    os._exit(verdict.exit_code)
+    os._exit(code)
 
 
 def _failure() -> BaseException | None:

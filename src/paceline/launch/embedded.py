@@ -4,32 +4,47 @@ The services are the same as elsewhere; only the transport is the in-process one
 folder is the same too. ``python train.py`` runs like this with one trainer and one
 server; tests run several of each.
 
-Waits: `EmbeddedJob.close`, with bounds. Sessions may be used from different threads, each
-from one.
+Waits: `EmbeddedJob.close` and `EmbeddedJob.wait_saved`, with bounds. Sessions may be used
+from different threads, each from one.
 """
 
 import contextlib
+import os
 import sys
+import time
 from pathlib import Path
 from typing import final
 
 from paceline.config import JobConfig
 from paceline.coordinator.service import CoordinatorService
 from paceline.events import EventLog
-from paceline.ids import COORDINATOR, server_id
+from paceline.ids import COORDINATOR, LAUNCHER, server_id
 from paceline.launch.claiming import claimed
-from paceline.launch.folder import JobDir
+from paceline.launch.folder import JobDir, RunFile
+from paceline.launch.link import CoordinatorLink
+from paceline.launch.outside import OutsideDoor
+from paceline.launch.sockets import hold_sockets, remove_sockets
 from paceline.launch.wiring import Wires
+from paceline.messages import JobStatus, LauncherOrders
 from paceline.server.service import ServerService
 from paceline.store.blobs import BlobStore
 from paceline.store.journal import Journal
+from paceline.store.manifest import list_cuts
 from paceline.timing import Deadline, SystemClock
 from paceline.trainer.peer_link import PeerWires
 from paceline.trainer.session import Session
-from paceline.watch.summary import Restarts, Verdict, decide_ending, summarize
+from paceline.watch.summary import (
+    Ending,
+    Restarts,
+    Summary,
+    Verdict,
+    decide_ending,
+    summarize,
+)
 from paceline.watch.trained import RunTime
 
 LEAVE_S = 5.0  # how long servers may take to shut down when the job is over
+LOOK_EVERY_S = 0.02  # whether a cut is there
 
 
 @final
@@ -37,11 +52,18 @@ class EmbeddedJob:
     """All roles of a job in this process.
 
     Attributes:
-        verdict: how the job ended; None until it is closed.
+        path: of the job's folder.
+        summary: how the job ended; None until it is closed.
+        verdict: the same, and why.
     """
 
     def __init__(
-        self, config: JobConfig, job_dir: Path, *, is_resumed: bool = False
+        self,
+        config: JobConfig,
+        job_dir: Path,
+        *,
+        is_resumed: bool = False,
+        script: str | None = None,
     ) -> None:
         """Start the coordinator and ``config.servers`` servers.
 
@@ -49,6 +71,7 @@ class EmbeddedJob:
             config: the job; sessions for ``config.trainers`` trainers are expected.
             job_dir: its folder, made if need be.
             is_resumed: go on where the folder's last run ended.
+            script: what its trainers run, as `paceline run` is told of it.
 
         Raises:
             UsageError: the folder or the place of the cuts belongs to another job, or there
@@ -56,15 +79,19 @@ class EmbeddedJob:
             StoreError: the place of the cuts is not there, or cannot be written.
         """
         self._job = JobDir(job_dir)
+        self.path = self._job.path
         self._clock = SystemClock()
         self._started_s = self._clock.now_s()
         self._sessions: list[Session] = []
-        self._summary: dict[str, object] | None = None
+        self._sockets: Path | None = None
+        self.summary: Summary | None = None
         self.verdict: Verdict | None = None
         with contextlib.ExitStack() as stack:
             stack.enter_context(self._job.hold())
             self._config = stack.enter_context(
-                claimed(self._job, config, sys.argv[0], _say, is_resumed=is_resumed)
+                claimed(
+                    self._job, config, script or sys.argv[0], _say, is_resumed=is_resumed
+                )
             )
             self._coordinator = self._open_coordinator(stack)
             self._servers = [
@@ -90,35 +117,98 @@ class EmbeddedJob:
         self._sessions.append(session)
         return session
 
+    def status(self) -> JobStatus:
+        """How the job stands; any thread may ask."""
+        return self._coordinator.status()
+
+    def listen(self) -> None:
+        """From now on `paceline status` and `paceline pace` can ask it, until it is closed.
+
+        Raises:
+            OSError: no folder can be made for the socket, or no file beside the job's.
+            UsageError: its address cannot be taken.
+        """
+        assert self._sockets is None
+        with contextlib.ExitStack() as stack:
+            self._sockets = stack.enter_context(hold_sockets())
+            address = f"unix:{self._sockets / COORDINATOR}.sock"
+            door = OutsideDoor(self._coordinator)
+            stack.enter_context(self._wires(COORDINATOR).listen_to_outside(address, door))
+            run = RunFile(self._config.run, address, str(self._sockets), os.getpid())
+            self._job.write_run(run)
+            self._stack.enter_context(stack.pop_all())
+
+    def wait_saved(self, limit_s: float) -> JobStatus | None:
+        """Take a cut of all that counts; sessions have left, or were given up.
+
+        Returns:
+            How the job stands then; None if no cut could be taken, within ``limit_s``.
+            Where nothing is shared there is nothing to save, and no cut.
+        """
+        wires = Wires(self._config.run, LAUNCHER, self._clock)
+        link = CoordinatorLink(wires.to_coordinator_as_launcher(self._address(COORDINATOR)))
+        deadline = Deadline(self._clock, limit_s)
+        try:
+            while not deadline.is_over() and not self._coordinator.is_broken:
+                orders = link.call_report(deadline.remaining_s(), saving=True)
+                if isinstance(orders, LauncherOrders):
+                    if orders.status.error is not None:
+                        return None
+                    if orders.is_saved:
+                        return orders.status
+                time.sleep(LOOK_EVERY_S)
+        finally:
+            link.close()
+        return None
+
+    def has_cut(self) -> bool:
+        """Whether there is anything to go on from."""
+        return bool(list_cuts(BlobStore(self._job.cuts_of(self._config))))
+
     def close(self, verdict: Verdict | None = None) -> dict[str, object]:
         """End the job; its summary is written and returned. May be repeated.
 
         Args:
             verdict: how it ended, when it did not end by itself: sessions do not leave.
         """
-        if self._summary is not None:
-            return self._summary
+        if self.summary is not None:
+            return self.summary.as_dict()
         with self._stack:
             if verdict is None:
                 for session in self._sessions:
                     session.close()
             status = self._coordinator.status()
-            time = RunTime(self._started_s)
-            time.note(status, self._clock.now_s())
             self._coordinator.finish()
             deadline = Deadline(self._clock, LEAVE_S)
             for server in self._servers:
                 server.wait_over(deadline.remaining_s())
-        self.verdict = verdict or decide_ending(status)
+            summary = self._write_end(status, verdict or decide_ending(status))
+        return summary.as_dict()
+
+    def leave_as_is(self, status: JobStatus | None) -> None:
+        """Its process ends this moment: nothing is waited for, and nothing closed.
+
+        What was journalled and cut is there, as after a kill; the summary says how it went.
+
+        Args:
+            status: the last that is known.
+        """
+        with contextlib.suppress(OSError):  # somebody is writing the same
+            self._write_end(status, Verdict(Ending.INTERRUPTED, "interrupted"))
+        if self._sockets is not None:
+            remove_sockets(self._sockets)
+
+    def _write_end(self, status: JobStatus | None, verdict: Verdict) -> Summary:
         seconds = self._clock.now_s() - self._started_s
-        summary = summarize(
-            status, self.verdict, Restarts(), seconds, str(self._job.path), time
-        )
-        self._summary = summary.as_dict()
-        unwritten = self._job.write_end(status, self._summary)
-        for said in filter(None, [unwritten]):
-            print(f"paceline: {said}", file=sys.stderr)  # noqa: T201  (nobody else tells)
-        return self._summary
+        ran = RunTime(self._started_s)
+        if status is not None:
+            ran.note(status, self._clock.now_s())
+        summary = summarize(status, verdict, Restarts(), seconds, str(self.path), ran)
+        self.verdict, self.summary = verdict, summary
+        unwritten = self._job.write_end(status, summary.as_dict())
+        if unwritten is not None:
+            print(f"paceline: {unwritten}", file=sys.stderr)  # noqa: T201  (nobody else tells)
+        return summary
 
     def _address(self, role: str) -> str:
         return f"inproc:{self._config.run}/{role}"

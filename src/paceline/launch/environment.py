@@ -13,8 +13,9 @@ PACELINE_RANKS        processes of the trainer, where it has several
 PACELINE_RANK         which of them this one is; 0 leads
 ====================  ==============================================================
 
-A user sets ``PACELINE_JOB_DIR`` at most, where an embedded job goes, and
-``PACELINE_SHARED_MEMORY`` (`paceline.transport.shared_memory`).
+A user sets ``PACELINE_JOB_DIR`` at most, where an embedded job goes, ``PACELINE_QUIET``, so
+that it says only what goes wrong, and ``PACELINE_SHARED_MEMORY``
+(`paceline.transport.shared_memory`).
 
 Pure: the environment is an argument.
 """
@@ -30,6 +31,7 @@ from paceline.transport.secret import Secret
 RUN = "PACELINE_RUN"
 ROLE = "PACELINE_ROLE"
 JOB_DIR = "PACELINE_JOB_DIR"
+QUIET = "PACELINE_QUIET"
 COORDINATOR = "PACELINE_COORDINATOR"
 ADDRESS = "PACELINE_ADDRESS"
 SECRET = "PACELINE_SECRET"
@@ -120,6 +122,18 @@ def read_place(environ: Mapping[str, str]) -> Place | None:
         address=environ.get(ADDRESS, ""),
         size=int(size),
     )
+
+
+def read_quiet(environ: Mapping[str, str]) -> bool:
+    """Whether an embedded job is to say only what goes wrong.
+
+    Raises:
+        UsageError: the variable is neither 1 nor 0.
+    """
+    chosen = environ.get(QUIET, "0")
+    if chosen not in {"0", "1"}:
+        raise UsageError(f"{QUIET}: expected 1 or 0, got {chosen!r}")
+    return chosen == "1"
 
 
 def trainer_threads(cores: int, trainers: int) -> int:

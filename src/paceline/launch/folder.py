@@ -137,7 +137,7 @@ class JobDir:
             StoreFull: there is no space for it.
         """
         if self.journal.exists() or self.config.exists():
-            raise UsageError(_taken(self.path))
+            raise UsageError(_taken(self.path, script))
         self._check_names(script)
         fields = _job_fields(config, script)
         with writing(self.path, UsageError):
@@ -148,7 +148,7 @@ class JobDir:
             try:
                 write_new(self.config, fields)
             except FileExistsError:
-                raise UsageError(_taken(self.path)) from None
+                raise UsageError(_taken(self.path, script)) from None
 
     def claim_again(
         self, config: JobConfig, script: str, say: Callable[[str], None]
@@ -322,10 +322,12 @@ def _job_fields(config: JobConfig, script: str) -> dict[str, object]:
     return {**msgspec.to_builtins(config), **fields}
 
 
-def _taken(path: Path) -> str:
+def _taken(path: Path, script: str) -> str:
     return (
         f"{path} already holds a job (its journal or job.json is there); go on with it by "
-        "--resume, or name another folder with --job-dir"
+        f"{resume_command(path, script)}, or "
+        "name another folder: with --job-dir, or where there is no paceline run, with "
+        "PACELINE_JOB_DIR"
     )
 
 

@@ -100,6 +100,22 @@ class Wires(NamedTuple):
             bounds=_COORDINATOR_BOUNDS,
         )
 
+    def listen_to_outside(self, address: str, service: Service) -> Listener:
+        """Let those in who look at an embedded job or change it, at a second address.
+
+        Raises:
+            UsageError: the address cannot be taken.
+        """
+        return listen(
+            address,
+            service,
+            hello_check=admit(self.run, COORDINATOR, {"operator", "observer"}, self.secret),
+            request_type=lambda role: _REQUESTS[role_kind(role)],
+            clock=self.clock,
+            limits=CONTROL_LIMITS,
+            bounds=_DOOR_BOUNDS,
+        )
+
     def listen_as_server(self, address: str, service: Service) -> Listener:
         """Let the trainers of the run in.
 

@@ -59,6 +59,7 @@ class Batches(Iterator[Any]):
         batches = _until_spent(calls, calls.iterate(begun))
         self._batches = weakref.ref(batches)
         self._held: Generator[Any, None, None] | None = batches
+        self._was_iterated = self._is_iterator = False
 
     def __len__(self) -> int:
         """Batches of the whole job, in all epochs: a trainer's share is not known ahead."""
@@ -70,9 +71,12 @@ class Batches(Iterator[Any]):
         Raises:
             UsageError: it was iterated before.
         """
-        batches, self._held = self._held, None
-        if batches is None:
+        batches = self._held
+        if batches is None or self._was_iterated:
             raise UsageError(_AGAIN)
+        self._was_iterated = True
+        if not self._is_iterator:
+            self._held = None
         return batches
 
     def __next__(self) -> Any:  # noqa: ANN401  (the user's data)
@@ -80,6 +84,7 @@ class Batches(Iterator[Any]):
         batches = self._batches()
         if batches is None:
             raise StopIteration
+        self._is_iterator = True
         return next(batches)
 
     def close(self) -> None:
@@ -95,6 +100,9 @@ def _until_spent(
     """What can be taken; a loop that awaits steps stays open behind it."""
     try:
         for batch in batches:
+            if calls.is_late:
+                calls.is_late = False
+                raise KeyboardInterrupt
             if batch is SPENT:
                 calls.spent = batches
                 return

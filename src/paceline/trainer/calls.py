@@ -16,10 +16,10 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, final
 
-from paceline.errors import Preempted, UsageError
+from paceline.errors import Interrupted, Preempted, UsageError
 from paceline.trainer.carrier import StepWarning
 
 
@@ -36,6 +36,10 @@ class Calls:
         spent: the loop, if nothing is left to take, and steps are awaited.
         num_void: batches in hand whose loop has ended for all.
         taken_in: the thread that takes batches, while a loop over them is open.
+        is_interrupted: whether the user wants a script to end that is its whole job.
+        was_told: whether that has reached the script.
+        is_late: whether Ctrl-C came within code of ours: the next batch raises it.
+        around: what holds while a call is under way.
     """
 
     def __init__(
@@ -60,6 +64,8 @@ class Calls:
         self.locks: list[object] = []
         self.taken_in: int | None = None
         self.num_void = 0
+        self.is_interrupted = self.was_told = self.is_late = False
+        self.around: Callable[[], AbstractContextManager[object]] = nullcontext
         self.spent: Generator[Any, None, None] | None = None
         self._must_begin_again, self._send_log = must_begin_again, send_log
         self._end_loop, self._has_left = end_loop, has_left
@@ -162,10 +168,20 @@ class Calls:
 
     @contextmanager
     def calling(self, call: str) -> Iterator[None]:
-        """A call is under way; at its end the last numbers are sent."""
+        """A call is under way; at its end the last numbers are sent.
+
+        Raises:
+            Interrupted: it was left since the user wants the script to end.
+        """
         self.open_call = call
         try:
-            yield
+            with self.around():
+                yield
+        except Preempted as told:
+            if not self.is_interrupted:
+                raise
+            self.was_told = True
+            raise Interrupted(told.reason) from None
         finally:
             self.loop = None
             try:

@@ -151,6 +151,11 @@ class Membership:
         """End the open call at its next batch, by `Preempted`; any thread may call."""
         self._protocol.leaving = reason
 
+    def interrupt(self, reason: str) -> None:
+        """As `leave_soon`, for a script that is its whole job: by `Interrupted`."""
+        self.calls.is_interrupted = True
+        self.leave_soon(reason)
+
     def abandon(self) -> None:
         """Give the membership up, whatever the script does; any thread may call."""
         self._tell_leave(is_done=False)

@@ -87,9 +87,9 @@ class Bar(Show):
 class Lines(Show):
     """A plain line every few seconds."""
 
-    def __init__(self, output: TextIO) -> None:
-        """Nothing is shown before the first status."""
-        self._output = output
+    def __init__(self, output: TextIO, prefix: str = "") -> None:
+        """Nothing is shown before the first status; each line begins with ``prefix``."""
+        self._output, self._prefix = output, prefix
         self._rate, self._beginning = Rate(), Beginning()
         self._first_s: float | None = None
         self._next_s = 0.0
@@ -110,7 +110,7 @@ class Lines(Show):
 
     def say(self, text: str) -> None:
         """Print a line."""
-        self._output.write(text + "\n")
+        self._output.write(f"{self._prefix}{text}\n")
         self._output.flush()
 
     def close(self) -> None:

@@ -1,0 +1,331 @@
+"""A job of a script that was started by itself, as its user sees it.
+
+What `paceline run` has around a job, `OwnJob` has around an embedded one: a line at once
+that names its folder, progress, an address for `paceline status` and `paceline pace`, an
+end in good order when the user or an exception ends the script, a summary. All of it goes
+to standard error: standard output is the script's. The terminal is the script's, too: so
+progress is a line now and then, and never a bar, which its prints would tear.
+
+::
+
+    main thread    the script; `end`, when it is over
+    own-job        shows how the job stands, when that has changed; hears of Ctrl-C
+
+In an interactive session Ctrl-C is Python's: it ends what is running, and the job goes on.
+
+Waits: `end`, for servers and for the last cut, with bounds.
+"""
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import TextIO, final
+
+from rich.console import Console
+
+from paceline.config import JobConfig
+from paceline.errors import Interrupted, PacelineError, UsageError, describe_error
+from paceline.launch.commands import UserScript
+from paceline.launch.embedded import EmbeddedJob
+from paceline.launch.folder import JobDir
+from paceline.launch.local import LocalRun, describe_run
+from paceline.launch.parting import TOLD, Act, Parting
+from paceline.launch.resuming import resume_command
+from paceline.launch.signals import Signals
+from paceline.launch.supervision import LEAVE_S, SAVE_S
+from paceline.messages import JobStatus
+from paceline.timing import SystemClock
+from paceline.trainer.membership import Membership
+from paceline.watch.progress import Lines
+from paceline.watch.summary import EXIT_CODES, Ending, Verdict
+from paceline.watch.table import summary_table
+
+LOOK_EVERY_S = 0.5
+AGAIN_S = 0.02
+SILENT_S = 2.0  # how long the last cut may take without a word
+WHY = "the user has asked the script to end"
+INTERRUPTED_CODE = EXIT_CODES[Ending.INTERRUPTED]
+
+
+@final
+class OwnJob:
+    """One trainer, one server, in lockstep, in the process of the script.
+
+    Attributes:
+        job: the embedded job.
+        session: of its trainer.
+    """
+
+    def __init__(
+        self,
+        config: JobConfig,
+        folder: Path,
+        script: UserScript,
+        output: TextIO,
+        end_process: Callable[[int], object],
+        *,
+        is_quiet: bool = False,
+        is_interactive: bool = False,
+    ) -> None:
+        """Start it and join it.
+
+        Args:
+            config: the job.
+            folder: of the job.
+            script: that goes on with it, in `paceline run`.
+            output: what the user sees.
+            end_process: ends the process with a code, when its script does not leave.
+            is_quiet: say only what goes wrong.
+            is_interactive: somebody types what is to be done next.
+
+        Raises:
+            UsageError: the folder belongs to another job.
+        """
+        self._clock, self._pid = SystemClock(), os.getpid()
+        self._script, self._is_quiet = script, is_quiet
+        self._output, self._lines = output, Lines(output, "paceline: ")
+        self._end_process = end_process
+        self._parting = Parting()
+        self._closing = threading.Lock()  # held by whoever ends the job
+        self._status: JobStatus | None = None
+        self._is_ending = self._is_over = False
+        self._goes_on = False  # a run that is resumed finds what the script has left undone
+        if not is_quiet:
+            run = LocalRun(config, script, JobDir(folder))
+            self._say(describe_run(run, Path.cwd()))
+        self.job = EmbeddedJob(config, folder, script=script.named)
+        try:
+            self.job.listen()
+        except (OSError, UsageError) as error:
+            self._say(f"paceline status cannot look at this job while it runs: {error}")
+        try:
+            self.session = self.job.session("trainer-0")
+        except BaseException as error:
+            self.job.close(Verdict(Ending.FAILED, describe_error(error)))
+            raise
+        assert isinstance(self.session.membership, Membership)
+        self._membership = self.session.membership
+        is_main = threading.current_thread() is threading.main_thread()
+        caught = to_catch() if is_main and not is_interactive else []
+        self._signals = Signals(caught, self._came)
+        if is_interactive:
+            self._membership.calls.around = self._held_off
+        if is_main and is_interactive:
+            self._membership.calls.around = self._held_off
+        self._thread = threading.Thread(target=self._watch, name="own-job", daemon=True)
+        self._thread.start()
+
+    def end(self, failure: BaseException | None) -> Verdict | None:
+        """The script is over: end the job, and say how it has ended. May be repeated.
+
+        Args:
+            failure: what the script ended with, if that is known.
+
+        Returns:
+            How it ended; None in a forked process, which has no job.
+        """
+        if os.getpid() != self._pid:
+            return None
+        if self._is_over:
+            return self.job.verdict
+        self._is_ending = True
+        with self._closing:
+            if self.job.summary is None:
+                self._close(failure)
+        self._is_over = True
+        self._signals.hang_up()
+        self._thread.join()
+        self._signals.close()
+        self._tell_end()
+        return self.job.verdict
+
+    # ------------------------------------------------------------ the end
+
+    def _close(self, failure: BaseException | None) -> None:
+        """End the job, by what the script ended with."""
+        if failure is not None and not isinstance(failure, KeyboardInterrupt):
+            said = (str(failure).strip().splitlines() or [""])[0]
+            name = type(failure).__name__
+            self._save(Ending.FAILED, f"{name}: {said}" if said else name, failure)
+        elif failure is not None or self._membership.calls.is_interrupted:
+            self._save(Ending.INTERRUPTED, "interrupted", failure)
+        else:
+            self.job.close()
+            queue = self.job.status().queue
+            self._goes_on = bool(queue.todo or queue.pending)
+
+    def _save(self, ending: Ending, why: str, failure: BaseException | None) -> None:
+        """End a job whose script did not come to its end: as if its trainer had gone."""
+        if failure is None or isinstance(failure, Interrupted):
+            self.session.close()
+        else:
+            self._membership.abandon()
+        self.job.close(Verdict(ending, f"{why}; {self._saved()}"))
+
+    def _saved(self) -> str:
+        """What was saved of what the script has done."""
+        status = self.job.wait_saved(SILENT_S)
+        if status is None and (broken := self.job.status().error) is None:
+            self._say(f"a checkpoint is taken (within {SAVE_S:g} s); Ctrl-C, and all ends")
+            status = self.job.wait_saved(SAVE_S - SILENT_S)
+        self._goes_on = self.job.has_cut()
+        if status is not None and self._goes_on:
+            return f"saved as cut {status.cut}"
+        if status is not None:
+            return "nothing was shared yet, and nothing is saved"
+        trouble = self.job.status().trouble
+        why = "the events say why" if trouble is None else trouble.text
+        return broken or f"no cut could be taken in {SAVE_S:g} s; {why}"
+
+    def _tell_end(self) -> None:
+        verdict, summary = self.job.verdict, self.job.summary
+        assert verdict is not None
+        assert summary is not None
+        if not self._is_quiet:
+            with contextlib.suppress(OSError, ValueError):
+                Console(file=self._output).print(summary_table(summary))
+        is_well = verdict.ending is Ending.TRAINED
+        if is_well or (self._is_quiet and not verdict.exit_code):
+            return
+        kind = verdict.ending.value
+        told = verdict.reason.startswith(kind)
+        self._say(verdict.reason if told else f"{kind}: {verdict.reason}")
+        if self._goes_on:
+            script = self._script
+            path, arguments = shown(self.job.path), script.arguments
+            self._say(f"go on with: {resume_command(path, script.named, arguments)}")
+
+    # ------------------------------------------------------------ while the script runs
+
+    def _came(self, frame: FrameType | None) -> None:
+        """A signal has come; the main thread is at ``frame`` of the script, or of ours."""
+        membership = self._membership
+        membership.interrupt(WHY)
+        if self._is_ending or membership.calls.was_told:
+            return
+        if membership.is_idle() and not is_ours(frame):
+            membership.calls.was_told = True
+            raise Interrupted(WHY)
+
+    @contextlib.contextmanager
+    def _held_off(self) -> Iterator[None]:
+        """In an interactive session Ctrl-C is Python's, but never within a call of ours.
+
+        For the time of a loop or an evaluation; whoever runs cells sets it for each.
+        """
+        calls = self._membership.calls
+        is_main = threading.current_thread() is threading.main_thread()
+        before = signal.getsignal(signal.SIGINT)
+        if not is_main or before != signal.default_int_handler:
+            yield
+            return
+
+        def came(number: int, frame: FrameType | None) -> None:
+            del number
+            calls.is_late = is_ours(frame)  # then it comes again, at the next batch at last
+            if not calls.is_late:
+                raise KeyboardInterrupt
+
+        signal.signal(signal.SIGINT, came)
+        try:
+            yield
+        finally:
+            late, calls.is_late = calls.is_late, False
+            if signal.getsignal(signal.SIGINT) == came:
+                with contextlib.suppress(ValueError):  # a loop that another thread lets go
+                    signal.signal(signal.SIGINT, before)
+        if late:
+            raise KeyboardInterrupt
+
+    def _watch(self) -> None:
+        while not self._is_over:
+            calls = self._membership.calls
+            came = self._signals.wait(AGAIN_S if calls.is_late else LOOK_EVERY_S)
+            if calls.is_late:
+                main = threading.main_thread().ident
+                assert main is not None
+                signal.pthread_kill(main, signal.SIGINT)
+            now = self._clock.now_s()
+            try:
+                if came and (act := self._parting.asked(now)) is not None:
+                    self._do(act)
+                held = not self._is_ending and not self._membership.is_idle()
+                told = calls.was_told or self._is_ending
+                act = self._parting.passed(now, is_held=held, was_told=told)
+                if act is not None:
+                    self._do(act)
+                self._show(now)
+            except PacelineError:  # the job is ending, and answers no more
+                continue
+
+    def _do(self, act: Act) -> None:
+        if act == "ask to leave":
+            self._say(TOLD)
+            self._membership.interrupt(WHY)
+        elif act == "knock":
+            self._signals.knock()
+        elif act == "give up":
+            self._say(f"the script has not left its loop within {LEAVE_S:g} s")
+            self._is_ending = True
+            try:
+                with self._closing:
+                    if self.job.summary is None:
+                        self._save(Ending.INTERRUPTED, "interrupted", TimeoutError())
+                self._tell_end()
+            finally:
+                self._end_process(INTERRUPTED_CODE)
+        else:
+            try:
+                self.job.leave_as_is(self._status)
+                self._goes_on = self.job.has_cut()
+                self._tell_end()
+            finally:
+                os._exit(INTERRUPTED_CODE)
+
+    def _show(self, now: float) -> None:
+        """Show how the job stands, if that has changed."""
+        if self._is_ending:
+            return
+        before, self._status = self._status, self.job.status()
+        if not self._is_quiet and _moved(self._status) != _moved(before):
+            with contextlib.suppress(OSError, ValueError):
+                self._lines.show(self._status, 0, now)
+
+    def _say(self, text: str) -> None:
+        with contextlib.suppress(OSError, ValueError):  # the terminal may be gone
+            self._lines.say(text)
+
+
+def _moved(status: JobStatus | None) -> object:
+    return None if status is None else (status.records, status.queue, status.state)
+
+
+def to_catch() -> list[signal.Signals]:
+    """Signals that ask for the end, where neither script nor shell wants them otherwise."""
+    usual = {
+        signal.SIGINT: signal.default_int_handler,
+        signal.SIGTERM: signal.SIG_DFL,
+        signal.SIGHUP: signal.SIG_DFL,
+    }
+    return [
+        number for number, before in usual.items() if signal.getsignal(number) == before
+    ]
+
+
+def is_ours(frame: FrameType | None) -> bool:
+    """Whether paceline is at work: what is raised there would leave things half done."""
+    while frame is not None:
+        if str(frame.f_globals.get("__name__")).startswith("paceline."):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def shown(path: Path) -> Path:
+    """A path as a user would write it here."""
+    path, here = path.absolute(), Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path

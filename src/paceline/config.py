@@ -66,6 +66,8 @@ class JobConfig(msgspec.Struct, frozen=True, kw_only=True):
         timeout_s: silence after which a role counts as dead.
         first_batch_s: what the first batch of a trainer's process may take; afterwards as
             measured.
+        begins_anew: of a resumed run: train from the start if the checkpoints that the
+            journal knows are gone.
         cut_every_s: seconds between two periodic cuts; 0 switches them off.
         cut_every_steps: steps between two periodic cuts; 0 switches them off.
         keep_cuts: whole cuts that are kept.
@@ -90,6 +92,7 @@ class JobConfig(msgspec.Struct, frozen=True, kw_only=True):
     cut_every_s: float = 60.0
     cut_every_steps: int = 0
     keep_cuts: int = 2
+    begins_anew: bool = False
     checkpoints: str = ""
     max_task_failures: int = 3
     plugins: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ from paceline.coordinator.effects import Happened
 from paceline.coordinator.outcomes import AnyOutcome, CutCommitted, RunBegun
 from paceline.coordinator.runs import Stored
 from paceline.coordinator.state import CoordinatorState, RunOpened, restored
-from paceline.messages import ClaimOnce, Leave, PartPlan, Save
+from paceline.messages import ClaimOnce, Leave, PartPlan, Resumed, Save
 
 
 @pytest.fixture
@@ -134,3 +134,39 @@ def test_a_run_that_died_before_its_first_cut_begins_anew(make_job: Any) -> None
     assert again.state.durable.timeline == 1
     again.open("trainer-0")
     assert again.lease("trainer-0").key.task == 0
+
+
+def test_a_run_says_where_it_goes_on(job: Any) -> None:
+    found = stored(job)._replace(records=24, created=7.5, skipped=("cut-9: damaged",))
+    told = resume(job, found).state.status().resumed
+    assert found.cut is not None
+    assert told == Resumed(found.cut.cut, 24, 7.5, ("cut-9: damaged",))
+    assert job.state.status().resumed is None, "a first run goes on from nowhere"
+
+
+def test_what_was_passed_over_is_told_up_to_a_bound(job: Any) -> None:
+    found = stored(job)._replace(foreign=tuple(f"cut-{n}" for n in range(100)))
+    told = resume(job, found).state.status().resumed
+    assert told is not None
+    assert told.passed_over == (*(f"cut-{n}" for n in range(8)), "92 more")
+
+
+def test_cuts_that_the_journal_knows_are_asked_for(job: Any) -> None:
+    lost = resume(job, Stored())
+    assert "holds none of this job: bring them back" in lost.state.status().error
+    config = msgspec.structs.replace(job.config, run="third", begins_anew=True)
+    anew = CoordinatorState(config, restored(lost.outcomes), 0.0)
+    anew.apply(RunOpened(Stored()), 0.0)
+    assert anew.status().error is None
+    assert anew.status().tasks_done == 0
+    assert anew.status().resumed == Resumed(None, 0, 0.0, ())
+
+
+def test_a_run_that_was_refused_goes_on_when_its_cuts_are_back(job: Any) -> None:
+    found = stored(job)
+    lost = resume(job, Stored())
+    config = msgspec.structs.replace(job.config, run="third")
+    back = CoordinatorState(config, restored([*job.outcomes, *lost.outcomes]), 0.0)
+    back.apply(RunOpened(found), 0.0)
+    assert back.status().error is None
+    assert back.status().tasks_done == 1

@@ -65,6 +65,13 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
             help="Go on with the job in --job-dir; options left out are as they were.",
         ),
     ] = False,
+    begin_anew: Annotated[
+        bool,
+        typer.Option(
+            "--begin-anew",
+            help="With --resume: from the start, if the job's checkpoints are gone.",
+        ),
+    ] = False,
     seed: Annotated[
         int | None, typer.Option(help="Seed of row initialization.", show_default="0")
     ] = None,
@@ -116,6 +123,7 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
         "timeout_s": _seconds("--timeout", timeout),
         "first_batch_s": _seconds("--first-batch", first_batch),
         "keep_cuts": keep,
+        "begins_anew": begin_anew,
         "checkpoints": _place(checkpoints),
         "plugins": resolved(plugin, file_of(user_script)) if plugin else None,
         **_every(checkpoint_every),

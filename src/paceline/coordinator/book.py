@@ -37,6 +37,7 @@ from paceline.messages import (
     Meet,
     Message,
     Refusal,
+    Resumed,
     Save,
     ServerReport,
     SharePart,
@@ -88,6 +89,7 @@ class Book:
         self.trainer_records: dict[str, int] = {}  # {trainer id: records finished by it}
         self.metrics = Metrics()
         self.training = Training()
+        self.resumed: Resumed | None = None  # where this run went on
         self.to_replace: dict[str, int] = {}  # {server id: pid of its dead process}
         self.leases: Parking[int] = Parking()  # {incarnation: AskLease}
         # {(incarnation, part): Tick}, and the same: Meet

@@ -119,4 +119,12 @@ def read_stored(
         steps=manifest.steps,
         outer=outer_parts(manifest.plans),
     )
-    return Stored(cut, manifest.plans, timeline, skipped, foreign)
+    return Stored(
+        cut,
+        manifest.plans,
+        timeline,
+        skipped,
+        foreign,
+        manifest.records,
+        manifest.created,
+    )

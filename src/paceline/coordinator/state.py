@@ -154,10 +154,11 @@ class CoordinatorState:
         validate(self._book)
 
     def _open_run(self, event: RunOpened, now: float) -> Decision:
-        begin_run(self._book, event.stored)
+        resumed = begin_run(self._book, event.stored)
         decision = Decision(*self._book.take())
         # Nothing that the old one remembers is of this run.
         self._book = Book(self._book.config, self._book.durable, now)
+        self._book.resumed = resumed
         return decision
 
     def _take(self, event: Asked) -> None:

@@ -64,6 +64,7 @@ def job_status(book: Book) -> JobStatus:
         trained=book.training.told(book.now),
         stage_records=worked_off,
         stage_total=in_all,
+        resumed=book.resumed,
     )
 
 

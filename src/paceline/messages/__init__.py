@@ -174,6 +174,7 @@ from paceline.messages.watching import (
     LauncherReport,
     ProcessStatus,
     QueueStatus,
+    Resumed,
     Scale,
     Trained,
 )
@@ -297,6 +298,7 @@ __all__ = [
     "RefusedPush",
     "Restore",
     "Results",
+    "Resumed",
     "RotationSpec",
     "RowSlots",
     "Save",

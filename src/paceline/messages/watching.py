@@ -112,6 +112,23 @@ class Trained(msgspec.Struct, frozen=True):
     records: int
 
 
+class Resumed(msgspec.Struct, frozen=True):
+    """Where a run went on with its job.
+
+    Args:
+        cut: the checkpoint; None: there was none, and the job begins anew.
+        records: acknowledged records of the job in it.
+        created: when it was taken, in seconds since 1970.
+        passed_over: of each newer or foreign cut, why the run does not go on from it; the
+            first of them.
+    """
+
+    cut: int | None
+    records: int
+    created: float
+    passed_over: tuple[str, ...]
+
+
 class JobStatus(Message, frozen=True):
     """How the job stands; ``paceline status --json`` prints it.
 
@@ -121,7 +138,8 @@ class JobStatus(Message, frozen=True):
     parts, or says that of each; ``changing`` what a change of it waits for. ``left_out``
     counts the records of loops that all trainers have gone on from, the first of them in
     ``left_epoch``. ``stage_records`` of ``stage_total`` are worked off, if the stage does
-    not train.
+    not train. ``resumed`` says where this run went on, if it did and the coordinator has
+    not begun again since.
     """
 
     state: str
@@ -147,3 +165,4 @@ class JobStatus(Message, frozen=True):
     trained: Trained | None = None
     stage_records: int = 0
     stage_total: int = 0
+    resumed: Resumed | None = None

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from paceline.messages import JobStatus
+from paceline.watch.beginning import Beginning
 from paceline.watch.pulse import (
     Rate,
     describe,
@@ -46,7 +47,7 @@ class Bar(Show):
 
     def __init__(self, console: Console) -> None:
         """Show an empty bar."""
-        self._rate = Rate()
+        self._rate, self._beginning = Rate(), Beginning()
         self._bar = Progress(
             SpinnerColumn(),
             BarColumn(bar_width=32),
@@ -60,6 +61,8 @@ class Bar(Show):
 
     def show(self, status: JobStatus, restarts: int, now: float) -> None:
         """Move the bar."""
+        for text in self._beginning.told(status):
+            self.say(text)
         self._rate.note(status, now)
         pieces = describe(status, self._rate.per_second(), restarts)
         completed, total = worked_off(status)
@@ -86,12 +89,14 @@ class Lines(Show):
     def __init__(self, output: TextIO) -> None:
         """Nothing is shown before the first status."""
         self._output = output
-        self._rate = Rate()
+        self._rate, self._beginning = Rate(), Beginning()
         self._first_s: float | None = None
         self._next_s = 0.0
 
     def show(self, status: JobStatus, restarts: int, now: float) -> None:
         """Print a line if one is due."""
+        for text in self._beginning.told(status):
+            self.say(text)
         if self._first_s is None:
             self._first_s, self._next_s = now, now + LINE_EVERY_S
         self._rate.note(status, now)

@@ -10,9 +10,8 @@ import pytest
 
 from paceline.cli import main as cli
 from paceline.cli import run as run_command
-from paceline.cli.seconds import parse_seconds
 from paceline.config import Async, JobConfig
-from paceline.errors import JobFailed, UsageError
+from paceline.errors import JobFailed
 from paceline.ids import COORDINATOR
 from paceline.launch.commands import UserScript
 from paceline.launch.folder import JobDir, RunFile
@@ -232,6 +231,7 @@ def test_the_ending_is_the_exit_code_and_its_reason_goes_to_stderr(
         (["run", "--checkpoint-every", "-1s", "SCRIPT"], "expected a duration like 60s"),
         (["run", "--timeout", "soon", "SCRIPT"], "expected a duration like 60s"),
         (["run", "--timeout", "0", "SCRIPT"], "timeout must be > 0"),
+        (["run", "--disk-wait", "long", "SCRIPT"], "--disk-wait: expected a duration"),
         (["scale", "many"], "should be a valid integer"),
         (["status", "nowhere"], "holds no job"),
         (["draw", "nowhere"], "there is no job folder nowhere"),
@@ -273,27 +273,6 @@ def test_a_job_that_fails_on_the_way_exits_1(
 
     assert exit_code(monkeypatch, "run", "--job-dir", script.parent, script) == 1
     assert "JobFailed: no more processes" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("60s", 60.0),
-        ("500ms", 0.5),
-        ("2m", 120.0),
-        ("1h", 3600.0),
-        ("10", 10.0),
-        ("0", 0.0),
-    ],
-)
-def test_durations_are_read(text: str, seconds: float) -> None:
-    assert parse_seconds("--x", text) == seconds
-
-
-@pytest.mark.parametrize("text", ["", "s", "-1s", "1d", "1s2", "nan", "inf"])
-def test_what_is_no_duration_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="--x: expected a duration"):
-        parse_seconds("--x", text)
 
 
 class StandInCoordinator:

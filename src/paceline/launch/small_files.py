@@ -28,7 +28,7 @@ def write_whole(path: Path, value: object) -> None:
     partial = path.with_name(path.name + ".partial")
     try:
         partial.unlink(missing_ok=True)
-        with partial.open("xb", buffering=0) as file:  # never through somebody's link
+        with partial.open("xb") as file:  # never through somebody's link
             file.write(_pretty(value))
         partial.replace(path)
     except OSError:
@@ -44,9 +44,10 @@ def write_new(path: Path, value: object) -> None:
         FileExistsError: there is one.
         OSError: the disk refuses.
     """
-    with path.open("xb", buffering=0) as file:
+    with path.open("xb") as file:
         try:
             file.write(_pretty(value))
+            file.flush()
         except OSError:
             path.unlink()
             raise

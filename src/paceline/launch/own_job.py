@@ -114,8 +114,6 @@ class OwnJob:
         self._signals = Signals(caught, self._came)
         if is_interactive:
             self._membership.calls.around = self._held_off
-        if is_main and is_interactive:
-            self._membership.calls.around = self._held_off
         self._thread = threading.Thread(target=self._watch, name="own-job", daemon=True)
         self._thread.start()
 

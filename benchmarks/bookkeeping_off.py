@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest import mock
 
-from paceline.coordinator.service import CoordinatorService
+from paceline.coordinator.service_keeping import Keeper
 from paceline.ids import Window
 from paceline.server.windows import Marks, WindowDecision
 
@@ -21,6 +21,10 @@ from paceline.server.windows import Marks, WindowDecision
 def _decide(_: Marks, window: Window, slots: tuple[int, ...]) -> WindowDecision:
     del window
     return WindowDecision("new", slots, "nobody looks")
+
+
+def _kept(*_: object) -> bool:
+    return True
 
 
 def _nothing(*_: object) -> None:
@@ -31,8 +35,8 @@ def _nothing(*_: object) -> None:
 def removed() -> Iterator[None]:
     """Jobs that run inside have no bookkeeping."""
     with (
-        mock.patch.object(CoordinatorService, "_keep", _nothing),
-        mock.patch.object(CoordinatorService, "_compact", _nothing),
+        mock.patch.object(Keeper, "keep", _kept),
+        mock.patch.object(Keeper, "compact", _nothing),
         mock.patch.object(Marks, "decide", _decide),
         mock.patch.object(Marks, "advance", _nothing),
     ):

@@ -1,5 +1,6 @@
 """What holds for all tests."""
 
+import signal
 import uuid
 from collections.abc import Iterator
 
@@ -11,6 +12,15 @@ settings.register_profile(
     "paceline", deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("paceline")
+
+# A shell has Ctrl-C ignored for what it runs in the background, nohup a hang-up, and what
+# is ignored stays so in every process of ours: tests are about processes that hear them.
+for _number, _usual in (
+    (signal.SIGINT, signal.default_int_handler),
+    (signal.SIGHUP, signal.SIG_DFL),
+):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, _usual)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -281,7 +281,7 @@ def test_on_a_full_disk_nobody_is_answered_but_with_the_reason(house: House) -> 
         assert isinstance(waiting, Waiting)
         assert waiting.is_held
         said = f"waiting for space on the disk of {place}: the disk is full, since "
-        assert waiting.reason.startswith(said)
+        assert waiting.wait.reason.startswith(said)
     (status,) = house.answers("launcher")
     assert isinstance(status, JobStatus), "no exit is acknowledged"
     assert status.trouble is not None

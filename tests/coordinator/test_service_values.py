@@ -99,7 +99,7 @@ def test_storage_that_fails_lets_the_question_be_put_again(
     told = values.wait_lightened(KeepValue(**WHO, stage=0, value=HEAVY))
     assert isinstance(told, Waiting)
     assert told.is_held
-    assert "the disk is full" in told.reason
+    assert "the disk is full" in told.wait.reason
     assert len(waited) == 1, "it is not put again at once"
     assert get_bytes(store, kept_by(values, HEAVY)) == HEAVY
 

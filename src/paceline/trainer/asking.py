@@ -108,7 +108,16 @@ class Collected(msgspec.Struct, frozen=True):
 
 
 class Abandoned(Exception):  # noqa: N818  (control flow of acts, never raised out of them)
-    """What the trainer was doing belongs to a timeline or incarnation that is gone."""
+    """What the trainer was doing belongs to a timeline or incarnation that is gone.
+
+    Attributes:
+        is_counted: the coordinator had counted the step; only values after it are missing.
+    """
+
+    def __init__(self, reason: str, *, is_counted: bool = False) -> None:
+        """For this reason."""
+        super().__init__(reason)
+        self.is_counted = is_counted
 
 
 class Who(TypedDict):

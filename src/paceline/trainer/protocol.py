@@ -297,7 +297,7 @@ class TrainerProtocol:
                 yield from self._note((yield from self._push_window(part, coming)))
         except Abandoned as gone:
             yield from self._abandon(str(gone))
-            return Stepped("dropped", str(gone))
+            return _PUSHED if gone.is_counted else Stepped("dropped", str(gone))
         return _PUSHED
 
     def must_push(self, number: int) -> bool:

@@ -12,7 +12,7 @@ from typing import final
 
 from paceline.errors import Refused, UsageError
 from paceline.messages import StageSpec, Ticked
-from paceline.trainer.asking import Act, Asking, Await, Posted
+from paceline.trainer.asking import Abandoned, Act, Asking, Await, Posted
 from paceline.trainer.atomic import push_together, under_locks
 from paceline.trainer.exchanging import Collective, exchange_values
 from paceline.trainer.leases import Leases
@@ -203,16 +203,24 @@ class Stepping:
             )
         else:
             ticked = yield from self._count(part, stage, done, flight.values)
-        is_current = done.is_first or part.is_sync
+        is_counted = ticked is not None and ticked.late is None
+        try:
+            yield from self._read_after(part, flight, is_first=done.is_first)
+        except Abandoned as gone:
+            raise Abandoned(str(gone), is_counted=is_counted) from gone
+        return [] if ticked is None else [ticked]
+
+    def _read_after(self, part: SharedPart, flight: Flight, *, is_first: bool) -> Act[None]:
+        """The values after a push, which servers had for the first time or had before."""
+        is_current = is_first or part.is_sync
         yield from collect_values(self._asking, part, flight.values, is_current=is_current)
         if part.is_late:
             yield from self._catch_up(part, flight.servers())
-            return [] if ticked is None else [ticked]
+            return
         if part.carries_over:
             yield from pull_part(self._asking, part, flight.servers(), part.base_round())
         if flight.at_round is not None and not part.overlaps:
             part.pulled(flight.at_round)
-        return [] if ticked is None else [ticked]
 
     def land_all(
         self, stage: StageSpec, *, but_fragments: bool = False

@@ -48,9 +48,10 @@ class WatchedValues:
         """The values are those of the servers, as far as this trainer has them."""
         self._versions, self._places = self._marks()
         self._contents = None
-        with torch.no_grad():
-            for index, value in self.instead.items():
-                self._parameters[index].copy_(value)
+        if self.instead:  # without it not even `no_grad` is entered: once a step
+            with torch.no_grad():
+                for index, value in self.instead.items():
+                    self._parameters[index].copy_(value)
 
     def borrow(self, places: Iterable[int]) -> None:
         """What these parameters are now, they stay, whatever comes from the servers."""

@@ -5,8 +5,8 @@
     format, lint, types    stop at the first that fails: no test is run on a broken tree
     rooms                  the rules of the house, then every room's own tests, the fast
                            ones before those over 0.25 s; in two processes
-    system                 those with real processes, one after the other, and what users
-                           copy: the examples
+    system                 those with real processes, and what users copy: the examples;
+                           in two processes, too
 
 Waits for each command, without a bound of its own: pytest ends tests that hang. The last
 line says how many tests passed and failed over all steps; the exit status is 0 only when
@@ -41,7 +41,7 @@ LINT_STEPS = {  # {step: commands}
 TWO_PROCESSES = ["--numprocesses=2", "--dist=worksteal"]
 TEST_STEPS = {  # {step: arguments of pytest}; few, since each process imports torch
     "rooms": ["tests", *TWO_PROCESSES, "-m", "not system and not soak"],
-    "system": ["tests", "-m", "system and not soak"],
+    "system": ["tests", *TWO_PROCESSES, "-m", "system and not soak"],
 }
 SOAK_STEPS = {
     "seeds": ["tests/simulate", "-m", "slow", "-rP", *TWO_PROCESSES],

@@ -13,7 +13,7 @@ from paceline.simulate.forecast.models import Slow
 from paceline.simulate.forecast.plan import Plan
 from paceline.simulate.job import SimJob, draw_job, run_job
 
-SEEDS = int(os.environ.get("PACELINE_SIM_SEEDS", "1000")) // 4
+SEEDS = int(os.environ.get("PACELINE_SIM_SEEDS", "400")) // 4
 
 
 def draw_decoupled(seed: int) -> SimJob:

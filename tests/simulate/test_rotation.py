@@ -11,7 +11,7 @@ from paceline.messages import RotationSpec
 from paceline.simulate.faults import QUIET
 from paceline.simulate.job import SimJob, draw_job, run_job
 
-NUM_SEEDS = max(10, int(os.environ.get("PACELINE_SIM_SEEDS", "1000")) // 50)
+NUM_SEEDS = max(10, int(os.environ.get("PACELINE_SIM_SEEDS", "400")) // 20)
 PACES: list[tuple[Pace, ...]] = [(Async(),), (Async(), SSP(2)), (Sync(),)]
 
 

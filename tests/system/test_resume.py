@@ -102,7 +102,8 @@ def test_one_trainer_comes_to_the_same_bits_through_five_runs(tmp_path: Path) ->
         assert wait_leases(job, launcher, 9), "the job was over too early"
         kill_everything(launcher)
     last = start(job, USER_STATE, arguments, (3, 1), checkpoint_every="200ms")
-    last.communicate(timeout=LIMIT_S)
-    assert last.returncode == 0
+    summary = json.loads(last.communicate(timeout=LIMIT_S)[0].splitlines()[-1])
+    assert (last.returncode, summary["records_left_out"] > 0) == (1, True), "by its break"
+    assert summary["tasks"]["failed"] == 0
     assert len(events_of(job, "Resumed")) == 4
     assert json.loads(out.read_text()) == json.loads(plain.read_text())

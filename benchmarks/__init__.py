@@ -12,6 +12,7 @@
     ctr_peers     the same against TensorFlow's and Paddle's parameter servers (`ctr_*`)
     transport     a pull and a push against torch RPC, pyzmq, gRPC, Ray (`transport_*`)
     dense         a synchronous step against DDP over Gloo (`dense_loops`)
+    step_cost     a step with nothing to compute, and two checkouts (`step_cost_loops`)
     codecs        what a codec costs in AUC and saves in bytes
     apart         a job on one host as if it were on several
     bookkeeping   what journal and exactly-once cost (`bookkeeping_off`)

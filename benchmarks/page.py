@@ -32,6 +32,7 @@ TITLES = {  # {name of a record: what stands above it}, in the page's order
     "ctr": "Against the best plain loop",
     "ctr_peers": "Against other parameter servers",
     "dense": "A synchronous step, against DDP",
+    "step_cost": "What a step costs by itself",
     "transport": "A pull and a push between two processes",
     "codecs": "What a codec costs and saves",
     "bookkeeping": "What journal and exactly-once cost",

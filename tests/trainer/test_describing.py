@@ -3,7 +3,8 @@ import torch
 from torch import nn
 
 from paceline.errors import UsageError
-from paceline.trainer.describing import describe, hyper_of
+from paceline.trainer.describing import describe
+from paceline.trainer.hyper_values import hyper_of
 
 
 def test_tied_parameters_are_one_with_several_names() -> None:

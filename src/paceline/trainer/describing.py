@@ -3,25 +3,22 @@
 Pure.
 """
 
-import numbers
-from collections.abc import Collection, Iterable, Sequence
-from typing import Any, NamedTuple, cast
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
 
 import torch
 from torch import nn
 
 from paceline.config import Pace
 from paceline.errors import UsageError
-from paceline.messages import Hyper, HyperValue, OptimizerSpec, ParameterSpec
+from paceline.messages import Hyper, OptimizerSpec, ParameterSpec
 from paceline.pace.changing import outer_optimizer
 from paceline.params.blocks import dtype_bytes
 from paceline.params.dense import NOT_SHARED, OPTIMIZERS
 from paceline.params.sparse import SPARSE_OPTIMIZERS, why_not_by_rows
 from paceline.trainer.embedding import Embedding
 from paceline.trainer.frozen import Frozen
-
-# Values of a parameter group that travel as they are; asked for with every push.
-_AS_THEY_ARE = frozenset({bool, int, float, str, type(None)})
+from paceline.trainer.hyper_values import hyper_of
 
 
 class Described(NamedTuple):
@@ -141,18 +138,6 @@ def describe_local(
     return Described(tuple(names), specs, outer_optimizer(pace, 1))
 
 
-def hyper_of(groups: Sequence[dict[str, Any]]) -> tuple[Hyper, ...]:
-    """The plain values of parameter groups: numbers, booleans, words, tuples of numbers."""
-    return tuple(
-        {
-            name: _plain(value)
-            for name, value in group.items()
-            if name != "params" and _is_plain(value)
-        }
-        for group in groups
-    )
-
-
 def _check_optimizer(optimizer: torch.optim.Optimizer) -> None:
     kind = type(optimizer)
     name = kind.__name__
@@ -261,30 +246,6 @@ def _dtype(name: str, parameter: nn.Parameter) -> str:
     except UsageError as error:
         raise UsageError(f"share: parameter {name!r}: {error}") from None
     return dtype
-
-
-def _is_plain(value: object) -> bool:
-    if type(value) in _AS_THEY_ARE:
-        return True
-    if isinstance(value, torch.Tensor):
-        return value.numel() == 1
-    if isinstance(value, tuple | list):
-        return all(isinstance(item, numbers.Real) or _is_scalar(item) for item in value)
-    return value is None or isinstance(value, str | numbers.Real)
-
-
-def _is_scalar(value: object) -> bool:
-    return isinstance(value, torch.Tensor) and value.numel() == 1
-
-
-def _plain(value: Any) -> HyperValue:  # noqa: ANN401  (a parameter group's value)
-    if type(value) in _AS_THEY_ARE:
-        return cast("HyperValue", value)
-    if isinstance(value, tuple | list):
-        return tuple(float(item) for item in value)
-    if isinstance(value, torch.Tensor) or not isinstance(value, bool | int | str | None):
-        return float(value)
-    return value
 
 
 def _first(names: Iterable[list[str]]) -> str:

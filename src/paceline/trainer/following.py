@@ -19,8 +19,8 @@ from paceline.config import RowOptimizer
 from paceline.errors import UsageError
 from paceline.messages import PartSpec, TableSpec
 from paceline.params.rows.following import twin_of
-from paceline.trainer.describing import hyper_of
 from paceline.trainer.embedding import Embedding
+from paceline.trainer.hyper_values import hyper_of
 from paceline.trainer.tables import SharedTable
 
 _log = logging.getLogger("paceline.trainer")

@@ -36,12 +36,12 @@ from paceline.pace.strategy import Strategy
 from paceline.trainer.client import Payload
 from paceline.trainer.coding import GradientCoding
 from paceline.trainer.deltas import Deltas
-from paceline.trainer.describing import hyper_of
 from paceline.trainer.device_staging import HostGradients
 from paceline.trainer.direct_pulls import DirectPulls
 from paceline.trainer.early import EarlySender
 from paceline.trainer.frozen import Frozen
 from paceline.trainer.gathered import Gathering, Gradients, Join, alone
+from paceline.trainer.hyper_values import hyper_of
 from paceline.trainer.loaded import NOTHING, Load, counted, push_with
 from paceline.trainer.memory import ParameterMemory, all_finite, byte_array, on_cpu, plain
 from paceline.trainer.norms import Norms

@@ -1,5 +1,6 @@
 """Events between trainers, in one process."""
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -41,9 +42,11 @@ def test_events_to_one_come_once_and_in_order(run: Run) -> None:
 
 def test_arrays_to_all_come_as_they_were(run: Run) -> None:
     sent = (np.arange(6.0).reshape(2, 3), np.array([], np.int64), np.array([True]))
+    met = threading.Barrier(3)
 
     def script(session: paceline.Session) -> list[Event]:
-        session.poll()  # from now on there is an inbox
+        session.poll()  # from now on it is a member, and has an inbox
+        met.wait(PATIENCE_S)
         if session.trainer == "trainer-2":
             session.send("all", sent, topic="sums")
             return []

@@ -27,7 +27,7 @@ from paceline.trainer.lookahead import Hands
 from paceline.trainer.unstepped import Steps
 from paceline.trainer.untold import warn_of_untold
 from paceline.trainer.verdicts import Flush, Leaving, Over
-from paceline.trainer.writing import end_batch
+from paceline.trainer.whole import end_batch
 
 _log = logging.getLogger("paceline.trainer")
 

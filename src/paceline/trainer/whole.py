@@ -1,13 +1,50 @@
-"""Steps of several tables that have their effect together or not at all.
+"""What ends with a batch: steps of tables, of several ones together or not at all.
 
 Waits: for servers and coordinator, as a step does. The thread of the user's script calls.
 """
 
 from collections.abc import Mapping
 
+from paceline.errors import UsageError
 from paceline.trainer.carrier import Carrier
-from paceline.trainer.parts import Writing
+from paceline.trainer.parts import SharedPart, Writing
 from paceline.trainer.verdicts import Stepped
+
+
+def end_batch(carrier: Carrier) -> None:
+    """The user is done with a batch: what it has pushed to tables leaves.
+
+    Raises:
+        UsageError: a model whose gradients travel between trainers was not stepped.
+    """
+    for part, numbers in carrier.numbers.items():
+        # Its gradients would be in no round, and its batch would count.
+        if numbers.must_step and carrier.protocol.parts[part].window.has_delivered():
+            raise UsageError(
+                f"{numbers.must_step}: with allreduce every batch has its step(), and one "
+                f"has ended without: accumulate gradients by larger batches"
+            )
+    step_atomic(carrier)
+    for part, numbers in carrier.numbers.items():
+        if numbers.is_table and has_batch(carrier.protocol.parts[part]):
+            carrier.step(part)
+
+
+def step_atomic(carrier: Carrier) -> None:
+    """What all atomic tables have of a batch leaves, as one."""
+    parts = carrier.protocol.parts
+    whole = [p for p, n in carrier.numbers.items() if n.is_atomic and has_batch(parts[p])]
+    if whole:
+        step_whole(carrier, {part: {} for part in whole})
+
+
+def has_batch(part: SharedPart) -> bool:
+    """Whether the script is in a batch of a part, be it one that is gone.
+
+    The trainer may have joined again since, by any question of the script's: what that
+    batch pushes goes nowhere, as a step of it does.
+    """
+    return part.window.has_delivered() or bool(part.forgotten)
 
 
 def step_whole(carrier: Carrier, tokens: Mapping[int, Mapping[str, int]]) -> Stepped:

@@ -7,12 +7,10 @@ from collections.abc import Generator, Iterator, Sequence
 from typing import Any, final
 
 from paceline.data.cells import Cells
-from paceline.errors import UsageError
 from paceline.ids import OF_NO_BATCH
 from paceline.messages import Push, StageSpec
 from paceline.params.rows.kernels import Int64s
 from paceline.trainer.asking import Act
-from paceline.trainer.carrier import Carrier
 from paceline.trainer.cell import Cell
 from paceline.trainer.describing_rotation import (
     KnownCells,
@@ -24,12 +22,11 @@ from paceline.trainer.gathering import Gathering, Operation
 from paceline.trainer.locking import RowLock, Wish
 from paceline.trainer.membership import Membership
 from paceline.trainer.own_rows import OwnRows
-from paceline.trainer.parts import SharedPart
 from paceline.trainer.protocol import TrainerProtocol
 from paceline.trainer.reducing import Array
 from paceline.trainer.rotation import Rotated, RotationLoop
 from paceline.trainer.staging import Cutting, Stage, Stages
-from paceline.trainer.whole import step_whole
+from paceline.trainer.whole import has_batch, step_atomic
 
 
 @final
@@ -45,7 +42,7 @@ class TableWriter:
     def has_batch(self, part: int) -> bool:
         """Whether a batch is in the user's hands that a push would belong to."""
         protocol = self._carrier.protocol
-        return protocol.must_join or _has_batch(protocol.parts[part])
+        return protocol.must_join or has_batch(protocol.parts[part])
 
     def is_in_loop(self) -> bool:
         """Whether a loop is open."""
@@ -54,7 +51,7 @@ class TableWriter:
     def step_table(self, part: int) -> None:
         """The batch in the user's hands is over for a table: what was written leaves."""
         if self._carrier.numbers[part].is_atomic:
-            _step_atomic(self._carrier)
+            step_atomic(self._carrier)
         else:
             self._carrier.step(part)
 
@@ -108,42 +105,6 @@ class TableWriter:
             carrier.warn_once("push: values are not finite: nothing was pushed")
         elif lost is not None:
             carrier.warn_once(f"push outside of a loop dropped: {lost}")
-
-
-def end_batch(carrier: Carrier) -> None:
-    """The user is done with a batch: what it has pushed to tables leaves.
-
-    Raises:
-        UsageError: a model whose gradients travel between trainers was not stepped.
-    """
-    for part, numbers in carrier.numbers.items():
-        # Its gradients would be in no round, and its batch would count.
-        if numbers.must_step and carrier.protocol.parts[part].window.has_delivered():
-            raise UsageError(
-                f"{numbers.must_step}: with allreduce every batch has its step(), and one "
-                f"has ended without: accumulate gradients by larger batches"
-            )
-    _step_atomic(carrier)
-    for part, numbers in carrier.numbers.items():
-        if numbers.is_table and _has_batch(carrier.protocol.parts[part]):
-            carrier.step(part)
-
-
-def _step_atomic(carrier: Carrier) -> None:
-    """What all atomic tables have of a batch leaves, as one."""
-    parts = carrier.protocol.parts
-    whole = [p for p, n in carrier.numbers.items() if n.is_atomic and _has_batch(parts[p])]
-    if whole:
-        step_whole(carrier, {part: {} for part in whole})
-
-
-def _has_batch(part: SharedPart) -> bool:
-    """Whether the script is in a batch of a part, be it one that is gone.
-
-    The trainer may have joined again since, by any question of the script's: what that
-    batch pushes goes nowhere, as a step of it does.
-    """
-    return part.window.has_delivered() or bool(part.forgotten)
 
 
 def push_alone(protocol: TrainerProtocol, number: int) -> Act[str | None]:

@@ -51,7 +51,7 @@ def may_end(book: Book) -> bool:
     return False
 
 
-def kept(book: Book, message: BuffersKept) -> None:
+def buffers_kept(book: Book, message: BuffersKept) -> None:
     """A trainer has kept its averaged objects at a server."""
     book.buffers[message.incarnation] = AverageShare(message.number, message.records)
 
@@ -70,7 +70,7 @@ def wait_for_buffers(book: Book) -> Wait | None:
     return wait_for("state", f"{by} averages the float buffers", [by])
 
 
-def state_of_end(book: Book, stage: int) -> int | None:
+def buffers_at_end(book: Book, stage: int) -> int | None:
     """Number of the state that a stage ended with, if its buffers may be loaded."""
     state, stages = book.durable, book.durable.stages
     if stage not in stages or not stages[stage].averaged or not state.is_end_kept:

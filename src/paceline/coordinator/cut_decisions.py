@@ -8,8 +8,7 @@ neither ends the job nor is filled further, and cuts go on when there is space a
 Pure.
 """
 
-from paceline.coordinator import averaging
-from paceline.coordinator.averaging import may_end
+from paceline.coordinator.averaging import may_end, wait_for_buffers
 from paceline.coordinator.book import Book
 from paceline.coordinator.cut_troubles import note_failure, note_success, note_wait
 from paceline.coordinator.cuts import Counted, OpenCut, pause_after
@@ -140,7 +139,7 @@ def cut_wait(book: Book) -> Wait:
         return wait_for("cut", reason, [COORDINATOR])
     kept = None
     if book.open_cut is None:
-        kept = averaging.wait_for_buffers(book) or wait_for_state(book)
+        kept = wait_for_buffers(book) or wait_for_state(book)
     if kept is not None:
         return kept
     servers = book.open_cut.missing() if book.open_cut is not None else []

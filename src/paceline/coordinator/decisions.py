@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from msgspec import structs
 
-from paceline.coordinator import averaging
+from paceline.coordinator.averaging import buffers_at_end
 from paceline.coordinator.book import Book
 from paceline.coordinator.cut_decisions import (
     look_at_cut,
@@ -250,7 +250,7 @@ def _look_at_leases(book: Book) -> None:
             continue
         if message.stage < state.queue.stage or is_stopped_before(state, message.stage):
             book.leases.take(incarnation)
-            kept = averaging.state_of_end(book, message.stage)
+            kept = buffers_at_end(book, message.stage)
             over = StageOver(
                 stopped=state.stopped,
                 cut=state.last_cut(),

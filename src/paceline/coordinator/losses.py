@@ -6,7 +6,6 @@ servers and the queue back to the last cut, on a new timeline.
 Pure.
 """
 
-from paceline.coordinator import tracking
 from paceline.coordinator.book import Book
 from paceline.coordinator.effects import Happened
 from paceline.coordinator.members import Loss
@@ -23,6 +22,7 @@ from paceline.coordinator.outcomes import (
     TrainerLost,
 )
 from paceline.coordinator.recovery import decide_resumes, join_marks, join_voids
+from paceline.coordinator.tracking import must_return
 from paceline.messages import Exited
 
 KEPT_LOST = 1024  # lost trainers whose end the launcher may still report
@@ -115,7 +115,7 @@ def _lose_trainer(book: Book, trainer: str, loss: Loss) -> None:
         book.lost_tasks[info.pid] = tuple(held)
         if len(book.lost_tasks) > KEPT_LOST:
             book.lost_tasks.pop(next(iter(book.lost_tasks)))
-    must_return = tracking.must_return(book, loss.incarnation)
+    returns = must_return(book, loss.incarnation)
     has_set = book.setter == loss.incarnation
     lost = TrainerLost(trainer, loss.incarnation, loss.kind, loss.reason, has_set)
     book.commit(lost)
@@ -124,7 +124,7 @@ def _lose_trainer(book: Book, trainer: str, loss: Loss) -> None:
     book.asked_stage.pop(trainer, None)
     book.unpark(loss.incarnation)
     book.members.forget(loss.incarnation)
-    if must_return:
+    if returns:
         reason = f"{trainer} is lost, and with it what its tracked objects had come to"
         leave_timeline(book, TimelineLeft(book.durable.timeline + 1, reason), reason)
 

@@ -13,7 +13,7 @@ from functools import cache, singledispatch
 
 from msgspec.structs import replace
 
-from paceline.coordinator import averaging, results, tracking
+from paceline.coordinator.averaging import buffers_kept
 from paceline.coordinator.book import Book
 from paceline.coordinator.effects import Happened
 from paceline.coordinator.giving_back import give_back
@@ -33,7 +33,9 @@ from paceline.coordinator.outcomes import (
     TrainerJoined,
     TrainerLeft,
 )
+from paceline.coordinator.results import answer_results
 from paceline.coordinator.status import count_records
+from paceline.coordinator.tracking import must_return, tracked_kept
 from paceline.coordinator.values import answer_claim, count_trainers, were_set
 from paceline.messages import (
     AskLease,
@@ -209,9 +211,9 @@ def _(message: MayGoOn, book: Book, asker: Asker) -> None:
 @_answer.register
 def _(message: TrackedKept | BuffersKept, book: Book, asker: Asker) -> None:
     if isinstance(message, TrackedKept):
-        tracking.kept(book, message)
+        tracked_kept(book, message)
     else:
-        averaging.kept(book, message)
+        buffers_kept(book, message)
     book.reply(asker.ticket, Done())
 
 
@@ -234,7 +236,7 @@ def _(message: FailTask, book: Book, asker: Asker) -> None:
 
 @_answer.register
 def _(message: FinishTask | AskResults | KeepValue, book: Book, asker: Asker) -> None:
-    book.reply(asker.ticket, results.answer(book, message))
+    book.reply(asker.ticket, answer_results(book, message))
 
 
 @_answer.register
@@ -317,7 +319,7 @@ def _(message: Leave, book: Book, asker: Asker) -> None:
     uploads = any(
         record.uploader == message.incarnation for record in book.durable.parts.values()
     )
-    takes_along = tracking.must_return(book, message.incarnation)
+    takes_along = must_return(book, message.incarnation)
     sets = book.setter == message.incarnation
     if (
         holds or uploads or takes_along or sets

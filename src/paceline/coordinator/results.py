@@ -28,7 +28,7 @@ from paceline.messages import (
 STAGE_BYTES = 64 << 20  # of all results of a stage: they lie in the journal and in cuts
 
 
-def answer(book: Book, message: FinishTask | AskResults | KeepValue) -> Message:
+def answer_results(book: Book, message: FinishTask | AskResults | KeepValue) -> Message:
     """What a trainer is told."""
     if isinstance(message, FinishTask):
         return finish_task(book, message)

@@ -115,7 +115,7 @@ def state_at_end(book: Book, incarnation: int, stage: int) -> int | None:
     return state.tracked or in_cut or None
 
 
-def kept(book: Book, message: TrackedKept) -> None:
+def tracked_kept(book: Book, message: TrackedKept) -> None:
     """A trainer has kept its state at a server; as of other rounds it does not count."""
     incarnation = message.incarnation
     committed = {part: book.durable.parts[part].round for part in book.parts_in_step()}

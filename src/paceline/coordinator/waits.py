@@ -5,7 +5,7 @@ Pure.
 
 from itertools import chain, islice
 
-from paceline.coordinator import averaging
+from paceline.coordinator.averaging import wait_for_buffers
 from paceline.coordinator.book import Book
 from paceline.coordinator.cut_decisions import cut_wait, waits_for_cut
 from paceline.coordinator.grants import (
@@ -110,7 +110,7 @@ def _wait_for_lease(book: Book, trainer: str, stage: int) -> Wait:
         return Wait("clock", _CLOCKS_UNKNOWN, *others)
     if is_mid_step(book):
         return Wait("round", "others are between two parts of a step", *others)
-    kept = averaging.wait_for_buffers(book) or wait_for_state(book)
+    kept = wait_for_buffers(book) or wait_for_state(book)
     if kept is not None:
         return kept
     if book.is_rotating() and trainer in participants(book):

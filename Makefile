@@ -10,7 +10,6 @@
 # make bench-page   what was found last, into docs/benchmarks-results.md
 # make soak    20,000 simulated jobs with faults, 1,000,000 reads under a bound; real kills
 # make fuzz    made-up bytes for everything that reads them from strangers, FUZZ_SECONDS each
-# make compiled  what forecasts run, with mypyc, into build/compiled; needs a C compiler
 # make clean   remove what was made, except runs/
 
 PYTHON ?= python3
@@ -23,7 +22,7 @@ JOB    := runs/demo-$(shell date +%Y%m%d-%H%M%S)
 FUZZ   := .venv/.installed-fuzz
 FUZZ_SECONDS ?= 60
 
-.PHONY: setup demo test lint docs bench bench-peers bench-paces bench-tables bench-page soak fuzz compiled clean
+.PHONY: setup demo test lint docs bench bench-peers bench-paces bench-tables bench-page soak fuzz clean
 
 setup: $(DEV)
 
@@ -71,12 +70,6 @@ soak: $(DEV)
 
 fuzz: $(FUZZ)
 	@$(BIN)/python tools/fuzz.py $(FUZZ_SECONDS)
-
-compiled: $(DEV)
-	$(BIN)/python -m tools.compiled
-	PYTHONPATH=build/compiled $(BIN)/python -m pytest -q tests/simulate/forecast \
-		--ignore tests/simulate/forecast/test_beside_a_job.py
-	$(BIN)/python -m pytest -q tests/tools/test_compiled.py
 
 clean:
 	rm -rf .venv build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache

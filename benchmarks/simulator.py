@@ -4,7 +4,6 @@
 
     python -m benchmarks.simulator                       # some minutes of one core a pace
     python -m benchmarks.simulator --trainers 1000
-    PYTHONPATH=build/compiled python -m benchmarks.simulator    # after `make compiled`
 
 The decisions of all three roles are the product's own, message by message. Every batch is
 counted once and every push decided, or it is no result.
@@ -23,7 +22,6 @@ from benchmarks.figures import judged, kept
 from benchmarks.goals import wanted
 from benchmarks.record import circumstances, table, write
 from paceline.config import Pace, parse_pace
-from paceline.simulate.forecast import agenda
 from paceline.simulate.forecast.job import forecast
 from paceline.simulate.forecast.models import Lognormal
 from paceline.simulate.forecast.plan import Plan
@@ -75,9 +73,8 @@ def main() -> int:
         rows.append((pace, *row, f"{each_us:.0f} us"))
         gc.collect()
     print(table(rows))
-    what = "a forecast" if str(agenda.__file__).endswith(".py") else "a forecast, compiled"
     for_page = [
-        figures_.Figure(what, pace, "ours", "s", (found.core_s,))
+        figures_.Figure("a forecast", pace, "ours", "s", (found.core_s,))
         for pace, found in figures.items()
     ]
     size = f"{arguments.trainers:,} trainers with {arguments.steps} steps"

@@ -18,7 +18,6 @@ from paceline.coordinator import (
     orders,
     reports,
     requests,
-    tracking,
 )
 from paceline.coordinator import state as state_of
 from paceline.coordinator.book import Book
@@ -150,7 +149,8 @@ def newcomers_keep_their_own_state(patch: Patch) -> type[SimCoordinator]:
 
 def the_last_who_knows_may_go(patch: Patch) -> type[SimCoordinator]:
     """The loss of the only current state brings nobody back to the cut."""
-    patch.setattr(tracking, "must_return", lambda _book, _incarnation: False)
+    for place in (losses, requests):
+        patch.setattr(place, "must_return", lambda _book, _incarnation: False)
     return SimCoordinator
 
 

@@ -22,7 +22,6 @@ nothing and imports neither torch, numba nor numpy, so coordinator, launcher and
 status` stay light.
 """
 
-import importlib
 from typing import TYPE_CHECKING
 
 from paceline.config import (
@@ -54,6 +53,7 @@ from paceline.errors import (
     PacelineError,
     UsageError,
 )
+from paceline.lazy_names import loader
 
 if TYPE_CHECKING:
     from paceline import data
@@ -109,23 +109,13 @@ _LAZY = {  # {public name: the module that defines it}
     "Strategy": "paceline.pace.strategy",
     "Table": "paceline.trainer.table",
     "combine_rule": "paceline.params.rows.combining",
+    "data": "paceline.data",
 }
-
-
-def _load(name: str) -> object:
-    """Import a lazy name on first use (PEP 562) and keep it."""
-    if name == "data":
-        return importlib.import_module("paceline.data")
-    if name not in _LAZY:
-        raise AttributeError(f"module 'paceline' has no attribute {name!r}")
-    value: object = getattr(importlib.import_module(_LAZY[name]), name)
-    globals()[name] = value
-    return value
 
 
 # Hidden from type checkers: a visible __getattr__ would make every misspelt name typed.
 if not TYPE_CHECKING:
-    __getattr__ = _load
+    __getattr__ = loader(__name__, _LAZY)
 
 
 def __dir__() -> list[str]:

@@ -17,8 +17,9 @@ The names here load lazily: `split` and `order` do not import torch, and the coo
 cuts tasks without it. Only `Parquet`, when it is made, imports pyarrow.
 """
 
-import importlib
 from typing import TYPE_CHECKING
+
+from paceline.lazy_names import loader
 
 if TYPE_CHECKING:
     from paceline.data.csv import Csv
@@ -37,18 +38,9 @@ _LAZY = {  # {public name: the module that defines it}
 }
 
 
-def _load(name: str) -> object:
-    """Import a lazy name on first use (PEP 562) and keep it."""
-    if name not in _LAZY:
-        raise AttributeError(f"module 'paceline.data' has no attribute {name!r}")
-    value: object = getattr(importlib.import_module(_LAZY[name]), name)
-    globals()[name] = value
-    return value
-
-
 # Hidden from type checkers: a visible __getattr__ would make every misspelt name typed.
 if not TYPE_CHECKING:
-    __getattr__ = _load
+    __getattr__ = loader(__name__, _LAZY)
 
 
 def __dir__() -> list[str]:

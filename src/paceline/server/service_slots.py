@@ -26,8 +26,8 @@ from paceline.pace.policy import pushes_per_update
 from paceline.params.codecs.codec import Codec
 from paceline.params.dense import OptimizeBlock
 from paceline.params.hogwild import is_hogwild
+from paceline.params.rows.combining import Array
 from paceline.params.rows.following import RowStep
-from paceline.params.rows.table import Array
 from paceline.params.rows.values import ValueTable
 from paceline.params.shard import ParameterShard, Table, bare
 from paceline.params.snapshot import SlotSnapshot

@@ -15,8 +15,8 @@ from paceline.messages import Hyper
 from paceline.params.codecs.codec import Codec
 from paceline.params.compensation import compensated
 from paceline.params.dense import OptimizeBlock
+from paceline.params.rows.combining import Array
 from paceline.params.rows.following import RowStep
-from paceline.params.rows.table import Array
 from paceline.params.rows.values import ValueTable
 from paceline.params.shard import Table
 from paceline.server.contents import Int64s, RowGradients

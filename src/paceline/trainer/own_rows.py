@@ -22,8 +22,8 @@ from paceline.errors import RuleFailed, UsageError
 from paceline.messages import PartPlan, TableSpec
 from paceline.params.rows.combining import (
     combine_equal,
-    distinct,
     rule_failed,
+    unique_inverse,
 )
 from paceline.params.rows.kernels import Int64s
 from paceline.trainer.replica import Question, Replica, Written, question_for
@@ -66,7 +66,7 @@ class OwnRows:
         """The rows of ids (n,), repeated or not: (n, dim), with what is written here."""
         written = [*self._taken, *self._fresh]
         if self.replica is not None:
-            unique, inverse = distinct(ids)
+            unique, inverse = unique_inverse(ids)
             copied = self.replica.read(unique, self._wait_all)
             if copied is not None:
                 for one in written:
@@ -101,7 +101,7 @@ class OwnRows:
             UsageError: with what was written before, it is more than a request can carry.
             RuleFailed: a rule of the user's own did.
         """
-        unique, inverse = distinct(ids)
+        unique, inverse = unique_inverse(ids)
         self._require_room(unique)
         try:
             combined = combine_equal(rule, inverse, values, len(unique))

@@ -22,7 +22,7 @@ import torch
 
 from paceline.config import Combine
 from paceline.messages import PartPlan, RowSlots
-from paceline.params.rows.combining import combine_equal, distinct
+from paceline.params.rows.combining import combine_equal, unique_inverse
 from paceline.params.rows.distinct import Distinct, distinct_ids
 from paceline.params.rows.initial import table_key
 from paceline.params.rows.kernels import Int64s
@@ -114,7 +114,7 @@ class Router:
 
     def _distinct_in_blocks(self, ids: Int64s, bounds: Int64s) -> Distinct:
         """As `distinct_ids`, where a block is a range of ids."""
-        unique, inverse = distinct(ids)
+        unique, inverse = unique_inverse(ids)
         blocks = np.searchsorted(bounds, unique, side="right") - 1
         positions = self._positions[blocks]
         order = np.argsort(positions, kind="stable")

@@ -176,7 +176,7 @@ def _first_that_fails(rule: str, rows: Array, values: Array) -> int | None:
     return None
 
 
-def distinct(ids: Int64s) -> tuple[Int64s, Int64s]:
+def unique_inverse(ids: Int64s) -> tuple[Int64s, Int64s]:
     """The distinct ids (m,), ascending, and for each of ``ids`` its index among them."""
     if len(ids) < 2 or bool((ids[1:] > ids[:-1]).all()):
         return ids, np.arange(len(ids))

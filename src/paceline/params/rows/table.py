@@ -13,7 +13,7 @@ Pure: no lock of its own; one call at a time per table and slot, slots in parall
 """
 
 from collections.abc import Mapping
-from typing import Any, Final, final
+from typing import Final, final
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from paceline.config import Combine, RowOptimizer
 from paceline.errors import UsageError
 from paceline.messages import TableSpec
 from paceline.params.rows import kernels
+from paceline.params.rows.combining import Array
 from paceline.params.rows.id_map import IdMap
 from paceline.params.rows.initial import fill_initial, init_key
 from paceline.params.rows.kernels import Float32s, Int64s
@@ -31,8 +32,6 @@ from paceline.params.rows.optimizers import (
     step,
 )
 from paceline.params.rows.snapshot import RowSnapshot
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 TABLE_STEPS: Final = "table_steps"  # int64 (1,), beside the columns
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest import mock
 
-from paceline.server import service_lending
+from paceline.server.slots import published as service_lending
 
 
 @contextmanager

@@ -37,7 +37,7 @@ from benchmarks.figures import (
 from benchmarks.goals import wanted
 from benchmarks.processes import fork_server
 from benchmarks.record import circumstances, say, spread, write
-from paceline.launch.forkserver import ForkServer
+from paceline.launch.processes.forkserver import ForkServer
 
 WITH, WITHOUT = "with", "without"
 OFF = "benchmarks.bookkeeping_off_now"

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest import mock
 
-from paceline.coordinator.service_keeping import Keeper
+from paceline.coordinator.journalling import Keeper
 from paceline.ids import Window
-from paceline.server.windows import Marks, WindowDecision
+from paceline.server.decisions.marks import Marks, WindowDecision
 
 
 def _decide(_: Marks, window: Window, slots: tuple[int, ...]) -> WindowDecision:

@@ -5,9 +5,9 @@
     python -m benchmarks.changed_values [--times 5]
 
 The model of `benchmarks.dense`, batches of 8, Adam, one thread: a plain step, and beside it
-what a trainer does to see changes (`paceline.trainer.watched`): versions at every step,
-checksums at the first three and then every 64th, over a loop of 1,027 steps. Both are
-timed in turns, in one process.
+what a trainer does to see changes (`paceline.trainer.model.watched_values`): versions at
+every step, checksums at the first three and then every 64th, over a loop of 1,027 steps.
+Both are timed in turns, in one process.
 
 Exit status: 0; 1 if it costs more than one hundredth of the step.
 """
@@ -20,7 +20,7 @@ import torch
 from benchmarks.dense_loops import CLASSES, FEATURES, make_model
 from benchmarks.record import say, spread
 from paceline.timing import SystemClock
-from paceline.trainer.watched import WatchedValues
+from paceline.trainer.model.watched_values import WatchedValues
 
 BATCH, LOOKS = 8, 16
 STEPS = 3 + 64 * LOOKS  # the first three are looked at, and then every 64th

@@ -40,8 +40,8 @@ from benchmarks.figures import (
 from benchmarks.goals import wanted
 from benchmarks.processes import ROOT, fork_server, job_config, wait_job, wait_script
 from benchmarks.record import circumstances, say, spread, write
-from paceline.launch.commands import UserScript
-from paceline.launch.forkserver import ForkServer
+from paceline.launch.job.commands import UserScript
+from paceline.launch.processes.forkserver import ForkServer
 from paceline.watch.summary import Summary
 
 SCRIPT = ROOT / "examples" / "ctr" / "train.py"

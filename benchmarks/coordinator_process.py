@@ -23,10 +23,10 @@ from paceline.config import Async, JobConfig
 from paceline.coordinator.service import CoordinatorService
 from paceline.events import EventLog
 from paceline.ids import COORDINATOR
-from paceline.launch.wiring import Wires
+from paceline.launch.job.wiring import Wires
 from paceline.messages import Ticked
-from paceline.store.blobs import BlobStore
-from paceline.store.journal import Journal
+from paceline.store.blobs.blobs import BlobStore
+from paceline.store.journal.journal import Journal
 from paceline.timing import SystemClock
 from paceline.transport import service as link
 

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import psutil
 
-from paceline.coordinator.durable import Durable, restore
-from paceline.coordinator.outcomes import LeaseGranted, StageRegistered, TaskDone
-from paceline.coordinator.queue import encode_queue
-from paceline.coordinator.tasks import pick_task
+from paceline.coordinator.durable.durable import Durable, restore
+from paceline.coordinator.durable.outcomes import LeaseGranted, StageRegistered, TaskDone
+from paceline.coordinator.durable.queue import encode_queue
+from paceline.coordinator.ledgers.tasks import pick_task
 from paceline.ids import TaskKey
 from paceline.messages import Lease, StageSpec
 

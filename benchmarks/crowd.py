@@ -19,7 +19,7 @@ import msgspec
 from benchmarks.coordinator_process import RUN
 from paceline.config import Async
 from paceline.ids import Span, TaskKey, Window
-from paceline.launch.wiring import Wires
+from paceline.launch.job.wiring import Wires
 from paceline.messages import (
     AskLease,
     BeginStage,
@@ -47,15 +47,9 @@ from paceline.messages import (
 )
 from paceline.timing import SystemClock
 from paceline.transport.connection import Connection
-from paceline.transport.frames import (
-    CONTROL_LIMITS,
-    Header,
-    Kind,
-    Preamble,
-    encode_frame,
-)
-from paceline.transport.handshake import Hello, Welcome
-from paceline.transport.receiving import Frame, FrameReader, Placed
+from paceline.transport.frames import CONTROL_LIMITS, Header, Kind, Preamble, encode_frame
+from paceline.transport.handshake.handshake import Hello, Welcome
+from paceline.transport.streams.receiving import Frame, FrameReader, Placed
 
 ANSWER_S = 60.0
 PART = PartSpec(0, (ParameterSpec(("w",), (8,), "float32"),), None, (), Async())

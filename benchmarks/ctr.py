@@ -44,8 +44,8 @@ from benchmarks.figures import (
 from benchmarks.goals import wanted
 from benchmarks.processes import fork_server, job_config, wait_job, wait_script
 from benchmarks.record import circumstances, say, spread, table, write
-from paceline.launch.commands import UserScript
-from paceline.launch.forkserver import ForkServer
+from paceline.launch.job.commands import UserScript
+from paceline.launch.processes.forkserver import ForkServer
 
 SCRIPT = Path(__file__).with_name("ctr_loops.py")
 FIELDS = 26

@@ -43,7 +43,7 @@ from benchmarks.goals import wanted
 from benchmarks.processes import fork_server, wait_modules
 from benchmarks.record import circumstances, say, spread, write
 from paceline.config import JobConfig, Uniform
-from paceline.launch.forkserver import ForkServer
+from paceline.launch.processes.forkserver import ForkServer
 from paceline.params.rows.initial import fill_initial, init_key
 
 LIMIT_S = 900.0  # of one run

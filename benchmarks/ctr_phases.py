@@ -14,11 +14,11 @@ from typing import Any, final
 
 import msgspec
 
-from paceline.trainer.carrier import Carrier
-from paceline.trainer.client import Driver
-from paceline.trainer.gradients import PartNumbers
-from paceline.trainer.loop import TaskReader
-from paceline.trainer.routing import Router
+from paceline.trainer.client.driver import Driver
+from paceline.trainer.engine.engine import Carrier
+from paceline.trainer.loop.loop import TaskReader
+from paceline.trainer.rows.routing import Router
+from paceline.trainer.tensors.part_tensors import PartNumbers
 
 MESSAGES = {  # {last message that is asked: what the asking is for}
     "PullRows": "rows",

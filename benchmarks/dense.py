@@ -47,8 +47,8 @@ from benchmarks.figures import (
 from benchmarks.goals import Goal, wanted
 from benchmarks.processes import fork_server, job_config, wait_job, wait_scripts
 from benchmarks.record import circumstances, say, spread, write
-from paceline.launch.commands import UserScript
-from paceline.launch.forkserver import ForkServer
+from paceline.launch.job.commands import UserScript
+from paceline.launch.processes.forkserver import ForkServer
 
 SCRIPT = Path(__file__).with_name("dense_loops.py")
 ROUND_SCRIPT = Path(__file__).with_name("transport_job.py")

@@ -27,8 +27,8 @@ from torch import Tensor, nn
 from benchmarks.dense_loops import CLASSES, FEATURES, make_model
 from paceline.params import fused
 from paceline.params.dense import OptimizeBlock, weighted_sum
-from paceline.server.service_queue import SlotQueue
-from paceline.server.service_runners import SlotRunners
+from paceline.server.slots.queue import SlotQueue
+from paceline.server.slots.threads import SlotRunners
 
 TIMES = 200
 PIECE = 1 << 16  # elements: three arrays of these fit a cache of 1 MiB

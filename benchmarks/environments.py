@@ -22,7 +22,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from benchmarks.record import ROOT, say
-from paceline.launch.environment import KEPT_MEMORY
+from paceline.launch.job.environment import KEPT_MEMORY
 
 PINS = ROOT / "benchmarks" / "pins"
 PEERS = ROOT / "build" / "peers"

@@ -25,8 +25,8 @@ from paceline.messages import (
     PartSpec,
     TableSpec,
 )
-from paceline.server.contents import PushContents, RowGradients
-from paceline.server.service_slots import Slots
+from paceline.server.requests.contents import PushContents, RowGradients
+from paceline.server.slots.slots import Slots
 
 ELEMENTS, ROWS, DIM = 1 << 18, 1_000_000, 16
 BLOCK, ROW_SLOT = 0, 1

@@ -42,9 +42,9 @@ from benchmarks.network import NEAR, NoNetworkError, SlowLink
 from benchmarks.processes import fork_server, job_config, wait_job
 from benchmarks.record import circumstances, say, spread, write
 from paceline.ids import role_kind
-from paceline.launch.commands import Command, UserScript
-from paceline.launch.forkserver import ForkServer
-from paceline.launch.process import Child
+from paceline.launch.job.commands import Command, UserScript
+from paceline.launch.processes.forkserver import ForkServer
+from paceline.launch.processes.process import Child
 
 SCRIPT = Path(__file__).with_name("link_loops.py")
 WIDTH = 256

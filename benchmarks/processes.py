@@ -15,13 +15,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from paceline.config import JobConfig, parse_pace
-from paceline.launch.addresses import LOOPBACK, Transport
-from paceline.launch.commands import Command, UserScript
-from paceline.launch.folder import JobDir
-from paceline.launch.forked import PRELOADED
-from paceline.launch.forkserver import ForkServer
+from paceline.launch.job.addresses import LOOPBACK, Transport
+from paceline.launch.job.commands import Command, UserScript
+from paceline.launch.job.folder import JobDir
 from paceline.launch.local import LocalRun, fresh_run_id, wait_local_run
-from paceline.launch.process import Child, wait_any
+from paceline.launch.processes.forked import PRELOADED
+from paceline.launch.processes.forkserver import ForkServer
+from paceline.launch.processes.process import Child, wait_any
 from paceline.timing import Deadline, SystemClock
 from paceline.watch.progress import open_show
 from paceline.watch.summary import Summary

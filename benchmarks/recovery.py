@@ -37,7 +37,7 @@ from benchmarks.record import circumstances, say, write
 from benchmarks.recovery_coordinator import wait_coordinator_times
 from benchmarks.recovery_kills import Killed, KillPlan, wait_killed
 from benchmarks.recovery_times import leased_again, stall, trains_again
-from paceline.launch.forkserver import ForkServer
+from paceline.launch.processes.forkserver import ForkServer
 
 WATCHED_S = 3.0  # after a kill
 QUIET_S = 1.0  # before it, to compare

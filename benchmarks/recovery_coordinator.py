@@ -19,7 +19,7 @@ import msgspec
 from benchmarks.processes import wait_started
 from paceline.cli.status import running_view
 from paceline.config import JobConfig
-from paceline.coordinator.outcomes import (
+from paceline.coordinator.durable.outcomes import (
     LeaseGranted,
     Outcome,
     RunBegun,
@@ -29,15 +29,15 @@ from paceline.coordinator.outcomes import (
 )
 from paceline.errors import TransportError
 from paceline.ids import COORDINATOR, TaskKey
-from paceline.launch.commands import Command, UserScript, role_command
-from paceline.launch.environment import Place
-from paceline.launch.folder import JobDir, RunFile
-from paceline.launch.forkserver import ForkServer
+from paceline.launch.job.commands import Command, UserScript, role_command
+from paceline.launch.job.environment import Place
+from paceline.launch.job.folder import JobDir, RunFile
+from paceline.launch.job.sockets import hold_sockets
 from paceline.launch.local import fresh_run_id
-from paceline.launch.process import Child, wait_any
-from paceline.launch.sockets import hold_sockets
+from paceline.launch.processes.forkserver import ForkServer
+from paceline.launch.processes.process import Child, wait_any
 from paceline.messages import Lease, StageSpec
-from paceline.store.journal import Journal
+from paceline.store.journal.journal import Journal
 from paceline.timing import Deadline, SystemClock
 
 AT_ONCE = 1000  # records of the journal in one transaction

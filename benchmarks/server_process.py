@@ -21,7 +21,7 @@ import msgspec
 
 from paceline.config import Async, JobConfig
 from paceline.ids import COORDINATOR
-from paceline.launch.wiring import Wires
+from paceline.launch.job.wiring import Wires
 from paceline.messages import (
     CreatePart,
     OptimizerSpec,
@@ -33,7 +33,7 @@ from paceline.messages import (
 )
 from paceline.params.blocks import cut_blocks
 from paceline.server.service import ServerService
-from paceline.store.blobs import BlobStore
+from paceline.store.blobs.blobs import BlobStore
 from paceline.timing import SystemClock
 from paceline.transport import service as link
 

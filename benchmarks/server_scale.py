@@ -45,9 +45,9 @@ from benchmarks.server_process import RUN
 from paceline.ids import Span, Window
 from paceline.messages import DataReply, Message, Pull, Pulled, Push, Pushed
 from paceline.transport.frames import DATA_LIMITS, Header, Kind, Preamble, encode_frame
-from paceline.transport.handshake import Hello, Welcome
-from paceline.transport.receiving import FrameReader, Placed
+from paceline.transport.handshake.handshake import Hello, Welcome
 from paceline.transport.requests import allocate
+from paceline.transport.streams.receiving import FrameReader, Placed
 
 ELEMENTS, LARGE_ELEMENTS = 64, 1 << 20
 ANSWER_S = 60.0

@@ -22,9 +22,9 @@ from benchmarks.figures import judged, kept
 from benchmarks.goals import wanted
 from benchmarks.record import circumstances, table, write
 from paceline.config import Pace, parse_pace
-from paceline.simulate.forecast.job import forecast
-from paceline.simulate.forecast.models import Lognormal
-from paceline.simulate.forecast.plan import Plan
+from paceline.forecast.job import forecast
+from paceline.forecast.models.models import Lognormal
+from paceline.forecast.plan import Plan
 
 PACES = ("sync", "ssp:3", "async")
 

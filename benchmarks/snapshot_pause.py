@@ -13,7 +13,7 @@ import numpy as np
 from paceline.config import Adagrad, Uniform
 from paceline.messages import TableSpec
 from paceline.params.rows.table import RowTable
-from paceline.server.service_standing import PAGES_AT_ONCE
+from paceline.server.standing import PAGES_AT_ONCE
 
 BATCH = 512
 

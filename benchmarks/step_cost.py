@@ -40,8 +40,8 @@ from benchmarks.environments import one_thread
 from benchmarks.figures import Figure, Ratio, compared, kept, number
 from benchmarks.processes import fork_server, job_config, wait_job, wait_script
 from benchmarks.record import circumstances, say, spread, table, write
-from paceline.launch.commands import UserScript
-from paceline.launch.forkserver import ForkServer
+from paceline.launch.job.commands import UserScript
+from paceline.launch.processes.forkserver import ForkServer
 
 ROOT = Path(__file__).resolve().parents[1]
 LOOPS = Path(__file__).with_name("step_cost_loops.py")

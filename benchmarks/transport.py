@@ -44,8 +44,8 @@ from benchmarks.goals import wanted
 from benchmarks.processes import fork_server, job_config, wait_job, wait_modules
 from benchmarks.record import circumstances, say, write
 from benchmarks.transport_timing import Plan
-from paceline.launch.commands import UserScript
-from paceline.launch.forkserver import ForkServer
+from paceline.launch.job.commands import UserScript
+from paceline.launch.processes.forkserver import ForkServer
 
 JOB_SCRIPT = Path(__file__).with_name("transport_job.py")
 LIMIT_S = 600.0  # of one run

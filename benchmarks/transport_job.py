@@ -26,8 +26,8 @@ from benchmarks.ctr_phases import PhaseClock
 from benchmarks.transport_phases import DECIDE, WARM, phases_us, push_of, step_phases
 from benchmarks.watching import Trips, watched
 from paceline.messages import Pull, Pulled
-from paceline.trainer.asking import Act, Ask
-from paceline.trainer.protocol import TrainerProtocol
+from paceline.trainer.acts import Act, Ask
+from paceline.trainer.protocol.protocol import TrainerProtocol
 
 LR = 0.25  # a power of two: the product with the gradient below is exact
 GRADIENT = 0.5

@@ -23,7 +23,7 @@ import paceline
 from benchmarks.ctr_phases import PhaseClock
 from benchmarks.watching import WatchedConnection
 from paceline.params.published import ValuesReader
-from paceline.transport.mailbox import Outgoing
+from paceline.transport.memory.mailbox import Outgoing
 
 DECIDE = "decide"
 INTO_MAILBOX = "copied into the mailbox"

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, final
 
 import msgspec
 
-from paceline.launch import wiring
+from paceline.launch.job import wiring
 from paceline.transport.connection import SEND_TIMEOUT_S, Answer, Connection, Landing
 from paceline.transport.frames import PREAMBLE_BYTES, Buffer, byte_view
 from paceline.transport.opening import connect

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree as ET
 
-from paceline.launch.environment import KEPT_MEMORY
+from paceline.launch.job.environment import KEPT_MEMORY
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent

@@ -25,7 +25,13 @@ with atheris.instrument_imports(include=["paceline"]):
     from paceline.messages import AskStatus, Refusal
     from paceline.testing.parsers import LINKS, PARSERS, read_messages
     from paceline.transport.frames import Kind, encode_frame
-    from paceline.transport.handshake import Challenge, Farewell, Hello, Proof, Welcome
+    from paceline.transport.handshake.handshake import (
+        Challenge,
+        Farewell,
+        Hello,
+        Proof,
+        Welcome,
+    )
 
 FOUND = ROOT / "build" / "fuzz"
 SECONDS = 60

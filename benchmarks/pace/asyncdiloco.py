@@ -36,8 +36,8 @@ from torch.nn.functional import cross_entropy
 from benchmarks.pace.virtual import Learning, Outcome, train
 from benchmarks.record import circumstances, say, table, write
 from paceline.config import parse_pace
-from paceline.simulate.forecast.models import Measured, Quantiles
-from paceline.simulate.forecast.plan import Plan
+from paceline.forecast.models.models import Measured, Quantiles
+from paceline.forecast.plan import Plan
 from paceline.watch.draw import COLORS, STYLE, import_pyplot
 
 STEP_S = (0.58, 0.75, 1.51, 3.33)

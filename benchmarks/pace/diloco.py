@@ -29,8 +29,8 @@ from benchmarks.figures import Figure, Ratio, figure_table, judged, kept, ratio_
 from benchmarks.goals import wanted
 from benchmarks.processes import ROOT, fork_server, job_config, wait_job
 from benchmarks.record import circumstances, say, write
-from paceline.launch.commands import UserScript
-from paceline.launch.forkserver import ForkServer
+from paceline.launch.job.commands import UserScript
+from paceline.launch.processes.forkserver import ForkServer
 
 SCRIPT = ROOT / "benchmarks" / "pace" / "language.py"
 APART = "benchmarks.apart_now"

@@ -42,8 +42,8 @@ from torch.nn.functional import cross_entropy
 from benchmarks.pace.virtual import Death, Learning, Outcome, draw_deaths, train
 from benchmarks.record import circumstances, say, table, write
 from paceline.config import DiLoCo
-from paceline.simulate.forecast.models import Lognormal
-from paceline.simulate.forecast.plan import Plan
+from paceline.forecast.models.models import Lognormal
+from paceline.forecast.plan import Plan
 from paceline.watch.draw import COLORS, DEATH, INK, STYLE, import_pyplot
 
 CONTEXT, WIDTH, HIDDEN, BYTES = 8, 16, 128, 128

@@ -30,13 +30,13 @@ import msgspec
 from benchmarks.record import circumstances, say, table, write
 from paceline.config import JobConfig, parse_pace
 from paceline.events import event_lines
-from paceline.launch.commands import UserScript
-from paceline.launch.folder import JobDir
+from paceline.forecast.job import forecast
+from paceline.forecast.models.fitting import Fitted, fit
+from paceline.forecast.models.models import Network
+from paceline.forecast.plan import Plan
+from paceline.launch.job.commands import UserScript
+from paceline.launch.job.folder import JobDir
 from paceline.launch.local import LocalRun, fresh_run_id, wait_local_run
-from paceline.simulate.forecast.fit import Fitted, fit
-from paceline.simulate.forecast.job import forecast
-from paceline.simulate.forecast.models import Network
-from paceline.simulate.forecast.plan import Plan
 from paceline.timing import SystemClock
 from paceline.watch.progress import open_show
 

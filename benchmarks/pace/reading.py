@@ -18,9 +18,9 @@ from torch.nn.functional import cross_entropy
 
 import paceline
 from benchmarks.pace.dial import problem, tuning
-from paceline.launch.environment import ROLE
-from paceline.simulate.forecast.models import draw_compute
-from paceline.simulate.forecast.written import parse_compute
+from paceline.forecast.models.models import draw_compute
+from paceline.forecast.models.written import parse_compute
+from paceline.launch.job.environment import ROLE
 
 TASK = 8  # batches: who is slow holds little of an epoch's end
 LOOKS = 20  # of one trainer of four: about as many batches as `tuning.SMOOTHED`

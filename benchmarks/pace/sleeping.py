@@ -11,9 +11,9 @@ from random import Random
 import torch
 
 import paceline
-from paceline.launch.environment import ROLE
-from paceline.simulate.forecast.models import draw_compute
-from paceline.simulate.forecast.written import parse_compute
+from paceline.forecast.models.models import draw_compute
+from paceline.forecast.models.written import parse_compute
+from paceline.launch.job.environment import ROLE
 
 if __name__ == "__main__":
     model_name, seed, records, batch_size = sys.argv[1:5]

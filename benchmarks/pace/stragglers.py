@@ -36,8 +36,8 @@ from benchmarks.pace.dial.replay import Rule
 from benchmarks.pace.dial.tuning import BATCH, MOMENTUM, TARGET, Place, Tuned, grid, tune
 from benchmarks.processes import ROOT, fork_server, job_config, wait_job
 from benchmarks.record import circumstances, say, write
-from paceline.launch.commands import UserScript
-from paceline.launch.forkserver import ForkServer
+from paceline.launch.job.commands import UserScript
+from paceline.launch.processes.forkserver import ForkServer
 
 SCRIPT = ROOT / "benchmarks" / "pace" / "reading.py"
 PRELOADED = "benchmarks.pace.dial.tuning"

@@ -28,7 +28,7 @@ import torch
 from torch import nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from paceline.coordinator.outcomes import (
+from paceline.coordinator.durable.outcomes import (
     AnyOutcome,
     CutCommitted,
     LeaseGranted,
@@ -36,18 +36,18 @@ from paceline.coordinator.outcomes import (
     TaskDone,
 )
 from paceline.data.order import records_at
+from paceline.forecast.agenda import Agenda
+from paceline.forecast.coordinator import Coordinator
+from paceline.forecast.gauge import Gauge
+from paceline.forecast.models.models import draw_compute, mean_s
+from paceline.forecast.plan import Plan
+from paceline.forecast.server import Server
+from paceline.forecast.trainer import Place, Trainer
 from paceline.ids import LAUNCHER, Window, trainer_id
 from paceline.messages import Exited, LauncherReport, Message, Pull, Pulled, Push, Pushed
 from paceline.pace.policy import outer_kind, outer_step, updates_in_rounds
 from paceline.params.dense import OptimizeBlock, weighted_sum
-from paceline.simulate.forecast.agenda import Agenda
-from paceline.simulate.forecast.coordinator import Coordinator
-from paceline.simulate.forecast.gauge import Gauge
-from paceline.simulate.forecast.models import draw_compute, mean_s
-from paceline.simulate.forecast.plan import Plan
-from paceline.simulate.forecast.server import Server
-from paceline.simulate.forecast.trainer import Place, Trainer
-from paceline.trainer.asking import Lost
+from paceline.trainer.acts import Lost
 
 LONGEST_S = 1e7
 MOST_ROUNDS_KEPT = 64  # of values that a trainer may still be answered with

@@ -43,9 +43,9 @@ from benchmarks.figures import (
 from benchmarks.processes import fork_server, job_config, wait_job, wait_scripts
 from benchmarks.record import circumstances, say, write
 from benchmarks.tables.allreduce_loops import values_of
-from paceline.launch.commands import UserScript
-from paceline.launch.forkserver import ForkServer
-from paceline.trainer.reducing import HOWS
+from paceline.launch.job.commands import UserScript
+from paceline.launch.processes.forkserver import ForkServer
+from paceline.trainer.peers.reduction import HOWS
 
 SCRIPT = Path(__file__).with_name("allreduce_loops.py")
 LIMIT_S = 300.0

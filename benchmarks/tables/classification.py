@@ -49,8 +49,8 @@ from benchmarks.tables.classification_floor import (
     load_records,
     loss_of,
 )
-from paceline.launch.commands import UserScript
-from paceline.launch.forkserver import ForkServer
+from paceline.launch.job.commands import UserScript
+from paceline.launch.processes.forkserver import ForkServer
 
 SCRIPT = Path(__file__).with_name("classification_job.py")
 PEER = "scikit-learn"

@@ -23,7 +23,7 @@ sys.path.insert(0, str(FOLDER))
 import logistic  # noqa: E402  (it lies in a folder of scripts)
 import softmax  # noqa: E402
 
-from paceline.launch.environment import ROLE  # noqa: E402
+from paceline.launch.job.environment import ROLE  # noqa: E402
 
 
 def note_moments() -> list[tuple[float, float, float]]:

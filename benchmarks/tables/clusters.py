@@ -43,8 +43,8 @@ from benchmarks.processes import fork_server, job_config, wait_job, wait_modules
 from benchmarks.record import circumstances, say, write
 from benchmarks.tables.clusters_floor import inertia_of, load_points, measure_floor
 from benchmarks.tables.clusters_picture import draw_figures
-from paceline.launch.commands import UserScript
-from paceline.launch.forkserver import ForkServer
+from paceline.launch.job.commands import UserScript
+from paceline.launch.processes.forkserver import ForkServer
 
 SCRIPT = Path(__file__).with_name("clusters_job.py")
 PEER = "scikit-learn"

@@ -25,7 +25,7 @@ sys.path.insert(0, str(FOLDER))
 import kmeans  # noqa: E402  (it lies in a folder of scripts)
 import lloyd  # noqa: E402
 
-from paceline.launch.environment import ROLE  # noqa: E402
+from paceline.launch.job.environment import ROLE  # noqa: E402
 
 SLOW = "trainer-1"
 

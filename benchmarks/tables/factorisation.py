@@ -40,8 +40,8 @@ from benchmarks.goals import wanted
 from benchmarks.processes import fork_server, job_config, wait_job, wait_modules
 from benchmarks.record import ROOT, circumstances, say, write
 from benchmarks.tables.factorisation_job import Told, write_split
-from paceline.launch.commands import UserScript
-from paceline.launch.forkserver import ForkServer
+from paceline.launch.job.commands import UserScript
+from paceline.launch.processes.forkserver import ForkServer
 
 # On the path since the import above.
 from plain import Settings  # isort: skip

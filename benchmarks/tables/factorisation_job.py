@@ -28,7 +28,7 @@ from ratings import Ratings, Split, dealt  # noqa: E402
 from work import Work  # noqa: E402
 
 import paceline  # noqa: E402
-from paceline.launch.environment import ROLE  # noqa: E402
+from paceline.launch.job.environment import ROLE  # noqa: E402
 
 LATE_S = 0.2  # the slow one, behind the others' claim to look
 ALGORITHMS = {"sgd": sgd.MODELS, "ccd": ccd.MODELS}

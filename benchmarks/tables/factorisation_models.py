@@ -43,8 +43,8 @@ from benchmarks.goals import wanted
 from benchmarks.processes import fork_server, job_config, wait_job
 from benchmarks.record import FOLDER, ROOT, circumstances, say, table, write
 from benchmarks.tables.factorisation_job import Told, write_split
-from paceline.launch.commands import UserScript
-from paceline.launch.forkserver import ForkServer
+from paceline.launch.job.commands import UserScript
+from paceline.launch.processes.forkserver import ForkServer
 from paceline.watch.draw import COLORS, STYLE, import_pyplot
 
 # On the path since the import above.

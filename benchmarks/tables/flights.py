@@ -29,8 +29,8 @@ from benchmarks.environments import one_thread, versions, wait_python
 from benchmarks.figures import Figure, Kind, compared, figure_table, kept, ratio_table
 from benchmarks.processes import fork_server, job_config, wait_job, wait_modules
 from benchmarks.record import circumstances, say, write
-from paceline.launch.commands import UserScript
-from paceline.launch.forkserver import ForkServer
+from paceline.launch.job.commands import UserScript
+from paceline.launch.processes.forkserver import ForkServer
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples" / "classification"))
 

@@ -24,7 +24,7 @@ import hashed  # noqa: E402  (it lies in a folder of scripts)
 import logistic  # noqa: E402
 import numpy as np  # noqa: E402
 
-from paceline.launch.environment import ROLE  # noqa: E402
+from paceline.launch.job.environment import ROLE  # noqa: E402
 
 
 def note_moments() -> list[tuple[float, float]]:

@@ -23,8 +23,8 @@ from typing import NamedTuple
 from benchmarks.environments import one_thread
 from benchmarks.processes import fork_server, job_config, wait_job
 from benchmarks.record import circumstances, say, spread, write
-from paceline.launch.commands import UserScript
-from paceline.launch.forkserver import ForkServer
+from paceline.launch.job.commands import UserScript
+from paceline.launch.processes.forkserver import ForkServer
 
 SCRIPT = Path(__file__).with_name("rotation_job.py")
 TRAINERS = 2

@@ -37,8 +37,8 @@ from benchmarks.processes import fork_server, job_config, wait_job, wait_script
 from benchmarks.record import FOLDER, ROOT, circumstances, say, table, write
 from benchmarks.tables import factorisation_models, topics, topics_job
 from benchmarks.tables.factorisation_job import write_split
-from paceline.launch.commands import UserScript
-from paceline.launch.forkserver import ForkServer
+from paceline.launch.job.commands import UserScript
+from paceline.launch.processes.forkserver import ForkServer
 from paceline.watch.draw import COLORS, STYLE, import_pyplot
 
 # On the path since the imports above.

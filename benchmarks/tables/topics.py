@@ -49,8 +49,8 @@ from benchmarks.processes import (
 )
 from benchmarks.record import ROOT, circumstances, say, table, write
 from benchmarks.tables.topics_job import Seen, Told, corpus, quality, write_texts
-from paceline.launch.commands import UserScript
-from paceline.launch.forkserver import ForkServer
+from paceline.launch.job.commands import UserScript
+from paceline.launch.processes.forkserver import ForkServer
 
 mpl.use("Agg")
 

@@ -25,7 +25,7 @@ import lda  # noqa: E402
 import quality  # noqa: E402
 
 import paceline  # noqa: E402
-from paceline.launch.environment import ROLE  # noqa: E402
+from paceline.launch.job.environment import ROLE  # noqa: E402
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.data import sets
+from paceline.data.sets import sets
 
 NUM_IDS = 1 << 20
 NUM_FIELDS = 8

@@ -1,6 +1,6 @@
 """Records to classify: digits, clothes, tumours, or drawn here; 70 % to train on.
 
-The real sets come from packages: see `paceline.data.sets`.
+The real sets come from packages: see `paceline.data.sets.sets`.
 """
 
 import gzip
@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.data import sets
+from paceline.data.sets import sets
 
 NAMES = ("digits", "breast_cancer", "fashion-mnist", "drawn")
 _TRAIN_SHARE = 0.7

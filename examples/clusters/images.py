@@ -1,6 +1,6 @@
 """Images to cluster: digits, Fashion-MNIST, or drawn here; pixels and what they show.
 
-Both real sets come from packages: see `paceline.data.sets`. The labels take no part in
+Both real sets come from packages: see `paceline.data.sets.sets`. The labels take no part in
 the clustering: they say what clusters are worth.
 """
 
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.data import sets
+from paceline.data.sets import sets
 
 NAMES = ("digits", "fashion-mnist", "drawn")
 _IMAGES_HEAD, _LABELS_HEAD = 16, 8  # bytes before the pixels and the labels

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.data import sets
+from paceline.data.sets import sets
 
 NAMES = ("carrier", "flight", "tailnum", "origin", "dest", "month", "day", "hour")
 WEATHER = ("temp", "wind_speed", "precip", "visib")

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.data import sets
+from paceline.data.sets import sets
 
 _CACHE_NAME = "factorisation-ml-100k-1.npz"  # another encoding, another number
 _HELD_OUT = 10  # one in ten

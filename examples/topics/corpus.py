@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.data import sets
+from paceline.data.sets import sets
 
 NAMES = ("reuters", "king-james", "generated")
 HELD_OUT = 10  # every tenth document

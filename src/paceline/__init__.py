@@ -13,6 +13,7 @@ and survives whoever dies. The rooms, in the order of the data's way::
     transport        the corridor: addresses, frames, connections
     launch           the front door: `connect`, embedded and local jobs
     watch            the window: progress, status, the picture of a run
+    forecast         how fast a job would be on other machines
     simulate         the wind tunnel: the same decisions in virtual time, with faults
     cli              one file per command
     examples         users' code, outside the package: only public names
@@ -59,10 +60,10 @@ if TYPE_CHECKING:
     from paceline import data
     from paceline.launch.connect import connect
     from paceline.pace.strategy import Strategy
-    from paceline.params.rows.combining import combine_rule
-    from paceline.trainer.embedding import Embedding
+    from paceline.params.rows import combine_rule
+    from paceline.trainer.rows import Embedding
     from paceline.trainer.session import Session
-    from paceline.trainer.table import Table
+    from paceline.trainer.tables import Table
 
 __version__ = "0.1.0"
 
@@ -104,10 +105,10 @@ __all__ = [
 
 _LAZY = {  # {public name: the module that defines it}
     "connect": "paceline.launch.connect",
-    "Embedding": "paceline.trainer.embedding",
+    "Embedding": "paceline.trainer.rows.embedding",
     "Session": "paceline.trainer.session",
     "Strategy": "paceline.pace.strategy",
-    "Table": "paceline.trainer.table",
+    "Table": "paceline.trainer.tables.table",
     "combine_rule": "paceline.params.rows.combining",
     "data": "paceline.data",
 }

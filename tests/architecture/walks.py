@@ -49,11 +49,11 @@ import paceline
 from paceline.config import Async, JobConfig
 from paceline.ids import COORDINATOR
 from paceline.launch.embedded import EmbeddedJob
-from paceline.launch.wiring import Wires
+from paceline.launch.job.wiring import Wires
 from paceline.messages import Push
 from paceline.timing import SystemClock
-from paceline.trainer import group_tensors
-from paceline.trainer import group_wire as wire
+from paceline.trainer.group import collectives as group_tensors
+from paceline.trainer.group import wire as wire
 
 SRC = f"{Path(paceline.__file__).parent}/"
 SERVER = "server/"

@@ -13,9 +13,9 @@ from benchmarks.goals import wanted
 from paceline.config import Async, JobConfig
 from paceline.ids import Span, Window
 from paceline.launch.embedded import EmbeddedJob
-from paceline.launch.folder import JobDir
-from paceline.server.windows import Marks
-from paceline.store.journal import Journal
+from paceline.launch.job.folder import JobDir
+from paceline.server.decisions.marks import Marks
+from paceline.store.journal.journal import Journal
 
 WINDOW = Window(0, 0, (Span(0, 5, 5),))
 

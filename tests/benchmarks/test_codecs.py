@@ -16,7 +16,7 @@ from benchmarks.codecs import (
     run_of,
 )
 from paceline.config import Sync, parse_pace
-from paceline.server import service_lending
+from paceline.server.slots import published as service_lending
 from paceline.watch.summary import Restarts, Summary, TaskCounts
 
 SUMMARY = Summary(

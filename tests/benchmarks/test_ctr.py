@@ -24,7 +24,7 @@ from benchmarks.ctr_loops import Batch, Plan, held_out_loss, run_paceline, run_p
 from benchmarks.ctr_phases import PhaseClock
 from paceline.config import Async, JobConfig
 from paceline.launch.embedded import EmbeddedJob
-from paceline.trainer.client import Driver
+from paceline.trainer.client.driver import Driver
 
 IDS = 500
 PLAN = Plan(ids=IDS, batch=64, warm=2, timed=6, rows="adam")

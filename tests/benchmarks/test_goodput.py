@@ -7,8 +7,8 @@ from torch import nn
 from benchmarks.pace.goodput import stop_all
 from benchmarks.pace.virtual import Learning, draw_deaths, train
 from paceline.config import AsyncDiLoCo, DiLoCo, Pace
-from paceline.simulate.forecast.models import Fixed
-from paceline.simulate.forecast.plan import Plan
+from paceline.forecast.models.models import Fixed
+from paceline.forecast.plan import Plan
 
 BATCH, RECORDS = 4, 256
 

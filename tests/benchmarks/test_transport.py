@@ -32,7 +32,7 @@ from benchmarks.watching import watched
 from paceline.config import JobConfig, parse_pace
 from paceline.launch.embedded import EmbeddedJob
 from paceline.timing import SystemClock
-from paceline.transport.handshake import admit
+from paceline.transport.handshake.handshake import admit
 from paceline.transport.opening import listen
 
 PLAN = Plan(small_bytes=64, large_bytes=1 << 16, small_trips=3, large_trips=2)

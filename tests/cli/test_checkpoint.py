@@ -14,7 +14,7 @@ from torch import nn
 
 from paceline.cli import main as cli
 from paceline.config import Adagrad, Async, JobConfig, Uniform
-from paceline.launch.folder import JobDir
+from paceline.launch.job.folder import JobDir
 from paceline.messages import (
     OptimizerSpec,
     ParameterSpec,
@@ -24,15 +24,10 @@ from paceline.messages import (
 )
 from paceline.params.blocks import cut_blocks
 from paceline.params.shard import ParameterShard
-from paceline.server.service_cuts import Share, write_share
-from paceline.store.blobs import BlobStore, digest
-from paceline.store.claims import Claim, claim_place
-from paceline.store.manifest import (
-    Manifest,
-    cut_folder,
-    read_manifest,
-    write_manifest,
-)
+from paceline.server.snapshots import Share, write_share
+from paceline.store.blobs.blobs import BlobStore, digest
+from paceline.store.cuts.claims import Claim, claim_place
+from paceline.store.cuts.manifest import Manifest, cut_folder, read_manifest, write_manifest
 
 SERVERS = ("server-0", "server-1")
 

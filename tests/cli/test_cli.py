@@ -13,10 +13,10 @@ from paceline.cli import run as run_command
 from paceline.config import Async, JobConfig
 from paceline.errors import JobFailed
 from paceline.ids import COORDINATOR
-from paceline.launch.commands import UserScript
-from paceline.launch.folder import JobDir, RunFile
+from paceline.launch.job.commands import UserScript
+from paceline.launch.job.folder import JobDir, RunFile
+from paceline.launch.job.wiring import Wires
 from paceline.launch.local import LocalRun, RunResult
-from paceline.launch.wiring import Wires
 from paceline.messages import AskStatus, JobStatus, ProcessStatus, QueueStatus
 from paceline.timing import SystemClock
 from paceline.transport.service import Peer, Reply

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from paceline.config import JobConfig
-from paceline.launch.folder import JobDir
+from paceline.launch.job.folder import JobDir
 from paceline.watch.summary import Ending, Restarts, Verdict, summarize
 from paceline.watch.trained import RunTime
 from tests.cli.test_cli import STATUS, exit_code

@@ -10,9 +10,9 @@ import pytest
 from paceline.config import JobConfig
 from paceline.errors import UsageError
 from paceline.ids import COORDINATOR
-from paceline.launch.folder import JobDir, RunFile
-from paceline.launch.operating import find_job, find_running
-from paceline.launch.wiring import Wires
+from paceline.launch.job.folder import JobDir, RunFile
+from paceline.launch.job.operating import find_job, find_running
+from paceline.launch.job.wiring import Wires
 from paceline.messages import ChangePace, Done, Message
 from paceline.timing import SystemClock
 from paceline.transport.service import Peer, Reply

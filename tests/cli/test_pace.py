@@ -8,8 +8,8 @@ import pytest
 
 from paceline.config import SSP, JobConfig
 from paceline.ids import COORDINATOR
-from paceline.launch.folder import JobDir, RunFile
-from paceline.launch.wiring import Wires
+from paceline.launch.job.folder import JobDir, RunFile
+from paceline.launch.job.wiring import Wires
 from paceline.messages import ChangePace, Done, Refusal, Wait, Waiting
 from paceline.timing import SystemClock
 from paceline.transport.service import Peer, Reply

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from paceline.cli import run as run_command
-from paceline.launch.commands import UserScript
+from paceline.launch.job.commands import UserScript
 from paceline.watch.summary import Ending, Verdict
 from tests.cli.test_cli import Runs, exit_code
 

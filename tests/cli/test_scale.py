@@ -9,13 +9,13 @@ import pytest
 from paceline.config import JobConfig
 from paceline.errors import UsageError
 from paceline.ids import COORDINATOR
-from paceline.launch.folder import JobDir, RunFile
-from paceline.launch.operating import call_scale, find_running
-from paceline.launch.secret_file import write_secret
-from paceline.launch.wiring import Wires
+from paceline.launch.job.folder import JobDir, RunFile
+from paceline.launch.job.operating import call_scale, find_running
+from paceline.launch.job.secret_file import write_secret
+from paceline.launch.job.wiring import Wires
 from paceline.messages import Done, Refusal, Scale
 from paceline.timing import SystemClock
-from paceline.transport.secret import Secret
+from paceline.transport.handshake.secret import Secret
 from paceline.transport.service import Peer, Reply
 from tests.cli.test_cli import exit_code
 

@@ -14,7 +14,7 @@ from torch.nn import functional
 from paceline.config import JobConfig
 from paceline.errors import UsageError
 from paceline.launch.embedded import EmbeddedJob
-from paceline.trainer.carrier import StepWarning
+from paceline.trainer.engine.engine import StepWarning
 from paceline.watch.summary import Ending, Verdict
 
 BATCH = 8

@@ -12,8 +12,8 @@ from paceline.config import Async, JobConfig, Pace, Sync
 from paceline.launch.embedded import EmbeddedJob
 from paceline.messages import Pull
 from paceline.server.service import ServerService
-from paceline.trainer import direct_pulls
-from paceline.transport.lent_memory import is_supported
+from paceline.trainer.tensors import shared_memory_pulls as direct_pulls
+from paceline.transport.memory.lent_memory import is_supported
 from paceline.transport.service import Peer
 
 STEPS, BATCH, SERVERS = 30, 4, 2

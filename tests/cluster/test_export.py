@@ -11,10 +11,10 @@ from paceline.cli import main as cli
 from paceline.config import JobConfig, Sync
 from paceline.errors import UsageError
 from paceline.launch.embedded import EmbeddedJob
-from paceline.store.blobs import BlobStore
-from paceline.store.constants import FOLDER
-from paceline.trainer import joining
-from paceline.trainer.carrier import StepWarning
+from paceline.store.blobs.blobs import BlobStore
+from paceline.store.blobs.constants import FOLDER
+from paceline.trainer.engine.engine import StepWarning
+from paceline.trainer.protocol import joining
 from paceline.trainer.session import Session
 
 RECORDS, BATCH = 24, 4

@@ -10,7 +10,7 @@ from torch import nn
 from paceline.config import Async, JobConfig
 from paceline.launch.embedded import EmbeddedJob
 from paceline.timing import Deadline, SystemClock
-from paceline.trainer.carrier import StepWarning
+from paceline.trainer.engine.engine import StepWarning
 
 DATA = torch.arange(24.0).reshape(24, 1)
 PATIENCE_S = 60.0

@@ -26,12 +26,12 @@ from paceline.messages import (
     Wait,
     Waiting,
 )
-from paceline.server.contents import PushContents, RowGradients
-from paceline.server.locking import Locks
-from paceline.server.locks import Granted, LockTable
-from paceline.trainer import lock_acts
-from paceline.trainer.asking import Ask, Asking, Pause
-from paceline.trainer.lock_acts import take_locks
+from paceline.server.locks.locks import Granted, LockTable
+from paceline.server.locks.part_locks import Locks
+from paceline.server.requests.contents import PushContents, RowGradients
+from paceline.trainer.acts import Ask, Asking, Pause
+from paceline.trainer.protocol import tables as lock_acts
+from paceline.trainer.protocol.tables import take_locks
 
 NUM_TRAINERS, NUM_LOCKS, NUM_ROWS, LEASE_S = 4, 25, 4, 3.0
 LONGEST_WAIT_S = 40.0  # three others, each with a lease and what may be found out late
@@ -249,7 +249,7 @@ def servers_in_any_order(patch: pytest.MonkeyPatch) -> None:
 
 def readers_and_writers_overtake(patch: pytest.MonkeyPatch) -> None:
     """Whoever comes is granted if nobody holds the rows just now, or even if."""
-    patch.setattr("paceline.server.locks._num_clear", len)
+    patch.setattr("paceline.server.locks.locks._num_clear", len)
 
 
 @pytest.mark.parametrize(

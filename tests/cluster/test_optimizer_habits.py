@@ -12,8 +12,8 @@ from torch.optim import lr_scheduler
 import paceline
 from paceline.config import parse_pace
 from paceline.errors import UsageError
-from paceline.trainer.carrier import StepWarning
-from paceline.trainer.state_codec import decode_state
+from paceline.trainer.encoding.state_codec import decode_state
+from paceline.trainer.engine.engine import StepWarning
 
 DATA = torch.randn(24, 6, generator=torch.Generator().manual_seed(0))
 BATCH = 4

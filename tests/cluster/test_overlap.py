@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from paceline.config import SSP, Async, JobConfig, Pace, Sync
 from paceline.launch.embedded import EmbeddedJob
 from paceline.messages import Push
-from paceline.server.early import EarlyGradients
+from paceline.server.requests.early_gradients import EarlyGradients
 
 WIDE, BATCH, TASK = 128, 4, 24
 FEATURES = torch.linspace(-1, 1, 2 * TASK * WIDE).reshape(2 * TASK, WIDE)

@@ -12,7 +12,7 @@ from torch import nn
 import paceline
 from paceline.config import SGD, Zeros, parse_pace
 from paceline.ids import OPERATOR
-from paceline.launch.wiring import Wires
+from paceline.launch.job.wiring import Wires
 from paceline.messages import ChangePace, Done, Refusal, Waiting
 from paceline.timing import SystemClock
 

@@ -10,8 +10,8 @@ from torch import nn
 
 import paceline
 from paceline.config import DiLoCo
-from paceline.coordinator.book import Book
-from paceline.coordinator.outcomes import AnyOutcome, RoundCommitted
+from paceline.coordinator.durable.outcomes import AnyOutcome, RoundCommitted
+from paceline.coordinator.ledgers.book import Book
 
 RECORDS, BATCH, TASK, EPOCHS = 240, 4, 20, 2
 

@@ -13,8 +13,8 @@ from paceline.config import Async
 from paceline.messages import Hyper
 from paceline.params.dense import OptimizeBlock
 from paceline.params.published import ValuesReader
-from paceline.trainer.direct_pulls import DirectPulls
-from paceline.transport.lent_memory import is_supported
+from paceline.trainer.tensors.shared_memory_pulls import DirectPulls
+from paceline.transport.memory.lent_memory import is_supported
 from tests.system.whole import read_regardless, why_torn
 
 pytestmark = pytest.mark.skipif(not is_supported(), reason="nothing is lent here")

@@ -17,9 +17,9 @@ from torch import nn
 from paceline.config import Async, JobConfig
 from paceline.errors import PacelineError, StoreError, UsageError
 from paceline.launch.embedded import EmbeddedJob
-from paceline.store.blobs import BlobStore
-from paceline.store.claims import FOLDER as CLAIMS
-from paceline.store.manifest import (
+from paceline.store.blobs.blobs import BlobStore
+from paceline.store.cuts.claims import FOLDER as CLAIMS
+from paceline.store.cuts.manifest import (
     cut_folder,
     list_cuts,
     newest_good_cut,

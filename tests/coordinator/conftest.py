@@ -8,9 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from paceline.config import JobConfig, Pace, Sync
-from paceline.coordinator.durable import Durable
-from paceline.coordinator.effects import Reply, WriteManifest
-from paceline.coordinator.outcomes import AnyOutcome
+from paceline.coordinator.durable.durable import Durable
+from paceline.coordinator.durable.outcomes import AnyOutcome
+from paceline.coordinator.ledgers.effects import Reply, WriteManifest
 from paceline.coordinator.state import (
     Asked,
     CoordinatorState,

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from paceline.coordinator.outcomes import TrainerLost
-from paceline.coordinator.tasks import CEILING_S, FLOOR_S, Deadlines
+from paceline.coordinator.durable.outcomes import TrainerLost
+from paceline.coordinator.ledgers.tasks import CEILING_S, FLOOR_S, Deadlines
 from paceline.messages import Beat
 
 FIRST_S = 1800.0

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from paceline.config import Async
-from paceline.coordinator.effects import Happened
-from paceline.coordinator.outcomes import Scaled, TaskFailed, TasksCrashed
+from paceline.coordinator.durable.outcomes import Scaled, TaskFailed, TasksCrashed
+from paceline.coordinator.ledgers.effects import Happened
 from paceline.coordinator.state import Asked, Disconnected
 from paceline.data.order import records_at
 from paceline.messages import (

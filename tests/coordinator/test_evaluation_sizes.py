@@ -3,11 +3,11 @@
 import msgspec
 import pytest
 
-from paceline.coordinator import results as results_of
-from paceline.coordinator.queue import decode_queue, encode_queue
+from paceline.coordinator.decisions import results as results_of
+from paceline.coordinator.durable.queue import decode_queue, encode_queue
 from paceline.messages import Done, FinishTask, KeepValue, KeptBytes, Results, StageOver
 from tests.coordinator.conftest import Job
-from tests.coordinator.test_evaluations import (
+from tests.coordinator.durable.test_evaluations import (
     evaluate_all,
     evaluating,
     finish,

@@ -5,8 +5,13 @@ from typing import Any
 import pytest
 
 from paceline.config import Async, Sync
-from paceline.coordinator.outcomes import JobBroken, MarksRestored, Resume, RoundCommitted
-from paceline.coordinator.queue import decode_queue
+from paceline.coordinator.durable.outcomes import (
+    JobBroken,
+    MarksRestored,
+    Resume,
+    RoundCommitted,
+)
+from paceline.coordinator.durable.queue import decode_queue
 from paceline.coordinator.state import ManifestWritten, TimePassed
 from paceline.ids import Span, Window, cut_folder
 from paceline.messages import (

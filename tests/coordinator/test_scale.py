@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from paceline.config import Async, Pace, Sync
-from paceline.coordinator.queue import Queue, encode_queue
+from paceline.coordinator.durable.queue import Queue, encode_queue
 from paceline.coordinator.state import TimePassed
 from paceline.ids import Span, Window
 from paceline.messages import (

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from paceline.config import JobConfig
-from paceline.coordinator import opening
-from paceline.coordinator.opening import SEEK_S, wait_older
-from paceline.coordinator.runs import Stored
+from paceline.coordinator import storage as opening
+from paceline.coordinator.decisions.checkpoints import Stored
+from paceline.coordinator.storage import SEEK_S, wait_older
 from paceline.errors import CheckpointCorrupt, StoreError
-from paceline.store.blobs import BlobStore
-from paceline.store.manifest import Cut
+from paceline.store.blobs.blobs import BlobStore
+from paceline.store.cuts.manifest import Cut
 from paceline.timing import ManualClock
 
 BAD = Cut(2, 0, "cut-000002-t0")

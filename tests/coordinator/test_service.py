@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from paceline.config import Async, JobConfig
-from paceline.coordinator import service_keeping as module
-from paceline.coordinator.opening import read_journal
+from paceline.coordinator import journalling as module
 from paceline.coordinator.service import CoordinatorService
+from paceline.coordinator.storage import read_journal
 from paceline.errors import StoreError, StoreFull
 from paceline.events import EventLog, event_lines
 from paceline.messages import (
@@ -26,8 +26,8 @@ from paceline.messages import (
     ServerReport,
     Waiting,
 )
-from paceline.store.blobs import BlobStore
-from paceline.store.journal import Journal
+from paceline.store.blobs.blobs import BlobStore
+from paceline.store.journal.journal import Journal
 from paceline.timing import Clock, Deadline, SystemClock
 from paceline.transport.service import Peer
 

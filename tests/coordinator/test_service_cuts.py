@@ -5,17 +5,17 @@ from pathlib import Path
 import pytest
 
 from paceline.config import JobConfig
-from paceline.coordinator.cuts import ManifestOrder
-from paceline.coordinator.durable import CutRecord, Durable
-from paceline.coordinator.queue import Queue, encode_queue
-from paceline.coordinator.service_cuts import wait_committed, wait_dropped, wait_swept
-from paceline.coordinator.service_values import Values
+from paceline.coordinator.durable.durable import CutRecord, Durable
+from paceline.coordinator.durable.queue import Queue, encode_queue
+from paceline.coordinator.ledgers.cuts import ManifestOrder
 from paceline.coordinator.state import CoordinatorState, ManifestWritten
+from paceline.coordinator.storage import wait_committed, wait_dropped, wait_swept
+from paceline.coordinator.stored_values import Values
 from paceline.ids import cut_folder
-from paceline.store.blobs import BlobStore
-from paceline.store.claims import Claim, claim_place
-from paceline.store.manifest import list_cuts, read_manifest
-from paceline.store.values import put_bytes
+from paceline.store.blobs.blobs import BlobStore
+from paceline.store.blobs.values import put_bytes
+from paceline.store.cuts.claims import Claim, claim_place
+from paceline.store.cuts.manifest import list_cuts, read_manifest
 
 MINE = JobConfig(run="a1", keep_cuts=1, checkpoints="elsewhere")
 THEIRS = JobConfig(run="b1", checkpoints="elsewhere")

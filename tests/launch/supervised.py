@@ -2,8 +2,8 @@
 
 import itertools
 
-from paceline.launch.happenings import Decision, Happening, Start, Started
-from paceline.launch.supervision import Supervision
+from paceline.launch.supervise.run_events import Decision, Happening, Start, Started
+from paceline.launch.supervise.supervision import Supervision
 from paceline.messages import (
     Exited,
     JobStatus,

@@ -12,7 +12,7 @@ import pytest
 from paceline.config import JobConfig
 from paceline.errors import Interrupted, UsageError
 from paceline.launch.embedded import EmbeddedJob
-from paceline.launch.folder import JobDir
+from paceline.launch.job.folder import JobDir
 
 connecting = importlib.import_module("paceline.launch.connect")
 

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from paceline.launch.folder import JobDir
-from paceline.launch.launcher import Launcher
-from paceline.launch.supervision import Supervision
+from paceline.launch.job.folder import JobDir
+from paceline.launch.supervise.launcher import Launcher
+from paceline.launch.supervise.supervision import Supervision
 from paceline.messages import Exited, JobStatus, LauncherOrders, QueueStatus
 from paceline.timing import ManualClock
 from paceline.watch.progress import Show

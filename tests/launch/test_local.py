@@ -12,16 +12,16 @@ import pytest
 from paceline.config import Async, JobConfig
 from paceline.errors import JobFailed, UsageError
 from paceline.launch import local
-from paceline.launch import sockets as sockets_of_jobs
-from paceline.launch.addresses import Transport
-from paceline.launch.commands import Command, UserScript
-from paceline.launch.environment import read_place
-from paceline.launch.folder import JobDir
+from paceline.launch.job import sockets as sockets_of_jobs
+from paceline.launch.job.addresses import Transport
+from paceline.launch.job.commands import Command, UserScript
+from paceline.launch.job.environment import read_place
+from paceline.launch.job.folder import JobDir
+from paceline.launch.job.secret_file import read_secret
 from paceline.launch.local import LocalRun, RunResult, describe_run, wait_local_run
-from paceline.launch.process import Child
-from paceline.launch.secret_file import read_secret
+from paceline.launch.processes.process import Child
 from paceline.timing import SystemClock
-from paceline.transport.shared_memory import SHARED_MEMORY
+from paceline.transport.memory.shared_memory import SHARED_MEMORY
 from paceline.watch.progress import open_show
 from paceline.watch.summary import Ending
 

@@ -17,10 +17,10 @@ from paceline.cli.status import ended_view, running_view
 from paceline.config import SSP, JobConfig
 from paceline.errors import Interrupted, UsageError
 from paceline.launch import embedded, parting
-from paceline.launch.commands import UserScript
 from paceline.launch.embedded import EmbeddedJob
-from paceline.launch.folder import JobDir
-from paceline.launch.operating import call_scale, call_until_done
+from paceline.launch.job.commands import UserScript
+from paceline.launch.job.folder import JobDir
+from paceline.launch.job.operating import call_scale, call_until_done
 from paceline.launch.own_job import OwnJob, is_ours
 from paceline.messages import ChangePace
 from paceline.timing import Deadline, SystemClock

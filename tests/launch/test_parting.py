@@ -1,7 +1,7 @@
 """A script that is asked to end: told, waited for, then given up or ended at once."""
 
 from paceline.launch.parting import TOLD, Parting
-from paceline.launch.supervision import LEAVE_S
+from paceline.launch.supervise.supervision import LEAVE_S
 
 
 def test_who_asks_for_nothing_gets_nothing() -> None:

@@ -39,11 +39,11 @@ from paceline.params.blocks import cut_blocks
 from paceline.params.rows.initial import table_key
 from paceline.params.rows.slots import group_by_slot
 from paceline.server.service import ServerService
-from paceline.store.blobs import BlobStore
+from paceline.store.blobs.blobs import BlobStore
 from paceline.timing import Clock, Deadline, SystemClock
 from paceline.transport.connection import Connection
 from paceline.transport.frames import CONTROL_LIMITS
-from paceline.transport.handshake import Hello, admit
+from paceline.transport.handshake.handshake import Hello, admit
 from paceline.transport.listener import Listener
 from paceline.transport.opening import connect, listen
 from paceline.transport.service import Peer, Reply

@@ -18,8 +18,8 @@ from paceline.messages import (
     SendMarks,
     Snapshot,
 )
-from paceline.server.service_cuts import read_share
-from paceline.store.blobs import BlobStore
+from paceline.server.snapshots import read_share
+from paceline.store.blobs.blobs import BlobStore
 from tests.server.conftest import Server, make_plan, verdict, window
 
 MakeServer = Callable[..., Server]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from paceline.messages import Beside, Done, FrozenSpec, KeepFrozen, Refusal
-from paceline.store.blobs import BlobStore, digest
-from paceline.store.constants import read_constants
+from paceline.store.blobs.blobs import BlobStore, digest
+from paceline.store.blobs.constants import read_constants
 from tests.server.conftest import Array, Server
 
 MakeServer = Callable[..., Server]

@@ -27,11 +27,11 @@ from paceline.messages import (
 )
 from paceline.params.blocks import cut_blocks
 from paceline.timing import Deadline
-from paceline.trainer.gradients import PartNumbers
+from paceline.trainer.tensors.part_tensors import PartNumbers
 from paceline.transport.connection import Connection
 from paceline.transport.frames import DATA_LIMITS, ByteArray
-from paceline.transport.handshake import Hello, admit
-from paceline.transport.mailbox import LEAST_BYTES, Outgoing
+from paceline.transport.handshake.handshake import Hello, admit
+from paceline.transport.memory.mailbox import LEAST_BYTES, Outgoing
 from paceline.transport.opening import connect, listen
 from tests.server.conftest import (
     CLOCK,

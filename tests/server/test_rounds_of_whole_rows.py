@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from paceline.server.contents import PushContents, RowGradients
-from paceline.server.rounds import Contributed, sum_rows
+from paceline.server.requests.contents import PushContents, RowGradients
+from paceline.server.slots.rounds import Contributed, sum_rows
 
 SLOT = 3
 

@@ -8,15 +8,15 @@ from random import Random
 import pytest
 
 from paceline.config import SSP, Async, Pace
-from paceline.coordinator import decisions
-from paceline.coordinator.clocks import Clocks, Holding
+from paceline.coordinator.dispatch import consequences as decisions
+from paceline.coordinator.ledgers.clocks import Clocks, Holding
 from paceline.messages import TrainerClock
 from paceline.simulate.checks import Violation
 from paceline.simulate.faults import QUIET
 from paceline.simulate.job import SimJob, draw_job, run_job
-from paceline.trainer import marching
-from paceline.trainer.marching import Marching
-from paceline.trainer.parts import SharedPart
+from paceline.trainer.holdings.parts import SharedPart
+from paceline.trainer.protocol import pacing as marching
+from paceline.trainer.protocol.pacing import Marching
 
 READS = int(os.environ.get("PACELINE_SIM_READS", "8000"))  # of all bounds together
 BOUNDS = [0, 1, 3, 10]

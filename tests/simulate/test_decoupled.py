@@ -7,10 +7,10 @@ import msgspec
 import pytest
 
 from paceline.config import Async, AsyncDiLoCo, DiLoCo, Pace, Sync
+from paceline.forecast.job import forecast
+from paceline.forecast.models.models import Slow
+from paceline.forecast.plan import Plan
 from paceline.simulate.faults import QUIET
-from paceline.simulate.forecast.job import forecast
-from paceline.simulate.forecast.models import Slow
-from paceline.simulate.forecast.plan import Plan
 from paceline.simulate.job import SimJob, draw_job, run_job
 
 SEEDS = int(os.environ.get("PACELINE_SIM_SEEDS", "400")) // 4

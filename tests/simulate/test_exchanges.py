@@ -7,12 +7,12 @@ import msgspec
 import pytest
 
 from paceline.config import Sync
-from paceline.coordinator.rounds import Rounds
+from paceline.coordinator.ledgers.rounds import Rounds
 from paceline.simulate.checks import Violation
 from paceline.simulate.job import SimJob, draw_job, run_job
-from paceline.trainer.gathering import Gathering
-from paceline.trainer.reducing import How
-from paceline.trainer.shelf import Shelf
+from paceline.trainer.peers.collective import Gathering
+from paceline.trainer.peers.outbox import Shelf
+from paceline.trainer.peers.reduction import How
 
 NUM_SEEDS = 30
 HOWS: tuple[How, ...] = ("allreduce", "regroup+allgather")

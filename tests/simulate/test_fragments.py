@@ -7,7 +7,7 @@ import pytest
 from paceline.config import Async, DiLoCo, Pace
 from paceline.simulate.checks import Violation
 from paceline.simulate.job import draw_job, run_job
-from paceline.trainer.turns import Turns
+from paceline.trainer.protocol.fragments import Turns
 
 SEEDS = int(os.environ.get("PACELINE_SIM_SEEDS", "200"))
 HALVES = DiLoCo(every=4, fragments=2)

@@ -8,15 +8,15 @@ import pytest
 
 from paceline.config import SSP, Async, Guards, Pace, Sync
 from paceline.ids import TaskKey, Window
-from paceline.server import voids
-from paceline.server.state import ServerState
+from paceline.server.decisions import voids
+from paceline.server.decisions.state import ServerState
 from paceline.simulate.checks import Violation, check_one_verdict
 from paceline.simulate.faults import QUIET
 from paceline.simulate.job import SimJob, SimReport, draw_job, run_job
-from paceline.trainer import stepping
-from paceline.trainer.asking import Act, Asking
-from paceline.trainer.parts import SharedPart
-from paceline.trainer.pushing import Leaving
+from paceline.trainer.acts import Act, Asking
+from paceline.trainer.holdings.parts import SharedPart
+from paceline.trainer.protocol import stepping
+from paceline.trainer.protocol.pushing import Leaving
 
 Patch = pytest.MonkeyPatch
 SEEDS = 60

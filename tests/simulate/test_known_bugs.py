@@ -6,34 +6,31 @@ from typing import Any
 import msgspec
 import pytest
 
-from paceline.coordinator import (
-    book,
-    cut_decisions,
-    cuts,
-    decisions,
-    durable,
-    grants,
-    hearing,
-    losses,
-    orders,
-    reports,
-    requests,
-)
 from paceline.coordinator import state as state_of
-from paceline.coordinator.book import Book
-from paceline.coordinator.cuts import Counted, ManifestOrder, OpenCut
-from paceline.coordinator.durable import Durable
-from paceline.coordinator.effects import Effect
-from paceline.coordinator.outcomes import (
+from paceline.coordinator.decisions import checkpoints as cut_decisions
+from paceline.coordinator.decisions import leases as grants
+from paceline.coordinator.decisions import membership as hearing
+from paceline.coordinator.decisions import membership as losses
+from paceline.coordinator.dispatch import consequences as decisions
+from paceline.coordinator.dispatch import reports
+from paceline.coordinator.dispatch import reports as orders
+from paceline.coordinator.dispatch import trainer_questions as requests
+from paceline.coordinator.durable import durable
+from paceline.coordinator.durable.durable import Durable
+from paceline.coordinator.durable.outcomes import (
     AnyOutcome,
     LeaseGranted,
     MarksSettled,
     Resume,
     TrainerLost,
 )
-from paceline.coordinator.queue import Queue, encode_queue
-from paceline.coordinator.rounds import Rounds
-from paceline.coordinator.tasks import num_todo
+from paceline.coordinator.durable.queue import Queue, encode_queue
+from paceline.coordinator.ledgers import book, cuts
+from paceline.coordinator.ledgers.book import Book
+from paceline.coordinator.ledgers.cuts import Counted, ManifestOrder, OpenCut
+from paceline.coordinator.ledgers.effects import Effect
+from paceline.coordinator.ledgers.rounds import Rounds
+from paceline.coordinator.ledgers.tasks import num_todo
 from paceline.ids import TaskKey
 from paceline.messages import (
     CommitRound,
@@ -46,14 +43,14 @@ from paceline.messages import (
     Snapshot,
     Tick,
 )
-from paceline.server.state import RoundDecision, ServerState
-from paceline.server.windows import Marks, WindowDecision
+from paceline.server.decisions.marks import Marks, WindowDecision
+from paceline.server.decisions.state import RoundDecision, ServerState
 from paceline.simulate.checks import Violation
 from paceline.simulate.coordinator import FAULT, SimCoordinator
 from paceline.simulate.job import draw_job, run_job
 from paceline.simulate.server import SimServer
-from paceline.trainer.asking import Act, Asking, Collect, Collected, Posted
-from paceline.trainer.leases import Leases
+from paceline.trainer.acts import Act, Asking, Collect, Collected, Posted
+from paceline.trainer.holdings.leases import Leases
 
 Patch = pytest.MonkeyPatch
 

@@ -5,9 +5,10 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from paceline.coordinator import decisions, state
-from paceline.coordinator.book import Book
-from paceline.coordinator.runs import Stored
+from paceline.coordinator import state
+from paceline.coordinator.decisions.checkpoints import Stored
+from paceline.coordinator.dispatch import consequences as decisions
+from paceline.coordinator.ledgers.book import Book
 from paceline.ids import cut_folder
 from paceline.simulate.checks import Violation
 from paceline.simulate.coordinator import SimCoordinator

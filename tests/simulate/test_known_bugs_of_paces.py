@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
-from paceline.coordinator import repacing
+from paceline.coordinator.decisions import pace_changes as repacing
 from paceline.errors import Refused
 from paceline.messages import Contribution, TakePaces
-from paceline.server.part import Part
-from paceline.server.state import ServerState
+from paceline.server.decisions.part import Part
+from paceline.server.decisions.state import ServerState
 from paceline.simulate.checks import Violation
 from paceline.simulate.coordinator import SimCoordinator
 from paceline.simulate.job import draw_job, run_job

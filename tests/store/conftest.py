@@ -15,9 +15,9 @@ from paceline.messages import (
     PartSpec,
     TableSpec,
 )
-from paceline.store.blobs import BlobStore, digest
-from paceline.store.manifest import Manifest, cut_folder, write_manifest
-from paceline.store.patience import Patience
+from paceline.store.blobs.blobs import BlobStore, digest
+from paceline.store.blobs.retries import Patience
+from paceline.store.cuts.manifest import Manifest, cut_folder, write_manifest
 
 PLAN = PartPlan(
     spec=PartSpec(

@@ -11,10 +11,15 @@ from typing import Any
 import pytest
 
 from paceline.errors import StoreError
-from paceline.store.blobs import BlobStore
-from paceline.store.manifest import Manifest, list_cuts, newest_good_cut, write_manifest
-from paceline.store.patience import Patience
-from paceline.store.retention import drop_cut, sweep
+from paceline.store.blobs.blobs import BlobStore
+from paceline.store.blobs.retries import Patience
+from paceline.store.cuts.manifest import (
+    Manifest,
+    list_cuts,
+    newest_good_cut,
+    write_manifest,
+)
+from paceline.store.cuts.retention import drop_cut, sweep
 
 TakeCut = Callable[..., str]
 DescribeCut = Callable[..., Manifest]

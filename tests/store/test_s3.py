@@ -6,9 +6,14 @@ from typing import Any
 import pytest
 
 from paceline.errors import StoreError
-from paceline.store.blobs import BlobStore
-from paceline.store.manifest import Manifest, list_cuts, newest_good_cut, write_manifest
-from paceline.store.retention import sweep
+from paceline.store.blobs.blobs import BlobStore
+from paceline.store.cuts.manifest import (
+    Manifest,
+    list_cuts,
+    newest_good_cut,
+    write_manifest,
+)
+from paceline.store.cuts.retention import sweep
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from paceline.errors import CheckpointCorrupt, StoreError
-from paceline.store.blobs import BlobStore
+from paceline.store.blobs.blobs import BlobStore
 from paceline.store.tensors import read_tensors, write_tensors
 
 
@@ -84,7 +84,7 @@ def test_tensors_that_share_memory_are_refused(store: BlobStore) -> None:
 @pytest.mark.system
 def test_the_store_without_tensors_does_not_import_torch() -> None:
     program = (
-        "import sys, paceline.store.journal, paceline.store.manifest;"
+        "import sys, paceline.store.journal.journal, paceline.store.cuts.manifest;"
         "sys.exit('torch' in sys.modules)"
     )
     subprocess.run(

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from paceline.launch.forkserver import ForkServer
+from paceline.launch.processes.forkserver import ForkServer
 from paceline.timing import SystemClock
 
 

@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 from torch import distributed, nn
 
 import paceline
-from paceline.trainer import group_tensors
+from paceline.trainer.group import collectives as group_tensors
 
 RECORDS, BATCH = 104, 4
 

@@ -19,7 +19,7 @@ from torch import nn
 import paceline
 from paceline.messages import Push
 from paceline.params.published import ValuesReader
-from paceline.transport.stream_connection import StreamConnection
+from paceline.transport.streams.connection import StreamConnection
 
 RECORDS, BATCH, IDS, WIDTH = 48, 4, 40, 1024
 WIDE = 9 + 12

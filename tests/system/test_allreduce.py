@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from paceline.failpoints import parse
-from paceline.launch.forkserver import ForkServer
+from paceline.launch.processes.forkserver import ForkServer
 from paceline.testing.chaos import ChaosPlan, ChaosReport, RandomKills, wait_chaos
 
 SCRIPT = Path(__file__).with_name("allreduce_job.py")

@@ -9,7 +9,7 @@ import pytest
 
 from examples.classification import records, softmax
 from paceline.failpoints import parse
-from paceline.launch.forkserver import ForkServer
+from paceline.launch.processes.forkserver import ForkServer
 from paceline.testing.chaos import ChaosPlan, wait_chaos
 from tests.examples.loading import load
 from tests.system.events import events_of

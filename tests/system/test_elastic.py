@@ -12,11 +12,11 @@ import psutil
 import pytest
 
 from paceline.config import JobConfig, Sync
-from paceline.launch.commands import UserScript
-from paceline.launch.folder import JobDir
-from paceline.launch.forkserver import ForkServer
+from paceline.launch.job.commands import UserScript
+from paceline.launch.job.folder import JobDir
+from paceline.launch.job.operating import call_scale
 from paceline.launch.local import LocalRun, RunResult, fresh_run_id, wait_local_run
-from paceline.launch.operating import call_scale
+from paceline.launch.processes.forkserver import ForkServer
 from paceline.timing import SystemClock
 from paceline.watch.progress import open_show
 from paceline.watch.summary import Ending

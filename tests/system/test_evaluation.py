@@ -12,10 +12,10 @@ import pytest
 
 from paceline.config import JobConfig
 from paceline.failpoints import ARM_VARIABLE
-from paceline.launch.commands import UserScript
-from paceline.launch.folder import JobDir
-from paceline.launch.forkserver import ForkServer
+from paceline.launch.job.commands import UserScript
+from paceline.launch.job.folder import JobDir
 from paceline.launch.local import LocalRun, RunResult, fresh_run_id, wait_local_run
+from paceline.launch.processes.forkserver import ForkServer
 from paceline.timing import SystemClock
 from paceline.watch.progress import open_show
 from tests.system.evaluation import RECORDS, TASK

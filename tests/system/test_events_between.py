@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from paceline.launch.forkserver import ForkServer
+from paceline.launch.processes.forkserver import ForkServer
 from paceline.testing.chaos import ChaosPlan, wait_chaos
 from tests.system.events_job import NUMBER
 

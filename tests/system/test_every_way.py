@@ -9,11 +9,11 @@ from safetensors.torch import load_file, save_file
 
 from paceline.config import JobConfig, Sync
 from paceline.failpoints import parse
-from paceline.launch.addresses import Transport
-from paceline.launch.commands import UserScript
-from paceline.launch.folder import JobDir
-from paceline.launch.forkserver import ForkServer
+from paceline.launch.job.addresses import Transport
+from paceline.launch.job.commands import UserScript
+from paceline.launch.job.folder import JobDir
 from paceline.launch.local import LocalRun, fresh_run_id, wait_local_run
+from paceline.launch.processes.forkserver import ForkServer
 from paceline.testing.chaos import ChaosPlan, wait_chaos
 from paceline.timing import SystemClock
 from paceline.watch.progress import open_show

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from paceline.config import JobConfig
-from paceline.launch.commands import UserScript
-from paceline.launch.folder import JobDir
-from paceline.launch.forkserver import ForkServer
+from paceline.launch.job.commands import UserScript
+from paceline.launch.job.folder import JobDir
 from paceline.launch.local import LocalRun, fresh_run_id, wait_local_run
+from paceline.launch.processes.forkserver import ForkServer
 from paceline.testing.chaos import ChaosPlan, RandomKills, wait_chaos
 from paceline.timing import SystemClock
 from paceline.watch.progress import open_show

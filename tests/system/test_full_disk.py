@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from paceline.config import JobConfig, Sync
-from paceline.launch.commands import UserScript
-from paceline.launch.folder import JobDir
-from paceline.launch.forkserver import ForkServer
+from paceline.launch.job.commands import UserScript
+from paceline.launch.job.folder import JobDir
 from paceline.launch.local import LocalRun, RunResult, fresh_run_id, wait_local_run
+from paceline.launch.processes.forkserver import ForkServer
 from paceline.timing import Deadline, SystemClock
 from paceline.watch.progress import Lines
 from paceline.watch.summary import Ending, Restarts

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 
 from paceline.config import Async, Sync
 from paceline.data.order import records_at
-from paceline.launch.folder import JobDir
-from paceline.launch.forkserver import ForkServer
+from paceline.launch.job.folder import JobDir
+from paceline.launch.processes.forkserver import ForkServer
 from paceline.timing import SystemClock
 from paceline.watch.summary import Ending
 from tests.system import group_calls, group_job, group_struck_job

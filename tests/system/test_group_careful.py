@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from paceline.config import SSP, Async, Pace, Sync
-from paceline.launch.folder import JobDir
-from paceline.launch.forkserver import ForkServer
+from paceline.launch.job.folder import JobDir
+from paceline.launch.processes.forkserver import ForkServer
 from paceline.watch.summary import Ending
 from tests.system import group_careful_job as job_of
 from tests.system.group_careful_job import BATCH, CLIP, RECORDS, SCALE

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from paceline.launch.folder import JobDir
-from paceline.launch.forkserver import ForkServer
+from paceline.launch.job.folder import JobDir
+from paceline.launch.processes.forkserver import ForkServer
 from paceline.watch.summary import Ending
 from tests.system import group_gpus_job
 from tests.system.group_gpus_job import BATCH, RECORDS

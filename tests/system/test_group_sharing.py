@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from paceline.config import Async, Pace, Sync
-from paceline.launch.folder import JobDir
-from paceline.launch.forkserver import ForkServer
+from paceline.launch.job.folder import JobDir
+from paceline.launch.processes.forkserver import ForkServer
 from paceline.watch.summary import Ending
 from tests.system import group_counting_job, group_wide_job
 from tests.system.group_runs import assert_equal, committed_rounds, models_of, run

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from paceline.failpoints import parse
-from paceline.launch.forkserver import ForkServer
+from paceline.launch.processes.forkserver import ForkServer
 from paceline.testing.chaos import ChaosPlan, RandomKills, wait_chaos
 from tests.system.told import told
 

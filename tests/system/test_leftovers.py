@@ -11,10 +11,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from paceline.launch.forkserver import ForkServer
+from paceline.launch.processes.forkserver import ForkServer
 from paceline.testing.chaos import ChaosPlan, ChaosReport, RandomKills, wait_chaos
-from paceline.transport.lent_memory import is_supported
-from paceline.transport.shared_memory import may_share_memory
+from paceline.transport.memory.lent_memory import is_supported
+from paceline.transport.memory.shared_memory import may_share_memory
 from tests.system.leftovers import Watch, holding
 from tests.system.ways import EVERY_WAY, Way
 

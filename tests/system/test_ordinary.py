@@ -16,12 +16,12 @@ import torch
 
 import paceline
 from paceline.config import JobConfig
-from paceline.launch.addresses import Transport
-from paceline.launch.commands import UserScript
 from paceline.launch.embedded import EmbeddedJob
-from paceline.launch.folder import JobDir
-from paceline.launch.forkserver import ForkServer
+from paceline.launch.job.addresses import Transport
+from paceline.launch.job.commands import UserScript
+from paceline.launch.job.folder import JobDir
 from paceline.launch.local import LocalRun, fresh_run_id, wait_local_run
+from paceline.launch.processes.forkserver import ForkServer
 from paceline.timing import SystemClock
 from paceline.watch.progress import open_show
 from tests.system.plain import Curves, PlainSession

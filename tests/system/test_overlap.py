@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from paceline.failpoints import parse
-from paceline.launch.addresses import Transport
-from paceline.launch.forkserver import ForkServer
+from paceline.launch.job.addresses import Transport
+from paceline.launch.processes.forkserver import ForkServer
 from paceline.testing.chaos import ChaosPlan, wait_chaos
 
 SCRIPT = Path(__file__).with_name("overlap_job.py")

@@ -12,11 +12,11 @@ from msgspec import structs
 
 from benchmarks.processes import wait_started
 from paceline.cli.status import running_view
-from paceline.launch.commands import Command, UserScript
-from paceline.launch.folder import JobDir
-from paceline.launch.forkserver import ForkServer
+from paceline.launch.job.commands import Command, UserScript
+from paceline.launch.job.folder import JobDir
 from paceline.launch.local import LocalRun, fresh_run_id, wait_local_run
-from paceline.launch.process import Child, wait_any
+from paceline.launch.processes.forkserver import ForkServer
+from paceline.launch.processes.process import Child, wait_any
 from paceline.timing import Deadline, SystemClock
 from paceline.watch.progress import open_show
 from paceline.watch.summary import Ending

@@ -13,11 +13,11 @@ import pytest
 from paceline.config import JobConfig, parse_pace
 from paceline.errors import TransportError, UsageError
 from paceline.failpoints import ARM_VARIABLE, parse
-from paceline.launch.commands import UserScript
-from paceline.launch.folder import JobDir
-from paceline.launch.forkserver import ForkServer
+from paceline.launch.job.commands import UserScript
+from paceline.launch.job.folder import JobDir
+from paceline.launch.job.operating import call_until_done
 from paceline.launch.local import LocalRun, RunResult, fresh_run_id, wait_local_run
-from paceline.launch.operating import call_until_done
+from paceline.launch.processes.forkserver import ForkServer
 from paceline.messages import ChangePace
 from paceline.timing import SystemClock
 from paceline.watch.progress import open_show

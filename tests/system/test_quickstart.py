@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks.processes import wait_started
-from paceline.launch.commands import Command
-from paceline.launch.folder import JobDir
-from paceline.launch.forkserver import ForkServer
-from paceline.launch.process import wait_any
+from paceline.launch.job.commands import Command
+from paceline.launch.job.folder import JobDir
+from paceline.launch.processes.forkserver import ForkServer
+from paceline.launch.processes.process import wait_any
 
 pytestmark = [pytest.mark.slow, pytest.mark.system, pytest.mark.timeout(0)]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from paceline.launch.forkserver import ForkServer
+from paceline.launch.processes.forkserver import ForkServer
 from paceline.testing.chaos import ChaosPlan, RandomKills, wait_chaos
 
 SCRIPT = Path(__file__).parent / "witness_job.py"

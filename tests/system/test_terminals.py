@@ -14,10 +14,10 @@ import pytest
 
 from paceline.config import JobConfig
 from paceline.failpoints import ARM_VARIABLE
-from paceline.launch.commands import UserScript
-from paceline.launch.folder import JobDir
-from paceline.launch.forkserver import ForkServer
+from paceline.launch.job.commands import UserScript
+from paceline.launch.job.folder import JobDir
 from paceline.launch.local import LocalRun, wait_local_run
+from paceline.launch.processes.forkserver import ForkServer
 from paceline.timing import Deadline, SystemClock
 from paceline.watch.progress import open_show
 

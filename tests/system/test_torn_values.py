@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from paceline.launch.forked import PRELOADED
-from paceline.launch.forkserver import ForkServer
+from paceline.launch.processes.forked import PRELOADED
+from paceline.launch.processes.forkserver import ForkServer
 from paceline.testing.chaos import ChaosPlan, ChaosReport, RandomKills, wait_chaos
 from paceline.timing import SystemClock
-from paceline.transport.lent_memory import is_supported
+from paceline.transport.memory.lent_memory import is_supported
 
 FOLDER = Path(__file__).parent
 SCRIPT = FOLDER / "reading_job.py"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from paceline.launch.forkserver import ForkServer
+from paceline.launch.processes.forkserver import ForkServer
 from paceline.testing.chaos import ChaosPlan, RandomKills, wait_chaos
 from tests.system.told import told
 

@@ -13,11 +13,11 @@ import pytest
 
 from paceline.config import JobConfig
 from paceline.failpoints import ARM_VARIABLE
-from paceline.launch.commands import Command, UserScript
-from paceline.launch.folder import JobDir
-from paceline.launch.forkserver import ForkServer
+from paceline.launch.job.commands import Command, UserScript
+from paceline.launch.job.folder import JobDir
 from paceline.launch.local import LocalRun, RunResult, fresh_run_id, wait_local_run
-from paceline.launch.process import wait_any
+from paceline.launch.processes.forkserver import ForkServer
+from paceline.launch.processes.process import wait_any
 from paceline.timing import Deadline, SystemClock
 from paceline.watch.progress import open_show
 

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import pytest
 
-from paceline.launch.addresses import Transport
-from paceline.transport.shared_memory import SHARED_MEMORY
+from paceline.launch.job.addresses import Transport
+from paceline.transport.memory.shared_memory import SHARED_MEMORY
 
 
 class Way(NamedTuple):

@@ -12,7 +12,7 @@ import msgspec
 import psutil
 
 from paceline.cli.status import StatusView, running_view
-from paceline.launch.folder import JobDir
+from paceline.launch.job.folder import JobDir
 from paceline.timing import Deadline, SystemClock
 from paceline.transport.address import parse_address
 

@@ -6,7 +6,7 @@ from typing import Any
 import psutil
 import pytest
 
-from paceline.launch.folder import JobDir
+from paceline.launch.job.folder import JobDir
 from paceline.testing import chaos
 from paceline.testing.chaos import ChaosPlan, RandomKills, wait_chaos
 from paceline.watch.summary import Ending

@@ -9,7 +9,13 @@ from paceline.errors import UsageError
 from paceline.messages import SharePart
 from paceline.testing.parsers import LINKS, PARSERS, read_messages, read_stream
 from paceline.transport.frames import Kind, encode_frame
-from paceline.transport.handshake import Challenge, Farewell, Hello, Proof, Welcome
+from paceline.transport.handshake.handshake import (
+    Challenge,
+    Farewell,
+    Hello,
+    Proof,
+    Welcome,
+)
 from tests.testing.wire_values import damaged, message_bytes
 
 unhurried = settings(deadline=None, max_examples=50)

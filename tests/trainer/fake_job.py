@@ -64,12 +64,12 @@ from paceline.messages import (
 from paceline.params.blocks import cut_blocks
 from paceline.params.shard import ParameterShard
 from paceline.params.sparse import SparseGradient
-from paceline.server.block_reads import BlockReads
-from paceline.server.coded import coded_block_bytes, decode_push
-from paceline.server.contents import read_early
-from paceline.server.early import EarlyGradients
-from paceline.server.layouts import layout_of
-from paceline.store.blobs import digest
+from paceline.server.requests.contents import read_early
+from paceline.server.requests.decoding import coded_block_bytes, decode_push
+from paceline.server.requests.early_gradients import EarlyGradients
+from paceline.server.requests.layouts import layout_of
+from paceline.server.slots.block_reads import BlockReads
+from paceline.store.blobs.blobs import digest
 from paceline.timing import ManualClock
 from paceline.trainer.session import Session
 from paceline.transport.frames import Buffer

@@ -6,8 +6,8 @@ import torch
 from torch import nn
 
 from paceline.ids import COORDINATOR
-from paceline.trainer.optimizer import SharedOptimizer
 from paceline.trainer.session import Session
+from paceline.trainer.share.optimizer import SharedOptimizer
 from tests.trainer.fake_connection import FakeConnection
 from tests.trainer.fake_job import FakeJob
 

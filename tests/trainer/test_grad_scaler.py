@@ -9,8 +9,8 @@ from torch.amp import GradScaler
 
 from paceline.config import SGD, Async
 from paceline.messages import Push, Tick
-from paceline.trainer.carrier import StepWarning
-from paceline.trainer.embedding import Embedding
+from paceline.trainer.engine.engine import StepWarning
+from paceline.trainer.rows.embedding import Embedding
 from paceline.trainer.session import Session
 from tests.trainer.fake_job import FakeJob
 

@@ -11,9 +11,9 @@ import paceline
 from paceline.config import FTRL, Async, Guards, LocalSGD, Pace, Sync
 from paceline.ids import TaskKey
 from paceline.messages import Lease, PartPlan, PartSpec, Push, Tick, VoidSpan
-from paceline.trainer.carrier import StepWarning
-from paceline.trainer.norms import FEWEST, REMEMBERED, Norms, norm_of
-from paceline.trainer.parts import SharedPart
+from paceline.trainer.engine.engine import StepWarning
+from paceline.trainer.holdings.parts import SharedPart
+from paceline.trainer.tensors.gradients import FEWEST, REMEMBERED, Norms, norm_of
 from tests.trainer.fake_job import FakeJob
 
 BATCH, RECORDS = 2, 24

@@ -42,7 +42,9 @@ def test_a_push_is_refused_before_anything_is_sent() -> None:
 def test_a_beginning_is_refused_with_how_many_rows_are_possible(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("paceline.trainer.own_rows.OwnRows._most_rows", lambda _: MOST)
+    monkeypatch.setattr(
+        "paceline.trainer.rows.table_rows.OwnRows._most_rows", lambda _: MOST
+    )
     session = FakeJob(servers=1, pace=Async()).session()
     with pytest.raises(UsageError, match=r"init: 50 rows .* a request carries 8 of them"):
         session.table("t", (ROWS, 2), init=np.ones((ROWS, 2), np.float32))

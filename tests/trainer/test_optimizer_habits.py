@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.optim import lr_scheduler, swa_utils
 
-from paceline.trainer.embedding import Embedding
+from paceline.trainer.rows.embedding import Embedding
 from paceline.trainer.session import Session
 from tests.trainer.fake_job import FakeJob
 

@@ -14,7 +14,7 @@ from torch.optim import lr_scheduler, swa_utils
 import paceline
 from paceline.config import Async, Sync
 from paceline.errors import UsageError
-from paceline.trainer.embedding import Embedding
+from paceline.trainer.rows.embedding import Embedding
 from paceline.trainer.session import Session
 from tests.trainer.fake_job import FakeJob
 

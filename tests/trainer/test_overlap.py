@@ -21,10 +21,10 @@ from paceline.messages import (
     Waiting,
 )
 from paceline.params.codecs.named import codec_of
-from paceline.trainer.client import Payload
-from paceline.trainer.embedding import Embedding
-from paceline.trainer.routing import route_ids
-from paceline.trainer.rows import Wanted, pushed_with, row_requests
+from paceline.trainer.client.driver import Payload
+from paceline.trainer.rows.embedding import Embedding
+from paceline.trainer.rows.requests import Wanted, pushed_with, row_requests
+from paceline.trainer.rows.routing import route_ids
 from paceline.trainer.session import Session
 from tests.trainer.fake_job import FakeJob
 

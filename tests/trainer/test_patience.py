@@ -5,8 +5,8 @@ import pytest
 from paceline.errors import JobFailed
 from paceline.ids import COORDINATOR
 from paceline.messages import Save
-from paceline.trainer.asking import Ask, Asking, Lost, Pause
-from paceline.trainer.membership import CLOSE_PATIENCE_S
+from paceline.trainer.acts import Ask, Asking, Lost, Pause
+from paceline.trainer.member.membership import CLOSE_PATIENCE_S
 from tests.trainer.fake_job import FakeJob
 
 

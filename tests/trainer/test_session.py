@@ -17,7 +17,7 @@ from paceline.messages import (
     Save,
     Tick,
 )
-from paceline.trainer.carrier import StepWarning
+from paceline.trainer.engine.engine import StepWarning
 from paceline.trainer.session import Session
 from tests.trainer.fake_job import FakeJob
 from tests.trainer.lines import DATA, OneStep, quick_session, run_loop, share_line, stepper

@@ -14,8 +14,8 @@ from paceline.messages import (
     Wait,
     Waiting,
 )
+from paceline.trainer.engine.tracked_objects import Tracker
 from paceline.trainer.session import Session
-from paceline.trainer.tracker import Tracker
 from tests.trainer.fake_job import FakeJob
 from tests.trainer.lines import quick_session
 

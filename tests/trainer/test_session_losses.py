@@ -12,8 +12,8 @@ from paceline.messages import (
     PullRows,
     Push,
 )
-from paceline.trainer.carrier import StepWarning
-from paceline.trainer.embedding import Embedding
+from paceline.trainer.engine.engine import StepWarning
+from paceline.trainer.rows.embedding import Embedding
 from paceline.trainer.session import Session
 from tests.trainer.fake_job import FakeJob
 from tests.trainer.lines import DATA, quick_session, run_loop, share_line, stepper

@@ -6,9 +6,9 @@ from torch import nn
 
 from paceline.errors import UsageError
 from paceline.messages import BeginStage, KeepTracked, Save, Tick, TrackedKept
-from paceline.trainer.carrier import StepWarning
+from paceline.trainer.encoding.state_codec import decode_state
+from paceline.trainer.engine.engine import StepWarning
 from paceline.trainer.session import Session
-from paceline.trainer.state_codec import decode_state
 from tests.trainer.fake_job import FakeJob
 from tests.trainer.lines import DATA, run_loop, share_line, stepper
 

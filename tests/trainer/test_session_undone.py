@@ -5,7 +5,7 @@ import torch
 
 from paceline.errors import Preempted
 from paceline.messages import AskLease, Leave, Save, Upload
-from paceline.trainer.carrier import StepWarning
+from paceline.trainer.engine.engine import StepWarning
 from paceline.trainer.session import Session
 from tests.trainer.fake_job import FakeJob
 from tests.trainer.lines import DATA, run_loop, share_line, stepper

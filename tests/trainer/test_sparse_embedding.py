@@ -9,7 +9,7 @@ from torch import nn
 from paceline.config import Async, Pace
 from paceline.errors import UsageError
 from paceline.messages import Message, Pull, Push
-from paceline.trainer.carrier import StepWarning
+from paceline.trainer.engine.engine import StepWarning
 from paceline.trainer.session import Session
 from tests.trainer.fake_job import FakeJob
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from paceline.config import Async, Sync
-from paceline.trainer.carrier import StepWarning
-from paceline.trainer.peer_link import PeerWires
+from paceline.trainer.engine.engine import StepWarning
+from paceline.trainer.peers.link import PeerWires
 from paceline.trainer.session import Session
 from tests.trainer.fake_job import FakeJob
 from tests.trainer.lines import DATA

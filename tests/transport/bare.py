@@ -18,8 +18,8 @@ from paceline.transport.frames import (
     Preamble,
     encode_frame,
 )
-from paceline.transport.greeting import Introduction, Reception
-from paceline.transport.handshake import (
+from paceline.transport.handshake.greeting import Introduction, Reception
+from paceline.transport.handshake.handshake import (
     Challenge,
     Farewell,
     Hello,
@@ -27,9 +27,9 @@ from paceline.transport.handshake import (
     Welcome,
     admit,
 )
-from paceline.transport.proof import NONCE_BYTES
-from paceline.transport.receiving import Frame, FrameReader, Placed
-from paceline.transport.tcp_socket import place_reached
+from paceline.transport.handshake.proof import NONCE_BYTES
+from paceline.transport.streams.receiving import Frame, FrameReader, Placed
+from paceline.transport.streams.tcp_socket import place_reached
 from tests.transport.corridors import HELLO, PATIENCE_S, Corridor, Park, Said, Say
 
 

@@ -20,7 +20,7 @@ from paceline.transport.frames import (
     parse_header,
     parse_preamble,
 )
-from paceline.transport.receiving import FrameReader, Placed, transfer
+from paceline.transport.streams.receiving import FrameReader, Placed, transfer
 from tests.transport.corridors import Say
 
 unhurried = settings(deadline=None, max_examples=40)

@@ -10,8 +10,8 @@ import pytest
 
 from paceline.errors import DeadlineExceeded
 from paceline.transport.frames import Shared
-from paceline.transport.mailbox import LEAST_BYTES, Outgoing
-from paceline.transport.mailboxes import Mailboxes
+from paceline.transport.memory.mailbox import LEAST_BYTES, Outgoing
+from paceline.transport.memory.mailboxes import Mailboxes
 from tests.transport.corridors import PATIENCE_S, Memory, Park, Said, Say, UnixCorridor
 
 VALUES = bytes(3 * LEAST_BYTES)

@@ -14,8 +14,8 @@ from benchmarks.pace.dial.tuning import (
     Tuned,
     tune,
 )
-from paceline.simulate.forecast.job import forecast
-from paceline.simulate.forecast.models import Pauses
+from paceline.forecast.job import forecast
+from paceline.forecast.models.models import Pauses
 
 BATCHES = 4_000  # of all trainers, at most
 PLACES = {  # {what is slow: where}

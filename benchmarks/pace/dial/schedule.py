@@ -1,6 +1,6 @@
 """Who computes what on which values, and when it counts: paceline's own decisions.
 
-The roles are those of a forecast (`paceline.simulate.forecast`): `CoordinatorState`,
+The roles are those of a forecast (`paceline.forecast`): `CoordinatorState`,
 `ServerState` and `TrainerProtocol` in virtual time, with computing times by a model. Here
 it is noted what they decide, so that `benchmarks.pace.dial.replay` can let numbers follow,
 for as many learning rates as it likes: no decision depends on them.
@@ -13,18 +13,18 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import NamedTuple, final
 
-from paceline.coordinator.outcomes import AnyOutcome, RoundCommitted
+from paceline.coordinator.durable.outcomes import AnyOutcome, RoundCommitted
+from paceline.forecast.agenda import Agenda
+from paceline.forecast.coordinator import Coordinator
+from paceline.forecast.gauge import Gauge
+from paceline.forecast.models.models import Draw, draw_compute, draw_pauses
+from paceline.forecast.plan import Plan
+from paceline.forecast.server import Server
+from paceline.forecast.trainer import Place, Trainer
 from paceline.ids import trainer_id
 from paceline.messages import Message, Pulled, Push, Pushed
 from paceline.pace.policy import updates_in_rounds
-from paceline.simulate.forecast.agenda import Agenda
-from paceline.simulate.forecast.coordinator import Coordinator
-from paceline.simulate.forecast.gauge import Gauge
-from paceline.simulate.forecast.models import Draw, draw_compute, draw_pauses
-from paceline.simulate.forecast.plan import Plan
-from paceline.simulate.forecast.server import Server
-from paceline.simulate.forecast.trainer import Place, Trainer
-from paceline.trainer.asking import Lost
+from paceline.trainer.acts import Lost
 
 LONGEST_S = 1e8
 

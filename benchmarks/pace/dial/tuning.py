@@ -16,9 +16,9 @@ from benchmarks.pace.dial.problem import Stream
 from benchmarks.pace.dial.replay import Look, Rule, replay
 from benchmarks.pace.dial.schedule import schedule
 from paceline.config import parse_pace
-from paceline.simulate.forecast.models import Network, Pauses
-from paceline.simulate.forecast.plan import Plan
-from paceline.simulate.forecast.written import parse_compute
+from paceline.forecast.models.models import Network, Pauses
+from paceline.forecast.models.written import parse_compute
+from paceline.forecast.plan import Plan
 
 BATCH = 16
 TARGET = 0.8  # held-out loss, nats; by chance it is 2.3

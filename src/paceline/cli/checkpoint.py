@@ -16,20 +16,23 @@ from rich.console import Console
 from rich.table import Table
 
 from paceline.errors import UsageError
-from paceline.launch.folder import JobDir
+from paceline.launch.job import JobDir
 from paceline.store.blobs import BlobStore
-from paceline.store.claims import newest_claim
-from paceline.store.export import export_cut, rows_name
-from paceline.store.export_plan import plan_export
-from paceline.store.listing import CutView, view_cut
-from paceline.store.manifest import (
+from paceline.store.cuts import (
     Cut,
+    ForeignCut,
     Manifest,
+    Owner,
+    foreign_cuts,
     list_cuts,
+    newest_claim,
     newest_good_cut,
+    owner_of,
+    plan_export,
     verify_cut,
 )
-from paceline.store.ownership import ForeignCut, Owner, foreign_cuts, owner_of
+from paceline.store.export import export_cut, rows_name
+from paceline.store.listing import CutView, view_cut
 from paceline.watch.summary import EXIT_CODES, Ending
 
 checkpoint = typer.Typer(

@@ -6,9 +6,7 @@ from typing import Annotated
 import typer
 
 from paceline.errors import StoreError, UsageError
-from paceline.launch.folder import RUNS, JobDir
-from paceline.launch.kinds import require_files
-from paceline.launch.operating import find_job
+from paceline.launch.job import RUNS, JobDir, find_job, require_files
 from paceline.watch.draw import draw_run
 
 

@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from paceline.config import parse_pace
-from paceline.launch.folder import RUNS, JobDir
-from paceline.launch.operating import call_until_done, find_running
+from paceline.launch.job import RUNS, JobDir, call_until_done, find_running
 from paceline.messages import ChangePace
 from paceline.timing import SystemClock
 

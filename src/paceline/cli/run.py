@@ -14,12 +14,18 @@ from paceline.cli.seconds import parse_seconds
 from paceline.cli.streams import unheeded
 from paceline.config import JobConfig, parse_pace, parse_trainers
 from paceline.errors import UsageError
-from paceline.launch.commands import UserScript
-from paceline.launch.folder import RUNS, JobDir, fresh_job_dir
-from paceline.launch.kinds import require_utf8
+from paceline.launch.job import (
+    RUNS,
+    JobDir,
+    UserScript,
+    file_of,
+    fresh_job_dir,
+    require_named,
+    require_script,
+    require_utf8,
+    resolved,
+)
 from paceline.launch.local import LocalRun, fresh_run_id, wait_local_run
-from paceline.launch.plugins import require_named, resolved
-from paceline.launch.scripts import file_of, require_script
 from paceline.store.blobs import BlobStore
 from paceline.timing import SystemClock, wall_time_s
 from paceline.watch.progress import open_show

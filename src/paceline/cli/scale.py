@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from paceline.launch.folder import RUNS, JobDir
-from paceline.launch.operating import call_scale, find_running
+from paceline.launch.job import RUNS, JobDir, call_scale, find_running
 from paceline.timing import SystemClock
 
 

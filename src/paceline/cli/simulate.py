@@ -14,16 +14,11 @@ from paceline.cli.every import parse_every
 from paceline.config import parse_pace
 from paceline.errors import UsageError
 from paceline.events import event_lines
-from paceline.launch.folder import JobDir
-from paceline.simulate.forecast.advice import Advice
-from paceline.simulate.forecast.advice import advise as advise_on
-from paceline.simulate.forecast.draw import check_picture, draw_forecasts
-from paceline.simulate.forecast.fit import Fitted
-from paceline.simulate.forecast.fit import fit as fit_run
-from paceline.simulate.forecast.job import Forecast, forecast
-from paceline.simulate.forecast.plan import Plan
-from paceline.simulate.forecast.tables import table_of, text_of
-from paceline.simulate.forecast.written import (
+from paceline.forecast.advice import Advice
+from paceline.forecast.advice import advise as advise_on
+from paceline.forecast.job import Forecast, forecast
+from paceline.forecast.models import (
+    Fitted,
     parse_bytes,
     parse_compute,
     parse_deaths,
@@ -31,6 +26,10 @@ from paceline.simulate.forecast.written import (
     parse_pauses,
     parse_seconds,
 )
+from paceline.forecast.models import fit as fit_run
+from paceline.forecast.plan import Plan
+from paceline.forecast.show import check_picture, draw_forecasts, table_of, text_of
+from paceline.launch.job import JobDir
 
 T = TypeVar("T")
 

@@ -11,10 +11,15 @@ from rich.table import Table
 from rich.text import Text
 
 from paceline.errors import StoreError, TransportError, UsageError
-from paceline.launch.folder import RUNS, JobDir
-from paceline.launch.operating import call_running, find_job
-from paceline.launch.resuming import resume_command
-from paceline.launch.wiring import OBSERVER, Wires
+from paceline.launch.job import (
+    OBSERVER,
+    RUNS,
+    JobDir,
+    Wires,
+    call_running,
+    find_job,
+    resume_command,
+)
 from paceline.messages import AskStatus, JobStatus, ProcessStatus, QueueStatus, Wait
 from paceline.messages.waits import named
 from paceline.timing import Clock, SystemClock

@@ -1,20 +1,18 @@
 """Room 2: who does what next, who is alive.
 
-Everything here but ``service`` is pure: `CoordinatorState.apply(event, now)` returns
-outcomes (what the journal keeps) and effects (what the service carries out)::
+`CoordinatorState.apply(event, now)` returns outcomes (what the journal keeps) and effects
+(what the service carries out). Its inside, from the top::
 
-    outcomes   what can happen to the durable state, one struct per happening
-    durable    the state that survives, and `restore`, the only place that changes it
-    queue      the tasks of an epoch
-    tasks      what may be leased, when an epoch is over
-    runs       where a job goes on when everybody was gone
-    parking    questions that wait, and which of them an event may concern
-    members    who is alive, judged by the receiver's clock
-    rounds     which prepared pushes make one update
-    cuts       one checkpoint at a time, the queue copied before the slots
-    recovery   marks -> where a task goes on
-    orders     what a server does next, from its report
-    requests   what trainers ask
-    state      apply: all of it behind one door
-    service    carries: sockets, journal, store, clock
+    service          the hands: sockets, journal, store and clock around the state
+    journalling      what must survive, on its way to a disk that may be full: full_disk
+    inbox, answers   events on their way in, replies on their way out
+    storage          what a start finds, how a cut is committed; stored_values beside it
+    own_status       what only this process knows of how the job stands
+    state            apply: all decisions behind one door
+    dispatch/        each event to its decision, and what follows
+    decisions/       subject by subject
+    ledgers/         what is known now
+    durable/         what the journal keeps
+
+From `state` down all is pure.
 """

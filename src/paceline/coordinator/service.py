@@ -7,7 +7,7 @@ answers. The journal is compacted at every cut, and whenever it has become long.
 manifest is written by a thread of its own, and its end is an event again.
 
 While the journal's disk is full, what was decided is held, and the clock's thread is the
-one at work: it tries again, and tells whoever asks (`paceline.coordinator.holding`).
+one at work: it tries again, and tells whoever asks (`paceline.coordinator.full_disk`).
 
 Waits: for the journal's disk. Any thread may call.
 """
@@ -21,8 +21,14 @@ from typing import final
 import msgspec
 
 from paceline.config import JobConfig
-from paceline.coordinator.cuts import ManifestOrder
-from paceline.coordinator.effects import (
+from paceline.coordinator.answers import Answers, Connections
+from paceline.coordinator.durable import closed_of, progress_of, told
+from paceline.coordinator.durable.outcomes import CutCommitted
+from paceline.coordinator.full_disk import held_answer
+from paceline.coordinator.inbox import Inbox
+from paceline.coordinator.journalling import Keeper
+from paceline.coordinator.ledgers import ManifestOrder
+from paceline.coordinator.ledgers.effects import (
     DropCut,
     Effect,
     Happened,
@@ -30,16 +36,7 @@ from paceline.coordinator.effects import (
     SeekCut,
     WriteManifest,
 )
-from paceline.coordinator.happenings import closed_of, progress_of, told
-from paceline.coordinator.holding import held_answer
-from paceline.coordinator.opening import read_journal, read_stored, wait_older
-from paceline.coordinator.outcomes import CutCommitted
-from paceline.coordinator.service_answers import Answers, Connections
-from paceline.coordinator.service_cuts import wait_committed, wait_dropped, wait_swept
-from paceline.coordinator.service_inbox import Inbox
-from paceline.coordinator.service_keeping import Keeper
-from paceline.coordinator.service_telling import completed, with_self
-from paceline.coordinator.service_values import Values, is_kept
+from paceline.coordinator.own_status import completed, with_self
 from paceline.coordinator.state import (
     Asked,
     CoordinatorState,
@@ -49,6 +46,15 @@ from paceline.coordinator.state import (
     RunOpened,
     TimePassed,
 )
+from paceline.coordinator.storage import (
+    read_journal,
+    read_stored,
+    wait_committed,
+    wait_dropped,
+    wait_older,
+    wait_swept,
+)
+from paceline.coordinator.stored_values import Values, is_kept
 from paceline.events import EventLog
 from paceline.failpoints import failpoint
 from paceline.messages import (
@@ -60,8 +66,8 @@ from paceline.messages import (
     Waiting,
 )
 from paceline.store.blobs import BlobStore
+from paceline.store.cuts import Cut
 from paceline.store.journal import Journal
-from paceline.store.manifest import Cut
 from paceline.timing import Clock, wall_time_s
 from paceline.transport import service as link
 

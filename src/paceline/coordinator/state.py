@@ -13,28 +13,33 @@ from typing import NamedTuple, final
 import msgspec
 
 from paceline.config import JobConfig
-from paceline.coordinator.book import Book
-from paceline.coordinator.cut_decisions import break_taken_over, commit_cut
-from paceline.coordinator.decisions import end_waits, look_again
-from paceline.coordinator.durable import Durable, restore
-from paceline.coordinator.effects import Effect
-from paceline.coordinator.governing import govern
-from paceline.coordinator.hearing import Asker, is_heard
-from paceline.coordinator.losses import look_for_losses
-from paceline.coordinator.outcomes import AnyOutcome
-from paceline.coordinator.reports import (
+from paceline.coordinator.decisions import (
+    Asker,
+    Stored,
+    begin_run,
+    break_taken_over,
+    commit_cut,
+    govern,
+    is_heard,
+    job_status,
+    look_for_losses,
+    return_further,
+    step_asked,
+    tick_asked,
+)
+from paceline.coordinator.dispatch import (
+    end_waits,
     launcher_reported,
+    look_again,
     observer_asked,
     operator_asked,
     server_reported,
+    trainer_asked,
 )
-from paceline.coordinator.requests import trainer_asked
-from paceline.coordinator.rotation import validate_cells
-from paceline.coordinator.runs import Stored, begin_run
-from paceline.coordinator.status import job_status
-from paceline.coordinator.steps import step_asked
-from paceline.coordinator.ticks import tick_asked
-from paceline.coordinator.unreadable import return_further
+from paceline.coordinator.durable import Durable, restore, validate_cells
+from paceline.coordinator.durable.outcomes import AnyOutcome
+from paceline.coordinator.ledgers import Book
+from paceline.coordinator.ledgers.effects import Effect
 from paceline.messages import (
     AskStatus,
     ChangePace,

@@ -1,20 +1,15 @@
-"""Room 4, the front door: how a job comes to life and how it ends.
+"""The front door: how a job comes to life and how it ends.
 
-::
+Its inside, from the top::
 
     connect      joins the job that the environment names, or starts an embedded one
-    environment  the PACELINE_* variables of a process of a job
-    folder       what lies where in a job folder
+    own_job      what a user sees of that: progress, status, an end in good order
     embedded     coordinator, servers and trainers as threads of one process
-    own_job      what a user sees of it: progress, status, an end in good order
-    parting      how a script comes to its end that is asked to (pure)
+    outside      how it may be asked; parting: how a script is brought to its end (pure)
     local        coordinator, servers and trainers as processes of this machine
-    launcher     keeps processes running and carries exits to the coordinator
-    supervision  decides: what to start, what to kill, when to give up (pure)
-    process      one supervised process
-    link         the launcher's connection to the coordinator
-    parent       dying with one's parent
-    role, child  what a coordinator or server process runs; what a trainer process runs
+    supervise/   decides and carries out: what to start, to kill, when to give up
+    processes/   started, named, ended
+    job/         a job as files, names and addresses
 
 Nothing here imports torch, but what a server, a trainer or an embedded job needs.
 """

@@ -28,20 +28,26 @@ from typing import NoReturn
 from paceline.config import JobConfig
 from paceline.errors import PREEMPTED_EXIT_CODE, Interrupted, UsageError
 from paceline.ids import role_kind
-from paceline.launch.commands import UserScript
-from paceline.launch.doors import door_addresses
-from paceline.launch.environment import JOB_DIR, Place, read_place, read_quiet
-from paceline.launch.failure import failure_of, write_failure
-from paceline.launch.folder import RUNS, JobDir, fresh_job_dir
-from paceline.launch.group import group_place
+from paceline.launch.job import (
+    JOB_DIR,
+    RUNS,
+    JobDir,
+    Place,
+    UserScript,
+    Wires,
+    door_addresses,
+    fresh_job_dir,
+    load_plugins,
+    read_place,
+    read_quiet,
+)
 from paceline.launch.local import fresh_run_id
-from paceline.launch.notice import LeaveNotice
 from paceline.launch.own_job import WHY, OwnJob
-from paceline.launch.plugins import load_plugins
-from paceline.launch.wiring import Wires
+from paceline.launch.processes import LeaveNotice, group_place
+from paceline.launch.supervise import failure_of, write_failure
 from paceline.timing import SystemClock, wall_time_s
-from paceline.trainer.membership import Membership
-from paceline.trainer.peer_link import PeerWires
+from paceline.trainer.member import Membership
+from paceline.trainer.peers import PeerWires
 from paceline.trainer.session import Session
 from paceline.watch.summary import Ending
 

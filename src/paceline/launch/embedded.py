@@ -19,19 +19,23 @@ from paceline.config import JobConfig
 from paceline.coordinator.service import CoordinatorService
 from paceline.events import EventLog
 from paceline.ids import COORDINATOR, LAUNCHER, server_id
-from paceline.launch.claiming import claimed
-from paceline.launch.folder import JobDir, RunFile
-from paceline.launch.link import CoordinatorLink
+from paceline.launch.job import (
+    JobDir,
+    RunFile,
+    Wires,
+    claimed,
+    hold_sockets,
+    remove_sockets,
+)
 from paceline.launch.outside import OutsideDoor
-from paceline.launch.sockets import hold_sockets, remove_sockets
-from paceline.launch.wiring import Wires
+from paceline.launch.supervise import CoordinatorLink
 from paceline.messages import JobStatus, LauncherOrders
 from paceline.server.service import ServerService
 from paceline.store.blobs import BlobStore
+from paceline.store.cuts import list_cuts
 from paceline.store.journal import Journal
-from paceline.store.manifest import list_cuts
 from paceline.timing import Deadline, SystemClock
-from paceline.trainer.peer_link import PeerWires
+from paceline.trainer.peers import PeerWires
 from paceline.trainer.session import Session
 from paceline.watch.summary import (
     Ending,

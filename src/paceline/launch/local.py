@@ -18,25 +18,31 @@ from typing import NamedTuple
 from paceline.config import JobConfig
 from paceline.errors import JobFailed
 from paceline.ids import COORDINATOR, LAUNCHER, role_kind, server_id, trainer_id
-from paceline.launch.addresses import LOOPBACK, Transport, hold_addresses
-from paceline.launch.claiming import claimed
-from paceline.launch.commands import UserScript, role_command, with_failpoints
-from paceline.launch.environment import THREADS, Place, trainer_threads
-from paceline.launch.folder import JobDir, RunFile
-from paceline.launch.forkserver import ForkServer
-from paceline.launch.interrupts import Interrupts
-from paceline.launch.launcher import Ended, Launcher
-from paceline.launch.link import CoordinatorLink
-from paceline.launch.process import Child
-from paceline.launch.resuming import resume_command
-from paceline.launch.secret_file import remove_secret, write_secret
-from paceline.launch.sockets import hold_sockets
-from paceline.launch.supervision import Supervision
-from paceline.launch.wiring import Wires
+from paceline.launch.job import (
+    LOOPBACK,
+    THREADS,
+    JobDir,
+    Place,
+    RunFile,
+    Transport,
+    UserScript,
+    Wires,
+    claimed,
+    hold_addresses,
+    hold_sockets,
+    remove_secret,
+    resume_command,
+    role_command,
+    trainer_threads,
+    with_failpoints,
+    write_secret,
+)
+from paceline.launch.processes import Child, ForkServer, Interrupts
+from paceline.launch.supervise import CoordinatorLink, Ended, Launcher, Supervision
 from paceline.store.journal import wait_until_free
 from paceline.timing import Clock, Deadline
-from paceline.transport.secret import Secret
-from paceline.transport.shared_memory import may_share_memory
+from paceline.transport.handshake import Secret
+from paceline.transport.memory import may_share_memory
 from paceline.watch.progress import Show
 from paceline.watch.summary import Ending, Restarts, Summary, Verdict, summarize
 

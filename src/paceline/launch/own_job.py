@@ -29,17 +29,15 @@ from rich.console import Console
 
 from paceline.config import JobConfig
 from paceline.errors import Interrupted, PacelineError, UsageError, describe_error
-from paceline.launch.commands import UserScript
 from paceline.launch.embedded import EmbeddedJob
-from paceline.launch.folder import JobDir
+from paceline.launch.job import JobDir, UserScript, resume_command
 from paceline.launch.local import LocalRun, describe_run
 from paceline.launch.parting import TOLD, Act, Parting
-from paceline.launch.resuming import resume_command
-from paceline.launch.signals import Signals
-from paceline.launch.supervision import LEAVE_S, SAVE_S
+from paceline.launch.processes import Signals
+from paceline.launch.supervise import LEAVE_S, SAVE_S
 from paceline.messages import JobStatus
 from paceline.timing import SystemClock
-from paceline.trainer.membership import Membership
+from paceline.trainer.member import Membership
 from paceline.watch.progress import Lines
 from paceline.watch.summary import EXIT_CODES, Ending, Verdict
 from paceline.watch.table import summary_table

@@ -15,7 +15,7 @@ Pure: time is an argument.
 
 from typing import Literal, final
 
-from paceline.launch.supervision import LEAVE_S, SAVE_S
+from paceline.launch.supervise import LEAVE_S, SAVE_S
 
 TOGETHER_S = 0.1
 

@@ -5,14 +5,7 @@ from typing import Literal
 import msgspec
 
 from paceline.ids import Window
-from paceline.messages.locking import (
-    ApplyStep,
-    KeepLocks,
-    Lock,
-    Locked,
-    RowSlots,
-    Unlock,
-)
+from paceline.messages.locking import ApplyStep, KeepLocks, Lock, Locked, RowSlots, Unlock
 from paceline.messages.shared import (
     AverageShare,
     Beside,

@@ -3,12 +3,7 @@
 import msgspec
 
 from paceline.ids import TaskKey
-from paceline.messages.shared import (
-    Contribution,
-    Message,
-    PartPlan,
-    VoidSpan,
-)
+from paceline.messages.shared import Contribution, Message, PartPlan, VoidSpan
 
 
 class MarkEntry(msgspec.Struct, frozen=True):

@@ -6,14 +6,7 @@ from paceline.config import Pace
 from paceline.ids import Window
 from paceline.messages.beats import Beat, Beaten
 from paceline.messages.locking import CommitStep
-from paceline.messages.meeting import (
-    AskPeers,
-    DoorOpened,
-    Exchange,
-    Meet,
-    MeetAgain,
-    Peers,
-)
+from paceline.messages.meeting import AskPeers, DoorOpened, Exchange, Meet, MeetAgain, Peers
 from paceline.messages.results import AskResults, FinishTask, KeepValue, Results
 from paceline.messages.shared import (
     Done,

@@ -5,10 +5,7 @@ from typing import Literal
 import msgspec
 
 from paceline.config import Pace
-from paceline.messages.shared import (
-    Message,
-    StageKind,
-)
+from paceline.messages.shared import Message, StageKind
 from paceline.messages.waits import Wait
 
 

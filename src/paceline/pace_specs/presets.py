@@ -20,11 +20,7 @@ from paceline.pace_specs.checks import (
     require_quorum,
     written,
 )
-from paceline.pace_specs.fragments import (
-    USUAL_MIX,
-    require_all_in_turn,
-    require_fragments,
-)
+from paceline.pace_specs.fragments import USUAL_MIX, require_all_in_turn, require_fragments
 from paceline.pace_specs.guards import IN_ROUNDS, Guards, options_of, refuse_guards
 
 Reduce = Literal["mean", "sum"]

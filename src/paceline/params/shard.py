@@ -27,9 +27,7 @@ from paceline.params.blocks import dtype_bytes
 from paceline.params.dense import OptimizeBlock
 from paceline.params.guarding import why_not_guarded
 from paceline.params.hogwild import why_not_hogwild
-from paceline.params.rows.combining import Array
-from paceline.params.rows.table import RowTable
-from paceline.params.rows.values import ValueTable
+from paceline.params.rows import Array, RowTable, ValueTable
 from paceline.params.snapshot import SlotSnapshot
 from paceline.params.sparse import RowChanges, SparseGradient
 

@@ -11,7 +11,7 @@ from typing import final
 
 import torch
 
-from paceline.params.rows.snapshot import RowSnapshot
+from paceline.params.rows import RowSnapshot
 
 
 @final

@@ -7,7 +7,7 @@
 
 The thread that brings a request runs what it lets happen, and whatever waits at the same
 slots. Requests that wait for a round are parked, at most `PARK_S`, then answered with the
-reason. The coordinator's orders are carried out by `paceline.server.service_control`.
+reason. The coordinator's orders are carried out by `paceline.server.control`.
 
 Waits: `ServerService.wait_over` only. Any thread may call.
 """
@@ -47,28 +47,38 @@ from paceline.messages import (
     wait_for,
 )
 from paceline.params.dense import warm_up
-from paceline.server.block_reads import BlockReads
-from paceline.server.coded import Plain, coded_block_bytes, coded_row_sizes, decode_push
-from paceline.server.contents import (
+from paceline.server.answers import (
+    PARK_S,
+    Locking,
+    ParkedReads,
+    Read,
+    answer_kept,
+    carry_out,
+    decide_values,
+    give,
+    invalid,
+    stage_early,
+    with_rows,
+)
+from paceline.server.control import Control, Myself
+from paceline.server.requests import (
+    Gradients,
+    PartLayout,
+    Plain,
+    coded_block_bytes,
+    coded_row_sizes,
+    decode_push,
+)
+from paceline.server.requests.contents import (
     Bytes,
+    PreparedPush,
     PushContents,
     read_known,
     read_pull_rows,
     read_push,
 )
-from paceline.server.early import Gradients
-from paceline.server.layouts import PartLayout
-from paceline.server.rates import at_rate
-from paceline.server.service_answers import carry_out, give, invalid
-from paceline.server.service_behind import with_rows
-from paceline.server.service_control import Control, Myself
-from paceline.server.service_early import stage_early
-from paceline.server.service_kept import answer_kept
-from paceline.server.service_locking import Locking
-from paceline.server.service_parked import PARK_S, ParkedReads, Read
-from paceline.server.service_queue import Action
-from paceline.server.service_standing import PreparedPush, Standing
-from paceline.server.service_values import decide_values
+from paceline.server.slots import Action, BlockReads, at_rate
+from paceline.server.standing import Standing
 from paceline.store.blobs import BlobStore
 from paceline.timing import Clock
 from paceline.transport.connection import Connection

@@ -6,11 +6,11 @@ from typing import final
 import msgspec
 
 from paceline.config import JobConfig
-from paceline.coordinator.cuts import ManifestOrder
+from paceline.coordinator.decisions import Stored
 from paceline.coordinator.durable import Durable
-from paceline.coordinator.effects import DropCut, Effect, Happened, Reply, SeekCut
-from paceline.coordinator.outcomes import AnyOutcome, CutCommitted
-from paceline.coordinator.runs import Stored
+from paceline.coordinator.durable.outcomes import AnyOutcome, CutCommitted
+from paceline.coordinator.ledgers import ManifestOrder
+from paceline.coordinator.ledgers.effects import DropCut, Effect, Happened, Reply, SeekCut
 from paceline.coordinator.state import (
     Asked,
     CoordinatorState,

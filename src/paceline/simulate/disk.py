@@ -6,11 +6,9 @@ It survives everybody. Damage is seen when a share is read, as by its check sum.
 from collections import Counter
 from typing import NamedTuple, final
 
-from paceline.coordinator.cuts import ManifestOrder
+from paceline.coordinator.ledgers import ManifestOrder
 from paceline.ids import TaskKey, cut_folder
-from paceline.server.tracked import TrackedState
-from paceline.server.voids import KeptVoid
-from paceline.server.windows import SlotMarks
+from paceline.server.decisions import KeptVoid, SlotMarks, TrackedState
 
 Applied = dict[int, Counter[tuple[TaskKey, int]]]  # {slot: {(task, batch): times}}
 Voided = dict[int, set[tuple[TaskKey, int]]]  # {slot: of these, batches without effect}

@@ -16,11 +16,16 @@ from paceline.messages import AskValues, Contribution, Message, Values
 from paceline.simulate.checks import Violation
 from paceline.simulate.world import Answer, World
 from paceline.timing import Clock
-from paceline.trainer.acquaintances import Acquaintances
-from paceline.trainer.gathering import Gathering, Operation
+from paceline.trainer.peers import (
+    Acquaintances,
+    Array,
+    Gathering,
+    How,
+    Operation,
+    Shelf,
+    reduce_in_order,
+)
 from paceline.trainer.protocol import TrainerProtocol
-from paceline.trainer.reducing import Array, How, reduce_in_order
-from paceline.trainer.shelf import Shelf
 from paceline.transport.frames import Buffer, byte_view
 
 WIDTH = 5

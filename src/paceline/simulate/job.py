@@ -22,7 +22,7 @@ from paceline.config import (
     Zeros,
 )
 from paceline.coordinator.durable import Durable, restore
-from paceline.coordinator.outcomes import CutSkipped, PaceChanged, RoundCommitted
+from paceline.coordinator.durable.outcomes import CutSkipped, PaceChanged, RoundCommitted
 from paceline.ids import COORDINATOR, server_id, trainer_id
 from paceline.messages import (
     OptimizerSpec,
@@ -51,7 +51,7 @@ from paceline.simulate.operator import PaceChange, SimOperator
 from paceline.simulate.server import SimServer
 from paceline.simulate.trainer import History, SimTrainer
 from paceline.simulate.world import Process, World
-from paceline.trainer.reducing import How
+from paceline.trainer.peers import How
 
 
 class SimJob(NamedTuple):

@@ -36,10 +36,13 @@ from paceline.messages import (
     Wait,
     Waiting,
 )
-from paceline.server.state import ServerState
-from paceline.server.tracked import TrackedState, TrackedStates
-from paceline.server.voids import KeptVoid
-from paceline.server.windows import SlotMarks
+from paceline.server.decisions import (
+    KeptVoid,
+    ServerState,
+    SlotMarks,
+    TrackedState,
+    TrackedStates,
+)
 from paceline.simulate.checks import RoundHistory, Violation, check_steps
 from paceline.simulate.clocks import Seen
 from paceline.simulate.disk import Applied, Disk, Share, Voided

@@ -30,7 +30,7 @@ from paceline.simulate.clocks import ClockHistory, Holder
 from paceline.simulate.coordinator import SimCoordinator
 from paceline.simulate.exchanges import SWEEP_S, ExchangeHistory, SimDoor
 from paceline.simulate.world import Answer, Process, World
-from paceline.trainer.asking import (
+from paceline.trainer.acts import (
     Act,
     Ask,
     Await,
@@ -41,7 +41,7 @@ from paceline.trainer.asking import (
     Replies,
     Wanted,
 )
-from paceline.trainer.parts import SharedPart
+from paceline.trainer.holdings import SharedPart
 from paceline.trainer.protocol import TrainerProtocol
 from paceline.trainer.verdicts import Batch, Flush, Leaving, Refused, Task
 

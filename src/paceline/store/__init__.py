@@ -10,9 +10,14 @@
     checkpoints/claims/run-000003.json whose the place is: one job's, and its newest run's
     checkpoints/values/...             what evaluations came to, by content, named by cuts
 
-`journal`, `blobs` and `values` know bytes, `claims` and `ownership` whose a place and a
-cut are, `manifest` and `retention` know cuts, `shares` what lies in a server's file,
-`export` how a model is taken out of it. `tensors` knows torch and is the only module here
-that imports it: the coordinator starts without. All waits are for storage; nothing here
-takes a lock on behalf of another module, and nothing is decided.
+::
+
+    export/, listing   a model taken out of a cut; how cuts look
+    cuts/              what they hold, which is whole, which may go, whose they are
+    tensors            named tensors as files of a cut: the only module that imports torch
+    journal/           on SQLite
+    blobs/             files of bytes in a folder or an object store
+
+All waits are for storage; nothing here takes a lock on behalf of another module, and
+nothing is decided.
 """

@@ -6,9 +6,8 @@ Waits: for storage; with ``read_all`` every byte of a cut is read. Any thread.
 from typing import NamedTuple
 
 from paceline.errors import CheckpointCorrupt
-from paceline.store.blobs import BlobStore
-from paceline.store.constants import verify_constants
-from paceline.store.manifest import Cut, Manifest, read_manifest, verify_cut
+from paceline.store.blobs import BlobStore, verify_constants
+from paceline.store.cuts import Cut, Manifest, read_manifest, verify_cut
 
 
 class CutView(NamedTuple):
@@ -38,7 +37,7 @@ def view_cut(store: BlobStore, cut: Cut, *, read_all: bool) -> CutView:
 
     Args:
         store: where cuts lie.
-        cut: one of `paceline.store.manifest.list_cuts`.
+        cut: one of `paceline.store.cuts.manifest.list_cuts`.
         read_all: read every byte; else the manifest and the sizes of files.
 
     Raises:

@@ -26,14 +26,10 @@ import psutil
 from paceline.config import JobConfig, parse_pace
 from paceline.errors import JobFailed, TransportError, UsageError
 from paceline.failpoints import ARM_VARIABLE
-from paceline.launch.addresses import Transport
-from paceline.launch.commands import UserScript
-from paceline.launch.folder import JobDir
-from paceline.launch.forkserver import ForkServer
-from paceline.launch.interrupts import Interrupts
+from paceline.launch.job import JobDir, Transport, UserScript, call_scale
 from paceline.launch.local import LocalRun, fresh_run_id, wait_local_run
-from paceline.launch.operating import call_scale
-from paceline.launch.supervision import RESTARTS_IN_A_ROW
+from paceline.launch.processes import ForkServer, Interrupts
+from paceline.launch.supervise import RESTARTS_IN_A_ROW
 from paceline.testing.damage import Damage
 from paceline.timing import Deadline, SystemClock
 from paceline.watch.progress import open_show

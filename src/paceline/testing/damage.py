@@ -8,7 +8,7 @@ from typing import final
 
 from paceline.errors import CheckpointCorrupt
 from paceline.store.blobs import BlobStore
-from paceline.store.manifest import list_cuts, read_manifest
+from paceline.store.cuts import list_cuts, read_manifest
 
 
 @final

@@ -49,19 +49,20 @@ from paceline.transport.frames import (
     parse_header,
     parse_preamble,
 )
-from paceline.transport.greeting import Introduction, Reception
 from paceline.transport.handshake import (
     FROM_CLIENT,
+    NONCE_BYTES,
     Farewell,
     Hello,
+    Introduction,
+    Reception,
+    Secret,
     admit,
     decode_answer,
     decode_as,
 )
-from paceline.transport.proof import NONCE_BYTES
-from paceline.transport.receiving import FrameReader, Placed
 from paceline.transport.requests import decode_message
-from paceline.transport.secret import Secret
+from paceline.transport.streams import FrameReader, Placed
 
 Parser = Callable[[bytes], None]
 

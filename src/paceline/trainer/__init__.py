@@ -1,10 +1,22 @@
 """Room 3: the user's side.
 
-::
+Its inside, from what the user holds down to what travels::
 
-    protocol   pure: leases, windows, pushes, ticks, pulls, return and rejoin
-    session    what the user holds; drives the protocol over connections
-    optimizer  the shared optimizer: cuts gradients into blocks and rows
-    embedding  `Embedding`: rows without a limit
-    client     carries the protocol's questions to coordinator and servers
+    session          what `paceline.connect` returns; seating: its place in a trainer
+    share/           a model becomes a part of the job
+    tables/          what `Session.table` returns
+    group/           one trainer of several processes
+    evaluations      metrics and predictions of a session
+    member/          one process as a member of the job
+    evaluation/      tasks that do not train
+    loop/, peers/    leases in, batches out; trainer to trainer
+    engine/          runs the protocol together with the numbers of the parts
+    tensors/, rows/  dense and sparse numbers: gradients out, values in
+    client/          carries questions over connections
+    protocol/        all decisions, pure; holdings/: the leases and parts they are about
+    model/           what the script's model and optimizer are
+    encoding/        what travels as bytes
+    acts, verdicts   words: what a trainer asks for, and what it is told to do next
+
+A sub-room knows those below it, by their faces (`tests/architecture/test_rooms.py`).
 """

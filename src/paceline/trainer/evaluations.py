@@ -9,12 +9,10 @@ from typing import Any, Protocol, final
 
 from torch import nn
 
-from paceline.trainer.calls import Calls
-from paceline.trainer.evaluator import MetricWork, Work
-from paceline.trainer.metric_states import Metric
-from paceline.trainer.predictions import open_predictions
-from paceline.trainer.seat import Seat
-from paceline.trainer.staging import Cutting, Stage, Stages
+from paceline.trainer.engine import Calls
+from paceline.trainer.evaluation import Metric, MetricWork, Work, open_predictions
+from paceline.trainer.loop import Cutting, Stage, Stages
+from paceline.trainer.member import Seat
 
 _BETWEEN = "end the loop first; to evaluate now and then, make a loop of each epoch"
 

@@ -5,12 +5,9 @@ Waits: until all servers of the job are there. The thread of the user's script c
 
 from paceline.config import Pace
 from paceline.timing import Clock
-from paceline.trainer.courier import ConnectCoordinator, ConnectServer, Courier
-from paceline.trainer.group_follower import Follower
-from paceline.trainer.group_leader import Leader
-from paceline.trainer.group_wire import GroupPlace
-from paceline.trainer.membership import Membership
-from paceline.trainer.seat import Alone, Seat
+from paceline.trainer.client import ConnectCoordinator, ConnectServer, Courier
+from paceline.trainer.group import Follower, GroupPlace, Leader
+from paceline.trainer.member import Alone, Membership, Seat
 
 
 def take_seat(

@@ -10,7 +10,7 @@
     log, save, stop, once, records                                  asked of the coordinator
 
 In a trainer of several processes each has a session; the first one's is the trainer's, the
-others follow it (`paceline.trainer.seat`).
+others follow it (`paceline.trainer.member.seat`).
 
 A script that is started again begins at the top: its n-th `share` is the
 job's n-th part, its n-th `batches`, `evaluate` or `predict` the job's n-th stage.
@@ -32,29 +32,19 @@ from paceline.config import Async, Pace, RowInit, RowOptimizer, Uniform
 from paceline.pace.strategy import Strategy
 from paceline.pace_specs.allreduce import AllReduce
 from paceline.pace_specs.parsing import parse_any, parse_pace
-from paceline.params.rows.combining import Array
+from paceline.params.rows import Array
 from paceline.timing import Clock
-from paceline.trainer.allreduced import share_between
-from paceline.trainer.batches import Batches
-from paceline.trainer.carrier import StepWarning
-from paceline.trainer.courier import ConnectCoordinator, ConnectServer
-from paceline.trainer.describing_tables import describe_table
-from paceline.trainer.embedding import Embedding, Mode
+from paceline.trainer.client import ConnectCoordinator, ConnectServer
+from paceline.trainer.engine import StepWarning
 from paceline.trainer.evaluations import Evaluations
-from paceline.trainer.group_follower import Follower
-from paceline.trainer.group_wire import GroupPlace
-from paceline.trainer.left_loops import is_failure
-from paceline.trainer.lookahead import check_lookahead
-from paceline.trainer.membership import Membership
-from paceline.trainer.opening_tables import open_table
-from paceline.trainer.optimizer import SharedOptimizer
-from paceline.trainer.schedules import Factor, why_not_tracked
+from paceline.trainer.group import Follower, GroupPlace
+from paceline.trainer.loop import Batches, Cutting, Stages, check_lookahead
+from paceline.trainer.member import Membership, is_failure
+from paceline.trainer.model import Factor, check_initialized, why_not_tracked
+from paceline.trainer.rows import Embedding, Mode
 from paceline.trainer.seating import take_seat
-from paceline.trainer.share_arguments import check_arguments
-from paceline.trainer.sharing import Sharing
-from paceline.trainer.staging import Cutting, Stages
-from paceline.trainer.table import Table
-from paceline.trainer.watched_models import check_initialized
+from paceline.trainer.share import SharedOptimizer, Sharing, check_arguments, share_between
+from paceline.trainer.tables import Table, describe_table, open_table
 
 _DEFAULT_INIT = Uniform(0.05)
 _NO_SYNC = Async()

@@ -49,9 +49,9 @@ from paceline.transport.frames import (
 )
 from paceline.transport.handshake import Hello, HelloCheck, Welcome, check_welcome
 from paceline.transport.listener import Listener, RequestType
-from paceline.transport.receiving import Placed, transfer
 from paceline.transport.requests import OpenRequests, decode_message
 from paceline.transport.service import Peer, Service
+from paceline.transport.streams import Placed, transfer
 
 logger = logging.getLogger("paceline.transport")
 

@@ -13,20 +13,28 @@ from paceline.transport.address import (
     parse_address,
 )
 from paceline.transport.connection import Connection, MessageType
-from paceline.transport.door import Door
 from paceline.transport.frames import DATA_LIMITS, Limits
-from paceline.transport.greeting import Introduction
-from paceline.transport.handshake import Hello, HelloCheck
+from paceline.transport.handshake import (
+    NONCE_BYTES,
+    Hello,
+    HelloCheck,
+    Introduction,
+    Secret,
+)
 from paceline.transport.inprocess import InProcessListener, connect_inprocess
 from paceline.transport.listener import DEFAULT_BOUNDS, Bounds, Listener, RequestType
-from paceline.transport.proof import NONCE_BYTES
 from paceline.transport.requests import OpenRequests
-from paceline.transport.secret import Secret
 from paceline.transport.service import Service
-from paceline.transport.stream_connection import connect_stream
-from paceline.transport.stream_listener import StreamListener
-from paceline.transport.tcp_socket import TcpDoor, place_reached, reach_tcp
-from paceline.transport.unix_socket import UnixDoor, reach_unix
+from paceline.transport.streams import (
+    Door,
+    StreamListener,
+    TcpDoor,
+    UnixDoor,
+    connect_stream,
+    place_reached,
+    reach_tcp,
+    reach_unix,
+)
 
 
 def connect(

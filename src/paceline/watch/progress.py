@@ -14,13 +14,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 
 from paceline.messages import JobStatus
 from paceline.watch.beginning import Beginning
-from paceline.watch.pulse import (
-    Rate,
-    describe,
-    describe_records,
-    one_line,
-    worked_off,
-)
+from paceline.watch.pulse import Rate, describe, describe_records, one_line, worked_off
 
 LINE_EVERY_S = 5.0
 

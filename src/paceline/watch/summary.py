@@ -83,7 +83,7 @@ class Summary(msgspec.Struct, frozen=True):
 
     ``seconds`` are those of the whole run. ``start_seconds`` of them lie before its first
     batch; ``records_per_second`` is of its loops over batches, as
-    `paceline.coordinator.training` counts their time, and of its own records. ``ending``
+    the coordinator counts their time, and of its own records. ``ending``
     is an `Ending`, ``reason`` says why; both are empty in summaries of older versions.
     """
 

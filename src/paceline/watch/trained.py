@@ -1,6 +1,6 @@
 """How long a run took to its first batch, and how fast it trained from then on.
 
-A coordinator tells how long its loops have trained (`paceline.coordinator.training`). One
+A coordinator tells how long its loops have trained. One
 that has restarted begins anew: what it was away for belongs to the loop in its midst.
 
 Pure: time is an argument.

@@ -6,8 +6,8 @@ import pytest
 
 from benchmarks.pace.dial.schedule import Schedule, forced, schedule
 from paceline.config import parse_pace
-from paceline.simulate.forecast.models import Slow, Straggler
-from paceline.simulate.forecast.plan import Plan
+from paceline.forecast.models.models import Slow, Straggler
+from paceline.forecast.plan import Plan
 
 TRAINERS, STEPS = 3, 12
 

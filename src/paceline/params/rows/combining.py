@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from paceline.errors import RuleFailed, UsageError
-from paceline.params.rows.kernels import Int64s
+from paceline.params.rows.compiled import Int64s
 from paceline.table_specs import RULES
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -20,8 +20,7 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from paceline.params.rows.kernels import Int64s, mix64
-from paceline.params.rows.signatures import compiled
+from paceline.params.rows.compiled import Int64s, compiled, mix64
 
 _LONGEST = 2**31 - 1
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)

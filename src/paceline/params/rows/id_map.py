@@ -10,8 +10,7 @@ from typing import Final, final
 
 import numpy as np
 
-from paceline.params.rows import kernels
-from paceline.params.rows.kernels import Int64s
+from paceline.params.rows.compiled import Int64s, kernels
 
 _EMPTY: Final = -1
 

@@ -12,17 +12,8 @@ from typing import Any
 import numpy as np
 import xxhash
 
-from paceline.config import (
-    Constant,
-    Highest,
-    Lowest,
-    Normal,
-    RowInit,
-    Uniform,
-    Zeros,
-)
-from paceline.params.rows import kernels
-from paceline.params.rows.kernels import Float32s, Int64s
+from paceline.config import Constant, Highest, Lowest, Normal, RowInit, Uniform, Zeros
+from paceline.params.rows.compiled import Float32s, Int64s, kernels
 
 _MASK = 2**64 - 1
 

@@ -35,8 +35,8 @@ from paceline.config import (
     RowOptimizer,
     RowWiseAdagrad,
 )
-from paceline.params.rows import step_kernels as kernels
-from paceline.params.rows.signatures import Float32s, Int64s
+from paceline.params.rows.compiled import Float32s, Int64s
+from paceline.params.rows.compiled import step_kernels as kernels
 
 State = Mapping[str, Float32s]  # {name: (rows, width)}
 

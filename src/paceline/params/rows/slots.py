@@ -15,9 +15,8 @@ Pure; any thread may call.
 
 import numpy as np
 
-from paceline.params.rows import kernels
+from paceline.params.rows.compiled import Float32s, Int64s, kernels
 from paceline.params.rows.id_map import empty_cells
-from paceline.params.rows.kernels import Float32s, Int64s
 
 
 def unique_ids(ids: Int64s) -> tuple[Int64s, Int64s]:

@@ -21,7 +21,7 @@ from typing import Final, final
 
 import numpy as np
 
-from paceline.params.rows.kernels import Float32s, Int64s
+from paceline.params.rows.compiled import Float32s, Int64s
 
 PAGE_ROWS: Final = 4096
 

@@ -20,11 +20,10 @@ import numpy as np
 from paceline.config import Combine, RowOptimizer
 from paceline.errors import UsageError
 from paceline.messages import TableSpec
-from paceline.params.rows import kernels
 from paceline.params.rows.combining import Array
+from paceline.params.rows.compiled import Float32s, Int64s, kernels
 from paceline.params.rows.id_map import IdMap
 from paceline.params.rows.initial import fill_initial, init_key
-from paceline.params.rows.kernels import Float32s, Int64s
 from paceline.params.rows.optimizers import (
     counts_table_steps,
     fill_new_state,

@@ -26,9 +26,9 @@ from paceline.params.rows.combining import (
     rule_failed,
     span_of,
 )
+from paceline.params.rows.compiled import Int64s
 from paceline.params.rows.id_map import IdMap
 from paceline.params.rows.initial import begin_of, fill_initial, init_key
-from paceline.params.rows.kernels import Int64s
 from paceline.params.rows.snapshot import RowSnapshot
 
 

@@ -1,0 +1,301 @@
+"""Granting leases, and closing tasks whose batches are all acknowledged.
+
+A lease is granted only when all servers stand on this timeline, every shared part has
+its values and lies in a committed cut, and, for the first one of the job, as many
+trainers have asked as the user wants.
+
+Leases that their holder gives back: how far it came, and why it goes no further.
+
+Which records a given-up task leaves untrained: nothing is lost without a name.
+
+Pure.
+"""
+
+import numpy as np
+
+from paceline.coordinator.decisions.status import count_records, pause_of_all, wait_of_all
+from paceline.coordinator.decisions.tracked import may_enter, to_load
+from paceline.coordinator.durable import Choice, decide_cell, has_nothing_to_train
+from paceline.coordinator.durable.outcomes import (
+    LeaseGranted,
+    TaskDone,
+    TaskFailed,
+    TaskReturned,
+)
+from paceline.coordinator.ledgers import Book, Pick, num_todo, pick_of, pick_task
+from paceline.coordinator.ledgers.effects import Happened
+from paceline.data.order import records_at
+from paceline.data.split import batch_positions, task_positions
+from paceline.ids import TaskKey
+from paceline.messages import BlockAt, FailTask, HandBack, Lease, StageSpec, Wait, wait_for
+
+
+def records_missing(spec: StageSpec, key: TaskKey, first: int, reason: str) -> Happened:
+    """The line of the event log for a task that is given up before its batch ``first``.
+
+    Its ``records`` are positions in the user's data set: of every record of the task's
+    epoch that has had no effect. Which records a cell has only trainers know: it is named.
+    """
+    if spec.rotation is not None:
+        count = spec.task_records(key.task) - spec.batch_records(key.task, 0, first - 1)
+        cell = spec.rotation.cell_of(key.task)
+        named: dict[str, object] = {"key": tuple(key), "reason": reason, "cell": cell}
+        return Happened("RecordsMissing", {**named, "first": first, "count": count})
+    start, _ = batch_positions(spec, key.task, first)
+    _, stop = task_positions(spec, key.task)
+    positions = np.arange(start, stop)
+    records = records_at(
+        positions, spec.records, spec.seed, key.epoch, spec.shuffle, loop=spec.loop
+    )
+    fields: dict[str, object] = {"key": tuple(key), "reason": reason}
+    return Happened("RecordsMissing", {**fields, "records": records.tolist()})
+
+
+GATHER_S = 1.0  # a rotation waits so long for trainers that are on their way to it
+MAX_LEASES = 16  # of one trainer: accumulation over tasks holds several
+
+
+def grant(
+    book: Book, trainer: str, incarnation: int, *, has_said: bool = False
+) -> Lease | None:
+    """Lease the next task to a trainer; None if there is none now.
+
+    Args:
+        book: of the coordinator.
+        trainer: who asks.
+        incarnation: of it.
+        has_said: it holds more than others since its script has said so.
+    """
+    state, spec = book.durable, book.durable.stage_spec()
+    if spec is None or not may_grant(book):
+        return None
+    if book.asked_stage.get(trainer, state.queue.stage) != state.queue.stage:
+        return None
+    held = len(state.queue.held_by(incarnation))
+    pick = pick_for(book, trainer)
+    if (held >= MAX_LEASES and not has_said) or pick is None:
+        return None  # nobody's state is asked for on behalf of one who has nothing to do
+    if not held and not _may_begin(book, incarnation):
+        return None
+    while pick is not None:
+        key, first = pick.key, pick.resume.first
+        failures = state.queue.failures.get(key.task, 0)
+        timeouts = state.queue.timeouts.get(key.task, 0)
+        crashes = state.queue.crashes.get(key.task, 0)
+        if first >= spec.num_batches(key.task):
+            book.commit(TaskDone(key, spec.task_records(key.task)))
+            pick = pick_for(book, trainer)
+        elif max(failures, timeouts, crashes) >= book.config.max_task_failures:
+            records = spec.batch_records(key.task, 0, first - 1) if first else 0
+            reason = (
+                f"{failures} failures, {timeouts} time-outs and {crashes} crashes of its "
+                "trainer in this epoch"
+            )
+            book.commit(TaskFailed(key, records, reason))
+            book.effect(records_missing(spec, key, first, reason))
+            pick = pick_for(book, trainer)
+        else:
+            return _lend(book, trainer, incarnation, pick)
+    return None
+
+
+def grant_ahead(book: Book, trainer: str, incarnation: int) -> Lease | Wait | None:
+    """As `grant`, for who takes batches ahead of their steps, and has said how many.
+
+    Returns:
+        Why none comes before the asker's next step, if that is so.
+    """
+    state = book.durable
+    lease = grant(book, trainer, incarnation, has_said=True)
+    if lease is not None:
+        return lease
+    if state.stopped is not None:
+        return Wait("stage", f"the job is stopped: {state.stopped}")
+    if not num_todo(state):
+        return Wait("lease", "no task is left that nobody works on")
+    if book.track_from == incarnation:
+        reason = f"{trainer} keeps the state of its tracked objects before its next batch"
+        return wait_for("state", reason, [trainer])
+    return pause_of_all(book)
+
+
+def pick_for(book: Book, trainer: str) -> Pick | None:
+    """The next task for a trainer, None if there is none; of a rotation, its next cell."""
+    if not book.is_rotating():
+        return pick_task(book.durable)
+    task = choose_cell(book, trainer).task
+    return None if task is None else pick_of(book.durable, task)
+
+
+def choose_cell(book: Book, trainer: str) -> Choice:
+    """The next cell for a trainer in the stage's loop."""
+    spec = book.durable.stage_spec()
+    assert spec is not None
+    assert spec.rotation is not None
+    state, members = book.durable, participants(book)
+    members[trainer] = state.trainers[trainer]  # its tick may ask, before it has asked
+    return decide_cell(spec.rotation, spec.seed, state.queue, trainer, members)
+
+
+def has_moved(book: Book, trainer: str, key: TaskKey) -> bool:
+    """Whether a cell's data part was another's before."""
+    spec, keepers = book.durable.stage_spec(), book.durable.queue.keepers
+    if spec is None or spec.rotation is None:
+        return False
+    return keepers.get(spec.rotation.cell_of(key.task)[0]) != trainer
+
+
+def take_block(book: Book, key: TaskKey) -> BlockAt | None:
+    """Who has left a cell's block last, if it is here still; from now on nobody has."""
+    spec = book.durable.stage_spec()
+    if spec is None or spec.rotation is None:
+        return None
+    left = book.blocks_at.pop((key.stage, spec.rotation.cell_of(key.task)[1]), None)
+    if left is None or book.durable.trainers.get(left[0].trainer) != left[1]:
+        return None
+    return left[0]
+
+
+def leave_block(book: Book, key: TaskKey) -> None:
+    """A cell's holder is done with it for now: it has the block's rows as they are."""
+    spec, record = book.durable.stage_spec(), book.durable.queue.pending[key.task]
+    if spec is not None and spec.rotation is not None:
+        left = BlockAt(record.trainer, record.lease.token)
+        if len(book.blocks_at) > spec.rotation.blocks:
+            book.blocks_at.clear()  # of stages before
+        block = spec.rotation.cell_of(key.task)[1]
+        book.blocks_at[key.stage, block] = (left, record.incarnation)
+
+
+def participants(book: Book) -> dict[str, int]:
+    """{trainer: incarnation} of those in the current stage's loop, as far as is known."""
+    state = book.durable
+    queue = state.queue
+    return {
+        trainer: incarnation
+        for trainer, incarnation in state.trainers.items()
+        if book.asked_stage.get(trainer) == queue.stage or queue.does_hold(incarnation)
+    }
+
+
+def _lend(book: Book, trainer: str, incarnation: int, pick: Pick) -> Lease:
+    """A lease of this task, journalled; one who held none enters with it."""
+    state, key, first = book.durable, pick.key, pick.resume.first
+    is_entering = not state.queue.held_by(incarnation)
+    rounds = {part: state.parts[part].round + 1 for part in book.sync_parts()}
+    tracked = to_load(book, incarnation) if is_entering else None
+    token = state.next_token
+    entry, clock, slowest = state.queue.entry_of(incarnation) or token, 0, 0
+    if is_entering:
+        clock, slowest = book.clocks.enter(incarnation, token, state.queue)
+    records = state.round_records if rounds else count_records(book)
+    edges, voids = pick.resume.edges, pick.resume.voids
+    clocks = (entry, clock, slowest)
+    is_moved = has_moved(book, trainer, key)
+    known = (*clocks, records, voids, is_moved, take_block(book, key))
+    lease = Lease(token, key, first, edges, rounds, tracked, *known)
+    book.commit(LeaseGranted(lease, trainer, incarnation))
+    if book.is_training():
+        book.training.goes_on(key.stage, book.now, lambda: count_records(book))
+    if is_entering:
+        book.rounds.enters(trainer, book.now)
+        book.speeds.enters(incarnation, book.now)
+    book.entered.add(incarnation)
+    if first:
+        book.progress.advance(key, first - 1)
+    book.start_clock(incarnation)
+    return lease
+
+
+def _may_begin(book: Book, incarnation: int) -> bool:
+    """Whether a trainer without a lease may be among those who train."""
+    is_between = is_mid_step(book) or book.rounds.are_exchanging(book.durable)
+    is_ready = not is_between and book.knows_clocks()
+    return is_ready and may_enter(book, incarnation)
+
+
+def may_grant(book: Book) -> bool:
+    """Whether leases can be granted at all now."""
+    state = book.durable
+    if wait_of_all(book) is not None or has_nothing_to_train(state):
+        return False
+    if book.open_cut is not None and book.open_cut.ends_stage:
+        return False  # its copy of the queue holds no lease
+    if not state.has_started:
+        return len(book.leases) >= book.first_trainers()
+    return missing_from_ring(book) is None
+
+
+def missing_from_ring(book: Book) -> list[str] | None:
+    """Trainers that a rotation waits for before its first cell, if any.
+
+    Who comes a moment late finds its data part begun by somebody else's look ahead, and has
+    nothing to do for a whole round.
+    """
+    state, queue = book.durable, book.durable.queue
+    stage, since_s = book.asked_first
+    if not book.is_rotating() or queue.epoch or queue.keepers:
+        return None
+    if stage != queue.stage or book.now >= since_s + GATHER_S:
+        return None
+    late = [t for t in state.trainers if book.asked_stage.get(t, -1) < queue.stage]
+    return sorted(late) or None
+
+
+def is_mid_step(book: Book) -> bool:
+    """Whether a holder of a lease is between two parts of one step."""
+    return book.durable.queue.does_any_hold(book.durable.mid_step)
+
+
+def finish_if_done(book: Book, key: TaskKey) -> None:
+    """Close a pending task whose batches are all acknowledged in every part."""
+    spec = book.durable.stage_spec()
+    assert spec is not None
+    last = book.progress.last_acked(key)
+    if last == spec.num_batches(key.task) - 1 and is_pending(book, key):
+        leave_block(book, key)
+        book.commit(TaskDone(key, spec.task_records(key.task)))
+        book.progress.forget(key)
+
+
+def is_pending(book: Book, key: TaskKey) -> bool:
+    """Whether somebody works on a task right now."""
+    queue = book.durable.queue
+    is_current = (key.stage, key.epoch) == (queue.stage, queue.epoch)
+    return is_current and key.task in queue.pending
+
+
+def give_back(
+    book: Book, message: HandBack | FailTask, acked_by_token: dict[int, int]
+) -> None:
+    """Put the tasks of these leases back to ``todo``, or close them if they are complete.
+
+    Args:
+        book: of the coordinator.
+        message: says why; what its sender does not hold is passed over.
+        acked_by_token: {lease: last batch acknowledged in every part}.
+    """
+    reason, is_carried = _why(message)
+    for record in list(book.durable.queue.held_by(message.incarnation).values()):
+        lease = record.lease
+        if lease.token not in acked_by_token:
+            continue
+        first = max(acked_by_token[lease.token], lease.first - 1) + 1
+        book.progress.advance(lease.key, first - 1)
+        finish_if_done(book, lease.key)
+        if lease.key.task in book.durable.queue.pending:
+            edges = tuple(edge for edge in lease.edges if edge >= first)
+            failed = isinstance(message, FailTask)
+            back = (lease.key, first, edges, failed, reason, lease.voids, is_carried)
+            if is_carried:
+                leave_block(book, lease.key)
+            book.commit(TaskReturned(*back))
+            book.progress.forget(lease.key)
+
+
+def _why(message: HandBack | FailTask) -> tuple[str, bool]:
+    """The reason in words, and whether a cell is carried over."""
+    if isinstance(message, FailTask):
+        return message.error, False
+    is_carried = message.is_carried
+    return ("its time is over" if is_carried else "handed back"), is_carried

@@ -1,0 +1,215 @@
+"""Losing members: what a death means for the job.
+
+A lost trainer's tasks wait until every server has fenced it; a lost server brings all
+servers and the queue back to the last cut, on a new timeline.
+
+Who is listened to: members, who speak of the present.
+
+Pure.
+"""
+
+import msgspec
+
+from paceline.coordinator.decisions.tracked import must_return
+from paceline.coordinator.durable import decide_resumes, join_marks, join_voids
+from paceline.coordinator.durable.outcomes import (
+    CutSkipped,
+    LossKind,
+    MarksRestored,
+    MarksSettled,
+    PaceChanged,
+    Resume,
+    ServerLost,
+    TasksCrashed,
+    TimelineLeft,
+    TrainerLost,
+)
+from paceline.coordinator.ledgers import Book, Loss
+from paceline.coordinator.ledgers.effects import Happened
+from paceline.messages import Beat, Exited, Leave, Refusal, TrainerMessage
+
+KEPT_LOST = 1024  # lost trainers whose end the launcher may still report
+STALL_S = 1.0  # between two looks; they are a tenth of a second apart
+
+
+def lose(book: Book, loss: Loss) -> None:
+    """A member is dead to the job."""
+    state = book.durable
+    role = state.incarnations().get(loss.incarnation)
+    if role is None or book.is_finishing:
+        return
+    if role in state.trainers:
+        _lose_trainer(book, role, loss)
+    else:
+        _lose_server(book, role, loss)
+
+
+def exited(book: Book, report: Exited) -> None:
+    """The launcher saw a process end; that it crashed counts whoever saw it first."""
+    for incarnation in book.members.with_pid(report.pid):
+        if book.durable.incarnations().get(incarnation) == report.role:
+            how = f"signal {-report.code}" if report.code < 0 else f"code {report.code}"
+            kind: LossKind = "crashed" if report.is_crash else "exited"
+            lose(book, Loss(incarnation, kind, f"{report.role} ended with {how}"))
+            book.lost_tasks.pop(report.pid, None)
+    keys = book.lost_tasks.pop(report.pid, ())
+    if keys and report.is_crash:
+        book.commit(TasksCrashed(keys))
+
+
+def look_for_losses(book: Book) -> None:
+    """Members that closed, fell silent, or hold a lease without progress.
+
+    Time in which the coordinator itself stood still (its disk, its machine) is nobody's
+    silence.
+    """
+    stalled_s, book.looked_s = book.now - book.looked_s, book.now
+    if stalled_s >= STALL_S:
+        book.members.excuse(stalled_s)
+        book.deadlines.excuse(stalled_s)
+    if not book.members.are_quiet(book.now):  # else a thousand need not be looked at
+        for loss in book.members.losses(book.durable.incarnations(), book.now):
+            lose(book, loss)
+    first_batch_s = book.deadlines.first_batch_s
+    for incarnation in book.deadlines.expired(book.now):
+        reason = "no batch of its lease was acknowledged in time"
+        if book.deadlines.is_first(incarnation):
+            reason = (
+                f"its first batch was not acknowledged in {first_batch_s:g} s "
+                "(--first-batch)"
+            )
+        lose(book, Loss(incarnation, "expired", reason))
+
+
+def settle(book: Book) -> None:
+    """Lease a lost trainer's tasks again, or go on after a return, when all reported."""
+    state = book.durable
+    if not state.settling and not state.is_returning:
+        return
+    for incarnation, keys in sorted(state.settling.items()):
+        reports = book.fences.get(incarnation, {})
+        if set(reports) >= set(state.servers) and len(state.servers) == book.config.servers:
+            told = reports.values()
+            resumes = decide_resumes(keys, join_marks(keys, told), join_voids(told))
+            book.commit(MarksSettled(incarnation, resumes))
+            book.fences.pop(incarnation, None)
+    if (
+        state.is_returning
+        and book.servers_ready()
+        and set(book.marks) >= set(state.servers)
+    ):
+        book.commit(MarksRestored(state.timeline, _restored_resumes(book)))
+
+
+def _restored_resumes(book: Book) -> tuple[Resume, ...]:
+    reports = [report.marks for report in book.marks.values() if report.has_slots]
+    keys = {entry.key for report in reports for entry in report}
+    open_keys = [key for key in keys if not book.durable.is_over(key)]
+    return decide_resumes(open_keys, join_marks(open_keys, reports), join_voids(reports))
+
+
+def _lose_trainer(book: Book, trainer: str, loss: Loss) -> None:
+    held = []
+    for record in book.durable.queue.held_by(loss.incarnation).values():
+        book.progress.forget(record.lease.key)
+        held.append(record.lease.key)
+    info = book.members.info(loss.incarnation)
+    if info is not None and info.pid and held:
+        book.lost_tasks[info.pid] = tuple(held)
+        if len(book.lost_tasks) > KEPT_LOST:
+            book.lost_tasks.pop(next(iter(book.lost_tasks)))
+    returns = must_return(book, loss.incarnation)
+    has_set = book.setter == loss.incarnation
+    lost = TrainerLost(trainer, loss.incarnation, loss.kind, loss.reason, has_set)
+    book.commit(lost)
+    book.rounds.drop(trainer)
+    book.deadlines.pause(loss.incarnation)
+    book.asked_stage.pop(trainer, None)
+    book.unpark(loss.incarnation)
+    book.members.forget(loss.incarnation)
+    if returns:
+        reason = f"{trainer} is lost, and with it what its tracked objects had come to"
+        leave_timeline(book, TimelineLeft(book.durable.timeline + 1, reason), reason)
+
+
+def _lose_server(book: Book, server: str, loss: Loss) -> None:
+    info = book.members.info(loss.incarnation)
+    if info is not None and loss.kind != "replaced":
+        book.to_replace[server] = info.pid
+    timeline = book.durable.timeline + 1
+    lost = ServerLost(server, loss.incarnation, loss.kind, loss.reason, timeline)
+    leave_timeline(book, lost, f"{server} is lost")
+    book.reports.pop(server, None)
+    book.members.forget(loss.incarnation)
+    book.idle_servers.take(server)
+
+
+def leave_timeline(
+    book: Book, left: ServerLost | TimelineLeft | CutSkipped | PaceChanged, reason: str
+) -> None:
+    """All go back to the last cut, or an older one; whatever was open is dropped.
+
+    With `PaceChanged` nobody goes back, and nothing was open.
+    """
+    for incarnation in book.durable.trainers.values():
+        book.deadlines.pause(incarnation)
+    book.commit(left)
+    if isinstance(left, PaceChanged):
+        book.refuse_parked(f"{reason}: all go on, on timeline {left.timeline}")
+    else:
+        _tell_return(book, left.timeline, reason)
+    book.rounds.clear()
+    book.clocks.clear()
+    book.progress.clear()
+    book.fences.clear()
+    book.blocks_at.clear()
+    book.marks.clear()
+    if book.open_cut is not None:
+        book.forget_saves_in(book.open_cut.cut)
+        book.open_cut = None
+    book.entered.clear()
+    book.asked_stage.clear()
+    book.track_from = book.tracking_s = None
+    book.is_fresh = True
+    book.forget_buffers()
+
+
+def _tell_return(book: Book, timeline: int, reason: str) -> None:
+    cut = book.durable.cut.cut if book.durable.cut is not None else 0
+    fields: dict[str, object] = {"cut": cut, "timeline": timeline, "reason": reason}
+    book.effect(Happened("Returned", fields))
+    book.refuse_parked(f"{reason}: all return to cut {cut} on timeline {timeline}")
+
+
+class Asker(msgspec.Struct, frozen=True):
+    """Who asks, and the ticket under which the answer goes back."""
+
+    role: str
+    ticket: int
+
+
+def is_heard(book: Book, asker: Asker, message: TrainerMessage) -> bool:
+    """Whether a member asks; whoever is none, or speaks of the past, is refused here."""
+    if refusal := refusal_of(book, asker, message):
+        book.reply(asker.ticket, refusal)
+    else:
+        # What it told to wait for is over, unless this tells it anew.
+        book.members.heard(message.incarnation, book.now).wait = None
+    return refusal is None
+
+
+def refusal_of(book: Book, asker: Asker, message: TrainerMessage) -> Refusal | None:
+    """Why a trainer's question is not even looked at; None if it is."""
+    state = book.durable
+    if state.trainers.get(asker.role) != message.incarnation:
+        text = f"{asker.role}: incarnation {message.incarnation} is over; join again"
+        return refuse(book, "fenced", text)
+    if message.timeline != state.timeline and not isinstance(message, Beat | Leave):
+        text = f"timeline {message.timeline} was left; now is {state.timeline}"
+        return refuse(book, "timeline", text)
+    return None
+
+
+def refuse(book: Book, kind: str, text: str) -> Refusal:
+    """A refusal with the current timeline."""
+    return Refusal(kind=kind, text=text, timeline=book.durable.timeline)  # type: ignore[arg-type]  # kinds are spelled at the calls

@@ -1,0 +1,130 @@
+"""What evaluations and predictions come to: results of tasks, one value of a stage.
+
+A result is counted with the end of its task, by the lease's token: a task that is worked
+on again is never counted twice. Results lie in the queue, so that cuts, returns and a
+resumed job have them with the tasks that they are of; the bytes of large ones lie beside
+the cuts, and the queue says which (`paceline.coordinator.stored_values`). When the stage
+is over, every trainer asks for all of them; the first value that comes is the value, and
+takes their place.
+
+Pure.
+"""
+
+from paceline.coordinator.durable import StageResults
+from paceline.coordinator.durable.outcomes import StageValued, TaskDone
+from paceline.coordinator.ledgers import Book
+from paceline.messages import (
+    MAX_RESULT_BYTES,
+    AskResults,
+    Done,
+    FinishTask,
+    KeepValue,
+    KeptBytes,
+    Message,
+    Refusal,
+    Results,
+)
+
+STAGE_BYTES = 64 << 20  # of all results of a stage: they lie in the journal and in cuts
+
+
+def answer_results(book: Book, message: FinishTask | AskResults | KeepValue) -> Message:
+    """What a trainer is told."""
+    if isinstance(message, FinishTask):
+        return finish_task(book, message)
+    if isinstance(message, AskResults):
+        return page_of_results(book, message)
+    return keep_value(book, message)
+
+
+def finish_task(book: Book, message: FinishTask) -> Message:
+    """Count a task and its result; the answer."""
+    state = book.durable
+    record = next(
+        (
+            record
+            for record in state.queue.held_by(message.incarnation).values()
+            if record.lease.token == message.token
+        ),
+        None,
+    )
+    spec = state.stage_spec()
+    if record is None or spec is None:
+        text = f"token {message.token} is no lease of incarnation {message.incarnation}"
+        return Refusal(kind="stale", text=text, timeline=state.timeline)
+    trouble = _trouble(book, spec.is_training, message)
+    if trouble is not None:
+        return Refusal(kind="invalid", text=trouble, timeline=state.timeline)
+    result = message.result if message.kept is None else None
+    book.commit(TaskDone(record.lease.key, 0, result, message.kept))
+    book.progress.forget(record.lease.key)
+    book.deadlines.has_begun(message.incarnation)
+    book.start_clock(message.incarnation)
+    return Done()
+
+
+def _trouble(book: Book, is_training: bool, message: FinishTask) -> str | None:
+    """Why a result cannot be counted."""
+    stage = book.durable.queue.stage
+    if is_training:
+        return f"stage {stage} is training: its tasks end with their last batch"
+    results = book.durable.queue.results.get(stage, StageResults())
+    came, limit = _size(message.result, message.kept), MAX_RESULT_BYTES
+    if came <= limit:
+        came, limit = came + sum(map(results.bytes_of, results.tasks())), STAGE_BYTES
+    if came <= limit:
+        return None
+    return (
+        f"the state is too large: the results of stage {stage} have {came:,} bytes, the "
+        f"limit is {limit:,}: the state of the metric grows with the records; bound it "
+        "(torchmetrics' curves take thresholds=), or evaluate fewer records"
+    )
+
+
+def page_of_results(book: Book, message: AskResults) -> Results:
+    """The value of a stage, or as many of its results as one answer holds."""
+    results = book.durable.queue.results.get(message.stage, StageResults())
+    if results.has_value():
+        return Results(value=results.value, missing=results.missing, kept=results.kept)
+    page: dict[int, bytes] = {}
+    kept: dict[int, KeptBytes] = {}
+    free = MAX_RESULT_BYTES
+    for task in results.tasks():
+        if task < message.first:
+            continue
+        free -= results.bytes_of(task)
+        if (page or kept) and free < 0:
+            return Results(states=page, following=task, kept_states=kept)
+        if task in results.kept_states:
+            kept[task] = results.kept_states[task]
+        else:
+            page[task] = results.states[task]
+    return Results(states=page, missing=_missing(book, message.stage), kept_states=kept)
+
+
+def keep_value(book: Book, message: KeepValue) -> Message:
+    """Keep the first value that comes for a stage; the one that is kept."""
+    state = book.durable
+    if message.stage >= state.queue.stage:
+        text = f"stage {message.stage} is not over: its results may be not all there"
+        return Refusal(kind="invalid", text=text, timeline=state.timeline)
+    came = _size(message.value, message.kept)
+    if came > MAX_RESULT_BYTES:
+        text = f"a value of {came:,} bytes is too large, the limit is {MAX_RESULT_BYTES:,}"
+        return Refusal(kind="invalid", text=text, timeline=state.timeline)
+    results = state.queue.results.get(message.stage)
+    if results is None or not results.has_value():
+        missing = _missing(book, message.stage)
+        book.commit(StageValued(message.stage, message.value, missing, message.kept))
+    return page_of_results(book, AskResults(incarnation=0, timeline=0, stage=message.stage))
+
+
+def _missing(book: Book, stage: int) -> int:
+    """Tasks of a stage without a result."""
+    spec = book.durable.stages.get(stage)
+    results = book.durable.queue.results.get(stage, StageResults())
+    return 0 if spec is None else spec.num_tasks() - len(results.tasks())
+
+
+def _size(data: bytes, kept: KeptBytes | None) -> int:
+    return len(data) if kept is None else kept.bytes

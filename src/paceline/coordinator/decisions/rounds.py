@@ -1,0 +1,265 @@
+"""How trainers find each other, and meet for rounds whose values they exchange.
+
+Atomic steps: held pushes on several servers have their effect together or not at all.
+
+::
+
+    asked       all servers hold the pushes: {part: number}
+    journalled  from here on the step is so, whoever dies
+    told        the trainer passes it on; its fence, and every cut, carry it as well
+
+No step is committed from when a cut is begun until all servers hold its moment: a step is
+in a cut on all servers or on none. Only the last numbers of each trainer are kept, until
+all servers have fenced it.
+
+When nobody can move: open rounds of several parts that wait for each other.
+
+::
+
+    part 0    trainer-0 has come, trainer-1 is missing
+    part 1    trainer-1 has come, trainer-0 is missing      both wait, and for ever
+
+A round in which somebody is missing who works may close yet. It never does if more are
+missing than its pace does without who wait in rounds of this kind themselves: trainers
+have stepped their parts in different orders. It is told once all who train wait so, since
+as long as one of them moves it may leave, and change everything.
+
+A trainer that computes on while its push is under way does not wait there, and of fragments
+the script does not choose the order: such parts are not looked at, nor those that close
+without whoever is missing.
+
+Pure.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+from paceline.coordinator.durable.outcomes import StepCommitted
+from paceline.coordinator.ledgers import Book, Differing, participants
+from paceline.messages import (
+    CommitStep,
+    Done,
+    Exchange,
+    Meet,
+    MeetAgain,
+    PartSpec,
+    Peer,
+    Peers,
+    Refusal,
+)
+from paceline.pace.fragments import takes_turns
+from paceline.pace.policy import backups_of, carries_over, is_in_step, updates_in_rounds
+
+_VOID = "a trainer came to the round, or left it, after its values were exchanged"
+
+
+def peers_of(book: Book) -> Peers:
+    """All living trainers, and where their doors are as far as they have told."""
+    peers = {}
+    for trainer, incarnation in sorted(book.durable.trainers.items()):
+        info = book.members.info(incarnation)
+        peers[trainer] = Peer(incarnation, "" if info is None else info.address)
+    return Peers(generation=book.durable.generation, peers=peers)
+
+
+def meet(book: Book, trainer: str, ticket: int, message: Meet) -> None:
+    """A trainer has come to a round whose values are exchanged; it waits for the others."""
+    reason = _why_not_meet(book, message)
+    if reason is not None:
+        kind, text = reason
+        refusal = Refusal(kind=kind, text=text, timeline=book.durable.timeline)  # type: ignore[arg-type]  # kinds are spelled below
+        book.reply(ticket, refusal)
+        return
+    book.members.heard(message.incarnation, book.now).address = message.address
+    book.deadlines.pause(message.incarnation)
+    book.rounds.meetings.came(trainer, message)
+    book.park_meet(ticket, trainer, message)
+
+
+def _why_not_meet(book: Book, message: Meet) -> tuple[str, str] | None:
+    record = book.durable.parts.get(message.part)
+    if record is None:
+        return "invalid", f"part {message.part} is not shared"
+    pace = record.plan.spec.pace
+    if not updates_in_rounds(pace) or carries_over(pace) or backups_of(pace):
+        return "mismatch", (
+            f"part {message.part} has pace {pace}: values are exchanged in rounds of all "
+            f"who train; share it with pace sync"
+        )
+    if message.round != record.round + 1:
+        return "stale", (
+            f"round {message.round} of part {message.part} is closed; the last committed "
+            f"one is {record.round}"
+        )
+    return None
+
+
+def look_at_meetings(book: Book) -> None:
+    """Tell those who wait whom they exchange values with, or that they must meet again."""
+    rounds = book.rounds
+    named = rounds.exchanges()
+    for part in sorted({*rounds.meetings.parts(), *named}):
+        _look_at(book, part, named.get(part, {}))
+
+
+def _look_at(book: Book, part: int, ticked: dict[str, int]) -> None:
+    state, rounds = book.durable, book.rounds
+    if rounds.is_exchanged(part, state):
+        return  # the round closes as soon as it may
+    with_work = participants(state)
+    found = rounds.meetings.decide_exchange(part, state.timeline, with_work)
+    apart = sorted(rounds.without_exchange(part) & with_work)
+    if found is None and apart and rounds.meetings.parts():
+        found = Differing(f"{apart[0]} has ended its batch without the call of the others")
+    if isinstance(found, Differing):
+        _refuse_all(book, part, found.text)
+        return
+    name = 0 if found is None else found.name
+    for trainer, ticked_name in ticked.items():
+        is_known = rounds.meetings.has(part, trainer)
+        if ticked_name and (not is_known or (name and ticked_name != name)):
+            _tell_again(book, part, trainer)
+    if isinstance(found, Exchange):
+        for member in found.members:
+            parked = book.meets.take((member.incarnation, part))
+            if parked is not None:
+                book.reply(parked.ticket, found)
+
+
+def _tell_again(book: Book, part: int, trainer: str) -> None:
+    incarnation = book.durable.trainers.get(trainer)
+    book.rounds.void(part, trainer)
+    if incarnation is not None:
+        parked = book.ticks.take((incarnation, part))
+        if parked is not None:
+            book.reply(parked.ticket, MeetAgain(reason=_VOID))
+
+
+def _refuse_all(book: Book, part: int, text: str) -> None:
+    """All who have come to the round made different calls: a mistake of the script's."""
+    for key, parked in book.meets.items():
+        if key[1] == part:
+            book.meets.take(key)
+            refusal = Refusal(kind="mismatch", text=text, timeline=book.durable.timeline)
+            book.reply(parked.ticket, refusal)
+
+
+def step_asked(book: Book, ticket: int, role: str, message: CommitStep) -> None:
+    """All servers hold a step: commit it, now or when the open cut has its moment."""
+    if _is_committed(book, message):
+        book.reply(ticket, Done())
+    else:
+        book.park_step(ticket, role, message)
+
+
+def look_at_steps(book: Book) -> None:
+    """Commit all steps that wait, unless a cut is being pinned."""
+    if not book.steps or (book.open_cut is not None and not book.open_cut.is_pinned()):
+        return
+    for parked in book.steps.take_all():
+        message = parked.message
+        assert isinstance(message, CommitStep)
+        if not _is_committed(book, message):
+            book.commit(StepCommitted(message.incarnation, message.pushes))
+            book.applied()
+        book.reply(parked.ticket, Done())
+
+
+def _is_committed(book: Book, message: CommitStep) -> bool:
+    known = book.durable.steps.get(message.incarnation, {})
+    return all(number <= known.get(part, 0) for part, number in message.pushes.items())
+
+
+class OpenRound(NamedTuple):
+    """Who waits in the open round of a part, and how many others it does without."""
+
+    here: Collection[str]
+    spare: int = 0
+
+
+class Waiter(NamedTuple):
+    """A trainer, the part in whose open round it waits, and one where it is missing."""
+
+    trainer: str
+    waits_in: int
+    lacks: int
+
+
+def decide_standstill(
+    rounds: Mapping[int, OpenRound], trainers: Collection[str]
+) -> list[Waiter]:
+    """Trainers that wait for each other in a circle, if nobody can move; else none.
+
+    Args:
+        rounds: open rounds to which somebody has come, by part; who has, waits there.
+        trainers: those that rounds wait for.
+    """
+    stuck = dict(rounds)
+    while True:
+        waiting = {trainer for one in stuck.values() for trainer in one.here}
+        still = {
+            part: one
+            for part, one in stuck.items()
+            if len((set(trainers) - set(one.here)) & waiting) > one.spare
+        }
+        if len(still) == len(stuck):
+            break
+        stuck = still
+    if not stuck or not waiting.issuperset(trainers):
+        return []
+    return _circle(stuck, set(trainers))
+
+
+def _circle(stuck: Mapping[int, OpenRound], trainers: set[str]) -> list[Waiter]:
+    """From a part to one who is missing there, to the part where that one waits, and on."""
+    path: list[Waiter] = []
+    part = min(stuck)
+    while part not in [waiter.lacks for waiter in path]:
+        missing = min(trainers - set(stuck[part].here))
+        waits_in = min(p for p, one in stuck.items() if missing in one.here)
+        path.append(Waiter(missing, waits_in, part))
+        part = waits_in
+    return path[[waiter.lacks for waiter in path].index(part) :]
+
+
+def look_at_standstill(book: Book) -> None:
+    """Tell all who wait in open rounds that none of these can close, if it is so."""
+    rounds, state = book.rounds, book.durable
+    parts = {*rounds.ticked_parts(), *rounds.meetings.parts()}
+    if len(parts) < 2:
+        return
+    trainers, known = participants(state), {}
+    for part in parts & state.parts.keys():
+        pace = state.parts[part].plan.spec.pace
+        here = rounds.waiting(part)
+        if here and is_in_step(pace) and not takes_turns(pace):
+            known[part] = OpenRound(here, backups_of(pace))
+    circle = decide_standstill(known, trainers)
+    if not circle:
+        return
+    specs = {part: state.parts[part].plan.spec for part in known}
+    refusal = Refusal(
+        kind="mismatch", text=describe_standstill(circle, specs), timeline=state.timeline
+    )
+    for waiting in (book.ticks, book.meets):
+        for key, parked in waiting.items():
+            waiting.take(key)
+            book.reply(parked.ticket, refusal)
+
+
+def describe_standstill(circle: list[Waiter], specs: Mapping[int, PartSpec]) -> str:
+    """Who steps what first, and what to do about it."""
+    named = {part: f"part {part} ({_example(spec)!r})" for part, spec in specs.items()}
+    orders = [
+        f"{one.trainer} steps {named[one.waits_in]} before {named[one.lacks]}"
+        for one in sorted(circle)
+    ]
+    return (
+        f"{', '.join(orders)}: they wait for each other, and no round can close; in every "
+        "batch step what was shared in one order on all trainers, and all of it (what is "
+        "accumulated leaves by itself where a trainer's tasks end, while others step)"
+    )
+
+
+def _example(spec: PartSpec) -> str:
+    return spec.parameters[0].names[0] if spec.parameters else spec.tables[0].name

@@ -1,0 +1,286 @@
+"""How the job stands: what `paceline status`, the progress bar and the summary show.
+
+What holds up all who ask for work, and whom it waits for.
+
+Cuts that cannot be written: since when, whether the job stands still for one, in words.
+
+Pure.
+"""
+
+from paceline.coordinator.ledgers import NOT_TRAINING, Book, num_todo, returned_records
+from paceline.ids import COORDINATOR, server_id
+from paceline.messages import (
+    JobStatus,
+    ProcessStatus,
+    QueueStatus,
+    ServerReport,
+    Trouble,
+    Wait,
+    wait_for,
+)
+from paceline.messages.waits import MOST_NAMED, listed
+from paceline.timing import in_words
+
+
+def pause_of_all(book: Book) -> Wait | None:
+    """Why nobody works just now, if the pace is to change; None if it is not."""
+    state = book.durable
+    if book.wish is None or not state.has_started or not book.is_training():
+        return None
+    holders = sorted(state.queue.first_holders(MOST_NAMED))
+    count = state.queue.num_holders()
+    paces = ", ".join(sorted({str(pace) for pace in book.wish.paces.values()}))
+    waits = f"; it waits for {listed(holders, count)} to give tasks back" if holders else ""
+    reason = f"the pace changes to {paces}{waits}"
+    return Wait("pace", reason, tuple(holders), count - len(holders))
+
+
+def wait_of_all(book: Book, *, for_pace: bool = False) -> Wait | None:
+    """Why none is leased now (``for_pace``: but its change); None if one can be."""
+    state = book.durable
+    if state.broken is not None:
+        return wait_for("coordinator", f"the job has failed: {state.broken}", [COORDINATOR])
+    if len(state.servers) < book.config.servers:
+        missing = book.config.servers - len(state.servers)
+        reason = f"{missing} of {book.config.servers} servers are not there yet"
+        return wait_for("servers", reason, awaited_servers(book))
+    if book.sought is not None:
+        reason = f"{book.sought} cannot be read; the newest older whole cut is sought"
+        return wait_for("cut", reason, [COORDINATOR])
+    if state.repaced is not None and not book.servers_ready():
+        return wait_for("pace", "servers take over the new pace", awaited_servers(book))
+    if state.is_returning or not book.servers_ready():
+        reason = f"servers return to cut {state.cut.cut if state.cut else 0}"
+        return wait_for("servers", reason, awaited_servers(book))
+    if not book.parts_ready():
+        return wait_for("values", "a shared part has no values yet", _uploaders(book))
+    if not book.is_cut_whole():
+        return wait_for("cut", "the first cut is being taken", takers(book))
+    if state.stage_spec() is None:
+        stage = state.queue.stage
+        late = [t for t in state.trainers if book.asked_stage.get(t, -1) < stage]
+        return wait_for("stage", f"no trainer has told the data of stage {stage}", late)
+    return None if for_pace else pause_of_all(book)
+
+
+def awaited_servers(book: Book) -> list[str]:
+    """Servers of the job that are not there, or not ready on this timeline."""
+    live, state = book.durable.servers, book.durable
+    awaited = []
+    for server in (server_id(n) for n in range(book.config.servers)):
+        report = book.reports.get(server)
+        is_here = report is not None and report.incarnation == live.get(server)
+        if not (is_here and _is_ready(report, state.timeline)):
+            awaited.append(server)
+    return awaited
+
+
+def _is_ready(report: ServerReport | None, timeline: int) -> bool:
+    return report is not None and report.timeline == timeline and report.ready
+
+
+def wait_for_fences(book: Book) -> Wait:
+    """Servers have not all fenced who is lost."""
+    told = [book.fences.get(incarnation, {}) for incarnation in book.durable.settling]
+    servers = (server_id(n) for n in range(book.config.servers))
+    late = [server for server in servers if any(server not in one for one in told)]
+    return wait_for("servers", "servers fence a lost trainer", late)
+
+
+def takers(book: Book) -> list[str]:
+    """Who takes the open cut, as far as it is not done."""
+    servers = book.open_cut.missing() if book.open_cut is not None else []
+    return servers or [COORDINATOR]
+
+
+def _uploaders(book: Book) -> list[str]:
+    """Trainers that send the first values of parts that have none."""
+    names = book.durable.incarnations()
+    parts = book.durable.parts.values()
+    found = {names.get(part.uploader) for part in parts if not part.is_ready}
+    return sorted(name for name in found if name is not None)
+
+
+def note_failure(book: Book, cut: int, reason: str) -> None:
+    """A cut could not be taken; the next is tried at `Book.retry_cut_s`."""
+    if book.cut_trouble is None:
+        book.cut_trouble_s = book.now
+    book.cut_trouble = f"cut {cut} failed: {reason}"
+    book.cut_why = reason
+
+
+def note_success(book: Book) -> None:
+    """A cut is taken."""
+    book.failed_cuts, book.cut_trouble, book.cut_awaited_s = 0, None, None
+
+
+def note_wait(book: Book, *, waits: bool) -> None:
+    """Whether work goes on only with a cut, while cuts fail."""
+    if not waits:
+        book.cut_awaited_s = None
+    elif book.cut_awaited_s is None:
+        book.cut_awaited_s = book.now
+
+
+def cut_trouble(book: Book) -> Trouble | None:
+    """What observers are told; None while cuts are taken."""
+    if book.cut_trouble is None:
+        return None
+    pause_s = book.retry_cut_s - book.now
+    tried = f"next try in {in_words(pause_s)}"
+    if book.open_cut is not None:
+        tried = "tried again now"
+    elif pause_s <= 0:
+        tried = "tried again when the next one is due"
+    since_s, waited_s = book.now - book.cut_trouble_s, None
+    said = "no checkpoint can be written"
+    if book.cut_awaited_s is not None:
+        since_s = waited_s = book.now - book.cut_awaited_s
+        which = "last" if book.is_cut_whole() else "first"
+        said = f"waits for the {which} checkpoint"
+    text = f"{said}: {book.cut_why}; {tried}; since {in_words(since_s)}"
+    return Trouble("checkpoint", book.config.checkpoints, text, waited_s)
+
+
+def count_records(book: Book) -> int:
+    """Acknowledged records, by the queue's own state and the open tasks' progress."""
+    state = book.durable
+    return state.queue.records + returned_records(state) + book.progress.records
+
+
+def count_steps(book: Book) -> int:
+    """Rounds or direct pushes applied, as far as the servers have reported."""
+    versions = [
+        max((part.version for part in report.parts.values()), default=0)
+        for report in book.reports.values()
+    ]
+    return max([*versions, *book.durable.committed_rounds().values()], default=0)
+
+
+def job_status(book: Book) -> JobStatus:
+    """Everything that an observer may know."""
+    state, queue, spec = book.durable, book.durable.queue, book.durable.stage_spec()
+    worked_off, in_all = _evaluated(book)
+    counters: dict[str, int] = {}
+    for report in book.reports.values():
+        for name, count in report.counters.items():
+            counters[name] = counters.get(name, 0) + count
+    if state.late_pushes:
+        counters["late"] = state.late_pushes
+        counters["late_records"] = state.late_records
+    return JobStatus(
+        state=_state(book),
+        queue=QueueStatus(
+            todo=num_todo(state),
+            pending=len(queue.pending),
+            done=queue.num_done(),
+            failed=len(queue.failed),
+            epoch=queue.epoch,
+        ),
+        pace=_pace(book),
+        processes=_processes(book),
+        epochs=queue.epochs_done,
+        records=count_records(book),
+        tasks_done=queue.tasks_done,
+        tasks_failed=queue.tasks_failed,
+        steps=count_steps(book),
+        metrics=book.metrics.last(),
+        total_records=_total_records(book),
+        timeline=state.timeline,
+        cut=state.cut.cut if state.cut is not None else 0,
+        counters=counters,
+        stopped=state.stopped,
+        error=state.broken,
+        kind=spec.kind if spec is not None else "train",
+        left_out=queue.left_out,
+        left_epoch=queue.left_epoch,
+        trouble=cut_trouble(book),
+        changing=_changing(book),
+        trained=book.training.told(book.now),
+        stage_records=worked_off,
+        stage_total=in_all,
+        resumed=book.resumed,
+    )
+
+
+def _pace(book: Book) -> str:
+    """The pace of all parts, or that of each."""
+    specs = book.durable.trained()
+    told = [f"auto: {s.pace}" if s.auto else str(s.pace) for s in specs.values()]
+    if len(set(told)) > 1:
+        pairs = zip(specs, told, strict=True)
+        return "; ".join(f"part {part} {pace}" for part, pace in pairs)
+    return told[0] if told else str(book.config.pace)
+
+
+def _total_records(book: Book) -> int:
+    """Records that all known loops train."""
+    stages = book.durable.stages.values()
+    return sum(spec.records * spec.epochs for spec in stages if spec.is_training)
+
+
+def _evaluated(book: Book) -> tuple[int, int]:
+    """Records that are worked off, of all, in a stage of evaluation or prediction."""
+    spec, queue = book.durable.stage_spec(), book.durable.queue
+    if spec is None or spec.is_training:
+        return 0, 0
+    begun = min(queue.next_fresh * spec.task_size, spec.records)
+    return begun - sum(map(spec.task_records, queue.open)), spec.records
+
+
+def _state(book: Book) -> str:
+    state = book.durable
+    if state.broken is not None:
+        return "failed"
+    if state.is_returning:
+        return "returning"
+    if state.stopped is not None:
+        return "stopping"
+    return "running" if state.has_started else "starting"
+
+
+def _changing(book: Book) -> str | None:
+    """What a change of pace waits for, if there is to be one."""
+    if book.wish is None:
+        return None
+    wait = wait_of_all(book)
+    return NOT_TRAINING if wait is None else wait.reason
+
+
+def waits(book: Book) -> dict[int, Wait]:
+    """What trainers wait for: {incarnation: wait}."""
+    found = {}
+    for incarnation in book.durable.trainers.values():
+        info = book.members.info(incarnation)
+        if info is not None and info.wait is not None:
+            lasts_s = info.wait.since_s + book.now - info.wait_s
+            found[incarnation] = info.wait.lasting(lasts_s)
+    for parts in (book.ticks, book.meets, book.shares):
+        found |= {incarnation: wait for (incarnation, _), wait in parts.waits(book.now)}
+    for asked in (book.leases, book.ahead, book.saves, book.steps):
+        found |= dict(asked.waits(book.now))
+    return found
+
+
+def _processes(book: Book) -> tuple[ProcessStatus, ...]:
+    processes, waiting = [], waits(book)
+    for incarnation, role in sorted(
+        book.durable.incarnations().items(), key=lambda item: item[1]
+    ):
+        info, wait = book.members.info(incarnation), waiting.get(incarnation)
+        state = info.state if info else "awaited"
+        processes.append(
+            ProcessStatus(
+                role="trainer" if role in book.durable.trainers else "server",
+                id=role,
+                incarnation=incarnation,
+                pid=info.pid if info else 0,
+                host=info.host if info else "",
+                address=info.address if info else "",
+                state="waiting" if wait is not None else state,
+                wait=wait,
+                clock=info.clock if info else 0,
+                records=book.trainer_records.get(role, 0),
+            )
+        )
+    return tuple(processes)

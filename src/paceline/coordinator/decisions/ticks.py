@@ -1,0 +1,201 @@
+"""What a tick does: tasks go on or are done, and the trainer may get its next lease.
+
+Pure.
+"""
+
+from paceline.coordinator.decisions.leases import finish_if_done, grant, is_pending
+from paceline.coordinator.decisions.membership import Asker, refuse
+from paceline.coordinator.decisions.status import count_records, pause_of_all
+from paceline.coordinator.durable.outcomes import PushLate
+from paceline.coordinator.ledgers import Book
+from paceline.coordinator.ledgers.effects import Happened
+from paceline.errors import HAS_ENDED
+from paceline.messages import Tick, Ticked
+from paceline.pace.policy import adapts_steps, backups_of, carries_over, updates_in_rounds
+
+
+def tick_asked(book: Book, asker: Asker, message: Tick) -> None:
+    """A trainer has pushed: what it says counts, waits for its round, or is refused."""
+    part = book.durable.parts.get(message.part)
+    if part is None:
+        text = f"part {message.part} is not shared on timeline {message.timeline}"
+        book.reply(asker.ticket, refuse(book, "invalid", text))
+    elif part.plan.has_ended:
+        text = HAS_ENDED.format(part=message.part)
+        book.reply(asker.ticket, refuse(book, "mismatch", text))
+    elif message.round is None:
+        book.deadlines.progressed(message.incarnation, message.records, book.now)
+        if message.clock is not None:
+            book.clocks.tell(message.incarnation, message.clock, book.durable.queue)
+        ticked(book, message)
+        note_speed(book, message)
+        reply_ticked(book, asker.role, asker.ticket, message)
+    elif has_ticked(book, message):
+        ticked(book, message)
+        reply_ticked(book, asker.role, asker.ticket, message)
+    elif is_in_time(book, message) and may_tick(book, message):
+        book.deadlines.stopped(message.incarnation, message.records, book.now)
+        book.rounds.tick(asker.role, message)
+        book.park_tick(asker.ticket, asker.role, message)
+    elif message.round <= part.round and backups_of(part.plan.spec.pace):
+        came_late(book, asker.role, asker.ticket, message)
+    else:
+        text = (
+            f"round {message.round} of part {message.part} closed without {asker.role}; "
+            f"the last committed one is {part.round}"
+        )
+        book.reply(asker.ticket, refuse(book, "stale", text))
+
+
+def has_ticked(book: Book, tick: Tick) -> bool:
+    """Whether a committed round has this tick, whose answer was lost.
+
+    Who only keeps others company does so in a round that waits for all, and in no other.
+    """
+    part = book.durable.parts[tick.part]
+    is_alone = carries_over(part.plan.spec.pace)
+    assert tick.round is not None, "without rounds a tick is counted as it comes"
+    is_open = tick.round > part.round
+    if not tick.is_prepared:
+        return is_alone or not is_open
+    if is_open and not is_alone:
+        return False  # seen without looking at each trainer's last push
+    return part.counted.get(tick.incarnation, 0) >= tick.number
+
+
+def is_in_time(book: Book, tick: Tick) -> bool:
+    """Whether the open round can have this tick."""
+    part = book.durable.parts[tick.part]
+    return tick.round == part.round + 1 or carries_over(part.plan.spec.pace)
+
+
+def may_tick(book: Book, tick: Tick) -> bool:
+    """Whether the window is the asker's to apply: a lease may be back in the queue."""
+    queue, (stage, epoch, spans) = book.durable.queue, tick.window
+    if not updates_in_rounds(book.durable.parts[tick.part].plan.spec.pace):
+        return False
+    if (stage, epoch) != (queue.stage, queue.epoch):
+        return False
+    for span in spans:
+        record = queue.pending.get(span.task)
+        if record is None or record.incarnation != tick.incarnation:
+            return False
+    return True
+
+
+def ticked(book: Book, tick: Tick) -> None:
+    """A window has its effect: tasks go on, or are done."""
+    book.applied()
+    _note_refused(book, tick)
+    queue, (stage, epoch, spans) = book.durable.queue, tick.window
+    if (stage, epoch) != (queue.stage, queue.epoch):
+        return
+    book.training.acknowledged(stage, book.now, lambda: count_records(book))
+    for span, last in zip(spans, tick.acked, strict=True):
+        record = queue.pending.get(span.task)
+        if record is not None:
+            book.progress.advance(record.lease.key, last)
+            finish_if_done(book, record.lease.key)
+
+
+def _note_refused(book: Book, tick: Tick) -> None:
+    """Pushes have had no effect: a line says which, so that their batches can be found."""
+    for push in tick.refused:
+        pairs = zip(push.window.task_keys(), push.window.spans, strict=True)
+        if not any(
+            is_pending(book, key) and book.progress.last_acked(key) < span.last
+            for key, span in pairs
+        ):
+            continue  # the answer to this tick was lost, and it comes again
+        trainer = book.durable.incarnations().get(tick.incarnation, "")
+        fields: dict[str, object] = {"part": tick.part, "trainer": trainer}
+        fields |= {"window": str(push.window), "records": push.records}
+        fields |= {"reason": push.reason, "norm": push.norm}
+        book.effect(Happened("PushRefused", fields))
+        if book.governor is not None and push.norm is not None:
+            book.governor.refused(push.norm)
+
+
+def note_speed(book: Book, tick: Tick) -> None:
+    """A delta is applied: how fast its trainer is, where that decides how long they are."""
+    if adapts_steps(book.durable.parts[tick.part].plan.spec.pace) is not None:
+        batches = tick.window.num_batches()
+        book.speeds.came(tick.incarnation, tick.number, batches, book.now)
+
+
+def came_late(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
+    """A round was closed without this tick: its push has no effect, and that is counted."""
+    assert tick.round is not None
+    who = (tick.incarnation, tick.part)
+    if book.last_late.get(who) != tick.number:  # else its answer was lost
+        book.last_late[who] = tick.number
+        late = (tick.part, tick.round, trainer, tick.incarnation, tick.number, tick.records)
+        book.commit(PushLate(*late))
+    book.start_clock(tick.incarnation)
+    round_now, stopped = book.durable.parts[tick.part].round, book.durable.stopped
+    book.reply(
+        ticket,
+        Ticked(
+            late=round_now,
+            stopped=stopped,
+            records=told_records(book, tick),
+            pauses=pause_of_all(book) is not None,
+        ),
+    )
+
+
+def reply_ticked(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
+    """Answer a tick, with the next lease if the trainer wants one and there is one."""
+    lease, is_fresh = None, False
+    # One who repeats a late tick of a stage that is over has that stage's data at hand.
+    if tick.next_lease and tick.window.stage == book.durable.queue.stage:
+        known = set(tick.window.task_keys())
+        lease = next(
+            (
+                r.lease
+                for r in book.durable.queue.held_by(tick.incarnation).values()
+                if r.lease.key not in known
+            ),
+            None,
+        )
+        if lease is None:
+            lease = grant(book, trainer, tick.incarnation)
+            is_fresh = lease is not None
+    done = book.trainer_records.get(trainer, 0)
+    book.trainer_records[trainer] = done + tick.records
+    if not is_fresh:  # whoever is granted a lease has its clock started with it
+        book.start_clock(tick.incarnation)
+    track = tick.ends_step and book.track_from == tick.incarnation
+    slowest = None if tick.clock is None else book.clocks.slowest(book.durable.queue)
+    part = book.durable.parts[tick.part]
+    every = adapts_steps(part.plan.spec.pace)
+    steps = None if every is None else book.speeds.steps_of(tick.incarnation, every)
+    book.reply(
+        ticket,
+        Ticked(
+            lease=lease,
+            stopped=book.durable.stopped,
+            track=track,
+            slowest=slowest,
+            records=told_records(book, tick),
+            pauses=pause_of_all(book) is not None,
+            round=part.round if carries_over(part.plan.spec.pace) else None,
+            steps=steps,
+        ),
+    )
+
+
+def told_records(book: Book, tick: Tick) -> int:
+    """Records of the job that were acknowledged, the same for all who ticked a round.
+
+    What is computed from them (a learning rate) must be the same for all of its
+    contributors, also for one whose answer was lost and who ticks again.
+    """
+    if tick.round is None:
+        in_rounds = book.sync_parts()
+        return book.durable.round_records if in_rounds else count_records(book)
+    part = book.durable.parts[tick.part]
+    if carries_over(part.plan.spec.pace):  # its push may be in a later round than it says
+        return book.durable.round_records
+    known = (outcome.records for outcome in part.recent if outcome.round == tick.round)
+    return next(known, book.durable.round_records)

@@ -1,0 +1,92 @@
+"""Who may replace what the servers have by values that a script has changed.
+
+::
+
+    changed, and one trainer is here   its word is enough
+    changed, and there are several     nobody's is, until all call `Session.set_values`
+    n-th call of the script            the first that comes sets them for all; who comes
+                                       later, or again, takes what the servers have
+
+What was set before a loop, or by a call, is not set again by who begins at the top of the
+script: it was trained since, and what is done twice may have twice its effect. Calls, and
+the loop that values were set before last, are in the queue, so that a cut that has the
+values says so.
+
+Pure.
+"""
+
+from paceline.coordinator.decisions.status import wait_for_fences
+from paceline.coordinator.durable import is_touched
+from paceline.coordinator.durable.outcomes import ValuesTaken
+from paceline.coordinator.ledgers import Book
+from paceline.messages import (
+    ClaimValues,
+    Done,
+    Message,
+    ValuesClaimed,
+    ValuesSet,
+    Wait,
+    Waiting,
+    wait_for,
+)
+
+
+def answer_claim(book: Book, message: ClaimValues) -> Message:
+    """Whether the asker sets the values, and the reason it waits for if it must."""
+    state, asker = book.durable, message.incarnation
+    if book.setter not in state.trainers.values():
+        book.setter = 0
+    trainers = count_trainers(book)
+    is_done = _is_done(book, message)
+    if is_done and book.setter in {0, asker}:
+        book.setter = 0
+        return ValuesClaimed(verdict="done", trainers=trainers)
+    if not message.call and not is_done and trainers > 1:
+        return ValuesClaimed(verdict="several", trainers=trainers)
+    if (wait := _wait_to_set(book, asker)) is not None:
+        return Waiting(wait=wait)
+    book.setter = asker
+    return ValuesClaimed(verdict="yours", trainers=trainers)
+
+
+def were_set(book: Book, message: ValuesSet) -> Message:
+    """All servers have the values: the next cut says so; or it is over with that."""
+    queue = book.durable.queue
+    if message.call > queue.values_set:
+        book.commit(ValuesTaken(message.call))
+    elif message.stage is not None:
+        setter = message.incarnation
+        book.commit(ValuesTaken(queue.values_set, stage=message.stage, setter=setter))
+    elif not message.call and book.setter == message.incarnation:
+        book.setter = 0
+    return Done()
+
+
+def count_trainers(book: Book) -> int:
+    """Trainers that are here, or that the job's first lease waits for."""
+    live = len(book.durable.trainers)
+    return live if book.durable.has_started else max(live, book.first_trainers())
+
+
+def _is_done(book: Book, message: ClaimValues) -> bool:
+    state = book.durable
+    if message.call:
+        return message.call <= state.queue.values_set
+    if message.stage is None:
+        return False
+    queue = state.queue
+    if message.stage == queue.values_stage and message.incarnation == queue.values_setter:
+        return False  # the same script, which could not begin the loop after all
+    is_passed = message.stage < queue.stage or message.stage <= queue.values_stage
+    return is_passed or (message.stage == queue.stage and is_touched(state))
+
+
+def _wait_to_set(book: Book, asker: int) -> Wait | None:
+    state = book.durable
+    if book.setter not in {0, asker}:
+        names = {incarnation: name for name, incarnation in state.trainers.items()}
+        setter = names[book.setter]
+        return wait_for("values", f"{setter} sets the values of all", [setter])
+    if state.settling:
+        return wait_for_fences(book)
+    return None

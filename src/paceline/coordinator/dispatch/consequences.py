@@ -1,0 +1,316 @@
+"""What follows from how things stand, looked at after every event.
+
+Rounds close, epochs and stages end, cuts begin and are committed, parts are planned,
+leases are granted, those who are ahead go on, waits end. Each function looks at one of
+these; `look_again` repeats them until none decides anything more.
+
+Pure.
+"""
+
+from typing import TypeVar
+
+from msgspec import structs
+
+from paceline.coordinator.decisions import (
+    buffers_at_end,
+    count_records,
+    grant,
+    grant_ahead,
+    is_mid_step,
+    is_tracked,
+    look_at_cut,
+    look_at_meetings,
+    look_at_pace,
+    look_at_saves,
+    look_at_standstill,
+    look_at_steps,
+    look_at_unreadable,
+    may_grant,
+    participants,
+    pause_of_all,
+    reply_ticked,
+    saw_wait,
+    settle,
+    state_at_end,
+    ticked,
+)
+from paceline.coordinator.dispatch.reports import answer_servers
+from paceline.coordinator.dispatch.waits import wait_of
+from paceline.coordinator.durable import (
+    KEPT_ROUNDS,
+    PartRecord,
+    is_stopped_before,
+    plan_part,
+)
+from paceline.coordinator.durable.outcomes import (
+    EpochEnded,
+    JobBroken,
+    PartPlanned,
+    UploadGranted,
+)
+from paceline.coordinator.ledgers import (
+    Book,
+    Parking,
+    is_epoch_over,
+    is_last_epoch,
+    pick_task,
+)
+from paceline.messages import (
+    AskLease,
+    GoOn,
+    Granted,
+    MayGoOn,
+    PartAnswer,
+    Refusal,
+    SharePart,
+    StageOver,
+    Tick,
+    Wait,
+    Waiting,
+)
+from paceline.pace.changing import why_not_same
+from paceline.pace.policy import carries_over, is_within
+
+_Key = TypeVar("_Key")
+
+
+def look_again(book: Book) -> None:
+    """Decide all that can be decided now."""
+    before = -1
+    while before != book.num_outcomes():
+        before = book.num_outcomes()
+        settle(book)
+        if book.clocks.are_told:
+            book.clocks.drop_idle(book.durable.queue)
+        look_at_unreadable(book)
+        _look_at_failed_tasks(book)
+        _look_at_parts(book)
+        look_at_cut(book)
+        look_at_pace(book)
+        if book.rounds.meetings.parts() or book.meets:
+            look_at_meetings(book)
+        if book.open_cut is None or book.open_cut.is_pinned():
+            _look_at_rounds(book)
+        look_at_standstill(book)
+        look_at_steps(book)
+        _look_at_epoch(book)
+        _look_at_leases(book)
+        _look_at_clocks(book)
+        look_at_saves(book)
+    answer_servers(book)
+
+
+def end_waits(book: Book) -> None:
+    """Answer every question that has been parked for its time with the reason."""
+    if book.now < book.first_due_s:
+        return
+    first_due_s = (
+        _end_waits(book, book.leases),
+        _end_waits(book, book.ticks),
+        _end_waits(book, book.meets),
+        _end_waits(book, book.ahead),
+        _end_waits(book, book.shares),
+        _end_waits(book, book.saves),
+        _end_waits(book, book.steps),
+        _end_waits(book, book.pace_asks),
+    )
+    book.first_due_s = min(first_due_s)
+
+
+def _end_waits(book: Book, waiting: Parking[_Key]) -> float:
+    """Answer those who have waited long enough; when the next one has."""
+    while (due := waiting.oldest_due(book.now)) is not None:
+        key, parked = due
+        saw_wait(book, parked)
+        pauses = pause_of_all(book) is not None
+        wait = wait_of(book, parked).lasting(book.now - parked.since_s)
+        book.reply(parked.ticket, Waiting(wait=wait, pauses=pauses))
+        waiting.put_off(key, wait, book.now)  # it was counted among those who wait
+    return waiting.first_due_s()
+
+
+def _look_at_parts(book: Book) -> None:
+    state = book.durable
+    if not book.shares:
+        return
+    for (incarnation, part), parked in book.shares.to_look_at(_what_shares_wait_for(book)):
+        message = parked.message
+        assert isinstance(message, SharePart)
+        record = state.parts.get(part)
+        if record is None:
+            if not book.servers_ready() or state.is_returning:
+                continue
+            book.commit(PartPlanned(plan_part(message.spec, state, book.config)))
+            record = state.parts[part]
+        reason = why_not_same(record.plan.spec, message.spec)
+        if reason is not None:  # two came before there were servers
+            book.shares.take((incarnation, part))
+            refusal = Refusal(kind="mismatch", text=reason, timeline=state.timeline)
+            book.reply(parked.ticket, refusal)
+            continue
+        is_created = _is_created(book, part)
+        may_upload = is_created and record.uploader == 0 and not state.settling
+        if not record.is_ready and may_upload:
+            book.commit(UploadGranted(part, incarnation))
+        if record.is_ready or (is_created and record.uploader == incarnation):
+            _answer_share(book, incarnation, part, record)
+
+
+def _what_shares_wait_for(book: Book) -> tuple[object, ...]:
+    state = book.durable
+    return (
+        state.timeline,
+        state.is_returning,
+        bool(state.settling),
+        book.servers_ready(),
+        [(p, r.is_ready, r.uploader, _is_created(book, p)) for p, r in state.parts.items()],
+    )
+
+
+def _answer_share(book: Book, incarnation: int, part: int, record: PartRecord) -> None:
+    parked = book.shares.take((incarnation, part))
+    assert parked is not None
+    answer = PartAnswer(plan=record.plan, upload=not record.is_ready)
+    book.reply(parked.ticket, answer)
+
+
+def _is_created(book: Book, part: int) -> bool:
+    return book.servers_ready() and all(part in r.parts for r in book.reports.values())
+
+
+def _look_at_rounds(book: Book) -> None:
+    for part in book.rounds.ticked_parts():
+        # Whose tracked objects are asked for must stand where the round does.
+        needs_all = book.track_from is not None
+        book.rounds.look(part, book.durable, book.now)
+        if not _may_close(book, part):
+            continue
+        committed = book.rounds.decide_round(
+            part, book.durable, book.now, needs_all=needs_all
+        )
+        if committed is None:
+            continue
+        own = sum(one.records for one in committed.contributions)
+        book.commit(structs.replace(committed, records=count_records(book) + own))
+        book.applied()  # here, since nobody may be waiting for the answer just now
+        waiting = []
+        for incarnation in committed.ticked:
+            parked = book.ticks.take((incarnation, part))
+            if parked is not None:
+                assert isinstance(parked.message, Tick)
+                saw_wait(book, parked)
+                ticked(book, parked.message)
+                waiting.append(parked)
+        for parked in waiting:  # every task is closed before the first lease is granted
+            assert isinstance(parked.message, Tick)
+            reply_ticked(book, parked.role, parked.ticket, parked.message)
+
+
+def _may_close(book: Book, part: int) -> bool:
+    """Whether servers have applied as many rounds as are not kept for them.
+
+    Who waits for all to have pulled the round before knows that by itself; with a quorum,
+    each trainer may have contributed to a round of its own since.
+    """
+    record = book.durable.parts[part]
+    if not carries_over(record.plan.spec.pace):
+        return True
+    if not book.servers_ready():
+        return False
+    stand = [report.parts[part].applied_round for report in book.reports.values()]
+    return min(stand) >= record.round + 1 - KEPT_ROUNDS
+
+
+def _look_at_epoch(book: Book) -> None:
+    state = book.durable
+    if not is_epoch_over(state) or is_last_epoch(state) or state.stopped is not None:
+        return
+    if state.broken is None:
+        book.commit(EpochEnded(state.queue.stage, state.queue.epoch))
+
+
+def _look_at_failed_tasks(book: Book) -> None:
+    """An epoch of which nothing could be read fails the job, the last one too."""
+    state, failed = book.durable, book.durable.queue.failed
+    spec = state.stage_spec()
+    if not failed or state.broken is not None or spec is None or not spec.is_training:
+        return
+    if len(failed) == spec.num_tasks():
+        book.commit(JobBroken(f"all tasks of epoch {state.queue.epoch} failed"))
+
+
+def _look_at_leases(book: Book) -> None:
+    if not book.leases:
+        return
+    state = book.durable
+    asks = book.leases.to_look_at(_what_asks_wait_for(book))
+    for incarnation, parked in sorted(asks, key=lambda item: item[1].role):
+        message = parked.message
+        assert isinstance(message, AskLease)
+        if incarnation not in book.leases:
+            continue  # it was told to keep its tracked state first
+        if state.broken is not None:
+            book.leases.take(incarnation)
+            text = f"the job has failed: {state.broken}"
+            refusal = Refusal(kind="broken", text=text, timeline=state.timeline)
+            book.reply(parked.ticket, refusal)
+            continue
+        if message.stage < state.queue.stage or is_stopped_before(state, message.stage):
+            book.leases.take(incarnation)
+            kept = buffers_at_end(book, message.stage)
+            over = StageOver(
+                stopped=state.stopped,
+                cut=state.last_cut(),
+                tracked=kept,
+                state=state_at_end(book, incarnation, message.stage),
+            )
+            book.reply(parked.ticket, over)
+            continue
+        if message.stage > state.queue.stage:
+            continue
+        held = {token for token, _ in message.held}
+        own = state.queue.held_by(incarnation).values()
+        known = next((one.lease for one in own if one.lease.token not in held), None)
+        lend = grant_ahead if message.is_ahead else grant
+        lease = known or lend(book, parked.role, incarnation)
+        if isinstance(lease, Wait):
+            book.leases.take(incarnation)
+            pauses = pause_of_all(book) is not None
+            spent = Waiting(wait=lease, is_spent=True, pauses=pauses)
+            book.reply(parked.ticket, spent)
+        elif lease is not None:
+            book.leases.take(incarnation)
+            book.reply(parked.ticket, Granted(lease=lease))
+
+
+def _look_at_clocks(book: Book) -> None:
+    if not book.clocks.are_told:
+        return
+    slowest = book.clocks.slowest(book.durable.queue)
+    if slowest is None:
+        return
+    for incarnation, parked in book.ahead.to_look_at(slowest):
+        ask = parked.message
+        assert isinstance(ask, MayGoOn)
+        if is_within(ask.staleness, ask.clock.steps, slowest):
+            book.ahead.take(incarnation)
+            saw_wait(book, parked)
+            book.start_clock(incarnation)
+            book.reply(parked.ticket, GoOn(slowest=slowest))
+
+
+def _what_asks_wait_for(book: Book) -> tuple[object, ...]:
+    """All that a grant depends on, but what the asker itself holds."""
+    state = book.durable
+    queue = state.queue
+    return (
+        (state.timeline, queue.stage, queue.epoch, queue.next_fresh == 0),
+        (state.stopped, state.broken, len(state.stages)),
+        (may_grant(book), is_mid_step(book), book.knows_clocks(), pick_task(state) is None),
+        (bool(state.settling), pause_of_all(book) is not None),
+        (book.is_fresh, book.track_from, book.track_from in book.leases),
+        book.rounds.are_exchanging(state),
+        is_tracked(book) and (state.generation, state.committed_rounds()),
+        # Which cell is next depends on all cells, and on who is here.
+        book.is_rotating() and (book.revision, sorted(participants(book))),
+    )

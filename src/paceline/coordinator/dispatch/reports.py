@@ -1,0 +1,313 @@
+"""What servers, the launcher and observers say.
+
+What a server does next, from the coordinator's state and the server's report.
+
+Level-triggered: orders are computed anew for every report, so losing, repeating or
+delaying reports and orders changes nothing. The order of the list matters: rounds are
+committed before an incarnation that contributed to them is fenced, and before a
+snapshot at those rounds.
+
+Pure.
+"""
+
+from collections.abc import Container
+
+from paceline.coordinator.decisions import exited, fail_cut, job_status, lose, pace_asked
+from paceline.coordinator.durable import CutRecord, Durable, PartRecord, decode_queue
+from paceline.coordinator.durable.outcomes import JobBroken, Scaled, ServerJoined
+from paceline.coordinator.ledgers import Book, Loss, OpenCut, Parked
+from paceline.messages import (
+    AskStatus,
+    ChangePace,
+    CommitRound,
+    ConfirmTracked,
+    CreatePart,
+    CutReport,
+    Done,
+    EndPart,
+    Fence,
+    FenceReport,
+    Forget,
+    LauncherOrders,
+    LauncherReport,
+    MarksReport,
+    Order,
+    Orders,
+    PartReport,
+    Refusal,
+    Restore,
+    Scale,
+    SendMarks,
+    ServerReport,
+    ShutDown,
+    Snapshot,
+    TakePaces,
+)
+from paceline.pace.policy import steps_locally
+
+
+def plan_restore(state: Durable) -> Restore:
+    """The order that brings a server to the last cut on the current timeline."""
+    cut = state.cut
+    if cut is None:
+        return Restore(
+            timeline=state.timeline, cut=0, folder=None, plans=(), files=(), rounds={}
+        )
+    return Restore(
+        timeline=state.timeline,
+        cut=cut.cut,
+        folder=cut.folder,
+        plans=tuple(state.parts[part].plan for part in cut.parts),
+        files=tuple(entry for entries in cut.files.values() for entry in entries),
+        rounds=cut.rounds,
+        without_state=tuple(
+            part
+            for part in cut.parts
+            for plan in [state.parts[part].plan]
+            if plan.has_ended or (part in cut.outer) != steps_locally(plan.spec.pace)
+        ),
+    )
+
+
+def _plan_entry(state: Durable, report: ServerReport) -> Restore | TakePaces:
+    """The order that brings a server on to the current timeline."""
+    is_behind = report.timeline == state.timeline - 1
+    if state.repaced is None or not is_behind or not report.ready:
+        return plan_restore(state)
+    plans = tuple(record.plan for _, record in sorted(state.parts.items()))
+    without_state = state.repaced
+    return TakePaces(
+        timeline=state.timeline,
+        plans=plans,
+        without_state=without_state,
+        steps=state.steps,
+    )
+
+
+def plan_orders(
+    state: Durable,
+    report: ServerReport,
+    *,
+    open_cut: OpenCut | None,
+    fenced: Container[int],
+    has_marks: bool,
+) -> tuple[Order, ...]:
+    """Orders for the server that sent ``report``.
+
+    Args:
+        state: the durable state.
+        report: how the server stands.
+        open_cut: the cut being taken, if any.
+        fenced: lost incarnations that this server has reported as fenced.
+        has_marks: whether this server has sent its marks after the last return.
+    """
+    if report.timeline != state.timeline:
+        return (_plan_entry(state, report),)
+    if not report.ready:
+        return ()
+    orders: list[Order] = []
+    for part, record in sorted(state.parts.items()):
+        orders += _plan_part(record, report.parts.get(part))
+    if state.cut is not None and report.forgotten_cut < state.cut.cut:
+        orders.append(plan_forget(state.cut))
+    if state.is_returning and not has_marks:
+        orders.append(SendMarks())  # of open tasks only, since the others are forgotten
+    orders += _plan_fences(state, fenced)
+    is_keeper = report.server == min(state.servers, default="")
+    if is_keeper and state.tracked not in {0, report.tracked}:
+        orders.append(ConfirmTracked(number=state.tracked))
+    if open_cut is not None and open_cut.awaits(report.server):
+        orders.append(
+            Snapshot(
+                cut=open_cut.cut,
+                folder=open_cut.folder,
+                rounds=open_cut.rounds,
+                steps=open_cut.steps,
+            )
+        )
+    return tuple(orders)
+
+
+def _plan_part(record: PartRecord, stands: PartReport | None) -> list[Order]:
+    part, orders = record.plan.spec.part, list[Order]()
+    if stands is None:
+        orders.append(CreatePart(plan=record.plan))
+    elif record.plan.has_ended and not stands.has_ended:
+        orders.append(EndPart(part=part))
+    applied = stands.applied_round if stands is not None else 0
+    return orders + [
+        CommitRound(part=part, round=r.round, contributions=r.contributions)
+        for r in record.recent
+        if applied < r.round <= record.round
+    ]
+
+
+def _plan_fences(state: Durable, fenced: Container[int]) -> list[Fence]:
+    if not state.settling:
+        return []
+    rounds, steps = state.committed_rounds(), state.steps
+    return [
+        Fence(incarnation=i, keys=keys, rounds=rounds, step=steps.get(i, {}))
+        for i, keys in sorted(state.settling.items())
+        if i not in fenced
+    ]
+
+
+def plan_forget(cut: CutRecord) -> Forget:
+    """The marks that a committed cut makes superfluous."""
+    queue = decode_queue(cut.queue)
+    kept = tuple(sorted(queue.open | queue.failed))
+    stage, epoch, below = queue.stage, queue.epoch, queue.next_fresh
+    return Forget(cut=cut.cut, stage=stage, epoch=epoch, below=below, kept=kept)
+
+
+def server_reported(book: Book, ticket: int, report: ServerReport) -> None:
+    """Take note of a server's report; answer with orders, or let it wait for some."""
+    state, server = book.durable, report.server
+    live = state.servers.get(server)
+    if report.incarnation == 0:
+        if live is not None:
+            reason = f"{server} joined again from process {report.pid}"
+            lose(book, Loss(live, "replaced", reason))
+        if book.is_finishing:
+            book.reply(ticket, _shut_down(0, "the job is over"))
+            return
+        live = state.next_incarnation
+        book.commit(ServerJoined(server, live))
+        book.to_replace.pop(server, None)
+        book.members.heard(live, book.now).pid = report.pid
+        book.reply(ticket, Orders(incarnation=live))
+        return
+    if live != report.incarnation:
+        text = f"incarnation {report.incarnation} of {server} is over"
+        book.reply(ticket, _shut_down(report.incarnation, text))
+        return
+    info = book.members.heard(live, book.now)
+    info.pid, info.host, info.address = report.pid, report.host, report.address
+    info.state = "ready" if report.ready else "restoring"
+    book.reports[server] = report
+    if report.broken is not None and state.broken is None:
+        book.commit(JobBroken(report.broken))
+    if report.timeline == state.timeline:
+        _take_answers(book, report)
+        if book.open_cut is not None and report.pinned_cut == book.open_cut.cut:
+            book.open_cut.pin(server)
+    book.park_report(ticket, report)
+
+
+def answer_servers(book: Book) -> None:
+    """Send orders to every waiting server for which there are any."""
+    due = _take_due(book)
+    gate = _what_orders_follow_from(book)
+    for server, parked in due + book.idle_servers.to_look_at(gate):
+        report = book.reports.get(server)
+        if report is None or book.durable.servers.get(server) != report.incarnation:
+            book.idle_servers.take(server)
+            continue
+        if book.is_finishing:
+            book.reply(parked.ticket, _shut_down(report.incarnation, "the job is over"))
+            book.idle_servers.take(server)
+            continue
+        orders = plan_orders(
+            book.durable,
+            report,
+            open_cut=book.open_cut,
+            fenced={inc for inc, seen in book.fences.items() if server in seen},
+            has_marks=server in book.marks,
+        )
+        if orders or parked.until_s <= book.now:
+            book.reply(parked.ticket, Orders(incarnation=report.incarnation, orders=orders))
+            book.idle_servers.take(server)
+
+
+def _take_due(book: Book) -> list[tuple[str, Parked]]:
+    taken = []
+    while (due := book.idle_servers.oldest_due(book.now)) is not None:
+        book.idle_servers.take(due[0])
+        taken.append(due)
+    return taken
+
+
+def _what_orders_follow_from(book: Book) -> object:
+    """All that orders depend on, but the server's own report.
+
+    As long as nothing was decided it is what it was.
+    """
+    state = book.durable
+    cut = None if book.open_cut is None else book.open_cut.cut
+    here = (book.revision, book.is_finishing, cut)
+    known, gate = book.orders_gate
+    if here != known:
+        gate = (
+            (state.timeline, state.is_returning, book.is_finishing, state.tracked),
+            (state.generation, state.committed_rounds(), tuple(state.settling)),
+            None if state.cut is None else state.cut.cut,
+            cut,
+        )
+        book.orders_gate = (here, gate)
+    return gate
+
+
+def launcher_reported(book: Book, ticket: int, report: LauncherReport) -> None:
+    """Take note of ended processes; say which servers must be replaced."""
+    for end in report.exits:
+        exited(book, end)
+    book.is_finishing = book.is_finishing or report.finishing
+    book.is_saving = book.is_saving or report.saving
+    orders = LauncherOrders(
+        status=job_status(book),
+        replace=dict(book.to_replace),
+        trainers=book.durable.wanted_trainers,
+        is_saved=book.is_saved(),
+    )
+    book.reply(ticket, orders)
+
+
+def operator_asked(book: Book, ticket: int, message: Scale | ChangePace) -> None:
+    """Change the pace, or how many trainers there are to be; the launcher makes it so."""
+    if isinstance(message, ChangePace):
+        pace_asked(book, ticket, message)
+        return
+    least, most = book.config.trainers, book.config.most_trainers
+    allowed = f"{least} to {most}" if most else "at least 1"
+    if message.trainers < 1 or (most and not least <= message.trainers <= most):
+        text = f"expected {allowed} trainers, got {message.trainers}"
+        timeline = book.durable.timeline
+        book.reply(ticket, Refusal(kind="invalid", text=text, timeline=timeline))
+        return
+    if book.durable.wanted_trainers != message.trainers:
+        book.commit(Scaled(message.trainers))
+    book.reply(ticket, Done())
+
+
+def observer_asked(book: Book, ticket: int, message: AskStatus) -> None:
+    """Say how the job stands."""
+    assert isinstance(message, AskStatus)
+    book.reply(ticket, job_status(book))
+
+
+def _shut_down(incarnation: int, reason: str) -> Orders:
+    return Orders(incarnation=incarnation, orders=(ShutDown(reason=reason),))
+
+
+def _take_answers(book: Book, report: ServerReport) -> None:
+    for answer in report.answers:
+        if isinstance(answer, FenceReport):
+            if answer.incarnation in book.durable.settling:
+                seen = book.fences.setdefault(answer.incarnation, {})
+                seen[report.server] = answer.marks
+        elif isinstance(answer, MarksReport):
+            if answer.timeline == book.durable.timeline:
+                book.marks[report.server] = answer
+        else:
+            _take_cut_report(book, report.server, answer)
+
+
+def _take_cut_report(book: Book, server: str, report: CutReport) -> None:
+    cut = book.open_cut
+    if cut is None or cut.cut != report.cut:
+        return
+    if report.error is not None:
+        fail_cut(book, report.error, server)
+    else:
+        cut.reported(server, report)

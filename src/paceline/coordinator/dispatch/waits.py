@@ -1,0 +1,134 @@
+"""What each parked question waits for: whom, and why.
+
+Pure.
+"""
+
+from itertools import chain, islice
+
+from paceline.coordinator.decisions import (
+    choose_cell,
+    cut_wait,
+    is_mid_step,
+    missing_from_ring,
+    participants,
+    takers,
+    wait_for_buffers,
+    wait_for_fences,
+    wait_for_pace,
+    wait_for_state,
+    wait_of_all,
+    waits_for_cut,
+)
+from paceline.coordinator.ledgers import Book, Parked
+from paceline.ids import trainer_id
+from paceline.messages import (
+    AskLease,
+    ChangePace,
+    CommitStep,
+    MayGoOn,
+    Meet,
+    Save,
+    SharePart,
+    Tick,
+    Wait,
+    wait_for,
+)
+from paceline.messages.waits import MOST_NAMED, listed, named
+
+_CLOCKS_UNKNOWN = "the coordinator has restarted, and trainers tell it their clocks"
+
+
+def wait_of(book: Book, parked: Parked) -> Wait:
+    """What a parked question waits for."""
+    message = parked.message
+    if isinstance(message, Tick):
+        return _wait_of_tick(book, message)
+    if isinstance(message, Meet):
+        missing = book.rounds.missing_to_meet(message.part, book.durable)
+        reason = f"round {message.round} waits for {named(missing)}, to exchange values"
+        return wait_for("exchange", reason, missing)
+    if isinstance(message, MayGoOn):
+        return _wait_to_go_on(book, message)
+    if isinstance(message, ChangePace):
+        return wait_for_pace(book)
+    if isinstance(message, Save | CommitStep):
+        return cut_wait(book)
+    if isinstance(message, AskLease) and (book.open_cut or waits_for_cut(book)):
+        return cut_wait(book)
+    if (wait := wait_of_all(book)) is not None:
+        return wait
+    if isinstance(message, SharePart):
+        return Wait("values", f"part {message.spec.part} has no values yet")
+    stage = message.stage if isinstance(message, AskLease) else 0
+    return _wait_for_lease(book, parked.role, stage)
+
+
+def _wait_of_tick(book: Book, tick: Tick) -> Wait:
+    cut = book.open_cut
+    if cut is not None and not cut.is_pinned():
+        return wait_for("cut", f"cut {cut.cut} is being taken", takers(book))
+    missing = book.rounds.missing(tick.part, book.durable)
+    gathers = book.rounds.reason_to_wait(tick.part, book.durable, book.now)
+    if gathers is not None:
+        reason = f"the round after {book.durable.parts[tick.part].round}: {gathers}"
+    else:
+        reason = f"round {tick.round} waits for {named(missing)}"
+    # With nobody missing, it closes as soon as servers have applied those before.
+    return wait_for("round", reason, missing or book.durable.servers)
+
+
+def _wait_to_go_on(book: Book, ask: MayGoOn) -> Wait:
+    slowest = book.clocks.slowest(book.durable.queue)
+    if slowest is None:
+        return Wait("clock", _CLOCKS_UNKNOWN)
+    names = {incarnation: name for name, incarnation in book.durable.trainers.items()}
+    last = [names.get(i, str(i)) for i in book.clocks.slowest_of(slowest)]
+    clock = ask.clock.steps
+    allowed = f"the pace allows {ask.staleness}"
+    ahead = f"at clock {clock}, {clock - slowest} ahead of {named(last)}"
+    return wait_for("clock", f"{ahead}; {allowed}", last)
+
+
+def _wait_for_lease(book: Book, trainer: str, stage: int) -> Wait:
+    state, queue = book.durable, book.durable.queue
+    if not state.has_started:
+        return _wait_for_members(book)
+    if (late := missing_from_ring(book)) is not None:
+        reason = f"the rotation begins as soon as {named(late)} come, or in a second"
+        return wait_for("members", reason, late)
+    if state.settling:
+        return wait_for_fences(book)
+    # A thousand may ask: nobody looks at all holders for each.
+    holders, count = sorted(queue.first_holders(MOST_NAMED)), queue.num_holders()
+    others = (tuple(holders), count - len(holders))
+    if stage > queue.stage:
+        if not count:
+            asked = book.asked_stage
+            behind = [t for t in state.trainers if asked.get(t, -1) < stage]
+            holders, count = sorted(behind)[:MOST_NAMED], len(behind)
+        reason = f"what comes before is not over, and with {listed(holders, count)}"
+        return Wait("stage", reason, tuple(holders), count - len(holders))
+    if not book.knows_clocks():
+        return Wait("clock", _CLOCKS_UNKNOWN, *others)
+    if is_mid_step(book):
+        return Wait("round", "others are between two parts of a step", *others)
+    kept = wait_for_buffers(book) or wait_for_state(book)
+    if kept is not None:
+        return kept
+    if book.is_rotating() and trainer in participants(book):
+        choice = choose_cell(book, trainer)
+        return wait_for("block", choice.reason, choice.whom)
+    reason = f"the epoch's last tasks are with {listed(holders, count)}"
+    return Wait("lease", reason, *others)
+
+
+def _wait_for_members(book: Book) -> Wait:
+    """The job's first trainers: those that are not here, and members that do not ask."""
+    here, wanted = len(book.leases), book.first_trainers()
+    members, asking = book.durable.trainers, book.leases
+    late = (name for name, one in members.items() if one not in asking)
+    expected = (trainer_id(n) for n in range(book.config.max_trainers))
+    absent = (trainer for trainer in expected if trainer not in members)
+    whom = tuple(islice(chain(late, absent), min(MOST_NAMED, max(0, wanted - here))))
+    reason = f"{here} of {wanted} trainers have asked for work"
+    return Wait("members", reason, whom, max(0, wanted - here - len(whom)))

@@ -1,0 +1,69 @@
+"""What the journal keeps, and how it is read again.
+
+::
+
+    outcomes     the lines of the journal
+    durable      what they add up to; `restore` alone changes it
+    queue        todo, pending, done, failed
+    noted        how the queue takes down what tasks came to
+    records      what is known of parts and the last cut
+    rotation     which cell is next
+    placement    parts to slots to servers
+    recovery     marks to where a task goes on
+    stops        what an early stop leaves to do
+    happenings   outcomes as lines of the event log
+
+Pure.
+"""
+
+from paceline.coordinator.durable.durable import (
+    KEPT_ROUNDS,
+    CutRecord,
+    Durable,
+    PartRecord,
+    restore,
+)
+from paceline.coordinator.durable.happenings import closed_of, progress_of, told
+from paceline.coordinator.durable.placement import keep_paces, place_again, plan_part
+from paceline.coordinator.durable.queue import (
+    Queue,
+    StageResults,
+    decode_queue,
+    encode_queue,
+)
+from paceline.coordinator.durable.recovery import decide_resumes, join_marks, join_voids
+from paceline.coordinator.durable.rotation import Choice, decide_cell, validate_cells
+from paceline.coordinator.durable.stops import (
+    has_nothing_to_train,
+    is_stopped_before,
+    is_touched,
+    open_stage,
+)
+
+__all__ = [
+    "KEPT_ROUNDS",
+    "Choice",
+    "CutRecord",
+    "Durable",
+    "PartRecord",
+    "Queue",
+    "StageResults",
+    "closed_of",
+    "decide_cell",
+    "decide_resumes",
+    "decode_queue",
+    "encode_queue",
+    "has_nothing_to_train",
+    "is_stopped_before",
+    "is_touched",
+    "join_marks",
+    "join_voids",
+    "keep_paces",
+    "open_stage",
+    "place_again",
+    "plan_part",
+    "progress_of",
+    "restore",
+    "told",
+    "validate_cells",
+]

@@ -1,0 +1,63 @@
+"""What the event log says of an outcome: enough to follow a job, not to replay it.
+
+Left out is what nobody reads line by line, and a list of a thousand becomes its length:
+the journal has all of it.
+
+Pure.
+"""
+
+import functools
+
+from paceline.coordinator.durable.outcomes import Outcome
+from paceline.messages import JobStatus
+
+_BULKY = frozenset({"queue", "files", "plan", "plans", "instead", "result", "value"})
+MOST_LISTED = 64
+_LISTS = (tuple, dict)
+
+
+def told(outcome: Outcome) -> tuple[str, dict[str, object]]:
+    """The name of an outcome's line, and its fields."""
+    kind = type(outcome)
+    fields = {name: _brief(getattr(outcome, name)) for name in _fields_told(kind)}
+    return kind.__name__, fields
+
+
+def progress_of(status: JobStatus) -> dict[str, object]:
+    """The fields of a line that says how far the job is."""
+    by_trainer = {p.id: p.records for p in status.processes if p.role == "trainer"}
+    return {
+        "records": status.records,
+        "steps": status.steps,
+        "epoch": status.queue.epoch,
+        "timeline": status.timeline,
+        "trainers": by_trainer,
+        "trained_s": _trained_s(status),
+    }
+
+
+def closed_of(status: JobStatus) -> dict[str, object]:
+    """The fields of a coordinator's last line."""
+    return {
+        "records": status.records,
+        "trained_s": _trained_s(status),
+        "timeline": status.timeline,
+        "cut": status.cut,
+        "counters": status.counters,
+    }
+
+
+def _trained_s(status: JobStatus) -> float:
+    """Seconds that loops have trained, as far as this coordinator knows."""
+    return 0.0 if status.trained is None else round(status.trained.seconds, 3)
+
+
+@functools.cache  # of a few kinds; a line is written for each outcome
+def _fields_told(kind: type[Outcome]) -> tuple[str, ...]:
+    return tuple(name for name in kind.__struct_fields__ if name not in _BULKY)
+
+
+def _brief(value: object) -> object:
+    if isinstance(value, _LISTS) and len(value) > MOST_LISTED:
+        return len(value)
+    return value

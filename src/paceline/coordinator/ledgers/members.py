@@ -1,0 +1,112 @@
+"""Who is alive, judged by the receiver's clock alone.
+
+A launcher's exit report counts at once, a closed connection after `GRACE_S`, silence
+after the job's time-out. After a restart of the coordinator everybody has been heard
+just now. A false death is harmless: the incarnation is fenced and joins again.
+
+Pure.
+"""
+
+import math
+from typing import NamedTuple, final
+
+from paceline.coordinator.durable.outcomes import LossKind
+from paceline.messages import Wait
+
+GRACE_S = 0.5  # a connection that closes and comes back within this was never lost
+
+
+class Loss(NamedTuple):
+    """A member that is dead to the job, and why."""
+
+    incarnation: int
+    kind: LossKind
+    reason: str
+
+
+@final
+class MemberInfo:
+    """What is known of a live member but need not survive."""
+
+    def __init__(self, now: float) -> None:
+        """Heard just now."""
+        self.heard_s = now
+        self.closed_s: float | None = None
+        self.pid = 0
+        self.host = ""
+        self.address = ""
+        self.state = "starting"
+        self.wait: Wait | None = None  # for others than the coordinator
+        self.wait_s = 0.0  # when that was told
+        self.clock = 0
+        self.evaluated = 0  # batches that needed no step
+
+
+@final
+class Members:
+    """Signs of life by incarnation."""
+
+    def __init__(self, timeout_s: float) -> None:
+        """``timeout_s``: silence after which a member counts as dead."""
+        self._timeout_s = timeout_s
+        self._infos: dict[int, MemberInfo] = {}
+        self._quiet_until_s = -math.inf  # before then nobody can be found dead
+
+    def heard(self, incarnation: int, now: float) -> MemberInfo:
+        """A message of a member arrived."""
+        info = self._infos.get(incarnation)
+        if info is None:
+            info = self._infos[incarnation] = MemberInfo(now)
+        info.heard_s = now
+        info.closed_s = None
+        return info
+
+    def closed(self, incarnation: int, now: float) -> None:
+        """A member's connection closed."""
+        info = self._infos.get(incarnation)
+        if info is not None and info.closed_s is None:
+            info.closed_s = now
+            self._quiet_until_s = min(self._quiet_until_s, now + GRACE_S)
+
+    def excuse(self, seconds: float) -> None:
+        """Nobody could be heard for so long, through no fault of theirs."""
+        for info in self._infos.values():
+            info.heard_s += seconds
+            if info.closed_s is not None:
+                info.closed_s += seconds
+
+    def info(self, incarnation: int) -> MemberInfo | None:
+        """What is known of a member, if anything was heard of it."""
+        return self._infos.get(incarnation)
+
+    def forget(self, incarnation: int) -> None:
+        """A member is one no longer."""
+        self._infos.pop(incarnation, None)
+
+    def with_pid(self, pid: int) -> list[int]:
+        """Incarnations of a process."""
+        return [inc for inc, info in self._infos.items() if info.pid == pid]
+
+    def are_quiet(self, now: float) -> bool:
+        """Whether nobody can be dead by now, and `losses` need not be asked."""
+        return now < self._quiet_until_s
+
+    def losses(self, live: dict[int, str], now: float) -> list[Loss]:
+        """Members of ``live`` ({incarnation: role id}) that are dead by now."""
+        found = []
+        until_s = now + self._timeout_s  # who is heard of from now on has as long
+        for incarnation, role in live.items():
+            info = self._infos.get(incarnation)
+            if info is None:
+                info = self._infos[incarnation] = MemberInfo(now)
+            if info.closed_s is not None and now - info.closed_s >= GRACE_S:
+                reason = f"{role} closed its connection and did not come back"
+                found.append(Loss(incarnation, "disconnected", reason))
+            elif now - info.heard_s >= self._timeout_s:
+                reason = f"{role} was silent for {self._timeout_s:g} s"
+                found.append(Loss(incarnation, "silent", reason))
+            until_s = min(until_s, info.heard_s + self._timeout_s)
+            if info.closed_s is not None:
+                until_s = min(until_s, info.closed_s + GRACE_S)
+        self._quiet_until_s = until_s
+        return sorted(found)

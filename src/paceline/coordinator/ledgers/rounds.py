@@ -1,0 +1,254 @@
+"""Rounds: which prepared pushes make one synchronous update.
+
+A trainer that has all servers' *prepared* ticks the round; the coordinator closes it
+when every participant has, with one set of contributors and weights for all servers. A
+participant is a trainer that holds a lease: uneven data cannot hang a round. Weights
+are ``n_i / N`` by records for the mean, 1 for the sum. Where the pace says so it closes
+without some (`paceline.pace.policy.backups_of`, `paceline.coordinator.ledgers.quorum`).
+
+A step over several parts is one round of each, in the same order in every trainer. So
+that nobody falls out of line, a trainer that repeats a batch which one part has applied
+and another has not ticks the round of the first without contributing, and a trainer
+without a lease gets one only while nobody is between two parts of a step.
+
+Where values travel between trainers (`meetings`), all must have ticked one exchange, and it
+must be that of exactly those who have ticked.
+
+Pure.
+"""
+
+from typing import final
+
+import msgspec
+
+from paceline.coordinator.durable import Durable
+from paceline.coordinator.durable.outcomes import RoundCommitted
+from paceline.coordinator.ledgers.meetings import Meetings
+from paceline.coordinator.ledgers.quorum import Quorum
+from paceline.ids import Window
+from paceline.messages import Bringing, Contribution, Tick, exchange_name
+from paceline.pace.policy import (
+    backups_of,
+    carries_over,
+    grace_of,
+    may_do_without,
+    quorum_of,
+    weigh,
+)
+
+
+class Ticked(msgspec.Struct, frozen=True):
+    """A trainer's tick of the open round."""
+
+    incarnation: int
+    number: int
+    window: Window
+    records: int
+    is_prepared: bool
+    ends_step: bool
+    exchange: int = 0
+
+
+def participants(state: Durable) -> set[str]:
+    """Trainers that the open rounds wait for."""
+    return state.queue.holders()
+
+
+def _is_uneven(state: Durable) -> bool:
+    """Whether slots may differ in what they have of a task, from before the rounds.
+
+    A late push goes along with the next, and no window crosses what they differ by.
+    """
+    return any(record.lease.edges for record in state.queue.pending.values())
+
+
+@final
+class Rounds:
+    """Ticks of the open round of each synchronous part."""
+
+    def __init__(self) -> None:
+        """No tick has come yet."""
+        self._ticks: dict[int, dict[str, Ticked]] = {}  # {part: {trainer: tick}}
+        self._quorums: dict[int, Quorum] = {}  # {part: when who came}
+        self._went_on_s: dict[str, float] = {}  # {trainer: since when it computes}
+        self.meetings = Meetings()
+
+    def enters(self, trainer: str, now_s: float) -> None:
+        """A trainer that held no lease has one, and goes to work."""
+        self._went_on_s[trainer] = now_s
+
+    def tick(self, trainer: str, tick: Tick) -> None:
+        """A trainer has come to the open round, with a prepared push or without."""
+        entry = Ticked(
+            tick.incarnation,
+            tick.number,
+            tick.window,
+            tick.records,
+            tick.is_prepared,
+            tick.ends_step,
+            tick.exchange,
+        )
+        self._ticks.setdefault(tick.part, {})[trainer] = entry
+
+    def drop(self, trainer: str) -> None:
+        """A trainer is lost or gone, or has given its leases back: its ticks are void."""
+        self._went_on_s.pop(trainer, None)
+        self.meetings.drop(trainer)
+        for ticks in self._ticks.values():
+            ticks.pop(trainer, None)
+
+    def clear(self) -> None:
+        """All open rounds are void (a return to a cut)."""
+        self._ticks.clear()
+        self.meetings.clear()
+        self._quorums.clear()
+        self._went_on_s.clear()
+
+    def missing(self, part: int, state: Durable) -> set[str]:
+        """Participants whose tick the open round of a part waits for."""
+        return participants(state) - self._ticks.get(part, {}).keys()
+
+    def ticked_parts(self) -> list[int]:
+        """Parts whose open round has a tick, in the order of a step."""
+        return sorted(self._ticks) if self._ticks else []
+
+    def waiting(self, part: int) -> set[str]:
+        """Trainers that have come to the open round of a part, or to meet for it."""
+        return self._ticks.get(part, {}).keys() | self.meetings.here(part)
+
+    def decide_round(
+        self, part: int, state: Durable, now_s: float, *, needs_all: bool = False
+    ) -> RoundCommitted | None:
+        """The open round of a part, closed, if the pace does without whoever is missing.
+
+        Args:
+            part: whose round it is.
+            state: of the job.
+            now_s: what time it is.
+            needs_all: whether it may do without anybody at all.
+        """
+        ticks = self._ticks.get(part, {})
+        if not ticks:
+            return None
+        pace = state.parts[part].plan.spec.pace
+        if carries_over(pace):
+            if not self._may_close(part, state, now_s):
+                return None
+        elif not self._is_full(part, state, needs_all=needs_all):
+            return None
+        if not self._is_one_exchange(part, state):
+            return None
+        prepared = {t: tick for t, tick in sorted(ticks.items()) if tick.is_prepared}
+        total = sum(tick.records for tick in prepared.values())
+        contributions = tuple(
+            Contribution(
+                trainer,
+                tick.incarnation,
+                tick.number,
+                tick.window,
+                tick.records,
+                weigh(pace, tick.records, total),
+            )
+            for trainer, tick in prepared.items()
+        )
+        del self._ticks[part]
+        self.meetings.closed(part)
+        if part in self._quorums:
+            self._quorums[part].closed()
+            self._went_on_s |= dict.fromkeys(ticks, now_s)
+        return RoundCommitted(
+            part,
+            state.parts[part].round + 1,
+            contributions,
+            tuple(sorted(tick.incarnation for tick in ticks.values())),
+            tuple(sorted(t.incarnation for t in ticks.values() if not t.ends_step)),
+        )
+
+    def without_exchange(self, part: int) -> set[str]:
+        """Trainers that have ticked the open round of a part without exchanging values."""
+        ticks = self._ticks.get(part, {})
+        return {trainer for trainer, tick in ticks.items() if not tick.exchange}
+
+    def exchanges(self) -> dict[int, dict[str, int]]:
+        """Exchanges that were ticked: ``{part: {trainer: name}}``."""
+        named = {
+            part: {trainer: tick.exchange for trainer, tick in ticks.items()}
+            for part, ticks in self._ticks.items()
+        }
+        return {part: names for part, names in named.items() if any(names.values())}
+
+    def void(self, part: int, trainer: str) -> None:
+        """What a trainer has ticked is no exchange of those who are here: it is void."""
+        self._ticks.get(part, {}).pop(trainer, None)
+
+    def missing_to_meet(self, part: int, state: Durable) -> set[str]:
+        """Participants that have not come to exchange values for the open round."""
+        return self.meetings.missing(part, participants(state))
+
+    def are_exchanging(self, state: Durable) -> bool:
+        """Whether an exchange is formed: who enters now would make it void."""
+        return bool(self.meetings.parts()) and self.meetings.are_under_way(
+            participants(state)
+        )
+
+    def is_exchanged(self, part: int, state: Durable) -> bool:
+        """Whether all with work have ticked one exchange, that of exactly them."""
+        names = set(self.exchanges().get(part, {}).values())
+        return (
+            bool(names)
+            and not self.missing(part, state)
+            and self._is_one_exchange(part, state)
+        )
+
+    def _is_one_exchange(self, part: int, state: Durable) -> bool:
+        ticks = self._ticks[part]
+        names = {tick.exchange for tick in ticks.values()}
+        if not any(names):
+            return True
+        bringing = [
+            Bringing(trainer, tick.incarnation, tick.number, tick.is_prepared)
+            for trainer, tick in ticks.items()
+        ]
+        at_round = state.parts[part].round + 1
+        return names == {exchange_name(state.timeline, part, at_round, bringing)}
+
+    def look(self, part: int, state: Durable, now_s: float) -> None:
+        """Note who has come to the open round of a part, if a quorum closes it."""
+        pace = state.parts[part].plan.spec.pace
+        wanted = quorum_of(pace)
+        if wanted is None:
+            return
+        quorum = self._quorums.setdefault(part, Quorum())
+        ticks = self._ticks.get(part, {})
+        for trainer in sorted(ticks.keys() - quorum.here):
+            quorum.came(trainer, now_s, self._went_on_s.get(trainer))
+        wanted = min(wanted, state.queue.num_holders())
+        quorum.look(set(ticks), wanted, grace_of(pace), now_s)
+
+    def reason_to_wait(self, part: int, state: Durable, now_s: float) -> str | None:
+        """What the open round of a part waits for, where a quorum closes it; else None."""
+        if part not in self._quorums:
+            return None
+        until_s = self._quorums[part].until_s
+        if until_s is None:
+            wanted = quorum_of(state.parts[part].plan.spec.pace)
+            return f"{len(self._ticks.get(part, {}))} of {wanted} deltas are there"
+        return f"it closes in {max(0.0, until_s - now_s):.1f} s"
+
+    def _is_full(self, part: int, state: Durable, *, needs_all: bool) -> bool:
+        """Whether all have come, or all but those that the pace does without."""
+        pace, num_holders = state.parts[part].plan.spec.pace, state.queue.num_holders()
+        spare = 0 if needs_all else backups_of(pace)
+        if len(self._ticks[part]) < num_holders - spare:  # seen without looking at each
+            return False
+        missing = len(self.missing(part, state))
+        if missing and (needs_all or _is_uneven(state)):
+            return False
+        return not missing or may_do_without(pace, missing, num_holders)
+
+    def _may_close(self, part: int, state: Durable, now_s: float) -> bool:
+        """Whether a quorum has come, and all others, or the time for them is over."""
+        if not self.missing(part, state):
+            return True
+        until_s = self._quorums[part].until_s if part in self._quorums else None
+        return until_s is not None and until_s <= now_s

@@ -1,0 +1,239 @@
+"""What a coordinator finds when it starts: the journal, and the cuts in storage.
+
+Waits: for the disk and for storage; a whole cut is read. Any thread.
+
+What makes a cut true, as it is written, and what may go when it is.
+
+Waits: for storage. Any thread.
+"""
+
+import logging
+from collections.abc import Callable
+
+import msgspec
+
+from paceline.config import JobConfig
+from paceline.coordinator.decisions import Stored
+from paceline.coordinator.durable import Durable
+from paceline.coordinator.durable.outcomes import AnyOutcome, CutCommitted
+from paceline.coordinator.ledgers import ManifestOrder
+from paceline.coordinator.state import (
+    CoordinatorState,
+    CutSought,
+    ManifestWritten,
+    restored,
+)
+from paceline.coordinator.stored_values import Values
+from paceline.errors import CheckpointCorrupt, StoreError
+from paceline.failpoints import failpoint
+from paceline.messages import PartPlan
+from paceline.pace.policy import outer_parts
+from paceline.store.blobs import BlobStore, digest
+from paceline.store.cuts import (
+    Cut,
+    Manifest,
+    cut_folder,
+    cut_folders,
+    drop_cut,
+    foreign_cuts,
+    newest_good_cut,
+    owner_of,
+    sweep,
+    sweep_constants,
+    taken_over,
+    write_manifest,
+)
+from paceline.store.journal import Journal
+from paceline.timing import Clock, Deadline
+
+SEEK_S = 600.0  # while servers wait to return somewhere: as long as storage may be away
+SEEK_AGAIN_S = 2.0
+
+_log = logging.getLogger("paceline.coordinator")
+
+
+class StateSaved(msgspec.Struct, frozen=True, tag=True):
+    """First record of a compacted journal: the whole state as of a committed cut."""
+
+    durable: Durable
+
+
+_record_decoder: msgspec.msgpack.Decoder[AnyOutcome | StateSaved] = msgspec.msgpack.Decoder(
+    AnyOutcome | StateSaved
+)
+
+
+def read_journal(journal: Journal) -> Durable:
+    """The state that a journal's records add up to.
+
+    Raises:
+        JournalCorrupt: a record does not match its check.
+    """
+    durable = Durable()
+    for body in journal.read():
+        record = _record_decoder.decode(body)
+        if isinstance(record, StateSaved):
+            durable = record.durable
+        else:
+            durable = restored([record], durable)
+    return durable
+
+
+def wait_older(
+    store: BlobStore,
+    config: JobConfig,
+    bad: Cut,
+    clock: Clock,
+    wait: Callable[[float], bool],
+) -> CutSought:
+    """Find the newest cut older than ``bad`` that verifies; whole cuts are read.
+
+    Storage that fails is asked again for `SEEK_S`.
+
+    Args:
+        store: where cuts lie.
+        config: the job; cuts of another one are passed over.
+        bad: a cut that cannot be read.
+        clock: the time.
+        wait: waits so many seconds; true: give up.
+    """
+    deadline = Deadline(clock, SEEK_S)
+    while True:
+        try:
+            return CutSought(bad.folder, read_stored(store, config, older_than=bad))
+        except CheckpointCorrupt as error:
+            return CutSought(bad.folder, Stored(), str(error))
+        except StoreError as error:
+            _log.warning("no older cut than %s is found yet: %s", bad.folder, error)
+            if wait(SEEK_AGAIN_S) or deadline.is_over():
+                return CutSought(bad.folder, Stored(), str(error))
+
+
+def read_stored(
+    store: BlobStore, config: JobConfig, older_than: Cut | None = None
+) -> Stored:
+    """The job's newest cut that verifies; cuts of other jobs are told in the log, once.
+
+    Args:
+        store: where cuts lie.
+        config: the job.
+        older_than: look only at cuts that are older than this one.
+
+    Raises:
+        CheckpointCorrupt: there are cuts and none is whole.
+        StoreError: a cut is of an unknown format, or the storage fails.
+    """
+    timeline = max((cut.timeline for cut in cut_folders(store)), default=0)
+    spared = foreign_cuts(store, owner_of(config))
+    foreign = tuple(why for _, why in spared)
+    for why in foreign if older_than is None else ():
+        _log.warning("passed over: %s; it is neither loaded nor removed", why)
+    folders = {cut.folder for cut, _ in spared}
+    manifest, skipped = newest_good_cut(store, older_than, folders)
+    if manifest is None:
+        return Stored(timeline=timeline, foreign=foreign)
+    cut = CutCommitted(
+        manifest.cut,
+        manifest.timeline,
+        cut_folder(manifest.cut, manifest.timeline),
+        manifest.queue,
+        manifest.rounds,
+        manifest.files,
+        tuple(plan.spec.part for plan in manifest.plans),
+        ends_stage=False,
+        steps=manifest.steps,
+        outer=outer_parts(manifest.plans),
+    )
+    return Stored(
+        cut,
+        manifest.plans,
+        timeline,
+        skipped,
+        foreign,
+        manifest.records,
+        manifest.created,
+    )
+
+
+_log = logging.getLogger("paceline.coordinator")
+
+
+def manifest_of(order: ManifestOrder, config: JobConfig, created: float) -> Manifest:
+    """What makes a cut true, of a run, at a time of the wall's clock."""
+    return Manifest(
+        run=config.run,
+        job=config.job,
+        cut=order.cut,
+        timeline=order.timeline,
+        files=order.files,
+        plans=order.plans,
+        rounds=order.rounds,
+        queue=order.queue,
+        queue_xxh3=digest(order.queue),
+        created=created,
+        records=order.records,
+        steps=order.steps,
+    )
+
+
+def wait_committed(
+    store: BlobStore, order: ManifestOrder, config: JobConfig, created: float
+) -> ManifestWritten:
+    """The manifest is written, or the event says why not.
+
+    Nothing is committed once another run has claimed the place.
+    """
+    error = newer = None
+    try:
+        failpoint("coordinator.before_manifest")
+        newer = taken_over(store, config.run)
+        if newer is None:
+            write_manifest(store, manifest_of(order, config, created))
+    except Exception as failure:  # noqa: BLE001  (a cut that never ends ends the job)
+        _log.exception("cut %d could not be committed", order.cut)
+        is_told = isinstance(failure, StoreError)  # its text says all
+        error = str(failure) if is_told else f"{type(failure).__name__}: {failure}"
+    failpoint("coordinator.after_manifest")
+    folder = cut_folder(order.cut, order.timeline)
+    if newer is None:
+        return ManifestWritten(order.cut, folder, error)
+    error = (
+        f"{store.url} belongs to {newer} since, and this run takes no more checkpoints "
+        f"there: see to it that a job runs from one folder only"
+    )
+    return ManifestWritten(order.cut, folder, error, is_taken_over=True)
+
+
+def wait_dropped(store: BlobStore, folder: str, run: str) -> None:
+    """Remove what was written of a cut that was given up, if the place is the run's."""
+    try:
+        if taken_over(store, run) is None:
+            drop_cut(store, folder)
+    except StoreError:
+        _log.exception("%s could not be removed; a later sweep will", folder)
+
+
+def wait_swept(
+    store: BlobStore, state: CoordinatorState, config: JobConfig, values: Values
+) -> None:
+    """Remove what the last journalled cut replaces, and what no cut names any more.
+
+    Beside cuts of another job nothing is removed but cuts: what that job names is not
+    known. In a place that another run has claimed nothing is removed at all.
+    """
+    cut = state.durable.cut
+    assert cut is not None
+
+    def planned() -> list[PartPlan]:
+        return [record.plan for record in list(state.durable.parts.values())]
+
+    try:
+        if taken_over(store, config.run) is not None:
+            return
+        spared = {foreign.cut.folder for foreign in foreign_cuts(store, owner_of(config))}
+        sweep(store, config.keep_cuts, cut.folder, spared)
+        if not spared:
+            sweep_constants(store, planned)
+            values.sweep()
+    except StoreError:
+        _log.exception("old cuts could not be removed")

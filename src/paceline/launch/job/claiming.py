@@ -1,0 +1,162 @@
+"""Who begins a run makes the job folder and the place of its cuts its own, or is refused.
+
+::
+
+    held folder -> job.json -> the place: of this job, of nobody else (`store.claims`)
+                               a local one: held for the run, by a lock that falls with it
+
+A new job wants a place without any cut; one that goes on wants its own. Nothing of the
+job is started before, so that nobody loads or removes what is another one's.
+
+Waits: for storage.
+"""
+
+import contextlib
+import fcntl
+import os
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from msgspec import structs
+
+from paceline.config import JobConfig
+from paceline.errors import CheckpointCorrupt, UsageError
+from paceline.launch.job.folder import JobDir
+from paceline.store.blobs import BlobStore, Patience
+from paceline.store.cuts import (
+    Claim,
+    claim_place,
+    cut_folders,
+    list_cuts,
+    name_owner,
+    owner_of,
+    read_manifest,
+    refuse_other_job,
+)
+
+LOCK: Final = ".launcher.lock"  # in a local place; no name of a store begins so
+_NAMED: Final = 3  # cuts in a message
+_PATIENCE: Final = Patience(pauses_s=())  # nothing runs yet: what is wrong is told at once
+
+
+@contextlib.contextmanager
+def claimed(
+    job: JobDir,
+    config: JobConfig,
+    script: str,
+    say: Callable[[str], None],
+    *,
+    is_resumed: bool,
+) -> Iterator[JobConfig]:
+    """Let a run be the job's; by whom the folder is held. The job as it is now.
+
+    What goes on keeps the id that the folder says; ``say`` is told what was mended.
+
+    Raises:
+        UsageError: the folder or the place belongs to another job or another run of this
+            one, or there is none to go on with; nothing has been changed.
+        StoreError: the place is not there, cannot be written, or fails.
+    """
+    with contextlib.ExitStack() as stack:
+        if is_resumed:
+            config = structs.replace(config, job=job.read_config().job)
+            stack.enter_context(_held(job, config, is_resumed=True))
+            job.claim_again(config, script, say)
+        else:
+            job.claim(config, script)
+            try:
+                stack.enter_context(_held(job, config, is_resumed=False))
+            except BaseException:
+                job.config.unlink(missing_ok=True)  # the same command may be tried again
+                raise
+        yield config
+
+
+@contextlib.contextmanager
+def _held(job: JobDir, config: JobConfig, *, is_resumed: bool) -> Iterator[None]:
+    """Claim the place of the job's cuts, and hold it if it is local."""
+    store = BlobStore(job.cuts_of(config), _PATIENCE)
+    refuse_other_job(store, config.job)
+    with contextlib.ExitStack() as stack:
+        store.make_root()
+        if store.local is not None:
+            stack.enter_context(_locked(store.local))
+        if is_resumed:
+            _refuse_without_own_cuts(store, config)
+        else:
+            _refuse_cuts(store)
+        holder = f"process {os.getpid()} on {socket.gethostname()}"
+        mine = Claim(job=config.job, run=config.run, holder=holder, folder=str(job.path))
+        claim_place(store, mine)
+        yield
+
+
+@contextlib.contextmanager
+def _locked(place: Path) -> Iterator[None]:
+    """Be the only launcher that uses a local place; where nothing can be locked, go on.
+
+    What cannot be written is told by the claim, which comes next.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):
+            descriptor = os.open(place / LOCK, flags, 0o600)
+            stack.callback(os.close, descriptor)
+            _lock(descriptor, place)
+        yield
+
+
+def _lock(descriptor: int, place: Path) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise UsageError(
+            f"{place}: a job that keeps its checkpoints there is running, perhaps from "
+            f"another copy of its folder; end it first, or name another place with "
+            f"--checkpoints"
+        ) from None
+
+
+def _refuse_cuts(store: BlobStore) -> None:
+    """A new job wants a place without cuts, whole or begun."""
+    folders = [cut.folder for cut in cut_folders(store)]
+    if folders:
+        raise UsageError(
+            f"{store.url} holds checkpoints already: {_named(store, folders)}; a new job "
+            f"neither loads nor removes them: name an empty place with --checkpoints, go "
+            f"on with their job by --resume, or remove them first"
+        )
+
+
+def _refuse_without_own_cuts(store: BlobStore, config: JobConfig) -> None:
+    """A job that goes on does not begin anew beside the cuts of others."""
+    owner = owner_of(config)
+    folders: list[str] = []
+    for cut in reversed(list_cuts(store)):
+        try:
+            if owner.has(read_manifest(store, cut.folder)):
+                return
+        except CheckpointCorrupt:
+            return  # it may be; the coordinator says what is wrong with it
+        folders.insert(0, cut.folder)
+    if folders:
+        raise UsageError(
+            f"{store.url} holds no checkpoint of job {config.job}, but others: "
+            f"{_named(store, folders)}; the job does not go on from "
+            f"them: if they are another job's, remove them; if they are its own, of a run "
+            f"before the last, go on with the version that wrote them"
+        )
+
+
+def _named(store: BlobStore, folders: list[str]) -> str:
+    """The newest of some cuts, each with whose it is."""
+    told = []
+    for folder in folders[-_NAMED:]:
+        try:
+            told.append(f"{folder} of {name_owner(read_manifest(store, folder))}")
+        except CheckpointCorrupt:
+            told.append(f"{folder}, which was never ended or is damaged")
+    more = len(folders) - len(told)
+    return ", ".join(told) + (f" and {more} more" if more else "")

@@ -1,0 +1,141 @@
+"""The PACELINE_* variables: how a process learns which job it belongs to, and as what.
+
+====================  ==============================================================
+PACELINE_RUN          id of the run; a connection of another run is refused
+PACELINE_ROLE         role id of the process, e.g. ``trainer-1``
+PACELINE_JOB_DIR      the job folder
+PACELINE_COORDINATOR  address of the coordinator
+PACELINE_ADDRESS      where the process listens; a trainer finds a place by itself
+PACELINE_SECRET       secret of the run, where roles listen at TCP ports
+PACELINE_SOCKETS      private folder of the job's Unix sockets
+PACELINE_LAUNCHER     process id of the launcher; without it the job has ended
+PACELINE_RANKS        processes of the trainer, where it has several
+PACELINE_RANK         which of them this one is; 0 leads
+====================  ==============================================================
+
+A user sets ``PACELINE_JOB_DIR`` at most, where an embedded job goes, ``PACELINE_QUIET``, so
+that it says only what goes wrong, and ``PACELINE_SHARED_MEMORY``
+(`paceline.transport.memory.shared_memory`).
+
+Pure: the environment is an argument.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from paceline.errors import UsageError
+from paceline.ids import role_kind
+from paceline.transport.handshake import Secret
+
+RUN = "PACELINE_RUN"
+ROLE = "PACELINE_ROLE"
+JOB_DIR = "PACELINE_JOB_DIR"
+QUIET = "PACELINE_QUIET"
+COORDINATOR = "PACELINE_COORDINATOR"
+ADDRESS = "PACELINE_ADDRESS"
+SECRET = "PACELINE_SECRET"
+SOCKETS = "PACELINE_SOCKETS"
+LAUNCHER = "PACELINE_LAUNCHER"
+GROUP_SIZE = "PACELINE_RANKS"
+GROUP_INDEX = "PACELINE_RANK"
+THREADS = "OMP_NUM_THREADS"  # torch takes its intra-op threads from it
+
+# glibc's malloc keeps what is freed, up to this many bytes, and maps only larger pieces by
+# themselves: each step frees what the next one asks for, and the kernel's fresh pages can
+# cost more than the step.
+KEPT_MEMORY = {
+    "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
+    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+}
+
+
+class Place(NamedTuple):
+    """Where a process stands in a job."""
+
+    run: str
+    role: str
+    job_dir: Path
+    coordinator: str
+    sockets: Path
+    launcher: int  # its process id
+    secret: Secret | None = None  # with TCP only; does not print
+    address: str = ""  # where it listens itself
+    size: int = 1  # of a trainer: its processes
+
+    def variables(self) -> dict[str, str]:
+        """The environment that says so."""
+        variables = {
+            RUN: self.run,
+            ROLE: self.role,
+            JOB_DIR: str(self.job_dir),
+            COORDINATOR: self.coordinator,
+            SOCKETS: str(self.sockets),
+            LAUNCHER: str(self.launcher),
+            GROUP_SIZE: str(self.size),
+        }
+        if self.secret is not None:
+            variables[SECRET] = self.secret.text()
+        if self.address:
+            variables[ADDRESS] = self.address
+        return variables
+
+
+def read_place(environ: Mapping[str, str]) -> Place | None:
+    """The place that an environment names; None when it names no job.
+
+    Raises:
+        UsageError: the environment names a job by halves, or what it says is none.
+    """
+    if ROLE not in environ:
+        return None
+    is_tcp = environ.get(COORDINATOR, "").startswith("tcp:")
+    needed = [RUN, JOB_DIR, COORDINATOR, SOCKETS, LAUNCHER]
+    needed += [SECRET] if is_tcp else []
+    needed += [ADDRESS] if role_kind(environ[ROLE]) == "server" else []
+    missing = [name for name in needed if not environ.get(name)]
+    if missing:
+        raise UsageError(
+            f"{ROLE}={environ[ROLE]!r} says that this process belongs to a job, but "
+            f"{', '.join(missing)} is not set; start it with `paceline run` or unset "
+            f"{ROLE}"
+        )
+    if not environ[LAUNCHER].isdecimal():
+        raise UsageError(
+            f"{LAUNCHER}={environ[LAUNCHER]!r} is no process id; start the script with "
+            "`paceline run`, which sets it"
+        )
+    size = environ.get(GROUP_SIZE, "1")
+    if not size.isdecimal() or int(size) < 1:
+        raise UsageError(
+            f"{GROUP_SIZE}={size!r} is no number of processes; start the script with "
+            "`paceline run --ranks-per-trainer`, which sets it"
+        )
+    return Place(
+        run=environ[RUN],
+        role=environ[ROLE],
+        job_dir=Path(environ[JOB_DIR]),
+        coordinator=environ[COORDINATOR],
+        sockets=Path(environ[SOCKETS]),
+        launcher=int(environ[LAUNCHER]),
+        secret=Secret.parse(environ[SECRET], SECRET) if is_tcp else None,
+        address=environ.get(ADDRESS, ""),
+        size=int(size),
+    )
+
+
+def read_quiet(environ: Mapping[str, str]) -> bool:
+    """Whether an embedded job is to say only what goes wrong.
+
+    Raises:
+        UsageError: the variable is neither 1 nor 0.
+    """
+    chosen = environ.get(QUIET, "0")
+    if chosen not in {"0", "1"}:
+        raise UsageError(f"{QUIET}: expected 1 or 0, got {chosen!r}")
+    return chosen == "1"
+
+
+def trainer_threads(cores: int, trainers: int) -> int:
+    """Intra-op threads of one trainer, when all trainers share the cores."""
+    return max(1, cores // trainers)

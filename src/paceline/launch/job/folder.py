@@ -1,0 +1,354 @@
+"""The job folder: everything of a run lies in it, and what lies where.
+
+::
+
+    runs/20260301-101500-train/
+      job.json         `JobConfig` and the script: written first, by whom the job is
+      journal.sqlite   the coordinator's journal
+      checkpoints/     cuts, unless the job keeps them elsewhere
+      logs/            <role>.log: standard output and error of each process
+      events.jsonl     one line per happening; of a long job, the last ones
+      events.old.jsonl then, those before
+      run.json         while the job runs: where its coordinator listens
+      status.json      after it: the coordinator's last word
+      summary.json     after it, written last
+      secret           while the job runs over TCP: what its roles prove to each other
+      launcher.lock    held by the launcher that runs the job
+
+A folder belongs to one job for ever, and to one launcher at a time: making ``job.json``
+anew is refused but for a resumed job, whose last launcher has gone. The sockets lie
+elsewhere, since a path of a Unix socket has at most 107 bytes.
+
+Waits: for the file system only.
+"""
+
+import contextlib
+import fcntl
+import os
+import shlex
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, TypeVar, final
+
+import msgspec
+
+from paceline.config import JobConfig
+from paceline.errors import StoreError, UsageError, why_full
+from paceline.events import older
+from paceline.launch.job.files import (
+    require_files,
+    require_folders,
+    require_space,
+    require_utf8,
+    write_new,
+    write_whole,
+    writing,
+)
+from paceline.launch.job.resuming import resume_command
+from paceline.launch.job.secret_file import remove_secret
+from paceline.launch.job.sockets import remove_left
+from paceline.messages import JobStatus
+from paceline.store.journal import FORMAT
+
+_T = TypeVar("_T")
+
+RUNS = Path("runs")  # where job folders go, unless a user names one
+_ENDED_REMEDY = "it says how the last run ended, and --resume does without: remove it"
+_LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+_JOURNAL_ENDS = ("", "-wal", "-journal", ".lock")  # SQLite's own, and the opener's
+
+
+class RunFile(msgspec.Struct, frozen=True):
+    """What ``run.json`` says while a job runs."""
+
+    run: str
+    coordinator: str
+    sockets: str
+    pid: Annotated[int, msgspec.Meta(gt=0, lt=1 << 31)]  # of the launcher
+
+
+class _Written(msgspec.Struct, frozen=True):
+    """What ``job.json`` says beside the job.
+
+    By which version the journal was written, the first did not say; and what is run.
+    """
+
+    journal_format: int = 2
+    script: str = "SCRIPT"
+
+
+@final
+class JobDir:
+    """The paths of a job folder, and its small files."""
+
+    def __init__(self, path: Path) -> None:
+        """Name the paths; nothing is made or read."""
+        self.path = path.absolute()
+        self.config = self.path / "job.json"
+        self.journal = self.path / "journal.sqlite"
+        self.checkpoints = self.path / "checkpoints"
+        self.logs = self.path / "logs"
+        self.events = self.path / "events.jsonl"
+        self.run_file = self.path / "run.json"
+        self.secret = self.path / "secret"
+        self.status = self.path / "status.json"
+        self.summary = self.path / "summary.json"
+        self.failpoints = self.path / "failpoints"
+        self.picture = self.path / "run.png"
+
+    def cuts_of(self, config: JobConfig) -> str:
+        """Where a job's cuts lie: a folder, or any URL of fsspec."""
+        return config.checkpoints or str(self.checkpoints)
+
+    def log(self, role: str) -> Path:
+        """Where a role's standard output and error go."""
+        return self.logs / f"{role}.log"
+
+    def failure(self, role: str) -> Path:
+        """Where a script that fails leaves what it failed with, until it is read."""
+        return self.logs / f"{role}.failure.json"
+
+    @contextlib.contextmanager
+    def hold(self) -> Iterator[None]:
+        """Be the folder's only launcher; the hold falls with its process.
+
+        Raises:
+            UsageError: its job is running, the folder cannot be made, or something in it
+                is not of the kind that it should be.
+            StoreFull: there is no space for it.
+        """
+        path = self.path / "launcher.lock"
+        with writing(self.path, UsageError):
+            self.path.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(path, _LOCK_FLAGS, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(
+                f"{self.path}: its job is running; end it first, or name another folder "
+                "with --job-dir"
+            ) from None
+        else:
+            self._check_kinds()
+            yield
+        finally:
+            os.close(descriptor)
+
+    def claim(self, config: JobConfig, script: str) -> None:
+        """Make the folder and write ``job.json``: the folder is this job's from now on.
+
+        Raises:
+            UsageError: it belongs to another job, or cannot be made.
+            StoreFull: there is no space for it.
+        """
+        if self.journal.exists() or self.config.exists():
+            raise UsageError(_taken(self.path, script))
+        self._check_names(script)
+        fields = _job_fields(config, script)
+        with writing(self.path, UsageError):
+            self.logs.mkdir(parents=True, exist_ok=True)
+            if not config.checkpoints:
+                self.checkpoints.mkdir(exist_ok=True)
+            require_space(self.path)
+            try:
+                write_new(self.config, fields)
+            except FileExistsError:
+                raise UsageError(_taken(self.path, script)) from None
+
+    def claim_again(
+        self, config: JobConfig, script: str, say: Callable[[str], None]
+    ) -> None:
+        """Let a new run go on where the last one ended; by whom the folder is held.
+
+        Sockets and secret of a run that was killed are removed; ``job.json`` says how this
+        one is.
+
+        Args:
+            config: the job as it is now.
+            script: what trainers run.
+            say: hears what was mended, and what was left alone.
+
+        Raises:
+            UsageError: the folder holds no job, or its journal is of another version.
+            StoreFull: there is no space to go on.
+        """
+        self._check_names(script)
+        self.read_config()
+        self._check_journal(script)
+        require_space(self.path)
+        self._forget_last_run(say)
+        remove_secret(self.secret)
+        self.summary.unlink(missing_ok=True)
+        self.status.unlink(missing_ok=True)
+        with writing(self.path):
+            self.logs.mkdir(exist_ok=True)
+            write_whole(self.config, _job_fields(config, script))
+
+    def _forget_last_run(self, say: Callable[[str], None]) -> None:
+        """Remove what tells where the last run's coordinator listened; nobody runs."""
+        try:
+            run = _read(self.run_file, RunFile)
+        except StoreError as error:
+            say(f"paceline: {error}; it is removed, since no job runs here")
+            run = None
+        kept = None if run is None else remove_left(Path(run.sockets))
+        if run is not None and kept is not None:
+            say(
+                f"paceline: {self.run_file} names {run.sockets} as the folder of the last "
+                f"run's sockets, which is left as it is: {kept}"
+            )
+        self.run_file.unlink(missing_ok=True)
+
+    def _check_names(self, script: str) -> None:
+        require_utf8("the job folder", str(self.path))
+        require_utf8("the script", script)
+
+    def _check_kinds(self) -> None:
+        """Let files be files, and folders folders, where they are there.
+
+        Raises:
+            UsageError: names the first that is not.
+        """
+        journal = [self.journal.with_name(self.journal.name + end) for end in _JOURNAL_ENDS]
+        small = (self.config, self.run_file, self.status, self.summary, self.secret)
+        require_folders([self.logs, self.checkpoints, self.failpoints])
+        require_files([*small, *journal, self.events, older(self.events)])
+        require_files(self.logs.glob("*.log"))
+        require_files(self.logs.glob("*.failure.json"))
+
+    def _check_journal(self, script: str) -> None:
+        """Refuse a journal that this version cannot read, with the way around it."""
+        written = _read(self.config, _Written)
+        assert written is not None, "it was read a moment ago"
+        if written.journal_format == FORMAT or not self.journal.exists():
+            return
+        away = self.path / f"journal-format-{written.journal_format}"
+        quoted = [shlex.quote(str(path)) for path in (away, self.journal)]
+        raise UsageError(
+            f"{self.journal} is of format {written.journal_format}, and this paceline "
+            f"reads format {FORMAT}: resume with the version that wrote it, or go on from "
+            f"the last checkpoint, which trains again what came behind it:\n"
+            f"mkdir {quoted[0]} && mv {quoted[1]}* {quoted[0]} && "
+            f"{resume_command(self.path, script)}"
+        )
+
+    def read_config(self) -> JobConfig:
+        """The job's description.
+
+        Raises:
+            UsageError: the folder holds no job.
+            StoreError: ``job.json`` is damaged.
+        """
+        remedy = "put a copy of it back, or begin a new job in another folder"
+        config = _read(self.config, JobConfig, remedy)
+        if config is None:
+            raise UsageError(f"{self.path} holds no job: it has no {self.config.name}")
+        return config
+
+    def read_script(self) -> str:
+        """The path of the script that the job was started with last."""
+        return (_read(self.config, _Written) or _Written()).script or "SCRIPT"
+
+    def read_run(self) -> RunFile | None:
+        """Where the running job's coordinator listens; None when none is running."""
+        return _read(self.run_file, RunFile, "if no job runs there, --resume mends it")
+
+    def read_status(self) -> JobStatus | None:
+        """The coordinator's last word about an ended job, if there is one."""
+        return _read(self.status, JobStatus, _ENDED_REMEDY)
+
+    def read_summary(self) -> dict[str, object] | None:
+        """The summary of an ended job; None while it runs."""
+        summary = _read(self.summary, dict[str, object], _ENDED_REMEDY)
+        if summary is not None and not isinstance(summary.get("status"), str):
+            raise StoreError(f"{self.summary} tells no status; {_ENDED_REMEDY}")
+        return summary
+
+    def write_run(self, run: RunFile) -> None:
+        """Tell observers where the coordinator listens.
+
+        Raises:
+            StoreFull: there is no space for it.
+        """
+        with writing(self.path):
+            write_whole(self.run_file, run)
+
+    def write_end(self, status: JobStatus | None, summary: dict[str, object]) -> str | None:
+        """Keep how the job ended; nobody listens any more.
+
+        Returns:
+            Why that cannot be kept; None if it is. Never an error: who is told how the run
+            ended must be told, whatever the disk says.
+        """
+        with suppress(OSError):  # first: it needs no space
+            self.run_file.unlink(missing_ok=True)
+        try:
+            if status is not None:
+                write_whole(self.status, status)
+            write_whole(self.summary, summary)
+        except OSError as error:
+            why = why_full(error) or str(error)
+            return f"{self.summary} could not be written: {why}"
+        return None
+
+
+def fresh_job_dir(root: Path, script: str, now_s: float) -> Path:
+    """Make ``<root>/<YYYYmmdd-HHMMSS>-<script>`` (``-2``, ``-3`` ... when it is taken).
+
+    Args:
+        root: usually ``runs``.
+        script: the script's path; its stem goes into the name.
+        now_s: seconds since 1970.
+
+    Raises:
+        UsageError: the folder cannot be made, or a name is no UTF-8.
+        StoreFull: there is no space for it.
+    """
+    require_utf8("the script", script)
+    moment = datetime.fromtimestamp(now_s, tz=UTC).astimezone()
+    name = f"{moment:%Y%m%d-%H%M%S}-{Path(script).stem or 'job'}"
+    number = 1
+    while True:
+        path = root / (name if number == 1 else f"{name}-{number}")
+        try:
+            with writing(path, UsageError):
+                path.mkdir(parents=True)
+        except UsageError as error:
+            if not isinstance(error.__cause__, FileExistsError):
+                raise
+            number += 1
+        else:
+            return path
+
+
+def _job_fields(config: JobConfig, script: str) -> dict[str, object]:
+    """What ``job.json`` says."""
+    fields = {"script": script, "journal_format": FORMAT}
+    return {**msgspec.to_builtins(config), **fields}
+
+
+def _taken(path: Path, script: str) -> str:
+    return (
+        f"{path} already holds a job (its journal or job.json is there); go on with it by "
+        f"{resume_command(path, script)}, or "
+        "name another folder: with --job-dir, or where there is no paceline run, with "
+        "PACELINE_JOB_DIR"
+    )
+
+
+def _read(path: Path, kind: type[_T], remedy: str = "") -> _T | None:
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        require_files([path])
+        raise StoreError(f"cannot read {path}: {error.strerror}") from error
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (msgspec.MsgspecError, UsageError, ValueError) as error:
+        what = "empty" if not data else f"damaged: {error}"
+        told = f"cannot read {path}, which is {what}"
+        raise StoreError(f"{told}; {remedy}" if remedy else told) from error

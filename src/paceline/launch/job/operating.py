@@ -1,0 +1,158 @@
+"""Asking a running job from outside: its folder says where its coordinator listens.
+
+Waits: `call_running`, for `ANSWER_S` at most: the coordinator may be coming back.
+"""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import cast
+
+from paceline.errors import PeerLost, StoreError, UsageError
+from paceline.ids import OPERATOR
+from paceline.launch.job.folder import JobDir, RunFile
+from paceline.launch.job.resuming import resume_command
+from paceline.launch.job.secret_file import read_secret
+from paceline.launch.job.wiring import Wires
+from paceline.messages import Message, Refusal, Scale, Waiting
+from paceline.timing import Clock, Deadline
+from paceline.transport.connection import Connection
+
+ANSWER_S = 5.0
+
+
+def find_running(root: Path) -> JobDir:
+    """The job folder below ``root`` whose job runs.
+
+    Raises:
+        UsageError: there is none, or more than one.
+    """
+    running = _running(root)
+    if not running:
+        raise UsageError(f"no job runs in a folder of {root}: name its job folder")
+    return _only(running)
+
+
+def find_job(root: Path) -> JobDir:
+    """The job folder below ``root`` whose job runs; if none does, the last that has ended.
+
+    Raises:
+        UsageError: there is none, or more than one runs.
+    """
+    if running := _running(root):
+        return _only(running)
+    ended = root.glob("*/summary.json")
+    last = max(ended, key=lambda path: path.stat().st_mtime, default=None)
+    if last is None:
+        raise UsageError(f"no job runs or has ended in a folder of {root}: name its folder")
+    return JobDir(last.parent)
+
+
+def _running(root: Path) -> list[JobDir]:
+    found = [JobDir(path.parent) for path in sorted(root.glob("*/run.json"))]
+    return [job for job in found if (run := _run_of(job)) is not None and _is_alive(run)]
+
+
+def _run_of(job: JobDir) -> RunFile | None:
+    """What runs in a folder that nobody has named; whose file is torn, nothing does."""
+    try:
+        return job.read_run()
+    except (StoreError, UsageError):
+        return None
+
+
+def _is_alive(run: RunFile) -> bool:
+    """Whether a job's launcher is there, as far as this machine can tell."""
+    try:
+        os.kill(run.pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # another user's
+    return Path(run.sockets).is_dir()
+
+
+def _only(running: list[JobDir]) -> JobDir:
+    if len(running) > 1:
+        names = ", ".join(os.path.relpath(job.path) for job in running)
+        raise UsageError(f"{len(running)} jobs run: name the folder of one of {names}")
+    return running[0]
+
+
+def call_scale(
+    job: JobDir, trainers: int, clock: Clock, tell: Callable[[str], None] = lambda _: None
+) -> None:
+    """Let a running job have so many trainers; its launcher starts or retires some.
+
+    It is durable when this returns; ``tell`` hears why it is not yet.
+
+    Raises:
+        UsageError: the folder holds no running job, or the number is out of its range.
+        TransportError: its coordinator does not answer.
+    """
+    call_until_done(job, Scale(trainers=trainers), clock, tell)
+
+
+def call_until_done(
+    job: JobDir, message: Message, clock: Clock, tell: Callable[[str], None]
+) -> None:
+    """Ask a running job for something until it is so; ``tell`` hears why it is not yet.
+
+    Raises:
+        UsageError: the folder holds no running job, it was refused, or the job has ended.
+        TransportError: its coordinator does not answer.
+    """
+    told = ""
+    while True:
+        run = job.read_run()
+        if run is None:
+            raise UsageError(f"{job.path} holds no job that runs")
+        answer = call_running(job, run, OPERATOR, message, Wires.operate, clock)
+        if isinstance(answer, Refusal):
+            raise UsageError(answer.text)
+        if not isinstance(answer, Waiting):
+            return
+        if answer.wait.reason != told:
+            told = answer.wait.reason
+            tell(told)
+
+
+def call_running(
+    job: JobDir,
+    run: RunFile,
+    role: str,
+    message: Message,
+    connect: Callable[[Wires, str], Connection],
+    clock: Clock,
+) -> Message:
+    """Ask a job's coordinator, which proves the run's secret and wants it proved.
+
+    Args:
+        job: its folder.
+        run: where its coordinator listens.
+        role: who asks.
+        message: what is asked.
+        connect: makes the connection: `Wires.observe` or `Wires.operate`.
+        clock: the time.
+
+    Raises:
+        UsageError: the job runs no more.
+        TransportError: its coordinator does not answer within `ANSWER_S`.
+    """
+    deadline = Deadline(clock, ANSWER_S)
+    while True:
+        connect_s = max(0.1, deadline.remaining_s())
+        wires = Wires(run.run, role, clock, connect_s, read_secret(job.secret))
+        try:
+            with connect(wires, run.coordinator) as connection:
+                answer = connection.call(message, timeout_s=deadline.remaining_s())
+            return cast("Message", answer.message)
+        except PeerLost as error:
+            if not Path(run.sockets).is_dir():
+                command = resume_command(job.path, job.read_script())
+                raise UsageError(
+                    f"the job of {job.path} runs no more: its launcher (process {run.pid}) "
+                    f"went without a summary; go on with: {command}"
+                ) from error
+            if deadline.is_over():
+                raise

@@ -1,0 +1,199 @@
+"""Who may say what to whom: the connections and listeners of a job, link by link.
+
+============  =========================================  ==========================
+listener      roles and their requests                   replies
+============  =========================================  ==========================
+coordinator   trainer: `TrainerRequest`                  `TrainerReply`
+              server: `ServerReport`                     `Orders`, `Waiting`
+              launcher: `LauncherReport`, `AskStatus`    `LauncherOrders`, `JobStatus`
+              operator: `Scale`, `ChangePace`            `Done`, `Waiting`
+              observer: `AskStatus`                      `JobStatus`
+server        trainer: `DataRequest`                     `DataReply`
+trainer       trainer: `PeerRequest`                     `PeerReply`
+============  =========================================  ==========================
+
+The same for Unix sockets, TCP and in process: the address chooses. Over TCP both ends prove
+the run's secret.
+
+Waits: to connect, `CONNECT_S` at most. Any thread.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from paceline.errors import UsageError
+from paceline.ids import COORDINATOR, LAUNCHER, OPERATOR, RoleKind, role_kind
+from paceline.messages import (
+    AskStatus,
+    ChangePace,
+    DataReply,
+    DataRequest,
+    Done,
+    JobStatus,
+    LauncherOrders,
+    LauncherReport,
+    Orders,
+    PeerReply,
+    PeerRequest,
+    Refusal,
+    Scale,
+    ServerReport,
+    TrainerReply,
+    TrainerRequest,
+    Waiting,
+)
+from paceline.timing import Clock
+from paceline.transport.connection import Connection, MessageType
+from paceline.transport.frames import CONTROL_LIMITS, DATA_LIMITS, Limits
+from paceline.transport.handshake import Hello, Secret, admit
+from paceline.transport.listener import Bounds, Listener
+from paceline.transport.opening import connect, listen
+from paceline.transport.service import Service
+
+CONNECT_S = 5.0
+PEER_CONNECT_S = 2.0  # trainers come and go: the coordinator is asked who is there
+OBSERVER = "observer"
+
+# One thread brings what is there, as one group of the journal's; the other one is there
+# while that writes. More of them would only take Python from each other.
+_COORDINATOR_BOUNDS = Bounds(num_threads=2, num_together=64)
+
+# Two are enough: what comes is copied, or waits without a thread.
+_DOOR_BOUNDS = Bounds(num_threads=2)
+
+_REQUESTS: dict[RoleKind, MessageType] = {
+    "trainer": TrainerRequest,
+    "server": ServerReport,
+    "launcher": LauncherReport | AskStatus,
+    "operator": Scale | ChangePace,
+    "observer": AskStatus,
+}
+_ORDERS: MessageType = Orders | Waiting | Refusal
+_LAUNCHER_ORDERS: MessageType = LauncherOrders | JobStatus | Refusal
+_STATUS: MessageType = JobStatus | Refusal
+_DONE: MessageType = Done | Waiting | Refusal
+
+
+class Wires(NamedTuple):
+    """Makes the connections and listeners of one role in one job."""
+
+    run: str
+    role: str
+    clock: Clock
+    connect_s: float = CONNECT_S
+    secret: Secret | None = None  # of the run; does not print
+
+    def listen_as_coordinator(self, address: str, service: Service) -> Listener:
+        """Let everyone of the run in.
+
+        Raises:
+            UsageError: the address cannot be taken.
+        """
+        return listen(
+            address,
+            service,
+            hello_check=admit(self.run, COORDINATOR, set(_REQUESTS), self.secret),
+            request_type=lambda role: _REQUESTS[role_kind(role)],
+            clock=self.clock,
+            limits=CONTROL_LIMITS,
+            bounds=_COORDINATOR_BOUNDS,
+        )
+
+    def listen_to_outside(self, address: str, service: Service) -> Listener:
+        """Let those in who look at an embedded job or change it, at a second address.
+
+        Raises:
+            UsageError: the address cannot be taken.
+        """
+        return listen(
+            address,
+            service,
+            hello_check=admit(self.run, COORDINATOR, {"operator", "observer"}, self.secret),
+            request_type=lambda role: _REQUESTS[role_kind(role)],
+            clock=self.clock,
+            limits=CONTROL_LIMITS,
+            bounds=_DOOR_BOUNDS,
+        )
+
+    def listen_as_server(self, address: str, service: Service) -> Listener:
+        """Let the trainers of the run in.
+
+        Raises:
+            UsageError: the address cannot be taken.
+        """
+        return listen(
+            address,
+            service,
+            hello_check=admit(self.run, self.role, {"trainer"}, self.secret),
+            request_type=lambda _: DataRequest,
+            clock=self.clock,
+            limits=DATA_LIMITS,
+        )
+
+    def listen_as_trainer(self, addresses: Sequence[str], service: Service) -> Listener:
+        """Let the other trainers of the run in, at the first address that can be taken.
+
+        One left over by a process of this trainer that hangs cannot be.
+
+        Raises:
+            UsageError: none can.
+        """
+        assert addresses
+        for address in addresses:
+            try:
+                return listen(
+                    address,
+                    service,
+                    hello_check=admit(self.run, self.role, {"trainer"}, self.secret),
+                    request_type=lambda _: PeerRequest,
+                    clock=self.clock,
+                    limits=DATA_LIMITS,
+                    bounds=_DOOR_BOUNDS,
+                )
+            except UsageError as taken:
+                why = taken
+        raise why
+
+    def to_trainer(self) -> Callable[[str, int], Connection]:
+        """How a trainer reaches another one: (address, incarnation) -> connection."""
+        wires = self._replace(connect_s=PEER_CONNECT_S)
+        return lambda address, incarnation: wires._connect(
+            address, incarnation, PeerReply, DATA_LIMITS
+        )
+
+    def to_coordinator(self, address: str) -> Callable[[int], Connection]:
+        """How a trainer or server reaches the coordinator: incarnation -> connection."""
+        reply = TrainerReply if role_kind(self.role) == "trainer" else _ORDERS
+        return lambda incarnation: self._connect(address, incarnation, reply)
+
+    def to_server(self) -> Callable[[str, int], Connection]:
+        """How a trainer reaches a server: (address, incarnation) -> connection."""
+        return lambda address, incarnation: self._connect(
+            address, incarnation, DataReply, DATA_LIMITS
+        )
+
+    def to_coordinator_as_launcher(self, address: str) -> Callable[[], Connection]:
+        """How the launcher reaches the coordinator."""
+        assert self.role == LAUNCHER
+        return lambda: self._connect(address, 0, _LAUNCHER_ORDERS)
+
+    def observe(self, address: str) -> Connection:
+        """A connection that asks for the status only."""
+        return self._connect(address, 0, _STATUS)
+
+    def operate(self, address: str) -> Connection:
+        """A connection that changes a running job from outside."""
+        assert self.role == OPERATOR
+        return self._connect(address, 0, _DONE)
+
+    def _connect(
+        self,
+        address: str,
+        incarnation: int,
+        reply_type: MessageType,
+        limits: Limits = CONTROL_LIMITS,
+    ) -> Connection:
+        hello = Hello(run=self.run, role=self.role, incarnation=incarnation)
+        return connect(
+            address, hello, reply_type, limits, self.clock, self.connect_s, self.secret
+        )

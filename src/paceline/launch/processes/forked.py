@@ -1,0 +1,172 @@
+"""The fork server's process: imports once what is slow to import, then forks on request.
+
+Started by `ForkServer` as ``python -P -m paceline.launch.processes.forked``, with a
+descriptor, the launcher's process id, and the modules to import. Answers `Fork` and `Reap`
+over that descriptor, one message at a time (see `forkwire`), and ends when the other end
+is closed. It runs one thread of Python and does no work of its own: what it forks is as
+good as freshly started.
+
+A forked process becomes the leader of a session and group of its own, writes to its log,
+has the environment it was asked for, dies with the fork server (which dies with the
+launcher), and then runs its role, or the user's script as ``python script.py`` would.
+
+Waits: for requests, without a bound: it lives as long as the launcher. Source for the
+seeds: forked children share NumPy's global random state unless they are seeded anew.
+"""
+
+import atexit
+import gc
+import importlib
+import os
+import runpy
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from paceline import failpoints
+from paceline.errors import DISK_EXIT_CODE, PacelineError, Preempted, StoreFull
+from paceline.launch.job import ROLE, THREADS
+from paceline.launch.processes.exits import exit_code_of
+from paceline.launch.processes.forkwire import (
+    REQUESTS,
+    Failed,
+    Fork,
+    Forked,
+    Ready,
+    Reap,
+    Reaped,
+    receive,
+    send,
+)
+from paceline.launch.processes.group import open_group, wait_group
+from paceline.launch.processes.log_streams import open_log
+from paceline.launch.processes.parent import die_with_parent, name_process
+from paceline.launch.processes.role import run_role
+
+PRELOADED = (
+    "torch",
+    "torch._dynamo",  # torch.optim imports it at the first step
+    "paceline.coordinator.service",
+    "paceline.params.rows.compiled.kernels",
+    "paceline.params.rows.compiled.step_kernels",
+    "paceline.server.service",
+    "paceline.trainer.session",
+)
+
+
+def main() -> None:
+    """Serve until the launcher goes."""
+    channel = socket.socket(fileno=int(sys.argv[1]))
+    die_with_parent(int(sys.argv[2]), signal.SIGKILL)
+    for name in sys.argv[3:]:
+        importlib.import_module(name)
+    gc.freeze()  # a collection would write to, and so copy, every shared page
+    send(channel, Ready())
+    server = os.getpid()
+    while (request := receive(channel, REQUESTS)) is not None:
+        if isinstance(request, Reap):
+            send(channel, Reaped(_reap(request.pid)))
+            continue
+        try:
+            pid = os.fork()
+        except OSError as error:  # no more processes, or no memory: others live on
+            send(channel, Failed(str(error)))
+            continue
+        if pid == 0:
+            channel.close()
+            _leave(_run_to_status(request, server))
+        send(channel, Forked(pid))
+
+
+def _reap(pid: int) -> int:
+    try:
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    except ChildProcessError:  # reaped by somebody else: nobody knows how it ended
+        return -signal.SIGKILL
+
+
+def _become(request: Fork) -> None:
+    os.setsid()
+    open_log(request.log)
+    os.environ.clear()
+    os.environb.update(request.environment)
+    name_process(os.environ.get(ROLE, "paceline"))
+    failpoints.arm(os.environ.get(failpoints.ARM_VARIABLE, ""))
+    threads = os.environ.get(THREADS, "")
+    if "torch" in sys.modules:  # which brings NumPy
+        sys.modules["numpy"].random.seed()
+        if threads.isdigit():
+            sys.modules["torch"].set_num_threads(int(threads))
+
+
+def _run(request: Fork, server: int) -> None:
+    _become(request)
+    if request.script:
+        die_with_parent(server, signal.SIGKILL)
+        open_group()
+        arguments = [os.fsdecode(argument) for argument in request.script]
+        (run_module if request.is_module else run_script)(arguments)
+        return
+    try:
+        run_role(server)
+    except StoreFull as error:
+        print(f"StoreFull: {error}", file=sys.stderr)  # noqa: T201  (into its log)
+        sys.exit(DISK_EXIT_CODE)
+    except PacelineError as error:
+        sys.exit(f"{type(error).__name__}: {error}")
+
+
+def _run_to_status(request: Fork, server: int) -> int:
+    """The exit status that Python would end with."""
+    try:
+        _run(request, server)
+    except SystemExit as leaving:
+        if leaving.code not in {None, 0} and not isinstance(leaving, Preempted):
+            _remember(leaving)
+        if leaving.code is None or isinstance(leaving.code, int):
+            return leaving.code or 0
+        print(leaving.code, file=sys.stderr)  # noqa: T201  (what Python does)
+        return 1
+    except BaseException as error:  # noqa: BLE001  (told as Python tells it)
+        _remember(error)
+        sys.excepthook(type(error), error, error.__traceback__)
+        return exit_code_of(error)
+    return 0
+
+
+def _remember(error: BaseException) -> None:
+    """As the interpreter would leave it to who looks for it at exit."""
+    sys.last_type, sys.last_value = type(error), error
+    sys.last_traceback = error.__traceback__
+
+
+def _leave(status: int) -> NoReturn:
+    """End as Python does, but without taking every shared object apart, page by page."""
+    threading._shutdown()  # type: ignore[attr-defined]  # what multiprocessing calls too
+    atexit._run_exitfuncs()
+    status = wait_group(status)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status & 0xFF)
+
+
+def run_script(arguments: Sequence[str]) -> None:
+    """Run a script as ``__main__``, with its arguments and its folder on the path."""
+    sys.argv = list(arguments)
+    sys.path.insert(0, str(Path(arguments[0]).resolve().parent))
+    runpy.run_path(arguments[0], run_name="__main__")
+
+
+def run_module(arguments: Sequence[str]) -> None:
+    """Run a module by its name, as ``python -m`` does: found from the working folder."""
+    sys.argv = list(arguments)
+    sys.path.insert(0, str(Path.cwd()))
+    runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main()

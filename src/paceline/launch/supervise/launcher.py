@@ -1,0 +1,280 @@
+"""Keeps the processes of a job running until it has ended, then ends them all.
+
+::
+
+    wait until a process has ended, 0.2 s at most
+    -> report exits to the coordinator, learn how the job stands
+    -> `supervision` decides -> start, kill, give up, finish
+
+Nothing is decided here. Whatever happens, no process is left when `wait_ended` returns.
+
+Waits: for processes and for the coordinator, with bounds. For one thread: the one that
+lives as long as the children do.
+"""
+
+import signal
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import NamedTuple, final
+
+from paceline.errors import PREEMPTED_EXIT_CODE
+from paceline.ids import COORDINATOR, LAUNCHER, role_kind
+from paceline.launch.job import JobDir
+from paceline.launch.processes import (
+    Child,
+    Interrupts,
+    end_all,
+    explain_exit,
+    is_crash,
+    signs_of_life,
+    wait_any,
+)
+from paceline.launch.supervise.failure import take_failure
+from paceline.launch.supervise.link import Reporter
+from paceline.launch.supervise.run_events import (
+    Decision,
+    EndEarly,
+    Finish,
+    GiveUp,
+    HeldUp,
+    Interrupted,
+    Kill,
+    Retire,
+    ScriptFailed,
+    Start,
+    Started,
+    Unanswered,
+)
+from paceline.launch.supervise.supervision import LEAVE_S as TRAINERS_LEAVE_S
+from paceline.launch.supervise.supervision import SAVE_S, Supervision
+from paceline.messages import Exited, JobStatus, Wait
+from paceline.timing import Clock, Deadline
+from paceline.trainer.client import Waits
+from paceline.watch.progress import Show
+from paceline.watch.summary import Ending, Verdict, decide_ending, where_it_stands
+from paceline.watch.trained import RunTime
+from paceline.watch.troubles import Troubles
+
+REPORT_EVERY_S = 0.2
+ANSWER_S = 0.5  # how long an answer may take
+LEAVE_S = 3.0  # how long servers may take to shut down when the job is over
+GRACE_S = 2.5  # between SIGTERM and SIGKILL; Ctrl-C must end everything within 5 s
+
+
+class Ended(NamedTuple):
+    """How a job ended, and the coordinator's last word if there was one."""
+
+    verdict: Verdict
+    status: JobStatus | None
+    time: RunTime
+
+
+_AWAY = Wait("coordinator", "it does not say how the job stands", (COORDINATOR,))
+
+
+@final
+class Launcher:
+    """Starts, watches and ends the processes of one job."""
+
+    def __init__(
+        self,
+        supervision: Supervision,
+        start: Callable[[str], Child | None],
+        job: JobDir,
+        link: Reporter,
+        show: Show,
+        clock: Clock,
+    ) -> None:
+        """Nothing is started.
+
+        Args:
+            supervision: decides.
+            start: starts the process of a role; None: not yet, ask again.
+            job: where logs go.
+            link: the link to the coordinator; closed at the end.
+            show: what the user sees.
+            clock: the time.
+        """
+        self._supervision = supervision
+        self._start_role = start
+        self._held_up: list[Start] = []  # decided, and to be asked again
+        self._job = job
+        self._link = link
+        self._show = show
+        self._clock = clock
+        self._children: dict[str, Child] = {}  # {role: its running process}
+        self._killed: dict[int, str] = {}  # {pid of one that this launcher killed: why}
+        self._troubles = Troubles()
+        self._last_words: dict[str, list[str]] = {}  # {role: end of its last log}
+        self._status: JobStatus | None = None
+        self._time = RunTime(clock.now_s())
+        self._is_answered = False  # the last report was
+        self._waits = Waits(LAUNCHER, clock, show.say)
+        self._is_ending = False  # the user has asked for it
+
+    def ended(self, verdict: Verdict) -> Ended:
+        """The job as it is known to stand, and how it has ended."""
+        return Ended(verdict, self._status, self._time)
+
+    def wait_ended(self, interrupts: Interrupts) -> Ended:
+        """Run the job to its end; no process is left then.
+
+        Raises:
+            JobFailed: a process could not be started, or would not go.
+        """
+        try:
+            verdict = self._supervise(interrupts)
+            for said in self._supervision.failures.told():
+                self._show.say(f"{said}; the logs in {self._job.logs} tell more")
+            if verdict.ending is Ending.INTERRUPTED:
+                self._ask_once_more()
+            elif verdict.ending is not Ending.FAILED:
+                self._wait_servers_left()
+        finally:
+            end_all(
+                self._children.values(),
+                GRACE_S,
+                self._clock,
+                hurry=lambda: interrupts.count > 1,
+            )
+            self._link.close()
+        return self.ended(verdict)
+
+    def _supervise(self, interrupts: Interrupts) -> Verdict:
+        decisions = self._supervision.apply(None, self._clock.now_s())
+        while True:
+            verdict = self._carry_out(decisions)
+            if verdict is not None:
+                return verdict
+            if interrupts.count > 1:
+                return Verdict(Ending.INTERRUPTED, "interrupted")
+            decisions = self._interrupted(interrupts)
+            held_up, self._held_up = self._held_up, []
+            decisions += [*held_up, *self._wait_exits(), *self._report()]
+
+    def _interrupted(self, interrupts: Interrupts) -> list[Decision]:
+        if not interrupts.count or self._is_ending:
+            return []
+        self._is_ending = True
+        self._held_up = [s for s in self._held_up if role_kind(s.role) != "trainer"]
+        self._show.say(
+            f"interrupted: trainers leave (within {TRAINERS_LEAVE_S:g} s), then a "
+            f"checkpoint is taken (within {SAVE_S:g} s); once more, and all ends at once"
+        )
+        return self._supervision.apply(Interrupted(), self._clock.now_s())
+
+    def _carry_out(self, decisions: Sequence[Decision]) -> Verdict | None:
+        """Do what was decided, and what follows from it; a verdict ends the job."""
+        left = deque(decisions)
+        while left:
+            decision = left.popleft()
+            if isinstance(decision, Start):
+                left.extend(self._start(decision))
+            elif isinstance(decision, Kill):
+                self._show.say(f"killing {decision.role}: {decision.reason}")
+                child = self._children.get(decision.role)
+                if child is not None:
+                    self._killed[child.pid] = decision.reason
+                    child.signal(signal.SIGKILL)
+            elif isinstance(decision, Retire):
+                self._show.say(f"{decision.role} is told to leave: {decision.reason}")
+                if decision.role in self._children:
+                    self._children[decision.role].tell_to_leave()
+            elif isinstance(decision, EndEarly):
+                return Verdict(Ending.INTERRUPTED, decision.reason)
+            elif isinstance(decision, GiveUp):
+                cause = self._last_cause(decision)
+                return Verdict(Ending.FAILED, cause, may_resume=decision.is_by_disk)
+            else:
+                assert isinstance(decision, Finish)
+                return decide_ending(decision.status)
+        return None
+
+    def _start(self, start: Start) -> list[Decision]:
+        with suppress(OSError):  # a disk that is read-only now holds no new one
+            self._job.failure(start.role).unlink()
+        child = self._start_role(start.role)
+        if child is None:
+            self._held_up.append(start)
+            return []
+        self._children[start.role] = child
+        started = Started(start.role, child.pid)
+        return self._supervision.apply(started, self._clock.now_s())
+
+    def _wait_exits(self) -> list[Decision]:
+        decisions: list[Decision] = []
+        for child in wait_any(self._children.values(), REPORT_EVERY_S):
+            status = child.reap()
+            del self._children[child.role]
+            words = self._last_words[child.role] = child.last_lines()
+            killed = self._killed.pop(child.pid, None)
+            is_ours = killed is not None and status == -signal.SIGKILL
+            if status != 0 and not is_ours:
+                self._show.say(f"{child.role} ended with {explain_exit(status, words)}")
+            exited = Exited(child.role, child.pid, status, is_crash(status))
+            self._link.note_exit(exited)
+            happening = self._happened(exited, words)
+            decisions += self._supervision.apply(happening, self._clock.now_s())
+        return decisions
+
+    def _happened(self, exited: Exited, words: Sequence[str]) -> Exited | ScriptFailed:
+        """An exit, with what the script has told of it if it was its doing."""
+        is_scripts = role_kind(exited.role) == "trainer" and exited.code > 0
+        if not is_scripts or exited.code == PREEMPTED_EXIT_CODE:
+            return exited
+        failure = take_failure(self._job.failure(exited.role))
+        return ScriptFailed(exited, failure, explain_exit(exited.code, words))
+
+    def _report(self) -> list[Decision]:
+        orders = self._link.call_report(ANSWER_S, saving=self._supervision.is_saving)
+        self._is_answered = orders is not None
+        now = self._clock.now_s()
+        if orders is None:
+            self._waits.pauses(_AWAY)
+            self._waits.look()
+            return self._supervision.apply(Unanswered(self._signs_of_life()), now)
+        self._waits.rests(is_over=True)
+        status = orders if isinstance(orders, JobStatus) else orders.status
+        self._status = status
+        self._time.note(status, now)
+        for said in self._troubles.note(status.trouble):
+            self._show.say(said)
+        self._show.show(status, sum(self._supervision.restarts.values()), now)
+        happening = HeldUp(status) if isinstance(orders, JobStatus) else orders
+        return self._supervision.apply(happening, now)
+
+    def _signs_of_life(self) -> int | None:
+        child = self._children.get(COORDINATOR)
+        return None if child is None else signs_of_life(child.pid)
+
+    def _ask_once_more(self) -> None:
+        if not self._is_answered:
+            return  # whoever interrupts does not want to wait for nothing
+        orders = self._link.call_report(ANSWER_S)
+        if orders is not None:
+            self._status = orders if isinstance(orders, JobStatus) else orders.status
+            self._time.note(self._status, self._clock.now_s())
+
+    def _wait_servers_left(self) -> None:
+        """Tell the coordinator that the job is over; its servers leave by themselves."""
+        self._link.call_report(ANSWER_S, finishing=True)
+        deadline = Deadline(self._clock, LEAVE_S)
+        while not deadline.is_over():
+            servers = [c for role, c in self._children.items() if role.startswith("server")]
+            if not servers:
+                return
+            for child in wait_any(servers, deadline.remaining_s()):
+                child.reap()
+                del self._children[child.role]
+
+    def _last_cause(self, give_up: GiveUp) -> str:
+        """Why the job has failed, with the end of the log that tells more."""
+        words = self._last_words.get(give_up.role or "", [])
+        reason = give_up.reason
+        if self._status is not None and self._status.total_records:
+            reason = f"{reason}; {where_it_stands(self._status)}"
+        if give_up.role is None or not words:
+            return reason
+        log = self._job.log(give_up.role)
+        return "\n".join([f"{reason}; the end of {log}:", *words])

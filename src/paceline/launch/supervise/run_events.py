@@ -1,0 +1,103 @@
+"""What happens to a run's processes, and what the launcher may decide.
+
+Pure.
+"""
+
+from typing import NamedTuple
+
+from paceline.launch.supervise.failure import Failure
+from paceline.messages import Exited, JobStatus, LauncherOrders
+
+
+class Started(NamedTuple):
+    """A process of a role runs."""
+
+    role: str
+    pid: int
+
+
+class ScriptFailed(NamedTuple):
+    """A trainer ended by its script's doing; ``said`` is that in words.
+
+    ``failure`` is what the script has told of it, if it could.
+    """
+
+    exited: Exited
+    failure: Failure | None
+    said: str
+
+
+class Unanswered(NamedTuple):
+    """The coordinator was asked and did not answer.
+
+    ``signs`` of its life grow with whatever its process does; None: not known.
+    """
+
+    signs: int | None = None
+
+
+class HeldUp(NamedTuple):
+    """The coordinator answered that nothing can be journalled; ``status`` says why."""
+
+    status: JobStatus
+
+
+class Interrupted(NamedTuple):
+    """The user wants the run to end, in good order."""
+
+
+class Start(NamedTuple):
+    """Start a process of this role; none of it is left."""
+
+    role: str
+    reason: str
+
+
+class Kill(NamedTuple):
+    """Kill this role's process; its end is reported like any other."""
+
+    role: str
+    reason: str
+
+
+class Retire(NamedTuple):
+    """Tell a trainer to leave; its end is reported like any other."""
+
+    role: str
+    reason: str
+
+
+class GiveUp(NamedTuple):
+    """The job has failed; ``role`` is whose death was the last, if one was.
+
+    ``is_by_disk``: there was no space to go on; with space, --resume does.
+    """
+
+    role: str | None
+    reason: str
+    is_by_disk: bool = False
+
+
+class Finish(NamedTuple):
+    """All trainers are done and this is the coordinator's last word."""
+
+    status: JobStatus
+
+
+class EndEarly(NamedTuple):
+    """An interrupted run may end now."""
+
+    reason: str
+
+
+Happening = (
+    Started
+    | Exited
+    | ScriptFailed
+    | LauncherOrders
+    | Unanswered
+    | HeldUp
+    | Interrupted
+    | None
+)
+Decision = Start | Kill | Retire | GiveUp | Finish | EndEarly

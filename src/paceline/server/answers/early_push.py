@@ -1,0 +1,36 @@
+"""Requests that bring gradients ahead of their push: held until it comes.
+
+Waits for nothing but the lock of `paceline.server.standing.Standing`. Any thread
+may call.
+"""
+
+from collections.abc import Sequence
+
+from paceline.errors import UsageError
+from paceline.messages import Done, Message, PushEarly, Refusal, Waiting, wait_for
+from paceline.server.requests.contents import Bytes, read_early
+from paceline.server.standing import Standing
+from paceline.transport.service import own
+
+
+def stage_early(
+    standing: Standing, message: PushEarly, buffers: Sequence[Bytes]
+) -> Message:
+    """Hold what a trainer's next push is going to name."""
+    if not message.is_lent:
+        buffers = [own(buffer) for buffer in buffers]
+    with standing.lock:
+        refusal = standing.state.may_stage(message)
+        if refusal is not None:
+            return refusal
+        try:
+            layout = standing.slots.layouts[message.part]
+            gradients = read_early(layout, message, buffers)
+        except UsageError as error:
+            return Refusal(kind="invalid", text=str(error), timeline=message.timeline)
+        num_bytes = sum(buffer.nbytes for buffer in buffers)
+        standing.traffic.note(message.part, "gradient", num_bytes, num_bytes)
+        if standing.early.stage(message, gradients):
+            return Done()
+    reason = f"{standing.server} has no room for it ahead of its push"
+    return Waiting(wait=wait_for("servers", reason, [standing.server]))

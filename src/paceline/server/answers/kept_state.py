@@ -1,0 +1,82 @@
+"""What servers only keep: states of tracked objects, and what never changes.
+
+Waits for the lock of `paceline.server.standing.Standing`; a thread of its own
+writes what never changes, and waits for storage. Any thread may call.
+"""
+
+import logging
+import threading
+from collections.abc import Sequence
+
+from paceline.errors import PacelineError
+from paceline.messages import (
+    AskTracked,
+    Done,
+    KeepFrozen,
+    KeepTracked,
+    Refusal,
+    RefusalKind,
+)
+from paceline.server.answers.answers import give
+from paceline.server.answers.tracked_state import keep_tracked, read_tracked
+from paceline.server.requests.contents import Bytes
+from paceline.server.standing import Standing
+from paceline.store.blobs import BlobStore, write_constants
+from paceline.transport.service import Reply
+
+_log = logging.getLogger("paceline.server")
+
+
+def answer_kept(
+    standing: Standing,
+    store: BlobStore,
+    message: KeepTracked | AskTracked | KeepFrozen,
+    buffers: Sequence[Bytes],
+    reply: Reply,
+) -> None:
+    """Keep, or give, what a trainer asks for."""
+    if isinstance(message, KeepTracked):
+        give(reply, keep_tracked(standing, message, buffers))
+        return
+    if isinstance(message, AskTracked):
+        give(reply, *read_tracked(standing, message))
+        return
+    sender = (message.incarnation, message.part, message.beside.name)
+    with standing.lock:
+        refusal = standing.state.may_keep(message) or _why_not(message, buffers)
+        first, stop = message.first, message.stop
+        if refusal is None and not standing.frozen.add(sender, first, stop, buffers):
+            refusal = _refuse(message, "gap", "pieces before it are missing")
+        whole = standing.frozen.whole()
+    if refusal is not None:
+        give(reply, refusal)
+        return
+    if stop < message.beside.bytes or (stop and not whole):  # or it comes again
+        give(reply, Done())
+        return
+
+    def write() -> None:
+        try:
+            write_constants(store, message.beside, whole)
+        except PacelineError as error:
+            _log.warning("what never changes cannot be written yet: %s", error)
+            text = f"{standing.server} cannot write frozen parameters: {error}"
+            give(reply, Refusal(kind="not_ready", text=text, timeline=message.timeline))
+            return
+        with standing.lock:
+            standing.frozen.written(sender)
+        give(reply, Done())
+
+    threading.Thread(target=write, name=f"{standing.server}-frozen", daemon=True).start()
+
+
+def _why_not(message: KeepFrozen, buffers: Sequence[Bytes]) -> Refusal | None:
+    came, most = sum(one.nbytes for one in buffers), message.beside.bytes
+    if message.first >= 0 and message.first + came == message.stop <= most:
+        return None
+    return _refuse(message, "invalid", f"{came} bytes came, of {most}")
+
+
+def _refuse(message: KeepFrozen, kind: RefusalKind, why: str) -> Refusal:
+    what = f"bytes {message.first} to {message.stop} of what never changes: {why}"
+    return Refusal(kind=kind, text=what, timeline=message.timeline)

@@ -1,0 +1,225 @@
+"""Locks and held pushes of one server: who waits is answered when it is its turn.
+
+::
+
+    Lock -> its turn -> rows are read, behind all that was written before -> Locked
+            parked     at most `PARK_S`, then `Waiting` with who has them
+    Push with a token, decided -> the lock is let go, in the same breath -> who is next
+
+Waits for nothing. Any thread may call.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, final
+
+import msgspec
+
+from paceline.errors import UsageError
+from paceline.messages import (
+    ApplyStep,
+    Done,
+    KeepLocks,
+    Lock,
+    Locked,
+    Message,
+    PulledRows,
+    PullRows,
+    Refusal,
+    Unlock,
+    Wait,
+    Waiting,
+)
+from paceline.server.answers.answers import carry_out, give, invalid
+from paceline.server.answers.parked import PARK_S
+from paceline.server.locks import Granted, LockEffect, LockKey, Refused, Waits, Who
+from paceline.server.requests.contents import Bytes, read_pull_rows
+from paceline.server.slots import Action
+from paceline.server.standing import Standing
+from paceline.timing import Clock
+from paceline.transport.frames import Buffer
+from paceline.transport.service import Peer, Reply, places_of
+
+Read = Callable[[Peer, PullRows, list[Bytes], Reply], None]
+LockMessage = Lock | Unlock | KeepLocks | ApplyStep
+
+
+class _Asked(NamedTuple):
+    """A request for a lock, and until when it may be parked."""
+
+    peer: Peer
+    message: Lock
+    buffers: list[Bytes]
+    reply: Reply
+    until_s: float
+
+    @property
+    def key(self) -> LockKey:
+        who = Who(self.message.incarnation, self.message.number)
+        return LockKey(self.message.part, who)
+
+    def pull(self) -> PullRows:
+        """What reads its rows."""
+        message = self.message
+        who = {"incarnation": message.incarnation, "timeline": message.timeline}
+        return PullRows(**who, part=message.part, rows=(message.rows,), create=False)
+
+
+@final
+class Locking:
+    """The locks of one server, as trainers see them."""
+
+    def __init__(self, standing: Standing, clock: Clock, read: Read) -> None:
+        """Nobody waits; ``read`` answers who asks for rows, now or later."""
+        self._standing, self._clock, self._read = standing, clock, read
+        self._parked: dict[LockKey, _Asked] = {}  # by the lock of `_standing`
+
+    def received(
+        self, peer: Peer, message: LockMessage, buffers: list[Bytes], reply: Reply
+    ) -> None:
+        """Take a trainer's request."""
+        if isinstance(message, Lock):
+            until_s = self._clock.now_s() + PARK_S
+            self._ask(_Asked(peer, message, buffers, reply, until_s))
+        elif isinstance(message, ApplyStep):
+            self._apply_step(message, reply)
+        else:
+            give(reply, self._note(message))
+        self.go_on()
+
+    def disconnected(self, peer: Peer) -> None:
+        """Nobody waits for these answers; who comes back keeps its place for a while."""
+        with self._standing.lock:
+            gone = [key for key, asked in self._parked.items() if asked.peer == peer]
+            for key in gone:
+                del self._parked[key]
+
+    def look_again(self) -> None:
+        """Something has changed: answer what can be answered now."""
+        with self._standing.lock:
+            parked, self._parked = list(self._parked.values()), {}
+        for one in parked:
+            self._ask(one)
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Answer whose turn has come; those who are not here ask again by themselves."""
+        held = self._standing.held
+        while held.turns:
+            with self._standing.lock:
+                turns, held.turns = held.turns, []
+                asked = [self._parked.pop(key) for key in turns if key in self._parked]
+            for one in asked:
+                self._ask(one)
+
+    def pass_time(self, now_s: float) -> None:
+        """Let go what has run out; answer those who have waited long enough."""
+        with self._standing.lock:
+            self._standing.held.turns += self._standing.held.locks.expire(now_s)
+            overdue = [one for one in self._parked.values() if one.until_s <= now_s]
+            for one in overdue:
+                del self._parked[one.key]
+        for one in overdue:
+            self._ask(one)
+        self.go_on()
+
+    def close(self) -> None:
+        """Nobody is answered by this server any more."""
+        with self._standing.lock:
+            parked, self._parked = list(self._parked.values()), {}
+        for one in parked:
+            reason = f"{self._standing.server} closes"
+            give(one.reply, Waiting(wait=Wait("servers", reason)))
+
+    # ------------------------------------------------------------ requests
+
+    def _ask(self, asked: _Asked) -> None:
+        with self._standing.lock:
+            answer = self._decide(asked)
+            if answer is None:
+                self._parked[asked.key] = asked
+                return
+        carry_out(answer, asked.reply)
+
+    def _decide(self, asked: _Asked) -> Message | Action | None:
+        """Under the lock: the answer, what leads to it, or None: it must wait."""
+        effect = self._effect(asked)
+        if isinstance(effect, Refusal):
+            return effect
+        if isinstance(effect, Granted):
+            reply = _Rows(effect.token, asked.reply)
+            return functools.partial(
+                self._read, asked.peer, asked.pull(), asked.buffers, reply
+            )
+        if isinstance(effect, Waits):
+            if asked.until_s > (now := self._clock.now_s()):
+                return None
+            wait = Wait("lock", effect.reason, (effect.first,))
+            return Waiting(wait=wait.lasting(now - effect.since_s))
+        assert isinstance(effect, Refused), f"{effect} is no answer to {asked.message}"
+        timeline = asked.message.timeline
+        return Refusal(kind="lock_lost", text=effect.reason, timeline=timeline)
+
+    def _effect(self, asked: _Asked) -> LockEffect | Refusal:
+        message, state = asked.message, self._standing.state
+        refusal = state.may_lock(message)
+        if refusal is not None:
+            return refusal
+        layout = self._standing.slots.layouts[message.part]
+        try:
+            [table] = read_pull_rows(layout, asked.pull(), asked.buffers)
+        except UsageError as error:
+            return invalid(message, error)
+        now, trainer = self._clock.now_s(), asked.peer.role
+        effect, others = self._standing.held.locks.ask(message, trainer, table.ids, now)
+        self._standing.held.turns += others
+        return effect
+
+    def _note(self, message: Unlock | KeepLocks) -> Message:
+        with self._standing.lock:
+            refusal = self._standing.state.refusal_of(message)
+            if refusal is not None:
+                return refusal
+            now = self._clock.now_s()
+            if isinstance(message, KeepLocks):
+                self._standing.held.locks.keep(message, now)
+                return Done()
+            key = LockKey(message.part, Who(message.incarnation, message.number))
+            self._parked.pop(key, None)  # its asker has gone on
+            self._standing.held.turns += self._standing.held.locks.let_go(key, now)
+            return Done()
+
+    def _apply_step(self, message: ApplyStep, reply: Reply) -> None:
+        with self._standing.lock:
+            state = self._standing.state
+            answer: Message | Action | None = state.refusal_of(message)
+            who, pushes = message.incarnation, message.pushes
+            if answer is None and message.is_dropped:
+                self._standing.held.drop(state, who, pushes)
+                answer = Done()
+            elif answer is None and state.steps().holds(who, pushes):
+                answer = self._standing.take_steps(
+                    {who: pushes}, lambda: give(reply, self._standing.unless_failed(Done()))
+                )
+            elif answer is None and state.steps().has_settled(who, pushes):
+                answer = Done()
+            elif answer is None:
+                answer = Waiting(wait=Wait("servers", "the step is being applied"))
+        carry_out(answer, reply)
+
+
+@final
+class _Rows:
+    """The way back of the rows of a lock."""
+
+    def __init__(self, token: int, reply: Reply) -> None:
+        self._token, self._reply = token, reply
+
+    def places(self, sizes: Sequence[int]) -> list[Bytes]:
+        """See `RoomyReply.places`."""
+        return places_of(self._reply, sizes)
+
+    def __call__(self, message: msgspec.Struct, buffers: Sequence[Buffer] = ()) -> None:
+        if isinstance(message, PulledRows):
+            message = Locked(token=self._token)
+        self._reply(message, buffers)

@@ -1,0 +1,86 @@
+"""Rows that are asked for behind a push, in the same request.
+
+::
+
+    push with rows behind it    the push, as if it came alone
+      acknowledged              the rows, as if they were asked for now
+                                one answer with both
+      anything else             that is the answer: the trainer comes again with the same
+
+So the rows are read after the push, however often it had to come: a repeated one is a
+duplicate, and is acknowledged.
+
+Waits for nothing. Whatever thread acknowledges the push asks for the rows.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import final
+
+import msgspec
+
+from paceline.errors import UsageError
+from paceline.messages import PulledRows, PullRows, Push, Pushed
+from paceline.server.requests.contents import Bytes
+from paceline.transport.frames import Buffer
+from paceline.transport.service import Reply, places_of
+
+AskRows = Callable[[PullRows, list[Bytes], Reply], None]
+
+
+def with_rows(
+    push: Push, buffers: list[Bytes], reply: Reply, ask: AskRows
+) -> tuple[list[Bytes], Reply]:
+    """What there is of the push itself: its buffers, and the way back to it.
+
+    Args:
+        push: as it came.
+        buffers: all of them.
+        reply: the way back of the request.
+        ask: reads rows.
+
+    Raises:
+        UsageError: the push is of a round, whose rows are there only when all have pushed.
+    """
+    if push.behind is None:
+        return buffers, reply
+    if push.round is not None:
+        raise UsageError(
+            f"a push of round {push.round} is acknowledged before it is applied: expected "
+            "rows to be asked for by themselves, got them behind it"
+        )
+    stop = max(0, len(buffers) - len(push.behind.rows))
+    return buffers[:stop], _Acknowledged(push.behind, buffers[stop:], reply, ask)
+
+
+@final
+class _Acknowledged:
+    """The way back of the push."""
+
+    def __init__(
+        self, behind: PullRows, ids: list[Bytes], reply: Reply, ask: AskRows
+    ) -> None:
+        self._behind, self._ids = behind, ids
+        self._reply, self._ask = reply, ask
+
+    def __call__(self, message: msgspec.Struct, buffers: Sequence[Buffer] = ()) -> None:
+        if isinstance(message, Pushed):
+            self._ask(self._behind, self._ids, _Read(message, self._reply))
+        else:
+            self._reply(message, buffers)
+
+
+@final
+class _Read:
+    """The way back of the rows."""
+
+    def __init__(self, pushed: Pushed, reply: Reply) -> None:
+        self._pushed, self._reply = pushed, reply
+
+    def places(self, sizes: Sequence[int]) -> list[Bytes]:
+        """See `RoomyReply.places`."""
+        return places_of(self._reply, sizes)
+
+    def __call__(self, message: msgspec.Struct, buffers: Sequence[Buffer] = ()) -> None:
+        if isinstance(message, PulledRows):
+            message = msgspec.structs.replace(self._pushed, behind=message)
+        self._reply(message, buffers)

@@ -1,0 +1,72 @@
+"""Values that a trainer sends: those that a part begins with, and those set later.
+
+Both go through each slot's queue, as a push does. What is set later counts as an update:
+the next pull of everybody has it, rows that a trainer knows by an update's number too.
+
+Waits for nothing. `decide_values` is called under the lock of the server's `Standing`.
+"""
+
+from paceline.errors import UsageError
+from paceline.messages import (
+    Done,
+    Message,
+    Pushed,
+    Refusal,
+    SetValues,
+    Upload,
+    Waiting,
+    wait_for,
+)
+from paceline.server.answers.answers import give, invalid
+from paceline.server.requests.contents import Bytes, read_upload
+from paceline.server.slots import Action
+from paceline.server.standing import Standing
+from paceline.transport.service import Reply
+
+
+def decide_values(
+    standing: Standing, message: Upload | SetValues, buffers: list[Bytes], reply: Reply
+) -> Message | Action:
+    """Under the lock: the answer, or what leads to it."""
+    state, slots = standing.state, standing.slots
+    refusal = state.may_upload(message)
+    if refusal is not None:
+        return refusal
+    try:
+        values = read_upload(slots.layouts[message.part], message, buffers)
+    except UsageError as error:
+        return invalid(message, error)
+    if isinstance(message, SetValues):
+        full = slots.refusal_of(values, message)
+        return full or _decide_set(standing, message, values, reply)
+    if state.part(message.part).version:
+        return Done()  # a late repeat: it was taken, and trained on since
+    return slots.line_up(slots.uploading(message.part, values), lambda: give(reply, Done()))
+
+
+def _decide_set(
+    standing: Standing, message: SetValues, values: dict[int, Bytes], reply: Reply
+) -> Message | Action:
+    state, slots = standing.state, standing.slots
+    part = state.part(message.part)
+    why_not = part.set_values(message)
+    if why_not == "late":
+        text = (
+            f"values of part {message.part} came after a push, or others, of their sender"
+        )
+        return Refusal(kind="stale", text=text, timeline=message.timeline)
+    if why_not == "early":
+        reason = f"part {message.part} is not as far as the values are of"
+        return Waiting(wait=wait_for("servers", reason, [standing.server]))
+    pushed = Pushed(verdict="applied", version=part.version)
+    if why_not == "repeat":
+        return pushed
+    actions = slots.uploading(message.part, values)
+    slots.lent(message.part).count(part.version)
+
+    def followed() -> None:
+        with standing.lock:
+            part.have_set(message)
+        give(reply, standing.unless_failed(pushed))
+
+    return slots.line_up(actions, followed, message.incarnation)

@@ -1,0 +1,391 @@
+"""A server's other side: it reports to the coordinator and carries out its orders.
+
+::
+
+    report (how things stand, answers) -> orders -> carried out -> report -> ...
+
+A report is answered at once when there are orders, otherwise after a while: so a report
+is also the sign of life. Orders are computed anew from every report, so nothing here is
+repeated or remembered but answers, and those only until a report with them is answered
+with orders: not by `Waiting`, while the coordinator cannot journal.
+
+What takes long, writing a share of a cut and loading one, is done in a thread of its own
+while reports go on. A coordinator that has gone is looked for until `Control.close`.
+
+Waits: for the coordinator and for storage, in its own threads; `close`, with a deadline.
+"""
+
+import logging
+import os
+import socket
+import threading
+from collections.abc import Callable
+from typing import NamedTuple, final
+
+from paceline.errors import (
+    CheckpointCorrupt,
+    DeadlineExceeded,
+    StoreError,
+    TransportError,
+    UsageError,
+)
+from paceline.failpoints import failpoint
+from paceline.messages import (
+    CommitRound,
+    ConfirmTracked,
+    CreatePart,
+    CutReport,
+    EndPart,
+    Fence,
+    Forget,
+    Order,
+    Orders,
+    Restore,
+    SendMarks,
+    ServerAnswer,
+    ServerReport,
+    ShutDown,
+    Snapshot,
+    TakePaces,
+    Waiting,
+)
+from paceline.params.shard import bare
+from paceline.server.pages import copied_share
+from paceline.server.slots import Slots
+from paceline.server.snapshots import Pinned, read_share, write_share
+from paceline.server.standing import Standing
+from paceline.store.blobs import BlobStore
+from paceline.transport.connection import Connection
+
+SLICE_S = 0.05  # how long a report may be parked while there will be news of our own
+PAUSE_S = 0.02  # between reports whose orders cannot be carried out yet
+FIRST_BACK_OFF_S = 0.02
+LONGEST_BACK_OFF_S = 0.5
+MOST_READS = 20  # of a cut in storage that fails, each with the storage's own patience
+
+logger = logging.getLogger("paceline.server")
+
+
+class Myself(NamedTuple):
+    """Who a server is to the coordinator; ``timeout_s``: how long a reply may take."""
+
+    server: str
+    address: str
+    timeout_s: float
+
+
+@final
+class Control:
+    """Reports and orders of one server."""
+
+    def __init__(
+        self,
+        standing: Standing,
+        myself: Myself,
+        coordinator: Callable[[int], Connection],
+        store: BlobStore,
+        on_change: Callable[[], None],
+    ) -> None:
+        """Do nothing before `start`; ``on_change``: parked requests may be answerable."""
+        self._standing = standing
+        self._myself = myself
+        self._coordinator = coordinator
+        self._store = store
+        self._on_change = on_change
+        self._incarnation = 0
+        self._cut: int | None = None  # the cut whose share is or was written last
+        self._writing: int | None = None  # the cut whose share is being written; by _lock
+        self._stopping = threading.Event()
+        self._news = threading.Event()  # a thread of ours has something to report
+        # Guards the four fields below.
+        self._lock = threading.Lock()
+        self._answers: dict[str, ServerAnswer] = {}  # {what: not yet acknowledged}
+        self._connection: Connection | None = None
+        self._unreadable: str | None = None  # why the cut to return to cannot be loaded
+        self._threads = [self._thread(self._stay_connected, "control")]
+
+    def start(self) -> None:
+        """Join the job."""
+        self._threads[0].start()
+
+    def close(self, timeout_s: float) -> None:
+        """Hang up and end the threads."""
+        self._stopping.set()
+        self._news.set()
+        with self._lock:
+            connection, control = self._connection, self._threads[0]
+        if connection is not None:
+            connection.close()
+        if control.ident is not None:
+            control.join(timeout_s)
+        with self._lock:  # no more are begun, now that the first has ended
+            begun = self._threads[1:]
+        for thread in begun:
+            thread.join(timeout_s)
+
+    # ------------------------------------------------------------ reports
+
+    def _stay_connected(self) -> None:
+        back_off_s = FIRST_BACK_OFF_S
+        while not self._is_ending():
+            try:
+                connection = self._connect()
+            except TransportError as error:
+                logger.info("%s looks for the coordinator: %s", self._myself.server, error)
+                self._stopping.wait(back_off_s)
+                back_off_s = min(2 * back_off_s, LONGEST_BACK_OFF_S)
+                continue
+            back_off_s = FIRST_BACK_OFF_S
+            try:
+                self._talk(connection)
+            except TransportError as error:
+                logger.info("%s lost the coordinator: %s", self._myself.server, error)
+                self._stopping.wait(FIRST_BACK_OFF_S)
+            finally:
+                connection.close()
+
+    def _connect(self) -> Connection:
+        connection = self._coordinator(self._incarnation)
+        with self._lock:
+            self._connection = connection
+        if self._stopping.is_set():
+            connection.close()
+        return connection
+
+    def _talk(self, connection: Connection) -> None:
+        """Report and obey until the connection breaks or the server is to end."""
+        is_told = False  # why nothing can be journalled
+        while not self._is_ending():
+            self._news.clear()
+            report = self._report()
+            timeout_s = SLICE_S if self._is_busy() else self._myself.timeout_s
+            try:
+                reply = connection.call(report, timeout_s=timeout_s).message
+            except DeadlineExceeded:
+                # The coordinator forgets the older report; hanging up would mean death.
+                continue
+            if isinstance(reply, Waiting):
+                if not is_told:
+                    logger.warning("%s: %s", self._myself.server, reply.wait.reason)
+                is_told = True
+                continue
+            is_told = False
+            if not isinstance(reply, Orders):
+                logger.warning("%s was refused: %s", self._myself.server, reply)
+                self._stopping.wait(LONGEST_BACK_OFF_S)
+                continue
+            self._acknowledged(report)
+            self._incarnation = reply.incarnation
+            done = [self._carry_out(order) for order in reply.orders]
+            if done and not any(done):
+                self._news.wait(PAUSE_S)
+
+    def _report(self) -> ServerReport:
+        at = self._standing.report()
+        with self._lock:
+            answers = tuple(self._answers.values())
+            unreadable = self._unreadable
+        return ServerReport(
+            server=self._myself.server,
+            incarnation=self._incarnation,
+            timeline=at.timeline,
+            address=self._myself.address,
+            pid=os.getpid(),
+            host=socket.gethostname(),
+            ready=at.ready,
+            parts=at.parts,
+            answers=answers,
+            forgotten_cut=at.forgotten_cut,
+            counters=at.counters,
+            tracked=at.tracked,
+            pinned_cut=at.pinned_cut,
+            unreadable=None if at.ready else unreadable,
+            broken=at.broken,
+        )
+
+    def _acknowledged(self, report: ServerReport) -> None:
+        with self._lock:
+            for what, answer in list(self._answers.items()):
+                if any(answer is sent for sent in report.answers):
+                    del self._answers[what]
+
+    def _is_ending(self) -> bool:
+        return self._stopping.is_set() or self._standing.over.is_set()
+
+    # ------------------------------------------------------------ orders
+
+    def _carry_out(self, order: Order) -> bool:
+        """Obey; false if nothing came of it yet and the order will be given again."""
+        match order:
+            case CreatePart() | EndPart():
+                self._standing.order_part(order)
+            case CommitRound():
+                self._standing.commit_round(order)
+                self._on_change()
+            case Fence():
+                report = self._standing.fence(order)
+                self._on_change()  # what it had locked is free
+                if report is None:
+                    return False
+                self._keep_answer(f"fence {order.incarnation}", report)
+            case SendMarks():
+                self._keep_answer("marks", self._standing.marks())
+            case Forget() | ConfirmTracked():
+                self._standing.note(order)
+            case Snapshot():
+                return self._begin_snapshot(order)
+            case Restore() | TakePaces():
+                return self._enter(order)
+            case ShutDown():
+                logger.info("%s ends: %s", self._myself.server, order.reason)
+                self._standing.over.set()
+        return True
+
+    def _keep_answer(self, what: str, answer: ServerAnswer) -> None:
+        with self._lock:
+            self._answers[what] = answer
+
+    def _begin_snapshot(self, order: Snapshot) -> bool:
+        if self._cut == order.cut:
+            return False
+        with self._lock:
+            writing = self._writing
+        if writing is not None:
+            self._cut = order.cut
+            error = f"{self._myself.server} is still writing its share of cut {writing}"
+            report = CutReport(cut=order.cut, files=(), error=error)
+            self._keep_answer(f"cut {order.cut}", report)
+            return True
+        pinned = self._standing.pin(order)
+        if pinned is None:
+            return False
+        self._cut = self._writing = order.cut
+        pinned.run()  # here, so that the next report says so and rounds go on
+        self._begin(lambda: self._write(order, pinned), f"cut-{order.cut}")
+        return True
+
+    def _write(self, order: Snapshot, pinned: Pinned) -> None:
+        """Write this server's share of a cut; in a thread of its own."""
+        try:
+            report = self._written(order, pinned)
+        finally:
+            self._standing.unpin(pinned)
+            with self._lock:
+                self._writing = None
+        with self._lock:
+            if self._standing.report().timeline == pinned.timeline:
+                self._answers[f"cut {order.cut}"] = report
+        self._news.set()
+
+    def _written(self, order: Snapshot, pinned: Pinned) -> CutReport:
+        try:
+            share = copied_share(self._standing, pinned, self._myself.timeout_s)
+            failpoint("server.snapshot")
+            entry = write_share(self._store, order.folder, self._myself.server, share)
+        except StoreError as failed:
+            logger.exception("%s could not write its share", self._myself.server)
+            return CutReport(cut=order.cut, files=(), error=str(failed))
+        failpoint("server.after_snapshot")
+        error = self._standing.failure
+        if error is not None:  # marks are in it, and their numbers may not be
+            return CutReport(cut=order.cut, files=(), error=error)
+        return CutReport(cut=order.cut, files=(entry,))
+
+    def _begin_restore(self, order: Restore) -> bool:
+        slots = self._standing.begin_restore(order)
+        if slots is None:
+            return False
+        with self._lock:
+            self._answers.clear()
+            self._unreadable = None
+        self._cut = None
+        self._on_change()
+        self._begin(lambda: self._restore(order, slots), f"timeline-{order.timeline}")
+        return True
+
+    def _enter(self, order: Restore | TakePaces) -> bool:
+        """Begin to enter a timeline."""
+        if isinstance(order, Restore):
+            return self._begin_restore(order)
+        moving = self._standing.begin_paces(order)
+        if moving is None:
+            return False
+        with self._lock:
+            self._answers.clear()
+        self._on_change()
+
+        def move() -> None:
+            failpoint("server.before_paces")
+            moving.run()
+            while not moving.done.wait(SLICE_S):  # a read may stand before it
+                if self._is_ending() or not self._standing.is_returning(order):
+                    return
+            self._standing.end_paces(order, moving.slots)
+            self._on_change()
+            self._news.set()
+
+        self._begin(move, f"timeline-{order.timeline}")
+        return True
+
+    def _restore(self, order: Restore, slots: Slots) -> None:
+        """Load the cut, or say why that cannot be; own thread.
+
+        A file that is missing or damaged stays so; storage that fails is tried again, for
+        `MOST_READS` times or until the timeline is left.
+        """
+        back_off_s, reads = FIRST_BACK_OFF_S, 0
+        while not self._is_ending() and self._standing.is_returning(order):
+            reads += 1
+            try:
+                wanted = slots.all_slots()
+                share = read_share(self._store, order, self._myself.server, wanted)
+                strange = slots.dense_of(order.without_state)
+                for slot in wanted:
+                    held = share.slots[slot]
+                    slots.load(slot, bare(held) if slot in strange else held)
+            except (StoreError, UsageError) as error:
+                where = f"{self._myself.server} cannot return to cut {order.cut}"
+                is_final = isinstance(error, CheckpointCorrupt | UsageError)
+                if is_final or reads >= MOST_READS:
+                    logger.exception("%s; the coordinator is told", where)
+                    self._tell_unreadable(order, str(error))
+                    return
+                logger.exception("%s; it tries again", where)
+                self._stopping.wait(back_off_s)
+                back_off_s = min(2 * back_off_s, LONGEST_BACK_OFF_S)
+                continue
+            self._standing.end_restore(order, slots, share)
+            self._on_change()
+            self._news.set()
+
+    def _tell_unreadable(self, order: Restore, why: str) -> None:
+        """Say so with every report, until the next order to return."""
+        with self._lock:
+            if self._standing.is_returning(order):
+                self._unreadable = why
+        self._news.set()
+
+    # ------------------------------------------------------------ threads
+
+    def _begin(self, action: Callable[[], None], name: str) -> None:
+        thread = self._thread(action, name)
+        with self._lock:
+            control, *begun = self._threads
+            self._threads = [control, *(t for t in begun if t.is_alive()), thread]
+        thread.start()
+
+    def _is_busy(self) -> bool:
+        """Whether a thread of ours will have news."""
+        with self._lock:
+            return any(thread.is_alive() for thread in self._threads[1:])
+
+    def _thread(self, action: Callable[[], None], name: str) -> threading.Thread:
+        def run() -> None:
+            try:
+                action()
+            except Exception as error:  # noqa: BLE001  (a thread has nobody to raise to)
+                self._standing.fail(error)
+
+        return threading.Thread(
+            target=run, name=f"{self._myself.server}-{name}", daemon=True
+        )

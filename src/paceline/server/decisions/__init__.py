@@ -1,0 +1,21 @@
+"""What a server decides: pure, no numbers.
+
+::
+
+    state        one decision per message
+    part         a shared part: slots, pace, how far it is
+    marks        the last batch of each task that a slot has applied
+    verdicts     what becomes of a push, or of a round of them
+    voids        windows without effect
+    held_steps   one step over several servers, whole or not at all
+    tracked      which state of tracked objects counts
+
+Pure.
+"""
+
+from paceline.server.decisions.marks import SlotMarks
+from paceline.server.decisions.state import ServerState
+from paceline.server.decisions.tracked import TrackedState, TrackedStates
+from paceline.server.decisions.voids import KeptVoid
+
+__all__ = ["KeptVoid", "ServerState", "SlotMarks", "TrackedState", "TrackedStates"]

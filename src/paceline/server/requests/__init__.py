@@ -1,0 +1,32 @@
+"""Bytes of a request as checked tensors.
+
+::
+
+    layouts           what of a part lies here, and in which form
+    contents          a request's raw buffers, read and checked
+    decoding          numbers of a codec
+    early_gradients   gradients that have come ahead of their push
+    pieces            bytes that come in several messages
+"""
+
+from paceline.server.requests.decoding import (
+    Plain,
+    coded_block_bytes,
+    coded_row_sizes,
+    decode_push,
+)
+from paceline.server.requests.early_gradients import EarlyGradients, Gradients
+from paceline.server.requests.layouts import PartLayout, layout_of
+from paceline.server.requests.pieces import ComingBytes
+
+__all__ = [
+    "ComingBytes",
+    "EarlyGradients",
+    "Gradients",
+    "PartLayout",
+    "Plain",
+    "coded_block_bytes",
+    "coded_row_sizes",
+    "decode_push",
+    "layout_of",
+]

@@ -1,0 +1,393 @@
+"""What a trainer's request holds: its raw buffers read as tensors, checked first.
+
+A request is checked whole against what of its part lies on this server, before it is
+decided: a malformed one changes nothing, and what was decided cannot fail. Nothing is
+copied: the tensors and arrays are views of the buffers that came.
+
+Pure.
+"""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import torch
+
+from paceline.errors import UsageError
+from paceline.messages import (
+    Hyper,
+    HyperValue,
+    Pull,
+    PullRows,
+    Push,
+    PushEarly,
+    RowSlots,
+    SetValues,
+    Upload,
+)
+from paceline.params.sparse import SparseGradient, why_not_by_rows
+from paceline.server.requests.layouts import BlockLayout, PartLayout, TableForm
+from paceline.transport.service import own
+
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+Int64s = np.ndarray[Any, np.dtype[np.int64]]
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_NO_IDS: Final = np.empty(0, np.int64)
+
+
+class RowGradients(NamedTuple):
+    """Gradients of one table in one slot: distinct ids (n,), gradients (n, dim).
+
+    Of a table of the user's own, values of its dtype; with ``replaces``, whole rows.
+    """
+
+    table: str
+    ids: Int64s
+    gradients: Array
+    replaces: bool = False
+
+
+class PushContents(NamedTuple):
+    """The numbers of a push, by slot; ``rate`` multiplies the learning rates of rows."""
+
+    hyper: tuple[Hyper, ...]
+    blocks: dict[int, torch.Tensor]  # {slot: gradient (n,)}
+    sparse: dict[int, SparseGradient]  # {slot: gradient}
+    rows: dict[int, list[RowGradients]]  # {slot: one per table}
+    rate: float = 1.0
+    then: Mapping[int, torch.Tensor] = {}  # {slot: values of its gradient}
+
+
+class IdSpan(NamedTuple):
+    """``ids[start:stop]`` of a table lie in this slot."""
+
+    slot: int
+    start: int
+    stop: int
+
+
+class TableIds(NamedTuple):
+    """Ids (n,) of one table, grouped by slot."""
+
+    table: str
+    form: TableForm
+    ids: Int64s
+    spans: tuple[IdSpan, ...]
+
+
+class PreparedPush(NamedTuple):
+    """The numbers of a push that waits for its round."""
+
+    contents: PushContents
+    slots: frozenset[int]
+
+
+def read_push(layout: PartLayout, push: Push, buffers: Sequence[Bytes]) -> PushContents:
+    """The gradients of a push.
+
+    Raises:
+        UsageError: the push does not fit the part, or the buffers not the push.
+    """
+    _require_window(layout, push)
+    has_numbers = push.blocks or push.early or push.sparse_blocks or push.rows
+    if push.is_void and (has_numbers or push.stepped):
+        raise UsageError("expected a push without effect to have no numbers, got some")
+    _require_distinct("blocks", (*push.blocks, *push.early, *push.sparse_blocks))
+    _require_distinct("tables", [entry.table for entry in push.rows])
+    num_blocks, num_sparse = len(push.blocks), len(push.sparse_blocks)
+    num_then = len(push.then)
+    _require_count(len(buffers), num_blocks + 2 * (num_sparse + len(push.rows)) + num_then)
+    then = _read_then(layout, push, buffers[len(buffers) - num_then :])
+    buffers = buffers[: len(buffers) - num_then]
+    if push.blocks or push.early or push.sparse_blocks:
+        _require_hyper(layout, push.hyper)
+    blocks = {
+        slot: torch.from_numpy(buffer).view(_block(layout, slot, buffer).dtype)
+        for slot, buffer in zip(push.blocks, buffers, strict=False)
+    }
+    pairs = zip(buffers[num_blocks::2], buffers[num_blocks + 1 :: 2], strict=True)
+    sparse = {
+        slot: _read_sparse(layout, push, slot, *next(pairs)) for slot in push.sparse_blocks
+    }
+    for slot in blocks:
+        if layout.blocks[slot].row_bytes:
+            raise UsageError(f"dense slot {slot} takes gradients of rows, got one of all")
+    rows: dict[int, list[RowGradients]] = {}
+    arrays = buffers[num_blocks + 2 * num_sparse :]
+    for entry, id_bytes, gradient_bytes in zip(
+        push.rows, arrays[::2], arrays[1::2], strict=True
+    ):
+        table = _read_ids(layout, entry, id_bytes)
+        count, form = len(table.ids), table.form
+        _require_bytes(
+            f"gradients of {entry.table!r}", gradient_bytes, count * form.row_bytes
+        )
+        if entry.replaces and not form.is_own:
+            raise UsageError(f"rows of the embedding {entry.table!r} are not replaced")
+        values = gradient_bytes.view(form.dtype).reshape(count, form.dim)
+        for slot, start, stop in table.spans:
+            ids = table.ids[start:stop]
+            of_slot = RowGradients(entry.table, ids, values[start:stop], entry.replaces)
+            rows.setdefault(slot, []).append(of_slot)
+    _count_steps(layout, push, rows)
+    if rows and layout.has_followers():  # who cannot step is refused before all decisions
+        _require_hyper(layout, push.hyper)
+        layout.row_step(push.hyper, 1.0)
+    return PushContents(push.hyper, blocks, sparse, rows, then=then)
+
+
+def _count_steps(
+    layout: PartLayout, push: Push, rows: dict[int, list[RowGradients]]
+) -> None:
+    """Let every slot hear of a step of a table that counts them, with rows or without."""
+    _require_distinct("tables that step", push.stepped)
+    for name in push.stepped:
+        form = layout.tables.get(name)
+        if form is None or not form.counts_steps:
+            raise UsageError(
+                f"part {layout.part}: expected a table that counts its steps, got {name!r}"
+            )
+        nothing = RowGradients(name, _NO_IDS, np.empty((0, form.dim), np.float32))
+        for slot in sorted(layout.row_slots):
+            found = rows.setdefault(slot, [])
+            if all(one.table != name for one in found):
+                found.append(nothing)
+
+
+def read_early(
+    layout: PartLayout, early: PushEarly, buffers: Sequence[Bytes]
+) -> dict[int, torch.Tensor]:
+    """Gradients that have come ahead of their push: ``{slot: gradient (n,)}``.
+
+    Raises:
+        UsageError: they do not fit the part, or come ahead of no push.
+    """
+    _require_distinct("blocks", early.blocks)
+    _require_count(len(buffers), len(early.blocks))
+    for slot, buffer in zip(early.blocks, buffers, strict=True):
+        block = _block(layout, slot, buffer)
+        if block.row_bytes or block.codec is not None:
+            raise UsageError(f"dense slot {slot} takes no gradient ahead of its push")
+    return {
+        slot: torch.from_numpy(buffer).view(layout.blocks[slot].dtype)
+        for slot, buffer in zip(early.blocks, buffers, strict=True)
+    }
+
+
+def read_known(layout: PartLayout, pull: Pull) -> Mapping[int, int]:
+    """What a reader knows: ``{slot with sparse gradients: update}``, slots ascending.
+
+    Raises:
+        UsageError: a slot is none of those that lie here.
+    """
+    for slot in pull.known:
+        _sparse_block(layout, slot)
+    return dict(sorted(pull.known.items()))
+
+
+def read_pull_rows(
+    layout: PartLayout, pull: PullRows, buffers: Sequence[Bytes]
+) -> list[TableIds]:
+    """The ids of a request for rows.
+
+    Raises:
+        UsageError: the request does not fit the part, or the buffers not the request.
+    """
+    _require_distinct("tables", [entry.table for entry in pull.rows])
+    _require_count(len(buffers), len(pull.rows))
+    return [
+        _read_ids(layout, entry, buffer)
+        for entry, buffer in zip(pull.rows, buffers, strict=True)
+    ]
+
+
+def read_upload(
+    layout: PartLayout, upload: Upload | SetValues, buffers: Sequence[Bytes]
+) -> dict[int, Bytes]:
+    """Values as a trainer has them: ``{slot: bytes}``, dense ones or of a dense table.
+
+    Raises:
+        UsageError: the upload does not fit the part, or the buffers not the upload.
+    """
+    _require_distinct("slots", upload.slots)
+    _require_count(len(buffers), len(upload.slots))
+    for slot, buffer in zip(upload.slots, buffers, strict=True):
+        if slot in layout.row_slots:
+            _require_rows(layout, slot, buffer)
+        else:
+            _block(layout, slot, buffer)
+    return dict(zip(upload.slots, buffers, strict=True))
+
+
+def _require_rows(layout: PartLayout, slot: int, buffer: Bytes) -> None:
+    """The rows of a slot of a dense table begin as they came."""
+    for name, form in layout.tables.items():  # one, if it is dense
+        if form.bounds is None:
+            raise UsageError(f"table {name!r} has no rows until they are made, got some")
+        first, behind = form.bounds[slot]
+        _require_bytes(f"rows of {name!r}", buffer, (behind - first) * form.row_bytes)
+
+
+def _block(layout: PartLayout, slot: int, buffer: Bytes) -> BlockLayout:
+    """The block of a dense slot, which the buffer fits."""
+    block = _any_block(layout, slot)
+    _require_bytes(f"dense slot {slot}", buffer, block.num_bytes)
+    return block
+
+
+def _any_block(layout: PartLayout, slot: int) -> BlockLayout:
+    block = layout.blocks.get(slot)
+    if block is None:
+        raise UsageError(
+            f"part {layout.part} has the dense slots {list(layout.blocks)} on this server, "
+            f"got {slot}"
+        )
+    return block
+
+
+def _sparse_block(layout: PartLayout, slot: int) -> BlockLayout:
+    block = _any_block(layout, slot)
+    if not block.row_bytes:
+        raise UsageError(f"dense slot {slot} has no rows: its gradients are dense")
+    return block
+
+
+def _read_sparse(
+    layout: PartLayout, push: Push, slot: int, row_bytes: Bytes, value_bytes: Bytes
+) -> SparseGradient:
+    """The gradient of rows of a slot: two buffers."""
+    block = _sparse_block(layout, slot)
+    reason = why_not_by_rows(layout.kind, push.hyper[block.group])
+    if reason is not None:
+        raise UsageError(f"dense slot {slot} changes by rows, but {reason}")
+    # A mailbox may still change: what is looked at here is what is used.
+    row_bytes = own(row_bytes)
+    count = row_bytes.nbytes // 8
+    _require_bytes(f"rows of dense slot {slot}", row_bytes, 8 * count)
+    _require_bytes(f"gradients of dense slot {slot}", value_bytes, block.row_bytes * count)
+    dim = block.row_bytes // block.dtype.itemsize
+    gradient = SparseGradient.of(row_bytes, value_bytes, block.dtype, dim)
+    numbers = gradient.rows.numpy()
+    num_rows = block.num_bytes // block.row_bytes
+    is_ascending = bool((numbers[1:] > numbers[:-1]).all())
+    if count and not (is_ascending and numbers[0] >= 0 and numbers[-1] < num_rows):
+        raise UsageError(
+            f"dense slot {slot}: expected distinct ascending rows of 0..{num_rows - 1}, "
+            f"got {count} from {numbers[0]} to {numbers[-1]}"
+        )
+    return gradient
+
+
+def _read_then(
+    layout: PartLayout, push: Push, buffers: Sequence[Bytes]
+) -> dict[int, torch.Tensor]:
+    """The values that the gradients were computed on, where the pace wants them."""
+    wanted = {*push.blocks, *push.early} if layout.compensation is not None else set()
+    if len(push.then) != len(wanted) or set(push.then) != wanted:
+        raise UsageError(
+            f"part {layout.part}: expected the values that gradients of the dense slots "
+            f"{sorted(wanted)} were computed on, got those of {list(push.then)}"
+        )
+    return {
+        slot: torch.from_numpy(buffer).view(_block(layout, slot, buffer).dtype)
+        for slot, buffer in zip(push.then, buffers, strict=True)
+    }
+
+
+def _read_ids(layout: PartLayout, entry: RowSlots, buffer: Bytes) -> TableIds:
+    form = layout.tables.get(entry.table)
+    if form is None:
+        raise UsageError(
+            f"part {layout.part} has the tables {sorted(layout.tables)}, got "
+            f"{entry.table!r}"
+        )
+    what = f"table {entry.table!r}"
+    _require_distinct(f"slots of {what}", entry.slots)
+    strange = [slot for slot in entry.slots if slot not in layout.row_slots]
+    if strange:
+        raise UsageError(
+            f"{what}: part {layout.part} has the row slots {sorted(layout.row_slots)} on "
+            f"this server, got {strange}"
+        )
+    if len(entry.counts) != len(entry.slots) or min(entry.counts, default=0) < 0:
+        raise UsageError(
+            f"{what}: expected a count >= 0 for each of {len(entry.slots)} slots, got "
+            f"{entry.counts}"
+        )
+    ends = list(itertools.accumulate(entry.counts, initial=0))
+    _require_bytes(f"ids of {what}", buffer, 8 * ends[-1])
+    spans = [IdSpan(*span) for span in zip(entry.slots, ends, ends[1:], strict=False)]
+    if form.bounds is not None:  # what is looked at here is what is used
+        buffer = own(buffer)
+        _require_within(what, form.bounds, buffer.view(np.int64), spans)
+    return TableIds(entry.table, form, buffer.view(np.int64), tuple(spans))
+
+
+def _require_within(
+    what: str, bounds: Mapping[int, tuple[int, int]], ids: Int64s, spans: Sequence[IdSpan]
+) -> None:
+    for slot, start, stop in spans:
+        first, behind = bounds[slot]
+        here = ids[start:stop]
+        if len(here) and not (here.min() >= first and here.max() < behind):
+            raise UsageError(
+                f"{what}: expected ids {first}..{behind - 1} in slot {slot}, got "
+                f"{here.min()}..{here.max()}"
+            )
+
+
+def _require_count(came: int, expected: int) -> None:
+    if came != expected:
+        raise UsageError(f"expected {expected} buffers behind the message, got {came}")
+
+
+def _require_bytes(what: str, buffer: Bytes, expected: int) -> None:
+    if buffer.nbytes != expected:
+        raise UsageError(f"{what}: expected {expected} bytes, got {buffer.nbytes}")
+
+
+def _require_distinct(what: str, names: Sequence[object]) -> None:
+    if len(set(names)) != len(names):
+        raise UsageError(f"expected distinct {what}, got {list(names)}")
+
+
+def _require_window(layout: PartLayout, push: Push) -> None:
+    window = push.window
+    tasks = [span.task for span in window.spans]
+    is_whole = all(0 <= span.first <= span.last for span in window.spans)
+    if not is_whole or len(set(tasks)) != len(tasks):
+        raise UsageError(f"expected a window of one or more batches, got {window}")
+    # What belongs to no batch is applied at once, and only numbers that nobody trains.
+    may_be_empty = push.round is None and all(f.is_own for f in layout.tables.values())
+    if not tasks and (layout.blocks or not layout.tables or not may_be_empty):
+        raise UsageError(
+            f"part {layout.part}: expected a window of one or more batches, got none"
+        )
+
+
+def _require_hyper(layout: PartLayout, hyper: tuple[Hyper, ...]) -> None:
+    if len(hyper) != len(layout.groups):
+        raise UsageError(
+            f"part {layout.part}: expected hyper-parameters of {len(layout.groups)} "
+            f"parameter groups, got {len(hyper)}"
+        )
+    for index, (agreed, came) in enumerate(zip(layout.groups, hyper, strict=True)):
+        for name in agreed.keys() & came.keys():
+            if not _is_alike(agreed[name], came[name]):
+                raise UsageError(
+                    f"part {layout.part}, group {index}: expected {name} to be like "
+                    f"{agreed[name]!r}, got {came[name]!r}"
+                )
+
+
+def _is_alike(agreed: HyperValue, came: HyperValue) -> bool:
+    """Whether an optimizer that took one can take the other: numbers stay numbers."""
+    if isinstance(agreed, bool):
+        return isinstance(came, bool)
+    if isinstance(agreed, int | float):
+        return isinstance(came, int | float) and not isinstance(came, bool)
+    if isinstance(agreed, tuple):
+        return isinstance(came, tuple) and len(came) == len(agreed)
+    return True

@@ -1,0 +1,36 @@
+"""The numbers of one server, and a queue in front of each slot.
+
+::
+
+    slots        the shard: updates, pulls, snapshots
+    queue        turns in the order of decisions
+    turns        what is done in a turn
+    threads      that run slots beside the one a round has come to
+    merging      several pushes as one update
+    rounds       the update of a round
+    rates        learning rates of an update
+    hogwild      a block that several pushes change at once
+    block_reads  a pull of dense blocks
+    published    values that trainers of this host read by themselves
+"""
+
+from paceline.server.slots.block_reads import BlockReads
+from paceline.server.slots.queue import Action, nothing
+from paceline.server.slots.rates import at_rate
+from paceline.server.slots.rounds import Contributed, agreed_hyper, count_bytes
+from paceline.server.slots.slots import Actions, Slots, SlotTensors
+from paceline.server.slots.threads import SlotRunners
+
+__all__ = [
+    "Action",
+    "Actions",
+    "BlockReads",
+    "Contributed",
+    "SlotRunners",
+    "SlotTensors",
+    "Slots",
+    "agreed_hyper",
+    "at_rate",
+    "count_bytes",
+    "nothing",
+]

@@ -1,0 +1,148 @@
+"""The update of a round: one gradient per block and per row, from many.
+
+::
+
+    gradient = sum over contributors of weight * gradient, in the order of the round
+
+A contributor without a gradient for a block counts as zero, and the weights stay as they
+are; a block without any gradient is not touched. Rows, of tables and of blocks with sparse
+gradients, are the union of the contributors'. The order is the same on every server and in
+every run, so the bits are too.
+
+Pure.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from paceline.errors import JobFailed
+from paceline.messages import CommitRound, Hyper
+from paceline.params.dense import weighted_sum
+from paceline.params.rows import sum_duplicates, unique_ids
+from paceline.params.sparse import SparseGradient, sum_sparse
+from paceline.server.requests.contents import PushContents, RowGradients
+
+
+class Contributed(NamedTuple):
+    """A contributor's prepared push; only ``slots`` take it."""
+
+    trainer: str
+    weight: float
+    slots: frozenset[int]
+    contents: PushContents
+
+
+def agreed_hyper(
+    order: CommitRound,
+    contributed: Sequence[Contributed],
+    *,
+    may_differ: bool = False,
+    rows_follow: bool = False,
+) -> tuple[Hyper, ...]:
+    """The hyper-parameters of all contributors that have gradients that need them.
+
+    Where a round does without some trainers, schedulers fall behind in those that were
+    late; then they ``may_differ``, and the first contributor's are those of the round.
+    Where ``rows_follow``, gradients of rows need them as well as dense ones.
+
+    Raises:
+        JobFailed: two of them differ; names both.
+    """
+    having = [
+        one
+        for one in contributed
+        if one.contents.blocks or one.contents.sparse or (rows_follow and one.contents.rows)
+    ]
+    for one in having[1:]:
+        first = having[0]
+        if one.contents.hyper != first.contents.hyper and not may_differ:
+            raise JobFailed(
+                f"round {order.round} of part {order.part}: {first.trainer} has the "
+                f"hyper-parameters {first.contents.hyper}, {one.trainer} has "
+                f"{one.contents.hyper}; one update has one set of them: step schedulers "
+                f"alike on every trainer"
+            )
+    return having[0].contents.hyper if having else ()
+
+
+def count_bytes(contributed: Sequence[Contributed]) -> int:
+    """How much dense gradients a round has of one contributor; all have about the same."""
+    blocks = contributed[0].contents.blocks if contributed else {}
+    return sum(gradient.nbytes for gradient in blocks.values())
+
+
+def sum_block(slot: int, contributed: Sequence[Contributed]) -> torch.Tensor | None:
+    """The gradient (n,) of a dense slot in a round; None if nobody has one."""
+    found = [
+        (one.contents.blocks[slot], one.weight)
+        for one in contributed
+        if slot in one.slots and slot in one.contents.blocks
+    ]
+    if not found:
+        return None
+    gradients, weights = zip(*found, strict=True)
+    return weighted_sum(gradients, weights)
+
+
+def sum_sparse_block(
+    slot: int, contributed: Sequence[Contributed]
+) -> SparseGradient | None:
+    """The gradient of rows of a dense slot in a round; None if nobody has one."""
+    found = [
+        (one.contents.sparse[slot], one.weight)
+        for one in contributed
+        if slot in one.slots and slot in one.contents.sparse
+    ]
+    if not found:
+        return None
+    gradients, weights = zip(*found, strict=True)
+    return sum_sparse(gradients, weights)
+
+
+def sum_rows(
+    slot: int, contributed: Sequence[Contributed], *, are_summed: bool = True
+) -> list[RowGradients]:
+    """The gradients of a row slot in a round, one per table that occurs.
+
+    Values of a table of the user's own are not gradients: they are combined with its rows
+    one contribution after the other, in the order of the round. Of whole rows the first
+    replace what is there, and the others are combined with them: the rows are then what the
+    round comes to by itself.
+    """
+    if not are_summed:
+        return _in_order(
+            rows
+            for one in contributed
+            if slot in one.slots
+            for rows in one.contents.rows.get(slot, ())
+        )
+    by_table: dict[str, list[tuple[RowGradients, float]]] = {}
+    for one in contributed:
+        if slot in one.slots:
+            for rows in one.contents.rows.get(slot, ()):
+                by_table.setdefault(rows.table, []).append((rows, one.weight))
+    return [_sum_table(table, found) for table, found in sorted(by_table.items())]
+
+
+def _in_order(contributions: Iterable[RowGradients]) -> list[RowGradients]:
+    replaced: set[str] = set()
+    found = []
+    for rows in contributions:
+        is_first = rows.replaces and rows.table not in replaced
+        found.append(rows._replace(replaces=is_first))
+        if rows.replaces:
+            replaced.add(rows.table)
+    return found
+
+
+def _sum_table(table: str, found: list[tuple[RowGradients, float]]) -> RowGradients:
+    rows, weight = found[0]
+    if len(found) == 1 and weight == 1.0:
+        return rows
+    ids = np.concatenate([rows.ids for rows, _ in found])
+    weighted = np.concatenate([rows.gradients * np.float32(w) for rows, w in found])
+    unique, inverse = unique_ids(ids)
+    return RowGradients(table, unique, sum_duplicates(inverse, weighted, len(unique)))

@@ -1,0 +1,396 @@
+"""How a server stands: its decisions and its numbers, under one lock.
+
+What is decided under the lock is lined up at the slots under the same lock; the numbers
+follow outside of it. Orders of the coordinator change it here; requests of trainers are
+taken by `paceline.server.service`, which shares the lock.
+
+Waits for nothing but its lock, which is never held while numbers are computed. Any thread
+may call; orders come from one thread.
+"""
+
+import functools
+import logging
+import threading
+from collections.abc import Callable
+from typing import Final, NamedTuple, final
+
+from paceline.errors import JobFailed, RuleFailed
+from paceline.failpoints import failpoint
+from paceline.messages import (
+    CommitRound,
+    ConfirmTracked,
+    CreatePart,
+    EndPart,
+    Fence,
+    FenceReport,
+    Forget,
+    MarksReport,
+    Message,
+    PartReport,
+    Refusal,
+    Restore,
+    Snapshot,
+    TakePaces,
+)
+from paceline.server.decisions import ServerState, TrackedStates
+from paceline.server.locks import HeldPushes, Steps
+from paceline.server.requests import ComingBytes, EarlyGradients
+from paceline.server.requests.contents import PreparedPush
+from paceline.server.slots import (
+    Action,
+    Actions,
+    Contributed,
+    SlotRunners,
+    Slots,
+    agreed_hyper,
+    count_bytes,
+    nothing,
+)
+from paceline.server.snapshots import Pinned, Repacing, Share
+from paceline.server.traffic import Traffic
+from paceline.timing import Clock
+
+PAGES_AT_ONCE: Final = 8  # what a push may have to wait for at a slot, about a millisecond
+
+logger = logging.getLogger("paceline.server")
+
+
+class Report(NamedTuple):
+    """How things stand at one moment, for the coordinator."""
+
+    timeline: int
+    ready: bool
+    parts: dict[int, PartReport]
+    forgotten_cut: int
+    counters: dict[str, int]
+    tracked: int
+    pinned_cut: int
+    broken: str | None
+
+
+@final
+class Standing:
+    """All that a server is.
+
+    Attributes:
+        server: its role id.
+        lock: guards the eight attributes below, and the order of actions at the slots.
+        state: the decisions.
+        slots: the numbers; replaced at every return to a cut.
+        prepared: what prepared pushes hold, ``{(part, incarnation): numbers}``.
+        early: gradients that have come ahead of their push.
+        held: pushes that wait for their step, and locks.
+        tracked: the states of the user's tracked objects.
+        frozen: what never changes, while it comes.
+        traffic: bytes that were pushed and pulled.
+        runners: threads that apply a round together.
+        failure: why the server cannot go on, if so.
+        is_broken: whether no server in its place could, either: the job fails.
+        over: set when the server is to end.
+        pinned_cut: the last cut whose moment all slots held.
+    """
+
+    def __init__(self, server: str, seed: int, clock: Clock) -> None:
+        """Stand empty, on timeline 0."""
+        self.server = server
+        self.lock = threading.Lock()
+        self.state = ServerState(server)
+        self.slots = Slots(server, seed, self.fail)
+        self.prepared: dict[tuple[int, int], PreparedPush] = {}
+        self.early = EarlyGradients()
+        self.held = HeldPushes(clock.now_s)
+        self.tracked = TrackedStates()
+        self.frozen = ComingBytes()
+        self.traffic = Traffic()
+        self.runners = SlotRunners(server)
+        self.failure: str | None = None
+        self.is_broken = False
+        self.over = threading.Event()
+        self.pinned_cut = -1
+        self._seed = seed
+        self._num_merged = 0  # on the timelines before, by `lock`
+
+    def fail(self, error: Exception) -> None:
+        """Numbers could not follow a decision: nothing more may be answered.
+
+        Where a rule of the user's own has failed, it would at a server in the place of this
+        one, too: the server stays, and says so to all who ask.
+        """
+        logger.critical("%s cannot go on: %s", self.server, error, exc_info=error)
+        if self.failure is None:
+            self.failure = f"{self.server} cannot go on: {str(error) or repr(error)}"
+            self.is_broken = isinstance(error, RuleFailed)
+        if not self.is_broken:
+            self.over.set()
+
+    def unless_failed(self, answer: Message) -> Message:
+        """The answer, unless its numbers may not have followed: then why not."""
+        if self.failure is None:
+            return answer
+        return Refusal(kind="invalid", text=self.failure)
+
+    # ------------------------------------------------------------ orders
+
+    def order_part(self, order: CreatePart | EndPart) -> None:
+        """Make the slots of a part, or keep no more than its values; again: nothing.
+
+        Raises:
+            UsageError: no server knows its optimizer or dtype.
+        """
+        actions: Actions = {}
+        with self.lock:
+            if isinstance(order, EndPart):
+                self.state.end_part(order.part)
+                actions = self.slots.ending(order.part)
+            elif not self.state.has_part(order.plan.spec.part):
+                self.slots.create(order.plan)
+                self.state.create_part(order.plan)
+            run = self.slots.line_up(actions, nothing)
+        run()
+
+    def commit_round(self, order: CommitRound) -> None:
+        """Apply a round as one update; again, it changes nothing.
+
+        Raises:
+            JobFailed: contributors have different hyper-parameters.
+        """
+        failpoint("server.before_commit")
+        with self.lock:
+            decision = self.state.commit_round(order)
+            contributed = []
+            for contribution in order.contributions:
+                if contribution.incarnation in decision.incarnations:
+                    push = self.prepared.pop((order.part, contribution.incarnation))
+                    contributed.append(
+                        Contributed(
+                            contribution.trainer,
+                            contribution.weight,
+                            push.slots,
+                            push.contents,
+                        )
+                    )
+            for incarnation in decision.dropped:
+                del self.prepared[order.part, incarnation]
+            follow = self.slots.layouts[order.part].has_followers()
+            hyper = agreed_hyper(
+                order, contributed, may_differ=decision.may_differ, rows_follow=follow
+            )
+            rate = decision.rate
+            actions = self.slots.applying_round(order.part, contributed, hyper, rate)
+            applied = functools.partial(self.slots.lent(order.part).applied, order.round)
+            run = self.slots.line_up(actions, applied)
+            num_bytes = count_bytes(contributed)
+        self.runners.run(run, num_bytes)
+        failpoint("server.after_commit")
+
+    def fence(self, order: Fence) -> FenceReport | None:
+        """Refuse an incarnation from now on; None while a committed round is missing."""
+        with self.lock:
+            self.early.drop(order.incarnation)
+            apply = self.take_steps({order.incarnation: order.step}, nothing)
+            report = self.state.fence(order)
+            if report is not None:
+                for key in [k for k in self.prepared if k[1] == order.incarnation]:
+                    del self.prepared[key]
+                self.held.fence(order.incarnation)
+            run = self.slots.line_up(self.slots.standing_still(), nothing)
+        apply()
+        run()
+        return report
+
+    def take_steps(self, steps: Steps, done: Action) -> Action:
+        """Under the lock: held pushes of committed steps have their effect.
+
+        Args:
+            steps: {incarnation: {part: highest committed number}}.
+            done: runs when their numbers have followed.
+
+        Returns:
+            What must be run, outside of the lock.
+        """
+        actions, whose = self.held.taking(self.state, self.slots, steps)
+
+        def followed() -> None:
+            with self.lock:
+                for incarnation, part in whose:
+                    self.state.steps().settle(incarnation, part)
+            done()
+
+        return self.slots.line_up(actions, followed)
+
+    def note(self, order: Forget | ConfirmTracked) -> None:
+        """Let marks go that a committed cut makes superfluous, or states but one."""
+        with self.lock:
+            if isinstance(order, Forget):
+                self.state.forget(order)
+            else:
+                self.tracked.confirm(order.number)
+
+    def marks(self) -> MarksReport:
+        """All marks."""
+        with self.lock:
+            return self.state.marks_report()
+
+    def report(self) -> Report:
+        """How things stand now."""
+        with self.lock:
+            state = self.state
+            return Report(
+                state.timeline,
+                state.is_ready,
+                state.parts(),
+                state.forgotten_cut,
+                {
+                    **state.counters,
+                    **self.traffic.counters,
+                    "merged": self._num_merged + self.slots.num_merged(),
+                },
+                self.tracked.confirmed.number,
+                self.pinned_cut,
+                self.failure if self.is_broken else None,
+            )
+
+    # ------------------------------------------------------------ cuts
+
+    def pin(self, order: Snapshot) -> Pinned | None:
+        """Begin to hold everything as of now; None while the rounds are not those.
+
+        Pushes go on: those decided before are in it, with their marks, and those decided
+        later stand behind it at every slot. `unpin` must follow.
+        """
+        done = threading.Event()
+
+        def pinned() -> None:
+            self.pinned_cut = order.cut
+            done.set()
+
+        with self.lock:
+            if not self.state.may_snapshot(order.rounds):
+                return None
+            apply = self.take_steps(order.steps, nothing)
+            versions = {part: at.version for part, at in self.state.parts().items()}
+            actions, snapshots = self.slots.pinning()
+            pin = self.slots.line_up(actions, pinned)
+            return Pinned(
+                self.state.timeline,
+                self.slots,
+                snapshots,
+                self.state.export_marks(),
+                versions,
+                self.state.export_voids(),
+                self.tracked.confirmed,
+                functools.partial(_both, apply, pin),
+                done,
+            )
+
+    def copy_some(self, pinned: Pinned, slot: int) -> Callable[[float], bool | None]:
+        """Copy a few pages of a slot between two of its updates.
+
+        Returns:
+            Waits so many seconds: whether all of the slot is copied, None if not in time.
+        """
+        done = threading.Event()
+        answers: list[bool] = []
+
+        def copy() -> None:
+            answers.append(pinned.snapshots[slot].copy_some(PAGES_AT_ONCE))
+
+        with self.lock:
+            run = pinned.slots.line_up({slot: copy}, done.set)
+        run()
+        return lambda timeout_s: answers[0] if done.wait(timeout_s) and answers else None
+
+    def unpin(self, pinned: Pinned) -> None:
+        """Hold the moment no longer."""
+        with self.lock:
+            run = pinned.slots.line_up(pinned.slots.unpinning(), nothing)
+        run()
+
+    def begin_restore(self, order: Restore) -> Slots | None:
+        """Leave the timeline; the slots to load, as planned. None: it was left before.
+
+        Raises:
+            UsageError: no server knows an optimizer or dtype of the plans.
+        """
+        with self.lock:
+            if self.state.timeline == order.timeline:
+                return None
+        slots = Slots(self.server, self._seed, self.fail)
+        for plan in order.plans:
+            slots.create(plan)
+        with self.lock:
+            self.state.begin_restore(order)
+            self.slots.retire()
+            self.prepared.clear()
+            self.early = EarlyGradients()
+            self.held.enter(order.timeline)
+            self.tracked = TrackedStates()
+        return slots
+
+    def end_restore(self, order: Restore, slots: Slots, share: Share) -> None:
+        """Stand where the cut stood, unless that timeline was left meanwhile."""
+        with self.lock:
+            if self.state.timeline != order.timeline:
+                return
+            self.state.end_restore(order, share.marks, share.versions, share.voids)
+            self.tracked = TrackedStates(share.tracked)
+            self._stand_on(slots)
+
+    def begin_paces(self, order: TakePaces) -> Repacing | None:
+        """Leave the timeline; the slots as they are, and as planned. None: it was left.
+
+        `Repacing.run` must be called once; then the new slots hold what the old ones did.
+
+        Raises:
+            UsageError: no server can step so on a part of the plans.
+        """
+        with self.lock:
+            if self.state.timeline == order.timeline:
+                return None
+        slots = Slots(self.server, self._seed, self.fail)
+        for plan in order.plans:
+            slots.create(plan)
+        done = threading.Event()
+        with self.lock:
+            apply = self.take_steps(order.steps, nothing)
+            self.state.begin_paces(order)
+            self.prepared.clear()
+            self.early = EarlyGradients()
+            self.held.enter(order.timeline)
+            actions = self.slots.moving(slots, order.without_state)
+            move = self.slots.line_up(actions, done.set)
+        return Repacing(slots, functools.partial(_both, apply, move), done)
+
+    def end_paces(self, order: TakePaces, slots: Slots) -> None:
+        """Go on with these slots, unless that timeline was left meanwhile."""
+        with self.lock:
+            if self.state.timeline != order.timeline:
+                return
+            self.state.end_paces(order)
+            self.slots.retire()
+            self._stand_on(slots)
+
+    def _stand_on(self, slots: Slots) -> None:
+        self._num_merged += self.slots.num_merged()
+        for part, at in self.state.parts().items():
+            slots.lent(part).stand_at(at.applied_round, at.version)
+        self.slots = slots
+
+    def is_returning(self, order: Restore | TakePaces) -> bool:
+        """Whether the numbers of this return are still awaited."""
+        with self.lock:
+            return self.state.timeline == order.timeline and not self.state.is_ready
+
+    def raise_failure(self) -> None:
+        """Say why the server cannot go on, if one in its place could.
+
+        Raises:
+            JobFailed: with the reason.
+        """
+        if self.failure is not None and not self.is_broken:
+            raise JobFailed(self.failure)
+
+
+def _both(first: Action, second: Action) -> None:
+    first()
+    second()

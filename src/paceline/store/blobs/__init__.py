@@ -1,0 +1,46 @@
+"""Files of bytes in a folder or an object store, whole or not at all.
+
+::
+
+    blobs         a folder or a URL
+    local_files   a local folder, durable
+    retries       which trouble may pass by itself
+    constants     what never changes, written once, by content
+    values        large values, under what they hash to
+"""
+
+from paceline.store.blobs.blobs import BlobStore, digest, is_bare_name
+from paceline.store.blobs.constants import (
+    FOLDER,
+    constants_of,
+    is_constant_name,
+    read_constants,
+    verify_constants,
+    write_constants,
+)
+from paceline.store.blobs.retries import Patience
+from paceline.store.blobs.values import (
+    describe_bytes,
+    digests,
+    get_bytes,
+    put_bytes,
+    remove_bytes,
+)
+
+__all__ = [
+    "FOLDER",
+    "BlobStore",
+    "Patience",
+    "constants_of",
+    "describe_bytes",
+    "digest",
+    "digests",
+    "get_bytes",
+    "is_bare_name",
+    "is_constant_name",
+    "put_bytes",
+    "read_constants",
+    "remove_bytes",
+    "verify_constants",
+    "write_constants",
+]

@@ -1,0 +1,100 @@
+"""Cuts: what they hold, which is whole, which may go.
+
+::
+
+    manifest        the one small file that makes a cut true
+    plausible       what it may not say
+    shares          a server's file; tracked_bytes, headers: in it
+    export_plan     which bytes make up a plain state_dict
+    claims          whose a place of cuts is
+    ownership       which cuts of a place are a job's own
+    retention       which may go
+"""
+
+from paceline.store.cuts.claims import (
+    Claim,
+    claim_place,
+    newest_claim,
+    refuse_other_job,
+    taken_over,
+)
+from paceline.store.cuts.export_plan import (
+    DTYPES,
+    FROZEN_DTYPES,
+    ROW_DTYPES,
+    DensePlan,
+    ExportPlan,
+    TablePlan,
+    plan_export,
+    require_distinct,
+)
+from paceline.store.cuts.headers import file_buffers
+from paceline.store.cuts.manifest import (
+    Cut,
+    Manifest,
+    cut_folder,
+    cut_folders,
+    list_cuts,
+    newest_good_cut,
+    read_manifest,
+    verify_cut,
+    write_manifest,
+)
+from paceline.store.cuts.ownership import (
+    ForeignCut,
+    Owner,
+    foreign_cuts,
+    name_owner,
+    owner_of,
+)
+from paceline.store.cuts.retention import drop_cut, sweep, sweep_constants
+from paceline.store.cuts.shares import (
+    STANDING,
+    TRACKED,
+    RawTensor,
+    read_share_bytes,
+    slot_and_name,
+    tensor_name,
+)
+from paceline.store.cuts.tracked_bytes import read_buffers
+
+__all__ = [
+    "DTYPES",
+    "FROZEN_DTYPES",
+    "ROW_DTYPES",
+    "STANDING",
+    "TRACKED",
+    "Claim",
+    "Cut",
+    "DensePlan",
+    "ExportPlan",
+    "ForeignCut",
+    "Manifest",
+    "Owner",
+    "RawTensor",
+    "TablePlan",
+    "claim_place",
+    "cut_folder",
+    "cut_folders",
+    "drop_cut",
+    "file_buffers",
+    "foreign_cuts",
+    "list_cuts",
+    "name_owner",
+    "newest_claim",
+    "newest_good_cut",
+    "owner_of",
+    "plan_export",
+    "read_buffers",
+    "read_manifest",
+    "read_share_bytes",
+    "refuse_other_job",
+    "require_distinct",
+    "slot_and_name",
+    "sweep",
+    "sweep_constants",
+    "taken_over",
+    "tensor_name",
+    "verify_cut",
+    "write_manifest",
+]

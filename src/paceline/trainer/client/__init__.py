@@ -1,0 +1,30 @@
+"""Carries a trainer's questions over connections, and tells what it waits for.
+
+::
+
+    driver         runs acts: asks, waits, asks again
+    connections    to coordinator and servers: made when needed, again after a loss
+    waits          whom for and since when, told after ten seconds
+    lock_renewal   signs of life for locks
+    stopwatch      how long batches take without waiting for anybody
+"""
+
+from paceline.trainer.client.connections import ConnectCoordinator, ConnectServer, Courier
+from paceline.trainer.client.driver import Attach, Driver, Payload, Sent, bare
+from paceline.trainer.client.lock_renewal import HeldLock, LockKeeper
+from paceline.trainer.client.waits import Waits, WaitTeller
+
+__all__ = [
+    "Attach",
+    "ConnectCoordinator",
+    "ConnectServer",
+    "Courier",
+    "Driver",
+    "HeldLock",
+    "LockKeeper",
+    "Payload",
+    "Sent",
+    "WaitTeller",
+    "Waits",
+    "bare",
+]

@@ -1,0 +1,101 @@
+"""The connections of one trainer to all others: made when needed, again after a loss.
+
+Any thread may ask for one.
+
+Waits: to connect, as long as the connector does.
+
+Where a trainer may be made to fail, by what it is about to say.
+
+Waits for nothing. The acting thread.
+"""
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import final
+
+from paceline.errors import PeerLost
+from paceline.failpoints import failpoint
+from paceline.ids import COORDINATOR, role_kind
+from paceline.messages import ApplyStep, CommitStep, Message, Push, Tick
+from paceline.transport.connection import Connection
+
+ConnectCoordinator = Callable[[int], Connection]
+ConnectServer = Callable[[str, int], Connection]
+
+
+@final
+class Courier:
+    """The connections of one trainer: made when needed, and again after a loss."""
+
+    def __init__(self, coordinator: ConnectCoordinator, server: ConnectServer) -> None:
+        """Connect to nobody yet.
+
+        Args:
+            coordinator: incarnation -> a fresh connection.
+            server: (address, incarnation) -> a fresh connection.
+        """
+        self._connect_coordinator, self._connect_server = coordinator, server
+        self._lock = threading.Lock()  # guards the fields below
+        self._connections: dict[str, Connection] = {}  # {role: connection}
+        self._addresses: dict[str, str] = {}  # {role: where that connection was made to}
+        self._is_closed = False
+        self.doors: Courier | None = None  # the way to other trainers, once there is one
+
+    def reach(self, role: str, address: str, incarnation: int) -> Connection:
+        """The connection to a role; the coordinator needs no address.
+
+        Waits: to connect, as long as the connector does.
+
+        Raises:
+            TransportError: nobody is there.
+        """
+        if self.doors is not None and role_kind(role) == "trainer":
+            return self.doors.reach(role, address, incarnation)
+        with self._lock:
+            if self._is_closed:
+                raise PeerLost("the session was closed")
+            connection = self._connections.get(role)
+            if connection is not None and self._addresses[role] == address:
+                return connection
+            if connection is not None:
+                connection.close()
+            if role == COORDINATOR:
+                connection = self._connect_coordinator(incarnation)
+            else:
+                connection = self._connect_server(address, incarnation)
+            self._connections[role], self._addresses[role] = connection, address
+            return connection
+
+    def drop(self, role: str, connection: Connection) -> None:
+        """Close a connection; the next `reach` makes another."""
+        if self.doors is not None and role_kind(role) == "trainer":
+            self.doors.drop(role, connection)
+            return
+        with self._lock:
+            if self._connections.get(role) is connection:
+                del self._connections[role]
+        connection.close()
+
+    def close(self) -> None:
+        """Close all; nobody is reached any more."""
+        with self._lock:
+            self._is_closed = True
+            connections = list(self._connections.values())
+            self._connections.clear()
+        for connection in connections:
+            connection.close()
+
+
+def fail_before(calls: Mapping[str, Message]) -> None:
+    """Let the fault armed for these questions, {role: question}, happen if it is due."""
+    asked = calls.get(COORDINATOR)
+    if isinstance(asked, Tick):
+        failpoint("trainer.before_tick")
+        if asked.round is not None:
+            failpoint("trainer.prepared")
+    elif isinstance(asked, CommitStep):
+        failpoint("trainer.held")
+    elif any(isinstance(one, Push) and one.completes for one in calls.values()):
+        failpoint("trainer.completing")
+    elif any(isinstance(one, ApplyStep) and not one.is_dropped for one in calls.values()):
+        failpoint("trainer.committed")

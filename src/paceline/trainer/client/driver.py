@@ -1,0 +1,343 @@
+"""Carries the protocol's questions to coordinator and servers, and the replies back.
+
+::
+
+    act --Ask--> Driver: submit to all --Courier--> connections
+        <------- replies, or Lost: that connection is dropped, the next ask makes a new one
+    act --Post-> Driver: submit to all      --Collect-> wait, as after an Ask
+    act --Pause-> Driver: waits, unless it is closed
+
+The driver decides nothing: what a lost reply means, and whether to ask again, is the act's
+to say. Numbers are attached by whoever runs the act (`Attach`).
+
+Waits: for replies, with a deadline; in pauses. One thread runs acts; `Driver.beat` and
+`Driver.close` may be called by another. A forked child may call nothing here.
+"""
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar, cast, final
+
+from paceline.errors import (
+    DeadlineExceeded,
+    ForeignPeer,
+    HandshakeRefused,
+    PeerLost,
+    TransportError,
+    UsageError,
+)
+from paceline.failpoints import failpoint
+from paceline.ids import COORDINATOR
+from paceline.messages import Beat, Beaten, Computed, Message, Push, Pushed, Tick
+from paceline.timing import Clock, Deadline
+from paceline.trainer.acts import (
+    Act,
+    Ask,
+    Await,
+    Collect,
+    Forget,
+    Lost,
+    Pause,
+    Post,
+    Replies,
+)
+from paceline.trainer.client.connections import Courier, fail_before
+from paceline.trainer.client.lock_renewal import LockKeeper
+from paceline.trainer.client.stopwatch import Stopwatch
+from paceline.trainer.client.waits import Waits
+from paceline.trainer.protocol import TrainerProtocol
+from paceline.transport.connection import Connection, Landing
+from paceline.transport.frames import Buffer
+
+T = TypeVar("T")
+
+_LOSSES = (PeerLost, DeadlineExceeded, HandshakeRefused)
+
+
+class Payload(NamedTuple):
+    """A message with its numbers: what is sent, and where the reply's numbers go.
+
+    ``landed`` is told the reply when all its numbers are there, by the acting thread; it
+    may say what the reply comes to instead. ``direct`` may give the reply without asking.
+    """
+
+    message: Message
+    buffers: Sequence[Buffer] = ()
+    landing: Landing | None = None
+    reply_sizes: Sequence[int] = ()  # bytes of the reply's buffers, as far as known
+    pen: int | None = None  # where the buffers stay beyond the reply
+    landed: Callable[[Message], Message] | None = None
+    direct: Callable[[], Message | Lost | None] | None = None
+
+
+Attach = Callable[[str, Message], Payload]
+"""(role, message) -> the message with its numbers; called again for every repetition."""
+
+
+def bare(role: str, message: Message) -> Payload:
+    """No numbers."""
+    del role
+    return Payload(message)
+
+
+class Sent(NamedTuple):
+    """A request that is out, until its reply was waited for."""
+
+    connection: Connection
+    request_id: int
+    landed: Callable[[Message], Message] | None
+
+
+class _Sending(NamedTuple):
+    """Questions to several roles: those that are out, and replies that are here."""
+
+    calls: dict[str, Message]
+    sent: dict[str, Sent]  # {role: its request}
+    later: dict[str, Payload]  # {role: what may need no asking, once it is waited for}
+    replies: Replies
+
+
+@final
+class Driver:
+    """Drives acts to their results.
+
+    Attributes:
+        waits: what the acting thread waits for; nothing while it computes.
+        asked_s: when the coordinator answered last, on the driver's clock.
+        stopwatch: how long batches take; it stands still while an act waits.
+        locks: that are held, and heard of.
+        clock: for deadlines.
+    """
+
+    def __init__(
+        self, protocol: TrainerProtocol, courier: Courier, clock: Clock, timeout_s: float
+    ) -> None:
+        """Carry for one trainer; a reply that takes longer than ``timeout_s`` is lost."""
+        self.waits = Waits(protocol.trainer, clock)
+        self.asked_s = clock.now_s()
+        self.stopwatch, self.clock = Stopwatch(clock), clock
+        self._protocol, self._courier = protocol, courier
+        self._clock, self._timeout_s = clock, timeout_s
+        self._pid = os.getpid()
+        self._closing = threading.Event()
+        self._posted: dict[int, _Sending] = {}
+        self.locks = LockKeeper(self._tell_server)
+
+    def run(self, act: Act[T], attach: Attach = bare) -> T:
+        """Drive an act to its end.
+
+        Raises:
+            UsageError: this is a forked process, or the session was closed meanwhile.
+            ForeignPeer: the first who was asked is of another run, version or secret.
+            PacelineError: whatever the act raises.
+        """
+        if os.getpid() != self._pid:
+            raise UsageError(
+                f"the session belongs to process {self._pid}; a forked process must not "
+                "use it: read data there, train here"
+            )
+        replies: Replies = {}
+        began_s, worked_s = self._clock.now_s(), self._clock.worked_s()
+        try:
+            self._protocol.asking.now_s = began_s
+            wanted = next(act)
+            while True:
+                if isinstance(wanted, Ask):
+                    sending = self._send(wanted.calls, attach)
+                    replies = self._gather(sending, aside=wanted.aside)
+                elif isinstance(wanted, Post):
+                    posted = wanted.posted
+                    sending = self._send(posted.calls, attach, is_posted=True)
+                    self._posted[posted.number] = sending
+                elif isinstance(wanted, Collect):
+                    replies = self._gather(self._posted.pop(wanted.posted.number))
+                elif isinstance(wanted, Forget):
+                    self._forget()
+                elif not isinstance(wanted, Await):  # each is waited for when collected
+                    self._pause(wanted)
+                self._protocol.asking.now_s = self._clock.now_s()
+                wanted = act.send(replies)
+        except StopIteration as done:
+            self.waits.rests()
+            return cast("T", done.value)
+        except BaseException:
+            self.waits.rests(is_over=True)
+            self._forget()
+            raise
+        finally:
+            took_s = self._clock.now_s() - began_s
+            self.stopwatch.waited(took_s - (self._clock.worked_s() - worked_s))
+
+    def tell_computed(self) -> None:
+        """Tell how long batches took since this was told last; any thread may call."""
+        if (told := self.stopwatch.take()) is not None:
+            who = self._protocol.asking.who()
+            self.tell(Computed(**who, **told._asdict()))
+
+    def tell(self, message: Message) -> None:
+        """Send the coordinator a message once; whether it arrives does not matter."""
+        with contextlib.suppress(TransportError):
+            self._reach(COORDINATOR).call(message, timeout_s=self._timeout_s)
+
+    def send(self, server: str, payload: Payload) -> Sent | None:
+        """Send a server what `settle` waits for later; None if it cannot be reached."""
+        sending = _Sending({}, {}, {}, {})
+        self._submit(server, payload, sending)
+        return sending.sent.get(server)
+
+    def settle(self, server: str, sent: Sent) -> Message | Lost:
+        """Wait for the reply to what `send` has sent."""
+        return self._wait_reply(server, sent, Deadline(self._clock, self._timeout_s))
+
+    def beat(self) -> None:
+        """Give a sign of life, whatever the acting thread does; any thread may call.
+
+        Raises:
+            TransportError: it did not arrive; a broken connection was dropped.
+        """
+        protocol = self._protocol
+        is_training = protocol.stage is None or protocol.stage.is_training
+        beat = Beat(
+            incarnation=protocol.incarnation,
+            timeline=protocol.timeline,
+            clock=protocol.clock,
+            state="training" if is_training else "evaluating",
+            wait=self.waits.current(),
+            evaluated=protocol.evaluation.evaluated,
+            bounded_clock=protocol.asking.bounded_clock,
+        )
+        connection = self._reach(COORDINATOR)
+        try:
+            answer = connection.call(beat, timeout_s=self._timeout_s).message
+        except PeerLost:
+            self._courier.drop(COORDINATOR, connection)
+            raise
+        protocol.asking.pauses |= isinstance(answer, Beaten) and answer.pauses
+        self.asked_s = self._clock.now_s()
+
+    def close(self) -> None:
+        """End a pause of the acting thread; close the connections."""
+        self._closing.set()
+        if os.getpid() == self._pid:
+            self._courier.close()
+            self.locks.stop(self._timeout_s)
+
+    def _tell_server(self, server: str, message: Message) -> None:
+        self._reach(server).call(message, timeout_s=1.0)
+
+    def _pause(self, pause: Pause) -> None:
+        if pause.wait is not None:
+            self.waits.pauses(pause.wait)
+        if self._closing.wait(pause.seconds):
+            why = "" if pause.wait is None else f": {pause.wait.reason}"
+            raise UsageError(f"the session was closed while waiting{why}")
+
+    def _reach(self, role: str) -> Connection:
+        protocol = self._protocol
+        address = "" if role == COORDINATOR else protocol.asking.doors.get(role, "")
+        address = address or protocol.servers.get(role, "")
+        return self._courier.reach(role, address, self._protocol.incarnation)
+
+    def _send(
+        self, calls: dict[str, Message], attach: Attach, *, is_posted: bool = False
+    ) -> _Sending:
+        """Submit all calls, but those that may be answered without."""
+        sending = _Sending(calls, {}, {}, {})
+        is_push = _are_pushes(calls)
+        fail_before(calls)
+        try:
+            for role, message in calls.items():
+                if is_push and sending.sent:
+                    failpoint("trainer.before_submit_rest")
+                payload = attach(role, message)
+                if payload.direct is None:
+                    self._submit(role, payload, sending)
+                else:
+                    sending.later[role] = payload
+            if not is_posted:
+                self._settle_later(sending)
+        except BaseException:
+            self._drop(sending)
+            raise
+        return sending
+
+    def _settle_later(self, sending: _Sending) -> None:
+        """Answer what can be answered here; the rest is asked for now."""
+        while sending.later:
+            role, payload = sending.later.popitem()
+            assert payload.direct is not None
+            reply = payload.direct()
+            if reply is None:
+                self._submit(role, payload, sending)
+            else:
+                sending.replies[role] = reply
+
+    def _gather(self, sending: _Sending, *, aside: bool = False) -> Replies:
+        """Collect the replies."""
+        calls, sent, _, replies = sending
+        is_push = _are_pushes(calls)
+        deadline = Deadline(self._clock, self._timeout_s)
+        if not aside:
+            self.waits.asks(calls)
+        try:
+            self._settle_later(sending)
+            while sent:
+                role = next(iter(sent))
+                replies[role] = self._wait_reply(role, sent[role], deadline)
+                del sent[role]
+                if is_push and sent and isinstance(replies[role], Pushed):
+                    failpoint("trainer.between_acks")
+        finally:
+            self._drop(sending)
+        if isinstance(calls.get(COORDINATOR), Tick):
+            failpoint("trainer.after_tick")
+        if COORDINATOR in calls:
+            self.asked_s = self._clock.now_s()
+        if not aside:
+            self.waits.heard(replies)
+        return replies
+
+    def _drop(self, sending: _Sending) -> None:
+        """What is not waited for could still land in memory that is the user's again."""
+        for role, request in sending.sent.items():
+            self._courier.drop(role, request.connection)
+
+    def _forget(self) -> None:
+        while self._posted:
+            self._drop(self._posted.popitem()[1])
+
+    def _submit(self, role: str, payload: Payload, sending: _Sending) -> None:
+        connection: Connection | None = None
+        try:
+            connection = self._reach(role)
+            request_id = connection.submit(
+                payload.message,
+                payload.buffers,
+                landing=payload.landing,
+                reply_sizes=payload.reply_sizes,
+                pen=payload.pen,
+                timeout_s=self._timeout_s,
+            )
+        except _LOSSES as loss:
+            if isinstance(loss, ForeignPeer) and not self._protocol.incarnation:
+                raise  # never was a member: this is not the job that the trainer is for
+            sending.replies[role] = Lost(str(loss))
+            if connection is not None:
+                self._courier.drop(role, connection)
+        else:
+            sending.sent[role] = Sent(connection, request_id, payload.landed)
+
+    def _wait_reply(self, role: str, sent: Sent, deadline: Deadline) -> Message | Lost:
+        try:
+            answer = sent.connection.wait_reply(sent.request_id, deadline.remaining_s())
+        except _LOSSES as loss:
+            self._courier.drop(role, sent.connection)
+            return Lost(str(loss))
+        assert isinstance(answer.message, Message)
+        return answer.message if sent.landed is None else sent.landed(answer.message)
+
+
+def _are_pushes(calls: dict[str, Message]) -> bool:
+    return all(isinstance(message, Push) for message in calls.values())

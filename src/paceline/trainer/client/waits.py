@@ -1,0 +1,231 @@
+"""What this trainer waits for: since when, and what its terminal is told of it.
+
+::
+
+    asks, pauses, showing     it waits for somebody; a wait goes on through all of these
+    heard                     who was asked has answered: the wait is over
+    rests                     nobody has, and the trainer does something else: it goes on if
+                              more is waited for within `GOES_ON_S`, else it is over
+
+A wait of `TELL_AFTER_S` is told in one line, again while it lasts, at growing distances,
+and once more when it is over. What the script computes is no wait.
+
+Waits: `WaitTeller`'s thread, for time to pass. Any thread may call `Waits`.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import final
+
+from paceline.ids import COORDINATOR, role_kind
+from paceline.messages import Joined, Message, Refusal, Wait, Waiting, WaitKind, wait_for
+from paceline.messages.waits import named
+from paceline.timing import Clock
+from paceline.trainer.acts import Replies, is_answer
+
+TELL_AFTER_S = 10.0
+TELL_AGAIN_S = 30.0  # behind the first line; then twice as long each time
+LONGEST_AGAIN_S = 480.0
+GOES_ON_S = 2.0  # a wait that was put off is taken up again within this
+SILENT_S = 3.0  # whoever lets a question wait says so sooner: this one does not answer
+LOOK_EVERY_S = 0.5
+
+_log = logging.getLogger("paceline.trainer")
+
+
+@final
+class Waits:
+    """The waits of one trainer, one at a time."""
+
+    def __init__(
+        self, trainer: str, clock: Clock, tell: Callable[[str], None] = _log.warning
+    ) -> None:
+        """Nothing is waited for.
+
+        Args:
+            trainer: its role id, which begins each line.
+            clock: the time.
+            tell: takes a line.
+        """
+        self._trainer, self._clock, self._tell = trainer, clock, tell
+        self._lock = threading.Lock()  # guards all below
+        self._began_s: float | None = None  # None: nothing is waited for
+        self._rests_s: float | None = None  # since when, if it does
+        self._said: Wait | None = None  # by who was asked, or by the act
+        self._asked: Mapping[str, Message] = {}  # who has not answered
+        self._asked_s = 0.0
+        self._depth = 0  # of `showing`
+        self._lines: list[str] = []  # to be told, without the lock
+        self._told: Wait | None = None  # what the last line said
+        self._tell_s = 0.0  # when the next one is due
+        self._again_s = TELL_AGAIN_S
+
+    def asks(self, calls: Mapping[str, Message]) -> None:
+        """The acting thread waits for the answers of these roles, from now on."""
+        with self._lock:
+            if not self._depth:
+                self._asked_s = self._begin()
+                self._asked = calls
+        self._say()
+
+    def heard(self, replies: Replies) -> None:
+        """They have answered, or not."""
+        with self._lock:
+            if not self._depth and self._began_s is not None:
+                self._hear(replies)
+        self._say()
+
+    def pauses(self, wait: Wait) -> None:
+        """The acting thread lets some time pass, since it waits for this."""
+        with self._lock:
+            if not self._depth:
+                self._begin()
+                self._said, self._asked = wait, {}
+        self._say()
+
+    def rests(self, *, is_over: bool = False) -> None:
+        """The act has come to its end; ``is_over``: what it waited for is not wanted."""
+        with self._lock:
+            if not self._depth and self._began_s is not None:
+                if is_over:
+                    self._end()
+                elif self._rests_s is None:
+                    self._rests_s = self._clock.now_s()
+        self._say()
+
+    @contextmanager
+    def showing(self, wait: Wait) -> Iterator[None]:
+        """Until the end of the block this is waited for, whatever is asked within."""
+        with self._lock:
+            self._depth += 1
+            if self._depth == 1:
+                self._begin()
+                self._said, self._asked = wait, {}
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._depth -= 1
+                if not self._depth:
+                    self._end()
+            self._say()
+
+    def current(self) -> Wait | None:
+        """What is waited for now, and how long already."""
+        with self._lock:
+            return self._current() if self._rests_s is None else None
+
+    def look(self) -> None:
+        """Time has passed: tell what has lasted for too long."""
+        with self._lock:
+            now_s = self._clock.now_s()
+            if self._rests_s is not None:
+                if now_s - self._rests_s > GOES_ON_S:
+                    self._end()
+            elif now_s >= self._tell_s and (wait := self._current()) is not None:
+                is_first = self._told is None
+                self._lines.append(_line(self._trainer, wait, is_first=is_first))
+                self._told, self._tell_s = wait, now_s + self._again_s
+                self._again_s = min(2 * self._again_s, LONGEST_AGAIN_S)
+        self._say()
+
+    # ------------------------------------------------------------ under the lock
+
+    def _begin(self) -> float:
+        """It waits, or waits on; what time it is."""
+        now_s = self._clock.now_s()
+        if self._rests_s is not None and now_s - self._rests_s > GOES_ON_S:
+            self._end()
+        self._rests_s = None
+        if self._began_s is None:
+            self._began_s, self._tell_s = now_s, now_s + TELL_AFTER_S
+        return now_s
+
+    def _hear(self, replies: Replies) -> None:
+        self._asked = {}
+        for reply in replies.values():
+            if isinstance(reply, Waiting | Joined) and reply.wait is not None:
+                self._said = reply.wait
+                return
+            if not is_answer(reply) and not _is_final(reply):
+                return
+        self._end()
+
+    def _end(self) -> None:
+        if self._told is not None and self._began_s is not None:
+            until_s = self._clock.now_s() if self._rests_s is None else self._rests_s
+            lasted_s = until_s - self._began_s
+            self._lines.append(_last_line(self._trainer, self._told, lasted_s))
+        self._began_s = self._rests_s = self._said = self._told = None
+        self._asked, self._again_s = {}, TELL_AGAIN_S
+
+    def _current(self) -> Wait | None:
+        if self._began_s is None:
+            return None
+        now_s = self._clock.now_s()
+        wait = self._said
+        if self._asked and (wait is None or now_s - self._asked_s > SILENT_S):
+            wait = _unanswered(self._asked)
+        return None if wait is None else wait.lasting(now_s - self._began_s)
+
+    # ------------------------------------------------------------ without it
+
+    def _say(self) -> None:
+        """Tell what there is to tell: a terminal may take its time."""
+        if not self._lines:
+            return
+        with self._lock:
+            lines, self._lines = self._lines, []
+        for line in lines:
+            self._tell(line)
+
+
+@final
+class WaitTeller:
+    """Looks at waits now and then, in a thread of its own.
+
+    The thread that waits cannot, and the one that beats may wait for the coordinator.
+    """
+
+    def __init__(self, waits: Waits) -> None:
+        """Begin."""
+        self._waits = waits
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="trainer-waits", daemon=True)
+        self._thread.start()
+
+    def stop(self, timeout_s: float) -> None:
+        """End the thread; may be repeated."""
+        self._stopping.set()
+        self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        while not self._stopping.wait(LOOK_EVERY_S):
+            self._waits.look()
+
+
+def _is_final(reply: object) -> bool:
+    """Whether a reply without what was asked for ends the waiting for it."""
+    return isinstance(reply, Refusal) and reply.kind != "not_ready"
+
+
+def _unanswered(calls: Mapping[str, Message]) -> Wait:
+    """Who was asked has not answered."""
+    [*_, message] = calls.values()
+    kind: WaitKind = "coordinator"
+    if COORDINATOR not in calls:
+        kind = "servers" if role_kind(next(iter(calls))) == "server" else "exchange"
+    return wait_for(kind, f"{named(calls)}: {type(message).__name__}", calls)
+
+
+def _line(trainer: str, wait: Wait, *, is_first: bool) -> str:
+    waits = "waits" if is_first else "still waits"
+    whom = f" for {wait.named()}" if wait.whom else ""
+    return f"{trainer} {waits}{whom} ({wait.kind}), {wait.since_s:.0f} s: {wait.reason}"
+
+
+def _last_line(trainer: str, told: Wait, seconds: float) -> str:
+    whom = f" for {told.named()}" if told.whom else ""
+    return f"{trainer} goes on after {seconds:.0f} s: it has waited{whom} ({told.kind})"

@@ -1,0 +1,37 @@
+"""Runs the protocol together with the numbers of the parts that it moves.
+
+::
+
+    engine             acts of the protocol, with gradients, values, rows
+    open_calls         one call at a time, and none after the end
+    tracked_objects    the user's objects beside model and optimizer
+    tracked_transfer   their state, from and to servers
+    unstepped          loops that never take a step
+    unsharing          a model becomes the script's own again
+"""
+
+from paceline.trainer.engine.engine import Carrier, Scaled, StepWarning
+from paceline.trainer.engine.open_calls import Calls
+from paceline.trainer.engine.tracked_objects import Tracker
+from paceline.trainer.engine.unsharing import (
+    SharedModel,
+    check_shared,
+    forget_model,
+    unshare_part,
+    why_not_unshared,
+)
+from paceline.trainer.engine.unstepped import Steps
+
+__all__ = [
+    "Calls",
+    "Carrier",
+    "Scaled",
+    "SharedModel",
+    "StepWarning",
+    "Steps",
+    "Tracker",
+    "check_shared",
+    "forget_model",
+    "unshare_part",
+    "why_not_unshared",
+]

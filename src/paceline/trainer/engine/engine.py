@@ -1,0 +1,400 @@
+"""Runs the protocol's acts together with the numbers of the parts that they move.
+
+::
+
+    protocol  decides: push or keep, when to pull, when to join again
+    gradients hold the numbers
+    client    carries both
+    carrier   brings them together; when the timeline is gone, drops what was open
+
+Waits: for coordinator and servers, as the acts say. The thread of the user's loop calls.
+"""
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Literal, TypeVar, final
+
+import torch
+
+from paceline.errors import PacelineError, UsageError
+from paceline.failpoints import failpoint
+from paceline.ids import COORDINATOR
+from paceline.messages import (
+    AskTracked,
+    AskValues,
+    Joined,
+    KeepFrozen,
+    KeepTracked,
+    Message,
+    PartPlan,
+    PartSpec,
+    Pull,
+    PullRows,
+    Push,
+    SetValues,
+    Upload,
+)
+from paceline.params.codecs import Codec, codec_of, value_codec
+from paceline.trainer.acts import Act
+from paceline.trainer.client import Driver, Payload, bare
+from paceline.trainer.engine.tracked_objects import Tracker
+from paceline.trainer.engine.tracked_transfer import TrackedCarrying
+from paceline.trainer.engine.unstepped import Steps
+from paceline.trainer.protocol import TrainerProtocol
+from paceline.trainer.rows import (
+    Expected,
+    Outlook,
+    OwnRows,
+    Requests,
+    SharedTable,
+    Wanted,
+    attaching,
+    pushed_with,
+    row_requests,
+)
+from paceline.trainer.rows.routing import Route
+from paceline.trainer.tensors import PartNumbers, has_lost, take_pace
+from paceline.trainer.verdicts import AfterStep, Batch, Stepped
+
+T = TypeVar("T")
+Own = Callable[[str, Message], Payload | None]  # (role, message) -> with its numbers
+# What a `GradScaler` says of a step: it is not there; the gradients are unscaled; or some
+# are not finite, which is its way to find a better scale, and no reason to warn.
+Scaled = Literal["never", "unscaled", "not finite"]
+
+_WITH_NUMBERS = Upload | SetValues | KeepFrozen | Pull | Push
+_NOT_FINITE = "gradients are not finite: a push without them was sent"
+_TOO_LARGE = (
+    "gradients are not finite, or beyond what {codec} can carry ({limit:g}): a push "
+    "without them was sent; bf16 has the range of float32"
+)
+_SCALED = (
+    "gradients were accumulated and not stepped when their batches had to be pushed (at "
+    "the end of an epoch, or where another trainer had stopped), and only the GradScaler "
+    "knows their scale: the batches count without them; step over the last batches, too"
+)
+_CHANGED = (
+    "step(): the gradient of {name!r} was changed after backward() had sent it, by "
+    "clipping or by a GradScaler that unscales: with overlap=True a gradient is sent as "
+    "it comes; share the model with overlap=False, or leave its gradients as they are"
+)
+
+
+class StepWarning(UserWarning):
+    """A step had no effect, or not the one that its gradients would have had."""
+
+
+def _to_nobody(role: str, message: Message) -> Payload | None:
+    del role, message
+    return None
+
+
+@final
+class Carrier:
+    """One trainer at work.
+
+    Attributes:
+        protocol: what it decides.
+        numbers: what it moves, by part.
+        tracker: the user's own objects.
+        outlook: the batches before and behind the user's step.
+        after_step: is told what became of every step of a part.
+        stopwatch: how long batches take.
+        steps: of the loop that is open.
+        entrust: lets another process of the trainer carry a question to a server; None:
+            it is carried here.
+        attach_values: where values of other trainers go.
+    """
+
+    def __init__(self, protocol: TrainerProtocol, driver: Driver) -> None:
+        """Carry for a trainer that has no part yet."""
+        self.protocol = protocol
+        self.numbers: dict[int, PartNumbers] = {}
+        self.tracker = Tracker()
+        self.outlook = Outlook()
+        self.steps = Steps()
+        self.after_step: Callable[[AfterStep], None] = lambda _: None
+        self.entrust: Callable[[str, Message], Payload | None] = _to_nobody
+        self.attach_values: Callable[[str, AskValues], Payload] = bare
+        self._asked: dict[
+            int, dict[SharedTable | OwnRows, Expected]
+        ] = {}  # {part: rows to come}
+        self._coming: Requests = {}  # for them
+        self._tracked = TrackedCarrying(self.tracker, protocol.tracked)
+        self._driver = driver
+        self.stopwatch = driver.stopwatch
+        self._joined: Joined | None = None
+        self._tasks_finished = 0
+        self._warned: set[str] = set()
+        self.num_void = (
+            0  # batches in hand whose loop has ended: taken ahead of their steps
+        )
+
+    def run(self, act: Act[T], own: Own = _to_nobody) -> T:
+        """Drive an act; the numbers of parts travel with it, and those that ``own`` has."""
+        try:
+            return self._driver.run(act, lambda r, m: own(r, m) or self._attach(r, m))
+        finally:
+            self._settle()
+
+    def ask(self, message: Message) -> Message:
+        """Ask the coordinator anything, at any moment: no value that has come is shown."""
+        joined = self.protocol.joined
+        reply = self._driver.run(self.protocol.ask(message), self._attach)
+        if self.protocol.joined is not joined:
+            self._settle()
+        return reply
+
+    def _settle(self) -> None:
+        """What has come is what parameters, rows and tracked objects are from now on."""
+        for part, numbers in self.numbers.items():
+            if not self.protocol.stepping.is_flying(part):
+                numbers.settle(mixes=self.protocol.joined is self._joined)
+        self._receive_rows()
+        self._drop_if_joined_again()
+        self._tracked.load()
+
+    def share(self, spec: PartSpec, numbers: PartNumbers) -> None:
+        """Share a part; afterwards its parameters hold the servers' values.
+
+        Raises:
+            UsageError: the job's part of this number is another one.
+        """
+        self.numbers[spec.part] = numbers
+        try:
+            self.run(self.protocol.share(spec, numbers.strategy))
+        except PacelineError:
+            del self.numbers[spec.part]
+            self.protocol.parts.pop(spec.part, None)
+            raise
+        take_pace(numbers, self.plan(spec.part).spec)
+        if numbers.sends_early:
+            numbers.early.begin(self.protocol, self._driver, spec.part)
+
+    def step_all(self, parts: Sequence[int], *, scaled: Scaled) -> None:
+        """A step of several parts over the same batches; one verdict on its gradients.
+
+        Args:
+            parts: their numbers.
+            scaled: what a `GradScaler` found.
+
+        Raises:
+            UsageError: no batch was delivered since the last step, or a gradient was
+                changed after it had been sent.
+        """
+        self.steps.step(parts)
+        found = [self.numbers[part] for part in parts]
+        is_refused = scaled == "not finite"
+        if not is_refused:
+            self._check_as_sent(parts)
+        # One part alone is looked at when it is pushed.
+        if not is_refused and len(found) > 1:
+            is_refused = not all(numbers.is_finite() for numbers in found)
+            if is_refused:
+                self.warn_once(self._why_refused(parts))
+        for numbers in found:
+            numbers.is_scaled = scaled != "never"
+            if is_refused:
+                numbers.refuse()
+        for part in self.protocol.stepping.turns.in_order(parts):
+            self.step(part)
+
+    def _check_as_sent(self, parts: Sequence[int]) -> None:
+        for part in parts:
+            for index in self.numbers[part].early.changed():
+                name = self.protocol.parts[part].spec.parameters[index].names[0]
+                raise UsageError(_CHANGED.format(name=name))
+
+    def step(self, part: int, *, flush: bool = False) -> Stepped:
+        """See `_step`; other processes of the trainer learn of it."""
+        has_batch = self.protocol.parts[part].window.has_delivered()
+        is_refused = self.numbers[part].is_refused
+        stepped = self._step(part, flush=flush)
+        is_kept = stepped.verdict == "kept"
+        zero_grad = flush and has_batch and not is_kept
+        self.after_step(
+            AfterStep(part, is_kept, zero_grad=zero_grad, is_refused=is_refused)
+        )
+        return stepped
+
+    def _step(self, part: int, *, flush: bool) -> Stepped:
+        """A step of one part over the batches delivered since the last one.
+
+        With ``flush`` it pushes, whatever the pace says, and drops the gradients.
+
+        Raises:
+            UsageError: no batch was delivered since the last step.
+        """
+        protocol, numbers = self.protocol, self.numbers[part]
+        has_batch = protocol.parts[part].window.has_delivered()
+        self._land(part, at_once=flush)
+        if (flush or protocol.must_push(part)) and not protocol.must_join:
+            self._load(part, flush=flush, has_batch=has_batch)
+        stepped = self.run(
+            protocol.step(part, flush=flush, coming=lambda: self._ask_ahead(part))
+        )
+        if stepped.verdict == "kept":
+            numbers.keep()
+            return stepped
+        numbers.clear(is_flying=protocol.stepping.is_flying(part))
+        if flush and has_batch:
+            numbers.zero_grad()
+        if stepped.verdict == "dropped" and not flush:
+            self.warn_once(f"step dropped: {stepped.reason}")
+        if protocol.stepping.tasks_finished > self._tasks_finished:
+            self._tasks_finished = protocol.stepping.tasks_finished
+            failpoint("trainer.after_task")
+        return stepped
+
+    def _load(self, part: int, *, flush: bool, has_batch: bool) -> None:
+        """Make gradients ready to be pushed."""
+        numbers = self.numbers[part]
+        if flush and has_batch and numbers.is_scaled and numbers.has_fresh():
+            numbers.refuse()
+            self.warn_once(_SCALED)
+        is_finite = numbers.load(
+            self.plan(part),
+            with_step=has_batch,
+            only_fresh=flush,
+            as_copy=self.protocol.parts[part].overlaps,
+            is_decided=self.protocol.parts[part].fate == "effect",
+        )
+        self.protocol.parts[part].refused = numbers.refusal
+        if not is_finite:
+            self.warn_once(self._why_refused([part]))
+
+    def _why_refused(self, parts: Sequence[int]) -> str:
+        for part in parts:
+            codec = codec_of(self.plan(part))
+            if codec is not None and codec.limit < math.inf:
+                name = self.protocol.parts[part].spec.pace.codec
+                return _TOO_LARGE.format(codec=name, limit=codec.limit)
+        return _NOT_FINITE
+
+    def _land(self, part: int, *, at_once: bool = True) -> None:
+        """Wait for the part's push that is on its way, or as far as the pace wants."""
+        if self.protocol.stepping.is_flying(part):
+            self.run(self.protocol.land(part, at_once=at_once))
+
+    def _ask_ahead(self, part: int) -> dict[str, Message]:
+        """What to ask of each server for a batch to come.
+
+        Who waits for his push runs this meanwhile: the data are read here, too.
+        """
+        protocol = self.protocol
+        ahead = int(protocol.parts[part].overlaps)
+        coming = [protocol.peek(number) for number in range(ahead + 1)]
+        self.outlook.look([batch for batch in coming if batch is not None])
+        found = [(table, table.foresee(ahead)) for table in self.numbers[part].tables]
+        asked = {table: rows for table, rows in found if rows is not None}
+        wanted = [Wanted(rows.route, rows.values) for rows in asked.values()]
+        requests = row_requests(part, wanted, create=True, codec=self._value_codec(part))
+        self._asked[part] = asked
+        self._coming |= requests
+        return {server: request.message for (server, _), request in requests.items()}
+
+    def _receive_rows(self) -> None:
+        """What was asked for behind a push that has landed is here, or will never be."""
+        for part in list(self._asked):
+            if self.protocol.stepping.is_flying(part):
+                continue
+            for table, rows in self._asked.pop(part).items():
+                if self.protocol.must_join or self.protocol.parts[part].is_late:
+                    table.expect_nothing()
+                else:
+                    table.expect(rows, most=1 + self.protocol.parts[part].overlaps)
+            self._coming = {key: one for key, one in self._coming.items() if key[1] != part}
+
+    def flush(self) -> None:
+        """Close the open window of every part."""
+        for part in self.protocol.stepping.turns.in_order(sorted(self.numbers)):
+            self.step(part, flush=True)
+
+    def fail_task(self, found: Batch, error: str) -> None:
+        """A batch could not be read: flush what came before it, give up its task."""
+        self.protocol.take_back(found)
+        self.flush()
+        self.run(self.protocol.fail_task(found, error))
+
+    def leave_loop(self) -> None:
+        """Push what was stepped, drop what was not, hand leases back."""
+        for part, numbers in self.numbers.items():
+            self._land(part)
+            numbers.load(self.plan(part), with_step=False)
+            self.protocol.parts[part].refused = numbers.refusal
+        self.run(self.protocol.leave_loop())
+        for numbers in self.numbers.values():
+            numbers.zero_unspent()
+            numbers.clear()
+
+    # ------------------------------------------------------------ rows
+
+    def plan(self, part: int) -> PartPlan:
+        """See `RowReader.plan`."""
+        plan = self.protocol.parts[part].plan
+        assert plan is not None
+        return plan
+
+    def wait_rows(
+        self, part: int, route: Route, values: torch.Tensor, *, create: bool
+    ) -> None:
+        """See `RowReader.wait_rows`: one question to every server that has any of them."""
+        wanted, codec = [Wanted(route, values)], self._value_codec(part)
+        requests = row_requests(part, wanted, create=create, codec=codec)
+        asked = {server: request.message for (server, _), request in requests.items()}
+        if asked:
+            self._driver.run(self.protocol.read(asked), attaching(requests, bare))
+
+    # ------------------------------------------------------------ within
+
+    def _value_codec(self, part: int) -> Codec | None:
+        return value_codec(codec_of(self.plan(part)))
+
+    def _attach(self, role: str, message: Message) -> Payload:
+        if isinstance(message, PullRows):
+            return self._coming[role, message.part]._replace(message=message)
+        if isinstance(message, AskValues):
+            return self.attach_values(role, message)
+        if isinstance(message, KeepTracked):
+            return Payload(message, [self._tracked.encode(message)])
+        if isinstance(message, AskTracked):
+            return Payload(message, landing=partial(self._tracked.land, message.number))
+        is_void = isinstance(message, Push) and message.is_void
+        if is_void or role == COORDINATOR or not isinstance(message, _WITH_NUMBERS):
+            return self._with_rows(role, Payload(message))
+        entrusted = self.entrust(role, message)
+        if entrusted is not None:
+            return entrusted
+        plan = self.plan(message.part)
+        payload = self.numbers[message.part].attach(role, message, plan)
+        return self._with_rows(role, payload)
+
+    def _with_rows(self, role: str, payload: Payload) -> Payload:
+        """A question, with what is asked behind it if it is a push."""
+        message = payload.message
+        if isinstance(message, Push) and message.behind is not None:
+            return pushed_with(payload, self._coming[role, message.part])
+        return payload
+
+    def _drop_if_joined_again(self) -> None:
+        """What was computed before a rejoin belongs to batches that run again."""
+        joined, before = self.protocol.joined, self._joined
+        if joined is before:
+            return
+        if before is not None and joined is not None:
+            is_lost = has_lost(before, joined)
+            for part, numbers in self.numbers.items():
+                numbers.zero_grad()
+                numbers.clear()
+                take_pace(numbers, self.plan(part).spec, is_lost=is_lost)
+                for table in numbers.tables:
+                    table.expect_nothing()
+        self._joined = joined
+
+    def warn_once(self, text: str) -> None:
+        """Warn of something, unless it was said before."""
+        if text not in self._warned:
+            self._warned.add(text)
+            warnings.warn(text, StepWarning, stacklevel=4)

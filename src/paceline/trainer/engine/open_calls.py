@@ -1,0 +1,191 @@
+"""The calls of one session that take their time: one at a time, and none after the end.
+
+::
+
+    loop       open until its end, also by `break`
+    calling    a loop, an evaluation; at its end the last numbers are sent
+    giving up  an exception that came after the loop's begin is being handled: calls are
+               answered, and the script has not gone on behind its loop
+
+Waits for nothing. The thread of the user's script calls, never a forked process; what is
+open may be looked at by any.
+"""
+
+import os
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, final
+
+from paceline.errors import Interrupted, Preempted, UsageError
+from paceline.trainer.engine.engine import StepWarning
+
+
+@final
+class Calls:
+    """What is under way in a session.
+
+    Attributes:
+        open_call: the call that is under way (a loop, an evaluation); None between them.
+        loop: the user's loop, if that is what is open.
+        is_closed: whether the session is over.
+        locks: blocks under locks that are open, the outermost first.
+        has_failed: whether the script has: then it goes on nowhere.
+        spent: the loop, if nothing is left to take, and steps are awaited.
+        num_void: batches in hand whose loop has ended for all.
+        taken_in: the thread that takes batches, while a loop over them is open.
+        is_interrupted: whether the user wants a script to end that is its whole job.
+        was_told: whether that has reached the script.
+        is_late: whether Ctrl-C came within code of ours: the next batch raises it.
+        around: what holds while a call is under way.
+    """
+
+    def __init__(
+        self,
+        must_begin_again: Callable[[], str | None],
+        send_log: Callable[[], None],
+        end_loop: Callable[[], None],
+        has_left: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Nothing is under way.
+
+        Args:
+            must_begin_again: why the script must be started again; None if it need not.
+            send_log: sends the numbers that wait.
+            end_loop: the script goes on behind a loop, if it has left one early. Whether it
+                was left by `break` or by an exception, only its next call tells.
+            has_left: whether it has left a loop early that has not ended since.
+        """
+        self.open_call: str | None = None
+        self.loop: Generator[Any, None, None] | None = None
+        self.is_closed = self.has_failed = False
+        self.locks: list[object] = []
+        self.taken_in: int | None = None
+        self.num_void = 0
+        self.is_interrupted = self.was_told = self.is_late = False
+        self.around: Callable[[], AbstractContextManager[object]] = nullcontext
+        self.spent: Generator[Any, None, None] | None = None
+        self._must_begin_again, self._send_log = must_begin_again, send_log
+        self._end_loop, self._has_left = end_loop, has_left
+        self._handled: BaseException | None = None  # when the last loop was begun
+        self._pid = os.getpid()
+
+    def is_here(self) -> bool:
+        """Whether the session is open, and this its process and no fork of it."""
+        return not self.is_closed and os.getpid() == self._pid
+
+    def giving_up(self) -> BaseException | None:
+        """What is being handled and was not when the loop was begun: a way out of it."""
+        handled = sys.exception()
+        return None if handled is self._handled else handled
+
+    def check_open(self) -> None:
+        """Refuse a call that cannot be made any more.
+
+        Raises:
+            UsageError: the session is closed.
+            Preempted: the script must begin again.
+        """
+        if self.is_closed:
+            raise UsageError("the session is closed; connect again")
+        if self.open_call is None and not self.has_failed and self.giving_up() is None:
+            self._end_loop()
+        if (why := self._must_begin_again()) is not None:
+            raise Preempted(why)
+
+    def check_own(self) -> None:
+        """Refuse a call in a forked process.
+
+        Raises:
+            UsageError: this is one.
+        """
+        if os.getpid() != self._pid:
+            raise UsageError(
+                f"the session belongs to process {self._pid}; a forked process must not "
+                "use it: read data there, train here"
+            )
+
+    def check_idle(self, call: str, instead: str) -> None:
+        """Refuse a call that cannot be made inside another one.
+
+        Raises:
+            UsageError: a loop or an evaluation is open; or an exception has ended a loop
+                and is being handled, so that nobody knows whether the script goes on.
+        """
+        if self.spent is not None:
+            spent, self.spent = self.spent, None
+            spent.close()
+        self.check_open()
+        if self.open_call is not None:
+            raise UsageError(f"{call}: {instead}")
+        if self._has_left() and (error := self.giving_up()) is not None:
+            raise UsageError(
+                f"{call}: a loop was left by {type(error).__name__}, which is being "
+                f"handled; call {call} behind the except block, once the script goes on"
+            )
+
+    def check_thread(self) -> None:
+        """Refuse a step where the batches of the loop are not taken.
+
+        Raises:
+            UsageError: another thread takes them.
+        """
+        if self.taken_in not in (None, threading.get_ident()):
+            raise UsageError(
+                "step(): another thread takes the batches of this loop, and nothing tells "
+                "which of them a step is for: take batches in the thread that steps; "
+                "session.batches(..., workers=n) reads them ahead, in processes of its own"
+            )
+
+    def drops_step(self) -> bool:
+        """Whether a step is over a batch in hand whose loop has ended meanwhile."""
+        if self.open_call is not None or not self.num_void:
+            return False
+        self.num_void -= 1
+        why = (
+            "step dropped: the loop was stopped, and this batch was taken ahead of its step"
+        )
+        warnings.warn(why, StepWarning, stacklevel=4)
+        return True
+
+    def go_on(self) -> None:
+        """A step is over: a loop of which nothing can be taken goes on to its end."""
+        if self.spent is not None and next(self.spent, None) is None:
+            self.spent = None
+
+    def iterate(self, batches: Generator[Any, None, None]) -> Generator[Any, None, None]:
+        """The user's loop: it is open until its end, also by `break`.
+
+        Raises:
+            UsageError: another loop is open.
+        """
+        self.check_idle("batches", "a loop is open already; end it or close() it first")
+        self.loop, self._handled = batches, sys.exception()
+        with self.calling("batches"):
+            yield from batches
+
+    @contextmanager
+    def calling(self, call: str) -> Iterator[None]:
+        """A call is under way; at its end the last numbers are sent.
+
+        Raises:
+            Interrupted: it was left since the user wants the script to end.
+        """
+        self.open_call = call
+        try:
+            with self.around():
+                yield
+        except Preempted as told:
+            if not self.is_interrupted:
+                raise
+            self.was_told = True
+            raise Interrupted(told.reason) from None
+        finally:
+            self.loop = None
+            try:
+                if self.is_here():
+                    self._send_log()
+            finally:
+                self.open_call = None

@@ -1,0 +1,119 @@
+"""A model that is the script's own again: what of it was shared ends.
+
+::
+
+    share   loop   unshare          its part has ended: values stay on the servers, for a
+                                    trainer that begins again, and nobody waits for it
+    (layers are unfrozen)
+    share   loop                    another part, with another optimizer
+
+Waits: for coordinator and servers, in `unshare_part`. The thread of the user's loop calls.
+"""
+
+from typing import NamedTuple
+
+import torch
+
+from paceline.errors import UsageError
+from paceline.trainer.engine.engine import Carrier
+from paceline.trainer.model import Schedules, WatchedModel, release
+from paceline.trainer.protocol import unshare
+from paceline.trainer.tensors import PartNumbers
+
+_NOT_SHARED = (
+    "unshare: expected a model that session.share was given, got a {kind} that is not "
+    "shared{more}"
+)
+_BETWEEN = (
+    "unshare: the model is shared with pace='allreduce', and each trainer has all of it "
+    "already: take its parameters, in a copy of the model, to the next loop"
+)
+_ROWS = (
+    "unshare: the rows of {name!r} are in one part with the model, and stay on the "
+    "servers: share embeddings first, as parts of their own (session.embedding, or "
+    "session.share(embedding)); then the rest of the model can be unshared"
+)
+_ENDED = (
+    "step() of an optimizer whose model was unshared: share the model again, and keep the "
+    "optimizer that this returns"
+)
+_PROCESSES = (
+    "unshare: a trainer of {size} processes cannot do that yet: use --ranks-per-trainer 1"
+)
+
+
+class SharedModel(NamedTuple):
+    """What a script has shared by one call.
+
+    ``parts`` are of this model alone; with it lies what is watched of it.
+    """
+
+    parts: tuple[int, ...]
+    at: int  # the part that it is watched with
+    watched: WatchedModel
+    optimizer: torch.optim.Optimizer | None
+
+
+def why_not_unshared(
+    kind: str,
+    shared: SharedModel | None,
+    numbers: dict[int, PartNumbers],
+    *,
+    is_between: bool,
+    size: int,
+) -> str | None:
+    """Why a model cannot be unshared; None if it can.
+
+    Args:
+        kind: its class.
+        shared: what is shared of it.
+        numbers: of all parts.
+        is_between: its gradients travel between trainers.
+        size: processes of the trainer.
+    """
+    if is_between:
+        return _BETWEEN
+    if shared is None:
+        more = "" if numbers else ", and nothing is"
+        return _NOT_SHARED.format(kind=kind, more=more)
+    if size > 1:
+        return _PROCESSES.format(size=size)
+    tables = [table for part in shared.parts for table in numbers[part].tables]
+    if tables or not shared.parts:
+        name = tables[0].spec.name if tables else numbers[shared.at].tables[0].spec.name
+        return _ROWS.format(name=name)
+    return None
+
+
+def check_shared(parts: tuple[int, ...], numbers: dict[int, PartNumbers]) -> None:
+    """Refuse a step of what was unshared.
+
+    Raises:
+        UsageError: it was.
+    """
+    for part in parts:
+        if part not in numbers:
+            raise UsageError(_ENDED)
+
+
+def unshare_part(carrier: Carrier, part: int) -> None:
+    """End a part; its parameters have its last values, and are the script's."""
+    protocol = carrier.protocol
+    carrier.run(
+        protocol.as_member(
+            lambda: unshare(protocol.asking, protocol.parts[part], tuple(protocol.servers))
+        )
+    )
+    carrier.numbers.pop(part).early.end()
+    del protocol.parts[part]
+
+
+def forget_model(
+    shared: SharedModel, numbers: dict[int, PartNumbers], schedules: Schedules
+) -> None:
+    """Nothing watches over a model, nor over its optimizer."""
+    if shared.at in numbers:
+        numbers[shared.at].models.remove(shared.watched)
+    if shared.optimizer is not None:
+        schedules.drop(shared.optimizer)
+        release(shared.optimizer)

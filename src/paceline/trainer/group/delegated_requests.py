@@ -1,0 +1,193 @@
+"""A trainer's questions to servers, carried by the rank whose share they are about.
+
+::
+
+    leader    act --Ask--> Driver --Payload.direct--> Errands: Errand to the rank
+    follower  its own connection: the server's reply; values land in its own parameters
+    leader    Errands: Carried, which is the reply that its act has waited for
+
+The leader's acts decide everything: what is asked, what a loss means, whether to ask
+again. A server is one rank's, so what is asked of it behind a push is read after the push,
+as ever.
+
+Waits: for servers, `timeout_s` at most in the follower; for followers without a bound. The
+thread of the user's script calls.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, NoReturn, final
+
+from paceline.errors import DeadlineExceeded, HandshakeRefused, PeerLost
+from paceline.failpoints import failpoint
+from paceline.messages import Message, PartPlan, Pull, Pulled, Push, Pushed
+from paceline.timing import Clock, Deadline
+from paceline.trainer.acts import Lost
+from paceline.trainer.client import ConnectServer, Courier, Payload
+from paceline.trainer.engine import Carrier
+from paceline.trainer.group import wire as wire
+from paceline.trainer.group.joint_push import GroupValues, JointGradients
+from paceline.trainer.group.leader_calls import Followers
+from paceline.trainer.tensors import PartNumbers
+from paceline.transport.frames import Buffer
+
+
+@final
+class Errands:
+    """The leader's: what others carry for it."""
+
+    def __init__(
+        self,
+        followers: Followers,
+        carrier: Carrier,
+        joint: JointGradients,
+        values: GroupValues,
+    ) -> None:
+        """Nothing is under way.
+
+        Args:
+            followers: the other ranks.
+            carrier: of the leader.
+            joint: says who talks to which server.
+            values: is told which values come by shares.
+        """
+        self._followers, self._carrier = followers, carrier
+        self._joint, self._values = joint, values
+        self._is_possible = False
+        self._number = 0
+        self._came: dict[int, wire.Carried] = {}  # {number: before it was asked for}
+
+    @contextmanager
+    def possible(self) -> Iterator[None]:
+        """All others wait in calls meanwhile; at other times the leader asks itself."""
+        self._is_possible = True
+        self._came.clear()  # of an act that has given up
+        try:
+            yield
+        finally:
+            self._is_possible = False
+
+    def entrust(self, server: str, message: Message) -> Payload | None:
+        """Let the rank whose share it is ask a server, now; see `Carrier.entrust`.
+
+        Returns:
+            What waits for the reply; None if it is for the leader to ask.
+        """
+        if not isinstance(message, Push | Pull):
+            return None
+        part = message.part
+        # Where pushes overlap, what is asked behind one must go the same way.
+        is_possible = self._is_possible and not self._carrier.protocol.parts[part].overlaps
+        speaking = self._joint.speaking(part) if is_possible else {}
+        if isinstance(message, Pull):
+            self._values.pulling(part, by_shares=bool(speaking))
+        speaker = speaking.get(server, 0)
+        if speaker == 0:
+            return None
+        behind: Sequence[Buffer] = ()
+        if isinstance(message, Push):
+            numbers, plan = self._carrier.numbers[part], self._carrier.plan(part)
+            own = numbers.attach(server, message, plan)
+            assert isinstance(own.message, Push)
+            message, behind = own.message, own.buffers[len(own.message.blocks) :]
+        self._number += 1
+        address = self._carrier.protocol.servers[server]
+        errand = wire.Errand(self._number, server, address, message)
+        self._followers.tell([speaker], errand, behind)
+        return Payload(message, direct=partial(self._wait, speaker, self._number))
+
+    def _wait(self, speaker: int, number: int) -> Message | Lost:
+        while number not in self._came:
+            carried = self._followers.receive(speaker, carried=True).message
+            assert isinstance(carried, wire.Carried), f"{carried} before errand {number}"
+            self._came[carried.number] = carried
+        carried = self._came.pop(number)
+        return Lost(carried.lost) if carried.reply is None else carried.reply
+
+
+@final
+class Carrying:
+    """A follower's: its own connections to servers."""
+
+    def __init__(self, server: ConnectServer, clock: Clock, timeout_s: float) -> None:
+        """Connect to nobody yet.
+
+        Args:
+            server: (address, incarnation of the trainer) -> a fresh connection.
+            clock: for deadlines.
+            timeout_s: a reply that takes longer is lost.
+        """
+        self._courier = Courier(_nobody, server)
+        self._clock, self._timeout_s = clock, timeout_s
+
+    def close(self) -> None:
+        """Hang up."""
+        self._courier.close()
+
+    def carry(
+        self,
+        errand: wire.Errand,
+        buffers: Sequence[Any],
+        numbers: PartNumbers,
+        plan: PartPlan,
+    ) -> wire.Carried:
+        """Ask what the leader wants asked, with numbers of this rank.
+
+        Args:
+            errand: from the leader.
+            buffers: that came with it.
+            numbers: of the part; a push's gradients are loaded.
+            plan: of the part.
+        """
+        payload = numbers.attach(errand.server, errand.message, plan)
+        if isinstance(errand.message, Push):
+            payload = _loaded(payload, errand.message, buffers)
+            failpoint("group.before_push")
+        try:
+            reply = self._ask(errand, payload)
+        except (PeerLost, DeadlineExceeded, HandshakeRefused) as loss:
+            return wire.Carried(errand.number, None, str(loss))
+        if isinstance(reply, Pushed):
+            failpoint("group.after_push")
+        elif isinstance(reply, Pulled):
+            version = reply.version
+            reply = Pulled(slots=reply.slots, round=reply.round, version=version)
+        return wire.Carried(errand.number, reply)  # type: ignore[arg-type]  # as asked
+
+    def _ask(self, errand: wire.Errand, payload: Payload) -> Message:
+        found = payload.direct() if payload.direct is not None else None
+        if isinstance(found, Message):
+            return found
+        incarnation = errand.message.incarnation
+        deadline = Deadline(self._clock, self._timeout_s)
+        connection = self._courier.reach(errand.server, errand.address, incarnation)
+        try:
+            number = connection.submit(
+                payload.message,
+                payload.buffers,
+                landing=payload.landing,
+                reply_sizes=payload.reply_sizes,
+                pen=payload.pen,
+                timeout_s=self._timeout_s,
+            )
+            answer = connection.wait_reply(number, deadline.remaining_s())
+        except BaseException:
+            self._courier.drop(errand.server, connection)
+            raise
+        assert isinstance(answer.message, Message)
+        return answer.message if payload.landed is None else payload.landed(answer.message)
+
+
+def _loaded(own: Payload, push: Push, buffers: Sequence[Any]) -> Payload:
+    """The leader's push with the blocks that are loaded here."""
+    assert isinstance(own.message, Push)
+    if not push.blocks:
+        return own._replace(message=push, buffers=buffers)
+    assert own.message.blocks == push.blocks, f"{own.message.blocks} for {push.blocks}"
+    blocks = own.buffers[: len(push.blocks)]
+    return own._replace(message=push, buffers=[*blocks, *buffers])
+
+
+def _nobody(_incarnation: int) -> NoReturn:
+    raise AssertionError("only the leader talks to the coordinator")

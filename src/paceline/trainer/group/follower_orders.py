@@ -1,0 +1,225 @@
+"""Carries out what the leader says, while its follower waits for an answer.
+
+::
+
+    Offer, Reduce    this rank's gradients go into the trainer's push
+    Errand           its share of the push and the pull, to and from its servers
+    Stepped          they are spent, or go on to add up
+    Refresh, Load    parameters and tracked objects become the leader's
+    BetweenGpus      dense numbers travel from GPU to GPU, or do so no more
+    Forget           what was computed belongs to nothing any more
+
+Waits: for the leader, without a bound; for servers, in errands. The thread of the user's
+script calls.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, final
+
+from paceline import errors
+from paceline.errors import JobFailed, PeerLost, Preempted
+from paceline.messages import PartPlan
+from paceline.trainer.engine import Tracker
+from paceline.trainer.group import wire as wire
+from paceline.trainer.group.collectives import GroupTensors, Weighted
+from paceline.trainer.group.delegated_requests import Carrying
+from paceline.trainer.group.offers import OwnShare, offer
+from paceline.trainer.group.shares import shares, speakers, whole
+from paceline.trainer.tensors import Gradients, PartNumbers
+
+
+@final
+class Following:
+    """A follower's end of the way to its leader.
+
+    Attributes:
+        plans: of the parts that are shared.
+        own: the batches of this rank.
+    """
+
+    def __init__(
+        self,
+        place: wire.GroupPlace,
+        numbers: dict[int, PartNumbers],
+        tracker: Tracker,
+        carrying: Carrying,
+    ) -> None:
+        """Meet the other ranks.
+
+        Args:
+            place: of this rank.
+            numbers: its parameters and gradients, by part; filled as parts are shared.
+            tracker: its own copies of the user's objects.
+            carrying: its way to servers.
+
+        Raises:
+            PeerLost: one did not come.
+        """
+        self.plans: dict[int, PartPlan] = {}
+        self.own = OwnShare()
+        self._numbers, self._tracker = numbers, tracker
+        self._is_stepping = False  # in a step of its own, or while it waits for a batch
+        self._offered: dict[int, Gradients] = {}  # {part: what was offered for a push}
+        [end] = place.channels
+        self._channel = wire.Channel(end, wire.INSTRUCTIONS, "rank 0 of this trainer")
+        self._tensors, self._size = GroupTensors(place), place.size
+        self._carrying = carrying
+
+    def close(self) -> None:
+        """Hang up."""
+        self._channel.close()
+        self._carrying.close()
+        self._tensors.close()
+
+    def gpus(self) -> dict[int, str]:
+        """Where the parameters of each part lie: `GroupTensors.gpus_of`."""
+        return self._tensors.gpus_of(self._numbers)
+
+    @contextmanager
+    def stepping(self) -> Iterator[None]:
+        """The call that is made here is a step."""
+        self._is_stepping = True
+        try:
+            yield
+        finally:
+            self._is_stepping = False
+
+    def tell(self, told: wire.Tell | wire.Have) -> None:
+        """Say something and go on.
+
+        Raises:
+            JobFailed: the leader is gone.
+        """
+        self._send(told)
+
+    def _send(self, message: wire.FromFollower, buffers: Sequence[Any] = ()) -> None:
+        try:
+            self._channel.send(message, buffers)
+        except PeerLost as error:
+            raise JobFailed(str(error)) from error
+
+    def call(
+        self, call: wire.Call, buffers: Sequence[Any] = ()
+    ) -> wire.Received[wire.FromLeader]:
+        """Make a call; what the leader says that is no mere instruction.
+
+        Raises:
+            UsageError: the call cannot be made.
+            JobFailed: the leader is gone, or its call has failed so.
+            Preempted: its script must begin again.
+        """
+        self._send(call, buffers)
+        return self.follow()
+
+    def follow(self) -> wire.Received[wire.FromLeader]:
+        """Do what the leader says until it says something else.
+
+        Raises:
+            JobFailed: it is gone, or what it did has failed so.
+            UsageError: the same.
+            Preempted: the script must begin again.
+        """
+        while True:
+            try:
+                received = self._channel.receive()
+            except PeerLost as error:
+                raise JobFailed(str(error)) from error
+            message = received.message
+            if isinstance(message, wire.Failed):
+                raise _error_of(message.error)(message.text)
+            if isinstance(message, wire.Answer | wire.Dealt):
+                return received
+            self._do(message, received.buffers)
+
+    def _do(self, told: wire.Instruction, buffers: Sequence[bytearray]) -> None:
+        match told:
+            case wire.Offer():
+                self._offer(told)
+            case wire.Reduce():
+                self._reduce(told)
+            case wire.Errand():
+                part = told.message.part
+                numbers, plan = self._numbers[part], self.plans[part]
+                self._send(self._carrying.carry(told, buffers, numbers, plan))
+            case wire.Stepped():
+                self._stepped(told)
+            case wire.Refresh():
+                for part in told.parts:
+                    self._refresh(part, is_shared=part in told.shared)
+            case wire.BetweenGpus():
+                self._tensors.go_between_gpus(told.parts, self._numbers)
+            case wire.Forget():
+                self.forget()
+            case wire.Load():
+                self._tracker.load(bytes(buffers[0]))
+
+    def _offer(self, asked: wire.Offer) -> None:
+        part = asked.part
+        numbers, has_batch = self._numbers[part], self.own.has_batch(part)
+        with_step = asked.with_step and has_batch
+        only_fresh = asked.only_fresh or not self._is_stepping
+        is_unscaled = only_fresh and numbers.is_scaled and numbers.has_fresh()
+        found = numbers.gather(with_step=with_step, only_fresh=only_fresh)
+        found = found._replace(is_refused=with_step and is_unscaled)
+        self._offered[part] = found
+        records = self.own.records(part)
+        offered = offer(found, self.plans[part], records, numbers.sparse)
+        self._send(offered.message, offered.buffers)
+
+    def _reduce(self, asked: wire.Reduce) -> None:
+        found = self._offered.pop(asked.part).dense
+        if not asked.dense:
+            return
+        numbers = self._numbers[asked.part]
+        like = [numbers.parameters[index] for index in asked.dense]
+        own = [found.get(index) for index in asked.dense]
+        plan = self.plans[asked.part]
+        speaking = speakers(plan, self._size) if asked.is_shared else {}
+        pieces = shares(plan, speaking, asked.dense)
+        given = Weighted(own, like, asked.weight)
+        sums = self._tensors.reduce(asked.part, given, pieces)
+        if asked.is_shared:
+            both = zip(asked.dense, sums, strict=True)
+            dense = {index: total for index, total in both if total is not None}
+            numbers.join = lambda *_: Gradients(dense, {})
+            self._send(wire.Reduced(numbers.load(plan, with_step=False)))
+
+    def _refresh(self, part: int, *, is_shared: bool) -> None:
+        numbers = self._numbers[part]
+        numbers.settle()
+        parameters = numbers.parameters
+        held = whole(parameters)
+        if is_shared:
+            plan = self.plans[part]
+            held = shares(plan, speakers(plan, self._size), range(len(parameters)))
+        self._tensors.broadcast(part, parameters, held)
+        numbers.watched.settled()
+
+    def _stepped(self, told: wire.Stepped) -> None:
+        numbers, has_batch = self._numbers[told.part], self.own.has_batch(told.part)
+        if told.is_kept and has_batch and not self._is_stepping:
+            return  # its gradients go on to add up until its own step
+        if told.is_kept and has_batch:
+            if told.is_refused:
+                numbers.refuse()
+            numbers.keep()
+        if not told.is_kept:
+            numbers.clear()
+        if told.zero_grad or (has_batch and not told.is_kept and not self._is_stepping):
+            numbers.zero_grad()
+        self.own.stepped(told.part, is_kept=told.is_kept)
+
+    def forget(self) -> None:
+        """What was computed belongs to nothing any more."""
+        self.own.forget()
+        for numbers in self._numbers.values():
+            numbers.zero_grad()
+            numbers.clear()
+
+
+def _error_of(name: str) -> type[BaseException]:
+    """The leader's error, where it takes a text; else the job has failed."""
+    found = getattr(errors, name, None)
+    simple = (errors.UsageError, errors.JobFailed, Preempted, errors.StoreError)
+    return found if found in simple else JobFailed

@@ -1,0 +1,79 @@
+"""How the leader of a trainer's ranks lets numbers travel from GPU to GPU, or not.
+
+::
+
+    Begin        each rank says which GPU the parameters of each part lie on
+    decide       part by part: `paceline.trainer.group.gpus`
+    BetweenGpus  tells the others, who do as the leader does
+
+At the start of every loop, since a script may move its model after it is shared.
+
+Waits: for followers, which wait in calls of their own. The thread of the user's script
+calls.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import final
+
+from paceline.trainer.group import wire as wire
+from paceline.trainer.group.collectives import GroupTensors
+from paceline.trainer.group.gpus import Way, decide_way
+from paceline.trainer.group.leader_calls import Followers
+from paceline.trainer.tensors import PartNumbers
+
+_log = logging.getLogger("paceline.trainer")
+
+
+@final
+class Agreement:
+    """The leader's: which parts travel between GPUs."""
+
+    def __init__(
+        self,
+        followers: Followers,
+        tensors: GroupTensors,
+        numbers: Mapping[int, PartNumbers],
+    ) -> None:
+        """Everything goes by way of host memory at first.
+
+        Args:
+            followers: the other ranks.
+            tensors: dense numbers of all.
+            numbers: of the leader, by part.
+        """
+        self._followers, self._tensors, self._numbers = followers, tensors, numbers
+        self._ways: dict[int, Way] = {}  # {part: as decided last}
+
+    def agree(self, calls: Mapping[int, wire.FromFollower]) -> None:
+        """All begin a loop: decide, and let it be so in every rank.
+
+        Args:
+            calls: {rank: its `Begin`}.
+
+        Raises:
+            PeerLost: GPUs cannot be connected.
+        """
+        theirs = [call.gpus for call in calls.values() if isinstance(call, wire.Begin)]
+        everyone = [self._tensors.gpus_of(self._numbers), *theirs]
+        can_connect = self._tensors.gpus.can_connect()
+        ways = {}
+        for part in self._numbers:
+            found = [gpus.get(part, "") for gpus in everyone]
+            ways[part] = decide_way(found, can_connect=can_connect)
+        chosen = tuple(part for part, way in ways.items() if way.is_between_gpus)
+        for part, way in ways.items():
+            if way.why and way != self._ways.get(part):
+                level = logging.INFO if way.is_between_gpus else logging.WARNING
+                _log.log(level, "%s", _said(part, way))
+        before, self._ways = self._ways, ways
+        if chosen != tuple(p for p, way in before.items() if way.is_between_gpus):
+            self._followers.tell(self._followers.all, wire.BetweenGpus(chosen))
+            self._tensors.go_between_gpus(chosen, self._numbers)
+
+
+def _said(part: int, way: Way) -> str:
+    how = (
+        "from GPU to GPU (NCCL)" if way.is_between_gpus else "by way of host memory (Gloo)"
+    )
+    return f"part {part}: dense numbers travel between ranks {how}: {way.why}"

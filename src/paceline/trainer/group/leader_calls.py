@@ -1,0 +1,222 @@
+"""How a leader hears its followers: their calls wait until its own script has come as far.
+
+::
+
+    hear      until each of some followers waits in a call of one kind
+    tell      instructions, which they carry out while they wait
+    answer    ends their waiting
+
+Waits: for followers, without a bound. The thread of the user's script calls.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, final
+
+from paceline.errors import PacelineError, PeerLost, Preempted, UsageError
+from paceline.messages import StageSpec, Wait
+from paceline.trainer.client import Waits
+from paceline.trainer.group import wire as wire
+
+_log = logging.getLogger("paceline.trainer")
+
+Served = tuple[wire.Answer, Sequence[Any]] | None
+Serve = Callable[[int, wire.Received[wire.FromFollower], type[wire.Call]], Served]
+"""(rank, its call, what the leader is at) -> the answer; None if the call has to wait."""
+
+_NAMES: dict[type, str] = {
+    wire.Share: "session.share",
+    wire.Begin: "session.batches, evaluate or predict",
+    wire.Next: "the next batch of its loop",
+    wire.LeaveLoop: "the end of a loop that it leaves early",
+    wire.Step: "optimizer.step",
+    wire.Bye: "the end of its session",
+}
+
+
+@final
+class Followers:
+    """Ranks 1, 2 ... as rank 0 hears them."""
+
+    def __init__(
+        self,
+        place: wire.GroupPlace,
+        serve: Serve,
+        note: Callable[[wire.Tell], object],
+        waits: Waits,
+    ) -> None:
+        """None has called yet.
+
+        Args:
+            place: of the leader.
+            serve: answers what can be answered at any call.
+            note: is told what followers say without waiting.
+            waits: of the trainer.
+        """
+        self._waits = waits
+        self._place, self._serve, self._note = place, serve, note
+        self._channels = {
+            number: wire.Channel(end, wire.CALLS, f"rank {number}")
+            for number, end in enumerate(place.channels, start=1)
+        }
+        self._calls: dict[int, wire.Received[wire.FromFollower]] = {}  # not answered yet
+
+    @property
+    def all(self) -> list[int]:
+        """Their ranks."""
+        return list(self._channels)
+
+    def close(self) -> None:
+        """Hang up."""
+        for channel in self._channels.values():
+            channel.close()
+        self._channels = {}
+
+    # ------------------------------------------------------------ hearing
+
+    @contextmanager
+    def hearing(
+        self,
+        kind: type[wire.Call],
+        numbers: Iterable[int] | None = None,
+        or_waits: bool = False,
+    ) -> Iterator[dict[int, wire.FromFollower]]:
+        """A call of this kind from each of these ranks; what fails here fails there, too.
+
+        Args:
+            kind: of the leader's own call.
+            numbers: the ranks; all if None.
+            or_waits: they may also wait for their next batch; those are left out.
+
+        Raises:
+            UsageError: one of them makes another call.
+        """
+        chosen = self.all if numbers is None else list(numbers)
+        try:
+            self.hear(chosen, kind)
+            for number in chosen:
+                self._check_kind(number, kind, or_waits=or_waits)
+            found = {number: self._calls[number].message for number in chosen}
+            yield {n: call for n, call in found.items() if isinstance(call, kind)}
+        except (PacelineError, Preempted) as error:
+            name = type(error).__name__
+            self.answer(list(self._calls), wire.Failed(name, str(error)))
+            raise
+
+    def hear(self, numbers: Iterable[int], kind: type[wire.Call]) -> None:
+        """Wait until each of these waits in a call; serve those that need not wait."""
+        for number in numbers:
+            while True:
+                if number not in self._calls:
+                    self._calls[number] = self.receive(number)
+                call = self._calls[number]
+                served = None
+                if not isinstance(call.message, kind):
+                    served = self._serve(number, call, kind)
+                if served is None:
+                    break
+                self.answer([number], *served)
+
+    def calls(self) -> dict[int, wire.Received[wire.FromFollower]]:
+        """Those that wait for an answer."""
+        return self._calls
+
+    def receive(
+        self, number: int, *, carried: bool = False
+    ) -> wire.Received[wire.FromFollower]:
+        """The next that a follower says, but for what it tells without waiting.
+
+        Args:
+            number: its rank.
+            carried: what comes of an errand is waited for; nobody wants it otherwise.
+
+        Raises:
+            PeerLost: it has hung up, and this process did not end with it.
+        """
+        role = f"{self._place.role}.{number}"
+        wait = Wait("ranks", f"rank {number} has not come to its next call", (role,))
+        while True:
+            try:
+                with self._waits.showing(wait):
+                    received = self._channels[number].receive()
+            except PeerLost:
+                self._place.lost(number)
+                raise
+            if isinstance(received.message, wire.Tell):
+                self._note(received.message)
+            elif carried or not isinstance(received.message, wire.Carried):
+                return received
+
+    # ------------------------------------------------------------ telling
+
+    def answer(
+        self, numbers: Iterable[int], answer: wire.Answer, buffers: Sequence[Any] = ()
+    ) -> None:
+        """End the waiting of these."""
+        chosen = list(numbers)
+        for number in chosen:
+            self._calls.pop(number, None)
+        self.tell(chosen, answer, buffers)
+
+    def tell(
+        self, numbers: Iterable[int], message: wire.FromLeader, buffers: Sequence[Any] = ()
+    ) -> None:
+        """Instruct these, who wait in a call.
+
+        Raises:
+            PeerLost: one has hung up, and this process did not end with it.
+        """
+        for number in numbers:
+            try:
+                self._channels[number].send(message, buffers)
+            except PeerLost:
+                self._place.lost(number)
+                raise
+
+    # ------------------------------------------------------------ the same calls
+
+    def check_same(self, number: int, theirs: object, ours: object, call: str) -> None:
+        """Both have said the same.
+
+        Raises:
+            UsageError: they have not.
+        """
+        if theirs != ours:
+            raise UsageError(
+                f"{call}: rank 0 of {self._place.role} has {ours}, rank {number} has "
+                f"{theirs}: every rank of a trainer makes the same calls"
+            )
+
+    def check_stages(self, calls: dict[int, wire.FromFollower], spec: StageSpec) -> None:
+        """All begin the same stage.
+
+        Raises:
+            UsageError: they do not.
+        """
+        for number, call in calls.items():
+            assert isinstance(call, wire.Begin)
+            self.check_same(number, call.spec, spec, _name(wire.Begin))
+
+    def _check_kind(self, number: int, kind: type[wire.Call], *, or_waits: bool) -> None:
+        call = self._calls[number].message
+        if not isinstance(call, kind) and not (or_waits and isinstance(call, wire.Next)):
+            raise UsageError(
+                f"rank 0 of {self._place.role} is at {_name(kind)}, rank {number} at "
+                f"{_name(type(call))}: every rank of a trainer makes the same calls, in "
+                "the same order; a loop is left by `break` in rank 0, or by "
+                "session.stop(reason) in any rank"
+            )
+
+
+def _name(kind: type) -> str:
+    return _NAMES.get(kind, kind.__name__)
+
+
+@contextmanager
+def leaving_anyhow() -> Iterator[None]:
+    """On the way out: the job may be gone, and that may be why."""
+    try:
+        yield
+    except PacelineError as error:
+        _log.warning("the ranks do not leave in good order: %s", error)

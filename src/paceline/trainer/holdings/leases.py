@@ -1,0 +1,218 @@
+"""The leases that a trainer holds, and how far each is.
+
+Leases go back to the coordinator: worked on no further, or given up.
+
+Pure.
+"""
+
+from typing import final
+
+from paceline.config import Combine
+from paceline.ids import NO_BATCH, TaskKey, Window
+from paceline.messages import FailTask, HandBack, Lease, StageSpec
+from paceline.trainer.acts import Act, Asking
+from paceline.trainer.holdings.parts import OpenWindow, SharedPart
+from paceline.trainer.verdicts import Batch
+
+
+@final
+class LeaseWork:
+    """One lease, the next batch to deliver, and the last acknowledged one per part."""
+
+    def __init__(self, lease: Lease) -> None:
+        """Start at the lease's first batch."""
+        self.lease = lease
+        self.next_batch = lease.first
+        self._num_batches: tuple[StageSpec | None, int] = (None, 0)  # as told of last
+        self._acked: dict[int, int] = {}  # {part: last acknowledged batch}
+
+    def begins_replay(self) -> bool:
+        """Whether the next batch is the first, and some slots have applied it before.
+
+        No window holds it together with batches of another task, which may be new.
+        """
+        return self.next_batch == self.lease.first and bool(self.lease.edges)
+
+    def has(self, batch: int, stage: StageSpec) -> bool:
+        """Whether the task has a batch of this number."""
+        known, num_batches = self._num_batches
+        if known is not stage:
+            num_batches = stage.num_batches(self.lease.key.task)
+            self._num_batches = (stage, num_batches)
+        return batch < num_batches
+
+    def deliver(self) -> int:
+        """The next batch, counted as delivered."""
+        self.next_batch += 1
+        return self.next_batch - 1
+
+    def advance(self, part: int, last: int) -> None:
+        """Batches up to ``last`` are acknowledged in a part."""
+        if last > self._acked.get(part, NO_BATCH):
+            self._acked[part] = last
+
+    def acked(self, parts: tuple[int, ...]) -> int:
+        """The last batch acknowledged in every one of ``parts``."""
+        before = self.lease.first - 1
+        if len(parts) == 1:
+            return self._acked.get(parts[0], before)
+        return min((self._acked.get(part, before) for part in parts), default=before)
+
+
+@final
+class Leases:
+    """All leases of a trainer, in the order in which they were granted."""
+
+    def __init__(self) -> None:
+        """Hold none."""
+        self._works: dict[int, LeaseWork] = {}  # {token: its lease}
+        self.at_edge = False  # the last delivered batch must end its window
+
+    def clear(self) -> None:
+        """Hold none any more."""
+        self._works.clear()
+        self.at_edge = False
+
+    def __bool__(self) -> bool:
+        """Whether any lease is held."""
+        return bool(self._works)
+
+    def held(self, parts: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+        """Every lease: its token, and its last batch acknowledged in all ``parts``."""
+        return tuple((token, work.acked(parts)) for token, work in self._works.items())
+
+    def add(self, work: LeaseWork) -> bool:
+        """Hold a lease; false if it is held already."""
+        if work.lease.token in self._works:
+            return False
+        self._works[work.lease.token] = work
+        return True
+
+    def current(self, stage: StageSpec) -> LeaseWork | None:
+        """The first lease with a batch that was not delivered yet."""
+        for work in self._works.values():
+            if work.has(work.next_batch, stage):
+                return work
+        return None
+
+    def deliver(self, work: LeaseWork) -> int:
+        """The next batch of a lease, counted as delivered."""
+        batch = work.deliver()
+        self.at_edge = batch in work.lease.edges
+        return batch
+
+    def of(self, key: TaskKey) -> LeaseWork | None:
+        """The lease of a task; None if it is not held."""
+        return next((w for w in self._works.values() if w.lease.key == key), None)
+
+    def is_at_end(self, stage: StageSpec | None, part: SharedPart) -> bool:
+        """Whether a part's window that holds the last delivered batch must end with it."""
+        assert stage is not None
+        return self.at_edge or (not part.spans_tasks and self.current(stage) is None)
+
+    def peek(self, stage: StageSpec, ahead: int) -> Batch | None:
+        """The batch after ``ahead`` more of the same task; it is not delivered."""
+        work = self.current(stage)
+        if work is None or not work.has(work.next_batch + ahead, stage):
+            return None
+        return Batch(work.lease.key, work.next_batch + ahead)
+
+    def peek_on(self, stage: StageSpec, ahead: int) -> Batch | None:
+        """The batch after ``ahead`` more of all leases; it is not delivered."""
+        for work in self._works.values():
+            batch = work.next_batch + ahead
+            if work.has(batch, stage):
+                return Batch(work.lease.key, batch)
+            ahead = batch - max(work.next_batch, stage.num_batches(work.lease.key.task))
+        return None
+
+    def acked_with(
+        self, part: int, window: Window, parts: tuple[int, ...]
+    ) -> tuple[int, ...]:
+        """What would be acknowledged in every one of ``parts`` after a window of one.
+
+        Returns:
+            The last such batch of the task of each of its spans.
+        """
+        if parts == (part,):
+            return tuple([span.last for span in window.spans])
+        works = {work.lease.key: work for work in self._works.values()}
+        others = tuple(number for number in parts if number != part)
+        return tuple(
+            min(span.last, works[key].acked(others)) if others else span.last
+            for key, span in zip(window.task_keys(), window.spans, strict=True)
+        )
+
+    def advance(self, part: int, window: Window, parts: tuple[int, ...]) -> tuple[int, ...]:
+        """All servers have acknowledged a window of a part; returns as `acked_with`."""
+        acked = self.acked_with(part, window, parts)
+        for span in window.spans:
+            self._work_on(window, span.task).advance(part, span.last)
+        return acked
+
+    def _work_on(self, window: Window, task: int) -> LeaseWork:
+        for work in self._works.values():
+            stage, epoch, own = work.lease.key
+            if own == task and epoch == window.epoch and stage == window.stage:
+                return work
+        raise KeyError(TaskKey(window.stage, window.epoch, task))
+
+    def drop_complete(self, parts: tuple[int, ...], stage: StageSpec) -> int:
+        """Hold leases no longer that are complete in every part; how many there were."""
+        complete = [
+            token
+            for token, work in self._works.items()
+            if not work.has(work.acked(parts) + 1, stage)
+        ]
+        for token in complete:
+            del self._works[token]
+        return len(complete)
+
+    def drop(self, key: TaskKey) -> LeaseWork | None:
+        """Hold the lease of a task no longer; None if it was not held."""
+        for token, work in self._works.items():
+            if work.lease.key == key:
+                self.at_edge = False
+                return self._works.pop(token)
+        return None
+
+
+def drop_unstepped(parts: dict[int, SharedPart]) -> None:
+    """What was delivered and stepped over by no part belongs to no window.
+
+    A batch that one part has stepped over counts in those that were not stepped, too: they
+    have nothing of it. Of the user's own tables every batch is written when it is over.
+    """
+    newest = min((part.window.num_delivered() for part in parts.values()), default=0)
+    for part in parts.values():
+        tables = part.spec.tables
+        if not any(isinstance(table.optimizer, Combine) for table in tables):
+            part.stepped += part.window.step(but=newest)
+        part.window.drop_delivered()
+
+
+def hand_back(asking: Asking, leases: Leases, parts: dict[int, SharedPart]) -> Act[None]:
+    """Give all leases back; nothing of them is on its way, what is open is dropped."""
+    held = leases.held(tuple(parts))
+    if held:
+        tokens, acked = zip(*held, strict=True)
+        yield from asking.ask(HandBack(**asking.who(), tokens=tokens, acked=acked))
+    leases.clear()
+    for part in parts.values():
+        part.window = OpenWindow()
+
+
+def give_up(
+    asking: Asking,
+    leases: Leases,
+    parts: dict[int, SharedPart],
+    key: TaskKey,
+    error: str,
+) -> Act[None]:
+    """Give one task up, if it is held: its data cannot be read."""
+    work = leases.drop(key)
+    if work is not None:
+        token, acked = work.lease.token, work.acked(tuple(parts))
+        yield from asking.ask(
+            FailTask(**asking.who(), token=token, acked=acked, error=error)
+        )

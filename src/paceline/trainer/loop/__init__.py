@@ -1,0 +1,47 @@
+"""The loop over a stage: leases in, batches out.
+
+::
+
+    stages             a call of the user's as a stage of the job
+    batches            what `Session.batches` returns
+    loop               the loop itself
+    lookahead          batches taken ahead of their steps
+    atomic_steps       what ends with a batch: steps of several tables
+    script_changes     values the script changed reach the servers, or are refused
+    untold_changes     changes that nobody else hears of are told of
+"""
+
+from paceline.trainer.loop.batch_end import has_batch, step_atomic, step_whole
+from paceline.trainer.loop.batches import Batches
+from paceline.trainer.loop.lookahead import check_lookahead, check_step
+from paceline.trainer.loop.loop import TaskReader, check_steps, deliver
+from paceline.trainer.loop.script_changes import (
+    Changes,
+    check_models,
+    check_process,
+    process_rests,
+    refuse_process,
+    to_be_set,
+)
+from paceline.trainer.loop.stages import Cutting, Stage, Stages
+
+__all__ = [
+    "Batches",
+    "Changes",
+    "Cutting",
+    "Stage",
+    "Stages",
+    "TaskReader",
+    "check_lookahead",
+    "check_models",
+    "check_process",
+    "check_step",
+    "check_steps",
+    "deliver",
+    "has_batch",
+    "process_rests",
+    "refuse_process",
+    "step_atomic",
+    "step_whole",
+    "to_be_set",
+]

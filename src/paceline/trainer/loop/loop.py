@@ -1,0 +1,193 @@
+"""The loop over a stage: leases in, batches out.
+
+Which records a batch has follows from the stage alone, so it is the same batch whoever
+computes it, and however often.
+
+Waits: for the coordinator and the data set, between batches. The thread of the user's
+loop calls.
+"""
+
+import logging
+from collections.abc import Generator
+from typing import Any, final
+
+import numpy as np
+import xxhash
+
+from paceline.data.ahead import ReadingPool, Wanted
+from paceline.data.order import Positions, records_at
+from paceline.data.source import ReadAhead, Source, read_ahead_of
+from paceline.data.split import batch_positions, task_positions
+from paceline.errors import PacelineError, Preempted, UsageError, describe_error
+from paceline.ids import TaskKey
+from paceline.messages import PartSpec, StageSpec
+from paceline.trainer.engine import Carrier, Steps
+from paceline.trainer.loop.batch_end import end_batch
+from paceline.trainer.loop.lookahead import Hands
+from paceline.trainer.loop.script_changes import Changes
+from paceline.trainer.loop.untold_changes import warn_of_untold
+from paceline.trainer.verdicts import Flush, Leaving, Over
+
+_log = logging.getLogger("paceline.trainer")
+
+
+@final
+class TaskReader:
+    """Reads batches; the records of the current task are found once."""
+
+    def __init__(self, source: Source, spec: StageSpec, num_workers: int = 0) -> None:
+        """Read nothing yet; here, or with ``num_workers`` in other processes."""
+        self._source, self._spec = source, spec
+        self._pool = ReadingPool(source, num_workers) if num_workers else None
+        self._key: TaskKey | None = None
+        self._records: Positions = np.empty(0, np.int64)
+
+    def read(self, key: TaskKey, batch: int) -> Any:  # noqa: ANN401  (the user's data)
+        """One batch of a task, as the source makes it; its errors pass through.
+
+        Other processes go on to the batches that follow in the task.
+        """
+        if self._pool is None:
+            return self._source.batch(self._records_of(key, batch))
+        stop = min(batch + 1 + self._pool.num_ahead, self._spec.num_batches(key.task))
+        wanted = [self._wanted(key, number) for number in range(batch, stop)]
+        return self._pool.wait_batch(wanted)
+
+    def follow(self, agreed: StageSpec) -> None:
+        """The job has the stage shuffled in this way."""
+        self._spec = agreed
+
+    def close(self) -> None:
+        """End the processes that read."""
+        if self._pool is not None:
+            self._pool.close()
+
+    def _wanted(self, key: TaskKey, batch: int) -> Wanted:
+        name = f"batch {batch} of {key}"
+        seed = xxhash.xxh3_64_intdigest(f"{self._spec.seed}: {name}".encode())
+        return Wanted(name, self._records_of(key, batch), seed)
+
+    def _records_of(self, key: TaskKey, batch: int) -> Positions:
+        spec = self._spec
+        first, stop = task_positions(spec, key.task)
+        if key != self._key:
+            self._records = records_at(
+                np.arange(first, stop),
+                spec.records,
+                spec.seed,
+                key.epoch,
+                spec.shuffle,
+                loop=spec.loop,
+            )
+            self._key = key
+        start, end = batch_positions(spec, key.task, batch)
+        return self._records[start - first : end - first]
+
+
+def deliver(
+    carrier: Carrier,
+    changes: Changes,
+    source: Source,
+    spec: StageSpec,
+    num_workers: int = 0,
+    lookahead: int = 0,
+) -> Generator[Any, None, None]:
+    """Batches for this trainer until the stage is over for all.
+
+    A loop that is left early pushes what was stepped and hands the rest back. A batch
+    that cannot be read gives its task up; the coordinator counts the failure.
+
+    Raises:
+        Preempted: the trainer was told to leave.
+        UsageError: the loop has come to its end, and its script has never stepped.
+    """
+    protocol, reader = carrier.protocol, TaskReader(source, spec, num_workers)
+    is_over = False
+    stopwatch = carrier.stopwatch
+    outlook = carrier.outlook
+    ahead: ReadAhead = "kept" if num_workers else read_ahead_of(source)
+    try:
+        changes.begin(spec.stage)
+        carrier.run(protocol.begin_stage(spec))
+    except BaseException:
+        reader.close()
+        raise
+    assert protocol.stage is not None
+    reader.follow(protocol.stage)
+    outlook.begin(lambda batch: reader.read(batch.key, batch.batch), ahead)
+    carrier.steps = Steps(protocol.stage)
+    hands = Hands(carrier, lambda batch: reader.read(batch.key, batch.batch), lookahead)
+    try:
+        while True:
+            stopwatch.begin()
+            changes.send()
+            found = carrier.run(protocol.next_batch())
+            if isinstance(found, Over):
+                is_over = True
+                hands.void()
+                check_steps(carrier, is_over=True)
+                return
+            if isinstance(found, Leaving):
+                raise Preempted(found.reason)
+            if isinstance(found, Flush):
+                check_steps(carrier, is_over=False)
+                carrier.flush()
+                continue
+            try:
+                data = hands.take(found)
+            except Preempted:
+                raise
+            except Exception as error:  # noqa: BLE001  (a user's data set may raise any)
+                _log.exception("task %s cannot be read", found.key)
+                carrier.fail_task(found, describe_error(error))
+                continue
+            changes.rest()
+            carrier.steps.deliver(found.key)
+            yield from hands.hand(data)
+            end_batch(carrier)
+            stopwatch.end()
+    finally:
+        outlook.end()
+        reader.close()
+        lost = None
+        if not is_over:
+            lost = changes.leave()
+            _leave(carrier)
+        changes.rest(is_end=True)
+        if lost is not None:
+            carrier.warn_once(lost)
+        warn_of_untold(carrier)
+
+
+def check_steps(carrier: Carrier, *, is_over: bool) -> None:
+    """Where a loop ends, or there is no work just now: has its script ever stepped?
+
+    Raises:
+        UsageError: it has not, and what was delivered would count without being trained.
+    """
+    protocol = carrier.protocol
+    writes = any(numbers.is_table for numbers in carrier.numbers.values())
+    asking = protocol.asking
+    ends = asking.stopped is not None or asking.pauses or protocol.must_join
+    if writes or ends or (not is_over and protocol.peek(0) is not None):
+        return
+    judged = carrier.steps.judge(is_over=is_over)
+    if judged.verdict == "refuse":
+        raise UsageError(judged.reason)
+    if judged.verdict == "warn":
+        carrier.warn_once(judged.reason)
+    for part, numbers in carrier.numbers.items():
+        told = carrier.steps.forgets(part, _name_of(protocol.parts[part].spec))
+        if told is not None and numbers.has_fresh():
+            carrier.warn_once(told)
+
+
+def _name_of(spec: PartSpec) -> str:
+    return spec.parameters[0].names[0] if spec.parameters else spec.tables[0].name
+
+
+def _leave(carrier: Carrier) -> None:
+    try:
+        carrier.leave_loop()
+    except PacelineError as error:  # the loop may be left because the job is gone
+        _log.warning("the loop was left without handing its leases back: %s", error)

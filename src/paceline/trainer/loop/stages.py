@@ -1,0 +1,166 @@
+"""A call of the user's as a stage of the job: its data, and how it is cut.
+
+Waits: for the data set, to be looked at. The thread of the user's script calls.
+"""
+
+import threading
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple, Protocol, TypeVar, final
+
+import msgspec
+
+from paceline.data.opening import open_source
+from paceline.data.source import Source
+from paceline.data.split import check_stage, default_task_size
+from paceline.errors import UsageError
+from paceline.messages import StageKind, StageSpec
+from paceline.trainer.engine import Tracker
+from paceline.trainer.tensors import PartNumbers
+
+T = TypeVar("T")
+
+
+class Staged(Protocol):
+    """Whose stages they are."""
+
+    @property
+    def size(self) -> int:
+        """Processes of the trainer."""
+
+    @property
+    def numbers(self) -> dict[int, PartNumbers]:
+        """What is shared, by part."""
+
+    @property
+    def tracker(self) -> Tracker:
+        """The user's own objects."""
+
+
+class Cutting(NamedTuple):
+    """How a data set is read and cut; the words of `Session.batches`."""
+
+    batch_size: int
+    epochs: int = 1
+    shuffle: bool = False
+    seed: int = 0
+    task_size: int | None = None
+    collate_fn: Callable[[list[Any]], Any] | None = None
+    workers: int = 0
+
+
+def _nobody_asks() -> None:
+    """Whether it was begun matters to nobody."""
+
+
+class Stage(NamedTuple):
+    """The data of a stage, and what all trainers must agree on.
+
+    ``begun`` is called once the job has it as the stage that it is.
+    ``lookahead``: batches that the script takes ahead of their steps.
+    """
+
+    source: Source
+    spec: StageSpec
+    begun: Callable[[], None] = _nobody_asks
+    lookahead: int = 0
+
+
+@final
+class Stages:
+    """The stages of one run of the script, in the order of its calls."""
+
+    def __init__(self, seat: Staged) -> None:
+        """None has begun."""
+        self.num_begun = 0
+        self._num_loops = 0  # of these, over `Session.batches`
+        self._seat = seat
+
+    def plan(
+        self,
+        kind: StageKind,
+        dataset: Any,  # noqa: ANN401  (whatever a user calls a data set)
+        cutting: Cutting,
+        shape: Callable[[StageSpec], StageSpec] = lambda spec: spec,
+    ) -> Stage:
+        """A stage that has not begun, and may never: it has no number of its own yet.
+
+        Raises:
+            UsageError: nothing is shared yet, an argument is out of range, or the data set
+                cannot be read.
+        """
+        call = "batches" if kind == "train" else kind
+        if not self._seat.numbers:
+            raise UsageError(
+                f"{call}: share a model (session.share) or a table (session.table) first"
+            )
+        if cutting.workers < 0:
+            raise UsageError(f"{call}: workers must be >= 0, got {cutting.workers}")
+        source = open_source(dataset, cutting.collate_fn)
+        task_size = cutting.task_size
+        if task_size is None:
+            # Every rank of a trainer works on the same task, each on batches of its own.
+            together = cutting.batch_size * self._seat.size
+            task_size = default_task_size(len(source), together)
+        self._seat.tracker.look_for_buffers()
+        spec = StageSpec(
+            stage=self.num_begun,
+            records=len(source),
+            batch_size=cutting.batch_size,
+            task_size=task_size,
+            epochs=cutting.epochs,
+            shuffle=cutting.shuffle,
+            seed=cutting.seed,
+            fingerprint=source.fingerprint(),
+            kind=kind,
+        )
+        spec = shape(spec)
+        check_stage(spec)
+        return Stage(source, spec)
+
+    def run(
+        self, planned: Stage, deliver: Callable[[Stage], Generator[T, None, None]]
+    ) -> Generator[T, None, None]:
+        """What a stage brings, from the first on as the job's next stage.
+
+        One that the job refuses leaves its number to the next.
+        """
+        begun, loops = self.num_begun, self._num_loops
+        delivered = deliver(self._number(planned))
+        try:
+            try:
+                first = next(delivered)
+            except StopIteration:
+                return
+            except UsageError:
+                self.num_begun, self._num_loops = begun, loops
+                raise
+            yield first
+            yield from delivered
+        finally:
+            delivered.close()
+
+    def call(self, planned: Stage, act: Callable[[Stage], T]) -> T:
+        """What an act on a stage, the job's next one, comes to; so, too."""
+        before, is_begun = (self.num_begun, self._num_loops), threading.Event()
+        try:
+            return act(self._number(planned)._replace(begun=is_begun.set))
+        except UsageError:
+            if not is_begun.is_set():
+                self.num_begun, self._num_loops = before
+            raise
+
+    def _number(self, planned: Stage) -> Stage:
+        """It is the job's next stage, and tracks what is tracked by now."""
+        tracker, spec = self._seat.tracker, planned.spec
+        tracker.begin()
+        is_loop = spec.is_training and spec.rotation is None
+        numbered = msgspec.structs.replace(
+            spec,
+            stage=self.num_begun,
+            tracked=tracker.names,
+            averaged=tracker.averaged if spec.is_training else (),
+            loop=self._num_loops if is_loop and spec.shuffle else 0,
+        )
+        self.num_begun += 1
+        self._num_loops += is_loop
+        return planned._replace(spec=numbered)

@@ -1,0 +1,17 @@
+"""One process as a member of the job.
+
+::
+
+    seat         what a session asks of its trainer, alone or of several processes
+    membership   joins, shows that it lives, leaves
+    heartbeat    signs of life while the user's loop computes
+    left_loops   the cut behind a loop that was left early
+    logbook      the user's numbers on their way to the coordinator
+"""
+
+from paceline.trainer.member.left_loops import is_failure
+from paceline.trainer.member.logbook import Logbook
+from paceline.trainer.member.membership import Membership
+from paceline.trainer.member.seat import Alone, Seat
+
+__all__ = ["Alone", "Logbook", "Membership", "Seat", "is_failure"]

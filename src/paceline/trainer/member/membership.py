@@ -1,0 +1,184 @@
+"""One process as a member of the job: it joins, shows that it lives, and leaves.
+
+Whatever the user's script does, this is what the job has of it: acts are driven here, one
+loop is open at a time, the last numbers are sent before the end.
+
+Waits: for coordinator and servers, with `timeout_s` for each reply. One thread calls, and
+never a forked process; `leave_soon`, `abandon` and `is_idle` may be called by any.
+"""
+
+import os
+import platform
+from typing import final
+
+from paceline.config import Pace
+from paceline.errors import PacelineError
+from paceline.ids import TaskKey
+from paceline.messages import AskPeers, Leave, Log, Message
+from paceline.timing import Clock
+from paceline.trainer.client import Courier, Driver, WaitTeller
+from paceline.trainer.engine import Calls, Carrier
+from paceline.trainer.member.heartbeat import Heartbeat
+from paceline.trainer.member.left_loops import end_loop, is_failure
+from paceline.trainer.member.logbook import Logbook
+from paceline.trainer.peers import Collectives, PeerEvents, PeerLink, PeerWires
+from paceline.trainer.protocol import TrainerProtocol
+
+PATIENCE = 6  # time-outs for which the coordinator may be away
+CLOSE_PATIENCE_S = 5.0  # the same, for who leaves: without it, the trainer is lost
+_WHO_IS_THERE = AskPeers(incarnation=0, timeline=0)  # any question makes one join
+
+
+@final
+class Membership:
+    """A process that has joined.
+
+    Attributes:
+        driver: talks to the other roles.
+        carrier: runs acts together with the numbers of parts.
+        pace: of the job.
+        calls: the calls that are under way.
+        link: to other trainers.
+        events: of other trainers.
+        collectives: values that travel between trainers.
+    """
+
+    def __init__(
+        self,
+        trainer: str,
+        courier: Courier,
+        clock: Clock,
+        timeout_s: float,
+    ) -> None:
+        """Join; returns when all servers of the job are there.
+
+        Raises:
+            JobFailed: there is no coordinator.
+        """
+        self._clock, self._timeout_s = clock, timeout_s
+        self._protocol = TrainerProtocol(
+            trainer, os.getpid(), platform.node(), patience_s=PATIENCE * timeout_s
+        )
+        self.driver = Driver(self._protocol, courier, clock, timeout_s)
+        self.carrier = Carrier(self._protocol, self.driver)
+        self.calls = Calls(
+            lambda: self.must_begin_again,
+            self._send_log,
+            lambda: self._end_loop(goes_on=True),
+            lambda: self._protocol.behind.has_left,
+        )
+        self._logbook = Logbook()
+        self.link = PeerLink(self._protocol, courier, clock, timeout_s)
+        self.events = PeerEvents(
+            self.link, self.driver, self.calls, clock, lambda: self.ask(_WHO_IS_THERE)
+        )
+        self.collectives = Collectives(self.link, self.carrier, self.calls, clock)
+        self._teller = WaitTeller(self.driver.waits)
+        try:
+            self.carrier.run(self._protocol.join())
+        except BaseException:
+            self._teller.stop(timeout_s)
+            self.driver.close()
+            raise
+        joined = self._protocol.joined
+        assert joined is not None
+        self.pace: Pace = joined.pace
+        self.num_trainers = joined.trainers  # when it came
+        self._heartbeat = Heartbeat(self.driver, clock, joined.beat_s, self.link)
+        self._heartbeat.start()
+
+    # ------------------------------------------------------------ calls of the user's
+
+    def ask(self, message: Message) -> Message:
+        """Ask the coordinator, as who the trainer is now.
+
+        Raises:
+            UsageError: the session is closed.
+            Preempted: the script must begin again.
+        """
+        self.calls.check_open()
+        return self.carrier.ask(message)
+
+    def log(self, numbers: dict[str, object]) -> None:
+        """Note numbers; they are sent now and then, the last of each name.
+
+        Raises:
+            UsageError: a value is no number.
+        """
+        self.calls.check_open()
+        if self._logbook.add(numbers, self._clock.now_s()):
+            self._send_log()
+
+    # ------------------------------------------------------------ leaving
+
+    def close(self) -> None:
+        """Leave the job; see `Session.close`."""
+        calls = self.calls
+        if not calls.is_here():
+            return
+        asking = self._protocol.asking
+        asking.patience_s = min(asking.patience_s, CLOSE_PATIENCE_S)
+        calls.has_failed |= is_failure(calls.giving_up())
+        try:
+            if calls.loop is not None:
+                self.leave_soon("the session is closed")  # in the middle: no `break`
+                calls.loop.close()
+            if not calls.has_failed:
+                self._end_loop(goes_on=False)
+            self._send_log()
+        except (PacelineError, ValueError):
+            pass  # the job is gone, or another thread is in the loop: it will be lost
+        finally:
+            calls.is_closed = True
+            self._heartbeat.stop(self._timeout_s)
+            self._teller.stop(self._timeout_s)
+            self.driver.tell_computed()
+            told = self._protocol.leaving or self._protocol.must_begin_again
+            self._tell_leave(is_done=told is None and not calls.has_failed)
+            self.driver.close()
+            self.link.close()
+
+    def meet_others(self, peers: PeerWires) -> None:
+        """Be able to reach other trainers."""
+        self.link.wires = peers
+
+    def leave_soon(self, reason: str) -> None:
+        """End the open call at its next batch, by `Preempted`; any thread may call."""
+        self._protocol.leaving = reason
+
+    def interrupt(self, reason: str) -> None:
+        """As `leave_soon`, for a script that is its whole job: by `Interrupted`."""
+        self.calls.is_interrupted = True
+        self.leave_soon(reason)
+
+    def abandon(self) -> None:
+        """Give the membership up, whatever the script does; any thread may call."""
+        self._tell_leave(is_done=False)
+
+    @property
+    def must_begin_again(self) -> str | None:
+        """Why the script must be started again; None if it need not."""
+        return self._protocol.must_begin_again
+
+    def had(self) -> tuple[int, tuple[TaskKey, int] | None]:
+        """Batches that this process has had, and the last of them, within its loop."""
+        return self._protocol.behind.batches, self._protocol.behind.last
+
+    def is_idle(self) -> bool:
+        """Whether nothing of the job is held here: nothing is open, nothing is asked."""
+        return self.calls.open_call is None and self.driver.waits.current() is None
+
+    def _tell_leave(self, *, is_done: bool) -> None:
+        protocol = self._protocol
+        who = (protocol.incarnation, protocol.timeline)
+        self.driver.tell(Leave(incarnation=who[0], timeline=who[1], is_done=is_done))
+
+    def _end_loop(self, *, goes_on: bool) -> None:
+        if self._protocol.behind.has_left:
+            self.carrier.run(end_loop(self._protocol, goes_on=goes_on))
+
+    def _send_log(self) -> None:
+        now = self._clock.now_s()
+        ages_s, numbers = self._logbook.ages_s(now), self._logbook.take(now)
+        if numbers:
+            self.ask(Log(incarnation=0, timeline=0, numbers=numbers, ages_s=ages_s))

@@ -1,0 +1,41 @@
+"""Trainer to trainer: a door, events, values that are exchanged.
+
+::
+
+    link              a door that others come to, the way to theirs
+    admission         who may ask something there
+    events, inbox     events of other trainers
+    collective        one collective call: brings, asks, combines
+    reduction         in one order, so to the same bits everywhere
+    outbox            what is laid out for others
+    through_servers   the same by the rows of a table
+    calls, arguments  collective calls of a script
+"""
+
+from paceline.trainer.peers.admission import Acquaintances
+from paceline.trainer.peers.arguments import check_call
+from paceline.trainer.peers.calls import Collectives
+from paceline.trainer.peers.collective import Gathering, Kind, Operation, Slice
+from paceline.trainer.peers.events import LedEvents, PeerEvents
+from paceline.trainer.peers.link import NO_LINK, PeerLink, PeerWires
+from paceline.trainer.peers.outbox import Shelf
+from paceline.trainer.peers.reduction import Array, How, reduce_in_order
+
+__all__ = [
+    "NO_LINK",
+    "Acquaintances",
+    "Array",
+    "Collectives",
+    "Gathering",
+    "How",
+    "Kind",
+    "LedEvents",
+    "Operation",
+    "PeerEvents",
+    "PeerLink",
+    "PeerWires",
+    "Shelf",
+    "Slice",
+    "check_call",
+    "reduce_in_order",
+]

@@ -1,0 +1,119 @@
+"""Collective calls inside a loop: each is the step of a batch, and exchanges values.
+
+A batch counts when its round is committed, with exactly the trainers whose values are in
+the result. One that is lost before takes its own batch with it, which another one will
+train; the others meet again with the values that they hold, and all get the same bits.
+
+Waits: for the other trainers with work, servers and coordinator. The thread of the user's
+loop calls.
+"""
+
+from collections.abc import Sequence
+from typing import final
+
+from paceline.config import Sync
+from paceline.errors import UsageError
+from paceline.messages import AskValues
+from paceline.timing import Clock
+from paceline.trainer.client import bare
+from paceline.trainer.engine import Calls, Carrier
+from paceline.trainer.peers.collective import Gathering, Operation
+from paceline.trainer.peers.link import PeerLink
+from paceline.trainer.peers.outbox import Shelf
+from paceline.trainer.peers.reduction import Array
+from paceline.trainer.peers.through_servers import Served
+from paceline.trainer.rows import OwnRows
+
+_DROPPED = (
+    "{kind} dropped: {reason}. What it returned is of this trainer alone; before the next "
+    "batch, what is tracked (session.track) is loaded as the others have it"
+)
+_MISSED = "its round counts, and the next one came before servers could say what it was"
+
+
+@final
+class Collectives:
+    """Collective calls of one trainer."""
+
+    def __init__(
+        self, link: PeerLink, carrier: Carrier, calls: Calls, clock: Clock
+    ) -> None:
+        """Nothing is called yet."""
+        self._link, self._carrier, self._calls = link, carrier, calls
+        self._shelf = Shelf(clock)
+        link.answer(AskValues, self._shelf.received)
+        link.each_look(self._shelf.sweep)
+
+    def run(self, part: int, operation: Operation, arrays: Sequence[Array]) -> Gathering:
+        """Step a part over the batch in the user's hands, exchanging ``arrays``.
+
+        Returns:
+            The call, with its results: once the round is committed; or alone, if the round
+            is gone, with a `StepWarning`.
+
+        Raises:
+            UsageError: outside of a loop; the batch is over for this part; its pace has no
+                rounds of all; or other trainers have made another call.
+            JobFailed: the job as a whole cannot go on.
+        """
+        self._check(part, operation)
+        self._link.open()
+        carrier, protocol = self._carrier, self._carrier.protocol
+        stepping, numbers = protocol.stepping, carrier.numbers[part]
+        served = None
+        if operation.how == "push+pull":
+            [rows] = numbers.tables
+            assert isinstance(rows, OwnRows), "embeddings have no collective calls"
+            served = Served(rows, arrays[0])
+        me = self._link.trainer, self._link.address
+        made = Gathering(*me, operation, arrays, self._shelf, served)
+        stepping.collectives[part] = made
+        carrier.attach_values = made.attach
+        made.write()
+        try:
+            numbers.load(carrier.plan(part), with_step=True)
+            stepped = carrier.run(protocol.step(part), made.attach_rows)
+        finally:
+            stepping.collectives.pop(part, None)
+            carrier.attach_values = bare
+            protocol.asking.doors = {}
+        numbers.clear()
+        if stepped.verdict != "pushed":
+            made.alone()
+            text = _DROPPED.format(kind=operation.kind, reason=stepped.reason)
+            carrier.warn_once(text)
+        elif not made.committed(protocol.parts[part].round - 1):
+            made.alone()
+            carrier.warn_once(_DROPPED.format(kind=operation.kind, reason=_MISSED))
+        return made
+
+    def _check(self, part: int, operation: Operation) -> None:
+        call, protocol = (
+            f"{operation.kind} of table {operation.name!r}",
+            self._carrier.protocol,
+        )
+        self._calls.check_open()
+        shared = protocol.parts[part]
+        if not shared.is_sync:
+            raise UsageError(
+                f"{call}: its pace is {shared.spec.pace}, and values are exchanged in "
+                f"rounds of all trainers with work: make it with "
+                f"pace=paceline.Sync(reduce='sum')"
+            )
+        pace = shared.spec.pace
+        if isinstance(pace, Sync) and pace.backup:
+            raise UsageError(
+                f"{call}: its pace is {pace}, whose rounds do without some trainers, and "
+                f"values are exchanged by all: make it without backup"
+            )
+        if self._calls.open_call is None:
+            raise UsageError(
+                f"{call}: it is the step of a batch; call it inside a loop over "
+                f"session.batches"
+            )
+        is_gone = protocol.must_join or shared.forgotten  # it may have joined again since
+        if not is_gone and not shared.window.has_delivered():
+            raise UsageError(
+                f"{call}: the batch is over for this table: one call a batch; exchange "
+                f"several arrays in one call, or by another table"
+            )

@@ -1,0 +1,299 @@
+"""Events between trainers, as Harp has them beneath its locking and no-sync models.
+
+::
+
+    send     to one trainer or to all others; returns when each has it in its inbox
+    events   what has come, waiting for the first
+    poll     what has come by now
+
+A full inbox takes nothing: who sends waits until there is room, or its deadline is over.
+The events of one sender arrive in order and once. Nothing is promised across a death: what
+lay in the inbox of a trainer that dies is gone, and its successor begins with an empty one.
+
+Waits: `PeerEvents.send` and `PeerEvents.events`, until their deadlines. The thread of the
+user's script calls.
+"""
+
+import math
+import re
+import threading
+from collections.abc import Callable, Sequence
+from typing import TypeVar, final
+
+import numpy as np
+
+from paceline.errors import DeadlineExceeded, Refused, UsageError
+from paceline.messages import (
+    ArraySpec,
+    Done,
+    PeerMessage,
+    Refusal,
+    SendEvent,
+    Wait,
+    Waiting,
+)
+from paceline.timing import Clock, Deadline
+from paceline.trainer.client import Driver
+from paceline.trainer.engine import Calls
+from paceline.trainer.peers.inbox import Event, Inbox, Payload
+from paceline.trainer.peers.link import NO_LINK, PeerLink
+from paceline.transport.frames import Buffer, ByteArray
+from paceline.transport.service import Reply
+
+T = TypeVar("T")
+
+SEND_S = 30.0  # how long an event may take to get into an inbox, unless it is said
+LOOK_EVERY_S = 0.25  # a closed session ends a wait for events
+_NUMBER = re.compile("[<>|][biufc][0-9]{1,2}")  # NumPy's `dtype.str`
+
+
+@final
+class PeerEvents:
+    """The events of one trainer.
+
+    Attributes:
+        link: that they travel on.
+    """
+
+    def __init__(
+        self,
+        link: PeerLink,
+        driver: Driver,
+        calls: Calls,
+        clock: Clock,
+        join: Callable[[], object],
+    ) -> None:
+        """Nothing was sent, nothing has come.
+
+        Args:
+            link: to other trainers.
+            driver: knows what is waited for.
+            calls: of the session.
+            clock: for deadlines.
+            join: be a member again, if need be.
+        """
+        self.link, self._driver, self._calls = link, driver, calls
+        self._clock, self._join = clock, join
+        self._number = 0  # of the event that was sent last
+        self._since: int | None = None  # whose numbers these are, however often it rejoins
+        self._changed = threading.Condition()  # guards the inbox
+        self._inbox = Inbox()
+        link.answer(SendEvent, self._received, is_timeless=True)
+
+    def send(
+        self,
+        to: str,
+        payload: bytes | np.ndarray | Sequence[np.ndarray],
+        topic: str = "",
+        *,
+        timeout_s: float = SEND_S,
+    ) -> None:
+        """Send an event to another trainer, or with ``to="all"`` to all others.
+
+        When this returns it lies in each inbox, behind all that this trainer has sent
+        there before. Of an error, some may have it. A trainer has an inbox once its own
+        script has called `send`, `events` or `poll`; until then this waits for it.
+
+        Args:
+            to: role id of a trainer, such as ``"trainer-1"``; or ``"all"``: all others that
+                are members of the job now.
+            payload: bytes, an array, or arrays; of fixed-width dtypes, 64 MiB together.
+            topic: whatever the receiver is to tell it by.
+            timeout_s: for all receivers together.
+
+        Raises:
+            UsageError: it is no payload, or to this trainer itself.
+            DeadlineExceeded: an inbox stayed full, or a trainer away; the text names it.
+        """
+        self._calls.check_open()
+        arrays, buffers = _packed(payload)
+        self.link.open()
+        deadline = Deadline(self._clock, timeout_s)
+        others = [to]
+        if to == "all":
+            others = sorted(self._as_member(lambda: self.link.wait_peers(timeout_s)))
+        elif not to.startswith("trainer-") or to == self.link.trainer:
+            raise UsageError(
+                f"send: expected another trainer, such as 'trainer-1', or 'all'; got "
+                f"{to!r} in {self.link.trainer}"
+            )
+        self._number += 1
+        if self._since is None:
+            self._since = self.link.incarnation
+        event = SendEvent(
+            incarnation=0,
+            timeline=0,
+            to=0,
+            since=self._since,
+            number=self._number,
+            topic=topic,
+            arrays=arrays,
+        )
+        for other in others:
+            try:
+                self._send(other, event, buffers, deadline)
+            except DeadlineExceeded as late:
+                raise DeadlineExceeded(
+                    f"send: an event {topic!r} did not get to {other} within "
+                    f"{timeout_s:g} s: {late}"
+                ) from late
+
+    def events(self, timeout_s: float) -> list[Event]:
+        """What other trainers have sent, oldest first; waits until there is something.
+
+        Args:
+            timeout_s: how long to wait; then the list is empty.
+        """
+        self._calls.check_open()
+        self.link.open()
+        deadline = Deadline(self._clock, timeout_s)
+        wait = Wait("events", "events of other trainers")
+        with self._driver.waits.showing(wait), self._changed:
+            while not len(self._inbox) and not deadline.is_over():
+                self._changed.wait(min(LOOK_EVERY_S, deadline.remaining_s()))
+                self._calls.check_open()
+            return self._inbox.take()
+
+    def poll(self) -> list[Event]:
+        """What other trainers have sent by now, oldest first; waits for nothing."""
+        self._calls.check_open()
+        self.link.open()
+        with self._changed:
+            return self._inbox.take()
+
+    def _send(
+        self, other: str, event: SendEvent, buffers: list[Buffer], deadline: Deadline
+    ) -> None:
+        def send() -> None:
+            left_s = deadline.remaining_s()
+            self.link.wait_answer(other, event, buffers, timeout_s=left_s)
+
+        wait = Wait("events", f"{other} has not taken an event yet", (other,))
+        with self._driver.waits.showing(wait):
+            self._as_member(send)
+
+    def _as_member(self, act: Callable[[], T]) -> T:
+        """Do something as a member; one that has been fenced meanwhile joins first."""
+        try:
+            return act()
+        except Refused as no:
+            if no.kind not in {"fenced", "timeline"}:
+                raise
+        self._join()
+        return act()
+
+    def _received(
+        self, sender: str, message: PeerMessage, buffers: list[ByteArray], reply: Reply
+    ) -> None:
+        """An event is at the door; by one of the door's threads."""
+        assert isinstance(message, SendEvent)
+        num_bytes = sum(buffer.nbytes for buffer in buffers)
+        who = (message.since, message.number)
+        with self._changed:
+            verdict = self._inbox.verdict(sender, *who, num_bytes)
+            if verdict == "room":
+                payload = _unpacked(message.arrays, buffers)
+                if payload is None:
+                    verdict = "too large"
+                else:
+                    event = Event(sender, message.topic, payload)
+                    self._inbox.put(event, *who, num_bytes)
+                    self._changed.notify_all()
+            why_full = self._inbox.why_full()
+        if verdict == "full":
+            reply(Waiting(wait=Wait("events", why_full)))
+        elif verdict == "too large":
+            text = f"an event of {num_bytes} bytes is none that an inbox takes"
+            reply(Refusal(kind="invalid", text=text))
+        else:
+            reply(Done())
+
+
+@final
+class LedEvents:
+    """Of a process that does not lead its trainer: it has none."""
+
+    def send(
+        self,
+        to: str,
+        payload: bytes | np.ndarray | Sequence[np.ndarray],
+        topic: str = "",
+        *,
+        timeout_s: float = SEND_S,
+    ) -> None:
+        """See `PeerEvents.send`.
+
+        Raises:
+            UsageError: always.
+        """
+        del to, payload, topic, timeout_s
+        raise UsageError(NO_LINK)
+
+    def events(self, timeout_s: float) -> list[Event]:
+        """See `PeerEvents.events`.
+
+        Raises:
+            UsageError: always.
+        """
+        del timeout_s
+        raise UsageError(NO_LINK)
+
+    def poll(self) -> list[Event]:
+        """See `PeerEvents.poll`.
+
+        Raises:
+            UsageError: always.
+        """
+        raise UsageError(NO_LINK)
+
+
+def _packed(
+    payload: bytes | np.ndarray | Sequence[np.ndarray],
+) -> tuple[tuple[ArraySpec, ...] | None, list[Buffer]]:
+    """How a payload travels.
+
+    Raises:
+        UsageError: it does not.
+    """
+    if isinstance(payload, bytes | bytearray | memoryview):
+        return None, [bytes(payload)]
+    found = [payload] if isinstance(payload, np.ndarray) else list(payload)
+    for array in found:
+        kind = getattr(array, "dtype", type(array).__name__)
+        if not (isinstance(kind, np.dtype) and kind.kind in "biufc"):
+            raise UsageError(
+                f"send: expected bytes or arrays of numbers, got {kind}; encode it as bytes"
+            )
+    whole = [np.ascontiguousarray(array) for array in found]
+    specs = tuple(ArraySpec(array.shape, array.dtype.str) for array in found)
+    return specs, [array.reshape(-1).view(np.uint8) for array in whole]
+
+
+def _unpacked(
+    arrays: tuple[ArraySpec, ...] | None, buffers: list[ByteArray]
+) -> Payload | None:
+    """A payload as it was sent, in memory of its own; None if it is malformed."""
+    if arrays is None:
+        return buffers[0].tobytes() if len(buffers) == 1 else None
+    if len(arrays) != len(buffers):
+        return None
+    found = []
+    for spec, buffer in zip(arrays, buffers, strict=True):
+        array = _array_of(spec, buffer)
+        if array is None:
+            return None
+        found.append(array)
+    return tuple(found)
+
+
+def _array_of(spec: ArraySpec, buffer: ByteArray) -> np.ndarray | None:
+    """An array as it was sent; None if it is none, whatever numpy would make of it."""
+    if not _NUMBER.fullmatch(spec.dtype) or min(spec.shape, default=0) < 0:
+        return None
+    try:
+        dtype = np.dtype(spec.dtype)
+        if buffer.nbytes != dtype.itemsize * math.prod(spec.shape):
+            return None
+        return buffer.copy().view(dtype).reshape(spec.shape)
+    except (TypeError, ValueError, OverflowError):  # there is no such dtype, or shape
+        return None

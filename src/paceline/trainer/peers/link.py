@@ -1,0 +1,362 @@
+"""The link between trainers: a door that others come to, and the way to theirs.
+
+::
+
+    open       the door, when something first needs it; the coordinator is told where
+    answer     what is done with a kind of request that comes to it
+    wait_answer   ask another trainer, wherever it is by now
+
+A request is looked at only if its asker is who it says, on this timeline, and means this
+incarnation (`admission`). Nobody learns of a death here: whoever waits
+asks the coordinator who is there, and has a deadline.
+
+Waits: `wait_answer` and `wait_peers`, until their deadlines. Any thread may call; answerers
+are called by the door's threads and must not wait.
+"""
+
+import contextlib
+import threading
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, final
+
+import msgspec
+
+from paceline.errors import DeadlineExceeded, PeerLost, Refused, TransportError, UsageError
+from paceline.ids import COORDINATOR
+from paceline.messages import (
+    AskPeers,
+    DoorOpened,
+    Message,
+    Peer,
+    PeerMessage,
+    Peers,
+    Refusal,
+    TrainerMessage,
+    Waiting,
+)
+from paceline.timing import Clock, Deadline
+from paceline.trainer.client import Courier
+from paceline.trainer.peers.admission import Acquaintances
+from paceline.trainer.protocol import TrainerProtocol
+from paceline.transport import service as link
+from paceline.transport.connection import Answer, Connection, Landing
+from paceline.transport.frames import Buffer, ByteArray
+from paceline.transport.listener import Listener
+
+FIRST_PAUSE_S = 0.01
+LONGEST_PAUSE_S = 0.25
+LEAST_CALL_S = 0.5  # a question is asked for so long at least: else it is asked in vain
+NO_LINK = (
+    "a trainer of several processes has no link to other trainers: use "
+    "--ranks-per-trainer 1"
+)
+_PATIENCE = frozenset({"not_ready", "stale"})  # refusals that another try may mend
+
+
+class PeerWires(NamedTuple):
+    """How one trainer opens its door, and reaches those of others.
+
+    ``listen``: let the trainers of the run in. ``connect``: (address, incarnation) -> a
+    fresh connection to another's door.
+    """
+
+    listen: Callable[[link.Service], Listener]
+    connect: Callable[[str, int], Connection]
+
+
+Answerer = Callable[[str, PeerMessage, list[ByteArray], link.Reply], None]
+"""(asker, request, buffers, way back): answers, now or later; see `Service.received`."""
+
+
+@final
+class PeerLink:
+    """One trainer's door, and its way to the others'; a `Service` of the transport.
+
+    Attributes:
+        wires: how the door is opened and others are reached; None: there is no way.
+    """
+
+    def __init__(
+        self,
+        protocol: TrainerProtocol,
+        courier: Courier,
+        clock: Clock,
+        timeout_s: float,
+    ) -> None:
+        """Open nothing, know nobody.
+
+        Args:
+            protocol: who the trainer is.
+            courier: the way to the coordinator.
+            clock: for deadlines.
+            timeout_s: a reply that takes longer is asked for again.
+        """
+        self.wires: PeerWires | None = None
+        self._protocol, self._courier = protocol, courier
+        self._clock, self._timeout_s = clock, timeout_s
+        self._answerers: dict[type[PeerMessage], Answerer] = {}
+        self._looks: list[Callable[[], None]] = []
+        self._timeless: set[type[PeerMessage]] = set()
+        self._closing = threading.Event()
+        self._lock = threading.Lock()  # guards the fields below
+        self._door: Listener | None = None
+        self._doors: Courier | None = None  # the way to the others'
+        self._known: dict[str, Peer] = {}
+        self._acquaintances = Acquaintances()
+
+    # ------------------------------------------------------------ the door
+
+    def answer(
+        self, kind: type[PeerMessage], answerer: Answerer, *, is_timeless: bool = False
+    ) -> None:
+        """From here on requests of this kind are answered so.
+
+        Args:
+            kind: of request.
+            answerer: answers it; with ``is_timeless`` on whatever timeline the asker is.
+            is_timeless: whether a return to a cut means nothing to it.
+        """
+        self._answerers[kind] = answerer
+        if is_timeless:
+            self._timeless.add(kind)
+
+    def open(self) -> None:
+        """Open the door if it is closed; others find it as soon as they ask.
+
+        Raises:
+            UsageError: this trainer can have none.
+        """
+        with self._lock:
+            if self._door is not None:
+                return
+            if self._closing.is_set():
+                raise UsageError("the session is closed; connect again")
+            if self.wires is None:
+                raise UsageError(NO_LINK)
+            self._door = self.wires.listen(self)
+            self._doors = Courier(_nobody, self.wires.connect)
+            self._courier.doors = self._doors
+        with contextlib.suppress(TransportError):  # it will be told later
+            self.tell_open()
+
+    def tell_open(self) -> None:
+        """Tell the coordinator where the door is, if it is open; told now and then.
+
+        Raises:
+            TransportError: it did not arrive.
+        """
+        door = self._door
+        if door is not None and self._protocol.incarnation:
+            who = self._protocol.asking.who()
+            self._ask_coordinator(DoorOpened(**who, address=door.address), self._timeout_s)
+
+    def look(self) -> None:
+        """Time has passed: what others wait for too long is answered; see `each_look`."""
+        for looked in self._looks:
+            looked()
+
+    def each_look(self, what: Callable[[], None]) -> None:
+        """From here on this is done now and then, several times a second or so."""
+        self._looks.append(what)
+
+    @property
+    def trainer(self) -> str:
+        """Whose door it is."""
+        return self._protocol.trainer
+
+    @property
+    def incarnation(self) -> int:
+        """Of the trainer, now."""
+        return self._protocol.incarnation
+
+    @property
+    def address(self) -> str:
+        """Of the door; empty while it is closed."""
+        return "" if self._door is None else self._door.address
+
+    def close(self) -> None:
+        """Close the door; who waits here is told that the session was closed."""
+        self._closing.set()
+        with self._lock:
+            door, doors = self._door, self._doors
+        if doors is not None:
+            doors.close()
+        if door is not None:
+            door.close()
+
+    def received(
+        self,
+        peer: link.Peer,
+        message: msgspec.Struct,
+        buffers: list[ByteArray],
+        reply: link.Reply,
+    ) -> None:
+        """See `Service.received`."""
+        assert isinstance(message, PeerMessage)
+        protocol = self._protocol
+        timeline = None if type(message) in self._timeless else protocol.timeline
+        with self._lock:
+            refusal = self._acquaintances.refusal_of(
+                peer.role, message, protocol.incarnation, timeline
+            )
+        answerer = self._answerers.get(type(message))
+        if refusal is not None:
+            reply(refusal)
+        elif answerer is None:
+            text = f"{protocol.trainer} does not answer {type(message).__name__} yet"
+            reply(Refusal(kind="not_ready", text=text, timeline=protocol.timeline))
+        else:
+            answerer(peer.role, message, buffers, reply)
+
+    def disconnected(self, peer: link.Peer) -> None:
+        """See `Service.disconnected`: it may come again."""
+
+    # ------------------------------------------------------------ the way to others
+
+    def wait_peers(self, timeout_s: float) -> dict[str, Peer]:
+        """All other living trainers, asked anew: {trainer: incarnation and address}.
+
+        Raises:
+            Refused: this trainer's membership or timeline is over (``fenced``,
+                ``timeline``).
+            DeadlineExceeded: the coordinator did not answer for so long.
+        """
+        deadline, pause_s = Deadline(self._clock, timeout_s), FIRST_PAUSE_S
+        while True:
+            try:
+                who = self._protocol.asking.who()
+                left_s = min(self._timeout_s, max(deadline.remaining_s(), LEAST_CALL_S))
+                answer = self._ask_coordinator(AskPeers(**who), left_s)
+            except TransportError as error:
+                reason = f"the coordinator is away: {error}"
+            else:
+                if isinstance(answer, Peers):
+                    peers = dict(answer.peers)
+                    peers.pop(self._protocol.trainer, None)
+                    with self._lock:
+                        self._known = peers
+                    return peers
+                assert isinstance(answer, Refusal)
+                raise Refused(answer.kind, answer.text)
+            pause_s = self._pause(deadline, pause_s, "the other trainers", reason)
+
+    def reach(self, trainer: str, peer: Peer) -> Connection:
+        """The connection to another's door, made if need be.
+
+        Raises:
+            TransportError: nobody is there.
+        """
+        doors = self._doors
+        assert doors is not None, "open the door first"
+        return doors.reach(trainer, peer.address, self._protocol.incarnation)
+
+    def drop(self, trainer: str, connection: Connection) -> None:
+        """Close a connection; the next `reach` makes another, to where it is by then."""
+        assert self._doors is not None
+        self._doors.drop(trainer, connection)
+        with self._lock:
+            self._known.pop(trainer, None)
+
+    def wait_answer(
+        self,
+        trainer: str,
+        message: PeerMessage,
+        buffers: Sequence[Buffer] = (),
+        *,
+        timeout_s: float,
+        landing: Landing | None = None,
+    ) -> Answer:
+        """Ask another trainer until it answers with more than `Waiting`.
+
+        It is asked again, and found anew, as long as there is time: the request must bear
+        to arrive twice. Who asks, on which timeline, and who is meant is filled in.
+
+        Args:
+            trainer: role id.
+            message: the request.
+            buffers: its numbers; they must stay as they are until this returns.
+            timeout_s: in all.
+            landing: where the reply's numbers go; see `Connection.submit`.
+
+        Raises:
+            Refused: for good: this trainer's membership or timeline is over (``fenced``,
+                ``timeline``), or the request is none that is answered.
+            DeadlineExceeded: it did not answer; the text says why.
+            UsageError: there is no door, or the session was closed meanwhile.
+        """
+        self.open()
+        deadline, pause_s = Deadline(self._clock, timeout_s), FIRST_PAUSE_S
+        while True:
+            found = self._known.get(trainer)
+            if found is None or not found.address:
+                found = self.wait_peers(max(deadline.remaining_s(), LEAST_CALL_S)).get(
+                    trainer
+                )
+            if found is None:
+                reason = f"{trainer} is no member of the job now"
+            elif not found.address:
+                reason = f"{trainer} has not opened its door yet"
+            else:
+                left_s = min(self._timeout_s, max(deadline.remaining_s(), LEAST_CALL_S))
+                answer = self._ask_once(trainer, found, message, buffers, left_s, landing)
+                if isinstance(answer, Answer):
+                    return answer
+                reason = answer
+            pause_s = self._pause(deadline, pause_s, trainer, reason)
+
+    def _ask_once(
+        self,
+        trainer: str,
+        peer: Peer,
+        message: PeerMessage,
+        buffers: Sequence[Buffer],
+        left_s: float,
+        landing: Landing | None,
+    ) -> Answer | str:
+        """The answer, or why there is none yet."""
+        who = self._protocol.asking.who()
+        asked = msgspec.structs.replace(message, **who, to=peer.incarnation)
+        connection: Connection | None = None
+        try:
+            connection = self.reach(trainer, peer)
+            answer = connection.call(asked, buffers, timeout_s=left_s, landing=landing)
+        except TransportError as loss:
+            if connection is not None:
+                self.drop(trainer, connection)
+            with self._lock:
+                self._known.pop(trainer, None)
+            return str(loss)
+        reply = answer.message
+        if isinstance(reply, Waiting):
+            return reply.wait.reason
+        if not isinstance(reply, Refusal):
+            return answer
+        if reply.kind not in _PATIENCE:
+            raise Refused(reply.kind, reply.text)
+        with self._lock:
+            self._known.pop(trainer, None)
+        return reply.text
+
+    def _ask_coordinator(self, message: TrainerMessage, timeout_s: float) -> Message:
+        incarnation = self._protocol.incarnation
+        connection = self._courier.reach(COORDINATOR, "", incarnation)
+        try:
+            answer = connection.call(message, timeout_s=timeout_s).message
+        except PeerLost:
+            self._courier.drop(COORDINATOR, connection)
+            raise
+        assert isinstance(answer, Message)
+        return answer
+
+    def _pause(self, deadline: Deadline, pause_s: float, what: str, reason: str) -> float:
+        """Wait a little; how long the next pause is."""
+        if deadline.is_over():
+            raise DeadlineExceeded(f"{what}: no answer in time: {reason}")
+        if self._closing.wait(min(pause_s, deadline.remaining_s())):
+            raise UsageError(f"the session was closed while waiting: {reason}")
+        return min(2 * pause_s, LONGEST_PAUSE_S)
+
+
+def _nobody(incarnation: int) -> Connection:
+    del incarnation
+    raise PeerLost("this way leads to other trainers only")

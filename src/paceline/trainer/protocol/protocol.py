@@ -1,0 +1,399 @@
+"""A trainer's way through the job: leases, windows, pushes, ticks, pulls, and rejoining.
+
+Every act is a generator: it yields what it wants asked (`Ask`) or how long to wait
+(`Pause`), and is sent the replies. The session carries them over connections, the
+simulator in virtual time: the same decisions run in both.
+
+A window is what a push was computed from: the batches delivered since the last push. It
+closes when the pace wants a push, at an edge of a lease, at the end of a task, before any
+wait. A push is asked of all servers until all have acknowledged it, then it is ticked.
+
+When the timeline or incarnation is gone, all that is open is dropped; `next_batch` joins.
+
+Pure.
+"""
+
+from collections.abc import Callable
+from typing import TypeVar, final
+
+from paceline.errors import PacelineError, UsageError
+from paceline.messages import (
+    AskLease,
+    Granted,
+    Joined,
+    Message,
+    PartSpec,
+    StageOver,
+    StageSpec,
+    Ticked,
+)
+from paceline.pace.strategy import Strategy
+from paceline.trainer.acts import Abandoned, Act, Asking, Forget
+from paceline.trainer.holdings import (
+    Leases,
+    LeasesAhead,
+    LeaseWork,
+    SharedPart,
+    drop_unstepped,
+    give_up,
+    hand_back,
+)
+from paceline.trainer.protocol.evaluating import Evaluation
+from paceline.trainer.protocol.joining import (
+    LOST_BEFORE_BREAK,
+    Behind,
+    agree_stage,
+    enter,
+    establish,
+    join_job,
+)
+from paceline.trainer.protocol.pacing import Marching
+from paceline.trainer.protocol.pushing import Coming, nothing_coming, pull_part
+from paceline.trainer.protocol.stepping import Stepping
+from paceline.trainer.protocol.tables import Rotation
+from paceline.trainer.protocol.ticking import Teller, read_values
+from paceline.trainer.protocol.tracking import Tracking, wait_saved
+from paceline.trainer.verdicts import Batch, Flush, Leaving, Over, Stepped
+
+T = TypeVar("T")
+_KEPT, _PUSHED = Stepped("kept"), Stepped("pushed")
+
+
+@final
+class TrainerProtocol:
+    """All decisions of one trainer."""
+
+    def __init__(self, trainer: str, pid: int, host: str, *, patience_s: float) -> None:
+        """Not yet a member.
+
+        Args:
+            trainer: its role id.
+            pid: its process, shown by `paceline status` and matched by exit reports.
+            host: its machine.
+            patience_s: how long the coordinator may be unreachable.
+        """
+        self.trainer = trainer
+        self.servers: dict[str, str] = {}  # {server id: address}
+        self.joined: Joined | None = None
+        self.parts: dict[int, SharedPart] = {}
+        self.stage: StageSpec | None = None
+        self.tracked = Tracking()
+        self.leaving: str | None = None  # why the trainer must go; any thread may say so
+        self.must_begin_again: str | None = None  # why the script must, from its top
+        self.behind = Behind()
+        self._leases = Leases()
+        self._must_join, self._why_join = True, "it has not joined yet"
+        self._pid, self._host = pid, host
+        self.asking = Asking(patience_s)
+        self._teller = Teller(self.asking, self.tracked)
+        self.marching = Marching(self.asking, self.parts)
+        self.stepping = Stepping(
+            self.asking, self._teller, self._leases, self.parts, self.marching
+        )
+        self.evaluation = Evaluation(self, self.asking, self.tracked)
+        self.ahead = LeasesAhead(self.asking, self._leases, self.parts)
+        self.rotation = Rotation(self.asking, self._leases, self.parts)
+
+    @property
+    def incarnation(self) -> int:
+        """The current membership; 0 before the first."""
+        return self.asking.incarnation
+
+    @property
+    def timeline(self) -> int:
+        """The timeline that the trainer is on."""
+        return self.asking.timeline
+
+    @property
+    def clock(self) -> int:
+        """Finished steps."""
+        return self.asking.clock
+
+    @property
+    def must_join(self) -> bool:
+        """Whether what it was part of is gone; the next `next_batch` joins again."""
+        return self._must_join
+
+    def peek(self, ahead: int = 0) -> Batch | None:
+        """The batch after ``ahead`` more, if it is known already; it is not delivered."""
+        if self._must_join or self.stage is None or self.asking.stopped is not None:
+            return None
+        return self._leases.peek(self.stage, ahead)
+
+    # ------------------------------------------------------------ becoming a member
+
+    def join(self) -> Act[None]:
+        """Become a member, again if need be; values and leases are as if new."""
+        if self.joined is not None:
+            self.tracked.forget()
+        joined = yield from join_job(self.asking, self.trainer, self._pid, self._host)
+        self.joined, self.servers = joined, joined.servers
+        self._must_join = False
+        self._leases.clear()
+        for part in self.parts.values():
+            part.forget()
+        for part in list(self.parts.values()):
+            lost = yield from establish(self.asking, part, tuple(self.servers))
+            self.must_begin_again = self.must_begin_again or lost
+        self.must_begin_again = self.must_begin_again or self.behind.why_undone(joined)
+        if self.stage is not None:
+            self.stage = yield from agree_stage(self.asking, self.stage)
+
+    def share(self, spec: PartSpec, strategy: Strategy | None = None) -> Act[None]:
+        """Share a part: upload its values if this trainer is the first, then pull."""
+        part = self.parts[spec.part] = SharedPart(spec, strategy)
+        while True:
+            try:
+                if self._must_join:
+                    yield from self.join()  # establishes the new part as well
+                else:
+                    yield from establish(self.asking, part, tuple(self.servers))
+                yield from pull_part(self.asking, part, tuple(self.servers), 0)
+            except Abandoned as gone:
+                yield from self._abandon(str(gone))
+                continue
+            return
+
+    # ------------------------------------------------------------ the loop
+
+    def begin_stage(self, spec: StageSpec) -> Act[None]:
+        """Begin a loop over a stage's data."""
+        self.stage, before = spec, self.stage
+        try:
+            self.stage = yield from self.as_member(lambda: agree_stage(self.asking, spec))
+        except PacelineError:
+            self.stage = before
+            raise
+
+    def next_batch(self) -> Act[Batch | Flush | Over | Leaving]:
+        """What to do next; parameters are pulled where the pace wants it."""
+        while True:
+            if (why := self.leaving or self.must_begin_again) is not None:
+                return Leaving(why)
+            found = yield from self.as_member(self._next_batch)
+            if found is not None:
+                return found
+
+    def _next_batch(self) -> Act[Batch | Flush | Over | None]:
+        assert self.stage is not None
+        if self.must_begin_again is not None:  # as it has learned by joining
+            return None
+        if self.tracked.is_wanted and self.stepping.turns.are_stepped_over():
+            return Flush()  # windows of fragments are never closed all at once
+        if self.tracked.is_wanted and not self._is_open():
+            yield from self._keep_tracked()
+        work = self._leases.current(self.stage)
+        if (self.asking.stopped is not None or self.asking.pauses) and self._leases:
+            if self._is_open():
+                return Flush()
+            yield from self._hand_back()
+            return None
+        if work is not None:
+            if (self._leases.at_edge or work.begins_replay()) and self._is_open():
+                return Flush()
+            servers, is_open = tuple(self.servers), self._is_open()
+            turn = yield from self.marching.next_turn(servers, is_open=is_open)
+            if turn == "go":
+                return self._deliver(self.stage, work)
+            return Flush() if turn == "flush" else None
+        return (yield from self._ask_for_work(self.stage))
+
+    def _ask_for_work(self, stage: StageSpec) -> Act[Flush | Over | None]:
+        yield from self._land_all(but_fragments=True)
+        if self._leases.current(stage) is not None:
+            return None
+        is_open = self._is_open() or self.stepping.is_fragment_out()
+        held, who = self._leases.held(tuple(self.parts)), self.asking.who()
+        asked = AskLease(**who, stage=stage.stage, held=held, is_open=is_open)
+        reply = yield from self.asking.ask_once(asked)
+        self.tracked.note(reply)
+        if isinstance(reply, Granted):
+            yield from self._take(LeaseWork(reply.lease))
+            return None
+        if is_open:
+            return Flush()
+        if isinstance(reply, StageOver):
+            self.asking.stopped = reply.stopped
+            self.behind.went_on_from(reply.cut)
+            keeper = min(self.servers)
+            yield from self.tracked.load(self.asking, keeper, reply.state)
+            yield from self.tracked.load_buffers(self.asking, keeper, reply.tracked)
+            for part in self.parts.values():
+                yield from pull_part(self.asking, part, tuple(self.servers), 0)
+            return Over(reply.stopped)
+        return None
+
+    def _deliver(self, stage: StageSpec, work: LeaseWork) -> Batch:
+        batch = self._leases.deliver(work)
+        records = stage.batch_records(work.lease.key.task, batch, batch)
+        for part in self.parts.values():
+            part.deliver(work.lease, batch, records)
+        self.behind.had(work.lease.key, batch)
+        return Batch(work.lease.key, batch)
+
+    def leave_loop(self) -> Act[None]:
+        """Leave early: flush what was stepped, hand the rest back; see `left_loops`."""
+        if self.must_begin_again is not None:
+            return
+        try:
+            if self._must_join:
+                raise Abandoned(self._why_join)
+            drop_unstepped(self.parts)
+            for number in self.stepping.turns.in_order(self.parts):
+                if (part := self.parts[number]).window.is_open():
+                    yield from self._note((yield from self._push_window(part)))
+            yield from self._keep_tracked()
+            yield from self._hand_back()
+            self.behind.left(self.timeline)
+        except Abandoned as gone:
+            yield from self._abandon(str(gone))
+            if self.leaving is None:
+                self.must_begin_again = f"{LOST_BEFORE_BREAK}: {gone}"
+
+    def take_back(self, found: Batch) -> None:
+        """A batch could not be delivered after all; it belongs to no window."""
+        for part in self.parts.values():
+            part.window.take_back(found.key, found.batch)
+
+    def fail_task(self, found: Batch, error: str) -> Act[None]:
+        """Give up the task of a batch that was taken back; every window is flushed."""
+        if self._must_join:
+            return
+        assert not self._is_open(), "what was delivered before is flushed first"
+        try:
+            yield from self._land_all()
+            yield from give_up(self.asking, self._leases, self.parts, found.key, error)
+        except Abandoned as gone:
+            yield from self._abandon(str(gone))
+
+    # ------------------------------------------------------------ steps
+
+    def step(
+        self, number: int, *, flush: bool = False, coming: Coming = nothing_coming
+    ) -> Act[Stepped]:
+        """A step over everything delivered since the last one.
+
+        Args:
+            number: the part that steps.
+            flush: push even if the pace would wait.
+            coming: the rows of the next batch; called when the push is on its way.
+
+        Raises:
+            UsageError: no batch was delivered since the last step.
+        """
+        part = self.parts[number]
+        if self._must_join:
+            return Stepped("dropped", self._why_join)
+        if part.forgotten and not part.window.is_open():
+            return Stepped("dropped", part.forgotten)
+        if not part.step() and not flush:
+            raise UsageError(
+                "step() without a batch since the last step of this part; one that takes "
+                "batches ahead of its steps says so: session.batches(..., lookahead=1)"
+            )
+        try:
+            at_end = self._leases.is_at_end(self.stage, part)
+            if not flush and not self.stepping.push_due(part, at_end=at_end):
+                if part.pull_due(has_pushed=False):
+                    yield from pull_part(self.asking, part, tuple(self.servers), 0)
+                return _KEPT
+            if part.window.is_open():
+                yield from self._note((yield from self._push_window(part, coming)))
+        except Abandoned as gone:
+            yield from self._abandon(str(gone))
+            return _PUSHED if gone.is_counted else Stepped("dropped", str(gone))
+        return _PUSHED
+
+    def must_push(self, number: int) -> bool:
+        """Whether a step of a part now would be pushed, or kept in its window."""
+        part = self.parts[number]
+        at_end = self._leases.is_at_end(self.stage, part)
+        return self.stepping.push_due(part, at_end=at_end, with_delivered=True)
+
+    def land(self, number: int, *, at_once: bool = True) -> Act[None]:
+        """Wait for a part's push that is on its way, or only as far as the pace wants."""
+        wait = self.stepping.land if at_once else self.stepping.come_along
+        try:
+            if self.stage is not None:
+                yield from self._note((yield from wait(self.parts[number], self.stage)))
+        except Abandoned as gone:
+            yield from self._abandon(str(gone))
+
+    def _land_all(self, *, but_fragments: bool = False) -> Act[None]:
+        if self.stage is not None:  # nothing is on its way or kept back then
+            landing = self.stepping.land_all(self.stage, but_fragments=but_fragments)
+            yield from self._note((yield from landing))
+        yield from self._teller.tell_all(self.parts)
+
+    def _push_window(
+        self, part: SharedPart, coming: Coming = nothing_coming
+    ) -> Act[list[Ticked]]:
+        assert self.stage is not None
+        return self.stepping.push(part, self.stage, tuple(self.servers), coming)
+
+    def _note(self, told: list[Ticked]) -> Act[None]:
+        for ticked in told:
+            if ticked.lease is not None:
+                yield from self._take(LeaseWork(ticked.lease))
+
+    def _take(self, work: LeaseWork) -> Act[None]:
+        is_entering = not self._leases
+        if not self._leases.add(work) or not is_entering:
+            return
+        among = (self.parts, self.marching, tuple(self.servers))
+        yield from enter(self.asking, work.lease, *among)
+        self.stepping.turns.enter()
+        yield from self.tracked.load(self.asking, min(self.servers), work.lease.tracked)
+
+    def _hand_back(self) -> Act[None]:
+        yield from self._land_all()
+        yield from hand_back(self.asking, self._leases, self.parts)
+
+    def _is_open(self) -> bool:
+        return any(part.window.is_open() for part in self.parts.values())
+
+    def save(self, number: int) -> Act[None]:
+        """Wait for a cut that begins from now on; ``number`` tells saves apart."""
+        self.tracked.is_wanted = True
+        yield from self.as_member(lambda: self.wait_cut(number))
+
+    def wait_cut(self, number: int, left: int | None = None) -> Act[int]:
+        """As a member: see `wait_saved`."""
+        return wait_saved(self.asking, self.tracked, self._keep_tracked, number, left)
+
+    def _keep_tracked(self) -> Act[None]:
+        yield from self._land_all()
+        self.tracked.is_wanted = False
+        if self.stage is not None and self.stage.tracked:
+            rounds = {n: part.round - 1 for n, part in self.parts.items() if part.is_sync}
+            yield from self.tracked.keep(self.asking, min(self.servers), rounds)
+
+    def ask(self, message: Message) -> Act[Message]:
+        """Ask the coordinator anything, as who the trainer is now; it joins if it must."""
+
+        def ask() -> Act[Message]:
+            yield from self._teller.tell_all(self.parts)
+            return (yield from self.asking.ask(self.asking.current(message)))
+
+        return (yield from self.as_member(ask))
+
+    def read(self, messages: dict[str, Message]) -> Act[dict[str, Message]]:
+        """Ask servers for values, on whatever timeline they are; see `read_values`."""
+        return read_values(self.asking, messages, self._abandon)
+
+    def as_member(self, act: Callable[[], Act[T]]) -> Act[T]:
+        """Do something as a member, joining again whenever what it belongs to is gone."""
+        while True:
+            try:
+                if self._must_join:
+                    yield from self.join()
+                return (yield from act())
+            except Abandoned as gone:
+                yield from self._abandon(str(gone))
+
+    def _abandon(self, reason: str) -> Act[None]:
+        self._must_join, self._why_join = True, reason
+        for part in self.parts.values():
+            part.forget(reason)
+        self.stepping.forget()
+        yield Forget()

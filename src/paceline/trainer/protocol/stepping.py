@@ -1,0 +1,395 @@
+"""A step's push, from the open window to the values after it.
+
+Fragments of a model are pushed by turns; with an overlap a trainer goes on meanwhile
+(`fragments`).
+
+Pure.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import final
+
+from paceline.errors import Refused, UsageError
+from paceline.messages import StageSpec, Ticked
+from paceline.trainer.acts import Abandoned, Act, Asking, Await, Posted
+from paceline.trainer.holdings import Leases, SharedPart, Writing, hand_back
+from paceline.trainer.protocol.exchanging import Collective, exchange_values
+from paceline.trainer.protocol.fragments import Overlapping, Turns
+from paceline.trainer.protocol.pacing import Marching
+from paceline.trainer.protocol.pushing import (
+    Acknowledged,
+    Coming,
+    Flight,
+    ask_judge,
+    close_window,
+    collect_push,
+    collect_values,
+    nothing_coming,
+    post_values,
+    pull_part,
+)
+from paceline.trainer.protocol.tables import push_together, under_locks
+from paceline.trainer.protocol.ticking import Teller
+
+
+@final
+class Stepping:
+    """Pushes of one trainer, and what is known of them.
+
+    Attributes:
+        tasks_finished: leases that this trainer has worked off.
+        turns: of the fragments.
+        collectives: {part: by what the values of its next push travel, if not by servers}.
+    """
+
+    def __init__(
+        self,
+        asking: Asking,
+        teller: Teller,
+        leases: Leases,
+        parts: dict[int, SharedPart],
+        marching: Marching,
+    ) -> None:
+        """Nothing was pushed yet; leases, parts and clock are the trainer's own."""
+        self.tasks_finished = 0
+        self.turns = Turns(parts)
+        self.collectives: dict[int, Collective] = {}
+        self._asking, self._teller = asking, teller
+        self._leases, self._parts, self._marching = leases, parts, marching
+        self._flights: dict[int, Flight] = {}  # {part: its last push}
+        self._overlapping = Overlapping(asking, teller, leases, parts, self._flights)
+
+    def push_due(
+        self, part: SharedPart, *, at_end: bool, with_delivered: bool = False
+    ) -> bool:
+        """Whether the pace wants a push of a part now; see `SharedPart.push_due`."""
+        if part.takes_turns:
+            is_stepped = with_delivered or not part.window.has_delivered()
+            return (at_end and is_stepped) or self.turns.is_due(part)
+        return part.push_due(at_end=at_end, with_delivered=with_delivered)
+
+    def push(
+        self,
+        part: SharedPart,
+        stage: StageSpec,
+        servers: tuple[str, ...],
+        coming: Coming,
+    ) -> Act[list[Ticked]]:
+        """Push a part's open window; values are pulled where the pace wants it.
+
+        Where the pace lets pushes overlap, the push before is waited for instead of this
+        one, unless this one ends a task. Of fragments one is on its way at a time.
+
+        Returns:
+            What the coordinator has answered, if it was told.
+        """
+        # Chosen here, not within an act: every act on the way costs at every reply.
+        if part.spec.part in self.collectives:
+            return self._exchange(part, stage, servers)
+        is_plain = not part.takes_turns and part.writing is None
+        if is_plain and part.spec.part not in self._flights:
+            return self._push_window(part, stage, servers, coming)
+        return self._push(part, stage, servers, coming)
+
+    def _push(
+        self,
+        part: SharedPart,
+        stage: StageSpec,
+        servers: tuple[str, ...],
+        coming: Coming,
+    ) -> Act[list[Ticked]]:
+        ticked = yield from self.land(part, stage)
+        if part.takes_turns:
+            ticked += yield from self._land_fragments(stage)
+            self.turns.pushed(part)
+        if part.writing is not None:
+            return ticked + (yield from self._push_step(part, part.writing, stage, servers))
+        return ticked + (yield from self._push_window(part, stage, servers, coming))
+
+    def _push_window(
+        self,
+        part: SharedPart,
+        stage: StageSpec,
+        servers: tuple[str, ...],
+        coming: Coming,
+    ) -> Act[list[Ticked]]:
+        # Where nothing is waited for, one request to each server costs the least.
+        with_push = coming if part.overlaps else nothing_coming
+        judge = part.judge
+        leaving = close_window(self._asking, part, servers, with_push)
+        if judge is not None:
+            left = yield from ask_judge(self._asking, leaving, judge)
+            if left is None:
+                return (yield from self._train_again())
+            leaving = left
+        push = None
+        if leaving.pushes:
+            post = self._asking.posting(leaving.pushes)
+            yield post
+            push = post.posted
+        at_round = part.round if part.is_sync else 0
+        may_read = self._marching.may_read(part)
+        is_pulling = part.reads_round or (may_read and part.pull_due(has_pushed=True))
+        goes_on = part.overlap > 0
+        # Questions for other parts' rows would wait behind it.
+        is_pulling = is_pulling and not (goes_on and not self.turns.are_alone())
+        if part.overlaps or not may_read:
+            coming = nothing_coming
+        if is_pulling:
+            self._marching.reads(part)
+        values = yield from post_values(
+            self._asking, part, servers, coming, at_round=at_round, with_dense=is_pulling
+        )
+        pulls_at = at_round if is_pulling else None
+        flight = Flight(leaving.message, leaving.refused, push, values, pulls_at)
+        self._flights[part.spec.part] = flight
+        if is_pulling and part.overlaps:
+            part.pulled(at_round)  # what is asked for now is due no more
+        if goes_on or (part.overlaps and self._leases.current(stage) is not None):
+            return []
+        return (yield from self.land(part, stage))
+
+    def _push_step(
+        self,
+        part: SharedPart,
+        writing: Writing,
+        stage: StageSpec,
+        servers: tuple[str, ...],
+    ) -> Act[list[Ticked]]:
+        """Push a part's window, and those beside it, as one step."""
+        parts = [*(self._parts[number] for number in writing.beside), part]
+        for other in parts[:-1]:
+            other.step()
+        before = [one.window.copy() for one in parts]
+        leaving = [close_window(self._asking, one, servers) for one in parts]
+        is_held = len(servers) * len(parts) > 1
+        pushes = [
+            under_locks(left.pushes, one.writing or writing, is_held=is_held)
+            for left, one in zip(leaving, parts, strict=True)
+        ]
+        try:
+            yield from push_together(self._asking, pushes)
+        except Refused:
+            for one, window in zip(parts, before, strict=True):
+                one.undo_step(window)
+            raise
+        ticked: list[Ticked] = []
+        for left, one in zip(leaving, parts, strict=True):
+            if one.is_sync:
+                told: Ticked | None = yield from self._count_round(one, stage, left.whole())
+            else:
+                is_last = one is part
+                told = yield from self._count(one, stage, left.whole(), is_last=is_last)
+            ticked += [] if told is None else [told]
+        return ticked
+
+    def land(self, part: SharedPart, stage: StageSpec) -> Act[list[Ticked]]:
+        """Wait for a part's push that is on its way, if there is one."""
+        if part.spec.part not in self._flights:
+            return []
+        if part.overlap:
+            landed = yield from self._overlapping.land(part, stage)
+            self.tasks_finished += landed.tasks_finished
+            return [landed.ticked]
+        flight = self._flights.pop(part.spec.part)
+        done = yield from collect_push(self._asking, flight)
+        if part.is_sync:
+            ticked: Ticked | None = yield from self._count_round(
+                part, stage, done, flight.values
+            )
+        else:
+            ticked = yield from self._count(part, stage, done, flight.values)
+        is_counted = ticked is not None and ticked.late is None
+        try:
+            yield from self._read_after(part, flight, is_first=done.is_first)
+        except Abandoned as gone:
+            raise Abandoned(str(gone), is_counted=is_counted) from gone
+        return [] if ticked is None else [ticked]
+
+    def _read_after(self, part: SharedPart, flight: Flight, *, is_first: bool) -> Act[None]:
+        """The values after a push, which servers had for the first time or had before."""
+        is_current = is_first or part.is_sync
+        yield from collect_values(self._asking, part, flight.values, is_current=is_current)
+        if part.is_late:
+            yield from self._catch_up(part, flight.servers())
+            return
+        if part.carries_over:
+            yield from pull_part(self._asking, part, flight.servers(), part.base_round())
+        if flight.at_round is not None and not part.overlaps:
+            part.pulled(flight.at_round)
+
+    def land_all(
+        self, stage: StageSpec, *, but_fragments: bool = False
+    ) -> Act[list[Ticked]]:
+        """Wait for all pushes that are on their way, or all but fragments'."""
+        ticked: list[Ticked] = []
+        for part in list(self._parts.values()):
+            if not (but_fragments and part.takes_turns):
+                ticked += yield from self.land(part, stage)
+        return ticked
+
+    def come_along(self, part: SharedPart, stage: StageSpec) -> Act[list[Ticked]]:
+        """Before a step: wait for a part's push as far as the pace wants it by now."""
+        if not part.overlap or self.turns.has_gone_far(part):
+            return (yield from self.land(part, stage))
+        if part.spec.part in self._flights:
+            yield from self._overlapping.tell_prepared(part)
+        return []
+
+    def _land_fragments(self, stage: StageSpec) -> Act[list[Ticked]]:
+        ticked: list[Ticked] = []
+        for number in [n for n in self._flights if self._parts[n].takes_turns]:
+            ticked += yield from self.land(self._parts[number], stage)
+        return ticked
+
+    def is_fragment_out(self) -> bool:
+        """Whether the push of a fragment is on its way."""
+        return any(self._parts[number].takes_turns for number in self._flights)
+
+    def is_flying(self, part: int) -> bool:
+        """Whether a part's push is on its way."""
+        return part in self._flights
+
+    def forget(self) -> None:
+        """The timeline or the incarnation is gone, and what was on its way with it."""
+        self._flights.clear()
+        self._overlapping.forget()
+        self.collectives.clear()
+        self._teller.forget()
+        self._marching.forget()
+
+    def others_open(self, pushing: SharedPart) -> list[SharedPart]:
+        """Other parts that await their push."""
+        if len(self._parts) == 1:
+            return []
+        others = [part for part in self._parts.values() if part is not pushing]
+        return [part for part in others if part.window.is_open()]
+
+    def _count(
+        self,
+        part: SharedPart,
+        stage: StageSpec,
+        done: Acknowledged,
+        values: Sequence[Posted] = (),
+        *,
+        is_last: bool = True,
+    ) -> Act[Ticked | None]:
+        """All servers have a window; the coordinator is told, if it should know now.
+
+        What was asked for as ``values`` is collected next. Unless it is the ``is_last`` of
+        its step, what is told of another says all of it.
+        """
+        parts, others = tuple(self._parts), self.others_open(part)
+        part.acknowledged()
+        acked = self._leases.advance(part.spec.part, done.window, parts)
+        self._teller.add(part, done, acked)
+        num_complete = self._leases.drop_complete(parts, stage)
+        self.tasks_finished += num_complete
+        self._asking.clock += 1
+        # While a window is open, its task has not ended: with another lease at hand it
+        # would go on into the next one.
+        is_busy = part.window.is_open() or others or self._leases.current(stage)
+        wants_lease = not is_busy
+        must_tell = part.is_bounded or num_complete or wants_lease
+        if not is_last or not (must_tell or self._teller.is_due(part)):
+            return None
+        tick = self._teller.tick(
+            part,
+            clock=self._marching.ticks(),
+            is_prepared=done.is_prepared,
+            ends_step=not any(other.is_sync for other in others),
+            wants_lease=wants_lease,
+        )
+        post = self._teller.posting(tick)
+        yield post
+        yield Await((post.posted, *values))
+        ticked = yield from self._teller.collect(part, post.posted)
+        self._marching.heard(ticked.slowest)
+        part.steps = ticked.steps
+        return ticked
+
+    def _count_round(
+        self,
+        part: SharedPart,
+        stage: StageSpec,
+        done: Acknowledged,
+        values: Sequence[Posted] = (),
+        *,
+        collective: Collective | None = None,
+    ) -> Act[Ticked]:
+        """All servers have prepared a window; it counts if it is in time for its round.
+
+        What was asked for as ``values`` is collected next.
+        """
+        parts, others = tuple(self._parts), self.others_open(part)
+        acked = self._leases.acked_with(part.spec.part, done.window, parts)
+        self._teller.add(part, done, acked)
+        self._asking.clock += 1
+        is_busy = part.window.is_open() or others or self._leases.current(stage)
+        tick = self._teller.tick(
+            part,
+            is_prepared=done.is_prepared,
+            ends_step=part.takes_turns or not any(other.is_sync for other in others),
+            wants_lease=not is_busy,
+        )
+        if collective is None:
+            post = self._teller.posting(tick)
+            yield post
+            yield Await((post.posted, *values))
+            ticked = yield from self._teller.collect(part, post.posted)
+        else:
+            exchange = partial(exchange_values, self._asking, part, done, collective)
+            ticked = yield from self._teller.tell_exchanged(part, tick, exchange)
+        if ticked.late is not None:
+            part.came_late(done.window, ticked.late)
+            return ticked
+        self._leases.advance(part.spec.part, done.window, parts)
+        self.tasks_finished += self._leases.drop_complete(parts, stage)
+        part.round = 1 + (part.round if ticked.round is None else ticked.round)
+        return ticked
+
+    def _exchange(
+        self, part: SharedPart, stage: StageSpec, servers: tuple[str, ...]
+    ) -> Act[list[Ticked]]:
+        """Servers prepare an empty window; its values travel between trainers."""
+        ticked = yield from self.land(part, stage)
+        collective = self.collectives.pop(part.spec.part)
+        leaving = close_window(self._asking, part, servers)
+        push = yield from self._asking.post(leaving.pushes)
+        flight = Flight(leaving.message, leaving.refused, push, [], None)
+        # The next push finds its place only where servers have applied this round.
+        applied = yield from post_values(
+            self._asking,
+            part,
+            servers,
+            collective.asks_servers,
+            at_round=part.round,
+            with_dense=True,
+        )
+        done = yield from collect_push(self._asking, flight)
+        try:
+            ticked.append(
+                (yield from self._count_round(part, stage, done, collective=collective))
+            )
+        except UsageError:  # nobody will close this round: what is left waits for none
+            self._teller.forget()
+            raise
+        yield from collect_values(self._asking, part, applied, is_current=True)
+        part.pulled(part.base_round())
+        return ticked
+
+    def _train_again(self) -> Act[list[Ticked]]:
+        """A push was too old: its batches go back to the queue, with all that is held."""
+        yield from self._teller.tell_all(self._parts)
+        yield from hand_back(self._asking, self._leases, self._parts)
+        for part in self._parts.values():
+            part.handed_back()
+        return []
+
+    def _catch_up(self, part: SharedPart, servers: tuple[str, ...]) -> Act[None]:
+        """After a late push: on to the open round, with values of the last one."""
+        if part.trains_late_again:
+            yield from hand_back(self._asking, self._leases, self._parts)
+        else:
+            yield from pull_part(self._asking, part, servers, part.base_round())

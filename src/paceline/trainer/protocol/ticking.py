@@ -1,0 +1,203 @@
+"""What the coordinator is told of acknowledged windows, and when.
+
+In rounds every window is ticked at once: the round waits for it. Otherwise nobody waits
+for a tick, and a trainer of quick steps may tell several windows in one: at a task's end,
+before it asks for anything, and else every `TICK_EVERY_S`. If it dies before, the servers'
+marks say what it had done.
+
+Values that are read in the middle of a step, whatever becomes of the timeline.
+
+Pure.
+"""
+
+from collections.abc import Callable
+from typing import final
+
+import msgspec
+
+from paceline.ids import COORDINATOR, Span, Window
+from paceline.messages import MeetAgain, Message, RefusedPush, Tick, Ticked, TrainerClock
+from paceline.trainer.acts import Abandoned, Act, Asking, Post, Posted
+from paceline.trainer.holdings import SharedPart
+from paceline.trainer.protocol.pushing import Acknowledged
+from paceline.trainer.protocol.tracking import Tracking
+
+TICK_EVERY_S = 0.05
+
+
+class _Untold(msgspec.Struct, frozen=True):
+    """Windows of one part that the coordinator does not know yet, as one."""
+
+    window: Window
+    acked: tuple[int, ...]  # of each span's task, the last batch in every part
+    records: int
+    refused: tuple[RefusedPush, ...]
+
+    @property
+    def is_news(self) -> bool:
+        """Whether it says more than what another part has told, or is going to."""
+        if self.refused:
+            return True
+        pairs = zip(self.window.spans, self.acked, strict=True)
+        return any(acked == span.last for span, acked in pairs)
+
+    def joined(self, after: "_Untold") -> "_Untold":
+        """With another window behind it, of the same epoch."""
+        spans = {span.task: span for span in self.window.spans}
+        acked = dict(zip(spans, self.acked, strict=True))
+        for span, last in zip(after.window.spans, after.acked, strict=True):
+            first = spans[span.task].first if span.task in spans else span.first
+            spans[span.task] = Span(span.task, first, span.last)
+            acked[span.task] = last
+        return _Untold(
+            self.window._replace(spans=tuple(spans.values())),
+            tuple(acked.values()),
+            self.records + after.records,
+            self.refused + after.refused,
+        )
+
+
+@final
+class Teller:
+    """Ticks of one trainer."""
+
+    def __init__(self, asking: Asking, tracked: Tracking) -> None:
+        """Nothing is to be told."""
+        self._asking, self._tracked = asking, tracked
+        self._untold: dict[int, _Untold] = {}  # {part: windows}
+        self._told_s: dict[int, float] = {}  # {part: when it was told of last}
+
+    def add(self, part: SharedPart, done: Acknowledged, acked: tuple[int, ...]) -> None:
+        """All servers have acknowledged a window.
+
+        Args:
+            part: whose window it is.
+            done: the window.
+            acked: for each of its spans, the task's last batch acknowledged in every part.
+        """
+        number = part.spec.part
+        refused = () if done.refused is None else (done.refused,)
+        untold = _Untold(done.window, acked, done.records, refused)
+        before = self._untold.get(number)
+        self._untold[number] = untold if before is None else before.joined(untold)
+        self._tracked.trained(number, done.records)
+
+    def is_due(self, part: SharedPart) -> bool:
+        """Whether a tick of a part should not wait any longer."""
+        told_s = self._told_s.get(part.spec.part)
+        return told_s is None or self._asking.now_s >= told_s + TICK_EVERY_S
+
+    def tick(
+        self,
+        part: SharedPart,
+        *,
+        is_prepared: bool,
+        ends_step: bool,
+        wants_lease: bool = False,
+        clock: TrainerClock | None = None,
+    ) -> Tick:
+        """All windows of a part that are to be told, until the answer is collected.
+
+        Args:
+            part: whose windows are told.
+            is_prepared: whether the last of them is.
+            ends_step: no other part that is updated in rounds awaits its step.
+            wants_lease: a task that ends here is followed by the next one.
+            clock: of the trainer, where a pace bounds it.
+        """
+        untold = self._untold[part.spec.part]
+        self._told_s[part.spec.part] = self._asking.now_s
+        return Tick(
+            incarnation=self._asking.incarnation,
+            timeline=self._asking.timeline,
+            part=part.spec.part,
+            number=part.number,
+            window=untold.window,
+            records=untold.records,
+            acked=untold.acked,
+            round=part.round if part.is_sync else None,
+            is_prepared=is_prepared,
+            ends_step=ends_step,
+            next_lease=wants_lease,
+            clock=clock,
+            refused=untold.refused,
+        )
+
+    def posting(self, tick: Tick) -> Post:
+        """What an act yields to tell; `collect` waits for the answer."""
+        return self._asking.posting({COORDINATOR: tick})
+
+    def collect(self, part: SharedPart, posted: Posted) -> Act[Ticked]:
+        """Wait until what was told of a part is counted."""
+        ticked = yield from self._asking.collect_told(posted)
+        assert isinstance(ticked, Ticked)
+        return self._heard(part, ticked)
+
+    def tell_exchanged(
+        self, part: SharedPart, tick: Tick, exchange: Callable[[], Act[int]]
+    ) -> Act[Ticked]:
+        """Tell of a window whose values travel between trainers, until it is counted.
+
+        ``exchange`` lets them travel, and names the exchange; again whenever the
+        coordinator says that it was void.
+        """
+        ticked: Message = MeetAgain(reason="")
+        while isinstance(ticked, MeetAgain):
+            name = yield from exchange()
+            ticked = yield from self._asking.ask(
+                msgspec.structs.replace(tick, exchange=name)
+            )
+        assert isinstance(ticked, Ticked)
+        return self._heard(part, ticked)
+
+    def goes_on(self, part: SharedPart) -> None:
+        """What is told of a part is answered later; what comes until then is news."""
+        self._untold.pop(part.spec.part, None)
+
+    def _heard(self, part: SharedPart, ticked: Ticked) -> Ticked:
+        self._untold.pop(part.spec.part, None)
+        self._asking.stopped = self._asking.stopped or ticked.stopped
+        self._asking.records = ticked.records
+        self._tracked.note(ticked)
+        return ticked
+
+    def tell_all(self, parts: dict[int, SharedPart]) -> Act[None]:
+        """Nothing is kept back: something is going to be asked."""
+        for number, untold in list(self._untold.items()):
+            if untold.is_news:
+                post = self.posting(
+                    self.tick(parts[number], is_prepared=False, ends_step=True)
+                )
+                yield post
+                yield from self.collect(parts[number], post.posted)
+        self._untold.clear()  # the rest is told where it is acknowledged in every part
+
+    def forget(self) -> None:
+        """The timeline or the incarnation is gone."""
+        self._untold.clear()
+
+
+def read_values(
+    asking: Asking, messages: dict[str, Message], abandon: Callable[[str], Act[None]]
+) -> Act[dict[str, Message]]:
+    """Ask servers for values, on whatever timeline they are.
+
+    What is read on a new timeline serves only a step that will be dropped: ``abandon`` is
+    told why, and the next batch joins again.
+    """
+    replies: dict[str, Message] = {}
+    while True:
+        try:
+            found = yield from asking.ask_servers(
+                {
+                    server: asking.current(message)
+                    for server, message in messages.items()
+                    if server not in replies
+                }
+            )
+        except Abandoned as gone:
+            yield from abandon(str(gone))
+            yield from asking.follow_timeline()
+            replies = {}
+            continue
+        return {**replies, **found}

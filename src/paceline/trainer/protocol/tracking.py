@@ -1,0 +1,152 @@
+"""How a trainer's tracked objects stand to the state that a server keeps of them.
+
+Waiting for a cut, with the tracked state that it is to hold.
+
+Pure.
+"""
+
+from collections.abc import Callable
+from typing import final
+
+from paceline.messages import (
+    AskTracked,
+    AverageShare,
+    BuffersKept,
+    KeepTracked,
+    Message,
+    Save,
+    Saved,
+    Ticked,
+    TrackedKept,
+    Waiting,
+)
+from paceline.trainer.acts import Act, Asking
+
+_UNKNOWN = -1  # no number of a state: the objects may be as no other trainer has them
+_KEPT_BITS = 24  # a number is an incarnation and a count, so that nobody has it twice
+
+
+@final
+class Tracking:
+    """The number of the state that the objects were kept or loaded as, last.
+
+    Attributes:
+        is_wanted: the coordinator wants it kept before the next batch.
+        number: 0 is the beginning.
+        loads: how often a state was loaded into the objects.
+        buffers: number of the state whose averaged objects were loaded last.
+    """
+
+    def __init__(self) -> None:
+        """As at the beginning."""
+        self.is_wanted = False
+        self.number = 0
+        self.loads = 0
+        self.buffers = 0
+        self._records: dict[int, int] = {}  # {part: see `records`}
+        self._wants_buffers = False
+        self._average: tuple[AverageShare, ...] = ()
+        self._num_kept = 0
+
+    @property
+    def records(self) -> int:
+        """Trained since averaged objects were equal to those of all others."""
+        return max(self._records.values(), default=0)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the objects are, or are to be, of a state that has a number."""
+        return self.number != _UNKNOWN
+
+    def trained(self, part: int, records: int) -> None:
+        """All servers have acknowledged a window of a part."""
+        self._records[part] = self._records.get(part, 0) + records
+
+    def forget(self) -> None:
+        """A step was dropped: the objects may have moved with it, or not."""
+        self.is_wanted = self._wants_buffers = False
+        self._average = ()
+        self.number = _UNKNOWN
+        self._records.clear()
+
+    def note(self, reply: Message) -> None:
+        """The coordinator has answered; it may want the state."""
+        if isinstance(reply, Ticked):
+            self.is_wanted |= reply.track
+        elif isinstance(reply, Waiting):
+            self.is_wanted |= reply.track
+            if reply.buffers or reply.average:
+                self.is_wanted = True
+                self._wants_buffers, self._average = reply.buffers, reply.average
+
+    def keep(self, asking: Asking, server: str, rounds: dict[int, int]) -> Act[None]:
+        """Send what is wanted to ``server``, then tell the coordinator of it."""
+        only, average = self._wants_buffers, self._average
+        self.is_wanted = self._wants_buffers = False
+        self._average = ()
+        self._num_kept += 1
+        number = (asking.incarnation << _KEPT_BITS) + self._num_kept
+        for share in average:
+            ask = AskTracked(**asking.who(), number=share.number)
+            yield from asking.ask_servers({server: ask})
+        who = asking.who()
+        keep = KeepTracked(**who, number=number, buffers_only=only, average=average)
+        yield from asking.ask_servers({server: keep})
+        if only:
+            yield from asking.ask(BuffersKept(**who, number=number, records=self.records))
+            return
+        is_average = bool(average)
+        yield from asking.ask(
+            TrackedKept(**who, number=number, rounds=rounds, is_average=is_average)
+        )
+        # Its own buffers are those of the average only when the stage has ended.
+        self.number = _UNKNOWN if is_average else number
+
+    def load(self, asking: Asking, server: str, wanted: int | None) -> Act[None]:
+        """Load the state that ``server`` keeps, unless the objects are in it."""
+        if wanted is None or wanted == self.number:
+            return
+        if wanted != 0:
+            ask = AskTracked(**asking.who(), number=wanted)
+            yield from asking.ask_servers({server: ask})
+        self.number = wanted
+        self.loads += 1
+        self._records.clear()
+
+    def load_buffers(self, asking: Asking, server: str, wanted: int | None) -> Act[None]:
+        """Load averaged objects of the state that a stage has ended with."""
+        if wanted is not None and wanted != self.number:
+            ask = AskTracked(**asking.who(), number=wanted)
+            yield from asking.ask_servers({server: ask})
+            self.buffers = wanted
+        self._records.clear()
+
+
+def wait_saved(
+    asking: Asking,
+    tracked: Tracking,
+    keep: Callable[[], Act[None]],
+    number: int,
+    left: int | None = None,
+) -> Act[int]:
+    """Ask for a cut until it is committed; keep tracked state whenever it is wanted.
+
+    Args:
+        asking: for whom.
+        tracked: how its objects stand.
+        keep: keeps their state.
+        number: makes a repetition the same request.
+        left: the stage whose loop was left early, if that is the reason.
+
+    Returns:
+        The number of the cut.
+    """
+    while True:
+        if tracked.is_wanted:
+            yield from keep()
+        save = Save(**asking.who(), number=number, left=left)
+        reply = yield from asking.ask_once(save)
+        if isinstance(reply, Saved):
+            return reply.cut
+        tracked.is_wanted = False
+        tracked.note(reply)

@@ -1,0 +1,41 @@
+"""Sparse numbers: ids to servers and rows back, gradients and values out.
+
+::
+
+    routing          a batch's ids, by server; gradients back to them
+    requests         one question to each server, about all tables of a part
+    embedding        `Embedding`, what the user's model holds
+    embedding_rows   the rows of one embedding until the next step
+    table_rows       the same for a table of the user's own
+    replica          a trainer's own copy of a table
+    prefetch         the next batch's ids, found before it is delivered
+"""
+
+from paceline.trainer.rows.embedding import Embedding, Mode
+from paceline.trainer.rows.embedding_rows import Expected, SharedTable
+from paceline.trainer.rows.prefetch import Outlook
+from paceline.trainer.rows.replica import AskingServers, Replica
+from paceline.trainer.rows.requests import (
+    Requests,
+    Wanted,
+    attaching,
+    pushed_with,
+    row_requests,
+)
+from paceline.trainer.rows.table_rows import OwnRows
+
+__all__ = [
+    "AskingServers",
+    "Embedding",
+    "Expected",
+    "Mode",
+    "Outlook",
+    "OwnRows",
+    "Replica",
+    "Requests",
+    "SharedTable",
+    "Wanted",
+    "attaching",
+    "pushed_with",
+    "row_requests",
+]

@@ -1,0 +1,195 @@
+"""A shared table as one trainer uses it: rows in, gradients kept until the next step.
+
+A gradient that waits for its step is shown: as the ``grad`` of a tensor in a parameter
+group, so that whoever goes through an optimizer's gradients (`GradScaler.unscale_`, above
+all) finds those of rows as well, and changes or drops what the step will push.
+
+Called by the user's thread; gradients come from autograd's.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol, final
+
+import numpy as np
+import torch
+
+from paceline.messages import PartPlan, TableSpec
+from paceline.params.rows import Int64s
+from paceline.trainer.rows.prefetch import IdsPlace, Outlook, find_ids, ids_at
+from paceline.trainer.rows.routing import Route, Router, RowGradient
+
+
+class RowReader(Protocol):
+    """Fetches rows from servers."""
+
+    def plan(self, part: int) -> PartPlan:
+        """The plan of a shared part."""
+
+    def wait_rows(
+        self, part: int, route: Route, values: torch.Tensor, *, create: bool
+    ) -> None:
+        """Fill ``values``, float32 ``(ids, dim)``, with the rows of a route."""
+
+    @property
+    def outlook(self) -> Outlook:
+        """What is known of the batches around this moment."""
+
+
+class Expected(NamedTuple):
+    """Rows that are asked for before they are looked up."""
+
+    ids: bytes  # all of the batch's, as they were: a script may change its own
+    route: Route
+    inverse: Int64s
+    values: torch.Tensor  # float32 (distinct ids, dim), where they land
+
+
+class _Habit(NamedTuple):
+    """How ids were looked up last."""
+
+    place: IdsPlace
+    padding: int | None
+
+
+class _Recorded(NamedTuple):
+    route: Route
+    shown: torch.Tensor  # its `grad` is the gradient, None if somebody dropped it
+
+
+@final
+class SharedTable:
+    """A table that is bound to a session.
+
+    Attributes:
+        spec: what was shared.
+        said: as the script described it, where its job has begun with something else.
+        part: the part that its rows belong to.
+    """
+
+    def __init__(
+        self, spec: TableSpec, part: int, reader: RowReader, said: TableSpec | None = None
+    ) -> None:
+        """Bind."""
+        self.spec, self.said = spec, spec if said is None else said
+        self.part = part
+        self._reader = reader
+        self._recorded: list[_Recorded] = []
+        self._router: Router | None = None  # for the plan of the last lookup
+        self._habit: _Habit | None = None
+        self._expected: list[Expected] = []
+        self._shows: list[list[torch.Tensor]] = []  # where gradients that wait appear
+
+    def __deepcopy__(self, memo: object) -> "SharedTable":
+        """A copied module (an average of the model, say) reads the same table."""
+        return self
+
+    def show_in(self, params: list[torch.Tensor]) -> None:
+        """Let gradients that wait for a step appear in a parameter group's ``params``."""
+        if not any(params is shown for shown in self._shows):
+            self._shows.append(params)
+
+    def lookup(
+        self, ids: torch.Tensor, *, padding: int | None, record: bool
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """The rows of ids, as a leaf of autograd's graph.
+
+        A backward through the leaf leaves its gradient for the next step; without one,
+        nothing is left behind.
+
+        Args:
+            ids: whole numbers, any shape and device.
+            padding: an id that stands for nothing.
+            record: make unseen rows and keep gradients; otherwise only read.
+
+        Returns:
+            values: float32 ``(distinct ids, dim)``.
+            inverse: int64 (n,), n without the padding; ``values[inverse]`` are the rows
+                of ``ids``, in their order.
+        """
+        flat = _flat(ids, padding)
+        found = self._take_expected(flat) if record else None
+        if found is None:
+            found = self._prepare(flat)
+            self._reader.wait_rows(self.part, found.route, found.values, create=record)
+            if record:
+                place = find_ids(self._reader.outlook.current, ids)
+                self._habit = None if place is None else _Habit(place, padding)
+        if record:
+            values, route = found.values, found.route
+            values.requires_grad_()
+            values.register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]  # torch's door
+                lambda leaf: self._record(route, leaf)
+            )
+        return found.values, torch.from_numpy(np.ascontiguousarray(found.inverse))
+
+    def foresee(self, ahead: int) -> Expected | None:
+        """What a batch will look up, if it is like the last one; not asked for yet.
+
+        Args:
+            ahead: how many batches come before it.
+        """
+        coming, habit = self._reader.outlook.ahead(ahead), self._habit
+        ids = None if habit is None or coming is None else ids_at(coming, habit.place)
+        return None if ids is None else self._prepare(_flat(ids, habit and habit.padding))
+
+    def expect(self, expected: Expected, *, most: int) -> None:
+        """These rows have come as they will be looked up; ``most`` that came last stay."""
+        self._expected = [*self._expected, expected][-most:]
+
+    def expect_nothing(self) -> None:
+        """Whatever has come is not as it would be looked up now."""
+        self._expected = []
+
+    def _take_expected(self, flat: Int64s) -> Expected | None:
+        ids = flat.tobytes() if self._expected else b""
+        for number, expected in enumerate(self._expected):
+            if expected.ids == ids:
+                del self._expected[: number + 1]
+                return expected
+        return None
+
+    def _prepare(self, flat: Int64s) -> Expected:
+        plan = self._reader.plan(self.part)
+        if self._router is None or self._router.plan is not plan:
+            self._router = Router(self.spec.name, plan)
+        route, inverse = self._router.route(flat)
+        values = torch.empty(len(route.ids), self.spec.dim)
+        return Expected(flat.tobytes(), route, inverse, values)
+
+    def take(self) -> Sequence[RowGradient]:
+        """The gradients recorded since the last call; they are not shown any more."""
+        recorded, self._recorded = self._recorded, []
+        if recorded:
+            gone = {id(entry.shown) for entry in recorded}
+            for params in self._shows:
+                params[:] = [tensor for tensor in params if id(tensor) not in gone]
+        return [
+            RowGradient(route, shown.grad)
+            for route, shown in recorded
+            if shown.grad is not None
+        ]
+
+    def drop(self) -> None:
+        """Forget the gradients recorded since."""
+        self.take()
+
+    def waiting(self) -> Sequence[torch.Tensor]:
+        """The gradients that `take` would return."""
+        return [
+            entry.shown.grad for entry in self._recorded if entry.shown.grad is not None
+        ]
+
+    def _record(self, route: Route, leaf: torch.Tensor) -> None:
+        gradient, leaf.grad = leaf.grad, None  # a second backward brings only its own
+        if gradient is not None and len(route.ids):
+            shown = gradient.detach().contiguous()
+            # The same memory. A view would hold what holds it, and never be freed.
+            shown.grad = shown.detach()
+            self._recorded.append(_Recorded(route, shown))
+            for params in self._shows:
+                params.append(shown)
+
+
+def _flat(ids: torch.Tensor, padding: int | None) -> Int64s:
+    flat: Int64s = ids.detach().to("cpu", torch.int64).reshape(-1).contiguous().numpy()
+    return flat if padding is None else flat[flat != padding]

@@ -1,0 +1,391 @@
+"""Everything that a session has shared: which part holds what.
+
+A table or parameter belongs to one part for good. A model shared later may hold tables
+that are shared already: its step moves their part too.
+
+Waits: for coordinator and servers, in `Sharing.share`. The thread of the user's loop calls.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import final
+
+import torch
+from torch import nn
+
+from paceline.config import Auto, Combine, Pace
+from paceline.errors import UsageError
+from paceline.messages import Beside, PartSpec, TableSpec
+from paceline.pace.changing import begun
+from paceline.pace.fragments import overlap_of
+from paceline.pace.policy import overlaps, steps_locally, why_not_beside
+from paceline.pace.strategy import Strategy
+from paceline.pace.tables import why_not_for_table, why_not_locked, why_not_replicated
+from paceline.params.rows import Array
+from paceline.trainer.engine import (
+    Calls,
+    Scaled,
+    SharedModel,
+    check_shared,
+    forget_model,
+    why_not_unshared,
+)
+from paceline.trainer.loop import to_be_set
+from paceline.trainer.member import Alone, Seat
+from paceline.trainer.model import Frozen, Schedules, WatchedModel, WatchedValues
+from paceline.trainer.rows import Embedding, OwnRows, SharedTable
+from paceline.trainer.share.description import (
+    Described,
+    cut_local,
+    describe,
+    describe_local,
+)
+from paceline.trainer.share.optimizer import SharedOptimizer
+from paceline.trainer.share.refusals import check_rows, why_not_part
+from paceline.trainer.share.row_optimizers import agreed_tables, table_of
+from paceline.trainer.tensors import Deltas, PartNumbers, norms_of, why_not_early
+
+
+@final
+class Sharing:
+    """The parts of one session.
+
+    Attributes:
+        models: all that were shared, whole.
+        schedules: of learning rates.
+        num_parts: that were shared, with those that have ended.
+        num_refused: pushes of these that went without their gradients.
+    """
+
+    def __init__(self, seat: Seat, calls: Calls) -> None:
+        """Nothing is shared yet.
+
+        Args:
+            seat: this process in its trainer.
+            calls: which of the session's is open.
+        """
+        self.models: list[nn.Module] = []
+        self.schedules = Schedules()
+        self.num_parts = self.num_refused = 0
+        self._seat, self._calls = seat, calls
+        self._tables: dict[str, SharedTable] = {}  # {name: table}
+        self._own: dict[str, OwnRows] = {}  # {name: table of the user's own}
+        self._parameters: set[nn.Parameter] = set()
+        self._paces: dict[int, Pace] = {}  # of the parts
+        self._shared: dict[nn.Module, SharedModel] = {}
+
+    def share(
+        self,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer | None,
+        said: Pace | Strategy,
+        *,
+        overlap: bool,
+        is_said: bool = True,
+    ) -> SharedOptimizer:
+        """Share what is new in a model as the next part, and bind its embeddings.
+
+        Args:
+            model: with what is new, and with rows that may be shared already.
+            optimizer: the user's own.
+            said: the pace.
+            overlap: gradients are sent while backward still runs.
+            is_said: the pace was given for this model; otherwise it is the job's.
+
+        Returns:
+            The optimizer whose step moves the model's own part and those of its tables.
+
+        Raises:
+            UsageError: see `paceline.trainer.session.Session.share`; nothing is shared.
+        """
+        strategy = said if isinstance(said, Strategy) else None
+        pace, auto = begun(said.preset if isinstance(said, Strategy) else said)
+        if steps_locally(pace):
+            described = describe_local(
+                model, optimizer, pace, processes=self._seat.size, known=self._tables
+            )
+        else:
+            described = describe(model, optimizer)
+        named = zip(described.parameters, described.specs, strict=True)
+        self.check_new({parameter: spec.names[0] for parameter, spec in named})
+        modules = [module for module in model.modules() if isinstance(module, Embedding)]
+        if not described.specs and not modules:
+            raise UsageError(
+                "share: the model has neither trainable parameters nor embeddings"
+            )
+        new = self._new_tables(modules, optimizer)
+        first = self.num_parts
+        if described.specs or new:
+            state = self._seat.tracker.name_buffers(self._first_part(modules))
+            described = described._replace(frozen=Frozen(model, state))
+            marching = (pace, auto, strategy)
+            pieces: list[tuple[Described, Deltas | None]] = [(described, None)]
+            if steps_locally(pace) and optimizer is not None:
+                pieces[:] = cut_local(described, optimizer, pace)
+            for piece in pieces:
+                self._add_part(piece, new, optimizer, marching, overlap=overlap)
+        else:
+            chosen = pace if is_said and strategy is None else None
+            self._check_changes_nothing(modules, chosen, strategy, overlap=overlap)
+        for module in modules:
+            module.bind(self._tables[module.spec.name])
+        self.models.append(model)
+        watched = WatchedModel(model, self._parameters.__contains__)
+        with_tables = {self._tables[module.spec.name].part for module in modules}
+        own = range(first, self.num_parts) if described.specs else ()
+        parts = tuple(sorted(with_tables.union(own)))
+        self._seat.numbers[parts[0]].models.append(watched)
+        self._shared[model] = SharedModel(tuple(own), parts[0], watched, optimizer)
+        self._seat.tracker.add_model(parts[0], model, optimizer)
+        pairs = zip(described.parameters, described.specs, strict=True)
+        shared = SharedOptimizer(
+            optimizer,
+            partial(self._step_all, parts),
+            partial(self._drop_rows, parts),
+            by_rows={p: spec.names[0] for p, spec in pairs if spec.has_sparse_gradients},
+            steps_here=steps_locally(pace),
+        )
+        self._show_rows(model, shared.param_groups[-1]["params"])
+        return shared
+
+    def check_new(self, names: Mapping[nn.Parameter, str]) -> None:
+        """Refuse parameters, ``{parameter: its name}``, that are shared already.
+
+        Raises:
+            UsageError: one of them is.
+        """
+        for parameter, name in names.items():
+            if parameter in self._parameters:
+                raise UsageError(
+                    f"share: {name!r} is shared already: share a model once, and keep the "
+                    f"optimizer that this returned"
+                )
+
+    def note(self, model: nn.Module, parameters: Sequence[nn.Parameter]) -> None:
+        """A model is shared whose parameters are in no part."""
+        self.models.append(model)
+        self._parameters.update(parameters)
+
+    def _check_changes_nothing(
+        self,
+        modules: list[Embedding],
+        chosen: Pace | None,
+        strategy: Strategy | None,
+        *,
+        overlap: bool,
+    ) -> None:
+        """All rows of a model are shared: what is said of them is said too late."""
+        for module in modules:
+            numbers = self._seat.numbers[self._tables[module.spec.name].part]
+            here = (numbers.pace, numbers.strategy, numbers.sends_early)
+            name = module.spec.name
+            check_rows(name, here, chosen, strategy, overlap=overlap)
+
+    def _add_part(
+        self,
+        piece: tuple[Described, Deltas | None],
+        tables: tuple[TableSpec, ...],
+        optimizer: torch.optim.Optimizer | None,
+        marching: tuple[Pace, Auto | None, Strategy | None],
+        *,
+        overlap: bool,
+    ) -> None:
+        """Share a part, unless something speaks against it."""
+        described, deltas = piece
+        pace, auto, strategy = marching
+        early = why_not_early(pace, described.parameters, processes=self._seat.size)
+        if overlap and early is not None:
+            raise UsageError(f"share: {early}")
+        name = "" if strategy is None else str(strategy)
+        part, specs = self.num_parts, described.specs
+        whole = PartSpec(
+            part,
+            specs,
+            described.optimizer,
+            tables,
+            pace,
+            strategy=name,
+            inner=described.inner,
+            auto=auto,
+            beside=Beside() if described.frozen is None else described.frozen.beside,
+        )
+        size, others = self._seat.size, list(self._paces.values())
+        reason = why_not_part(whole, strategy, others, processes=size, overlap=overlap)
+        if reason is not None:
+            raise UsageError(f"share: {reason}")
+        groups = [] if optimizer is None else optimizer.param_groups
+        if deltas is not None:
+            groups = list(described.optimizer.groups) if described.optimizer else []
+        numbers = PartNumbers(
+            described.parameters,
+            groups,
+            sparse=[i for i, spec in enumerate(specs) if spec.has_sparse_gradients],
+            apart=overlaps(pace) or overlap_of(pace) > 0,
+            deltas=deltas,
+            strategy=strategy,
+            sends_early=overlap,
+        )
+        numbers.optimizer, numbers.pace = optimizer, pace
+        numbers.norms, numbers.frozen = norms_of(pace), described.frozen
+        names = [spec.names[0] for spec in specs]
+        numbers.watched = WatchedValues(described.parameters, names)
+        self._seat.share(whole, numbers)
+        self._paces[part], self.num_parts = pace, part + 1
+        agreed = agreed_tables(whole, self._seat.plan(part).spec)
+        pairs = zip(agreed, whole.tables, strict=True)
+        bound = [SharedTable(spec, part, self._seat, said) for spec, said in pairs]
+        numbers.tables += bound
+        self._tables |= {table.spec.name: table for table in bound}
+        self._parameters.update(described.parameters)
+
+    def add_table(
+        self,
+        spec: TableSpec,
+        pace: Pace,
+        begins: Array | None,
+        *,
+        atomic: bool = False,
+        every: int | None = None,
+    ) -> OwnRows:
+        """Share a table of the user's own as the next part.
+
+        Args:
+            spec: what it is.
+            pace: of the part.
+            begins: (rows, dim) that a dense table begins with, if it is told.
+            atomic: what a batch writes to all tables that are, is there as a whole.
+            every: batches after which a trainer's copy is fetched again, if it
+                keeps one.
+
+        Raises:
+            UsageError: the pace is none for tables (so), or the name is another table's.
+        """
+        reason = why_not_for_table(pace) or why_not_beside([*self._paces.values(), pace])
+        if reason is None and atomic:
+            reason = why_not_locked(pace)
+        if reason is None and every is not None:
+            assert isinstance(spec.optimizer, Combine)
+            reason = why_not_replicated(pace, spec.optimizer, every)
+        if reason is None and spec.name in {*self._tables, *self._own}:
+            reason = f"{spec.name!r} is the name of another table of this job"
+        if reason is None and self._seat.size > 1:
+            reason = (
+                f"a trainer of {self._seat.size} processes has no tables of its own yet"
+            )
+        if reason is not None:
+            raise UsageError(f"table {spec.name!r}: {reason}")
+        part = PartSpec(self.num_parts, (), None, (spec,), pace)
+        rows = OwnRows(spec, part.part, self._seat, begins)
+        numbers = PartNumbers((), ())
+        numbers.pace, numbers.is_table, numbers.is_atomic = pace, True, atomic
+        numbers.tables.append(rows)
+        self._seat.share(part, numbers)
+        self._paces[part.part], self.num_parts = pace, part.part + 1
+        self._own[spec.name] = rows
+        return rows
+
+    def set_values(self, model: nn.Module) -> None:
+        """Let the values of a shared model here be everybody's.
+
+        Raises:
+            UsageError: see `paceline.trainer.session.Session.set_values`.
+        """
+        self._seat.set_values(to_be_set(model, self._seat.numbers))
+
+    def unshare(self, model: nn.Module) -> None:
+        """Let a shared model be the script's own again.
+
+        Raises:
+            UsageError: see `paceline.trainer.session.Session.unshare`.
+        """
+        shared, numbers = self._shared.get(model), self._seat.numbers
+        is_between = shared is None and model in self.models
+        kind, size = type(model).__name__, self._seat.size
+        reason = why_not_unshared(kind, shared, numbers, is_between=is_between, size=size)
+        if reason is not None:
+            raise UsageError(reason)
+        assert shared is not None
+        assert isinstance(self._seat, Alone)
+        for part in shared.parts:
+            self._parameters.difference_update(numbers[part].parameters)
+            self.num_refused += numbers[part].refused
+            self._seat.unshare(part)
+            del self._paces[part]
+        forget_model(shared, numbers, self.schedules)
+        self.models.remove(model)
+        del self._shared[model]
+
+    def _first_part(self, modules: list[Embedding]) -> int:
+        """The lowest part that a model is to have something in."""
+        names = [module.spec.name for module in modules]
+        known = [self._tables[name].part for name in names if name in self._tables]
+        return min(known, default=self.num_parts)
+
+    def _step_all(self, parts: tuple[int, ...], scaled: Scaled) -> None:
+        """A step of several parts; see `paceline.trainer.engine.engine.Carrier.step_all`.
+
+        Parts with local steps take theirs first, by the trainer's own optimizer; none with
+        gradients that are not finite, which would stay in its state.
+        """
+        self._calls.check_open()
+        if self._calls.drops_step():
+            return
+        if self._calls.open_call is None:
+            raise UsageError(
+                "step() without a batch: a step belongs to the batches of a loop over "
+                "session.batches, and none is open; a loop that takes batches ahead of "
+                "their steps says so: session.batches(..., lookahead=1)"
+            )
+        self._calls.check_thread()
+        check_shared(parts, self._seat.numbers)
+        for part in parts:
+            for model in self._seat.numbers[part].models:
+                model.check_step()
+        self.schedules.set_rates(self._seat.trained())
+        self._step_here(parts, scaled)
+        self._seat.step_all(parts, scaled=scaled)
+
+    def _step_here(self, parts: tuple[int, ...], scaled: Scaled) -> None:
+        found = [self._seat.numbers[part] for part in parts]
+        local = [numbers for numbers in found if numbers.deltas is not None]
+        if not local:
+            return
+        is_finite = scaled != "not finite" and all(one.is_finite() for one in found)
+        for numbers in local:
+            assert numbers.deltas is not None
+            if is_finite:
+                numbers.deltas.step()
+            else:
+                numbers.refuse()
+
+    def _show_rows(self, model: nn.Module, params: list[torch.Tensor]) -> None:
+        """Let gradients of a model's rows appear in a parameter group's ``params``."""
+        for module in model.modules():
+            if isinstance(module, Embedding):
+                self._tables[module.spec.name].show_in(params)
+
+    def _drop_rows(self, parts: tuple[int, ...]) -> None:
+        """Forget the gradients of rows that no step has used."""
+        for part in parts:
+            for table in self._seat.numbers[part].tables:
+                table.drop()
+
+    def _new_tables(
+        self, modules: list[Embedding], optimizer: torch.optim.Optimizer | None
+    ) -> tuple[TableSpec, ...]:
+        """Tables that are not shared yet, in the order of the model."""
+        new: dict[str, TableSpec] = {}
+        for module in modules:
+            known = self._tables.get(module.spec.name)
+            spec = table_of(module, optimizer, known)
+            if spec.name in self._own:
+                raise UsageError(
+                    f"share: {spec.name!r} is the name of a table; name the embedding anew"
+                )
+            agreed = known.spec if known is not None else new.setdefault(spec.name, spec)
+            if agreed != spec:
+                raise UsageError(
+                    f"share: the embedding {spec.name!r} is {agreed} in one place and "
+                    f"{spec} in another; give one of them another name"
+                )
+        return tuple(new.values())

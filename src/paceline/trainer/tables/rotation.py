@@ -1,0 +1,294 @@
+"""A loop over the cells of a rotation: blocks in, changed blocks out.
+
+::
+
+    cell k        its rows are here; the user computes
+                  meanwhile, in a thread: the lease on cell k + 1, and its rows
+    cell k + 1    asked for: all that cell k has pushed leaves, then its rows; the
+                  coordinator is told, and the next trainer may have its block
+
+Rows go home with the window of the cell's batches, as whole rows: nobody else has them.
+What was pushed to other tables meanwhile goes with them, as one step: all of it has its
+effect, or nothing (`paceline.trainer.protocol.tables`).
+
+Waits: for the coordinator, servers, and whoever has the block that comes next. The thread
+of the user's loop calls.
+"""
+
+import logging
+from collections.abc import Generator
+from typing import NamedTuple, final
+
+import numpy as np
+
+from paceline.data.cells import Cells
+from paceline.errors import PacelineError, Preempted, UsageError
+from paceline.ids import TaskKey
+from paceline.messages import RotationSpec, StageSpec
+from paceline.params.rows import Array, Int64s
+from paceline.trainer.engine import Carrier
+from paceline.trainer.holdings import Writing
+from paceline.trainer.loop import Stage
+from paceline.trainer.member import Membership
+from paceline.trainer.protocol import Standing
+from paceline.trainer.rows import OwnRows
+from paceline.trainer.tables.cell import Cell
+from paceline.trainer.tables.rotation_peers import PeerBlocks
+from paceline.trainer.tables.rotation_prefetch import LookAhead
+from paceline.trainer.verdicts import Batch, Flush, Leaving, Over
+
+_log = logging.getLogger("paceline.trainer")
+
+
+class Rotated(NamedTuple):
+    """What a loop goes over: a stage of cells, their records, and the table's rows."""
+
+    stage: Stage
+    cells: Cells
+    rows: OwnRows
+    step_s: float | None
+
+
+@final
+class RotationLoop:
+    """One loop over cells.
+
+    Attributes:
+        waited_s: for leases and rows, between the user's cells.
+        pushed_s: until servers had what cells have changed.
+        computed_s: in the user's hands.
+    """
+
+    def __init__(self, membership: Membership, rotated: Rotated) -> None:
+        """Nothing was asked for yet."""
+        spec = rotated.stage.spec
+        assert spec.rotation is not None
+        self.waited_s = self.pushed_s = self.computed_s = 0.0
+        carrier, driver = membership.carrier, membership.driver
+        self._carrier, self._rotated = carrier, rotated
+        self._spec: StageSpec = spec
+        self._rotation: RotationSpec = spec.rotation
+        self._acts, self._clock = carrier.protocol.rotation, driver.clock
+        # {data part that this process has had: as whom it had it last}
+        self._parts: dict[int, Standing] = {}
+        rows, num_kept = rotated.rows, 1 + spec.rotation.slices
+        self._peers = PeerBlocks(membership.link, rows.part, num_kept)
+        self._ahead = LookAhead(driver, rows, self._rows_of, self._peers)
+
+    def run(self) -> Generator[Cell, None, None]:
+        """Cells for this trainer until the rotation is over for all.
+
+        A loop that is left early hands its cells back; what the open one has changed is
+        dropped with it.
+
+        Raises:
+            Preempted: the trainer was told to leave.
+        """
+        carrier, is_over = self._carrier, False
+        carrier.run(carrier.protocol.begin_stage(self._spec))
+        self._rotated.rows.is_rotating = True
+        try:
+            began_s = self._clock.now_s()
+            while True:
+                found = carrier.run(carrier.protocol.next_batch())
+                if isinstance(found, Over):
+                    is_over = True
+                    return
+                if isinstance(found, Leaving):
+                    raise Preempted(found.reason)
+                if isinstance(found, Flush):
+                    carrier.flush()
+                    continue
+                last = self._acts.visit(self._spec, found.key, found.batch)
+                cell = self._cell(found, last, began_s)
+                self._look_ahead()
+                began_s = self._clock.now_s()
+                carrier.stopwatch.begin()
+                yield cell
+                carrier.stopwatch.end()
+                self.computed_s += self._clock.now_s() - began_s
+                began_s = self._end(found, last, cell)
+        finally:
+            self._take_ahead()
+            self._ahead.close()
+            self._peers.clear()
+            self._rotated.rows.is_rotating = False
+            if not is_over:
+                _leave(carrier)
+            self._tell()
+
+    # ------------------------------------------------------------ a cell
+
+    def _cell(self, found: Batch, last: int, began_s: float) -> Cell:
+        """A visit of a cell, of the batches from the one found to the last, with rows."""
+        key, rotated, rotation = found.key, self._rotated, self._rotation
+        part, block = rotation.cell_of(key.task)
+        ids = self._rows_of(block)
+        rows = self._ahead.rows_of(key, self._acts.standing)
+        if rows is None:
+            rows = self._fetch(key, block, ids)
+        records = rotated.cells.of(key.task)
+        size = self._spec.batch_size
+        # Who it was before a return may have computed what the servers do not have.
+        standing = self._acts.standing
+        is_new = self._acts.is_moved(key) or self._parts.get(part) != standing
+        self._parts[part] = standing
+        now_s = self._clock.now_s()
+        self.waited_s += now_s - began_s
+        self._carrier.outlook.epoch = key.epoch
+        due_s = None if rotated.step_s is None else now_s + rotated.step_s
+        return Cell(
+            part=part,
+            block=block,
+            ids=ids,
+            rows=rows.reshape(len(ids), *rotated.rows.combine.shape),
+            positions=records[found.batch * size : (last + 1) * size],
+            read=rotated.stage.source.batch,
+            batch_size=size,
+            is_new_part=is_new,
+            waited_s=now_s - began_s,
+            time_is_over=lambda: due_s is not None and self._clock.now_s() >= due_s,
+        )
+
+    def _fetch(self, key: TaskKey, block: int, ids: Int64s) -> Array:
+        own = self._rotated.rows
+        rows = np.empty((len(ids), own.spec.dim), own.combine.dtype)
+        if self._peers.wait_rows(self._acts.lease_of(key), block, rows):
+            return rows
+        return own.read(ids)
+
+    def _keep(self, key: TaskKey, cell: Cell) -> None:
+        """A copy for whoever has the block next, if it is what home will have."""
+        lease, rows = self._acts.lease_of(key), cell.rows
+        is_sure = not lease.edges and (rows.dtype.kind != "f" or np.isfinite(rows).all())
+        if is_sure and rows.dtype == np.dtype(self._rotated.rows.combine.dtype):
+            whole = np.ascontiguousarray(rows).reshape(len(cell.ids), -1)
+            self._peers.keep(lease.token, cell.block, self._acts.standing, whole)
+
+    def _end(self, found: Batch, last: int, cell: Cell) -> float:
+        """The user is done with a cell: what it has changed leaves; when that was over."""
+        carrier, acts, key = self._carrier, self._acts, found.key
+        began_s = self._clock.now_s()
+        if not carrier.protocol.must_join and acts.holds(key):
+            trained = found.batch + cell.num_trained() - 1
+            acts.deliver(self._spec, key, trained)
+            self._write(cell)
+            self._keep(key, cell)
+            if self._ahead.is_done():
+                self._take_ahead()
+            self._push()
+            back = acts.carry_over(key) if trained < last else None
+            if back is not None:
+                carrier.run(carrier.protocol.ask(back))
+        else:
+            self._drop()
+        now_s = self._clock.now_s()
+        self.pushed_s += now_s - began_s
+        self._take_ahead()
+        return now_s
+
+    def _write(self, cell: Cell) -> None:
+        own, rows = self._rotated.rows, cell.rows
+        shape, dtype = (len(cell.ids), *own.combine.shape), np.dtype(own.combine.dtype)
+        if rows.shape != shape or not np.can_cast(rows.dtype, dtype, "same_kind"):
+            raise UsageError(
+                f"cell.rows: expected {shape} of {dtype}, got {rows.shape} of "
+                f"{rows.dtype}: change them in place"
+            )
+        values = np.ascontiguousarray(rows, dtype).reshape(len(cell.ids), -1)
+        own.write(cell.ids, values, "replace")
+
+    def _drop(self) -> None:
+        """The cell is gone, and what it has pushed to other tables since then with it."""
+        self._parts.clear()
+        for part in self._carrier.numbers:
+            if self._carrier.protocol.parts[part].forgotten:
+                self._carrier.step(part)
+
+    def _push(self) -> None:
+        """All that the cell has changed leaves: in tables, as a whole or not at all.
+
+        A block alone lies on one server, and is whole by itself.
+        """
+        mine = self._rotated.rows.part
+        beside = [part for part in self._open() if part != mine]
+        tables = [part for part in beside if self._may_be_held(part)]
+        if not any(self._has_written(part) for part in tables):
+            tables = []
+        for part in beside:
+            if part not in tables:
+                self._flush(part)
+        self._flush_together(mine, tables)
+
+    def _flush_together(self, mine: int, beside: list[int]) -> None:
+        carrier, parts = self._carrier, self._carrier.protocol.parts
+        for part in beside:
+            numbers = carrier.numbers[part]
+            numbers.load(carrier.plan(part), with_step=True)
+            parts[part].refused = numbers.refusal
+        try:
+            parts[mine].writing = Writing({}, tuple(beside)) if beside else None
+            self._flush(mine)
+        finally:
+            parts[mine].writing = None
+            for part in beside:
+                carrier.numbers[part].clear()
+
+    def _flush(self, part: int) -> None:
+        carrier = self._carrier
+        if carrier.protocol.parts[part].window.is_open():
+            carrier.step(part, flush=True)
+        if carrier.protocol.stepping.is_flying(part):
+            carrier.run(carrier.protocol.land(part))
+
+    def _open(self) -> list[int]:
+        parts = self._carrier.protocol.parts
+        return [part for part in sorted(parts) if parts[part].window.is_open()]
+
+    def _may_be_held(self, part: int) -> bool:
+        """Whether what is pushed to a part can wait for what is pushed beside it."""
+        carrier = self._carrier
+        return carrier.numbers[part].is_table and not carrier.protocol.parts[part].is_sync
+
+    def _has_written(self, part: int) -> bool:
+        tables = self._carrier.numbers[part].tables
+        return any(isinstance(own, OwnRows) and own.has_written() for own in tables)
+
+    def _rows_of(self, block: int) -> Int64s:
+        own, num_blocks = self._rotated.rows, self._rotation.blocks
+        return np.arange(*own.combine.bounds(block, num_blocks))
+
+    # ------------------------------------------------------------ ahead
+
+    def _look_ahead(self) -> None:
+        acts, rotation = self._acts, self._rotation
+        if acts.num_held() < rotation.slices and not self._carrier.protocol.must_join:
+            self._ahead.begin(acts.ahead(self._spec), acts.standing, rotation)
+
+    def _take_ahead(self) -> None:
+        """What was found meanwhile is held from now on."""
+        found = self._ahead.wait_found()
+        if found is not None:
+            self._acts.take(found.lease, found.standing)
+
+    # ------------------------------------------------------------ the end
+
+    def _tell(self) -> None:
+        total_s = self.waited_s + self.pushed_s + self.computed_s
+        if total_s > 0:
+            _log.info(
+                "rotation: %.3f s computing, %.3f s pushing, %.3f s waiting for blocks "
+                "(%.1f %%), %d from other trainers",
+                self.computed_s,
+                self.pushed_s,
+                self.waited_s,
+                100 * self.waited_s / total_s,
+                self._peers.num_asked,
+            )
+
+
+def _leave(carrier: Carrier) -> None:
+    try:
+        carrier.leave_loop()
+    except PacelineError as error:  # the loop may be left because the job is gone
+        _log.warning("the rotation was left without handing its cells back: %s", error)

@@ -1,0 +1,129 @@
+"""What a push holds, until all servers have acknowledged it, and each one's share of it.
+
+Waits for nothing. The thread of the user's loop calls.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from paceline.config import Combine
+from paceline.errors import UsageError
+from paceline.messages import Hyper, PartPlan, Push, RowSlots
+from paceline.params.blocks import dtype_bytes
+from paceline.params.rows import counts_table_steps, twin_by_now
+from paceline.params.sparse import SparseGradient
+from paceline.trainer.client import Payload
+from paceline.trainer.encoding import GradientCoding, coded_rows, cut
+from paceline.trainer.rows.routing import RowGradient
+from paceline.trainer.tensors.sparse_weights import cut_rows
+from paceline.transport.frames import Buffer, ByteArray
+
+
+class Load(NamedTuple):
+    """What is being pushed; without gradients for a window that has none."""
+
+    hyper: tuple[Hyper, ...] = ()
+    dense: Mapping[int, ByteArray] = {}  # {parameter index: gradient}
+    sparse: Mapping[int, SparseGradient] = {}  # {parameter index: gradient}
+    rows: tuple[RowGradient, ...] = ()
+    coded: Mapping[int, ByteArray] = {}  # {slot: what travels instead of its gradient}
+    then: Mapping[int, ByteArray] = {}  # {parameter index: the values before}
+    stepped: tuple[str, ...] = ()  # tables that count their steps and have a gradient
+
+
+NOTHING = Load()
+
+
+def counted(
+    plan: PartPlan, hyper: tuple[Hyper, ...], tables: Collection[str]
+) -> tuple[str, ...]:
+    """Which of these tables with gradients count their steps.
+
+    Raises:
+        UsageError: one follows the part's optimizer, and cannot with these numbers.
+    """
+    found = []
+    for spec in plan.spec.tables:
+        if spec.name not in tables or isinstance(spec.optimizer, Combine):
+            continue
+        if spec.follows and plan.spec.optimizer is not None:
+            try:
+                twin_by_now(plan.spec.optimizer.kind, hyper[0], spec.optimizer)
+            except UsageError as error:
+                raise UsageError(
+                    f"step(): the embedding {spec.name!r} follows the optimizer of its "
+                    f"model, and {error}"
+                ) from error
+        if counts_table_steps(spec.optimizer):
+            found.append(spec.name)
+    return tuple(found)
+
+
+def push_with(
+    load: Load,
+    push: Push,
+    server: str,
+    plan: PartPlan,
+    coding: GradientCoding,
+    early: dict[int, int],
+) -> Payload:
+    """The push as a server gets it, with its share of what is loaded.
+
+    Args:
+        load: all of it.
+        push: as decided, without numbers.
+        server: to whom it goes.
+        plan: of the part.
+        coding: how gradients travel.
+        early: what of it is there already, ``{slot: tag}``.
+    """
+    specs = plan.spec.parameters
+    here = [block for block in plan.blocks if plan.placement[block.slot] == server]
+    slots: list[int] = []
+    buffers: list[Buffer] = []
+    for block in here:
+        gradient = load.dense.get(block.parameter)
+        if gradient is not None and block.slot not in early:
+            slots.append(block.slot)
+            coded = load.coded.get(block.slot)
+            size = dtype_bytes(specs[block.parameter].dtype)
+            buffers.append(cut(gradient, block, size) if coded is None else coded)
+    sparse: list[int] = []
+    for block in here:
+        found = load.sparse.get(block.parameter)
+        if found is not None:
+            # Also without a row here: the step counts for all blocks of a parameter.
+            share = cut_rows(found, block, specs[block.parameter].shape[1])
+            sparse.append(block.slot)
+            buffers += coded_rows(coding, share)
+    rows: list[RowSlots] = []
+    for loaded in load.rows:
+        for piece in loaded.route.pieces:
+            if piece.server == server:
+                replaces = loaded.rule == "replace"
+                slots_here = piece.slots
+                if replaces:
+                    slots_here = msgspec.structs.replace(slots_here, replaces=True)
+                rows.append(slots_here)
+                buffers.append(loaded.route.ids[piece.start : piece.stop])
+                buffers.append(coding.code_rows(loaded.gradient[piece.start : piece.stop]))
+    then = [block for block in here if block.parameter in load.then]
+    for block in then:
+        size = dtype_bytes(specs[block.parameter].dtype)
+        buffers.append(cut(load.then[block.parameter], block, size))
+    # The next push of a round is computed from values of this one, applied.
+    is_lent = push.round is not None
+    message = msgspec.structs.replace(
+        push,
+        is_lent=is_lent,
+        hyper=load.hyper,
+        blocks=tuple(slots),
+        sparse_blocks=tuple(sparse),
+        rows=tuple(rows),
+        early=early,
+        then=tuple(block.slot for block in then),
+        stepped=load.stepped,
+    )
+    return Payload(message, buffers, pen=push.part if is_lent else None)

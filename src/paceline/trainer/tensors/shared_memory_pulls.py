@@ -1,0 +1,129 @@
+"""Pulls that a trainer answers itself: values read where a server of its host keeps them.
+
+::
+
+    first pull of a timeline   answered by the server, which says where the values lie
+    from then on               copied from there, in the moment between two updates
+    not up to the round yet    waited for there, for a while
+    still not, or changing     the server is asked to say when they are there; torn: again
+    just now
+
+A place belongs to a server on a timeline. Whoever does not find it (another host, another
+user) asks as ever.
+
+Waits: in `DirectPulls.read`, for a round, `WAIT_S` at most. The thread of the user's loop
+calls.
+"""
+
+from collections.abc import Callable
+from typing import final
+
+import msgspec
+
+from paceline.errors import UsageError
+from paceline.messages import (
+    Block,
+    Message,
+    PartPlan,
+    Pull,
+    Pulled,
+    ValuesPlace,
+    Wait,
+    Waiting,
+)
+from paceline.params.blocks import dtype_bytes
+from paceline.params.published import ROUND_START, Bytes, ValuesReader
+from paceline.trainer.encoding import ParameterMemory
+from paceline.transport.memory import find_memory, wait_change
+
+WAIT_S = 0.05  # a server that has died says nothing here; a question finds that out
+
+_CHANGING = Waiting(wait=Wait("servers", "the values change just now"))
+
+
+@final
+class DirectPulls:
+    """What one part's trainer knows of the places of its values."""
+
+    def __init__(
+        self,
+        memory: list[ParameterMemory],
+        landed: Callable[[], None],
+        wait: Callable[[Bytes, int, int, float], None] = wait_change,
+    ) -> None:
+        """Know none.
+
+        Args:
+            memory: of the part's parameters; where values go.
+            landed: told when some have come.
+            wait: until a word of memory changes, as `wait_change`.
+        """
+        self._wait_change = wait
+        self._memory, self._landed = memory, landed
+        self._timeline = -1
+        self._readers: dict[str, ValuesReader | None] = {}  # {server: None: not found}
+        self._blocks: dict[str, list[Block]] = {}  # {server: the part's, slots ascending}
+        self._sizes: dict[int, int] = {}  # {slot: bytes}
+
+    def follow(self, plan: PartPlan) -> None:
+        """The part is cut and placed so."""
+        self._blocks, self._sizes, self._timeline = {}, {}, -1
+        for block in sorted(plan.blocks, key=lambda block: block.slot):
+            self._blocks.setdefault(plan.placement[block.slot], []).append(block)
+            size = dtype_bytes(plan.spec.parameters[block.parameter].dtype)
+            self._sizes[block.slot] = (block.stop - block.start) * size
+
+    def ask(self, server: str, pull: Pull) -> Pull:
+        """The question as it is sent, if it must be."""
+        if pull.timeline != self._timeline:
+            self._timeline = pull.timeline
+            self._readers.clear()
+        return msgspec.structs.replace(
+            pull,
+            asks_place=server not in self._readers,
+            reads_there=self._readers.get(server) is not None,
+        )
+
+    def knows(self, server: str) -> bool:
+        """Whether a server's values may be read without asking."""
+        return self._readers.get(server) is not None
+
+    def read(self, server: str, pull: Pull) -> Pulled | None:
+        """Copy a server's values; None if it must be asked."""
+        reader = self._readers.get(server)
+        if reader is None or pull.timeline != self._timeline:
+            return None
+        blocks = self._blocks.get(server, [])
+        places = {b.slot: self._memory[b.parameter].place(b) for b in blocks}
+        self._landed()
+        stands_at = reader.round
+        if stands_at < pull.at_round and not reader.is_over:
+            self._wait_change(reader.memory, ROUND_START, stands_at, WAIT_S)
+        found = reader.read_into(places, pull.at_round)
+        if found is None:
+            return None
+        return Pulled(slots=reader.slots, round=found, version=reader.version)
+
+    def answered(self, server: str, pull: Pull, reply: Message) -> Message:
+        """Take a server's word for where values lie, or that they may be read there."""
+        if not isinstance(reply, Pulled):
+            return reply
+        if reply.is_there:
+            return self.read(server, pull) or _CHANGING
+        if pull.reads_there:
+            self._readers[server] = None  # the values are elsewhere by now
+        if pull.asks_place and pull.timeline == self._timeline:
+            self._readers[server] = self._find(server, reply.place)
+        return reply
+
+    def _find(self, server: str, place: ValuesPlace | None) -> ValuesReader | None:
+        if place is None:
+            return None
+        memory = find_memory(place.pid, place.descriptor, place.num_bytes)
+        if memory is None:
+            return None
+        sizes = {block.slot: self._sizes[block.slot] for block in self._blocks[server]}
+        try:
+            return ValuesReader(memory, sizes, place.key)
+        except UsageError:
+            return None  # somebody else's: a process with that number on this host

@@ -1,0 +1,149 @@
+"""The order of a handshake's frames, at both ends.
+
+::
+
+    Introduction   the client:    hello -> answer (Challenge -> Proof, Welcome -> in)
+    Reception      the listener:  answer (Hello -> Challenge or Welcome, Proof -> Welcome)
+
+Each takes what came and gives what is to be sent; sockets are elsewhere.
+
+Pure: nonces are arguments. One thread at a time.
+"""
+
+from typing import final
+
+import msgspec
+
+from paceline.errors import ForeignPeer, FrameRefused
+from paceline.transport.handshake.handshake import (
+    Challenge,
+    FromListener,
+    Hello,
+    HelloCheck,
+    Proof,
+    Welcome,
+    check_welcome,
+)
+from paceline.transport.handshake.proof import NONCE_BYTES, Transcript, is_same_proof
+from paceline.transport.handshake.secret import Secret
+
+_OTHER_SECRET = (
+    "both must belong to one run and have its secret (PACELINE_SECRET), with no address "
+    "translation in between"
+)
+
+
+@final
+class Introduction:
+    """The client's side of one handshake."""
+
+    def __init__(
+        self, hello: Hello, secret: Secret | None, place: bytes, nonce: bytes
+    ) -> None:
+        """Begin.
+
+        Args:
+            hello: who comes.
+            secret: to be proved by both ends; None: neither proves anything.
+            place: where the listener was reached.
+            nonce: fresh, of `NONCE_BYTES`; used only with a secret.
+        """
+        self._secret = secret
+        self._place = place
+        self._transcript: Transcript | None = None  # once there was a challenge
+        self.hello = hello
+        if secret is not None:
+            self.hello = msgspec.structs.replace(hello, nonce=nonce)
+
+    def answer(self, message: FromListener) -> Proof | Welcome:
+        """What to send to a listener that said this; its `Welcome` ends the handshake.
+
+        Raises:
+            ForeignPeer: it is of another run, version or secret.
+            FrameRefused: this was not its turn.
+        """
+        if isinstance(message, Challenge):
+            return self._prove(message)
+        if self._secret is not None:
+            self._check_proof(self._secret, message)
+        check_welcome(self.hello, message)
+        return message
+
+    def _prove(self, challenge: Challenge) -> Proof:
+        if self._secret is None:
+            raise ForeignPeer(
+                f"{self.hello.role} is asked to prove the run's secret, but has none: set "
+                "PACELINE_SECRET"
+            )
+        if self._transcript is not None or len(challenge.nonce) != NONCE_BYTES:
+            raise FrameRefused("expected one challenge with a nonce, got another one")
+        self._transcript = Transcript(self.hello, challenge.nonce, self._place)
+        return Proof(self._transcript.client_proof(self._secret))
+
+    def _check_proof(self, secret: Secret, welcome: Welcome) -> None:
+        if self._transcript is None:
+            raise ForeignPeer(
+                f"{self.hello.role} expects a listener that asks for the run's secret, "
+                "this one lets everybody in: it is not of this run"
+            )
+        expected = self._transcript.listener_proof(secret, welcome)
+        if not is_same_proof(expected, welcome.proof):
+            raise ForeignPeer(
+                f"{self.hello.role} expects a listener that proves the run's secret, and "
+                f"the proof does not hold: {_OTHER_SECRET}"
+            )
+
+
+@final
+class Reception:
+    """The listener's side of one handshake."""
+
+    def __init__(
+        self, check: HelloCheck, secret: Secret | None, place: bytes, nonce: bytes
+    ) -> None:
+        """Wait for a hello.
+
+        Args:
+            check: of the hello, after the proof.
+            secret: to be proved by both ends; None: neither proves anything.
+            place: where this listener was reached.
+            nonce: fresh, of `NONCE_BYTES`; used only with a secret.
+        """
+        self._check = check
+        self._secret = secret
+        self._place = place
+        self._nonce = nonce
+        self.hello: Hello | None = None  # once it was said; believed after the `Welcome`
+
+    def answer(self, message: msgspec.Struct | None) -> Challenge | Welcome:
+        """What to send to a client that said this; `Welcome` lets it in.
+
+        Raises:
+            HandshakeRefused: it may not come in.
+            FrameRefused: this was not its turn.
+        """
+        hello = self.hello
+        if hello is None and isinstance(message, Hello):
+            self.hello = message
+            return (
+                self._check(message) if self._secret is None else self._challenge(message)
+            )
+        if self._secret is None or hello is None or not isinstance(message, Proof):
+            raise FrameRefused(f"expected a hello, got {type(message).__name__}")
+        transcript = Transcript(hello, self._nonce, self._place)
+        if not is_same_proof(transcript.client_proof(self._secret), message.proof):
+            raise ForeignPeer(
+                f"{self._check.role} expects proof of the run's secret, and that of "
+                f"{hello.role!r} does not hold: {_OTHER_SECRET}"
+            )
+        welcome = self._check(hello)
+        proof = transcript.listener_proof(self._secret, welcome)
+        return msgspec.structs.replace(welcome, proof=proof)
+
+    def _challenge(self, hello: Hello) -> Challenge:
+        if len(hello.nonce) != NONCE_BYTES:
+            raise ForeignPeer(
+                f"{self._check.role} expects proof of the run's secret, {hello.role!r} has "
+                "none to offer: set PACELINE_SECRET"
+            )
+        return Challenge(self._nonce)

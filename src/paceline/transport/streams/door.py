@@ -1,0 +1,50 @@
+"""What is different between kinds of stream sockets, for those who listen.
+
+The kinds are `unix_socket` and `tcp_socket`; everything behind the door is one
+`StreamListener`.
+"""
+
+import socket
+from abc import ABC, abstractmethod
+
+from paceline.transport.handshake import Secret
+
+
+class Door(ABC):
+    """A bound, listening, non-blocking socket.
+
+    Attributes:
+        address: where, with the port that was found.
+        socket: the socket.
+        secret: what both ends of a connection must prove; None: nothing.
+    """
+
+    def __init__(self, address: str, sock: socket.socket, secret: Secret | None) -> None:
+        """Own a listening socket."""
+        self.address = address
+        self.socket = sock
+        self.secret = secret
+
+    @abstractmethod
+    def prepare(self, sock: socket.socket) -> None:
+        """Make an accepted socket ready for frames."""
+
+    @abstractmethod
+    def objection(self, sock: socket.socket) -> str | None:
+        """Why an accepted socket may not even say hello; None: it may."""
+
+    @abstractmethod
+    def origin(self, sock: socket.socket) -> str:
+        """Where an accepted socket comes from, for the log."""
+
+    @abstractmethod
+    def place(self, sock: socket.socket) -> bytes:
+        """Where the other end has reached us, as it sees it too; see `proof`."""
+
+    @abstractmethod
+    def vacate(self) -> None:
+        """Give the address back; what is connected stays so. Once."""
+
+    def close(self) -> None:
+        """Close the socket; nobody waits at it any more."""
+        self.socket.close()

@@ -1,0 +1,44 @@
+"""Where the roles of a job on this machine listen."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from paceline.errors import UsageError
+from paceline.launch.job.addresses import hold_addresses
+from paceline.transport.address import TcpAddress, parse_address
+
+SOCKETS = Path("/s")
+ROLES = ("coordinator", "server-0", "server-1")
+
+
+def test_unix_sockets_lie_in_the_private_folder() -> None:
+    with hold_addresses("unix", SOCKETS, ROLES) as addresses:
+        assert addresses["coordinator"] == "unix:/s/coordinator.sock"
+        assert addresses["server-1"] == "unix:/s/server-1.sock"
+
+
+def test_over_tcp_each_has_a_port_of_loopback_until_the_job_is_over() -> None:
+    with hold_addresses("tcp", SOCKETS, ROLES) as addresses:
+        found = {role: parse_address(text) for role, text in addresses.items()}
+        assert tuple(found) == ROLES
+        assert len(set(found.values())) == len(ROLES)
+        for where in found.values():
+            assert isinstance(where, TcpAddress)
+            assert where.is_loopback
+            with socket.socket() as other, pytest.raises(OSError, match="in use"):
+                other.bind(where)
+
+
+def test_over_tcp_another_address_of_this_host_may_be_named() -> None:
+    with hold_addresses("tcp", SOCKETS, ROLES, "127.0.0.2") as addresses:
+        assert all(text.startswith("tcp:127.0.0.2:") for text in addresses.values())
+
+
+def test_an_address_of_another_host_is_refused() -> None:
+    with (
+        pytest.raises(UsageError, match=r"192\.0\.2\.1:0: cannot listen there"),
+        hold_addresses("tcp", SOCKETS, ROLES, "192.0.2.1"),
+    ):
+        pass

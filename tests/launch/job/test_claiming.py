@@ -1,0 +1,101 @@
+"""A run begins nothing before its folder and the place of its cuts are its own."""
+
+import errno
+import io
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from paceline.config import JobConfig
+from paceline.errors import JobFailed, StoreError, UsageError
+from paceline.launch.job.claiming import claimed
+from paceline.launch.job.commands import Command, UserScript
+from paceline.launch.job.folder import JobDir
+from paceline.launch.local import LocalRun, wait_local_run
+from paceline.launch.processes.process import Child
+from paceline.store.blobs.blobs import BlobStore
+from paceline.store.cuts.claims import newest_claim
+from paceline.timing import SystemClock
+from paceline.watch.progress import open_show
+
+
+class StandInForks:
+    """A fork server that tells that it was asked."""
+
+    def start(self, role: str, command: Command, log: Path) -> Child | None:
+        del command, log
+        raise JobFailed(f"{role} would have been started")
+
+    def close(self) -> None:
+        raise AssertionError("it outlives the job")
+
+
+def run(folder: Path, place: Path | str, run: str, *, is_resumed: bool = False) -> str:
+    """Begin a run; why it ended when all was claimed, and processes were to be started."""
+    job = JobDir(folder)
+    config = JobConfig(run=run, checkpoints=str(place))
+    result = wait_local_run(
+        LocalRun(config, UserScript("train.py", ()), job, is_resumed),
+        open_show(io.StringIO()),
+        SystemClock(),
+        forks=StandInForks(),  # type: ignore[arg-type]  # a stand-in
+    )
+    return result.verdict.reason
+
+
+def test_a_run_claims_its_place_before_a_process_is_started(tmp_path: Path) -> None:
+    place = tmp_path / "cuts"
+    assert "would have been started" in run(tmp_path / "a", place, "a1")
+    first = newest_claim(BlobStore(str(place)))
+    assert first is not None
+    assert (first.job, first.run, first.number) == ("a1", "a1", 1)
+    assert first.folder == str(tmp_path / "a")
+    assert f"process {os.getpid()} on" in first.holder
+    run(tmp_path / "a", place, "a2", is_resumed=True)
+    second = newest_claim(BlobStore(str(place)))
+    assert second is not None
+    assert (second.job, second.run, second.number) == ("a1", "a2", 2)
+
+
+def test_a_job_that_is_refused_a_place_may_begin_with_another(tmp_path: Path) -> None:
+    run(tmp_path / "a", tmp_path / "cuts", "a1")
+    for _ in range(2):
+        with pytest.raises(UsageError, match="the checkpoints of another job"):
+            run(tmp_path / "b", tmp_path / "cuts", "b1")
+    assert "would have been started" in run(tmp_path / "b", tmp_path / "cuts-b", "b1")
+
+
+def test_the_own_folder_of_a_job_is_a_place_like_others(tmp_path: Path) -> None:
+    run(tmp_path / "a", "", "a1")
+    (tmp_path / "a" / "job.json").unlink()
+    with pytest.raises(UsageError, match="the checkpoints of another job"):
+        run(tmp_path / "a", "", "b1")
+
+
+def test_what_a_refused_run_would_have_gone_on_with_is_as_it_was(tmp_path: Path) -> None:
+    run(tmp_path / "a", tmp_path / "cuts", "a1")
+    copy = JobDir(Path(shutil.copytree(tmp_path / "a", tmp_path / "copy")))
+    job = JobDir(tmp_path / "a")
+    config = JobConfig(run="a2", checkpoints=str(tmp_path / "cuts"))
+    with claimed(job, config, "train.py", print, is_resumed=True) as now:
+        assert (now.job, now.run) == ("a1", "a2")
+        with pytest.raises(UsageError, match="another copy of its folder"):
+            run(copy.path, tmp_path / "cuts", "a3", is_resumed=True)
+    assert copy.read_summary() is not None
+    assert json.loads(copy.config.read_text())["run"] == "a1"
+
+
+def test_a_full_place_is_told_at_once_and_the_same_command_may_be_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as full:
+        full.setattr(os, "fsync", refuse)
+        with pytest.raises(StoreError, match="the disk is full"):
+            run(tmp_path / "a", tmp_path / "cuts", "a1")
+    assert "would have been started" in run(tmp_path / "a", tmp_path / "cuts", "a1")

@@ -1,0 +1,196 @@
+"""Turns at a slot follow the order of decisions; those beside each other run at once."""
+
+import threading
+from functools import partial
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from paceline.server.slots.queue import Beside, SlotQueue
+
+PATIENCE_S = 10.0
+
+
+def raise_it(error: BaseException) -> None:
+    raise error
+
+
+def nothing() -> None:
+    pass
+
+
+def never() -> None:
+    raise AssertionError("it need not be alone")
+
+
+def do(queue: SlotQueue, turn: Beside | partial[None], owner: int = 0) -> None:
+    queue.place(turn, nothing, owner)
+    queue.run()
+
+
+class Held:
+    """A turn that runs until it is let go."""
+
+    def __init__(self, order: list[str], name: str, *, has_ended: bool = True) -> None:
+        self.begun, self._may_end = threading.Event(), threading.Event()
+        self._order, self._name, self._has_ended = order, name, has_ended
+
+    def attempt(self) -> bool:
+        self.begun.set()
+        assert self._may_end.wait(PATIENCE_S)
+        if self._has_ended:
+            self._order.append(self._name)
+        return self._has_ended
+
+    def alone(self) -> None:
+        self._order.append(f"{self._name} alone")
+
+    def begin(self, queue: SlotQueue, owner: int) -> threading.Thread:
+        turn = Beside(self.attempt, self.alone)
+        thread = threading.Thread(target=do, args=(queue, turn, owner))
+        thread.start()
+        assert self.begun.wait(PATIENCE_S)
+        return thread
+
+    def let_go(self, thread: threading.Thread) -> None:
+        self._may_end.set()
+        thread.join(PATIENCE_S)
+        assert not thread.is_alive()
+
+
+def test_a_turn_runs_on_the_thread_that_comes_by() -> None:
+    ran_on: list[threading.Thread] = []
+    do(SlotQueue(raise_it), partial(lambda: ran_on.append(threading.current_thread())))
+    assert ran_on == [threading.current_thread()]
+
+
+def test_turns_alone_of_many_threads_run_one_at_a_time_and_in_order() -> None:
+    queue, inside, order = SlotQueue(raise_it), 0, list[tuple[int, int]]()
+
+    def turn(thread: int, number: int) -> None:
+        nonlocal inside
+        inside += 1
+        assert inside == 1
+        order.append((thread, number))
+        inside -= 1
+
+    def submit(thread: int) -> None:
+        for number in range(100):
+            do(queue, partial(turn, thread, number))
+
+    threads = [threading.Thread(target=submit, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    for number in range(4):
+        assert [n for who, n in order if who == number] == list(range(100))
+
+
+def test_turns_of_two_owners_run_at_once() -> None:
+    queue, both = SlotQueue(raise_it), threading.Barrier(2, timeout=PATIENCE_S)
+
+    def attempt() -> bool:
+        both.wait()
+        return True
+
+    other = threading.Thread(target=do, args=(queue, Beside(attempt, never), 1))
+    other.start()
+    do(queue, Beside(attempt, never), 2)
+    other.join(PATIENCE_S)
+    assert not both.broken
+
+
+def test_turns_of_one_owner_follow_each_other() -> None:
+    queue, order = SlotQueue(raise_it), list[str]()
+    push = Held(order, "push")
+    thread = push.begin(queue, owner=1)
+    read = Beside(lambda: order.append("read") or True, never)  # type: ignore[func-returns-value]  # one line
+    do(queue, read, owner=1)
+    assert order == []
+    push.let_go(thread)
+    assert order == ["push", "read"]
+
+
+def test_a_turn_alone_waits_for_those_before_and_holds_up_those_behind() -> None:
+    queue, order = SlotQueue(raise_it), list[str]()
+    one, two = Held(order, "one"), Held(order, "two")
+    threads = [one.begin(queue, owner=1), two.begin(queue, owner=2)]
+    do(queue, partial(order.append, "cut"))
+    behind = Beside(lambda: order.append("behind") or True, never)  # type: ignore[func-returns-value]  # one line
+    do(queue, behind, owner=3)
+    one.let_go(threads[0])
+    assert order == ["one"]
+    two.let_go(threads[1])
+    assert order == ["one", "two", "cut", "behind"]
+
+
+def test_a_turn_that_must_be_alone_is_next_before_what_was_placed_behind() -> None:
+    queue, order = SlotQueue(raise_it), list[str]()
+    makes, other = Held(order, "makes", has_ended=False), Held(order, "other")
+    threads = [makes.begin(queue, owner=1), other.begin(queue, owner=2)]
+    do(queue, partial(order.append, "cut"))
+    makes.let_go(threads[0])
+    assert order == [], "the other one is still at it"
+    other.let_go(threads[1])
+    assert order == ["other", "makes alone", "cut"]
+
+
+def test_an_error_is_handed_over_and_the_queue_goes_on() -> None:
+    errors, order = list[Exception](), list[int]()
+    queue, failure = SlotQueue(errors.append), ValueError("no")
+    do(queue, partial(raise_it, failure))
+    do(queue, Beside(lambda: raise_it(failure) or True, never), 1)  # type: ignore[func-returns-value]  # one line
+    do(queue, partial(order.append, 1))
+    assert errors == [failure, failure]
+    assert order == [1]
+
+
+def test_an_interrupt_leaves_the_queue_usable() -> None:
+    queue, order = SlotQueue(raise_it), list[int]()
+    with pytest.raises(KeyboardInterrupt):
+        do(queue, partial(raise_it, KeyboardInterrupt()))
+    do(queue, partial(order.append, 1))
+    assert order == [1]
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.sampled_from(["alone", "beside", "turns alone"]), max_size=30))
+def test_every_turn_has_its_effect_once_and_none_beside_one_alone(kinds: list[str]) -> None:
+    queue, lock = SlotQueue(raise_it), threading.Lock()
+    at_it = {"alone": 0, "beside": 0}
+    ended: list[int] = []
+
+    def run(kind: str, number: int) -> None:
+        with lock:
+            at_it[kind] += 1
+            assert at_it["alone"] <= 1
+            assert not at_it["alone"] or not at_it["beside"]
+        with lock:
+            at_it[kind] -= 1
+            ended.append(number)
+
+    def submit(owner: int) -> None:
+        for number, kind in list(enumerate(kinds))[owner::3]:
+            alone = partial(run, "alone", number)
+            if kind == "alone":
+                do(queue, alone, owner)
+            else:
+                do(queue, _beside(partial(run, "beside", number), alone, kind), owner)
+
+    threads = [threading.Thread(target=submit, args=(owner,)) for owner in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    assert sorted(ended) == list(range(len(kinds)))
+
+
+def _beside(run: partial[None], alone: partial[None], kind: str) -> Beside:
+    def attempt() -> bool:
+        if kind == "beside":
+            run()
+        return kind == "beside"
+
+    return Beside(attempt, alone)

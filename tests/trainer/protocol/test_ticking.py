@@ -1,0 +1,77 @@
+"""What the coordinator is told of windows, and when."""
+
+import pytest
+
+from paceline.config import Async
+from paceline.ids import COORDINATOR, Span, Window
+from paceline.messages import PartSpec, Tick, Ticked
+from paceline.trainer.acts import Asking, Collect, Post
+from paceline.trainer.holdings.parts import SharedPart
+from paceline.trainer.protocol.pushing import Acknowledged
+from paceline.trainer.protocol.ticking import TICK_EVERY_S, Teller
+from paceline.trainer.protocol.tracking import Tracking
+
+PART = PartSpec(part=0, parameters=(), optimizer=None, tables=(), pace=Async())
+
+
+@pytest.fixture
+def asking() -> Asking:
+    return Asking(patience_s=1.0)
+
+
+@pytest.fixture
+def teller(asking: Asking) -> Teller:
+    return Teller(asking, Tracking())
+
+
+def acknowledge(teller: Teller, part: SharedPart, batch: int) -> None:
+    window = Window(0, 0, (Span(0, batch, batch),))
+    teller.add(part, Acknowledged(window, 1, is_prepared=False, is_first=True), (batch,))
+
+
+def told_of(wanted: object) -> Window:
+    """The window that an act tells the coordinator of."""
+    assert isinstance(wanted, Post)
+    tick = wanted.posted.calls[COORDINATOR]
+    assert isinstance(tick, Tick)
+    return tick.window
+
+
+def test_what_nobody_has_answered_is_told_again(teller: Teller) -> None:
+    """Else a loop that is interrupted while it waits would lose a task's last tick."""
+    part = SharedPart(PART)
+    acknowledge(teller, part, 0)
+    interrupted = teller.posting(teller.tick(part, is_prepared=False, ends_step=True))
+    act = teller.tell_all({0: part})
+    assert told_of(next(act)) == told_of(interrupted)
+
+
+def test_what_was_answered_is_not_told_again(teller: Teller) -> None:
+    part = SharedPart(PART)
+    acknowledge(teller, part, 0)
+    act = teller.tell_all({0: part})
+    assert told_of(next(act)) == Window(0, 0, (Span(0, 0, 0),))
+    assert isinstance(act.send({}), Collect)
+    with pytest.raises(StopIteration):
+        act.send({COORDINATOR: Ticked()})
+    assert not list(teller.tell_all({0: part}))
+
+
+def test_windows_that_wait_are_told_as_one(teller: Teller) -> None:
+    part = SharedPart(PART)
+    acknowledge(teller, part, 0)
+    acknowledge(teller, part, 1)
+    assert told_of(next(teller.tell_all({0: part}))) == Window(0, 0, (Span(0, 0, 1),))
+
+
+def test_the_next_tick_is_due_some_time_after_the_last_was_sent(
+    asking: Asking, teller: Teller
+) -> None:
+    part = SharedPart(PART)
+    assert teller.is_due(part)
+    acknowledge(teller, part, 0)
+    asking.now_s = 5.0
+    teller.tick(part, is_prepared=False, ends_step=True)
+    assert not teller.is_due(part)
+    asking.now_s = 5.0 + TICK_EVERY_S
+    assert teller.is_due(part)

@@ -1,0 +1,80 @@
+"""A part's numbers follow the pace of its plan, there and back."""
+
+import torch
+from torch import nn
+
+from paceline.config import Async, LocalSGD, Pace, Sync
+from paceline.messages import PartSpec
+from paceline.pace.changing import with_pace
+from paceline.trainer.share.description import describe
+from paceline.trainer.tensors.part_tensors import PartNumbers
+from paceline.trainer.tensors.repacing import take_pace
+
+
+def numbers_and_spec(*, sends_early: bool = False) -> tuple[PartNumbers, PartSpec]:
+    model = nn.Linear(3, 1)
+    optimizer = torch.optim.Adam(
+        [{"params": [model.weight], "lr": 0.1}, {"params": [model.bias], "lr": 0.2}]
+    )
+    described = describe(model, optimizer)
+    numbers = PartNumbers(
+        described.parameters, optimizer.param_groups, sends_early=sends_early
+    )
+    numbers.optimizer, numbers.pace = optimizer, Sync()
+    spec = PartSpec(0, described.specs, described.optimizer, (), Sync())
+    return numbers, spec
+
+
+def follow(numbers: PartNumbers, spec: PartSpec, pace: Pace) -> PartSpec:
+    changed = with_pace(spec, pace)
+    take_pace(numbers, changed)
+    return changed
+
+
+def test_with_local_steps_the_trainers_optimizer_steps_and_pushes_say_the_outer_ones() -> (
+    None
+):
+    numbers, spec = numbers_and_spec()
+    local = follow(numbers, spec, LocalSGD(every=4))
+    assert numbers.deltas is not None
+    assert [group["lr"] for group in numbers.groups] == [1.0, 1.0]
+    for parameter in numbers.parameters:
+        parameter.grad = torch.ones_like(parameter)
+    numbers.deltas.step()
+    assert all((delta > 0).all() for delta in numbers.deltas.take().values())
+    assert numbers.optimizer is not None
+    assert numbers.optimizer.state
+    follow(numbers, local, Sync())
+    assert numbers.deltas is None
+    assert [group["lr"] for group in numbers.groups] == [0.1, 0.2]
+    assert not numbers.optimizer.state_dict()["state"], "inner state is dropped"
+
+
+def test_between_local_paces_nobody_but_the_inner_state_changes() -> None:
+    numbers, spec = numbers_and_spec()
+    local = follow(numbers, spec, LocalSGD(every=4))
+    deltas = numbers.deltas
+    assert deltas is not None
+    for parameter in numbers.parameters:
+        parameter.grad = torch.ones_like(parameter)
+    deltas.step()
+    follow(numbers, local, LocalSGD(every=8))
+    assert numbers.deltas is deltas
+    assert numbers.optimizer is not None
+    assert not numbers.optimizer.state_dict()["state"], "inner state is dropped"
+
+
+def test_gradients_go_ahead_of_their_push_only_where_the_pace_lets_them() -> None:
+    numbers, spec = numbers_and_spec(sends_early=True)
+    kept = follow(numbers, spec, Async(push_every=4))
+    assert not numbers.early.is_on
+    follow(numbers, kept, Async())
+    assert numbers.early.is_on
+
+
+def test_values_may_come_while_the_user_computes_only_where_pushes_overlap() -> None:
+    numbers, spec = numbers_and_spec()
+    apart = follow(numbers, spec, Async(pull_every=2))
+    assert all(memory._is_apart for memory in numbers.memory)
+    follow(numbers, apart, Sync())
+    assert not any(memory._is_apart for memory in numbers.memory)

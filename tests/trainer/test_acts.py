@@ -1,0 +1,81 @@
+"""What a trainer has posted is heard as what it has asked."""
+
+import pytest
+
+from paceline.errors import JobFailed
+from paceline.ids import COORDINATOR
+from paceline.messages import Beaten, Message, Refusal, Ticked, Wait, Waiting
+from paceline.trainer.acts import Abandoned, Ask, Asking, Collect, Lost, Pause
+
+
+def told(asking: Asking, *replies: Message | Lost) -> Message:
+    """What an act that posts to the coordinator, and collects, comes to."""
+    post = asking.posting({COORDINATOR: asking.beat()})
+    act = asking.collect_told(post.posted)
+    assert next(act) == Collect(post.posted)
+    *first, last = replies
+    for reply in first:
+        wanted = act.send({COORDINATOR: reply})
+        if isinstance(reply, Lost):
+            assert isinstance(wanted, Pause), "a coordinator that is away is not pressed"
+            wanted = act.send({})
+        assert wanted == Ask(post.posted.calls)
+    with pytest.raises(StopIteration) as done:
+        act.send({COORDINATOR: last})
+    said: Message = done.value.value
+    return said
+
+
+def test_a_pause_is_heard_whichever_way_it_was_asked() -> None:
+    """Else a trainer of fragments would keep its leases while the pace is to change."""
+    asking = Asking(patience_s=1.0)
+    told(asking, Ticked(pauses=True))
+    assert asking.pauses
+    told(asking, Ticked())
+    assert not asking.pauses
+
+
+def test_what_is_lost_or_put_off_is_asked_for_again() -> None:
+    asking = Asking(patience_s=1.0)
+    assert told(asking, Lost("gone"), Ticked(records=1)) == Ticked(records=1)
+    put_off = Waiting(wait=Wait("round", "round 1"))
+    assert told(asking, put_off, Ticked(records=2)) == Ticked(records=2)
+
+
+def test_a_refusal_ends_what_it_was_for() -> None:
+    with pytest.raises(Abandoned, match="it was left"):
+        told(Asking(patience_s=1.0), Refusal(kind="timeline", text="it was left"))
+
+
+def insisted(asking: Asking, *replies: Message | Lost) -> Message:
+    """What a question to the coordinator comes to that needs an answer; time passes."""
+    message = asking.beat("nothing")
+    act = asking.ask_once(message)
+    assert next(act) == Ask({COORDINATOR: message})
+    *first, last = replies
+    for reply in first:
+        wanted = act.send({COORDINATOR: reply})
+        assert isinstance(wanted, Pause)
+        assert isinstance(reply, Lost | Waiting)
+        reason = reply.wait.reason if isinstance(reply, Waiting) else reply.reason
+        assert wanted.wait is not None
+        assert reason in wanted.wait.reason, "whoever looks is told"
+        asking.now_s += 100.0
+        assert act.send({}) == Ask({COORDINATOR: message})
+    with pytest.raises(StopIteration) as done:
+        act.send({COORDINATOR: last})
+    said: Message = done.value.value
+    return said
+
+
+def test_a_coordinator_that_cannot_journal_is_asked_for_as_long_as_it_lasts() -> None:
+    asking = Asking(patience_s=1.0)
+    full = Waiting(Wait("disk", "waiting for space on the disk of /job"), is_held=True)
+    assert insisted(asking, *[full] * 20, Beaten(timeline=0)) == Beaten(timeline=0)
+    with pytest.raises(JobFailed, match="no coordinator for 100 s"):
+        insisted(asking, full, Lost("gone"), Lost("gone"), Beaten(timeline=0))
+
+
+def test_any_other_wait_is_an_answer_to_who_asks_once() -> None:
+    waiting = Waiting(Wait("round", "others are in the round"))
+    assert insisted(Asking(patience_s=1.0), waiting) == waiting

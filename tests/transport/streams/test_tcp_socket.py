@@ -1,0 +1,221 @@
+"""Ports, and the proof that is asked for at them."""
+
+import re
+import socket
+import threading
+
+import pytest
+
+from paceline.errors import DeadlineExceeded, HandshakeRefused, PeerLost, UsageError
+from paceline.transport.address import TcpAddress
+from paceline.transport.frames import DATA_LIMITS, encode_frame
+from paceline.transport.handshake.handshake import Challenge, Hello, Welcome, admit
+from paceline.transport.handshake.secret import Secret
+from paceline.transport.opening import connect, listen
+from paceline.transport.streams.tcp_socket import TcpDoor, hold_port, reach_tcp
+from tests.transport.bare import (
+    BareListener,
+    BareSocket,
+    bare_client,
+    flat,
+    hello_bytes,
+)
+from tests.transport.corridors import (
+    CLOCK,
+    HELLO,
+    PATIENCE_S,
+    SECRET,
+    Memory,
+    Said,
+    Say,
+    TcpCorridor,
+    say,
+)
+
+# ------------------------------------------------------------- closed by default
+
+
+def test_nobody_listens_without_a_secret(service: Memory) -> None:
+    with pytest.raises(UsageError, match="TCP needs the run's secret"):
+        listen(
+            "tcp:127.0.0.1:0",
+            service,
+            hello_check=admit("run-1", "server-0", {"trainer"}),
+            request_type=lambda _: Say,
+            clock=CLOCK,
+        )
+
+
+def test_nobody_connects_without_a_secret(tcp: TcpCorridor, service: Memory) -> None:
+    tcp.listen(service)
+    with pytest.raises(UsageError, match="TCP needs the run's secret"):
+        connect(tcp.address, HELLO, Said, DATA_LIMITS, CLOCK, PATIENCE_S)
+
+
+def test_only_the_named_address_is_listened_at(tcp: TcpCorridor, service: Memory) -> None:
+    tcp.listen(service)
+    elsewhere = TcpAddress("127.0.0.2", tcp.where.port)  # the same host, another address
+    with pytest.raises(PeerLost, match="nobody listens there"):
+        reach_tcp(elsewhere, PATIENCE_S)
+
+
+def test_an_address_that_others_can_reach_is_warned_about(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    TcpDoor(TcpAddress("127.0.0.1", 0), SECRET).close()
+    assert not caplog.messages
+    TcpDoor(TcpAddress("0.0.0.0", 0), SECRET).close()
+    assert "nothing is encrypted" in caplog.text
+
+
+# ------------------------------------------------------------- the secret
+
+
+def test_another_secret_is_a_clear_error_at_both_ends(
+    tcp: TcpCorridor, service: Memory, caplog: pytest.LogCaptureFixture
+) -> None:
+    listener = tcp.listen(service)
+    other = Secret.fresh()
+    with pytest.raises(HandshakeRefused, match=r"secret \(PACELINE_SECRET\)"):
+        connect(tcp.address, HELLO, Said, DATA_LIMITS, CLOCK, PATIENCE_S, other)
+    assert say(tcp.connect(), "member") == Said("member")
+    listener.close(PATIENCE_S)
+    assert listener.counters()["refused"] == 1
+    [line] = caplog.messages
+    assert re.search(r"turning away tcp:127.0.0.1:\d+: .* 'trainer-0' does not hold", line)
+    for secret in (SECRET, other):
+        assert secret.text() not in caplog.text
+
+
+def test_listener_of_another_secret_is_left(tcp: TcpCorridor) -> None:
+    def pretend(peer: BareSocket) -> None:
+        peer.read()
+        peer.send(hello_bytes(Challenge(bytes(32))))
+        peer.read()
+        peer.send(hello_bytes(Welcome(run="run-1", role="server-0", proof=bytes(32))))
+
+    with (
+        BareListener(tcp, pretend, shakes_hands=False),
+        pytest.raises(HandshakeRefused, match="the proof does not hold"),
+    ):
+        tcp.connect()
+
+
+def test_proof_passed_on_from_another_port_is_refused(
+    tcp: TcpCorridor, service: Memory
+) -> None:
+    """Somebody took the port of a role that died, and knows where its successor is."""
+    tcp.listen(service)
+
+    def pass_on(client: BareSocket) -> None:
+        genuine = bare_client(tcp)
+        with genuine.socket:
+            for _ in range(2):
+                for here, there in ((client, genuine), (genuine, client)):
+                    kind, number, message, *_ = here.read()
+                    assert message is not None
+                    there.send(flat(encode_frame(kind, number, message)))
+
+    between = TcpCorridor()
+    with (
+        BareListener(between, pass_on, shakes_hands=False),
+        pytest.raises(HandshakeRefused, match="that of 'trainer-0' does not hold"),
+    ):
+        between.connect()
+    between.release()
+    assert not service.gone
+
+
+def test_a_role_is_not_changed_by_who_knows_another(
+    tcp: TcpCorridor, service: Memory
+) -> None:
+    tcp.listen(service)
+    with pytest.raises(HandshakeRefused, match="kind trainer, got 'server-4'"):
+        tcp.connect(Hello(run="run-1", role="server-4"))
+
+
+# ------------------------------------------------------------- ports
+
+
+def test_port_0_is_a_free_port_that_the_listener_names(service: Memory) -> None:
+    with listen(
+        "tcp:127.0.0.1:0",
+        service,
+        hello_check=admit("run-1", "server-0", {"trainer"}, SECRET),
+        request_type=lambda _: Say,
+        clock=CLOCK,
+    ) as listener:
+        assert not listener.address.endswith(":0")
+        connection = connect(
+            listener.address, HELLO, Said, DATA_LIMITS, CLOCK, PATIENCE_S, SECRET
+        )
+        with connection:
+            assert say(connection, "x") == Said("x")
+
+
+def test_a_held_port_is_nobody_elses_before_and_after_its_listener(
+    service: Memory,
+) -> None:
+    corridor = TcpCorridor()
+    corridor.listen(service).close(PATIENCE_S)
+    with socket.socket() as other, pytest.raises(OSError, match="in use"):
+        other.bind((corridor.where.host, corridor.where.port))
+    corridor.listen(service)
+    assert say(corridor.connect(), "successor") == Said("successor")
+    corridor.close()
+
+
+def test_two_held_ports_are_two() -> None:
+    with hold_port("127.0.0.1") as one, hold_port("127.0.0.1") as other:
+        assert one.port != other.port
+
+
+def test_host_of_another_machine_cannot_be_listened_at() -> None:
+    with pytest.raises(UsageError, match=r"tcp:192\.0\.2\.1:0: cannot listen there"):
+        TcpDoor(TcpAddress("192.0.2.1", 0), SECRET)
+
+
+def test_nothing_answers_within_the_time_out() -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0), backlog=0) as silent,
+        socket.create_connection(silent.getsockname()) as first,
+    ):
+        port = silent.getsockname()[1]
+        assert first
+        with pytest.raises((DeadlineExceeded, HandshakeRefused), match=f":{port}"):
+            # The kernel may still take one more into the backlog: then nobody says hello.
+            connect(f"tcp:127.0.0.1:{port}", HELLO, Said, DATA_LIMITS, CLOCK, 0.05, SECRET)
+
+
+def test_another_program_that_answers_is_no_listener_of_the_job(tcp: TcpCorridor) -> None:
+    def greet_as_mail(peer: BareSocket) -> None:
+        peer.send(b"220 mail.example.org ESMTP ready; say HELO first\r\n")
+        peer.read()
+
+    with (
+        BareListener(tcp, greet_as_mail, shakes_hands=False),
+        pytest.raises(HandshakeRefused, match="no listener of this job: expected a frame"),
+    ):
+        tcp.connect()
+
+
+def test_small_frames_go_at_once_and_vanished_peers_are_noticed() -> None:
+    door = TcpDoor(TcpAddress("127.0.0.1", 0), SECRET)
+    where = TcpAddress("127.0.0.1", door.socket.getsockname()[1])
+    with reach_tcp(where, PATIENCE_S) as mine:
+        door.socket.setblocking(True)
+        theirs, _ = door.socket.accept()
+        with theirs:
+            door.prepare(theirs)
+            for sock in (mine, theirs):
+                assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+                assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+                assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) > 0
+                assert not sock.getblocking()
+    door.close()
+
+
+def test_closing_a_listener_leaves_no_thread(tcp: TcpCorridor, service: Memory) -> None:
+    listener = tcp.listen(service)
+    listener.close(PATIENCE_S)
+    assert not [t for t in threading.enumerate() if t.name.startswith("paceline")]

@@ -21,20 +21,19 @@ from tests.architecture.house import (
     planted,
 )
 
-FORBIDDEN = {
-    "chunk": "block, row, span or batch",
-    "doing": "pending",
-    "handler": "what it does",
-    "helper": "what it does",
-    "impl": "what makes it special",
-    "manager": "the noun of its one job",
-    "master": "coordinator",
-    "processor": "what it does",
-    "pserver": "server",
-    "rank": "trainer or index",
-    "util": "what it is about",
-    "worker": "trainer, or thread",
-}
+PAGE = (ROOT / "docs" / "words.md").read_text(encoding="utf-8")
+
+
+def table(title: str) -> dict[str, str]:
+    """The two columns under a title of the page of words."""
+    _, _, section = PAGE.partition(f"## {title}\n")
+    rows = re.findall(
+        r"^\| (.+?) \| (.+?) \|$", section.partition("\n## ")[0], re.MULTILINE
+    )
+    return dict(rows[1:])  # without the head
+
+
+FORBIDDEN = table("What we do not say")
 FORBIDDEN_IN_FILES = FORBIDDEN | dict.fromkeys(
     ("base", "common", "core", "misc"), "what it is about"
 )
@@ -122,6 +121,16 @@ def test_files_speak_the_words_of_the_house() -> None:
 )
 def test_a_forbidden_file_name_is_caught(name: str) -> None:
     assert complaints(misnamed_files, [planted("", name)])
+
+
+def test_the_page_of_words_is_read() -> None:
+    assert FORBIDDEN["master"] == "coordinator"
+    assert {"trainer", "window", "push, pull"} <= table("What we say").keys()
+
+
+def test_no_word_is_said_and_not_said() -> None:
+    said = {word for entry in table("What we say") for word in entry.split(", ")}
+    assert not said & FORBIDDEN.keys()
 
 
 def test_the_repository_is_where_the_rules_look() -> None:

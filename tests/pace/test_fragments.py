@@ -10,7 +10,7 @@ from paceline.pace.fragments import (
     cut_fragments,
     fragments_of,
     mix_of,
-    overlap_of,
+    round_overlap,
     takes_turns,
 )
 
@@ -48,7 +48,7 @@ def test_turns_of_all_fragments_make_the_batches_of_a_round(data: st.DataObject)
 @pytest.mark.parametrize("pace", [Sync(), LocalSGD(every=5), DiLoCo(every=5)])
 def test_other_paces_have_one_fragment_and_wait(pace: Pace) -> None:
     assert fragments_of(pace) == 1
-    assert overlap_of(pace) == 0
+    assert round_overlap(pace) == 0
     assert not takes_turns(pace)
 
 

@@ -7,9 +7,9 @@ from paceline.pace.policy import (
     is_within,
     may_do_without,
     outer_step,
-    overlaps,
     pull_due,
     push_due,
+    pushes_overlap,
     pushes_per_update,
     spans_tasks,
     staleness_of,
@@ -38,7 +38,9 @@ def test_async_pushes_every_n_and_pulls_every_m(n: int, m: int, batches: int) ->
 @given(st.integers(1, 9), st.integers(1, 20), st.integers(1, 8))
 def test_a_batch_lacks_at_most_the_last_m_minus_one(n: int, m: int, windows: int) -> None:
     pace = Async(push_every=n, pull_every=m)
-    late = n if overlaps(pace) else 0  # values come one push after they were asked for
+    late = (
+        n if pushes_overlap(pace) else 0
+    )  # values come one push after they were asked for
     since, lacking = 0, 0
     for _ in range(windows):
         since += n
@@ -54,10 +56,10 @@ def test_pushes_are_merged_only_where_they_are_let() -> None:
 
 
 def test_pushes_overlap_where_that_many_batches_may_be_lacking() -> None:
-    assert overlaps(Async(pull_every=2))
-    assert not overlaps(Async(push_every=2, pull_every=3))
-    assert not overlaps(Async())
-    assert not overlaps(Sync())
+    assert pushes_overlap(Async(pull_every=2))
+    assert not pushes_overlap(Async(push_every=2, pull_every=3))
+    assert not pushes_overlap(Async())
+    assert not pushes_overlap(Sync())
 
 
 @given(st.lists(st.integers(1, 512), min_size=1, max_size=8))
@@ -78,7 +80,7 @@ def test_ssp_pushes_and_pulls_every_step_at_once() -> None:
     assert pull_due(pace, 1, has_pushed=True)
     assert pull_due(pace, 1, has_pushed=False), "values that lack an own push do not serve"
     assert not pull_due(pace, 0, has_pushed=False)
-    assert not overlaps(pace)
+    assert not pushes_overlap(pace)
 
 
 def test_only_ssp_bounds_clocks() -> None:

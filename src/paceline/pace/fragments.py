@@ -26,7 +26,7 @@ def fragments_of(pace: Pace) -> int:
     return pace.fragments if isinstance(pace, DiLoCo) else 1
 
 
-def overlap_of(pace: Pace) -> int:
+def round_overlap(pace: Pace) -> int:
     """Batches that a trainer goes on for while a round of its own is under way."""
     return pace.overlap if isinstance(pace, DiLoCo) else 0
 
@@ -38,7 +38,7 @@ def mix_of(pace: Pace) -> float:
 
 def takes_turns(pace: Pace) -> bool:
     """Whether pushes are due by turns, and need not be waited for at once."""
-    return fragments_of(pace) > 1 or overlap_of(pace) > 0
+    return fragments_of(pace) > 1 or round_overlap(pace) > 0
 
 
 def are_fragments(paces: Sequence[Pace]) -> bool:

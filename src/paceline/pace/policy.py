@@ -193,7 +193,7 @@ def pushes_per_update(pace: Pace) -> int:
     return pace.merge if isinstance(pace, Async) else 1
 
 
-def overlaps(pace: Pace) -> bool:
+def pushes_overlap(pace: Pace) -> bool:
     """Whether a trainer computes on while its last push is under way.
 
     Values may lack the trainer's own last ``pull_every - 1`` batches. A window of
@@ -223,7 +223,7 @@ def pull_due(pace: Pace, num_batches: int, *, has_pushed: bool) -> bool:
     if not has_pushed:
         return num_batches >= pace.pull_every
     # The next chance is one push later, and what overlaps comes a push later still.
-    late = pace.push_every if overlaps(pace) else 0
+    late = pace.push_every if pushes_overlap(pace) else 0
     return num_batches + pace.push_every > pace.pull_every - late
 
 

@@ -258,7 +258,7 @@ class Carrier:
             self.plan(part),
             with_step=has_batch,
             only_fresh=flush,
-            as_copy=self.protocol.parts[part].overlaps,
+            as_copy=self.protocol.parts[part].pushes_overlap,
             is_decided=self.protocol.parts[part].fate == "effect",
         )
         self.protocol.parts[part].refused = numbers.refusal
@@ -284,7 +284,7 @@ class Carrier:
         Who waits for his push runs this meanwhile: the data are read here, too.
         """
         protocol = self.protocol
-        ahead = int(protocol.parts[part].overlaps)
+        ahead = int(protocol.parts[part].pushes_overlap)
         coming = [protocol.peek(number) for number in range(ahead + 1)]
         self.outlook.look([batch for batch in coming if batch is not None])
         found = [(table, table.foresee(ahead)) for table in self.numbers[part].tables]
@@ -304,7 +304,7 @@ class Carrier:
                 if self.protocol.must_join or self.protocol.parts[part].is_late:
                     table.expect_nothing()
                 else:
-                    table.expect(rows, most=1 + self.protocol.parts[part].overlaps)
+                    table.expect(rows, most=1 + self.protocol.parts[part].pushes_overlap)
             self._coming = {key: one for key, one in self._coming.items() if key[1] != part}
 
     def flush(self) -> None:

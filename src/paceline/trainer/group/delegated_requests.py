@@ -78,7 +78,9 @@ class Errands:
             return None
         part = message.part
         # Where pushes overlap, what is asked behind one must go the same way.
-        is_possible = self._is_possible and not self._carrier.protocol.parts[part].overlaps
+        is_possible = (
+            self._is_possible and not self._carrier.protocol.parts[part].pushes_overlap
+        )
         speaking = self._joint.speaking(part) if is_possible else {}
         if isinstance(message, Pull):
             self._values.pulling(part, by_shares=bool(speaking))

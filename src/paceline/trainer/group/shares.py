@@ -21,7 +21,7 @@ from typing import NamedTuple
 import torch
 
 from paceline.messages import PartPlan
-from paceline.pace.policy import overlaps
+from paceline.pace.policy import pushes_overlap
 from paceline.params.blocks import dtype_bytes
 from paceline.params.codecs import codec_of
 
@@ -94,6 +94,6 @@ def _is_whole(plan: PartPlan) -> bool:
     codec = codec_of(plan)
     return (
         any(spec.has_sparse_gradients for spec in plan.spec.parameters)
-        or overlaps(plan.spec.pace)
+        or pushes_overlap(plan.spec.pace)
         or (codec is not None and codec.keeps_rest)
     )

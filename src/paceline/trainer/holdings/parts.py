@@ -12,13 +12,13 @@ import msgspec
 
 from paceline.ids import Span, TaskKey, Window
 from paceline.messages import Lease, Message, PartPlan, PartSpec, Pulled
-from paceline.pace.fragments import overlap_of, takes_turns
+from paceline.pace.fragments import round_overlap, takes_turns
 from paceline.pace.guards import bounds_ages, trains_old_again
 from paceline.pace.policy import (
     carries_over,
-    overlaps,
     pull_due,
     push_due,
+    pushes_overlap,
     spans_tasks,
     staleness_of,
     trains_late_again,
@@ -138,8 +138,8 @@ class SharedPart:
     Attributes:
         is_sync: whether it is updated in rounds.
         is_bounded: whether the pace bounds clocks.
-        overlaps: whether the trainer computes on while its last push is under way.
-        overlap: batches that it goes on for while a round of its own is under way.
+        pushes_overlap: whether the trainer computes on while its last push is under way.
+        round_overlap: batches that it goes on for while a round of its own is under way.
         takes_turns: whether pushes are due by turns, as those of fragments are.
         spans_tasks: whether a window goes on behind the end of a task.
         carries_over: whether a push whose round has closed without it is in the next.
@@ -178,8 +178,8 @@ class SharedPart:
         self.spec, pace = spec, spec.pace
         self.is_sync = updates_in_rounds(pace)
         self.is_bounded = staleness_of(pace) is not None
-        self.overlaps = overlaps(pace)
-        self.overlap = overlap_of(pace)
+        self.pushes_overlap = pushes_overlap(pace)
+        self.round_overlap = round_overlap(pace)
         self.takes_turns = takes_turns(pace)
         self.spans_tasks = spans_tasks(pace)
         self.carries_over = carries_over(pace)

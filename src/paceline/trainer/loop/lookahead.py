@@ -22,7 +22,7 @@ from paceline.config import Pace
 from paceline.errors import Preempted, UsageError
 from paceline.pace.fragments import takes_turns
 from paceline.pace.guards import trains_old_again
-from paceline.pace.policy import overlaps, steps_locally, trains_late_again
+from paceline.pace.policy import pushes_overlap, steps_locally, trains_late_again
 from paceline.trainer.engine import Carrier
 from paceline.trainer.holdings import Nothing, SharedPart
 from paceline.trainer.loop.batches import SPENT
@@ -68,7 +68,7 @@ def check_lookahead(
 
 
 def _goes_on(pace: Pace) -> bool:
-    return steps_locally(pace) or takes_turns(pace) or overlaps(pace)
+    return steps_locally(pace) or takes_turns(pace) or pushes_overlap(pace)
 
 
 def check_step(lookahead: int, parts: Sequence[SharedPart]) -> None:

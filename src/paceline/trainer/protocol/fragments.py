@@ -126,7 +126,7 @@ class Turns:
     def has_gone_far(self, part: SharedPart) -> bool:
         """Whether as many batches were taken since a fragment's push as overlap it."""
         since = part.window.num_batches(with_delivered=True)
-        return since >= part.overlap
+        return since >= part.round_overlap
 
     def in_order(self, numbers: Iterable[int]) -> list[int]:
         """Parts in the order in which they step: fragments last, by their turns."""

@@ -115,7 +115,7 @@ class Stepping:
         coming: Coming,
     ) -> Act[list[Ticked]]:
         # Where nothing is waited for, one request to each server costs the least.
-        with_push = coming if part.overlaps else nothing_coming
+        with_push = coming if part.pushes_overlap else nothing_coming
         judge = part.judge
         leaving = close_window(self._asking, part, servers, with_push)
         if judge is not None:
@@ -131,10 +131,10 @@ class Stepping:
         at_round = part.round if part.is_sync else 0
         may_read = self._marching.may_read(part)
         is_pulling = part.reads_round or (may_read and part.pull_due(has_pushed=True))
-        goes_on = part.overlap > 0
+        goes_on = part.round_overlap > 0
         # Questions for other parts' rows would wait behind it.
         is_pulling = is_pulling and not (goes_on and not self.turns.are_alone())
-        if part.overlaps or not may_read:
+        if part.pushes_overlap or not may_read:
             coming = nothing_coming
         if is_pulling:
             self._marching.reads(part)
@@ -144,9 +144,9 @@ class Stepping:
         pulls_at = at_round if is_pulling else None
         flight = Flight(leaving.message, leaving.refused, push, values, pulls_at)
         self._flights[part.spec.part] = flight
-        if is_pulling and part.overlaps:
+        if is_pulling and part.pushes_overlap:
             part.pulled(at_round)  # what is asked for now is due no more
-        if goes_on or (part.overlaps and self._leases.current(stage) is not None):
+        if goes_on or (part.pushes_overlap and self._leases.current(stage) is not None):
             return []
         return (yield from self.land(part, stage))
 
@@ -188,7 +188,7 @@ class Stepping:
         """Wait for a part's push that is on its way, if there is one."""
         if part.spec.part not in self._flights:
             return []
-        if part.overlap:
+        if part.round_overlap:
             landed = yield from self._overlapping.land(part, stage)
             self.tasks_finished += landed.tasks_finished
             return [landed.ticked]
@@ -216,7 +216,7 @@ class Stepping:
             return
         if part.carries_over:
             yield from pull_part(self._asking, part, flight.servers(), part.base_round())
-        if flight.at_round is not None and not part.overlaps:
+        if flight.at_round is not None and not part.pushes_overlap:
             part.pulled(flight.at_round)
 
     def land_all(
@@ -231,7 +231,7 @@ class Stepping:
 
     def come_along(self, part: SharedPart, stage: StageSpec) -> Act[list[Ticked]]:
         """Before a step: wait for a part's push as far as the pace wants it by now."""
-        if not part.overlap or self.turns.has_gone_far(part):
+        if not part.round_overlap or self.turns.has_gone_far(part):
             return (yield from self.land(part, stage))
         if part.spec.part in self._flights:
             yield from self._overlapping.tell_prepared(part)

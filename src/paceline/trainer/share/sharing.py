@@ -17,8 +17,8 @@ from paceline.config import Auto, Combine, Pace
 from paceline.errors import UsageError
 from paceline.messages import Beside, PartSpec, TableSpec
 from paceline.pace.changing import begun
-from paceline.pace.fragments import overlap_of
-from paceline.pace.policy import overlaps, steps_locally, why_not_beside
+from paceline.pace.fragments import round_overlap
+from paceline.pace.policy import pushes_overlap, steps_locally, why_not_beside
 from paceline.pace.strategy import Strategy
 from paceline.pace.tables import why_not_for_table, why_not_locked, why_not_replicated
 from paceline.params.rows import Array
@@ -220,7 +220,7 @@ class Sharing:
             described.parameters,
             groups,
             sparse=[i for i, spec in enumerate(specs) if spec.has_sparse_gradients],
-            apart=overlaps(pace) or overlap_of(pace) > 0,
+            apart=pushes_overlap(pace) or round_overlap(pace) > 0,
             deltas=deltas,
             strategy=strategy,
             sends_early=overlap,

@@ -240,10 +240,10 @@ class EarlySender:
                 tag=self._tag,
                 blocks=tuple(block.slot for block in here),
                 # A push that is still on its way may be of the batch before.
-                is_lent=not part.overlaps,
+                is_lent=not part.pushes_overlap,
             )
             buffers = [cut(array, block, gradient.element_size()) for block in here]
-            pen = None if part.overlaps else ~here[0].slot  # >= 0 are those of pushes
+            pen = None if part.pushes_overlap else ~here[0].slot  # >= 0 are those of pushes
             payload = Payload(message, buffers, pen=pen)
             send = partial(self._send_one, index, server, payload, piece)
             if self._protocol.servers[server].startswith(_NETWORK):

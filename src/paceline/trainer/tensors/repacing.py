@@ -12,7 +12,7 @@ import logging
 import torch
 
 from paceline.messages import Joined, PartSpec
-from paceline.pace.policy import outer_step, overlaps, steps_locally
+from paceline.pace.policy import outer_step, pushes_overlap, steps_locally
 from paceline.trainer.tensors.backward_overlap import why_not_early
 from paceline.trainer.tensors.gradients import norms_of
 from paceline.trainer.tensors.local_steps import Deltas
@@ -40,7 +40,7 @@ def take_pace(numbers: PartNumbers, spec: PartSpec, *, is_lost: bool = False) ->
     _log.info("part %d: %s instead of %s%s", spec.part, spec.pace, numbers.pace, dropped)
     numbers.pace, numbers.norms = spec.pace, norms_of(spec.pace)
     for memory in numbers.memory:
-        memory.follow_overlap(apart=overlaps(spec.pace))
+        memory.follow_overlap(apart=pushes_overlap(spec.pace))
     if numbers.sends_early:
         reason = why_not_early(spec.pace, numbers.parameters, processes=1)
         numbers.early.is_on = reason is None

@@ -17,14 +17,12 @@ from paceline.messages import AskLease, Leave, Message, PullRows
 from paceline.trainer.acts import (
     Act,
     Ask,
-    Await,
     Collect,
     Lost,
     Pause,
     Post,
     Posted,
     Replies,
-    is_answer,
 )
 from paceline.trainer.protocol import Coming, TrainerProtocol, nothing_coming
 from paceline.trainer.verdicts import Batch, Flush
@@ -75,7 +73,6 @@ class Trainer:
         self._posted: dict[int, _Posted] = {}  # {number: what was posted under it}
         self._awaits = ASKED  # the number of what it waits for
         self._asked = ""  # the role that it waits for
-        self._num_awaited = 0  # of what was posted, where it waits for all of several
         self._spell: Spell = "other"
         self._script_is: Spell = "other"  # when it waits for nobody
         self._since_s = place.agenda.now_s
@@ -95,17 +92,6 @@ class Trainer:
         if posted is None:
             return
         posted.reply = reply
-        if posted.is_awaited and self._num_awaited:
-            self._num_awaited -= 1
-            if not is_answer(reply):
-                self._num_awaited = 0
-                for one in self._posted.values():
-                    one.is_awaited = False
-            if not self._num_awaited:
-                self._resume(_NOTHING)
-            elif posted.role == COORDINATOR:  # what it still waits for is of servers
-                self.account()
-                self._spell = "servers"
 
     def account(self) -> None:
         """What has passed since it was accounted last went to what it does now."""
@@ -167,10 +153,6 @@ class Trainer:
                 if type(wanted) is Post:
                     self._post(wanted.posted)
                     wanted = send(_NOTHING)
-                elif type(wanted) is Await:
-                    if self._await(wanted.posted):
-                        return
-                    wanted = send(_NOTHING)
                 elif type(wanted) is Collect:
                     number = wanted.posted.number
                     posted = self._posted[number]
@@ -211,22 +193,6 @@ class Trainer:
             self._wait(ASKED, role, "servers")
             self._place.server.ask(self, ASKED, message)
 
-    def _await(self, awaited: tuple[Posted, ...]) -> bool:
-        """Whether all of these are to be waited for, without a look at the act."""
-        lacking: list[_Posted] = []
-        for one in awaited:
-            posted = self._posted[one.number]
-            if posted.reply is None:
-                lacking.append(posted)
-            elif not is_answer(posted.reply):
-                return False
-        for posted in lacking:
-            posted.is_awaited = True
-        self._num_awaited = len(lacking)
-        if lacking:
-            self._wait(_NOBODY, "", _spell(lacking[0].role))
-        return bool(lacking)
-
     def _wait(self, number: int, role: str, spell: Spell) -> None:
         self._awaits, self._asked, self._spell = number, role, spell
 
@@ -235,12 +201,11 @@ class Trainer:
 class _Posted:
     """What was posted to a role, and the reply once it is there."""
 
-    __slots__ = ("is_awaited", "reply", "role")
+    __slots__ = ("reply", "role")
 
     def __init__(self, role: str) -> None:
         self.role = role
         self.reply: Message | Lost | None = None
-        self.is_awaited = False
 
 
 def _spell(role: str) -> Spell:

@@ -33,7 +33,6 @@ from paceline.simulate.world import Answer, Process, World
 from paceline.trainer.acts import (
     Act,
     Ask,
-    Await,
     Collect,
     Lost,
     Pause,
@@ -261,7 +260,7 @@ class SimTrainer(Process):
         else:
             if isinstance(wanted, Post):
                 self._posted[wanted.posted.number] = self._ask_all(wanted.posted.calls)
-            elif not isinstance(wanted, Await):  # which is waited for as it is collected
+            else:
                 self._posted.clear()
             self.after(0.0, lambda: self._go_on({}))
 

@@ -3,7 +3,7 @@
 An act is a generator: it yields what it wants asked (`Ask`: one message to each of
 several roles at once) or how long to wait (`Pause`), and is sent the replies. It may also
 send first (`Post`), do other things, and wait later (`Collect`): what is posted to a role
-is answered in the order of posting. `Await` says what is going to be collected next.
+is answered in the order of posting.
 
 The coordinator is asked until it answers at all, also while it cannot journal; servers
 until all have answered, as long as the coordinator says that this trainer and its timeline
@@ -67,16 +67,6 @@ class Collect(msgspec.Struct, frozen=True):
     posted: Posted
 
 
-class Await(msgspec.Struct, frozen=True):
-    """All of these are collected next, one after the other; send back nothing.
-
-    Whoever drives the act may let it be until they are all answered: it has nothing else
-    to do. But a reply that is no answer (`Lost`, `Waiting`, `Refusal`) is not kept from it.
-    """
-
-    posted: tuple[Posted, ...]
-
-
 class Forget(NamedTuple):
     """Let go of all that was posted and not collected; send back nothing."""
 
@@ -96,7 +86,7 @@ class Lost(NamedTuple):
 
 Replies = dict[str, Message | Lost]
 T = TypeVar("T")
-Wanted = Ask | Post | Collect | Await | Forget | Pause
+Wanted = Ask | Post | Collect | Forget | Pause
 Act = Generator[Wanted, Replies, T]
 
 

@@ -35,7 +35,6 @@ from paceline.timing import Clock, Deadline
 from paceline.trainer.acts import (
     Act,
     Ask,
-    Await,
     Collect,
     Forget,
     Lost,
@@ -155,7 +154,7 @@ class Driver:
                     replies = self._gather(self._posted.pop(wanted.posted.number))
                 elif isinstance(wanted, Forget):
                     self._forget()
-                elif not isinstance(wanted, Await):  # each is waited for when collected
+                else:
                     self._pause(wanted)
                 self._protocol.asking.now_s = self._clock.now_s()
                 wanted = act.send(replies)

@@ -6,13 +6,12 @@ Fragments of a model are pushed by turns; with an overlap a trainer goes on mean
 Pure.
 """
 
-from collections.abc import Sequence
 from functools import partial
 from typing import final
 
 from paceline.errors import Refused, UsageError
 from paceline.messages import StageSpec, Ticked
-from paceline.trainer.acts import Abandoned, Act, Asking, Await, Posted
+from paceline.trainer.acts import Abandoned, Act, Asking
 from paceline.trainer.holdings import Leases, SharedPart, Writing, hand_back
 from paceline.trainer.protocol.exchanging import Collective, exchange_values
 from paceline.trainer.protocol.fragments import Overlapping, Turns
@@ -195,11 +194,9 @@ class Stepping:
         flight = self._flights.pop(part.spec.part)
         done = yield from collect_push(self._asking, flight)
         if part.is_sync:
-            ticked: Ticked | None = yield from self._count_round(
-                part, stage, done, flight.values
-            )
+            ticked: Ticked | None = yield from self._count_round(part, stage, done)
         else:
-            ticked = yield from self._count(part, stage, done, flight.values)
+            ticked = yield from self._count(part, stage, done)
         is_counted = ticked is not None and ticked.late is None
         try:
             yield from self._read_after(part, flight, is_first=done.is_first)
@@ -271,14 +268,12 @@ class Stepping:
         part: SharedPart,
         stage: StageSpec,
         done: Acknowledged,
-        values: Sequence[Posted] = (),
         *,
         is_last: bool = True,
     ) -> Act[Ticked | None]:
         """All servers have a window; the coordinator is told, if it should know now.
 
-        What was asked for as ``values`` is collected next. Unless it is the ``is_last`` of
-        its step, what is told of another says all of it.
+        Unless it is the ``is_last`` of its step, what is told of another says all of it.
         """
         parts, others = tuple(self._parts), self.others_open(part)
         part.acknowledged()
@@ -303,7 +298,6 @@ class Stepping:
         )
         post = self._teller.posting(tick)
         yield post
-        yield Await((post.posted, *values))
         ticked = yield from self._teller.collect(part, post.posted)
         self._marching.heard(ticked.slowest)
         part.steps = ticked.steps
@@ -314,14 +308,10 @@ class Stepping:
         part: SharedPart,
         stage: StageSpec,
         done: Acknowledged,
-        values: Sequence[Posted] = (),
         *,
         collective: Collective | None = None,
     ) -> Act[Ticked]:
-        """All servers have prepared a window; it counts if it is in time for its round.
-
-        What was asked for as ``values`` is collected next.
-        """
+        """All servers have prepared a window; it counts if it is in time for its round."""
         parts, others = tuple(self._parts), self.others_open(part)
         acked = self._leases.acked_with(part.spec.part, done.window, parts)
         self._teller.add(part, done, acked)
@@ -336,7 +326,6 @@ class Stepping:
         if collective is None:
             post = self._teller.posting(tick)
             yield post
-            yield Await((post.posted, *values))
             ticked = yield from self._teller.collect(part, post.posted)
         else:
             exchange = partial(exchange_values, self._asking, part, done, collective)

@@ -20,7 +20,7 @@ AT_MOST = {
     "rows": 40,  # 30
     "lease": 77,  # 45
     "server": 68,  # 6
-    "follower": 11,  # 7
+    "follower": 7,
 }
 SHORTER = 0.9  # of what was measured: then that is measured anew
 

@@ -137,8 +137,8 @@ class Follower:
             one.is_scaled = scaled != "never"
         # One part alone is looked at when it is pushed.
         is_finite = len(parts) == 1 or all(one.is_finite() for one in numbers)
-        with self._following.stepping():
-            self._call(wire.Step(tuple(parts), scaled, is_finite))
+        with self._following.stepping(parts) as offered:
+            self._call(wire.Step(offered, scaled, is_finite))
         process_rests(self.numbers)
 
     # ------------------------------------------------------------ the loop

@@ -4,10 +4,11 @@
 
     Offer, Reduce    this rank's gradients go into the trainer's push
     Errand           its share of the push and the pull, to and from its servers
-    Stepped          they are spent, or go on to add up
     Refresh, Load    parameters and tracked objects become the leader's
     BetweenGpus      dense numbers travel from GPU to GPU, or do so no more
     Forget           what was computed belongs to nothing any more
+
+With whatever it says comes what became of steps: gradients are spent, or go on to add up.
 
 Waits: for the leader, without a bound; for servers, in errands. The thread of the user's
 script calls.
@@ -24,9 +25,10 @@ from paceline.trainer.engine import Tracker
 from paceline.trainer.group import wire as wire
 from paceline.trainer.group.collectives import GroupTensors, Weighted
 from paceline.trainer.group.delegated_requests import Carrying
-from paceline.trainer.group.offers import OwnShare, offer
+from paceline.trainer.group.offers import WHOLE_STEP, OwnShare, bring, offer
 from paceline.trainer.group.shares import shares, speakers, whole
-from paceline.trainer.tensors import Gradients, PartNumbers
+from paceline.trainer.tensors import Gathering, Gradients, PartNumbers
+from paceline.trainer.verdicts import AfterStep
 
 
 @final
@@ -60,7 +62,6 @@ class Following:
         self.own = OwnShare()
         self._numbers, self._tracker = numbers, tracker
         self._is_stepping = False  # in a step of its own, or while it waits for a batch
-        self._offered: dict[int, Gradients] = {}  # {part: what was offered for a push}
         [end] = place.channels
         self._channel = wire.Channel(end, wire.INSTRUCTIONS, "rank 0 of this trainer")
         self._tensors, self._size = GroupTensors(place), place.size
@@ -77,11 +78,11 @@ class Following:
         return self._tensors.gpus_of(self._numbers)
 
     @contextmanager
-    def stepping(self) -> Iterator[None]:
-        """The call that is made here is a step."""
+    def stepping(self, parts: Sequence[int]) -> Iterator[dict[int, wire.Offered]]:
+        """The call that is made here is a step; what these parts have for it."""
         self._is_stepping = True
         try:
-            yield
+            yield {part: self._offer(part, WHOLE_STEP) for part in parts}
         finally:
             self._is_stepping = False
 
@@ -126,8 +127,12 @@ class Following:
             except PeerLost as error:
                 raise JobFailed(str(error)) from error
             message = received.message
+            for stepped in message.stepped:
+                self._stepped(stepped)
             if isinstance(message, wire.Failed):
                 raise _error_of(message.error)(message.text)
+            if isinstance(message, wire.Done) and message.refresh is not None:
+                self._refresh_all(message.refresh)
             if isinstance(message, wire.Answer | wire.Dealt):
                 return received
             self._do(message, received.buffers)
@@ -135,18 +140,16 @@ class Following:
     def _do(self, told: wire.Instruction, buffers: Sequence[bytearray]) -> None:
         match told:
             case wire.Offer():
-                self._offer(told)
+                asked = Gathering(told.with_step, told.only_fresh)
+                self._send(self._offer(told.part, asked))
             case wire.Reduce():
                 self._reduce(told)
             case wire.Errand():
                 part = told.message.part
                 numbers, plan = self._numbers[part], self.plans[part]
                 self._send(self._carrying.carry(told, buffers, numbers, plan))
-            case wire.Stepped():
-                self._stepped(told)
             case wire.Refresh():
-                for part in told.parts:
-                    self._refresh(part, is_shared=part in told.shared)
+                self._refresh_all(told)
             case wire.BetweenGpus():
                 self._tensors.go_between_gpus(told.parts, self._numbers)
             case wire.Forget():
@@ -154,36 +157,39 @@ class Following:
             case wire.Load():
                 self._tracker.load(bytes(buffers[0]))
 
-    def _offer(self, asked: wire.Offer) -> None:
-        part = asked.part
-        numbers, has_batch = self._numbers[part], self.own.has_batch(part)
-        with_step = asked.with_step and has_batch
-        only_fresh = asked.only_fresh or not self._is_stepping
-        is_unscaled = only_fresh and numbers.is_scaled and numbers.has_fresh()
-        found = numbers.gather(with_step=with_step, only_fresh=only_fresh)
-        found = found._replace(is_refused=with_step and is_unscaled)
-        self._offered[part] = found
-        records = self.own.records(part)
-        offered = offer(found, self.plans[part], records, numbers.sparse)
-        self._send(offered.message, offered.buffers)
+    def _own_gathering(self, part: int, asked: Gathering) -> Gathering:
+        """What of that is to be gathered here: this rank may be at no step."""
+        with_step = asked.with_step and self.own.has_batch(part)
+        return Gathering(with_step, asked.only_fresh or not self._is_stepping)
+
+    def _offer(self, part: int, asked: Gathering) -> wire.Offered:
+        gathering = self._own_gathering(part, asked)
+        return offer(self._numbers[part], self.own, part, gathering)
 
     def _reduce(self, asked: wire.Reduce) -> None:
-        found = self._offered.pop(asked.part).dense
-        if not asked.dense:
-            return
-        numbers = self._numbers[asked.part]
-        like = [numbers.parameters[index] for index in asked.dense]
-        own = [found.get(index) for index in asked.dense]
-        plan = self.plans[asked.part]
-        speaking = speakers(plan, self._size) if asked.is_shared else {}
-        pieces = shares(plan, speaking, asked.dense)
-        given = Weighted(own, like, asked.weight)
-        sums = self._tensors.reduce(asked.part, given, pieces)
+        numbers, plan = self._numbers[asked.part], self.plans[asked.part]
+        gathering = Gathering(asked.with_step, asked.only_fresh)
+        found = numbers.gather(**self._own_gathering(asked.part, gathering)._asdict())
+        is_finite = True
+        if asked.dense:
+            like = [numbers.parameters[index] for index in asked.dense]
+            own = [found.dense.get(index) for index in asked.dense]
+            speaking = speakers(plan, self._size) if asked.is_shared else {}
+            pieces = shares(plan, speaking, asked.dense)
+            given = Weighted(own, like, asked.weight)
+            sums = self._tensors.reduce(asked.part, given, pieces)
         if asked.is_shared:
             both = zip(asked.dense, sums, strict=True)
             dense = {index: total for index, total in both if total is not None}
             numbers.join = lambda *_: Gradients(dense, {})
-            self._send(wire.Reduced(numbers.load(plan, with_step=False)))
+            is_finite = numbers.load(plan, with_step=False)
+        if asked.is_shared or asked.brings_rows:
+            brought = bring(found, plan, numbers.sparse, is_finite=is_finite)
+            self._send(brought.message, brought.buffers)
+
+    def _refresh_all(self, told: wire.Refresh) -> None:
+        for part in told.parts:
+            self._refresh(part, is_shared=part in told.shared)
 
     def _refresh(self, part: int, *, is_shared: bool) -> None:
         numbers = self._numbers[part]
@@ -196,7 +202,7 @@ class Following:
         self._tensors.broadcast(part, parameters, held)
         numbers.watched.settled()
 
-    def _stepped(self, told: wire.Stepped) -> None:
+    def _stepped(self, told: AfterStep) -> None:
         numbers, has_batch = self._numbers[told.part], self.own.has_batch(told.part)
         if told.is_kept and has_batch and not self._is_stepping:
             return  # its gradients go on to add up until its own step

@@ -2,8 +2,9 @@
 
 ::
 
-    Offer   -> what each rank has, from how many records; gradients with rows come along
-    Reduce  -> dense gradients add up where their share is, each times its rank's weight
+    Step    tells what each rank has, from how many records; who is at none is asked: Offer
+    Reduce  dense gradients add up where their share is, each times its rank's weight
+    Reduced gradients with rows
 
 Waits: for followers, which wait in calls of their own. The thread of the user's script
 calls.
@@ -29,7 +30,7 @@ from paceline.trainer.group import wire as wire
 from paceline.trainer.group.collectives import GroupTensors, Weighted
 from paceline.trainer.group.dealing import weights as weights_of
 from paceline.trainer.group.leader_calls import Followers
-from paceline.trainer.group.offers import OwnShare, rows_of, weighted
+from paceline.trainer.group.offers import WHOLE_STEP, OwnShare, rows_of, weighted
 from paceline.trainer.group.shares import Shares, shares, speakers, whole
 from paceline.trainer.tensors import Gathering, Gradients
 
@@ -63,63 +64,69 @@ class JointGradients:
     def join(self, part: int, own: Gradients, gathering: Gathering) -> Gradients:
         """This rank's gradients with those of all others; they all wait in a call."""
         numbers, plan = self._carrier.numbers[part], self._carrier.plan(part)
-        self._followers.tell(self._followers.all, wire.Offer(part, *gathering))
-        offers = {}
-        for index in self._followers.all:
-            message, buffers = self._followers.receive(index)
-            assert isinstance(message, wire.Offered)
-            offers[index] = (message, rows_of(message, buffers, numbers, plan))
-        records = [self._own.records(part), *(o.records for o, _ in offers.values())]
+        offers = self._offers(part, gathering)
+        records = [self._own.records(part), *(o.records for o in offers.values())]
         weights = weights_of(plan.spec.pace, records)
         dense = {i: g for i, g in own.dense.items() if i not in numbers.sparse}
-        theirs = {i for offered, _ in offers.values() for i in offered.dense}
+        theirs = {i for offered in offers.values() for i in offered.dense}
         wanted = tuple(sorted({*dense, *theirs})) if theirs else ()
         # A push is one rank's for each server, and so is what is asked behind it.
         self._speaking[part] = speakers(plan, self._size) if wanted else {}
-        is_finite = True
+        is_shared = bool(self._speaking[part])
+        for index, offered in offers.items():
+            has_rows, weight = offered.has_rows, weights[index]
+            told = wire.Reduce(part, *gathering, wanted, weight, is_shared, has_rows)
+            self._followers.tell([index], told)
         if wanted:
-            dense, is_finite = self._reduce(part, own, wanted, weights)
+            dense = self._reduce(part, own, wanted, weights[0])
         else:
-            nothing = wire.Reduce(part, (), 0.0, is_shared=False)
-            self._followers.tell(self._followers.all, nothing)
             dense = weighted(Gradients(dense, {}), weights[0]).dense
         with_rows = {i: g for i, g in own.dense.items() if i in numbers.sparse}
         sparse, rows, _ = weighted(Gradients(with_rows, own.rows), weights[0])
-        for index, (_, found) in offers.items():
-            more = weighted(
-                Gradients(found.sparse, {t: [g] for t, g in found.tables.items()}),
-                weights[index],
-            )
+        is_refused = any(offered.is_refused for offered in offers.values())
+        for index, offered in offers.items():
+            if not (is_shared or offered.has_rows):
+                continue
+            brought, buffers = self._followers.receive(index)
+            assert isinstance(brought, wire.Reduced)
+            is_refused = is_refused or not brought.is_finite
+            more = weighted(rows_of(brought, buffers, numbers, plan), weights[index])
             for i, gradient in more.dense.items():
                 sparse[i] = sparse[i] + gradient if i in sparse else gradient
             for table, recorded in more.rows.items():
                 rows.setdefault(table, []).extend(recorded)
-        is_refused = any(offered.is_refused for offered, _ in offers.values())
-        return Gradients({**dense, **sparse}, rows, is_refused or not is_finite)
+        return Gradients({**dense, **sparse}, rows, is_refused)
+
+    def _offers(self, part: int, gathering: Gathering) -> dict[int, wire.Offered]:
+        """{rank: what it has}; who has said it with a step of this kind is not asked."""
+        calls = self._followers.calls()
+        steps = {index: calls[index].message for index in self._followers.all}
+        offers = {
+            index: call.offered[part]
+            for index, call in steps.items()
+            if isinstance(call, wire.Step) and gathering == WHOLE_STEP
+        }
+        asked = [index for index in steps if index not in offers]
+        self._followers.tell(asked, wire.Offer(part, *gathering))
+        for index in asked:
+            offered = self._followers.receive(index).message
+            assert isinstance(offered, wire.Offered)
+            offers[index] = offered
+        return dict(sorted(offers.items()))
 
     def _reduce(
-        self, part: int, own: Gradients, wanted: Sequence[int], weights: Sequence[float]
-    ) -> tuple[dict[int, torch.Tensor], bool]:
-        """Sums of the leader's share, zeros elsewhere; whether others' are finite."""
-        speaking, parameters = self._speaking[part], self._carrier.numbers[part].parameters
-        for index in self._followers.all:
-            told = wire.Reduce(part, tuple(wanted), weights[index], bool(speaking))
-            self._followers.tell([index], told)
+        self, part: int, own: Gradients, wanted: Sequence[int], weight: float
+    ) -> dict[int, torch.Tensor]:
+        """Sums of the leader's share, zeros elsewhere."""
+        parameters = self._carrier.numbers[part].parameters
         like = [parameters[i] for i in wanted]
-        pieces = shares(self._carrier.plan(part), speaking, wanted)
+        pieces = shares(self._carrier.plan(part), self._speaking[part], wanted)
         found = [own.dense.get(i) for i in wanted]
-        given = Weighted(found, like, weights[0])
-        sums = self._tensors.reduce(part, given, pieces)
-        is_finite = True
-        for index in self._followers.all if speaking else ():
-            reduced = self._followers.receive(index).message
-            assert isinstance(reduced, wire.Reduced)
-            is_finite = is_finite and reduced.is_finite
-        dense = {
+        sums = self._tensors.reduce(part, Weighted(found, like, weight), pieces)
+        return {
             i: torch.zeros_like(parameters[i], device="cpu") if total is None else total
             for i, total in zip(wanted, sums, strict=True)
         }
-        return dense, is_finite
 
 
 @final
@@ -147,20 +154,20 @@ class GroupValues:
         else:
             self._shared.discard(part)
 
-    def refresh(self) -> None:
-        """All ranks get what has come since the last time."""
+    def fresh(self) -> wire.Refresh | None:
+        """What has come since the last time: `share` is to follow; None if nothing has."""
         fresh = []
         for part, numbers in self._carrier.numbers.items():
             versions = [p._version for p in numbers.parameters]
             if versions and versions != self._versions.get(part):
                 self._versions[part] = versions
                 fresh.append(part)
-        if not fresh:
-            return
         by_shares = tuple(part for part in fresh if part in self._shared)
-        told = wire.Refresh(tuple(fresh), by_shares)
-        self._followers.tell(self._followers.all, told)
-        for part in fresh:
+        return wire.Refresh(tuple(fresh), by_shares) if fresh else None
+
+    def share(self, told: wire.Refresh) -> None:
+        """All ranks get it; they have been told that it comes."""
+        for part in told.parts:
             numbers = self._carrier.numbers[part]
             self._tensors.broadcast(part, numbers.parameters, self._held(part))
             numbers.watched.settled()

@@ -17,7 +17,7 @@ the user's script calls.
 """
 
 import logging
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, final
@@ -159,8 +159,7 @@ class Leader:
             check_order(carrier.protocol.stage, spec)
             carrier.steps = Steps(spec)
             self._agreement.agree(calls)
-            self._synchronize()
-            self._followers.answer(self._followers.all, wire.Done())
+            self._synchronize(calls)
         is_inside = False  # the user's loop has a batch, here and in other ranks
         try:
             while True:
@@ -258,22 +257,17 @@ class Leader:
             worst: Scaled = scaled
             for index, call in calls.items():
                 assert isinstance(call, wire.Step)
-                self._followers.check_same(
-                    index, call.parts, tuple(parts), "optimizer.step of parts"
-                )
+                theirs, ours = tuple(call.offered), tuple(parts)
+                self._followers.check_same(index, theirs, ours, "optimizer.step of parts")
                 if call.scaled == "not finite" or not call.is_finite:
                     worst = "not finite"
             self._carrier.step_all(parts, scaled=worst)
-            self._synchronize()
-            self._followers.answer(calls, wire.Done())
+            self._synchronize(calls)
         process_rests(self.numbers)
 
     def _after_step(self, after: AfterStep) -> None:
         self._own.stepped(after.part, is_kept=after.is_kept)
-        self._followers.tell(
-            self._followers.all,
-            wire.Stepped(after.part, after.is_kept, after.zero_grad, after.is_refused),
-        )
+        self._followers.stepped(self._followers.all, after)
 
     def _leave_loop(self) -> None:
         """Left early, by all ranks that have a batch; the others' loops are over."""
@@ -284,8 +278,7 @@ class Leader:
             )
             self._carrier.leave_loop()
             self._own.forget()
-            self._synchronize()
-            self._followers.answer(calls, wire.Done())
+            self._synchronize(calls)
             self._followers.answer(list(self._followers.calls()), wire.Over())
 
     # ------------------------------------------------------------ anything else
@@ -339,9 +332,10 @@ class Leader:
         call, buffers = received
         if isinstance(call, wire.Step) and kind is wire.Next:
             # Ranks that count their batches to a step may have had fewer: it is kept.
-            for part in call.parts:
+            for part in call.offered:
                 is_refused = call.scaled == "not finite"
-                self._followers.tell([number], wire.Stepped(part, True, False, is_refused))
+                kept = AfterStep(part, True, zero_grad=False, is_refused=is_refused)
+                self._followers.stepped([number], kept)
             return wire.Done(), []
         if isinstance(call, wire.AskRecords):
             return wire.Done(self.records()), []
@@ -372,8 +366,8 @@ class Leader:
         if told.leaving is not None:
             self._membership.leave_soon(told.leaving)
 
-    def _synchronize(self) -> None:
-        """All followers wait in calls: they get what has changed here."""
+    def _synchronize(self, ending: Collection[int] = ()) -> None:
+        """All followers wait in calls: they get what has changed, and some are done."""
         protocol = self._carrier.protocol
         if protocol.joined is not self._joined:
             self._joined = protocol.joined
@@ -383,7 +377,12 @@ class Leader:
         if loads != self._loads:
             self._loads = loads
             self._followers.tell(self._followers.all, wire.Load(), [self.tracker.encode()])
-        self._values.refresh()
+        fresh = self._values.fresh()
+        self._followers.answer(ending, wire.Done(refresh=fresh))
+        if fresh is not None:
+            waiting = [number for number in self._followers.all if number not in ending]
+            self._followers.tell(waiting, fresh)
+            self._values.share(fresh)
 
     @contextmanager
     def _together(

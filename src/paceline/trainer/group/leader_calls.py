@@ -4,6 +4,7 @@
 
     hear      until each of some followers waits in a call of one kind
     tell      instructions, which they carry out while they wait
+    stepped   goes along with the next that they are told
     answer    ends their waiting
 
 Waits: for followers, without a bound. The thread of the user's script calls.
@@ -14,10 +15,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, final
 
+import msgspec
+
 from paceline.errors import PacelineError, PeerLost, Preempted, UsageError
 from paceline.messages import StageSpec, Wait
 from paceline.trainer.client import Waits
 from paceline.trainer.group import wire as wire
+from paceline.trainer.verdicts import AfterStep
 
 _log = logging.getLogger("paceline.trainer")
 
@@ -61,6 +65,7 @@ class Followers:
             for number, end in enumerate(place.channels, start=1)
         }
         self._calls: dict[int, wire.Received[wire.FromFollower]] = {}  # not answered yet
+        self._stepped: dict[int, list[AfterStep]] = {}  # {rank: not told yet}
 
     @property
     def all(self) -> list[int]:
@@ -168,11 +173,18 @@ class Followers:
             PeerLost: one has hung up, and this process did not end with it.
         """
         for number in numbers:
+            stepped = tuple(self._stepped.pop(number, ()))
+            said = msgspec.structs.replace(message, stepped=stepped) if stepped else message
             try:
-                self._channels[number].send(message, buffers)
+                self._channels[number].send(said, buffers)
             except PeerLost:
                 self._place.lost(number)
                 raise
+
+    def stepped(self, numbers: Iterable[int], stepped: AfterStep) -> None:
+        """Let these know what became of a step, before anything else."""
+        for number in numbers:
+            self._stepped.setdefault(number, []).append(stepped)
 
     # ------------------------------------------------------------ the same calls
 

@@ -2,8 +2,8 @@
 
 ::
 
-    Offered   which parameters and tables have gradients, from how many records
-    buffers   gradients that have rows: row numbers or ids, and values
+    Offered   what there is, from how many records: said before anybody looks at it
+    Reduced   gradients that have rows: row numbers or ids, and values
 
 Dense gradients go another way (`paceline.trainer.group.collectives`).
 
@@ -18,10 +18,12 @@ import torch
 
 from paceline.messages import PartPlan
 from paceline.trainer.encoding import byte_array
-from paceline.trainer.group.wire import Offered
+from paceline.trainer.group.wire import Offered, Reduced
 from paceline.trainer.rows.routing import RowGradient, merge, route_ids
-from paceline.trainer.tensors import Gradients, PartNumbers, coalesced
+from paceline.trainer.tensors import Gathering, Gradients, PartNumbers, coalesced
 from paceline.transport.frames import Buffer
+
+WHOLE_STEP = Gathering(with_step=True, only_fresh=False)  # what a rank that steps offers
 
 
 @final
@@ -59,23 +61,36 @@ class OwnShare:
         self._waiting.clear()
 
 
-class Offer(NamedTuple):
-    """An offer as it travels."""
+def offer(numbers: PartNumbers, own: OwnShare, part: int, gathering: Gathering) -> Offered:
+    """What a rank has for a push of a part that would gather so."""
+    only_fresh = gathering.only_fresh
+    there = numbers.outline(with_step=gathering.with_step, only_fresh=only_fresh)
+    is_unscaled = only_fresh and numbers.is_scaled and numbers.has_fresh()
+    return Offered(
+        records=own.records(part),
+        dense=tuple(there.parameters - numbers.sparse),
+        has_rows=there.has_rows or bool(there.parameters & numbers.sparse),
+        is_refused=gathering.with_step and is_unscaled,
+    )
 
-    message: Offered
+
+class Brought(NamedTuple):
+    """What a rank brings to a push, as it travels."""
+
+    message: Reduced
     buffers: list[Buffer]
 
 
-def offer(
-    gradients: Gradients, plan: PartPlan, records: int, sparse: Collection[int]
-) -> Offer:
-    """What a rank offers.
+def bring(
+    gradients: Gradients, plan: PartPlan, sparse: Collection[int], *, is_finite: bool
+) -> Brought:
+    """Write the gradients with rows that a rank brings.
 
     Args:
         gradients: of the rank.
         plan: of their part.
-        records: that they were computed from.
         sparse: which parameters have sparse gradients.
+        is_finite: what it says of its sums.
     """
     with_rows = [index for index in gradients.dense if index in sparse]
     buffers: list[Buffer] = []
@@ -85,30 +100,16 @@ def offer(
     for table, recorded in gradients.rows.items():
         merged = merge(table, plan, recorded)
         buffers += [merged.route.ids, merged.gradient.numpy()]
-    message = Offered(
-        records=records,
-        dense=tuple(index for index in gradients.dense if index not in sparse),
-        sparse=tuple(with_rows),
-        tables=tuple(gradients.rows),
-        is_refused=gradients.is_refused,
-    )
-    return Offer(message, buffers)
-
-
-class Rows(NamedTuple):
-    """What an offer has of gradients with rows."""
-
-    sparse: dict[int, torch.Tensor]
-    tables: dict[str, RowGradient]
+    return Brought(Reduced(is_finite, tuple(with_rows), tuple(gradients.rows)), buffers)
 
 
 def rows_of(
-    offered: Offered, buffers: Sequence[bytearray], numbers: PartNumbers, plan: PartPlan
-) -> Rows:
-    """Read the buffers of an offer."""
+    brought: Reduced, buffers: Sequence[bytearray], numbers: PartNumbers, plan: PartPlan
+) -> Gradients:
+    """Read the gradients with rows that a rank has brought."""
     pairs = _pairs(buffers)
     sparse = {}
-    for index in offered.sparse:
+    for index in brought.sparse:
         ids, data = next(pairs)
         parameter = numbers.parameters[index]
         values = torch.frombuffer(data, dtype=parameter.dtype) if data else torch.empty(0)
@@ -121,14 +122,14 @@ def rows_of(
         )
     tables = {}
     dims = {table.name: table.dim for table in plan.spec.tables}
-    for name in offered.tables:
+    for name in brought.tables:
         ids, data = next(pairs)
         gradient = np.frombuffer(data, np.float32).reshape(len(ids), dims[name])
         route, inverse = route_ids(name, plan, ids)
         ordered = np.empty_like(gradient)
         ordered[inverse] = gradient
-        tables[name] = RowGradient(route, torch.from_numpy(ordered))
-    return Rows(sparse, tables)
+        tables[name] = [RowGradient(route, torch.from_numpy(ordered))]
+    return Gradients(sparse, tables)
 
 
 def _pairs(

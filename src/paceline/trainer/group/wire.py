@@ -37,6 +37,7 @@ from paceline.messages import (
     StageSpec,
     Waiting,
 )
+from paceline.trainer.verdicts import AfterStep
 
 Scaled = Literal["never", "unscaled", "not finite"]
 
@@ -95,10 +96,29 @@ class Have(_Message, frozen=True):
     error: str | None
 
 
-class Step(_Message, frozen=True):
-    """A step of several parts; what a `GradScaler` said, and if all is finite here."""
+class Offered(_Message, frozen=True):
+    """What a rank has for a push.
 
-    parts: tuple[int, ...]
+    Attributes:
+        records: that it was computed from.
+        dense: parameters that have a dense gradient.
+        has_rows: there are gradients with rows as well.
+        is_refused: it is not to be used.
+    """
+
+    records: int
+    dense: tuple[int, ...]
+    has_rows: bool
+    is_refused: bool
+
+
+class Step(_Message, frozen=True):
+    """A step of several parts; what a `GradScaler` said, and if all is finite here.
+
+    ``offered``: {part: what there is for its push, with all of this step}.
+    """
+
+    offered: dict[int, Offered]
     scaled: Scaled
     is_finite: bool
 
@@ -111,24 +131,16 @@ class Lookup(_Message, frozen=True):
     create: bool
 
 
-class Offered(_Message, frozen=True):
-    """What a rank has for a push.
+class Reduced(_Message, frozen=True):
+    """Sums of this rank's share are here, and its gradients with rows.
 
-    Buffers: for each of ``sparse`` its row numbers (int64) and values; for each of
-    ``tables`` ids (int64) and gradients (float32).
+    ``is_finite``: all sums are, and can be coded. Buffers: for each of ``sparse`` its row
+    numbers (int64) and values; for each of ``tables`` ids (int64) and gradients (float32).
     """
 
-    records: int
-    dense: tuple[int, ...]  # parameters that have a gradient
+    is_finite: bool
     sparse: tuple[int, ...]
     tables: tuple[str, ...]
-    is_refused: bool
-
-
-class Reduced(_Message, frozen=True):
-    """Sums of this rank's share are here; whether all are finite, and can be coded."""
-
-    is_finite: bool
 
 
 class Carried(_Message, frozen=True):
@@ -164,13 +176,19 @@ class Tell(_Message, frozen=True):
 # ------------------------------------------------------------ leader to follower
 
 
-class Shared(_Message, frozen=True):
+class _Told(_Message, frozen=True, kw_only=True, omit_defaults=True):
+    """Anything that the leader says; ``stepped``: steps that are over, which come first."""
+
+    stepped: tuple[AfterStep, ...] = ()
+
+
+class Shared(_Told, frozen=True):
     """The part is shared."""
 
     plan: PartPlan
 
 
-class Dealt(_Message, frozen=True):
+class Dealt(_Told, frozen=True):
     """Read this batch, say if it can be read, and wait for `Go`.
 
     ``trained``: records of the job, as of the last round or push.
@@ -182,23 +200,23 @@ class Dealt(_Message, frozen=True):
     trained: int
 
 
-class Go(_Message, frozen=True):
+class Go(_Told, frozen=True):
     """The batch that was read is the user's now, or it is not."""
 
     is_delivered: bool
 
 
-class Over(_Message, frozen=True):
+class Over(_Told, frozen=True):
     """The loop is over."""
 
 
-class Leave(_Message, frozen=True):
+class Leave(_Told, frozen=True):
     """The trainer was told to leave."""
 
     reason: str
 
 
-class Offer(_Message, frozen=True):
+class Offer(_Told, frozen=True):
     """Say what there is for a push of a part: `Offered`."""
 
     part: int
@@ -206,20 +224,23 @@ class Offer(_Message, frozen=True):
     only_fresh: bool
 
 
-class Reduce(_Message, frozen=True):
+class Reduce(_Told, frozen=True):
     """Add gradients up over all ranks: those of ``dense``, times ``weight``.
 
-    With ``is_shared`` each rank gets its share of the sums, and says `Reduced`; otherwise
-    the leader gets all.
+    With ``is_shared`` each rank gets its share of the sums; otherwise the leader gets all.
+    Then, or with rows to bring, `Reduced` answers.
     """
 
     part: int
+    with_step: bool
+    only_fresh: bool
     dense: tuple[int, ...]
     weight: float
     is_shared: bool
+    brings_rows: bool
 
 
-class Errand(_Message, frozen=True):
+class Errand(_Told, frozen=True):
     """Ask a server with the numbers of this rank's share, and say what it says.
 
     A `Push` names the blocks that it is to carry; behind them come the buffers that are
@@ -232,16 +253,7 @@ class Errand(_Message, frozen=True):
     message: Push | Pull
 
 
-class Stepped(_Message, frozen=True):
-    """What became of a step of a part."""
-
-    part: int
-    is_kept: bool
-    zero_grad: bool
-    is_refused: bool
-
-
-class Refresh(_Message, frozen=True):
+class Refresh(_Told, frozen=True):
     """Parameters of these parts have new values, which go to all ranks.
 
     Of ``shared`` parts each rank has those of its share, of the others the leader has all.
@@ -251,27 +263,31 @@ class Refresh(_Message, frozen=True):
     shared: tuple[int, ...] = ()
 
 
-class BetweenGpus(_Message, frozen=True):
+class BetweenGpus(_Told, frozen=True):
     """Dense numbers of these parts, and of no others, travel from GPU to GPU."""
 
     parts: tuple[int, ...]
 
 
-class Forget(_Message, frozen=True):
+class Forget(_Told, frozen=True):
     """The trainer has joined anew: what was computed before belongs to nothing."""
 
 
-class Load(_Message, frozen=True):
+class Load(_Told, frozen=True):
     """Tracked objects have this state. Buffer: of `Tracker.encode`."""
 
 
-class Done(_Message, frozen=True):
-    """The call is over; ``number`` answers it. Buffers: what the call says."""
+class Done(_Told, frozen=True):
+    """The call is over, once new values are here; ``number`` answers it.
+
+    Buffers: what the call says.
+    """
 
     number: int = 0
+    refresh: Refresh | None = None
 
 
-class Failed(_Message, frozen=True):
+class Failed(_Told, frozen=True):
     """The call has failed in the leader."""
 
     error: str  # name of its class
@@ -281,7 +297,7 @@ class Failed(_Message, frozen=True):
 Call = Share | Begin | Next | LeaveLoop | Step | Lookup | AskRecords | Save | Bye
 FromFollower = Call | Have | Offered | Reduced | Carried | Tell
 Answer = Shared | Go | Over | Leave | Done | Failed
-Instruction = Offer | Reduce | Errand | Stepped | Refresh | BetweenGpus | Forget | Load
+Instruction = Offer | Reduce | Errand | Refresh | BetweenGpus | Forget | Load
 FromLeader = Answer | Dealt | Instruction
 
 CALLS: msgspec.msgpack.Decoder[FromFollower] = msgspec.msgpack.Decoder(FromFollower)

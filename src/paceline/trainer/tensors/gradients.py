@@ -52,6 +52,13 @@ class Gathering(NamedTuple):
     only_fresh: bool
 
 
+class Outline(NamedTuple):
+    """What `PartNumbers.gather` would find."""
+
+    parameters: set[int]  # those with a gradient
+    has_rows: bool  # of tables
+
+
 Join = Callable[[Gradients, Gathering], Gradients]
 """What this process has -> what all processes of the trainer have together."""
 
@@ -72,8 +79,16 @@ class SpentGradients:
         # {parameter index: (its gradient at the last step, that gradient's version)}
         self._spent: dict[int, tuple[weakref.ref[torch.Tensor], int]] = {}
 
-    def holds(self, index: int, gradient: torch.Tensor) -> bool:
-        """Whether a parameter's gradient is the one that the last step has used."""
+    def there(self, *, only_fresh: bool) -> dict[int, torch.Tensor]:
+        """{parameter index: its gradient}, of those alone that no step has used if so."""
+        return {
+            index: parameter.grad
+            for index, parameter in enumerate(self._parameters)
+            if parameter.grad is not None
+            and not (only_fresh and self._holds(index, parameter.grad))
+        }
+
+    def _holds(self, index: int, gradient: torch.Tensor) -> bool:
         spent = self._spent.get(index)
         return (
             spent is not None and spent[0]() is gradient and spent[1] == gradient._version
@@ -82,9 +97,8 @@ class SpentGradients:
     def spend(self) -> None:
         """A step has used all that there are."""
         self._spent = {
-            index: (weakref.ref(parameter.grad), parameter.grad._version)
-            for index, parameter in enumerate(self._parameters)
-            if parameter.grad is not None
+            index: (weakref.ref(gradient), gradient._version)
+            for index, gradient in self.there(only_fresh=False).items()
         }
 
 

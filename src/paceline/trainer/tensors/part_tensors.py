@@ -52,6 +52,7 @@ from paceline.trainer.tensors.gradients import (
     Gradients,
     Join,
     Norms,
+    Outline,
     SpentGradients,
     alone,
     drop_rows,
@@ -81,6 +82,7 @@ class PartNumbers:
         norms: of pushes, where the pace bounds them.
         frozen: parameters of the model that nothing trains.
         is_scaled: a `GradScaler` steps; what no step has unscaled is no gradient yet.
+        is_refused: no gradient of this step is to be used.
         join: brings in what other processes of the trainer have.
         joins_on_gpu: dense gradients go to the host when they are joined, not before.
         sends_early: gradients are sent while backward still runs.
@@ -126,7 +128,7 @@ class PartNumbers:
         self.join: Join = alone
         self.joins_on_gpu = False
         self.sends_early, self.early = sends_early, EarlySender(parameters)
-        self._is_refused = False  # the gradients of this step are not to be used
+        self.is_refused = False
         self.parameters = tuple(parameters)
         self.watched = WatchedValues((), ())
         self.models: list[WatchedModel] = []
@@ -232,21 +234,16 @@ class PartNumbers:
     def has_fresh(self) -> bool:
         """Whether a backward has left gradients here since the last step."""
         has_rows = any(table.waiting() for table in self.tables)
-        return has_rows or bool(self._gradients(only_fresh=True))
-
-    @property
-    def is_refused(self) -> bool:
-        """Whether no gradient of this step is to be used."""
-        return self._is_refused
+        return has_rows or bool(self._spent.there(only_fresh=True))
 
     def refuse(self) -> None:
         """Use no gradient of this step, as `load` does when one is not finite."""
-        self._is_refused = True
+        self.is_refused = True
 
     def keep(self) -> None:
         """Add the gradients of this step to those that wait for the next push."""
-        if self._is_refused:
-            self._is_refused = False
+        if self.is_refused:
+            self.is_refused = False
             self.refused += 1
             drop_rows(self.tables)
             self._spent.spend()
@@ -286,7 +283,7 @@ class PartNumbers:
             beyond its bound, nothing is pushed: `refusal` says why.
         """
         self._coding.follow(plan)
-        is_refused = self._is_refused
+        is_refused = self.is_refused
         gathered = self.gather(with_step=with_step, only_fresh=only_fresh)
         gathering = Gathering(with_step and not is_refused, only_fresh)
         dense, kept_rows, is_void = self.join(gathered, gathering)
@@ -338,16 +335,22 @@ class PartNumbers:
         if self.deltas is not None:
             self.deltas.forget()
 
+    def outline(self, *, with_step: bool, only_fresh: bool) -> Outline:
+        """What `gather` would find of a step that is not refused; nothing moves."""
+        there = self._spent.there(only_fresh=only_fresh) if with_step else {}
+        has_rows = with_step and any(table.waiting() for table in self.tables)
+        return Outline({*self._kept, *there}, has_rows or bool(self._kept_rows))
+
     def gather(self, *, with_step: bool, only_fresh: bool) -> Gradients:
         """What this process has for a push: what was kept, with this step's gradients.
 
         Rows' gradients wait here until `clear`; those of a refused step are left out.
         """
         if self.deltas is not None:
-            self._is_refused = False
+            self.is_refused = False
             return Gradients(self.deltas.take(), {})
         dense = dict(self._kept)
-        is_refused, self._is_refused = self._is_refused, False
+        is_refused, self.is_refused = self.is_refused, False
         if with_step and is_refused:
             drop_rows(self.tables)
         elif with_step:
@@ -369,7 +372,7 @@ class PartNumbers:
         self._kept_rows.clear()
         if not is_flying:
             self._load = NOTHING
-        self._is_refused = False
+        self.is_refused = False
         drop_rows(self.tables)
         self._spent.spend()
         self.early.clear(is_flying=is_flying)
@@ -381,16 +384,13 @@ class PartNumbers:
 
     def zero_unspent(self) -> None:
         """Drop gradients that no step has used: their batches are handed back."""
-        for index, parameter in enumerate(self.parameters):
-            if parameter.grad is not None and not self._spent.holds(index, parameter.grad):
-                parameter.grad = None
+        for index in self._spent.there(only_fresh=True):
+            self.parameters[index].grad = None
 
     def _gradients(self, *, only_fresh: bool) -> dict[int, torch.Tensor]:
         return {
-            index: (sparse_on_cpu if index in self.sparse else plain)(parameter.grad)
-            for index, parameter in enumerate(self.parameters)
-            if parameter.grad is not None
-            and not (only_fresh and self._spent.holds(index, parameter.grad))
+            index: (sparse_on_cpu if index in self.sparse else plain)(gradient)
+            for index, gradient in self._spent.there(only_fresh=only_fresh).items()
         }
 
     def _keep_rows(self) -> None:

@@ -44,7 +44,7 @@ def pull(protocol: TrainerProtocol) -> Act[None]:
 
 def pull_seconds(session: paceline.Session, count: int) -> float:
     """The median seconds of a pull of part 0, from asking until its memory is settled."""
-    carrier = session._membership.carrier
+    carrier = session.membership.carrier
     seconds = []
     for _ in range(count):
         began_s = time.perf_counter()
@@ -55,7 +55,7 @@ def pull_seconds(session: paceline.Session, count: int) -> float:
 
 def pull_phases(session: paceline.Session, count: int) -> dict[str, float]:
     """Where a pull of part 0 spends its time: {phase: microseconds}."""
-    carrier = session._membership.carrier
+    carrier = session.membership.carrier
 
     def act(clock: PhaseClock) -> int:
         for _ in range(count):

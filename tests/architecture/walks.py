@@ -52,8 +52,10 @@ from paceline.launch.embedded import EmbeddedJob
 from paceline.launch.job.wiring import Wires
 from paceline.messages import Push
 from paceline.timing import SystemClock
+from paceline.trainer.client import Courier
 from paceline.trainer.group import collectives as group_tensors
 from paceline.trainer.group import wire as wire
+from paceline.trainer.seating import take_seat
 
 SRC = f"{Path(paceline.__file__).parent}/"
 SERVER = "server/"
@@ -330,19 +332,14 @@ def messages(folder: Path) -> tuple[str, ...]:
     def act() -> None:
         name = threading.current_thread().name
         end = ends[int(name)]
-        place = wire.GroupPlace(TRAINER, int(name), 2, (end,), str(folder / "meeting"))
+        meeting = str(folder / "meeting")
+        place = wire.GroupPlace(TRAINER, int(name), 2, (end,), meeting, Async())
         wires = Wires(RUN, TRAINER, SystemClock())
         door = wires.to_coordinator(f"inproc:{RUN}/{COORDINATOR}")
+        courier = Courier(door, wires.to_server())
         try:
-            with paceline.Session(
-                TRAINER,
-                door,
-                wires.to_server(),
-                wires.clock,
-                timeout_s=60.0,
-                group=place,
-                pace=Async(),
-            ) as session:
+            seat = take_seat(TRAINER, courier, wires.clock, 60.0, group=place)
+            with paceline.Session(seat) as session:
                 train(session, name)
         except BaseException as error:  # noqa: BLE001  (raised again below)
             failed.append(error)

@@ -373,7 +373,7 @@ def test_what_was_set_between_loops_is_in_a_cut(tmp_path: Path) -> None:
     clamp(model, 0)
     session.set_values(model)
     job.close(Verdict(Ending.FAILED, "the power went"))
-    session._membership.driver.close()  # type: ignore[union-attr]
+    session.membership.driver.close()
     resumed = EmbeddedJob(JobConfig(run="goes on"), tmp_path / "job", is_resumed=True)
     with resumed.session("trainer-0") as session:
         found = net()

@@ -59,7 +59,7 @@ def until_killed(folder: Path, script: Any) -> None:
     with pytest.raises(PowerGoneError):
         script(session)
     job.close(Verdict(Ending.FAILED, "the power went"))
-    session._membership.driver.close()  # type: ignore[union-attr]
+    session.membership.driver.close()
 
 
 def to_its_end(folder: Path, script: Any, *, is_resumed: bool) -> torch.Tensor:

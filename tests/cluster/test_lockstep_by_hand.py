@@ -71,7 +71,7 @@ def test_waiting_for_all_and_taking_the_mean_is_sync_to_the_bit(
 ) -> None:
     def script(session: paceline.Session) -> Marched:
         model, batches = network(), {}
-        protocol = session._membership._protocol  # type: ignore[union-attr]
+        protocol = session.membership._protocol
         optimizer = session.share(model, make(model.parameters()))
         rows = torch.arange(RECORDS)
         for batch in session.batches(rows, BATCH, epochs=EPOCHS, task_size=TASK):

@@ -76,7 +76,7 @@ def test_a_chain_of_runs_with_changing_numbers_counts_every_record_once(
         session = job.session("trainer-0")
         count(session, stop_after)
         job.close(Verdict(Ending.FAILED, "the power went"))
-        session._membership.driver.close()
+        session.membership.driver.close()
         kept.pop().close()
     job = open_job(folder, 2, 2, is_resumed=True)
     sessions = [job.session(f"trainer-{number}") for number in range(2)]

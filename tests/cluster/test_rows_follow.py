@@ -290,7 +290,7 @@ def test_a_job_that_has_begun_goes_on_with_the_rows_that_it_has(
             if number == 3 and not is_resumed:
                 session.save()
                 job.close(Verdict(Ending.FAILED, "the power went"))
-                session._membership.driver.close()
+                session.membership.driver.close()
                 return begin, begin
             loss_of(rows(ids), targets).backward()
             shared.step()

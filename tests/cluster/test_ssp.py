@@ -78,8 +78,8 @@ class March:
         model = nn.Module()
         model.steps = nn.Parameter(torch.zeros(LIVES, dtype=torch.float64))
         optimizer = session.share(model, torch.optim.SGD(model.parameters(), lr=1.0))
-        membership = session._membership
-        marching = membership._protocol.marching  # type: ignore[union-attr]
+        membership = session.membership
+        marching = membership._protocol.marching
         ids = torch.arange(READS * BATCH)
         batches = session.batches(ids, BATCH, task_size=8 * BATCH)
         for mine, _ in enumerate(batches):

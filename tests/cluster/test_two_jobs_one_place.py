@@ -60,7 +60,7 @@ def train(job: EmbeddedJob, records: int, dies_after: int | None = None) -> floa
         if number == dies_after:
             session.save()
             job.close(Verdict(Ending.FAILED, "the power went"))
-            session._membership.driver.close()
+            session.membership.driver.close()
             batches.close()
             return float("nan")
         (-model(x)).sum().backward()

@@ -118,7 +118,7 @@ def test_a_trainer_that_begins_again_finds_the_values_of_the_part_that_has_ended
     with pytest.raises(PowerGoneError):
         unfreeze(session, dies_at=5, ends_before=ends_before)
     session.membership.abandon()
-    session.membership.driver.close()  # type: ignore[union-attr]
+    session.membership.driver.close()
     assert unfreeze(job.session("trainer-0")) == (SUM, SUM, 2 * SUM)
     assert job.close()["status"] == "finished"
 
@@ -132,7 +132,7 @@ def test_a_resumed_job_goes_on_in_the_part_that_came_after(
     with pytest.raises(PowerGoneError):
         unfreeze(session, dies_at=5, saves=saves)
     job.close(Verdict(Ending.FAILED, "the power went"))
-    session.membership.driver.close()  # type: ignore[union-attr]
+    session.membership.driver.close()
     job = begin(tmp_path / "job", is_resumed=True)
     assert unfreeze(job.session("trainer-0")) == (SUM, SUM, 2 * SUM)
     summary = job.close()

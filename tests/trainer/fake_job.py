@@ -71,6 +71,9 @@ from paceline.server.requests.layouts import layout_of
 from paceline.server.slots.block_reads import BlockReads
 from paceline.store.blobs.blobs import digest
 from paceline.timing import ManualClock
+from paceline.trainer.client import Courier
+from paceline.trainer.peers import PeerWires
+from paceline.trainer.seating import take_seat
 from paceline.trainer.session import Session
 from paceline.transport.frames import Buffer
 from tests.trainer.fake_connection import FakeConnection
@@ -118,14 +121,12 @@ class FakeJob:
         self._rounds: dict[int, int] = {}
         self._prepared: dict[tuple[str, int], tuple[Push, list[np.ndarray]]] = {}
 
-    def session(self) -> Session:
-        return Session(
-            "trainer-0",
+    def session(self, timeout_s: float = 5.0, peers: PeerWires | None = None) -> Session:
+        courier = Courier(
             lambda _: FakeConnection(self, COORDINATOR),
             lambda address, _: FakeConnection(self, address.removeprefix(self.prefix)),
-            self.clock,
-            timeout_s=5.0,
         )
+        return Session(take_seat("trainer-0", courier, self.clock, timeout_s, peers=peers))
 
     def of(self, kind: type[Message]) -> list[Message]:
         return [message for _, message in self.sent if isinstance(message, kind)]

@@ -5,10 +5,8 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from paceline.ids import COORDINATOR
 from paceline.trainer.session import Session
 from paceline.trainer.share.optimizer import SharedOptimizer
-from tests.trainer.fake_connection import FakeConnection
 from tests.trainer.fake_job import FakeJob
 
 DATA = torch.arange(12.0).reshape(12, 1)
@@ -41,10 +39,4 @@ def run_loop(session: Session, step: OneStep, batch_size: int = 2) -> list[float
 
 
 def quick_session(job: FakeJob) -> Session:
-    return Session(
-        "trainer-0",
-        lambda _: FakeConnection(job, COORDINATOR),
-        lambda address, _: FakeConnection(job, address.removeprefix("fake:")),
-        job.clock,
-        timeout_s=0.005,
-    )
+    return job.session(timeout_s=0.005)

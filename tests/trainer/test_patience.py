@@ -37,7 +37,7 @@ def test_it_is_given_up_when_the_patience_is_over(answers_after_s: float) -> Non
 def test_who_leaves_waits_a_few_seconds_at_most() -> None:
     job = FakeJob()
     session = job.session()
-    asking = session.membership.carrier.protocol.asking  # type: ignore[union-attr]
+    asking = session.membership.carrier.protocol.asking
     assert asking.patience_s > CLOSE_PATIENCE_S
     session.close()
     assert asking.patience_s == CLOSE_PATIENCE_S

@@ -12,10 +12,10 @@ from tests.trainer.lines import DATA, share_line
 
 
 def test_a_forked_process_cannot_use_the_session(session: Session) -> None:
-    session._membership.driver._pid = os.getpid() + 1
+    session.membership.driver._pid = os.getpid() + 1
     with pytest.raises(UsageError, match="a forked process must not use it"):
         session.save()
-    session._membership.driver._pid = os.getpid()
+    session.membership.driver._pid = os.getpid()
 
 
 def test_batches_before_share_are_refused(session: Session) -> None:

@@ -62,17 +62,16 @@ class Door:
 
 
 def test_a_collective_call_in_a_batch_that_is_undone_is_of_this_trainer_alone(
-    job: FakeJob, session: Session
+    job: FakeJob,
 ) -> None:
     door: Any = Door()
-    member: Any = session.membership
-    member.meet_others(PeerWires(lambda _: door, lambda *_: door))
-    table = session.table("t", (2,), pace=Sync(reduce="sum"))
-    batches: Any = session.batches(DATA, 2, shuffle=False)
-    next(batches)
-    job.leave_timeline()
-    assert session.records == 0
-    with pytest.warns(StepWarning, match="allreduce dropped: timeline 0 was left"):
-        found = table.allreduce(np.arange(3))
-    assert found.tolist() == [0, 1, 2]
-    batches.close()
+    with job.session(peers=PeerWires(lambda _: door, lambda *_: door)) as session:
+        table = session.table("t", (2,), pace=Sync(reduce="sum"))
+        batches: Any = session.batches(DATA, 2, shuffle=False)
+        next(batches)
+        job.leave_timeline()
+        assert session.records == 0
+        with pytest.warns(StepWarning, match="allreduce dropped: timeline 0 was left"):
+            found = table.allreduce(np.arange(3))
+        assert found.tolist() == [0, 1, 2]
+        batches.close()

@@ -46,8 +46,9 @@ from paceline.launch.own_job import WHY, OwnJob
 from paceline.launch.processes import LeaveNotice, group_place
 from paceline.launch.supervise import failure_of, write_failure
 from paceline.timing import SystemClock, wall_time_s
-from paceline.trainer.member import Membership
+from paceline.trainer.client import Courier
 from paceline.trainer.peers import PeerWires
+from paceline.trainer.seating import take_seat
 from paceline.trainer.session import Session
 from paceline.watch.summary import Ending
 
@@ -108,24 +109,21 @@ def _join(place: Place) -> Session:
     config = JobDir(place.job_dir).read_config()
     load_plugins(config.plugins)
     wires = Wires(place.run, place.role, SystemClock(), secret=place.secret)
-    session = Session(
-        place.role,
-        wires.to_coordinator(place.coordinator),
-        wires.to_server(),
-        wires.clock,
-        timeout_s=config.timeout_s,
-        group=group_place(),
-        pace=config.pace,
-    )
     doors = door_addresses(place)
-    session.membership.meet_others(
-        PeerWires(
+    seat = take_seat(
+        place.role,
+        Courier(wires.to_coordinator(place.coordinator), wires.to_server()),
+        wires.clock,
+        config.timeout_s,
+        peers=PeerWires(
             lambda service: wires.listen_as_trainer(doors, service), wires.to_trainer()
-        )
+        ),
+        group=group_place(),
     )
+    session = Session(seat)
     atexit.register(_leave, session, JobDir(place.job_dir).failure(place.role))
     if threading.current_thread() is threading.main_thread():  # where signals arrive
-        LeaveNotice(session.membership)
+        LeaveNotice(seat.membership)
     return session
 
 
@@ -160,8 +158,8 @@ def _leave(session: Session, told: Path) -> None:
     error = _failure()
     if error is None:
         session.close()
-    elif isinstance(session.membership, Membership):
-        write_failure(told, failure_of(error, *session.membership.had()))
+    elif (had := session.membership.had()) is not None:
+        write_failure(told, failure_of(error, *had))
     if (
         session.membership.must_begin_again is not None
     ):  # too late for an exception to say so

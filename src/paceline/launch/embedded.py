@@ -35,7 +35,9 @@ from paceline.store.blobs import BlobStore
 from paceline.store.cuts import list_cuts
 from paceline.store.journal import Journal
 from paceline.timing import Deadline, SystemClock
+from paceline.trainer.client import Courier
 from paceline.trainer.peers import PeerWires
+from paceline.trainer.seating import take_seat
 from paceline.trainer.session import Session
 from paceline.watch.summary import (
     Ending,
@@ -110,14 +112,10 @@ class EmbeddedJob:
             lambda service: wires.listen_as_trainer([self._address(door)], service),
             wires.to_trainer(),
         )
-        session = Session(
-            trainer,
-            wires.to_coordinator(self._address(COORDINATOR)),
-            wires.to_server(),
-            self._clock,
-            timeout_s=self._config.timeout_s,
-        )
-        session.membership.meet_others(peers)
+        coordinator = wires.to_coordinator(self._address(COORDINATOR))
+        courier, timeout_s = Courier(coordinator, wires.to_server()), self._config.timeout_s
+        seat = take_seat(trainer, courier, self._clock, timeout_s, peers=peers)
+        session = Session(seat)
         self._sessions.append(session)
         return session
 

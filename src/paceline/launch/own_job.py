@@ -37,7 +37,6 @@ from paceline.launch.processes import Signals
 from paceline.launch.supervise import LEAVE_S, SAVE_S
 from paceline.messages import JobStatus
 from paceline.timing import SystemClock
-from paceline.trainer.member import Membership
 from paceline.watch.progress import Lines
 from paceline.watch.summary import EXIT_CODES, Ending, Verdict
 from paceline.watch.table import summary_table
@@ -105,7 +104,6 @@ class OwnJob:
         except BaseException as error:
             self.job.close(Verdict(Ending.FAILED, describe_error(error)))
             raise
-        assert isinstance(self.session.membership, Membership)
         self._membership = self.session.membership
         is_main = threading.current_thread() is threading.main_thread()
         caught = to_catch() if is_main and not is_interactive else []
@@ -200,12 +198,17 @@ class OwnJob:
     def _came(self, frame: FrameType | None) -> None:
         """A signal has come; the main thread is at ``frame`` of the script, or of ours."""
         membership = self._membership
-        membership.interrupt(WHY)
+        self._interrupt()
         if self._is_ending or membership.calls.was_told:
             return
         if membership.is_idle() and not is_ours(frame):
             membership.calls.was_told = True
             raise Interrupted(WHY)
+
+    def _interrupt(self) -> None:
+        """The script is its whole job: it leaves its loop by `Interrupted`."""
+        self._membership.calls.is_interrupted = True
+        self._membership.leave_soon(WHY)
 
     @contextlib.contextmanager
     def _held_off(self) -> Iterator[None]:
@@ -261,7 +264,7 @@ class OwnJob:
     def _do(self, act: Act) -> None:
         if act == "ask to leave":
             self._say(TOLD)
-            self._membership.interrupt(WHY)
+            self._interrupt()
         elif act == "knock":
             self._signals.knock()
         elif act == "give up":

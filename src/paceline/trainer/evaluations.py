@@ -9,7 +9,6 @@ from typing import Any, Protocol, final
 
 from torch import nn
 
-from paceline.trainer.engine import Calls
 from paceline.trainer.evaluation import Metric, MetricWork, Work, open_predictions
 from paceline.trainer.loop import Cutting, Stage, Stages
 from paceline.trainer.member import Seat
@@ -29,16 +28,15 @@ class Models(Protocol):
 class Evaluations:
     """The calls of one session that look at models and change nothing."""
 
-    def __init__(self, seat: Seat, calls: Calls, stages: Stages, sharing: Models) -> None:
+    def __init__(self, seat: Seat, stages: Stages, sharing: Models) -> None:
         """Ask for one process of a trainer.
 
         Args:
             seat: the process.
-            calls: which of the session's is open.
             stages: of the session.
             sharing: what it has shared.
         """
-        self._seat, self._calls = seat, calls
+        self._seat, self._calls = seat, seat.membership.calls
         self._stages, self._sharing = stages, sharing
 
     def evaluate(

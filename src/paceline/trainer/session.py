@@ -33,16 +33,12 @@ from paceline.pace.strategy import Strategy
 from paceline.pace_specs.allreduce import AllReduce
 from paceline.pace_specs.parsing import parse_any, parse_pace
 from paceline.params.rows import Array
-from paceline.timing import Clock
-from paceline.trainer.client import ConnectCoordinator, ConnectServer
 from paceline.trainer.engine import StepWarning
 from paceline.trainer.evaluations import Evaluations
-from paceline.trainer.group import Follower, GroupPlace
 from paceline.trainer.loop import Batches, Cutting, Stages, check_lookahead
-from paceline.trainer.member import Membership, is_failure
+from paceline.trainer.member import Presence, Seat, is_failure
 from paceline.trainer.model import Factor, check_initialized, why_not_tracked
 from paceline.trainer.rows import Embedding, Mode
-from paceline.trainer.seating import take_seat
 from paceline.trainer.share import SharedOptimizer, Sharing, check_arguments, share_between
 from paceline.trainer.tables import Table, describe_table, open_table
 
@@ -54,28 +50,17 @@ _NO_SYNC = Async()
 class Session:
     """One trainer's membership of a job; ``trainer`` is its role id."""
 
-    def __init__(
-        self,
-        trainer: str,
-        coordinator: ConnectCoordinator,
-        server: ConnectServer,
-        clock: Clock,
-        *,
-        timeout_s: float,
-        group: GroupPlace | None = None,
-        pace: Pace | None = None,
-    ) -> None:
-        """Join the job; returns when all its servers are there; see `take_seat`."""
-        seated = take_seat(trainer, coordinator, server, clock, timeout_s, group, pace)
-        self._membership, self._seat = seated
-        self.trainer = trainer
-        self._sharing = Sharing(self._seat, self._membership.calls)
-        self._stages = Stages(self._seat)
+    def __init__(self, seat: Seat) -> None:
+        """For a process of a trainer that has joined; see `take_seat`."""
+        self._seat, self._calls = seat, seat.membership.calls
+        self.trainer = seat.trainer
+        self._sharing = Sharing(seat)
+        self._stages = Stages(seat)
         self._num_saves = 0
         self._has_warned = False  # of tracked schedulers
-        events = self._membership.events
+        events = seat.events
         self.send, self.events, self.poll = events.send, events.events, events.poll
-        asked = Evaluations(self._seat, self._membership.calls, self._stages, self._sharing)
+        asked = Evaluations(seat, self._stages, self._sharing)
         self.evaluate, self.predict = asked.evaluate, asked.predict
 
     def share(
@@ -108,12 +93,12 @@ class Session:
                 a loop; or the job's n-th part differs from this one.
             JobFailed: the job as a whole cannot go on.
         """
-        self._membership.calls.check_idle("share", "share the whole model before the loop")
+        self._calls.check_idle("share", "share the whole model before the loop")
         check_arguments(model, optimizer)
         check_initialized(model)
         said = parse_any(pace) if isinstance(pace, str) else pace or self._seat.pace
         if isinstance(said, AllReduce):
-            return share_between(self._membership, self._sharing, model, optimizer)
+            return share_between(self._seat, self._sharing, model, optimizer)
         is_said = pace is not None
         return self._sharing.share(model, optimizer, said, overlap=overlap, is_said=is_said)
 
@@ -130,7 +115,7 @@ class Session:
                 shared with it, or trains by `AllReduce`; a trainer of several processes.
             JobFailed: the job as a whole cannot go on.
         """
-        self._membership.calls.check_idle("unshare", "call it between two loops")
+        self._calls.check_idle("unshare", "call it between two loops")
         self._sharing.unshare(model)
 
     def set_values(self, model: nn.Module) -> None:
@@ -149,7 +134,7 @@ class Session:
                 a loop of several trainers.
             JobFailed: the job as a whole cannot go on.
         """
-        self._membership.calls.check_open()
+        self._calls.check_open()
         self._sharing.set_values(model)
 
     def schedule(self, optimizer: torch.optim.Optimizer, factor: Factor) -> None:
@@ -220,13 +205,14 @@ class Session:
             UsageError: an argument is out of range; in a loop; or the n-th part differs.
             JobFailed: the job as a whole cannot go on.
         """
-        self._membership.calls.check_idle("table", "make tables before the loop")
+        self._calls.check_idle("table", "make tables before the loop")
         spec, begins = describe_table(name, shape, dtype, combine, init, blocks)
         said = parse_pace(pace) if isinstance(pace, str) else pace
         rows = self._sharing.add_table(
             spec, said, begins, atomic=atomic, every=replicate_every
         )
-        return open_table(self._membership, self._stages, rows, replicate_every)
+        membership = self._seat.alone("table").membership
+        return open_table(membership, self._stages, rows, replicate_every)
 
     def track(self, **objects: object) -> None:
         """Let the state of the user's own objects survive: scheduler, GradScaler, EMA.
@@ -246,10 +232,10 @@ class Session:
             UsageError: inside a loop; a name is taken; or an object's state holds more
                 than numbers, text, containers, tensors and arrays.
         """
-        self._membership.calls.check_idle("track", "track objects before the loop")
+        self._calls.check_idle("track", "track objects before the loop")
         for name, tracked in objects.items():
             self._seat.tracker.add(name, tracked)
-        trainers = self._membership.num_trainers
+        trainers = self._seat.num_trainers
         told = (why_not_tracked(*item, trainers) for item in objects.items())
         if (text := next(filter(None, told), None)) and not self._has_warned:
             self._has_warned = True
@@ -302,13 +288,13 @@ class Session:
                 iterating, another loop is open, or other trainers bring other data.
             JobFailed: while iterating, the job as a whole cannot go on.
         """
-        self._membership.calls.check_open()
+        self._calls.check_open()
         cutting = Cutting(batch_size, epochs, shuffle, seed, task_size, collate_fn, workers)
         planned = self._stages.plan("train", dataset, cutting)
         check_lookahead(lookahead, cutting, self._seat.size, self._seat.numbers)
         deliver = partial(self._seat.deliver, workers=workers)
         planned = planned._replace(lookahead=lookahead)
-        return Batches(self._membership.calls, self._stages, planned, deliver)
+        return Batches(self._calls, self._stages, planned, deliver)
 
     def log(self, **numbers: object) -> None:
         """Note numbers for progress, events and summary; the last value of a name wins.
@@ -330,7 +316,7 @@ class Session:
 
     def save(self) -> None:
         """Take a checkpoint; afterwards a cut begun after the call is committed."""
-        self._membership.calls.check_open()
+        self._calls.check_open()
         self._num_saves += 1
         self._seat.save(self._num_saves)
 
@@ -359,9 +345,9 @@ class Session:
         self._seat.close()
 
     @property
-    def membership(self) -> Membership | Follower:
-        """This process as a member of the job; whoever has launched it ends it by this."""
-        return self._membership
+    def membership(self) -> Presence:
+        """This process in the job; whoever has launched it ends it by this."""
+        return self._seat.membership
 
     def __enter__(self) -> Self:
         """The session itself."""
@@ -369,5 +355,5 @@ class Session:
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         """Close; a script that fails has not come to the end of its loop."""
-        self._membership.calls.has_failed = is_failure(error)
+        self._calls.has_failed = is_failure(error)
         self.close()

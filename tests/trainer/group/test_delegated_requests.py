@@ -10,7 +10,7 @@ from torch import nn
 
 from paceline.config import Sync
 from paceline.errors import PeerLost
-from paceline.ids import Window
+from paceline.ids import COORDINATOR, Window
 from paceline.messages import (
     Message,
     OptimizerSpec,
@@ -25,6 +25,8 @@ from paceline.messages import (
 )
 from paceline.params.blocks import cut_blocks
 from paceline.timing import ManualClock
+from paceline.trainer.client import Courier
+from paceline.trainer.client.connections import ConnectServer
 from paceline.trainer.client.waits import Waits
 from paceline.trainer.group import wire as wire
 from paceline.trainer.group.delegated_requests import Carrying
@@ -102,11 +104,14 @@ def server() -> Server:
 
 @pytest.fixture
 def carrying(server: Server) -> Iterator[Carrying]:
-    made = Carrying(
-        lambda address, _: FakeConnection(server, address), server.clock, timeout_s=1.0
-    )
+    made = carrying_by(lambda address, _: FakeConnection(server, address), server)
     yield made
     made.close()
+
+
+def carrying_by(connect: ConnectServer, server: Server) -> Carrying:
+    courier = Courier(lambda _: FakeConnection(server, COORDINATOR), connect)
+    return Carrying(courier, server.clock, timeout_s=1.0)
 
 
 def errand(message: Push | Pull) -> wire.Errand:
@@ -153,14 +158,14 @@ def test_a_server_that_is_gone_is_the_leaders_to_deal_with(
     def refuse(address: str, _incarnation: int) -> Connection:
         raise PeerLost(f"nobody at {address}")
 
-    carrying = Carrying(refuse, server.clock, timeout_s=1.0)
+    carrying = carrying_by(refuse, server)
     carried = carrying.carry(errand(PUSH), [IDS, ROWS], numbers, PLAN)
     assert carried == wire.Carried(3, None, "nobody at there")
 
 
 def test_what_comes_of_an_errand_that_was_given_up_is_passed_over() -> None:
     ours, theirs = socket.socketpair()
-    place = wire.GroupPlace("trainer-0", 0, 2, (ours,), "")
+    place = wire.GroupPlace("trainer-0", 0, 2, (ours,), "", Sync())
     waits = Waits("trainer-0", ManualClock())
     followers = Followers(place, lambda *_: None, lambda _: None, waits)
     follower = wire.Channel(theirs, wire.INSTRUCTIONS, "rank 0")

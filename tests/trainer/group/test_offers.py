@@ -63,7 +63,9 @@ def test_what_is_said_is_what_is_brought(
     process.numbers.keep()
     process.backward(dense=new[0], rows=new[1])
     said = offer(process.numbers, process.own, 0, gathering)
-    assert said == offer(process.numbers, process.own, 0, gathering), "to say it changes nothing"
+    assert said == offer(process.numbers, process.own, 0, gathering), (
+        "to say it changes nothing"
+    )
     found = process.numbers.gather(**gathering._asdict())
     assert set(said.dense) == found.dense.keys() - {1}
     assert said.has_rows == (1 in found.dense)

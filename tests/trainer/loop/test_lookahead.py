@@ -130,7 +130,7 @@ def test_a_pause_costs_nothing_while_a_lease_has_more(
     for number, batch in enumerate(held(session, 1)):
         seen += batch.flatten().tolist()
         step(batch)
-        session.membership.carrier.protocol.asking.pauses = number == 0  # type: ignore[union-attr]  # a member
+        session.membership.carrier.protocol.asking.pauses = number == 0
     assert seen == ALL
     assert model.weight.item() == sum(ALL)
     assert len(job.of(HandBack)) == 1

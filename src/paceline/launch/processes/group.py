@@ -23,7 +23,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import NoReturn, final
 
 from paceline.errors import PREEMPTED_EXIT_CODE, UsageError
@@ -59,6 +58,8 @@ def open_group(environ: Mapping[str, str] = os.environ) -> None:
     store = place.sockets / f"{place.role}.{leader}"
     beats = mmap.mmap(-1, _BYTES * size)
     pairs = [socket.socketpair() for _ in range(size - 1)]
+    channels = tuple(ours for ours, _ in pairs)
+    leading = GroupPlace(place.role, 0, size, channels, str(store), config.pace)
     # Gloo and NCCL listen at ports: nobody outside of this machine reaches them.
     os.environ["GLOO_SOCKET_IFNAME"] = os.environ["NCCL_SOCKET_IFNAME"] = "lo"
     pids = {}
@@ -70,7 +71,7 @@ def open_group(environ: Mapping[str, str] = os.environ) -> None:
             ours = pairs[index - 1][1]
             _close(end for pair in pairs for end in pair if end is not ours)
             _show_life(beats, index)
-            _places.append(_place(place.role, index, size, (ours,), store))
+            _places.append(leading._replace(number=index, channels=(ours,)))
             return
         pids[index] = pid
     _close(theirs for _, theirs in pairs)
@@ -78,10 +79,7 @@ def open_group(environ: Mapping[str, str] = os.environ) -> None:
     _choose_gpu(place.role, 0, size)
     processes = GroupProcesses(place.role, pids, beats, config.timeout_s)
     _processes.append(processes)
-    channels = tuple(ours for ours, _ in pairs)
-    _places.append(
-        _place(place.role, 0, size, channels, store)._replace(lost=processes.lost)
-    )
+    _places.append(leading._replace(lost=processes.lost))
     processes.start()
 
 
@@ -213,12 +211,6 @@ def _show_life(beats: mmap.mmap, index: int) -> None:
             time.sleep(LOOK_S / 2)
 
     threading.Thread(target=beat, name="group-beat", daemon=True).start()
-
-
-def _place(
-    role: str, index: int, size: int, channels: tuple[socket.socket, ...], store: Path
-) -> GroupPlace:
-    return GroupPlace(role, index, size, channels, str(store))
 
 
 def _close(ends: Iterable[socket.socket]) -> None:

@@ -9,15 +9,13 @@
     stopwatch      how long batches take without waiting for anybody
 """
 
-from paceline.trainer.client.connections import ConnectCoordinator, ConnectServer, Courier
+from paceline.trainer.client.connections import Courier
 from paceline.trainer.client.driver import Attach, Driver, Payload, Sent, bare
 from paceline.trainer.client.lock_renewal import HeldLock, LockKeeper
 from paceline.trainer.client.waits import Waits, WaitTeller
 
 __all__ = [
     "Attach",
-    "ConnectCoordinator",
-    "ConnectServer",
     "Courier",
     "Driver",
     "HeldLock",

@@ -37,9 +37,6 @@ _ENDED = (
     "step() of an optimizer whose model was unshared: share the model again, and keep the "
     "optimizer that this returns"
 )
-_PROCESSES = (
-    "unshare: a trainer of {size} processes cannot do that yet: use --ranks-per-trainer 1"
-)
 
 
 class SharedModel(NamedTuple):
@@ -60,7 +57,6 @@ def why_not_unshared(
     numbers: dict[int, PartNumbers],
     *,
     is_between: bool,
-    size: int,
 ) -> str | None:
     """Why a model cannot be unshared; None if it can.
 
@@ -69,15 +65,12 @@ def why_not_unshared(
         shared: what is shared of it.
         numbers: of all parts.
         is_between: its gradients travel between trainers.
-        size: processes of the trainer.
     """
     if is_between:
         return _BETWEEN
     if shared is None:
         more = "" if numbers else ", and nothing is"
         return _NOT_SHARED.format(kind=kind, more=more)
-    if size > 1:
-        return _PROCESSES.format(size=size)
     tables = [table for part in shared.parts for table in numbers[part].tables]
     if tables or not shared.parts:
         name = tables[0].spec.name if tables else numbers[shared.at].tables[0].spec.name

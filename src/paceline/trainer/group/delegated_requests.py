@@ -17,14 +17,14 @@ thread of the user's script calls.
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, NoReturn, final
+from typing import Any, final
 
 from paceline.errors import DeadlineExceeded, HandshakeRefused, PeerLost
 from paceline.failpoints import failpoint
 from paceline.messages import Message, PartPlan, Pull, Pulled, Push, Pushed
 from paceline.timing import Clock, Deadline
 from paceline.trainer.acts import Lost
-from paceline.trainer.client import ConnectServer, Courier, Payload
+from paceline.trainer.client import Courier, Payload
 from paceline.trainer.engine import Carrier
 from paceline.trainer.group import wire as wire
 from paceline.trainer.group.joint_push import GroupValues, JointGradients
@@ -112,15 +112,15 @@ class Errands:
 class Carrying:
     """A follower's: its own connections to servers."""
 
-    def __init__(self, server: ConnectServer, clock: Clock, timeout_s: float) -> None:
+    def __init__(self, courier: Courier, clock: Clock, timeout_s: float) -> None:
         """Connect to nobody yet.
 
         Args:
-            server: (address, incarnation of the trainer) -> a fresh connection.
+            courier: its own; only servers are asked.
             clock: for deadlines.
             timeout_s: a reply that takes longer is lost.
         """
-        self._courier = Courier(_nobody, server)
+        self._courier = courier
         self._clock, self._timeout_s = clock, timeout_s
 
     def close(self) -> None:
@@ -189,7 +189,3 @@ def _loaded(own: Payload, push: Push, buffers: Sequence[Any]) -> Payload:
     assert own.message.blocks == push.blocks, f"{own.message.blocks} for {push.blocks}"
     blocks = own.buffers[: len(push.blocks)]
     return own._replace(message=push, buffers=[*blocks, *buffers])
-
-
-def _nobody(_incarnation: int) -> NoReturn:
-    raise AssertionError("only the leader talks to the coordinator")

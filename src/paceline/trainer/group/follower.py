@@ -21,11 +21,10 @@ import torch
 from torch import nn
 
 from paceline import errors
-from paceline.config import Pace
 from paceline.errors import Preempted, describe_error
 from paceline.messages import PartPlan, PartSpec
 from paceline.timing import Clock
-from paceline.trainer.client import ConnectServer
+from paceline.trainer.client import Courier
 from paceline.trainer.engine import Calls, Scaled, Tracker
 from paceline.trainer.evaluation import Work
 from paceline.trainer.group import wire as wire
@@ -37,11 +36,9 @@ from paceline.trainer.loop import (
     check_models,
     check_process,
     process_rests,
-    refuse_process,
 )
-from paceline.trainer.member import Logbook
-from paceline.trainer.peers import LedEvents, PeerWires
-from paceline.trainer.protocol import Changed
+from paceline.trainer.member import Logbook, Seat
+from paceline.trainer.peers import LedEvents
 from paceline.trainer.rows import Outlook
 from paceline.trainer.rows.routing import Route
 from paceline.trainer.tensors import PartNumbers
@@ -50,56 +47,42 @@ _log = logging.getLogger("paceline.trainer")
 
 
 @final
-class Follower:
+class Follower(Seat):
     """One rank that does not lead.
 
     Attributes:
-        pace: of the job.
-        size: ranks of the trainer.
-        numbers: its own parameters and gradients, by part.
-        tracker: its own copies of the user's objects.
-        outlook: knows of no batch to come.
         calls: the calls that are under way.
-        events: between trainers: none here.
         must_begin_again: None: the leader ends the trainer when its script must.
     """
 
     must_begin_again: str | None = None
 
     def __init__(
-        self,
-        place: wire.GroupPlace,
-        pace: Pace,
-        server: ConnectServer,
-        clock: Clock,
-        timeout_s: float,
+        self, place: wire.GroupPlace, courier: Courier, clock: Clock, timeout_s: float
     ) -> None:
         """Meet the other ranks.
 
         Args:
             place: of this rank.
-            pace: of the job.
-            server: (address, incarnation) -> a fresh connection to a server.
+            courier: the way to servers.
             clock: for deadlines.
             timeout_s: a server's reply that takes longer is lost.
 
         Raises:
             PeerLost: one did not come.
         """
-        self.pace, self.size = pace, place.size
+        self.trainer, self.size, self.pace = place.role, place.size, place.pace
         self.num_trainers = 1  # its leader knows how many, and says what follows from it
         self.numbers: dict[int, PartNumbers] = {}
-        self.tracker, self.outlook = Tracker(), Outlook()
+        self.tracker, self.outlook = Tracker(), Outlook()  # it knows of no batch to come
+        self.membership = self
         self.calls = Calls(lambda: self.must_begin_again, self._send_log, lambda: None)
         self._logbook, self._clock = Logbook(), clock
         self._leaving: str | None = None  # to be told; any thread may say so
         self.events = LedEvents()
         self._trained = 0
-        carrying = Carrying(server, clock, timeout_s)
+        carrying = Carrying(courier, clock, timeout_s)
         self._following = Following(place, self.numbers, self.tracker, carrying)
-
-    def meet_others(self, peers: PeerWires) -> None:
-        """It meets none: its leader speaks for the trainer."""
 
     # ------------------------------------------------------------ what is shared
 
@@ -207,11 +190,6 @@ class Follower:
             [value] = self._call(wire.Begin(stage.spec)).buffers
         return bytes(value)
 
-    def set_values(self, wanted: Changed) -> None:
-        """Refused: see `Seat`."""
-        del wanted
-        raise refuse_process(self.size)
-
     def once(self, name: str) -> bool:
         """See `Seat`: never true here, but in rank 0 of one trainer."""
         del name
@@ -264,15 +242,18 @@ class Follower:
             self.calls.is_closed = True
             self._following.close()
 
+    def had(self) -> None:
+        """See `Presence`: its leader tells of them."""
+
     def leave_soon(self, reason: str) -> None:
-        """See `Membership.leave_soon`: the leader is told with the next call."""
+        """See `Presence`: the leader is told with the next call."""
         self._leaving = reason
 
     def abandon(self) -> None:
         """Nothing is held here."""
 
     def is_idle(self) -> bool:
-        """See `Membership.is_idle`."""
+        """See `Presence`."""
         return self.calls.open_call is None
 
     # ------------------------------------------------------------ asking the leader

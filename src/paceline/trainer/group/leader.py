@@ -46,10 +46,9 @@ from paceline.trainer.loop import (
     check_process,
     check_steps,
     process_rests,
-    refuse_process,
 )
-from paceline.trainer.member import Alone, Membership
-from paceline.trainer.protocol import Changed, check_order
+from paceline.trainer.member import Alone, MemberSeat, Membership
+from paceline.trainer.protocol import check_order
 from paceline.trainer.rows.routing import Route, route_ids
 from paceline.trainer.tensors import PartNumbers
 from paceline.trainer.verdicts import AfterStep, Batch, Flush, Leaving, Over
@@ -58,7 +57,7 @@ _log = logging.getLogger("paceline.trainer")
 
 
 @final
-class Leader:
+class Leader(MemberSeat):
     """Rank 0."""
 
     def __init__(self, membership: Membership, place: wire.GroupPlace) -> None:
@@ -67,18 +66,8 @@ class Leader:
         Raises:
             PeerLost: one did not come.
         """
+        super().__init__(membership, place.size)
         self._alone = Alone(membership)
-        self._membership, self._carrier = membership, membership.carrier
-        self.size, self.pace = place.size, membership.pace
-        self.numbers = self._carrier.numbers
-        self.tracker, self.outlook = self._carrier.tracker, self._carrier.outlook
-        self.plan = self._carrier.plan
-        self.log, self.trained = self._alone.log, self._alone.trained
-        self.once, self.stop, self.records = (
-            self._alone.once,
-            self._alone.stop,
-            self._alone.records,
-        )
         self._followers = Followers(place, self._serve, self._note, membership.driver.waits)
         self._active: list[int] = []  # followers with a batch
         self._own = OwnShare()
@@ -299,11 +288,6 @@ class Leader:
             self._followers.answer(self._followers.all, wire.Done(), [value])
         return value
 
-    def set_values(self, wanted: Changed) -> None:
-        """Refused: see `Seat`."""
-        del wanted
-        raise refuse_process(self.size)
-
     def save(self, number: int) -> None:
         """See `Seat`."""
         self._alone.save(number)
@@ -311,14 +295,14 @@ class Leader:
 
     def close(self) -> None:
         """Leave the job, when all ranks have come to the end of their sessions."""
-        if self._membership.calls.open_call is not None:
-            self._alone.close()
+        if self.membership.calls.open_call is not None:
+            self.membership.close()
         else:
             with leaving_anyhow(), self._followers.hearing(wire.Bye):
                 self._followers.answer(self._followers.all, wire.Done())
         self._followers.close()
         self._tensors.close()
-        self._alone.close()
+        self.membership.close()
 
     # ------------------------------------------------------------ beside its own calls
 
@@ -364,7 +348,7 @@ class Leader:
         if told.stop is not None:
             self.stop(told.stop)
         if told.leaving is not None:
-            self._membership.leave_soon(told.leaving)
+            self.membership.leave_soon(told.leaving)
 
     def _synchronize(self, ending: Collection[int] = ()) -> None:
         """All followers wait in calls: they get what has changed, and some are done."""

@@ -24,6 +24,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar, final
 
 import msgspec
 
+from paceline.config import Pace
 from paceline.errors import PeerLost
 from paceline.ids import TaskKey
 from paceline.messages import (
@@ -51,6 +52,7 @@ class GroupPlace(NamedTuple):
         size: how many there are.
         channels: of the leader to ranks 1, 2 ...; of a follower to its leader.
         rendezvous: a file that does not exist yet, where they find each other.
+        pace: of the job.
         lost: what the leader does when a rank has hung up; does not return.
     """
 
@@ -59,6 +61,7 @@ class GroupPlace(NamedTuple):
     size: int
     channels: tuple[socket.socket, ...]
     rendezvous: str
+    pace: Pace
     lost: Callable[[int], object] = int
 
 

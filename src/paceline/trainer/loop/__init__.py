@@ -20,7 +20,6 @@ from paceline.trainer.loop.script_changes import (
     check_models,
     check_process,
     process_rests,
-    refuse_process,
     to_be_set,
 )
 from paceline.trainer.loop.stages import Cutting, Stage, Stages
@@ -40,7 +39,6 @@ __all__ = [
     "deliver",
     "has_batch",
     "process_rests",
-    "refuse_process",
     "step_atomic",
     "step_whole",
     "to_be_set",

@@ -50,10 +50,6 @@ _INSIDE = (
     "set_values: in a loop it needs a job of one trainer, and there are {trainers}: call "
     "it between two loops, at the same place in the script of every trainer"
 )
-_ALONE = (
-    "set_values: a trainer of {size} processes cannot set values: make the change before "
-    "session.share, or use --ranks-per-trainer 1"
-)
 
 
 @final
@@ -277,11 +273,6 @@ def process_rests(numbers: Mapping[int, PartNumbers]) -> None:
     for one in numbers.values():
         one.watched.stepped()
         one.watched.rest()
-
-
-def refuse_process(size: int) -> UsageError:
-    """Why a rank cannot set values."""
-    return UsageError(_ALONE.format(size=size))
 
 
 def _named(names: list[str]) -> str:

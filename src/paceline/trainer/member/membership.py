@@ -28,6 +28,9 @@ PATIENCE = 6  # time-outs for which the coordinator may be away
 CLOSE_PATIENCE_S = 5.0  # the same, for who leaves: without it, the trainer is lost
 _WHO_IS_THERE = AskPeers(incarnation=0, timeline=0)  # any question makes one join
 
+Had = tuple[int, tuple[TaskKey, int] | None]
+"""How many batches of its loop, and the last of them."""
+
 
 @final
 class Membership:
@@ -49,8 +52,16 @@ class Membership:
         courier: Courier,
         clock: Clock,
         timeout_s: float,
+        peers: PeerWires | None = None,
     ) -> None:
         """Join; returns when all servers of the job are there.
+
+        Args:
+            trainer: role id.
+            courier: the way to coordinator and servers.
+            clock: for deadlines.
+            timeout_s: a reply that takes longer is asked for again.
+            peers: the way to other trainers; None: there is none.
 
         Raises:
             JobFailed: there is no coordinator.
@@ -68,7 +79,7 @@ class Membership:
             lambda: self._protocol.behind.has_left,
         )
         self._logbook = Logbook()
-        self.link = PeerLink(self._protocol, courier, clock, timeout_s)
+        self.link = PeerLink(self._protocol, courier, clock, timeout_s, peers)
         self.events = PeerEvents(
             self.link, self.driver, self.calls, clock, lambda: self.ask(_WHO_IS_THERE)
         )
@@ -138,18 +149,9 @@ class Membership:
             self.driver.close()
             self.link.close()
 
-    def meet_others(self, peers: PeerWires) -> None:
-        """Be able to reach other trainers."""
-        self.link.wires = peers
-
     def leave_soon(self, reason: str) -> None:
         """End the open call at its next batch, by `Preempted`; any thread may call."""
         self._protocol.leaving = reason
-
-    def interrupt(self, reason: str) -> None:
-        """As `leave_soon`, for a script that is its whole job: by `Interrupted`."""
-        self.calls.is_interrupted = True
-        self.leave_soon(reason)
 
     def abandon(self) -> None:
         """Give the membership up, whatever the script does; any thread may call."""
@@ -160,7 +162,7 @@ class Membership:
         """Why the script must be started again; None if it need not."""
         return self._protocol.must_begin_again
 
-    def had(self) -> tuple[int, tuple[TaskKey, int] | None]:
+    def had(self) -> Had:
         """Batches that this process has had, and the last of them, within its loop."""
         return self._protocol.behind.batches, self._protocol.behind.last
 

@@ -2,13 +2,16 @@
 
 ::
 
-    Alone       the process is the trainer
-    Leader      rank 0 of several: speaks for all of them           (group_leader)
-    Follower    another rank: asks its leader                       (group_follower)
+    Seat
+      Follower      rank 1, 2 ... of several: asks its leader
+      MemberSeat    the process is the job's member
+        Alone       it is the trainer
+        Leader      rank 0 of several: speaks for all of them
 
 Waits: as its calls say. The thread of the user's script calls.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, Protocol, final
 
@@ -16,6 +19,7 @@ import torch
 from torch import nn
 
 from paceline.config import Pace
+from paceline.errors import UsageError
 from paceline.messages import (
     AskRecords,
     Claimed,
@@ -25,56 +29,103 @@ from paceline.messages import (
     Records,
     Stop,
 )
-from paceline.trainer.engine import Scaled, Steps, Tracker, unshare_part
+from paceline.trainer.engine import Calls, Scaled, Steps, Tracker, unshare_part
 from paceline.trainer.evaluation import Evaluator, Work, evaluating
 from paceline.trainer.loop import Changes, Stage, check_step, deliver
-from paceline.trainer.member.membership import Membership
+from paceline.trainer.member.membership import Had, Membership
+from paceline.trainer.peers import LedEvents, PeerEvents
 from paceline.trainer.protocol import Changed
 from paceline.trainer.rows import Outlook
 from paceline.trainer.rows.routing import Route
 from paceline.trainer.tensors import PartNumbers
 
+_NOT_YET = "cannot do that yet: use --ranks-per-trainer 1"
 
-class Seat(Protocol):
-    """A process's place in its trainer."""
 
-    @property
-    def size(self) -> int:
-        """Processes of the trainer."""
+class Presence(Protocol):
+    """A process as whoever has launched it ends it; any thread may."""
 
     @property
-    def pace(self) -> Pace:
-        """Of the job."""
+    def calls(self) -> Calls:
+        """The calls that are under way."""
 
     @property
-    def numbers(self) -> dict[int, PartNumbers]:
-        """What is shared, by part."""
+    def must_begin_again(self) -> str | None:
+        """Why the script must be started again; None if it need not."""
 
-    @property
-    def tracker(self) -> Tracker:
-        """The user's own objects."""
+    def had(self) -> Had | None:
+        """The batches it has had; None: another process of the trainer tells of them."""
 
-    @property
-    def outlook(self) -> Outlook:
-        """The batches before and behind the user's step."""
+    def leave_soon(self, reason: str) -> None:
+        """End the open call at its next batch, by `Preempted`."""
 
+    def abandon(self) -> None:
+        """Give up what is held, whatever the script does."""
+
+    def is_idle(self) -> bool:
+        """Whether nothing of the job is held here: nothing is open, nothing is asked."""
+
+
+class Seat(ABC):
+    """A process's place in its trainer.
+
+    Attributes:
+        trainer: its role id.
+        size: its processes.
+        num_trainers: of the job, when it came.
+        pace: of the job.
+        numbers: what is shared, by part.
+        tracker: the user's own objects.
+        outlook: the batches before and behind the user's step.
+        events: of other trainers.
+        membership: the process as whoever has launched it ends it.
+    """
+
+    trainer: str
+    size: int
+    num_trainers: int
+    pace: Pace
+    numbers: dict[int, PartNumbers]
+    tracker: Tracker
+    outlook: Outlook
+    events: PeerEvents | LedEvents
+    membership: Presence
+
+    def alone(self, call: str, why: str = _NOT_YET) -> "Alone":
+        """This process, for what only one that is all of its trainer can do.
+
+        Args:
+            call: the user's, which needs it.
+            why: what a trainer of several processes lacks, as it goes on behind that.
+
+        Raises:
+            UsageError: it is one of several.
+        """
+        raise UsageError(f"{call}: a trainer of {self.size} processes {why}")
+
+    @abstractmethod
     def plan(self, part: int) -> PartPlan:
         """The plan of a shared part."""
 
+    @abstractmethod
     def wait_rows(
         self, part: int, route: Route, values: torch.Tensor, *, create: bool
     ) -> None:
         """Fill ``values``, float32 ``(ids, dim)``, with the rows of a route."""
 
+    @abstractmethod
     def share(self, spec: PartSpec, numbers: PartNumbers) -> None:
         """Share a part; afterwards its parameters hold the servers' values."""
 
+    @abstractmethod
     def step_all(self, parts: Sequence[int], *, scaled: Scaled) -> None:
         """A step of several parts over the same batches; one verdict on its gradients."""
 
+    @abstractmethod
     def deliver(self, stage: Stage, workers: int) -> Generator[Any, None, None]:
         """Batches for this process until the stage is over for all."""
 
+    @abstractmethod
     def evaluate(
         self,
         stage: Stage,
@@ -85,51 +136,103 @@ class Seat(Protocol):
     ) -> bytes:
         """The value of a stage that does not train."""
 
-    def set_values(self, wanted: Changed) -> None:
-        """Let values of parameters here be everybody's."""
-
+    @abstractmethod
     def once(self, name: str) -> bool:
         """True in exactly one process of the job."""
 
+    @abstractmethod
     def stop(self, reason: str) -> None:
         """End all loops."""
 
+    @abstractmethod
     def save(self, number: int) -> None:
         """Wait for a cut; the n-th of the script."""
 
+    @abstractmethod
     def records(self) -> int:
         """Acknowledged records of the job."""
 
+    @abstractmethod
     def trained(self) -> int:
         """The same as of the last round or push, without asking."""
 
+    @abstractmethod
     def log(self, numbers: dict[str, object]) -> None:
         """Note numbers."""
 
+    @abstractmethod
     def close(self) -> None:
         """Leave the job."""
 
 
-@final
-class Alone:
-    """The process is the trainer."""
+class MemberSeat(Seat, ABC):
+    """The process is the job's member."""
 
-    size = 1
+    membership: Membership
+
+    def __init__(self, membership: Membership, size: int) -> None:
+        """Speak for a member of the job that has so many processes."""
+        self.membership, self.size = membership, size
+        self._carrier = carrier = membership.carrier
+        self.trainer, self.pace = carrier.protocol.trainer, membership.pace
+        self.num_trainers, self.events = membership.num_trainers, membership.events
+        self.numbers, self.tracker = carrier.numbers, carrier.tracker
+        self.outlook = carrier.outlook
+
+    def plan(self, part: int) -> PartPlan:
+        """See `Seat`."""
+        return self._carrier.plan(part)
+
+    def once(self, name: str) -> bool:
+        """See `Seat`."""
+        claimed = self.membership.ask(ClaimOnce(incarnation=0, timeline=0, name=name))
+        assert isinstance(claimed, Claimed)
+        return claimed.mine
+
+    def stop(self, reason: str) -> None:
+        """See `Seat`."""
+        self.membership.ask(Stop(incarnation=0, timeline=0, reason=reason))
+        self._carrier.steps = Steps()  # it ends where the script wants
+
+    def records(self) -> int:
+        """See `Seat`."""
+        answer = self.membership.ask(AskRecords(incarnation=0, timeline=0))
+        assert isinstance(answer, Records)
+        return answer.records
+
+    def trained(self) -> int:
+        """See `Seat`."""
+        return self._carrier.protocol.asking.records
+
+    def log(self, numbers: dict[str, object]) -> None:
+        """See `Seat`."""
+        self.membership.log(numbers)
+
+    def close(self) -> None:
+        """See `Seat`."""
+        self.membership.close()
+
+
+@final
+class Alone(MemberSeat):
+    """The process is the trainer."""
 
     def __init__(self, membership: Membership) -> None:
         """Speak for a member of the job."""
-        self.pace = membership.pace
-        self._membership, self._carrier = membership, membership.carrier
-        carrier = membership.carrier
-        self.numbers, self.tracker, self.outlook = (
-            carrier.numbers,
-            carrier.tracker,
-            carrier.outlook,
-        )
-        self.plan, self.wait_rows = carrier.plan, carrier.wait_rows
-        self._changes = Changes(carrier)
+        super().__init__(membership, 1)
+        self._changes = Changes(self._carrier)
         self._lookahead = 0  # of the loop that was begun last
-        self.log, self.close = membership.log, membership.close
+
+    def alone(self, call: str, why: str = "") -> "Alone":
+        """See `Seat`: it is."""
+        del call, why
+        return self
+
+    def wait_rows(
+        self, part: int, route: Route, values: torch.Tensor, *, create: bool
+    ) -> None:
+        """See `Seat`."""
+        self._carrier.wait_rows(part, route, values, create=create)
 
     def share(self, spec: PartSpec, numbers: PartNumbers) -> None:
         """See `Seat`."""
@@ -149,17 +252,17 @@ class Alone:
         self._carrier.step_all(parts, scaled=scaled)
         self._changes.stepped(parts)
         if not any(part.window.has_delivered() for part in shared.values()):
-            self._membership.calls.go_on()
+            self.membership.calls.go_on()
 
     def set_values(self, wanted: Changed) -> None:
-        """See `Seat`."""
-        is_inside = self._membership.calls.open_call is not None
+        """Let values of parameters here be everybody's."""
+        is_inside = self.membership.calls.open_call is not None
         self._changes.set_values(wanted, is_inside=is_inside)
 
     def deliver(self, stage: Stage, workers: int) -> Generator[Any, None, None]:
         """See `Seat`."""
         source, spec, _, lookahead = stage
-        carrier, calls = self._carrier, self._membership.calls
+        carrier, calls = self._carrier, self.membership.calls
         calls.num_void = carrier.num_void = 0
         self._lookahead = lookahead
         yield from deliver(carrier, self._changes, source, spec, workers, lookahead)
@@ -175,34 +278,13 @@ class Alone:
     ) -> bytes:
         """See `Seat`."""
         evaluator = Evaluator(self._carrier, stage.source, stage.spec, step, work)
-        calling = self._membership.calls.calling(stage.spec.kind)
+        calling = self.membership.calls.calling(stage.spec.kind)
         with self._changes.evaluating(), calling, evaluating(models):
             return evaluator.run(workers, stage.begun).value
 
-    def once(self, name: str) -> bool:
-        """See `Seat`."""
-        claimed = self._membership.ask(ClaimOnce(incarnation=0, timeline=0, name=name))
-        assert isinstance(claimed, Claimed)
-        return claimed.mine
-
-    def stop(self, reason: str) -> None:
-        """See `Seat`."""
-        self._membership.ask(Stop(incarnation=0, timeline=0, reason=reason))
-        self._carrier.steps = Steps()  # it ends where the script wants
-
     def save(self, number: int) -> None:
         """See `Seat`."""
-        self._membership.calls.check_open()
-        if self._membership.calls.loop is not None:
+        self.membership.calls.check_open()
+        if self.membership.calls.loop is not None:
             self._changes.send()
         self._carrier.run(self._carrier.protocol.save(number))
-
-    def records(self) -> int:
-        """See `Seat`."""
-        answer = self._membership.ask(AskRecords(incarnation=0, timeline=0))
-        assert isinstance(answer, Records)
-        return answer.records
-
-    def trained(self) -> int:
-        """See `Seat`."""
-        return self._carrier.protocol.asking.records

@@ -70,11 +70,7 @@ Answerer = Callable[[str, PeerMessage, list[ByteArray], link.Reply], None]
 
 @final
 class PeerLink:
-    """One trainer's door, and its way to the others'; a `Service` of the transport.
-
-    Attributes:
-        wires: how the door is opened and others are reached; None: there is no way.
-    """
+    """One trainer's door, and its way to the others'; a `Service` of the transport."""
 
     def __init__(
         self,
@@ -82,6 +78,7 @@ class PeerLink:
         courier: Courier,
         clock: Clock,
         timeout_s: float,
+        wires: PeerWires | None = None,
     ) -> None:
         """Open nothing, know nobody.
 
@@ -90,8 +87,9 @@ class PeerLink:
             courier: the way to the coordinator.
             clock: for deadlines.
             timeout_s: a reply that takes longer is asked for again.
+            wires: the way to other trainers' doors; None: there is none.
         """
-        self.wires: PeerWires | None = None
+        self._wires = wires
         self._protocol, self._courier = protocol, courier
         self._clock, self._timeout_s = clock, timeout_s
         self._answerers: dict[type[PeerMessage], Answerer] = {}
@@ -131,10 +129,10 @@ class PeerLink:
                 return
             if self._closing.is_set():
                 raise UsageError("the session is closed; connect again")
-            if self.wires is None:
+            if self._wires is None:
                 raise UsageError(NO_LINK)
-            self._door = self.wires.listen(self)
-            self._doors = Courier(_nobody, self.wires.connect)
+            self._door = self._wires.listen(self)
+            self._doors = Courier(_nobody, self._wires.connect)
             self._courier.doors = self._doors
         with contextlib.suppress(TransportError):  # it will be told later
             self.tell_open()

@@ -22,10 +22,9 @@ from paceline.config import Sync
 from paceline.errors import UsageError
 from paceline.trainer.encoding import all_finite
 from paceline.trainer.engine import Scaled, StepWarning
-from paceline.trainer.group import Follower
-from paceline.trainer.member import Membership
+from paceline.trainer.member import Membership, Seat
 from paceline.trainer.model import WatchedModel, load_own_state, own_state, step_own
-from paceline.trainer.peers import NO_LINK, Array, Operation
+from paceline.trainer.peers import Array, Operation
 from paceline.trainer.rows import Embedding
 from paceline.trainer.share.optimizer import SharedOptimizer
 from paceline.trainer.share.sharing import Sharing
@@ -56,7 +55,7 @@ class _Kept(NamedTuple):
 
 
 def share_between(
-    membership: Membership | Follower,
+    seat: Seat,
     sharing: Sharing,
     model: nn.Module,
     optimizer: torch.optim.Optimizer | None,
@@ -69,8 +68,7 @@ def share_between(
     """
     parameters = _check(model, optimizer)
     assert optimizer is not None
-    if isinstance(membership, Follower):
-        raise UsageError(f"share: {NO_LINK}")
+    membership = seat.alone("share(pace='allreduce')").membership
     name = f"model {sharing.num_parts}"
     sharing.check_new({parameter: n for n, parameter in model.named_parameters()})
     begins = _flat([p.detach() for p in parameters])

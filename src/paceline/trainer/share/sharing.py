@@ -23,7 +23,6 @@ from paceline.pace.strategy import Strategy
 from paceline.pace.tables import why_not_for_table, why_not_locked, why_not_replicated
 from paceline.params.rows import Array
 from paceline.trainer.engine import (
-    Calls,
     Scaled,
     SharedModel,
     check_shared,
@@ -31,7 +30,7 @@ from paceline.trainer.engine import (
     why_not_unshared,
 )
 from paceline.trainer.loop import to_be_set
-from paceline.trainer.member import Alone, Seat
+from paceline.trainer.member import Seat
 from paceline.trainer.model import Frozen, Schedules, WatchedModel, WatchedValues
 from paceline.trainer.rows import Embedding, OwnRows, SharedTable
 from paceline.trainer.share.description import (
@@ -45,6 +44,10 @@ from paceline.trainer.share.refusals import check_rows, why_not_part
 from paceline.trainer.share.row_optimizers import agreed_tables, table_of
 from paceline.trainer.tensors import Deltas, PartNumbers, norms_of, why_not_early
 
+_NO_VALUES = (
+    "cannot set values: make the change before session.share, or use --ranks-per-trainer 1"
+)
+
 
 @final
 class Sharing:
@@ -57,17 +60,12 @@ class Sharing:
         num_refused: pushes of these that went without their gradients.
     """
 
-    def __init__(self, seat: Seat, calls: Calls) -> None:
-        """Nothing is shared yet.
-
-        Args:
-            seat: this process in its trainer.
-            calls: which of the session's is open.
-        """
+    def __init__(self, seat: Seat) -> None:
+        """Nothing is shared yet from this process in its trainer."""
         self.models: list[nn.Module] = []
         self.schedules = Schedules()
         self.num_parts = self.num_refused = 0
-        self._seat, self._calls = seat, calls
+        self._seat, self._calls = seat, seat.membership.calls
         self._tables: dict[str, SharedTable] = {}  # {name: table}
         self._own: dict[str, OwnRows] = {}  # {name: table of the user's own}
         self._parameters: set[nn.Parameter] = set()
@@ -268,12 +266,9 @@ class Sharing:
             reason = why_not_replicated(pace, spec.optimizer, every)
         if reason is None and spec.name in {*self._tables, *self._own}:
             reason = f"{spec.name!r} is the name of another table of this job"
-        if reason is None and self._seat.size > 1:
-            reason = (
-                f"a trainer of {self._seat.size} processes has no tables of its own yet"
-            )
         if reason is not None:
             raise UsageError(f"table {spec.name!r}: {reason}")
+        self._seat.alone(f"table {spec.name!r}", "has no tables of its own yet")
         part = PartSpec(self.num_parts, (), None, (spec,), pace)
         rows = OwnRows(spec, part.part, self._seat, begins)
         numbers = PartNumbers((), ())
@@ -290,7 +285,8 @@ class Sharing:
         Raises:
             UsageError: see `paceline.trainer.session.Session.set_values`.
         """
-        self._seat.set_values(to_be_set(model, self._seat.numbers))
+        wanted = to_be_set(model, self._seat.numbers)
+        self._seat.alone("set_values", _NO_VALUES).set_values(wanted)
 
     def unshare(self, model: nn.Module) -> None:
         """Let a shared model be the script's own again.
@@ -298,18 +294,17 @@ class Sharing:
         Raises:
             UsageError: see `paceline.trainer.session.Session.unshare`.
         """
-        shared, numbers = self._shared.get(model), self._seat.numbers
+        seat, kind = self._seat.alone("unshare"), type(model).__name__
+        shared, numbers = self._shared.get(model), seat.numbers
         is_between = shared is None and model in self.models
-        kind, size = type(model).__name__, self._seat.size
-        reason = why_not_unshared(kind, shared, numbers, is_between=is_between, size=size)
+        reason = why_not_unshared(kind, shared, numbers, is_between=is_between)
         if reason is not None:
             raise UsageError(reason)
         assert shared is not None
-        assert isinstance(self._seat, Alone)
         for part in shared.parts:
             self._parameters.difference_update(numbers[part].parameters)
             self.num_refused += numbers[part].refused
-            self._seat.unshare(part)
+            seat.unshare(part)
             del self._paces[part]
         forget_model(shared, numbers, self.schedules)
         self.models.remove(model)

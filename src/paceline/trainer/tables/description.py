@@ -15,7 +15,6 @@ from paceline.config import Combine, Constant, Highest, Lowest, RowInit, Zeros
 from paceline.errors import UsageError
 from paceline.messages import TableSpec
 from paceline.params.rows import Array, require_rule
-from paceline.trainer.group import Follower
 from paceline.trainer.loop import Stages
 from paceline.trainer.member import Membership
 from paceline.trainer.rows import AskingServers, OwnRows, Replica
@@ -138,13 +137,9 @@ def _is_torch(dtype: object) -> bool:
 
 
 def open_table(
-    membership: Membership | Follower,
-    stages: Stages,
-    rows: OwnRows,
-    replicate_every: int | None,
+    membership: Membership, stages: Stages, rows: OwnRows, replicate_every: int | None
 ) -> Table:
     """The table of these rows; with a copy of them, if it is replicated."""
-    assert isinstance(membership, Membership), "trainers of several processes have none"
     if replicate_every is not None:
         calls, protocol = membership.calls, membership.carrier.protocol
         servers = AskingServers(

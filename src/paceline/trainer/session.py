@@ -21,7 +21,7 @@ calls, and never a forked process.
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Self, final
 
@@ -38,6 +38,7 @@ from paceline.trainer.evaluations import Evaluations
 from paceline.trainer.loop import Batches, Cutting, Stages, check_lookahead
 from paceline.trainer.member import Presence, Seat, is_failure
 from paceline.trainer.model import Factor, check_initialized, why_not_tracked
+from paceline.trainer.peers import SEND_S, Event
 from paceline.trainer.rows import Embedding, Mode
 from paceline.trainer.share import SharedOptimizer, Sharing, check_arguments, share_between
 from paceline.trainer.tables import Table, describe_table, open_table
@@ -58,8 +59,6 @@ class Session:
         self._stages = Stages(seat)
         self._num_saves = 0
         self._has_warned = False  # of tracked schedulers
-        events = seat.events
-        self.send, self.events, self.poll = events.send, events.events, events.poll
         asked = Evaluations(seat, self._stages, self._sharing)
         self.evaluate, self.predict = asked.evaluate, asked.predict
 
@@ -295,6 +294,45 @@ class Session:
         deliver = partial(self._seat.deliver, workers=workers)
         planned = planned._replace(lookahead=lookahead)
         return Batches(self._calls, self._stages, planned, deliver)
+
+    def send(
+        self,
+        to: str,
+        payload: bytes | Array | Sequence[Array],
+        topic: str = "",
+        *,
+        timeout_s: float = SEND_S,
+    ) -> None:
+        """Send an event to another trainer, or with ``to="all"`` to all others.
+
+        When this returns it lies in each inbox, behind all that this trainer has sent
+        there before. Of an error, some may have it. A trainer has an inbox once its own
+        script has called `send`, `events` or `poll`; until then this waits for it.
+
+        Args:
+            to: role id of a trainer, such as ``"trainer-1"``; or ``"all"``: all others that
+                are members of the job now.
+            payload: bytes, an array, or arrays; of fixed-width dtypes, 64 MiB together.
+            topic: whatever the receiver is to tell it by.
+            timeout_s: for all receivers together.
+
+        Raises:
+            UsageError: it is no payload, or to this trainer itself.
+            DeadlineExceeded: an inbox stayed full, or a trainer away; the text names it.
+        """
+        self._seat.events.send(to, payload, topic, timeout_s=timeout_s)
+
+    def events(self, timeout_s: float) -> list[Event]:
+        """What other trainers have sent, oldest first; waits until there is something.
+
+        Args:
+            timeout_s: how long to wait; then the list is empty.
+        """
+        return self._seat.events.events(timeout_s)
+
+    def poll(self) -> list[Event]:
+        """What other trainers have sent by now, oldest first; waits for nothing."""
+        return self._seat.events.poll()
 
     def log(self, **numbers: object) -> None:
         """Note numbers for progress, events and summary; the last value of a name wins.

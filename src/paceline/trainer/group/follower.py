@@ -38,7 +38,6 @@ from paceline.trainer.loop import (
     process_rests,
 )
 from paceline.trainer.member import Logbook, Seat
-from paceline.trainer.peers import LedEvents
 from paceline.trainer.rows import Outlook
 from paceline.trainer.rows.routing import Route
 from paceline.trainer.tensors import PartNumbers
@@ -79,7 +78,6 @@ class Follower(Seat):
         self.calls = Calls(lambda: self.must_begin_again, self._send_log, lambda: None)
         self._logbook, self._clock = Logbook(), clock
         self._leaving: str | None = None  # to be told; any thread may say so
-        self.events = LedEvents()
         self._trained = 0
         carrying = Carrying(courier, clock, timeout_s)
         self._following = Following(place, self.numbers, self.tracker, carrying)

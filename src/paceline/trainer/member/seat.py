@@ -33,7 +33,7 @@ from paceline.trainer.engine import Calls, Scaled, Steps, Tracker, unshare_part
 from paceline.trainer.evaluation import Evaluator, Work, evaluating
 from paceline.trainer.loop import Changes, Stage, check_step, deliver
 from paceline.trainer.member.membership import Had, Membership
-from paceline.trainer.peers import LedEvents, PeerEvents
+from paceline.trainer.peers import NO_LINK, PeerEvents
 from paceline.trainer.protocol import Changed
 from paceline.trainer.rows import Outlook
 from paceline.trainer.rows.routing import Route
@@ -77,7 +77,6 @@ class Seat(ABC):
         numbers: what is shared, by part.
         tracker: the user's own objects.
         outlook: the batches before and behind the user's step.
-        events: of other trainers.
         membership: the process as whoever has launched it ends it.
     """
 
@@ -88,7 +87,6 @@ class Seat(ABC):
     numbers: dict[int, PartNumbers]
     tracker: Tracker
     outlook: Outlook
-    events: PeerEvents | LedEvents
     membership: Presence
 
     def alone(self, call: str, why: str = _NOT_YET) -> "Alone":
@@ -102,6 +100,15 @@ class Seat(ABC):
             UsageError: it is one of several.
         """
         raise UsageError(f"{call}: a trainer of {self.size} processes {why}")
+
+    @property
+    def events(self) -> PeerEvents:
+        """Of other trainers.
+
+        Raises:
+            UsageError: this process has no link to any.
+        """
+        raise UsageError(NO_LINK)
 
     @abstractmethod
     def plan(self, part: int) -> PartPlan:
@@ -175,9 +182,14 @@ class MemberSeat(Seat, ABC):
         self.membership, self.size = membership, size
         self._carrier = carrier = membership.carrier
         self.trainer, self.pace = carrier.protocol.trainer, membership.pace
-        self.num_trainers, self.events = membership.num_trainers, membership.events
+        self.num_trainers = membership.num_trainers
         self.numbers, self.tracker = carrier.numbers, carrier.tracker
         self.outlook = carrier.outlook
+
+    @property
+    def events(self) -> PeerEvents:
+        """See `Seat`."""
+        return self.membership.events
 
     def plan(self, part: int) -> PartPlan:
         """See `Seat`."""

@@ -16,19 +16,22 @@ from paceline.trainer.peers.admission import Acquaintances
 from paceline.trainer.peers.arguments import check_call
 from paceline.trainer.peers.calls import Collectives
 from paceline.trainer.peers.collective import Gathering, Kind, Operation, Slice
-from paceline.trainer.peers.events import LedEvents, PeerEvents
-from paceline.trainer.peers.link import PeerLink, PeerWires
+from paceline.trainer.peers.events import SEND_S, PeerEvents
+from paceline.trainer.peers.inbox import Event
+from paceline.trainer.peers.link import NO_LINK, PeerLink, PeerWires
 from paceline.trainer.peers.outbox import Shelf
 from paceline.trainer.peers.reduction import Array, How, reduce_in_order
 
 __all__ = [
+    "NO_LINK",
+    "SEND_S",
     "Acquaintances",
     "Array",
     "Collectives",
+    "Event",
     "Gathering",
     "How",
     "Kind",
-    "LedEvents",
     "Operation",
     "PeerEvents",
     "PeerLink",

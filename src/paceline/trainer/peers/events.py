@@ -36,7 +36,7 @@ from paceline.timing import Clock, Deadline
 from paceline.trainer.client import Driver
 from paceline.trainer.engine import Calls
 from paceline.trainer.peers.inbox import Event, Inbox, Payload
-from paceline.trainer.peers.link import NO_LINK, PeerLink
+from paceline.trainer.peers.link import PeerLink
 from paceline.transport.frames import Buffer, ByteArray
 from paceline.transport.service import Reply
 
@@ -88,18 +88,7 @@ class PeerEvents:
         *,
         timeout_s: float = SEND_S,
     ) -> None:
-        """Send an event to another trainer, or with ``to="all"`` to all others.
-
-        When this returns it lies in each inbox, behind all that this trainer has sent
-        there before. Of an error, some may have it. A trainer has an inbox once its own
-        script has called `send`, `events` or `poll`; until then this waits for it.
-
-        Args:
-            to: role id of a trainer, such as ``"trainer-1"``; or ``"all"``: all others that
-                are members of the job now.
-            payload: bytes, an array, or arrays; of fixed-width dtypes, 64 MiB together.
-            topic: whatever the receiver is to tell it by.
-            timeout_s: for all receivers together.
+        """See `paceline.trainer.session.Session.send`.
 
         Raises:
             UsageError: it is no payload, or to this trainer itself.
@@ -139,11 +128,7 @@ class PeerEvents:
                 ) from late
 
     def events(self, timeout_s: float) -> list[Event]:
-        """What other trainers have sent, oldest first; waits until there is something.
-
-        Args:
-            timeout_s: how long to wait; then the list is empty.
-        """
+        """See `paceline.trainer.session.Session.events`."""
         self._calls.check_open()
         self.link.open()
         deadline = Deadline(self._clock, timeout_s)
@@ -155,7 +140,7 @@ class PeerEvents:
             return self._inbox.take()
 
     def poll(self) -> list[Event]:
-        """What other trainers have sent by now, oldest first; waits for nothing."""
+        """See `paceline.trainer.session.Session.poll`."""
         self._calls.check_open()
         self.link.open()
         with self._changed:
@@ -207,44 +192,6 @@ class PeerEvents:
             reply(Refusal(kind="invalid", text=text))
         else:
             reply(Done())
-
-
-@final
-class LedEvents:
-    """Of a process that does not lead its trainer: it has none."""
-
-    def send(
-        self,
-        to: str,
-        payload: bytes | np.ndarray | Sequence[np.ndarray],
-        topic: str = "",
-        *,
-        timeout_s: float = SEND_S,
-    ) -> None:
-        """See `PeerEvents.send`.
-
-        Raises:
-            UsageError: always.
-        """
-        del to, payload, topic, timeout_s
-        raise UsageError(NO_LINK)
-
-    def events(self, timeout_s: float) -> list[Event]:
-        """See `PeerEvents.events`.
-
-        Raises:
-            UsageError: always.
-        """
-        del timeout_s
-        raise UsageError(NO_LINK)
-
-    def poll(self) -> list[Event]:
-        """See `PeerEvents.poll`.
-
-        Raises:
-            UsageError: always.
-        """
-        raise UsageError(NO_LINK)
 
 
 def _packed(

@@ -129,6 +129,22 @@ def test_a_loop_is_open_until_it_is_left() -> None:
     assert list(calls.iterate(numbers())) == [0, 1, 2]
 
 
+def test_a_loop_may_be_collected_while_the_session_closes_it() -> None:
+    script = Script()
+
+    def closing() -> Generator[int, None, None]:
+        try:
+            yield 1
+        finally:
+            loop.close()  # as the collector of garbage may, at any time
+
+    loop = script.calls.iterate(closing())
+    next(loop)
+    assert script.calls.loop is not None
+    script.calls.loop.close()
+    assert script.calls.open_call is None
+
+
 def test_nothing_is_called_once_a_session_is_closed() -> None:
     script = Script()
     script.calls.check_open()

@@ -11,6 +11,7 @@ Waits for nothing. The thread of the user's script calls, never a forked process
 open may be looked at by any.
 """
 
+import inspect
 import os
 import sys
 import threading
@@ -164,7 +165,11 @@ class Calls:
         self.check_idle("batches", "a loop is open already; end it or close() it first")
         self.loop, self._handled = batches, sys.exception()
         with self.calling("batches"):
-            yield from batches
+            try:
+                yield from batches
+            except ValueError:  # it is collected while `Session.close` closes ``batches``
+                if inspect.getgeneratorstate(batches) != inspect.GEN_RUNNING:
+                    raise
 
     @contextmanager
     def calling(self, call: str) -> Iterator[None]:

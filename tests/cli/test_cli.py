@@ -1,8 +1,10 @@
 """The command line: what it takes, what it refuses, what it prints."""
 
+import contextlib
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -68,12 +70,13 @@ class Runs:
         self.script = UserScript("", ())
         self.job = JobDir(Path())
         self.is_resumed = False
+        self.said: tuple[str, ...] = ()
 
     def __call__(self, run: LocalRun, *_: object) -> RunResult:
         self.config, self.script, self.job, self.is_resumed = run
         folder = str(self.job.path)
         summary = summarize(STATUS, self.verdict, Restarts(), 2.0, folder, RunTime(0.0))
-        return RunResult(summary, self.verdict)
+        return RunResult(summary, self.verdict, self.said)
 
 
 @pytest.fixture
@@ -129,9 +132,20 @@ def test_a_resumed_job_is_as_it_was_where_options_are_silent(
     assert runs.config == msgspec.structs.replace(last, run=runs.config.run, servers=3)
 
 
+def test_only_the_run_that_says_so_may_begin_anew(
+    monkeypatch: pytest.MonkeyPatch, runs: Runs, script: Path, tmp_path: Path
+) -> None:
+    JobDir(tmp_path).claim(JobConfig(run="last", begins_anew=True), "train.py")
+    for words in ([], ["--begin-anew"]):
+        options = ["--resume", *words, "--job-dir", tmp_path]
+        assert exit_code(monkeypatch, "run", *options, script) == 0
+        assert runs.config.begins_anew == bool(words)
+
+
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
+        (["--begin-anew", "--job-dir", "new"], "--begin-anew belongs to --resume"),
         (["--resume"], "name its folder with --job-dir"),
         (["--resume", "--job-dir", "nowhere"], "holds no job"),
         (["--resume", "--job-dir", "job", "--seed", 8], "the job began with seed 7"),
@@ -191,6 +205,48 @@ def test_without_json_a_table_is_printed(
     assert "loss" in shown
     assert runs.job.path.parent == tmp_path / "runs"
     assert runs.job.path.name.endswith("-train")
+
+
+@contextlib.contextmanager
+def one_stream(monkeypatch: pytest.MonkeyPatch, shown: Path) -> Iterator[None]:
+    """Let both streams go into one file, each as Python has it: in blocks, and in lines."""
+    with shown.open("a") as output, shown.open("a", buffering=1) as errors:
+        monkeypatch.setattr("sys.stdout", output)
+        monkeypatch.setattr("sys.stderr", errors)
+        yield
+
+
+def test_the_command_to_resume_is_the_last_line_in_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, runs: Runs, script: Path
+) -> None:
+    runs.verdict = Verdict(Ending.INTERRUPTED, "interrupted; saved as cut 3")
+    runs.said = ("go on with: paceline run --resume",)
+    job, shown = script.parent / "job", script.parent / "shown"
+
+    with one_stream(monkeypatch, shown):
+        assert exit_code(monkeypatch, "run", "--job-dir", job, script) == 75
+
+    table, ending = shown.read_text().split("paceline: ", 1)
+    assert table.startswith("status      stopped ")
+    assert ending.splitlines() == [
+        "interrupted; saved as cut 3",
+        "paceline: go on with: paceline run --resume",
+    ]
+
+
+def test_the_json_of_an_interrupted_run_is_the_last_line_of_both_streams(
+    monkeypatch: pytest.MonkeyPatch, runs: Runs, script: Path
+) -> None:
+    runs.verdict = Verdict(Ending.INTERRUPTED, "interrupted")
+    runs.said = ("go on with: paceline run --resume",)
+    job, shown = script.parent / "job", script.parent / "shown"
+
+    with one_stream(monkeypatch, shown):
+        assert exit_code(monkeypatch, "run", "--json", "--job-dir", job, script) == 75
+
+    *said, line = shown.read_text().splitlines()
+    assert said == ["paceline: interrupted", f"paceline: {runs.said[0]}"]
+    assert json.loads(line)["ending"] == "interrupted"
 
 
 @pytest.mark.parametrize(

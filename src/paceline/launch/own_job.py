@@ -39,7 +39,7 @@ from paceline.messages import JobStatus
 from paceline.timing import SystemClock
 from paceline.trainer.member import Membership
 from paceline.watch.progress import Lines
-from paceline.watch.summary import EXIT_CODES, Ending, Verdict
+from paceline.watch.summary import EXIT_CODES, Ending, Verdict, tell_ending
 from paceline.watch.table import summary_table
 
 LOOK_EVERY_S = 0.5
@@ -187,9 +187,7 @@ class OwnJob:
         is_well = verdict.ending is Ending.TRAINED
         if is_well or (self._is_quiet and not verdict.exit_code):
             return
-        kind = verdict.ending.value
-        told = verdict.reason.startswith(kind)
-        self._say(verdict.reason if told else f"{kind}: {verdict.reason}")
+        self._say(tell_ending(verdict.ending.value, verdict.reason))
         if self._goes_on:
             script = self._script
             path, arguments = shown(self.job.path), script.arguments

@@ -16,15 +16,16 @@ import torch
 from paceline.cli.status import ended_view, running_view
 from paceline.config import SSP, JobConfig
 from paceline.errors import Interrupted, UsageError
-from paceline.launch import embedded, parting
+from paceline.launch import embedded, own_job, parting
 from paceline.launch.embedded import EmbeddedJob
 from paceline.launch.job.commands import UserScript
 from paceline.launch.job.folder import JobDir
 from paceline.launch.job.operating import call_scale, call_until_done
 from paceline.launch.own_job import OwnJob, is_ours
-from paceline.messages import ChangePace
+from paceline.messages import ChangePace, JobStatus
 from paceline.timing import Deadline, SystemClock
 from paceline.trainer.session import Session
+from paceline.watch import progress
 from paceline.watch.summary import Ending
 
 RECORDS, BATCH = 64, 4
@@ -116,6 +117,40 @@ def test_it_names_its_folder_at_once_and_ends_with_a_summary(
     assert "go on with" not in said
     assert job.end(None) == verdict, "it may be repeated"
     assert output.getvalue() == said
+
+
+@pytest.mark.parametrize("is_quiet", [False, True])
+def test_it_says_how_it_goes_on_while_the_script_runs(
+    begin: Begin,
+    output: io.StringIO,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    is_quiet: bool,
+) -> None:
+    monkeypatch.setattr(progress, "LINE_EVERY_S", 0.0)
+    monkeypatch.setattr(own_job, "LOOK_EVERY_S", 0.01)
+    job, looks = begin(is_quiet=is_quiet), threading.Semaphore(0)
+    look = job.job.status
+
+    def counted() -> JobStatus:
+        looks.release()
+        return look()
+
+    monkeypatch.setattr(job.job, "status", counted)
+
+    def each(number: int) -> None:
+        if number == 3:
+            while looks.acquire(blocking=False):
+                pass  # of what was before this step
+            assert looks.acquire(timeout=60)
+            assert looks.acquire(timeout=60), "what the first has seen is shown"
+            lines.extend(output.getvalue().splitlines())
+
+    lines: list[str] = []
+    train(job.session, each)
+    told = [line for line in lines if "of 64 records (" in line]
+    assert bool(told) is not is_quiet, lines
+    assert all(line.startswith("paceline: ") for line in told)
 
 
 def test_a_quiet_one_says_only_what_goes_wrong(begin: Begin, output: io.StringIO) -> None:

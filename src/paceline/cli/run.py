@@ -126,8 +126,8 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
         raise UsageError("--resume goes on with a job: name its folder with --job-dir")
     if begin_anew and not resume:
         raise UsageError(
-            "--begin-anew belongs to --resume: it lets a job whose checkpoints are gone train "
-            "from the start; a new job begins at the start without it"
+            "--begin-anew belongs to --resume: it lets a job whose checkpoints are gone "
+            "train from the start; a new job begins there without it"
         )
     least, most = parse_trainers(trainers) if trainers is not None else (None, None)
     chosen = {

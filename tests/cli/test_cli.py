@@ -1,16 +1,13 @@
 """The command line: what it takes, what it refuses, what it prints."""
 
-import contextlib
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from paceline.cli import main as cli
 from paceline.cli import run as run_command
 from paceline.config import Async, JobConfig
 from paceline.errors import JobFailed
@@ -18,72 +15,11 @@ from paceline.ids import COORDINATOR
 from paceline.launch.job.commands import UserScript
 from paceline.launch.job.folder import JobDir, RunFile
 from paceline.launch.job.wiring import Wires
-from paceline.launch.local import LocalRun, RunResult
-from paceline.messages import AskStatus, JobStatus, ProcessStatus, QueueStatus
+from paceline.launch.local import RunResult
+from paceline.messages import AskStatus
 from paceline.timing import SystemClock
 from paceline.transport.service import Peer, Reply
-from paceline.watch.summary import Ending, Restarts, Verdict, summarize
-from paceline.watch.trained import RunTime
-
-STATUS = JobStatus(
-    state="running",
-    queue=QueueStatus(todo=3, pending=2, done=1, failed=0, epoch=1),
-    pace="async",
-    processes=(
-        ProcessStatus("trainer", "trainer-0", 4, 77, "here", "", "working", 9, 512),
-    ),
-    epochs=1,
-    records=512,
-    tasks_done=9,
-    tasks_failed=0,
-    steps=12,
-    metrics={"loss": 0.25},
-    total_records=0,
-    timeline=0,
-    cut=0,
-    counters={"duplicates": 2},
-)
-
-
-def exit_code(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
-    monkeypatch.setattr("sys.argv", ["paceline", *map(str, arguments)])
-    with pytest.raises(SystemExit) as ended:
-        cli.main()
-    code = ended.value.code
-    assert isinstance(code, int | None)
-    return code or 0
-
-
-@pytest.fixture
-def script(tmp_path: Path) -> Path:
-    path = tmp_path / "train.py"
-    path.touch()
-    return path
-
-
-class Runs:
-    """Stands in for the run itself, and keeps what it was asked for."""
-
-    def __init__(self, verdict: Verdict) -> None:
-        self.verdict = verdict
-        self.config = JobConfig(run="none")
-        self.script = UserScript("", ())
-        self.job = JobDir(Path())
-        self.is_resumed = False
-        self.said: tuple[str, ...] = ()
-
-    def __call__(self, run: LocalRun, *_: object) -> RunResult:
-        self.config, self.script, self.job, self.is_resumed = run
-        folder = str(self.job.path)
-        summary = summarize(STATUS, self.verdict, Restarts(), 2.0, folder, RunTime(0.0))
-        return RunResult(summary, self.verdict, self.said)
-
-
-@pytest.fixture
-def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
-    stand_in = Runs(Verdict(Ending.TRAINED, ""))
-    monkeypatch.setattr(run_command, "wait_local_run", stand_in)
-    return stand_in
+from tests.cli.running import STATUS, Runs, exit_code
 
 
 def test_options_reach_the_job_and_the_rest_belongs_to_the_script(
@@ -172,99 +108,6 @@ def test_what_cannot_be_resumed_is_refused_with_the_reason(
 
     assert reason in " ".join(capsys.readouterr().err.split())
     assert not runs.is_resumed
-
-
-def test_json_is_the_last_line_and_has_the_summary(
-    monkeypatch: pytest.MonkeyPatch,
-    runs: Runs,
-    script: Path,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-) -> None:
-    assert exit_code(monkeypatch, "run", "--json", "--job-dir", tmp_path, script) == 0
-
-    (line,) = capsys.readouterr().out.splitlines()
-    summary = json.loads(line)
-    assert summary["status"] == "finished"
-    assert summary["records"] == 512
-    assert summary["job_dir"] == str(runs.job.path)
-
-
-def test_without_json_a_table_is_printed(
-    monkeypatch: pytest.MonkeyPatch,
-    runs: Runs,
-    script: Path,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert exit_code(monkeypatch, "run", script) == 0
-
-    shown = capsys.readouterr().out
-    assert "finished" in shown
-    assert "loss" in shown
-    assert runs.job.path.parent == tmp_path / "runs"
-    assert runs.job.path.name.endswith("-train")
-
-
-@contextlib.contextmanager
-def one_stream(monkeypatch: pytest.MonkeyPatch, shown: Path) -> Iterator[None]:
-    """Let both streams go into one file, each as Python has it: in blocks, and in lines."""
-    with shown.open("a") as output, shown.open("a", buffering=1) as errors:
-        monkeypatch.setattr("sys.stdout", output)
-        monkeypatch.setattr("sys.stderr", errors)
-        yield
-
-
-def test_the_command_to_resume_is_the_last_line_in_a_terminal(
-    monkeypatch: pytest.MonkeyPatch, runs: Runs, script: Path
-) -> None:
-    runs.verdict = Verdict(Ending.INTERRUPTED, "interrupted; saved as cut 3")
-    runs.said = ("go on with: paceline run --resume",)
-    job, shown = script.parent / "job", script.parent / "shown"
-
-    with one_stream(monkeypatch, shown):
-        assert exit_code(monkeypatch, "run", "--job-dir", job, script) == 75
-
-    table, ending = shown.read_text().split("paceline: ", 1)
-    assert table.startswith("status      stopped ")
-    assert ending.splitlines() == [
-        "interrupted; saved as cut 3",
-        "paceline: go on with: paceline run --resume",
-    ]
-
-
-def test_the_json_of_an_interrupted_run_is_the_last_line_of_both_streams(
-    monkeypatch: pytest.MonkeyPatch, runs: Runs, script: Path
-) -> None:
-    runs.verdict = Verdict(Ending.INTERRUPTED, "interrupted")
-    runs.said = ("go on with: paceline run --resume",)
-    job, shown = script.parent / "job", script.parent / "shown"
-
-    with one_stream(monkeypatch, shown):
-        assert exit_code(monkeypatch, "run", "--json", "--job-dir", job, script) == 75
-
-    *said, line = shown.read_text().splitlines()
-    assert said == ["paceline: interrupted", f"paceline: {runs.said[0]}"]
-    assert json.loads(line)["ending"] == "interrupted"
-
-
-@pytest.mark.parametrize(
-    ("ending", "code"),
-    [(Ending.FAILED, 1), (Ending.GAVE_UP, 3), (Ending.INTERRUPTED, 75)],
-)
-def test_the_ending_is_the_exit_code_and_its_reason_goes_to_stderr(
-    monkeypatch: pytest.MonkeyPatch,
-    runs: Runs,
-    script: Path,
-    capsys: pytest.CaptureFixture[str],
-    ending: Ending,
-    code: int,
-) -> None:
-    runs.verdict = Verdict(ending, "for a reason")
-
-    assert exit_code(monkeypatch, "run", "--job-dir", script.parent, script) == code
-    assert "for a reason" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,7 @@ from paceline.launch.parting import TOLD, Act, Parting
 from paceline.launch.processes import Signals
 from paceline.launch.supervise import LEAVE_S, SAVE_S
 from paceline.messages import JobStatus
+from paceline.params.rows import modules_of_rules
 from paceline.timing import SystemClock
 from paceline.trainer.member import Membership
 from paceline.watch.progress import Lines
@@ -191,7 +192,10 @@ class OwnJob:
         if self._goes_on:
             script = self._script
             path, arguments = shown(self.job.path), script.arguments
-            self._say(f"go on with: {resume_command(path, script.named, arguments)}")
+            # A server of a run is not in the script's process: what it imports is named.
+            plugins = [name for name in modules_of_rules() if name != "__main__"]
+            command = resume_command(path, script.named, arguments, plugins)
+            self._say(f"go on with: {command}")
 
     # ------------------------------------------------------------ while the script runs
 

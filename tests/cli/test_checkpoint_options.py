@@ -9,7 +9,7 @@ from paceline.config import JobConfig
 from paceline.launch.local import LocalRun, RunResult
 from paceline.watch.summary import Ending, Restarts, Verdict, summarize
 from paceline.watch.trained import RunTime
-from tests.cli.test_cli import STATUS, exit_code
+from tests.cli.running import STATUS, exit_code
 
 
 class Asked:

@@ -8,7 +8,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from paceline.cli import main as cli
 from paceline.cli import run as run_command
 from paceline.config import Async, JobConfig
 from paceline.errors import JobFailed
@@ -16,71 +15,11 @@ from paceline.ids import COORDINATOR
 from paceline.launch.job.commands import UserScript
 from paceline.launch.job.folder import JobDir, RunFile
 from paceline.launch.job.wiring import Wires
-from paceline.launch.local import LocalRun, RunResult
-from paceline.messages import AskStatus, JobStatus, ProcessStatus, QueueStatus
+from paceline.launch.local import RunResult
+from paceline.messages import AskStatus
 from paceline.timing import SystemClock
 from paceline.transport.service import Peer, Reply
-from paceline.watch.summary import Ending, Restarts, Verdict, summarize
-from paceline.watch.trained import RunTime
-
-STATUS = JobStatus(
-    state="running",
-    queue=QueueStatus(todo=3, pending=2, done=1, failed=0, epoch=1),
-    pace="async",
-    processes=(
-        ProcessStatus("trainer", "trainer-0", 4, 77, "here", "", "working", 9, 512),
-    ),
-    epochs=1,
-    records=512,
-    tasks_done=9,
-    tasks_failed=0,
-    steps=12,
-    metrics={"loss": 0.25},
-    total_records=0,
-    timeline=0,
-    cut=0,
-    counters={"duplicates": 2},
-)
-
-
-def exit_code(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
-    monkeypatch.setattr("sys.argv", ["paceline", *map(str, arguments)])
-    with pytest.raises(SystemExit) as ended:
-        cli.main()
-    code = ended.value.code
-    assert isinstance(code, int | None)
-    return code or 0
-
-
-@pytest.fixture
-def script(tmp_path: Path) -> Path:
-    path = tmp_path / "train.py"
-    path.touch()
-    return path
-
-
-class Runs:
-    """Stands in for the run itself, and keeps what it was asked for."""
-
-    def __init__(self, verdict: Verdict) -> None:
-        self.verdict = verdict
-        self.config = JobConfig(run="none")
-        self.script = UserScript("", ())
-        self.job = JobDir(Path())
-        self.is_resumed = False
-
-    def __call__(self, run: LocalRun, *_: object) -> RunResult:
-        self.config, self.script, self.job, self.is_resumed = run
-        folder = str(self.job.path)
-        summary = summarize(STATUS, self.verdict, Restarts(), 2.0, folder, RunTime(0.0))
-        return RunResult(summary, self.verdict)
-
-
-@pytest.fixture
-def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
-    stand_in = Runs(Verdict(Ending.TRAINED, ""))
-    monkeypatch.setattr(run_command, "wait_local_run", stand_in)
-    return stand_in
+from tests.cli.running import STATUS, Runs, exit_code
 
 
 def test_options_reach_the_job_and_the_rest_belongs_to_the_script(
@@ -129,9 +68,20 @@ def test_a_resumed_job_is_as_it_was_where_options_are_silent(
     assert runs.config == msgspec.structs.replace(last, run=runs.config.run, servers=3)
 
 
+def test_only_the_run_that_says_so_may_begin_anew(
+    monkeypatch: pytest.MonkeyPatch, runs: Runs, script: Path, tmp_path: Path
+) -> None:
+    JobDir(tmp_path).claim(JobConfig(run="last", begins_anew=True), "train.py")
+    for words in ([], ["--begin-anew"]):
+        options = ["--resume", *words, "--job-dir", tmp_path]
+        assert exit_code(monkeypatch, "run", *options, script) == 0
+        assert runs.config.begins_anew == bool(words)
+
+
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
+        (["--begin-anew", "--job-dir", "new"], "--begin-anew belongs to --resume"),
         (["--resume"], "name its folder with --job-dir"),
         (["--resume", "--job-dir", "nowhere"], "holds no job"),
         (["--resume", "--job-dir", "job", "--seed", 8], "the job began with seed 7"),
@@ -158,57 +108,6 @@ def test_what_cannot_be_resumed_is_refused_with_the_reason(
 
     assert reason in " ".join(capsys.readouterr().err.split())
     assert not runs.is_resumed
-
-
-def test_json_is_the_last_line_and_has_the_summary(
-    monkeypatch: pytest.MonkeyPatch,
-    runs: Runs,
-    script: Path,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-) -> None:
-    assert exit_code(monkeypatch, "run", "--json", "--job-dir", tmp_path, script) == 0
-
-    (line,) = capsys.readouterr().out.splitlines()
-    summary = json.loads(line)
-    assert summary["status"] == "finished"
-    assert summary["records"] == 512
-    assert summary["job_dir"] == str(runs.job.path)
-
-
-def test_without_json_a_table_is_printed(
-    monkeypatch: pytest.MonkeyPatch,
-    runs: Runs,
-    script: Path,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert exit_code(monkeypatch, "run", script) == 0
-
-    shown = capsys.readouterr().out
-    assert "finished" in shown
-    assert "loss" in shown
-    assert runs.job.path.parent == tmp_path / "runs"
-    assert runs.job.path.name.endswith("-train")
-
-
-@pytest.mark.parametrize(
-    ("ending", "code"),
-    [(Ending.FAILED, 1), (Ending.GAVE_UP, 3), (Ending.INTERRUPTED, 75)],
-)
-def test_the_ending_is_the_exit_code_and_its_reason_goes_to_stderr(
-    monkeypatch: pytest.MonkeyPatch,
-    runs: Runs,
-    script: Path,
-    capsys: pytest.CaptureFixture[str],
-    ending: Ending,
-    code: int,
-) -> None:
-    runs.verdict = Verdict(ending, "for a reason")
-
-    assert exit_code(monkeypatch, "run", "--job-dir", script.parent, script) == code
-    assert "for a reason" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

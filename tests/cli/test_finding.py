@@ -16,7 +16,7 @@ from paceline.launch.job.wiring import Wires
 from paceline.messages import ChangePace, Done, Message
 from paceline.timing import SystemClock
 from paceline.transport.service import Peer, Reply
-from tests.cli.test_cli import STATUS, exit_code
+from tests.cli.running import STATUS, exit_code
 
 BLOCKED = ("numpy", "torch", "matplotlib", "paceline.simulate", "paceline.data")
 

@@ -13,7 +13,7 @@ from paceline.launch.job.wiring import Wires
 from paceline.messages import ChangePace, Done, Refusal, Wait, Waiting
 from paceline.timing import SystemClock
 from paceline.transport.service import Peer, Reply
-from tests.cli.test_cli import exit_code
+from tests.cli.running import exit_code
 
 
 class StandInCoordinator:

@@ -7,7 +7,7 @@ import pytest
 from paceline.cli import run as run_command
 from paceline.launch.job.commands import UserScript
 from paceline.watch.summary import Ending, Verdict
-from tests.cli.test_cli import Runs, exit_code
+from tests.cli.running import Runs, exit_code
 
 
 @pytest.fixture

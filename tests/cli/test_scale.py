@@ -17,7 +17,7 @@ from paceline.messages import Done, Refusal, Scale
 from paceline.timing import SystemClock
 from paceline.transport.handshake.secret import Secret
 from paceline.transport.service import Peer, Reply
-from tests.cli.test_cli import exit_code
+from tests.cli.running import exit_code
 
 
 class StandInCoordinator:

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from paceline.cli.status import as_view, print_view
 from paceline.messages import ProcessStatus, Wait
-from tests.cli.test_cli import STATUS
+from tests.cli.running import STATUS
 
 
 def test_a_status_says_first_who_is_waited_for(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ import pytest
 from paceline.config import JobConfig
 from paceline.events import EventLog
 from paceline.launch.job.folder import JobDir
-from tests.cli.test_cli import exit_code
+from tests.cli.running import exit_code
 
 TORN = [b"", b"{", b"[]", b'{"run": 7, "status": 7}', b"\xff\x00", b"null"]
 

@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,7 @@ from paceline.launch.job.folder import JobDir
 from paceline.launch.job.secret_file import read_secret
 from paceline.launch.local import LocalRun, RunResult, describe_run, wait_local_run
 from paceline.launch.processes.process import Child
+from paceline.launch.supervise.supervision import Supervision
 from paceline.timing import SystemClock
 from paceline.transport.memory.shared_memory import SHARED_MEMORY
 from paceline.watch.progress import open_show
@@ -152,6 +154,25 @@ def test_ctrl_c_before_anything_runs_still_leaves_a_summary(
     assert json.loads(job.summary.read_text())["status"] == "stopped"
     assert result.said == (
         f"go on with: paceline run --resume --job-dir {job.path} train.py",
+    )
+    assert not sockets.exists()
+
+
+def test_scripts_that_failed_on_the_way_are_told_at_the_end(
+    tmp_path: Path, sockets: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def with_failure(*given: Any) -> Supervision:  # Any: as they come
+        supervision = Supervision(*given)
+        supervision.failures.note("trainer-1", None, "exit code 3", since_s=0.0, now=1.0)
+        return supervision
+
+    def refuse() -> None:
+        raise JobFailed("seen enough")
+
+    monkeypatch.setattr(local, "Supervision", with_failure)
+    job = JobDir(tmp_path / "job")
+    assert run(job, refuse).said == (
+        f"trainer-1 failed on the way, once: exit code 3; the logs in {job.logs} tell more",
     )
     assert not sockets.exists()
 

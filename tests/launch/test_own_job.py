@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,67 +18,13 @@ from paceline.config import SSP, JobConfig
 from paceline.errors import Interrupted, UsageError
 from paceline.launch import embedded, parting
 from paceline.launch.embedded import EmbeddedJob
-from paceline.launch.job.commands import UserScript
 from paceline.launch.job.folder import JobDir
 from paceline.launch.job.operating import call_scale, call_until_done
-from paceline.launch.own_job import OwnJob, is_ours
+from paceline.launch.own_job import is_ours
 from paceline.messages import ChangePace
 from paceline.timing import Deadline, SystemClock
-from paceline.trainer.session import Session
 from paceline.watch.summary import Ending
-
-RECORDS, BATCH = 64, 4
-SCRIPT = UserScript("my train.py", ("--rate", "1"))
-Begin = Callable[..., OwnJob]
-
-
-@pytest.fixture
-def output() -> io.StringIO:
-    return io.StringIO()
-
-
-@pytest.fixture
-def ended() -> queue.Queue[int]:
-    """Codes that the process would have ended with."""
-    return queue.Queue()
-
-
-@pytest.fixture
-def begin(
-    tmp_path: Path, output: io.StringIO, ended: "queue.Queue[int]"
-) -> Iterator[Begin]:
-    made: list[OwnJob] = []
-
-    def make(*, is_quiet: bool = False, is_interactive: bool = False) -> OwnJob:
-        made.append(
-            OwnJob(
-                JobConfig(run="own"),
-                tmp_path / "job",
-                SCRIPT,
-                output,
-                ended.put,
-                is_quiet=is_quiet,
-                is_interactive=is_interactive,
-            )
-        )
-        return made[-1]
-
-    yield make
-    for job in made:
-        job.end(None)
-
-
-def train(session: Session, each: Callable[[int], object] = lambda _: None) -> float:
-    """Count records, 1 for each; what they come to."""
-    model = torch.nn.Linear(1, 1, bias=False)
-    torch.nn.init.zeros_(model.weight)
-    optimizer = session.share(model, torch.optim.SGD(model.parameters(), lr=1.0))
-    for number, (ones,) in enumerate(session.batches((torch.ones(RECORDS, 1),), BATCH)):
-        (-model(ones).sum()).backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        each(number)
-    return float(model.weight.item())
+from tests.launch.own_jobs import BATCH, RECORDS, Begin, press_ctrl_c, train
 
 
 def go_on(folder: Path) -> float:
@@ -89,51 +35,6 @@ def go_on(folder: Path) -> float:
     assert job.verdict is not None
     assert job.verdict.ending is Ending.TRAINED
     return came_to
-
-
-def press_ctrl_c(at: int) -> Callable[[int], None]:
-    def each(number: int) -> None:
-        if number == at:
-            os.kill(os.getpid(), signal.SIGINT)
-
-    return each
-
-
-def test_it_names_its_folder_at_once_and_ends_with_a_summary(
-    begin: Begin, output: io.StringIO, tmp_path: Path
-) -> None:
-    job = begin()
-    assert output.getvalue() == (
-        f"paceline: job folder {tmp_path / 'job'}, 1 trainer, 1 server, sync\n"
-    )
-    train(job.session)
-    verdict = job.end(None)
-    assert verdict is not None
-    assert verdict.ending is Ending.TRAINED
-    said = output.getvalue()
-    assert "status" in said
-    assert "finished" in said
-    assert "go on with" not in said
-    assert job.end(None) == verdict, "it may be repeated"
-    assert output.getvalue() == said
-
-
-def test_a_quiet_one_says_only_what_goes_wrong(begin: Begin, output: io.StringIO) -> None:
-    job = begin(is_quiet=True)
-    train(job.session)
-    job.session.stop("enough")
-    job.end(None)
-    assert output.getvalue() == ""
-
-
-def test_a_quiet_one_says_how_to_go_on(begin: Begin, output: io.StringIO) -> None:
-    job = begin(is_quiet=True)
-    with pytest.raises(Interrupted):
-        train(job.session, press_ctrl_c(at=0))
-    job.end(None)
-    *_, saved, on = output.getvalue().splitlines()
-    assert saved == "paceline: interrupted; saved as cut 1"
-    assert on.startswith("paceline: go on with: ")
 
 
 # The reply to a step that has counted may come from the new pace's timeline.

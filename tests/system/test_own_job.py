@@ -1,10 +1,12 @@
 """`python train.py`: what it says, and how it ends and goes on, in processes of its own."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,8 @@ from paceline.launch.job.folder import JobDir
 from paceline.launch.local import LocalRun, fresh_run_id, wait_local_run
 from paceline.launch.processes.forkserver import ForkServer
 from paceline.launch.processes.process import Child, wait_any
+from paceline.store.blobs import BlobStore
+from paceline.store.cuts import read_manifest
 from paceline.timing import Deadline, SystemClock
 from paceline.watch.progress import open_show
 from paceline.watch.summary import Ending
@@ -63,6 +67,12 @@ def go_on(forks: ForkServer, folder: Path) -> str:
         )
     assert result.verdict.ending is Ending.TRAINED, result.verdict
     assert result.summary.records == RECORDS
+    told = (folder / "shown").read_text()
+    assert re.search(
+        r"^goes on from checkpoint \d+ of \d{4}-\d\d-\d\d \d\d:\d\d:\d\d, \d+ records$",
+        told,
+        re.MULTILINE,
+    )
     return job.log("trainer-0").read_text().splitlines()[-1]
 
 
@@ -103,6 +113,27 @@ def test_ctrl_c_saves_and_the_resumed_job_comes_to_the_same(
     )
     assert not Path(run.sockets).exists()
     assert go_on(forks, tmp_path) == f"value {RECORDS}"
+
+
+def test_a_run_tells_the_checkpoint_that_it_goes_on_from_and_what_it_passed_over(
+    forks: ForkServer, tmp_path: Path
+) -> None:
+    child = start(forks, tmp_path, "raise")
+    assert wait_code(child) == 1
+    older, newest = sorted(JobDir(tmp_path / "job").path.glob("checkpoints/cut-*"))
+    manifest = newest / "manifest.json"
+    manifest.write_bytes(manifest.read_bytes()[:-20])
+    assert go_on(forks, tmp_path) == f"value {RECORDS}"
+    told = (tmp_path / "shown").read_text().splitlines()
+    [place] = [n for n, line in enumerate(told) if line.startswith("goes on from")]
+    cut = read_manifest(BlobStore(str(older.parent)), older.name)
+    taken = datetime.fromtimestamp(cut.created, tz=UTC).astimezone()
+    assert told[place] == (
+        f"goes on from checkpoint {cut.cut} of {taken:%Y-%m-%d %H:%M:%S}, "
+        f"{cut.records} records"
+    )
+    assert told[place + 1].startswith("passed over: ")
+    assert newest.name in told[place + 1]
 
 
 def test_ctrl_c_twice_ends_it_at_once_even_in_native_code(

@@ -39,9 +39,9 @@ def test_a_terminal_tells_it_above_the_bar_once() -> None:
     assert text.count("goes on from checkpoint 12") == 1
 
 
-def test_a_job_that_died_before_its_first_checkpoint_begins_anew() -> None:
+def test_a_job_without_a_checkpoint_begins_anew() -> None:
     text = shown(Resumed(None, 0, 0.0, ()), io.StringIO())
-    assert text.startswith("goes on without a checkpoint: none was taken, so the job begin")
+    assert text == "goes on without a checkpoint: none is there, so the job begins anew\n"
 
 
 def test_a_first_run_tells_nothing() -> None:

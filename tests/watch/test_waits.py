@@ -4,9 +4,10 @@ import msgspec
 import pytest
 
 from paceline.messages import JobStatus, ProcessStatus, Wait
+from paceline.watch.progress import open_show
 from paceline.watch.pulse import Rate, one_line
 from paceline.watch.waits import standstill, waited_for
-from tests.watch.test_progress import status
+from tests.watch.test_progress import Terminal, status
 
 
 def process(role: str, wait: Wait | None = None) -> ProcessStatus:
@@ -72,8 +73,21 @@ def held_up() -> JobStatus:
 
 def test_a_line_of_a_job_that_stands_still_says_for_whom() -> None:
     told = one_line(held_up(), 0.0, restarts=0, seconds=20.0, stands_s=12.0)
-    assert told.endswith("  waits for trainer-1 (round, 15 s)")
+    assert told.startswith(
+        "20 s  100 of 20,000 records (0 %)  waits for trainer-1 (round, 15 s)  epoch 2"
+    )
     assert "waits" not in one_line(held_up(), 9.0, restarts=0, seconds=20.0)
+
+
+def test_a_narrow_terminal_has_room_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "80")
+    terminal = Terminal()
+    bar = open_show(terminal)
+    for now in (0.0, 12.0):
+        bar.show(held_up(), 0, now)
+    bar.close()
+    assert "records (0 %)  waits for trainer-1 (round, 15 s)  " in terminal.getvalue()
 
 
 def test_a_wait_for_nobody_that_is_known_is_told_as_it_is() -> None:

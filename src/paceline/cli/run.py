@@ -25,11 +25,11 @@ from paceline.launch.job import (
     require_utf8,
     resolved,
 )
-from paceline.launch.local import LocalRun, fresh_run_id, wait_local_run
+from paceline.launch.local import LocalRun, RunResult, fresh_run_id, wait_local_run
 from paceline.store.blobs import BlobStore
 from paceline.timing import SystemClock, wall_time_s
 from paceline.watch.progress import open_show
-from paceline.watch.summary import Ending
+from paceline.watch.summary import Ending, tell_ending
 from paceline.watch.table import summary_table
 
 
@@ -124,6 +124,11 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
     require_utf8("--job-dir", str((job_dir or RUNS).absolute()))
     if resume and job_dir is None:
         raise UsageError("--resume goes on with a job: name its folder with --job-dir")
+    if begin_anew and not resume:
+        raise UsageError(
+            "--begin-anew belongs to --resume: it lets a job whose checkpoints are gone "
+            "train from the start; a new job begins there without it"
+        )
     least, most = parse_trainers(trainers) if trainers is not None else (None, None)
     chosen = {
         "trainers": least,
@@ -151,17 +156,27 @@ def run(  # noqa: PLR0913  (the command line has one parameter for each option)
         )
     finally:
         show.close()
-    if result.verdict.ending is not Ending.TRAINED:
-        verdict = result.verdict
-        print(f"paceline: {verdict.ending.value}: {verdict.reason}", file=sys.stderr)
+    _tell_end(result, as_json=as_json)
+    raise typer.Exit(result.verdict.exit_code)
+
+
+def _tell_end(result: RunResult, *, as_json: bool) -> None:
+    """The summary, then how the run ended and what is to be done: who looks sees it last.
+
+    JSON is for programs, which read the last line of standard output.
+    """
+    if not as_json:
+        with unheeded():
+            Console().print(summary_table(result.summary))
+            sys.stdout.flush()
+    verdict = result.verdict
+    if verdict.ending is not Ending.TRAINED:
+        told = tell_ending(verdict.ending.value, verdict.reason)
+        print(f"paceline: {told}", file=sys.stderr)
     for said in result.said:
         print(f"paceline: {said}", file=sys.stderr)
     if as_json:
         print(json.dumps(result.summary.as_dict()))
-    else:
-        with unheeded():
-            Console().print(summary_table(result.summary))
-    raise typer.Exit(result.verdict.exit_code)
 
 
 def _config(chosen: dict[str, Any], last: JobConfig | None) -> JobConfig:

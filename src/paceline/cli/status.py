@@ -23,7 +23,7 @@ from paceline.launch.job import (
 from paceline.messages import AskStatus, JobStatus, ProcessStatus, QueueStatus, Wait
 from paceline.messages.waits import named
 from paceline.timing import Clock, SystemClock
-from paceline.watch.summary import Ending, Summary
+from paceline.watch.summary import Ending, Summary, tell_ending
 from paceline.watch.table import summary_table
 from paceline.watch.waits import waited_for
 
@@ -164,8 +164,7 @@ def _print_summary(job: JobDir, view: StatusView) -> None:
     console = Console()
     console.print(summary_table(summary))
     if summary.ending not in {"", Ending.TRAINED.value}:
-        is_told = summary.reason.startswith(summary.ending)
-        reason = summary.reason if is_told else f"{summary.ending}: {summary.reason}"
+        reason = tell_ending(summary.ending, summary.reason)
         console.print(reason, markup=False, highlight=False, soft_wrap=True)
     if summary.status == "failed" or summary.ending == Ending.INTERRUPTED.value:
         command = resume_command(

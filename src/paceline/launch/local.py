@@ -227,7 +227,8 @@ def _sum_up(
     summary = summarize(
         ended.status, ended.verdict, restarts, seconds, str(job.path), ended.time
     )
-    said = []
+    failures = supervision.failures.told()
+    said = [f"{told}; the logs in {job.logs} tell more" for told in failures]
     if ended.status is not None and ended.status.events_lost:
         lost = f"{ended.status.events_lost:,} events were not written"
         said.append(f"{lost}: there was no space in {job.path}")

@@ -36,9 +36,10 @@ from paceline.launch.parting import TOLD, Act, Parting
 from paceline.launch.processes import Signals
 from paceline.launch.supervise import LEAVE_S, SAVE_S
 from paceline.messages import JobStatus
+from paceline.params.rows import modules_of_rules
 from paceline.timing import SystemClock
 from paceline.watch.progress import Lines
-from paceline.watch.summary import EXIT_CODES, Ending, Verdict
+from paceline.watch.summary import EXIT_CODES, Ending, Verdict, tell_ending
 from paceline.watch.table import summary_table
 
 LOOK_EVERY_S = 0.5
@@ -185,13 +186,14 @@ class OwnJob:
         is_well = verdict.ending is Ending.TRAINED
         if is_well or (self._is_quiet and not verdict.exit_code):
             return
-        kind = verdict.ending.value
-        told = verdict.reason.startswith(kind)
-        self._say(verdict.reason if told else f"{kind}: {verdict.reason}")
+        self._say(tell_ending(verdict.ending.value, verdict.reason))
         if self._goes_on:
             script = self._script
             path, arguments = shown(self.job.path), script.arguments
-            self._say(f"go on with: {resume_command(path, script.named, arguments)}")
+            # A server of a run is not in the script's process: what it imports is named.
+            plugins = [name for name in modules_of_rules() if name != "__main__"]
+            command = resume_command(path, script.named, arguments, plugins)
+            self._say(f"go on with: {command}")
 
     # ------------------------------------------------------------ while the script runs
 

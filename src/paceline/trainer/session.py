@@ -345,7 +345,10 @@ class Session:
         self._seat.log(numbers)
 
     def once(self, name: str) -> bool:
-        """True in one trainer (rank 0) for good; once more in its successor if it dies."""
+        """True in one trainer (rank 0), each time it asks; in its successor if it dies.
+
+        What it guards must be fit to be repeated: the successor is not told how far it was.
+        """
         return self._seat.once(name)
 
     def stop(self, reason: str) -> None:

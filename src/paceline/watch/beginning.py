@@ -33,7 +33,7 @@ class Beginning:
 
 def _first_line(resumed: Resumed) -> str:
     if resumed.cut is None:
-        return "goes on without a checkpoint: none was taken, so the job begins anew"
+        return "goes on without a checkpoint: none is there, so the job begins anew"
     moment = datetime.fromtimestamp(resumed.created, tz=UTC).astimezone()
     return (
         f"goes on from checkpoint {resumed.cut} of {moment:%Y-%m-%d %H:%M:%S}, "

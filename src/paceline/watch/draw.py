@@ -3,9 +3,11 @@
 ::
 
     +--------------------------------------------+
-    |  a logged number over records, smoothed    |   one for each number, the loss first
+    |  the loss over records, smoothed           |
     |  .  .    .      each trainer's points      |
-    +--------------------------------------------+   | a process died
+    +----------------------+---------------------+
+    |  another number      |  the next one       |   every number that was logged
+    +----------------------+---------------------+   | a process died
     |  records per second over time              |   : it came back
     +--------------------------------------------+   - another pace, other trainers, a
     |  records by trainer over time, stacked     |     run that goes on with the job
@@ -14,7 +16,8 @@
 Waits: for the file system, and for matplotlib, which only drawing imports.
 """
 
-from collections.abc import Iterable
+import textwrap
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -25,11 +28,14 @@ from paceline.watch.history import History, Mark, own_records, rates, read_histo
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # Okabe and Ito (2008): told apart by everyone.
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
 MOST_NAMES = 12  # trainers that are named in the picture
-MOST_METRICS = 12  # logged numbers that have a panel; the others are named
+MOST_METRICS = 36  # logged numbers that have a panel: more cannot be told apart
+MOST_LANES = 4  # lines of names above a panel
+LETTER = 0.0068  # width of one of them, as a share of the panel's
 INK, FAINT, DEATH, RETURN, CHANGE = "#222222", "#B8B8B8", "#C0392B", "#2E8B57", "#6A3D9A"
 MARKS = {  # {kind: color, kind of line}
     "died": (DEATH, "-"),
@@ -66,41 +72,58 @@ def draw_run(events: Path, picture: Path, title: str) -> None:
     if not history.progress:
         raise UsageError(f"{events} tells of no progress yet: there is nothing to draw")
     pyplot = import_pyplot()
-    metrics, left_out = order_of_panels(history.metrics)
-    heights = [2.2, *[1.3] * (len(metrics) - 1), 1, 1.4]
     with pyplot.rc_context(STYLE):
-        figure, panels = pyplot.subplots(
-            len(heights),
-            1,
-            figsize=(11, 2.2 * sum(heights)),
-            height_ratios=heights,
-            layout="constrained",
-        )
-        *tops, middle, bottom = panels
-        shown: list[str | None] = [*metrics] or [None]
-        for top, metric in zip(tops, shown, strict=True):
-            _draw_metric(top, history, metric, is_first=top is tops[0])
-            top.sharex(tops[0])
-            top.margins(x=0.01)
-            top.tick_params(labelbottom=top is tops[-1])
-        others = f"  (not drawn: {', '.join(left_out)})" if left_out else ""
-        tops[-1].set_xlabel(f"records{others}")
-        _draw_rate(middle, history)
-        _draw_trainers(bottom, history)
-        middle.set_xlim(0, history.progress[-1].seconds or 1)
-        bottom.sharex(middle)
-        tops[0].set_title(title, loc="left", fontsize=16, fontweight="bold", pad=26)
-        tops[0].annotate(
-            _headline(history),
-            (0, 1),
-            xycoords="axes fraction",
-            xytext=(0, 9),
-            textcoords="offset points",
-            color="#666666",
-        )
-        figure.align_ylabels()
+        figure = compose(history, title)
         figure.savefig(picture, dpi=140, facecolor="white")
         pyplot.close(figure)
+
+
+def compose(history: History, title: str) -> "Figure":
+    """The picture of a run, not yet in a file.
+
+    Raises:
+        UsageError: matplotlib is not installed.
+    """
+    metrics, left_out = order_of_panels(history.metrics)
+    columns = num_columns(len(metrics) - 1)
+    others = -(-(len(metrics) - 1) // columns) if metrics else 0
+    heights = [2.2, *[1.3 if columns == 1 else 1.0] * others, 1, 1.4]
+    size = (11, 2.2 * sum(heights))
+    figure: Figure = import_pyplot().figure(figsize=size, layout="constrained")
+    grid = figure.add_gridspec(len(heights), columns, height_ratios=heights)
+    top = figure.add_subplot(grid[0, :])
+    small = [
+        figure.add_subplot(grid[1 + n // columns, n % columns])
+        for n in range(len(metrics) - 1)
+    ]
+    middle = figure.add_subplot(grid[-2, :])
+    bottom = figure.add_subplot(grid[-1, :], sharex=middle)
+    if not metrics:
+        top.text(0.5, 0.5, "nothing was logged", transform=top.transAxes, ha="center")
+    for axes, metric in zip([top, *small], metrics, strict=False):
+        _draw_metric(axes, history, metric, is_first=axes is top)
+        _name_metric(axes, metric, 1 if axes is top else columns)
+    for n, axes in enumerate([top, *small]):
+        is_lowest = n + columns > len(small) and (n > 0 or not small)
+        axes.tick_params(labelbottom=is_lowest)
+        axes.set_xlabel("records" if is_lowest else "")
+    middle.set_xlim(0, history.progress[-1].seconds or 1)
+    _draw_rate(middle, history)
+    _draw_trainers(bottom, history)
+    lines = [_headline(history), *_tell_left_out(left_out)]
+    top.set_title(
+        title, loc="left", fontsize=16, fontweight="bold", pad=10 + 16 * len(lines)
+    )
+    top.annotate(
+        "\n".join(lines),
+        (0, 1),
+        xycoords="axes fraction",
+        xytext=(0, 9),
+        textcoords="offset points",
+        color="#666666",
+    )
+    figure.align_ylabels()
+    return figure
 
 
 def import_pyplot() -> ModuleType:
@@ -139,13 +162,22 @@ def order_of_panels(names: Iterable[str]) -> tuple[list[str], list[str]]:
     return ordered[:MOST_METRICS], ordered[MOST_METRICS:]
 
 
-def _draw_metric(
-    axes: "Axes", history: History, metric: str | None, *, is_first: bool
-) -> None:
+def num_columns(panels: int) -> int:
+    """In how many columns the numbers below the loss stand."""
+    return 1 if panels <= 3 else 2 if panels <= 10 else 3
+
+
+def _tell_left_out(names: Sequence[str]) -> list[str]:
+    """Which numbers are not drawn, and why."""
+    if not names:
+        return []
+    what = "number has no panel" if len(names) == 1 else "numbers have no panel"
+    told = f"{len(names)} {what}, since a picture holds {MOST_METRICS}: {', '.join(names)}"
+    return textwrap.wrap(told, 130, max_lines=4, placeholder=" and more")
+
+
+def _draw_metric(axes: "Axes", history: History, metric: str, *, is_first: bool) -> None:
     """A logged number over records."""
-    if metric is None:
-        axes.text(0.5, 0.5, "nothing was logged", transform=axes.transAxes, ha="center")
-        return
     series = history.metrics[metric]
     color_of = _colors(history)
     for n, (trainer, points) in enumerate(sorted(series.items())):
@@ -153,14 +185,9 @@ def _draw_metric(
         name = trainer if n < MOST_NAMES else None
         axes.plot(x, y, color=color_of[trainer], alpha=0.4, lw=1, label=name)
     curve = smoothed([point for points in series.values() for point in points])
-    axes.plot(
-        [p.records for p in curve],
-        [p.value for p in curve],
-        color=INK,
-        lw=2.2,
-        label="smoothed",
-    )
-    axes.set_ylabel(metric)
+    at = {point.records: point.value for point in curve}  # trainers log at the same records
+    axes.plot([*at], [*at.values()], color=INK, lw=1.8, label="smoothed")
+    axes.set_xlim(-0.01 * history.records, 1.01 * (history.records or 1))
     axes.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
     if is_first:
         legend = axes.legend(frameon=False, loc="upper right", ncols=2)
@@ -170,6 +197,16 @@ def _draw_metric(
         color, dashes = MARKS[mark.kind]
         if mark.kind != "came back":
             axes.axvline(mark.records, color=color, ls=dashes, lw=0.8, alpha=0.5)
+
+
+def _name_metric(axes: "Axes", metric: str, columns: int) -> None:
+    """Beside the panel; above, where panels are narrow."""
+    if columns == 1:
+        axes.set_ylabel(textwrap.fill(metric, 20))
+        return
+    name = textwrap.fill(metric, 110 // columns, break_on_hyphens=False)
+    axes.set_title(name, loc="left", fontsize=9.5)
+    axes.locator_params(axis="x", nbins=4)
 
 
 def _draw_rate(axes: "Axes", history: History) -> None:
@@ -222,18 +259,39 @@ def _draw_marks(axes: "Axes", marks: list[Mark], *, with_names: bool) -> None:
     for mark in marks:
         color, dashes = MARKS[mark.kind]
         axes.axvline(mark.seconds, color=color, ls=dashes, lw=1.1)
-        if with_names and mark.kind != "came back":
+    named = [mark for mark in marks if mark.kind != "came back"] if with_names else []
+    names = [f"{m.what} died" if m.kind == "died" else m.what for m in named]
+    span_s = axes.get_xlim()[1] or 1.0
+    placed = lanes([mark.seconds / span_s for mark in named], names)
+    for mark, name, lane in zip(named, names, placed, strict=True):
+        if lane is not None:
             axes.annotate(
-                f"{mark.what} died" if mark.kind == "died" else mark.what,
+                name,
                 (mark.seconds, 1),
                 xycoords=("data", "axes fraction"),
-                xytext=(3, 2),
+                xytext=(1, 3 + 11 * lane),
                 textcoords="offset points",
-                color=color,
+                color=MARKS[mark.kind][0],
                 fontsize=8.5,
-                rotation=20,
                 annotation_clip=False,
             )
+
+
+def lanes(places: Sequence[float], names: Sequence[str]) -> list[int | None]:
+    """In which line each name stands, so that none lies on another; None: in none.
+
+    Args:
+        places: where each begins, from 0 to 1, in order.
+        names: what is to be written there.
+    """
+    free_at = [0.0] * MOST_LANES
+    found: list[int | None] = []
+    for place, name in zip(places, names, strict=True):
+        lane = next((n for n, free in enumerate(free_at) if free <= place), None)
+        if lane is not None:
+            free_at[lane] = place + LETTER * (len(name) + 1)
+        found.append(lane)
+    return found
 
 
 def _colors(history: History) -> dict[str, str]:

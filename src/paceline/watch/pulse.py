@@ -70,9 +70,14 @@ def describe(
 ) -> list[str]:
     """What there is to say beside the count of records, piece by piece.
 
-    ``stands_s``: how long that has been the same.
+    ``stands_s``: how long that has been the same. What holds it up comes first: a terminal
+    cuts off what it has no room for.
     """
     pieces = [] if status.state == "running" else [status.state]
+    if (held_up := standstill(status.processes, stands_s)) is not None:
+        pieces.append(held_up)
+    if status.trouble is not None:
+        pieces.append(status.trouble.text)
     if is_training(status):
         pieces.append(f"epoch {status.queue.epoch + 1}")
     if is_working(status):
@@ -84,12 +89,8 @@ def describe(
     for name, value in status.metrics.items():
         pieces.append(f"{name} " + ("not finite" if value is None else f"{value:.4g}"))
     pieces.append(f"trainers {num_trainers(status)}")
-    if status.trouble is not None:
-        pieces.append(status.trouble.text)
     if restarts:
         pieces.append(f"restarts {restarts}")
-    if (held_up := standstill(status.processes, stands_s)) is not None:
-        pieces.append(held_up)
     return pieces
 
 

@@ -63,6 +63,11 @@ class Verdict(NamedTuple):
         return EXIT_CODES[self.ending]
 
 
+def tell_ending(ending: str, reason: str) -> str:
+    """How a run ended, in words that say it once."""
+    return reason if reason.startswith(ending) else f"{ending}: {reason}"
+
+
 class TaskCounts(msgspec.Struct, frozen=True):
     """Tasks over all epochs."""
 

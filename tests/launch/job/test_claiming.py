@@ -99,3 +99,21 @@ def test_a_full_place_is_told_at_once_and_the_same_command_may_be_tried_again(
         with pytest.raises(StoreError, match="the disk is full"):
             run(tmp_path / "a", tmp_path / "cuts", "a1")
     assert "would have been started" in run(tmp_path / "a", tmp_path / "cuts", "a1")
+
+
+def test_a_job_of_which_nothing_is_left_says_that_it_begins_anew(tmp_path: Path) -> None:
+    run(tmp_path / "a", tmp_path / "cuts", "a1")
+    job = JobDir(tmp_path / "a")
+
+    def resumed(number: int) -> list[str]:
+        said: list[str] = []
+        config = JobConfig(run=f"a{number}", checkpoints=str(tmp_path / "cuts"))
+        with claimed(job, config, "train.py", said.append, is_resumed=True):
+            return said
+
+    assert resumed(2) == [
+        f"goes on with nothing: there is neither a journal in {job.path} nor a checkpoint "
+        f"in {tmp_path / 'cuts'}, so the job begins anew"
+    ]
+    job.journal.touch()
+    assert resumed(3) == []

@@ -1,5 +1,5 @@
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -17,7 +17,7 @@ from paceline.messages import (
     Records,
     Wait,
 )
-from paceline.trainer.acts import Act, Ask, Lost, Pause
+from paceline.trainer.acts import Act, Ask, Collect, Lost, Pause, Post, Posted
 from paceline.trainer.client.connections import Courier
 from paceline.trainer.client.driver import Driver, Payload
 from paceline.trainer.client.waits import Waits
@@ -231,6 +231,33 @@ def test_an_act_that_is_not_answered_is_one_wait(job: FakeJob, driver: Driver) -
     )
     assert last == "trainer-0 goes on after 15 s: it has waited for server-0 (servers)"
     assert max(beat.wait.since_s for beat in job.of(Beat)) == pytest.approx(15.0, abs=0.5)
+
+
+def post(message: Message) -> Act[None]:
+    posted = Posted(1, {COORDINATOR: message})
+    yield Post(posted)
+    yield Collect(posted)
+
+
+@pytest.mark.parametrize("act", [ask, post])
+def test_who_answers_while_the_question_is_submitted_is_waited_for_too(
+    job: FakeJob, driver: Driver, act: Callable[[Message], Act[object]]
+) -> None:
+    """In one process a server works in the thread of whoever asks it."""
+    lines: list[str] = []
+    driver.waits = waits = Waits("trainer-0", job.clock, lines.append)
+
+    def work(_role: str, _message: Message) -> bool:
+        for _ in range(24):
+            _pass(job, waits)
+        return False
+
+    job.lose = work
+    driver.run(act(QUESTION))
+    assert lines == [
+        "trainer-0 waits for coordinator (coordinator), 10 s: coordinator: AskRecords",
+        "trainer-0 goes on after 12 s: it has waited for coordinator (coordinator)",
+    ]
 
 
 def with_state(_role: str, message: Message) -> Payload:

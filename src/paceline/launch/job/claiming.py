@@ -38,6 +38,10 @@ from paceline.store.cuts import (
 
 LOCK: Final = ".launcher.lock"  # in a local place; no name of a store begins so
 _NAMED: Final = 3  # cuts in a message
+_EMPTY: Final = (
+    "goes on with nothing: there is neither a journal in {folder} nor a checkpoint in "
+    "{place}, so the job begins anew"
+)
 _PATIENCE: Final = Patience(pauses_s=())  # nothing runs yet: what is wrong is told at once
 
 
@@ -62,8 +66,10 @@ def claimed(
     with contextlib.ExitStack() as stack:
         if is_resumed:
             config = structs.replace(config, job=job.read_config().job)
-            stack.enter_context(_held(job, config, is_resumed=True))
+            is_empty = stack.enter_context(_held(job, config, is_resumed=True))
             job.claim_again(config, script, say)
+            if is_empty:
+                say(_EMPTY.format(folder=job.path, place=job.cuts_of(config)))
         else:
             job.claim(config, script)
             try:
@@ -75,8 +81,13 @@ def claimed(
 
 
 @contextlib.contextmanager
-def _held(job: JobDir, config: JobConfig, *, is_resumed: bool) -> Iterator[None]:
-    """Claim the place of the job's cuts, and hold it if it is local."""
+def _held(job: JobDir, config: JobConfig, *, is_resumed: bool) -> Iterator[bool]:
+    """Claim the place of the job's cuts, and hold it if it is local.
+
+    Yields:
+        Whether there is nothing to go on from.
+    """
+    is_empty = not job.journal.exists()
     store = BlobStore(job.cuts_of(config), _PATIENCE)
     refuse_other_job(store, config.job)
     with contextlib.ExitStack() as stack:
@@ -84,13 +95,13 @@ def _held(job: JobDir, config: JobConfig, *, is_resumed: bool) -> Iterator[None]
         if store.local is not None:
             stack.enter_context(_locked(store.local))
         if is_resumed:
-            _refuse_without_own_cuts(store, config)
+            is_empty &= not _has_own_cuts(store, config)
         else:
             _refuse_cuts(store)
         holder = f"process {os.getpid()} on {socket.gethostname()}"
         mine = Claim(job=config.job, run=config.run, holder=holder, folder=str(job.path))
         claim_place(store, mine)
-        yield
+        yield is_empty
 
 
 @contextlib.contextmanager
@@ -130,16 +141,20 @@ def _refuse_cuts(store: BlobStore) -> None:
         )
 
 
-def _refuse_without_own_cuts(store: BlobStore, config: JobConfig) -> None:
-    """A job that goes on does not begin anew beside the cuts of others."""
+def _has_own_cuts(store: BlobStore, config: JobConfig) -> bool:
+    """Whether there is a cut of the job, or one that cannot be told.
+
+    Raises:
+        UsageError: there are others alone; a job does not begin anew beside them.
+    """
     owner = owner_of(config)
     folders: list[str] = []
     for cut in reversed(list_cuts(store)):
         try:
             if owner.has(read_manifest(store, cut.folder)):
-                return
+                return True
         except CheckpointCorrupt:
-            return  # it may be; the coordinator says what is wrong with it
+            return True  # it may be; the coordinator says what is wrong with it
         folders.insert(0, cut.folder)
     if folders:
         raise UsageError(
@@ -148,6 +163,7 @@ def _refuse_without_own_cuts(store: BlobStore, config: JobConfig) -> None:
             f"them: if they are another job's, remove them; if they are its own, of a run "
             f"before the last, go on with the version that wrote them"
         )
+    return False
 
 
 def _named(store: BlobStore, folders: list[str]) -> str:

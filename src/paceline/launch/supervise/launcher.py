@@ -125,8 +125,6 @@ class Launcher:
         """
         try:
             verdict = self._supervise(interrupts)
-            for said in self._supervision.failures.told():
-                self._show.say(f"{said}; the logs in {self._job.logs} tell more")
             if verdict.ending is Ending.INTERRUPTED:
                 self._ask_once_more()
             elif verdict.ending is not Ending.FAILED:

@@ -55,6 +55,11 @@ def combine_rule(name: str) -> Callable[[Rule], Rule]:
     return register
 
 
+def modules_of_rules() -> tuple[str, ...]:
+    """Modules that have registered rules of their own in this process, by name."""
+    return tuple(sorted({rule.__module__ for rule in _own.values()}))
+
+
 def require_rule(name: str) -> None:
     """Refuse a rule that this process does not know.
 

@@ -144,12 +144,13 @@ class Driver:
             wanted = next(act)
             while True:
                 if isinstance(wanted, Ask):
-                    sending = self._send(wanted.calls, attach)
+                    sending = self._send(wanted.calls, attach, aside=wanted.aside)
                     replies = self._gather(sending, aside=wanted.aside)
                 elif isinstance(wanted, Post):
                     posted = wanted.posted
                     sending = self._send(posted.calls, attach, is_posted=True)
                     self._posted[posted.number] = sending
+                    self.waits.rests()
                 elif isinstance(wanted, Collect):
                     replies = self._gather(self._posted.pop(wanted.posted.number))
                 elif isinstance(wanted, Forget):
@@ -240,11 +241,21 @@ class Driver:
         return self._courier.reach(role, address, self._protocol.incarnation)
 
     def _send(
-        self, calls: dict[str, Message], attach: Attach, *, is_posted: bool = False
+        self,
+        calls: dict[str, Message],
+        attach: Attach,
+        *,
+        is_posted: bool = False,
+        aside: bool = False,
     ) -> _Sending:
-        """Submit all calls, but those that may be answered without."""
+        """Submit all calls, but those that may be answered without.
+
+        It may take as long as the answer: in one process a server works in this thread.
+        """
         sending = _Sending(calls, {}, {}, {})
         is_push = _are_pushes(calls)
+        if not aside:
+            self.waits.asks(calls)
         fail_before(calls)
         try:
             for role, message in calls.items():

@@ -244,7 +244,8 @@ class Supervision:
         if given_up := self._stands(orders.status):
             return given_up
         if orders.status.error is not None:
-            return [GiveUp(None, orders.status.error)]
+            is_by_disk = orders.status.trouble is not None
+            return [GiveUp(None, orders.status.error, is_by_disk=is_by_disk)]
         if self._is_over():
             return [Finish(orders.status)]
         if self.is_saving and orders.is_saved:

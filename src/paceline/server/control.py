@@ -285,7 +285,7 @@ class Control:
             failpoint("server.snapshot")
             entry = write_share(self._store, order.folder, self._myself.server, share)
         except StoreError as failed:
-            logger.exception("%s could not write its share", self._myself.server)
+            logger.error("%s could not write its share: %s", self._myself.server, failed)
             return CutReport(order.cut, (), str(failed), is_refused=is_copied)
         failpoint("server.after_snapshot")
         error = self._standing.failure

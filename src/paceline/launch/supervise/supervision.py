@@ -57,6 +57,7 @@ RETIRE_S = 600.0  # scaled down: the same, for one that may be past its loop, ev
 SAVE_S = 60.0  # how long the last cut may take
 FIRST_DELAY_S = 0.1
 LONGEST_DELAY_S = 5.0
+NOT_SAVED = "interrupted: nothing can be saved on a full disk, and all ends now"
 NO_SPACE_S = 5.0  # before a coordinator that found no space is started again
 
 

@@ -28,6 +28,7 @@ from paceline.watch.summary import Ending, Restarts
 from tests.system.disk_scenes import (
     AT_ONCE,
     CLOCK,
+    FROM_START,
     IN_TIME,
     LIMIT_S,
     PLACE_AT_ONCE,
@@ -54,7 +55,9 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
     mount = ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(place)]
     if subprocess.run(mount, check=False, capture_output=True).returncode:
         pytest.skip("only root may mount a disk")
-    yield Disk(place)
+    disk = Disk(place)
+    yield disk
+    disk.allow()
     subprocess.run(["umount", "-l", str(place)], check=True)
 
 
@@ -202,10 +205,10 @@ def test_a_place_of_checkpoints_that_is_read_only_for_a_while(
     run = Run(forks, job, checkpoints=str(disk.place), cut_every_s=0.5)
     result = run.result(
         lambda: run.until(run.leased(4)),
-        lambda: disk.remount("ro"),
+        disk.forbid,
         lambda: run.until(run.said("the disk is read-only")),
         lambda: time.sleep(8.0),
-        lambda: disk.remount("rw"),
+        disk.allow,
         lambda: run.until(run.said("checkpoints are written again")),
     )
     assert result.verdict.ending is Ending.TRAINED
@@ -213,7 +216,15 @@ def test_a_place_of_checkpoints_that_is_read_only_for_a_while(
 
 
 @pytest.mark.parametrize("way", ["run", "python"])
-@pytest.mark.parametrize("case", AT_ONCE, ids=lambda case: case.name.replace(" ", "-"))
+@pytest.mark.parametrize("case", FROM_START, ids=lambda case: case.name)
+def test_what_a_user_reads_from_the_start(
+    disk: Disk, tmp_path: Path, way: Way, case: Case
+) -> None:
+    reads(disk, tmp_path, way, case)
+
+
+@pytest.mark.parametrize("way", ["run", pytest.param("python", marks=pytest.mark.soak)])
+@pytest.mark.parametrize("case", AT_ONCE, ids=lambda case: case.name)
 def test_what_a_user_reads_at_once(
     disk: Disk, tmp_path: Path, way: Way, case: Case
 ) -> None:

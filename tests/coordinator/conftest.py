@@ -69,6 +69,7 @@ class Server:
         self.pinned_cut = -1
         self.is_writing = False  # a snapshot is held, its file takes long
         self.trouble: str | None = None  # why files cannot be written
+        self.is_refused = True  # by storage
         self.damaged: dict[int, str] = {}  # {cut: what is wrong with it}
         self.unreadable: str | None = None
 
@@ -106,7 +107,7 @@ class Server:
             elif isinstance(order, Snapshot):
                 self.pinned_cut = order.cut
                 if not self.is_writing:
-                    report = CutReport(cut=order.cut, files=(), error=self.trouble)
+                    report = CutReport(order.cut, (), self.trouble, self.is_refused)
                     self.answers += (report,)
             elif isinstance(order, Restore):
                 self.timeline = order.timeline
@@ -143,6 +144,7 @@ class Job:
         self.effects: list[Any] = []
         self.answers: dict[int, Message] = {}
         self.servers = [Server(f"server-{i}") for i in range(servers)]
+        self.manifest_trouble: str | None = None  # why none can be written
         self.trainers: dict[str, int] = {}
         self.pace = pace
         self.parts = parts
@@ -163,7 +165,7 @@ class Job:
                     ManifestWritten(
                         effect.order.cut,
                         cut_folder(effect.order.cut, effect.order.timeline),
-                        None,
+                        self.manifest_trouble,
                     )
                 )
         return decision.outcomes

@@ -3,12 +3,16 @@
 import os
 import signal
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
 
+from paceline.config import JobConfig
+from paceline.launch.embedded import EmbeddedJob
 from paceline.launch.job.commands import UserScript
 from paceline.launch.own_job import OwnJob
 from paceline.trainer.session import Session
+from paceline.watch.summary import Ending
 
 RECORDS, BATCH = 64, 4
 SCRIPT = UserScript("my train.py", ("--rate", "1"))
@@ -26,6 +30,16 @@ def train(session: Session, each: Callable[[int], object] = lambda _: None) -> f
         optimizer.zero_grad()
         each(number)
     return float(model.weight.item())
+
+
+def go_on(folder: Path) -> float:
+    """Resume the job where it was left."""
+    job = EmbeddedJob(JobConfig(run="again"), folder, is_resumed=True)
+    came_to = train(job.session("trainer-0"))
+    job.close()
+    assert job.verdict is not None
+    assert job.verdict.ending is Ending.TRAINED
+    return came_to
 
 
 def press_ctrl_c(at: int) -> Callable[[int], None]:

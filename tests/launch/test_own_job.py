@@ -14,27 +14,16 @@ import pytest
 import torch
 
 from paceline.cli.status import ended_view, running_view
-from paceline.config import SSP, JobConfig
+from paceline.config import SSP
 from paceline.errors import Interrupted, UsageError
 from paceline.launch import embedded, parting
-from paceline.launch.embedded import EmbeddedJob
 from paceline.launch.job.folder import JobDir
 from paceline.launch.job.operating import call_scale, call_until_done
 from paceline.launch.own_job import is_ours
 from paceline.messages import ChangePace
 from paceline.timing import Deadline, SystemClock
 from paceline.watch.summary import Ending
-from tests.launch.own_jobs import BATCH, RECORDS, Begin, press_ctrl_c, train
-
-
-def go_on(folder: Path) -> float:
-    """Resume the job where it was left."""
-    job = EmbeddedJob(JobConfig(run="again"), folder, is_resumed=True)
-    came_to = train(job.session("trainer-0"))
-    job.close()
-    assert job.verdict is not None
-    assert job.verdict.ending is Ending.TRAINED
-    return came_to
+from tests.launch.own_jobs import BATCH, RECORDS, Begin, go_on, press_ctrl_c, train
 
 
 # The reply to a step that has counted may come from the new pace's timeline.

@@ -17,6 +17,19 @@ def test_a_script_within_a_call_is_waited_for_and_then_given_up_once() -> None:
     assert parting.passed(101.0 + LEAVE_S, is_held=True, was_told=False) is None
 
 
+def test_on_a_full_disk_a_call_is_given_up_at_once_and_other_code_is_not() -> None:
+    parting = Parting()
+    assert parting.passed(99.0, is_held=True, was_told=False, is_full=True) is None
+    parting.asked(100.0)
+    full = {"was_told": True, "is_full": True}
+    assert parting.passed(100.0, is_held=False, **full) is None
+    assert parting.passed(100.5, is_held=True, **full) == "give up"
+
+
+def test_a_script_that_is_over_and_waits_for_space_is_ended_at_once() -> None:
+    assert Parting().asked(100.0, is_stuck=True) == "end now"
+
+
 def test_a_script_outside_of_calls_is_told_where_it_is() -> None:
     parting = Parting()
     parting.asked(100.0)

@@ -1,6 +1,8 @@
-"""A disk is full for a while, or for good: what is said, and that counts stay exact."""
+"""A disk is full for a while, or for good: what is said, and that counts stay exact.
 
-import errno
+What users read in each case: ``pytest -m "" -s -k reads tests/system/test_full_disk.py``.
+"""
+
 import io
 import json
 import os
@@ -20,46 +22,30 @@ from paceline.launch.job.commands import UserScript
 from paceline.launch.job.folder import JobDir
 from paceline.launch.local import LocalRun, RunResult, fresh_run_id, wait_local_run
 from paceline.launch.processes.forkserver import ForkServer
-from paceline.timing import Deadline, SystemClock
+from paceline.timing import Deadline
 from paceline.watch.progress import Lines
 from paceline.watch.summary import Ending, Restarts
+from tests.system.disk_scenes import (
+    AT_ONCE,
+    CLOCK,
+    FROM_START,
+    IN_TIME,
+    LIMIT_S,
+    PLACE_AT_ONCE,
+    PLACE_IN_TIME,
+    SCRIPT,
+    Case,
+    Disk,
+    Way,
+    reads,
+)
 from tests.system.events import events_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.system, pytest.mark.timeout(900)]
 
-SCRIPT = Path(__file__).parents[2] / "examples" / "counting" / "train.py"
 RECORDS = 3200
 LOOP = ("--records", str(RECORDS), "--ids", "100", "--epochs", "1", "--sleep-ms", "15")
-CLOCK = SystemClock()
-LIMIT_S = 300.0
-PAGE = bytes(4096)
 FULL = "waiting for space on the disk of {}: the disk is full"
-
-
-class Disk:
-    """A small disk that can be filled to the last page."""
-
-    def __init__(self, place: Path) -> None:
-        self.place = place
-        self._filler = place / "filler"
-
-    def fill(self) -> None:
-        with self._filler.open("ab", buffering=0) as file:
-            while True:
-                try:
-                    file.write(PAGE)
-                except OSError as error:
-                    if error.errno == errno.ENOSPC:
-                        return
-                    raise
-
-    def free(self) -> None:
-        self._filler.unlink(missing_ok=True)
-
-    def remount(self, how: str) -> None:
-        """Let it be ``ro`` or ``rw``."""
-        command = ["mount", "-o", f"remount,{how}", str(self.place)]
-        subprocess.run(command, check=True)
 
 
 @pytest.fixture
@@ -69,7 +55,9 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
     mount = ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(place)]
     if subprocess.run(mount, check=False, capture_output=True).returncode:
         pytest.skip("only root may mount a disk")
-    yield Disk(place)
+    disk = Disk(place)
+    yield disk
+    disk.allow()
     subprocess.run(["umount", "-l", str(place)], check=True)
 
 
@@ -217,11 +205,49 @@ def test_a_place_of_checkpoints_that_is_read_only_for_a_while(
     run = Run(forks, job, checkpoints=str(disk.place), cut_every_s=0.5)
     result = run.result(
         lambda: run.until(run.leased(4)),
-        lambda: disk.remount("ro"),
+        disk.forbid,
         lambda: run.until(run.said("the disk is read-only")),
         lambda: time.sleep(8.0),
-        lambda: disk.remount("rw"),
+        disk.allow,
         lambda: run.until(run.said("checkpoints are written again")),
     )
     assert result.verdict.ending is Ending.TRAINED
     assert run.is_exact()
+
+
+@pytest.mark.parametrize("way", ["run", "python"])
+@pytest.mark.parametrize("case", FROM_START, ids=lambda case: case.name)
+def test_what_a_user_reads_from_the_start(
+    disk: Disk, tmp_path: Path, way: Way, case: Case
+) -> None:
+    reads(disk, tmp_path, way, case)
+
+
+@pytest.mark.parametrize("way", ["run", pytest.param("python", marks=pytest.mark.soak)])
+@pytest.mark.parametrize("case", AT_ONCE, ids=lambda case: case.name)
+def test_what_a_user_reads_at_once(
+    disk: Disk, tmp_path: Path, way: Way, case: Case
+) -> None:
+    reads(disk, tmp_path, way, case)
+
+
+@pytest.mark.parametrize("case", PLACE_AT_ONCE, ids=lambda case: case.name)
+def test_what_a_user_reads_of_a_place(disk: Disk, tmp_path: Path, case: Case) -> None:
+    reads(disk, tmp_path, "run", case)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("way", ["run", "python"])
+@pytest.mark.parametrize("case", IN_TIME, ids=lambda case: case.name)
+def test_what_a_user_reads_in_time(
+    disk: Disk, tmp_path: Path, way: Way, case: Case
+) -> None:
+    reads(disk, tmp_path, way, case)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("case", PLACE_IN_TIME, ids=lambda case: case.name)
+def test_what_a_user_reads_of_a_place_in_time(
+    disk: Disk, tmp_path: Path, case: Case
+) -> None:
+    reads(disk, tmp_path, "run", case)

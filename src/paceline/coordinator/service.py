@@ -140,15 +140,17 @@ class CoordinatorService:
         """Whether a decision failed: what is journalled holds, and a restart goes on."""
         return self._is_broken
 
-    def finish(self) -> None:
-        """The job is over: servers are told to shut down, unless the disk is full."""
+    def finish(self) -> bool:
+        """The job is over: servers are told to shut down; false: not on a full disk."""
         with self._idle:
             self._idle.wait_for(self._is_still, timeout=5.0)
             if self._held:
-                return
+                return False
             self._is_at_work = True
-        if self._carry_out([self._state.finish(self._keeper.moment_s())]):
-            self._work()
+        if not self._carry_out([self._state.finish(self._keeper.moment_s())]):
+            return False
+        self._work()
+        return True
 
     def close(self) -> None:
         """Let no more time pass; what was handed in stays open."""

@@ -190,8 +190,9 @@ def wait_committed(
         if newer is None:
             write_manifest(store, manifest_of(order, config, created))
     except Exception as failure:  # noqa: BLE001  (a cut that never ends ends the job)
-        _log.exception("cut %d could not be committed", order.cut)
         is_told = isinstance(failure, StoreError)  # its text says all
+        told = None if is_told else failure
+        _log.error("cut %d could not be committed: %s", order.cut, failure, exc_info=told)
         error = str(failure) if is_told else f"{type(failure).__name__}: {failure}"
     failpoint("coordinator.after_manifest")
     folder = cut_folder(order.cut, order.timeline)
@@ -209,8 +210,8 @@ def wait_dropped(store: BlobStore, folder: str, run: str) -> None:
     try:
         if taken_over(store, run) is None:
             drop_cut(store, folder)
-    except StoreError:
-        _log.exception("%s could not be removed; a later sweep will", folder)
+    except StoreError as error:
+        _log.error("%s is left for a later sweep: %s", folder, error)
 
 
 def wait_swept(
@@ -235,5 +236,5 @@ def wait_swept(
         if not spared:
             sweep_constants(store, planned)
             values.sweep()
-    except StoreError:
-        _log.exception("old cuts could not be removed")
+    except StoreError as error:
+        _log.error("old cuts could not be removed: %s", error)

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from paceline.config import JobConfig
-from paceline.errors import PREEMPTED_EXIT_CODE, Interrupted, UsageError
+from paceline.errors import PREEMPTED_EXIT_CODE, Interrupted, StoreError, UsageError
 from paceline.ids import role_kind
 from paceline.launch.job import (
     JOB_DIR,
@@ -74,6 +74,7 @@ def connect() -> Session:
             cannot be imported, or the session was closed in a trainer of a job.
         JobFailed: the coordinator cannot be reached.
         ForeignPeer: it is of another run, version or secret.
+        StoreError: the folder of an embedded job cannot be written.
     """
     with _lock:
         if _sessions and _sessions[0].membership.calls.is_closed:
@@ -131,15 +132,18 @@ def _embed() -> Session:
     is_quiet, named = read_quiet(os.environ), os.environ.get(JOB_DIR)
     folder = Path(named) if named else fresh_job_dir(RUNS, sys.argv[0], wall_time_s())
     output = sys.stderr if sys.stderr is not None else io.StringIO()
-    job = OwnJob(
-        JobConfig(run=fresh_run_id()),
-        folder,
-        _script(),
-        output,
-        _end_process,
-        is_quiet=is_quiet,
-        is_interactive=hasattr(sys, "ps1"),
-    )
+    try:
+        job = OwnJob(
+            JobConfig(run=fresh_run_id()),
+            folder,
+            _script(),
+            output,
+            _end_process,
+            is_quiet=is_quiet,
+            is_interactive=hasattr(sys, "ps1"),
+        )
+    except StoreError as error:
+        raise error.with_traceback(None) from None  # its text says which disk, and why
     atexit.register(_end, job)
     _jobs.append(job)
     return job.session

@@ -11,6 +11,7 @@ from different threads, each from one.
 import contextlib
 import os
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import final
@@ -88,6 +89,8 @@ class EmbeddedJob:
         self.path = self._job.path
         self._clock = SystemClock()
         self._started_s = self._clock.now_s()
+        self._timing = threading.Lock()  # guards the next
+        self._time = RunTime(self._started_s)
         self._sessions: list[Session] = []
         self._sockets: Path | None = None
         self.summary: Summary | None = None
@@ -120,8 +123,10 @@ class EmbeddedJob:
         return session
 
     def status(self) -> JobStatus:
-        """How the job stands; any thread may ask."""
-        return self._coordinator.status()
+        """How the job stands; any thread may ask, soon enough to see the run's start."""
+        status = self._coordinator.status()
+        self._note_time(status)
+        return status
 
     def listen(self) -> None:
         """From now on `paceline status` and `paceline pace` can ask it, until it is closed.
@@ -144,8 +149,9 @@ class EmbeddedJob:
         """Take a cut of all that counts; sessions have left, or were given up.
 
         Returns:
-            How the job stands then; None if no cut could be taken, within ``limit_s``.
-            Where nothing is shared there is nothing to save, and no cut.
+            How the job stands then; None if no cut could be taken, within ``limit_s``, or
+            at once if the job folder's disk is full. Where nothing is shared there is
+            nothing to save, and no cut.
         """
         wires = Wires(self._config.run, LAUNCHER, self._clock)
         link = CoordinatorLink(wires.to_coordinator_as_launcher(self._address(COORDINATOR)))
@@ -153,6 +159,8 @@ class EmbeddedJob:
         try:
             while not deadline.is_over() and not self._coordinator.is_broken:
                 orders = link.call_report(deadline.remaining_s(), saving=True)
+                if isinstance(orders, JobStatus):
+                    return None
                 if isinstance(orders, LauncherOrders):
                     if orders.status.error is not None:
                         return None
@@ -180,8 +188,8 @@ class EmbeddedJob:
                 for session in self._sessions:
                     session.close()
             status = self._coordinator.status()
-            self._coordinator.finish()
-            deadline = Deadline(self._clock, LEAVE_S)
+            are_told = self._coordinator.finish()
+            deadline = Deadline(self._clock, LEAVE_S if are_told else 0.0)
             for server in self._servers:
                 server.wait_over(deadline.remaining_s())
             summary = self._write_end(status, verdict or decide_ending(status))
@@ -195,22 +203,28 @@ class EmbeddedJob:
         Args:
             status: the last that is known.
         """
+        trouble = None if status is None else status.trouble
+        why = "interrupted" if trouble is None else f"interrupted; {trouble.text}"
         with contextlib.suppress(OSError):  # somebody is writing the same
-            self._write_end(status, Verdict(Ending.INTERRUPTED, "interrupted"))
+            self._write_end(status, Verdict(Ending.INTERRUPTED, why))
         if self._sockets is not None:
             remove_sockets(self._sockets)
 
     def _write_end(self, status: JobStatus | None, verdict: Verdict) -> Summary:
         seconds = self._clock.now_s() - self._started_s
-        ran = RunTime(self._started_s)
         if status is not None:
-            ran.note(status, self._clock.now_s())
-        summary = summarize(status, verdict, Restarts(), seconds, str(self.path), ran)
+            self._note_time(status)
+        where = str(self.path)
+        summary = summarize(status, verdict, Restarts(), seconds, where, self._time)
         self.verdict, self.summary = verdict, summary
         unwritten = self._job.write_end(status, summary.as_dict())
         if unwritten is not None:
             print(f"paceline: {unwritten}", file=sys.stderr)  # noqa: T201  (nobody else tells)
         return summary
+
+    def _note_time(self, status: JobStatus) -> None:
+        with self._timing:
+            self._time.note(status, self._clock.now_s())
 
     def _address(self, role: str) -> str:
         return f"inproc:{self._config.run}/{role}"

@@ -34,13 +34,14 @@ from paceline.launch.job import JobDir, UserScript, resume_command
 from paceline.launch.local import LocalRun, describe_run
 from paceline.launch.parting import TOLD, Act, Parting
 from paceline.launch.processes import Signals
-from paceline.launch.supervise import LEAVE_S, SAVE_S
+from paceline.launch.supervise import LEAVE_S, NOT_SAVED, SAVE_S
 from paceline.messages import JobStatus
 from paceline.params.rows import modules_of_rules
 from paceline.timing import SystemClock
 from paceline.watch.progress import Lines
 from paceline.watch.summary import EXIT_CODES, Ending, Verdict, tell_ending
 from paceline.watch.table import summary_table
+from paceline.watch.troubles import Troubles
 
 LOOK_EVERY_S = 0.5
 AGAIN_S = 0.02
@@ -87,7 +88,7 @@ class OwnJob:
         self._script, self._is_quiet = script, is_quiet
         self._output, self._lines = output, Lines(output, "paceline: ")
         self._end_process = end_process
-        self._parting = Parting()
+        self._parting, self._troubles = Parting(), Troubles()
         self._closing = threading.Lock()  # held by whoever ends the job
         self._status: JobStatus | None = None
         self._is_ending = self._is_over = False
@@ -155,26 +156,40 @@ class OwnJob:
 
     def _save(self, ending: Ending, why: str, failure: BaseException | None) -> None:
         """End a job whose script did not come to its end: as if its trainer had gone."""
-        if failure is None or isinstance(failure, Interrupted):
+        if self._is_full():
+            pass  # nobody can leave, as that would be journalled
+        elif failure is None or isinstance(failure, Interrupted):
             self.session.close()
         else:
             self._membership.abandon()
-        self.job.close(Verdict(ending, f"{why}; {self._saved()}"))
+        saved = self._saved()
+        self.job.close(Verdict(ending, why if saved in why else f"{why}; {saved}"))
 
     def _saved(self) -> str:
         """What was saved of what the script has done."""
         status = self.job.wait_saved(SILENT_S)
-        if status is None and (broken := self.job.status().error) is None:
+        if status is None and not self._is_full() and self.job.status().error is None:
             self._say(f"a checkpoint is taken (within {SAVE_S:g} s); Ctrl-C, and all ends")
             status = self.job.wait_saved(SAVE_S - SILENT_S)
-        self._goes_on = self.job.has_cut()
+        now = self.job.status()
+        self._goes_on = self._may_go_on(now)
         if status is not None and self._goes_on:
             return f"saved as cut {status.cut}"
         if status is not None:
             return "nothing was shared yet, and nothing is saved"
+        why = "the events say why" if now.trouble is None else now.trouble.text
+        if self._is_full():
+            return why
+        return now.error or f"no cut could be taken in {SAVE_S:g} s; {why}"
+
+    def _may_go_on(self, status: JobStatus | None) -> bool:
+        """Whether a resumed run finds something, or could not even begin to have it."""
+        return self.job.has_cut() or (status is not None and status.trouble is not None)
+
+    def _is_full(self) -> bool:
+        """Whether the disk of the job folder takes nothing."""
         trouble = self.job.status().trouble
-        why = "the events say why" if trouble is None else trouble.text
-        return broken or f"no cut could be taken in {SAVE_S:g} s; {why}"
+        return trouble is not None and trouble.kind == "journal"
 
     def _tell_end(self) -> None:
         verdict, summary = self.job.verdict, self.job.summary
@@ -252,11 +267,15 @@ class OwnJob:
                 signal.pthread_kill(main, signal.SIGINT)
             now = self._clock.now_s()
             try:
-                if came and (act := self._parting.asked(now)) is not None:
-                    self._do(act)
+                if came:
+                    is_stuck = self._is_ending and self._is_full()
+                    if (act := self._parting.asked(now, is_stuck=is_stuck)) is not None:
+                        self._do(act)
                 held = not self._is_ending and not self._membership.is_idle()
                 told = calls.was_told or self._is_ending
-                act = self._parting.passed(now, is_held=held, was_told=told)
+                act = self._parting.passed(
+                    now, is_held=held, was_told=told, is_full=held and self._is_full()
+                )
                 if act is not None:
                     self._do(act)
                 self._show(now)
@@ -265,12 +284,13 @@ class OwnJob:
 
     def _do(self, act: Act) -> None:
         if act == "ask to leave":
-            self._say(TOLD)
+            self._say(NOT_SAVED if self._is_full() else TOLD)
             self._interrupt()
         elif act == "knock":
             self._signals.knock()
         elif act == "give up":
-            self._say(f"the script has not left its loop within {LEAVE_S:g} s")
+            if not self._is_full():
+                self._say(f"the script has not left its loop within {LEAVE_S:g} s")
             self._is_ending = True
             try:
                 with self._closing:
@@ -282,17 +302,18 @@ class OwnJob:
         else:
             try:
                 self.job.leave_as_is(self._status)
-                self._goes_on = self.job.has_cut()
+                self._goes_on = self._may_go_on(self._status)
                 self._tell_end()
             finally:
                 os._exit(INTERRUPTED_CODE)
 
     def _show(self, now: float) -> None:
-        """Show how the job stands, if that has changed."""
-        if self._is_ending:
-            return
+        """Show how the job stands, if that has changed, and what cannot be written."""
         before, self._status = self._status, self.job.status()
-        if not self._is_quiet and _moved(self._status) != _moved(before):
+        for said in self._troubles.note(self._status.trouble, now):
+            self._say(said)
+        is_shown = not self._is_quiet and not self._is_ending
+        if is_shown and _moved(self._status) != _moved(before):
             with contextlib.suppress(OSError, ValueError):
                 self._lines.show(self._status, 0, now)
 

@@ -6,6 +6,7 @@
                    where it is; then `OwnJob` takes a cut
     after 15 s     a call that is still open is given up, as if its trainer had died; code
                    outside of calls holds nothing of the job, and is not hurried
+    full disk      such a call is given up at once: nothing can be saved
     asked again    all ends at once, without a cut
 
 Requests that come together (a closed terminal sends two) are one.
@@ -37,26 +38,34 @@ class Parting:
         self._last_s = 0.0
         self._is_over = False
 
-    def asked(self, now: float) -> Act | None:
-        """The user wants the end."""
+    def asked(self, now: float, *, is_stuck: bool = False) -> Act | None:
+        """The user wants the end.
+
+        Args:
+            now: the time.
+            is_stuck: whether the script is over, and waits for space on a full disk.
+        """
         is_another = now - self._last_s >= TOGETHER_S
         self._last_s = now
         if self._asked_s is None:
             self._asked_s = now
-            return "ask to leave"
+            return "end now" if is_stuck else "ask to leave"
         return "end now" if is_another else None
 
-    def passed(self, now: float, *, is_held: bool, was_told: bool) -> Act | None:
+    def passed(
+        self, now: float, *, is_held: bool, was_told: bool, is_full: bool = False
+    ) -> Act | None:
         """Time has passed.
 
         Args:
             now: the time.
             is_held: whether a call of the script's is open.
             was_told: whether the script knows that it is to end.
+            is_full: whether the disk of the job folder takes nothing.
         """
         if self._asked_s is None or self._is_over:
             return None
-        if is_held and now - self._asked_s >= LEAVE_S:
+        if is_held and (is_full or now - self._asked_s >= LEAVE_S):
             self._is_over = True
             return "give up"
         return None if is_held or was_told else "knock"

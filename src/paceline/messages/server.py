@@ -45,11 +45,15 @@ class FileEntry(msgspec.Struct, frozen=True):
 
 
 class CutReport(Message, frozen=True):
-    """This server's share of a cut is written and durable; or failed, with the reason."""
+    """This server's share of a cut is written and durable; or failed, with the reason.
+
+    ``is_refused``: it was storage that did not take it.
+    """
 
     cut: int
     files: tuple[FileEntry, ...]
     error: str | None = None
+    is_refused: bool = False
 
 
 ServerAnswer = FenceReport | MarksReport | CutReport

@@ -278,13 +278,15 @@ class Control:
         self._news.set()
 
     def _written(self, order: Snapshot, pinned: Pinned) -> CutReport:
+        is_copied = False
         try:
             share = copied_share(self._standing, pinned, self._myself.timeout_s)
+            is_copied = True
             failpoint("server.snapshot")
             entry = write_share(self._store, order.folder, self._myself.server, share)
         except StoreError as failed:
-            logger.exception("%s could not write its share", self._myself.server)
-            return CutReport(cut=order.cut, files=(), error=str(failed))
+            logger.error("%s could not write its share: %s", self._myself.server, failed)
+            return CutReport(order.cut, (), str(failed), is_refused=is_copied)
         failpoint("server.after_snapshot")
         error = self._standing.failure
         if error is not None:  # marks are in it, and their numbers may not be

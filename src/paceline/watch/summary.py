@@ -139,7 +139,8 @@ def decide_ending(status: JobStatus) -> Verdict:
 def where_it_stands(status: JobStatus) -> str:
     """How far a run has come that has failed, and what goes on from there."""
     done = f"{status.records:,} of {status.total_records:,} records are trained"
-    return f"in epoch {status.queue.epoch}, {done}; --resume goes on from the last cut"
+    goes_on = "; --resume goes on from the last cut" if status.records else ""
+    return f"in epoch {status.queue.epoch}, {done}{goes_on}"
 
 
 def _what(status: JobStatus) -> str:

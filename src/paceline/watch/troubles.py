@@ -1,13 +1,15 @@
-"""What cannot be written: said once when it begins, and once when it works again.
+"""What cannot be written: said when it begins, while it lasts, and when it works again.
 
-As long as it lasts, it is in every line of progress (`paceline.watch.pulse`).
+Lines of their own: a bar crops what is longer than the terminal is wide.
 
-Pure.
+Pure: time is an argument.
 """
 
 from typing import final
 
 from paceline.messages import Trouble
+
+AGAIN_S = 10.0
 
 
 @final
@@ -18,12 +20,21 @@ class Troubles:
         """All is well."""
         self._journal: Trouble | None = None
         self._checkpoint: Trouble | None = None
+        self._again_s = 0.0  # when what lasts is said again
 
-    def note(self, trouble: Trouble | None) -> list[str]:
+    def note(self, trouble: Trouble | None, now: float) -> list[str]:
         """Take note of how it stands; what is to be said of it.
 
         While the journal cannot be written, nothing is known of checkpoints.
         """
+        said = self._changed(trouble)
+        if trouble is not None and not said and now >= self._again_s:
+            said.append(trouble.text)
+        if said:
+            self._again_s = now + AGAIN_S
+        return said
+
+    def _changed(self, trouble: Trouble | None) -> list[str]:
         said = []
         if trouble is not None and trouble.kind == "journal":
             if self._journal is None:

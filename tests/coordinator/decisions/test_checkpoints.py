@@ -96,10 +96,11 @@ def test_cuts_that_go_on_failing_are_tried_ever_more_rarely_but_for_ever(
 def test_a_first_lease_that_waits_for_a_failed_cut_says_so(make_job: Any) -> None:
     job = make_job(pace=Async())
     job.open("trainer-0")
-    job.servers[0].trouble = "no such bucket"
+    job.servers[0].trouble = "server-0 is still writing its share of cut 7"
+    job.servers[0].is_refused = False
     ticket = job.ask("trainer-0", AskLease(**job.who("trainer-0"), stage=0))
     job.wait(1.5)
-    assert "no such bucket" in job.answers[ticket].wait.reason
+    assert "still writing" in job.answers[ticket].wait.reason
 
 
 def test_storage_that_hangs_is_given_up(make_job: Any) -> None:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from paceline.config import Async
-from paceline.messages import AskLease, Beat
+from paceline.messages import AskLease, Beat, Refusal
 from tests.coordinator.decisions.test_checkpoints import save, wait
 
 WHY = "/cuts: cannot write cut-000001-t0/server-1.bin: the disk is full"
@@ -56,3 +56,42 @@ def test_a_loop_that_ends_without_its_cut_says_since_when_it_waits(make_job: Any
     wait(job, 40)
     assert job.state.status().trouble is None
     assert job.state.durable.queue.stage == 1, "the loop is over"
+
+
+def test_a_first_cut_that_storage_refuses_fails_the_job_since_nothing_is_trained(
+    make_job: Any,
+) -> None:
+    job = make_job(pace=Async(), checkpoints="/cuts")
+    job.open("trainer-0")
+    job.servers[0].trouble = WHY
+    refused = job.get("trainer-0", AskLease(**job.who("trainer-0"), stage=0))
+    failed = f"the first checkpoint cannot be written: {WHY}"
+    assert isinstance(refused, Refusal)
+    assert refused.text == f"the job has failed: {failed}"
+    status = job.state.status()
+    assert (status.state, status.error) == ("failed", failed)
+    assert status.trouble.text == f"no checkpoint can be written: {WHY}"
+    assert status.trouble.waited_s is None, "nobody waits for another try"
+
+
+def test_a_first_cut_whose_manifest_is_refused_fails_the_job_too(make_job: Any) -> None:
+    job = make_job(pace=Async())
+    job.open("trainer-0")
+    job.manifest_trouble = WHY
+    job.ask("trainer-0", AskLease(**job.who("trainer-0"), stage=0))
+    job.serve()
+    assert job.state.status().error == f"the first checkpoint cannot be written: {WHY}"
+
+
+def test_a_first_cut_that_fails_by_a_server_is_taken_after_all(make_job: Any) -> None:
+    job = make_job(pace=Async())
+    job.open("trainer-0")
+    job.servers[0].trouble, job.servers[0].is_refused = "it was killed", False
+    job.ask("trainer-0", AskLease(**job.who("trainer-0"), stage=0))
+    wait(job, 3)
+    trouble = job.state.status().trouble
+    assert trouble.text.startswith("waits for the first checkpoint: it was killed; ")
+    job.servers[0].trouble = None
+    wait(job, 5)
+    job.lease("trainer-0")
+    assert job.state.status().trouble is None

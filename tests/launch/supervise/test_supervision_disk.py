@@ -78,6 +78,14 @@ def test_a_checkpoint_is_waited_for_as_long_if_work_waits_for_it() -> None:
     assert NO_CUT in decision.reason
 
 
+def test_a_job_that_fails_for_its_first_checkpoint_says_how_to_go_on() -> None:
+    job = Job()
+    why = "the first checkpoint cannot be written: /cuts: the disk is full"
+    orders = without_cut(None)
+    orders = replace(orders, status=replace(orders.status, error=why))
+    assert job.apply(orders, 1.0) == [GiveUp(None, why, is_by_disk=True)]
+
+
 def test_ctrl_c_on_a_full_disk_ends_at_once_since_nothing_can_be_saved() -> None:
     job = Job(disk_wait_s=0.5)
     job.answer(1.0)

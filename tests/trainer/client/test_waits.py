@@ -73,6 +73,23 @@ def test_a_wait_is_told_after_ten_seconds_again_while_it_lasts_and_at_its_end(
     assert terminal.passes(60.0) == []
 
 
+def test_a_full_disk_is_told_every_ten_seconds_for_as_long_as_it_lasts(
+    terminal: Terminal,
+) -> None:
+    terminal.put_off(45.0)
+    assert len(terminal.lines) == 2, "for another trainer, after 10 and 40 s"
+    full = Wait("disk", "the disk is full", (COORDINATOR,))
+    for _ in range(600):
+        terminal.waits.asks(CALLS)
+        terminal.passes(1.0)
+        terminal.waits.heard({COORDINATOR: Waiting(wait=full, is_held=True)})
+    told = terminal.lines[2:]
+    assert told[0] == (
+        "trainer-0 still waits for coordinator (disk), 50 s: the disk is full"
+    )
+    assert len(told) == 60
+
+
 def test_the_next_wait_begins_anew(terminal: Terminal) -> None:
     terminal.put_off(12.0)
     terminal.waits.asks(CALLS)

@@ -3,7 +3,8 @@
 A cut is due after a time or a number of steps, when a trainer asks for one, before the
 first lease, and at the end of a stage. One that fails is given up with its reason and its
 files are removed; the next is tried after a pause that doubles, so that a full disk
-neither ends the job nor is filled further, and cuts go on when there is space again.
+neither ends the job nor is filled further, and cuts go on when there is space again. Only
+if storage refuses the first cut of all, which nothing was trained before, the job fails.
 
 A job outlives its launchers: where a run goes on when everybody was gone.
 
@@ -106,8 +107,18 @@ def look_at_cut(book: Book) -> None:
             book.last_save = number
 
 
-def fail_cut(book: Book, reason: str, server: str | None = None) -> None:
-    """Give the open cut up: what it wrote goes, and another is tried after a pause."""
+def fail_cut(
+    book: Book, reason: str, server: str | None = None, *, is_refused: bool = False
+) -> None:
+    """Give the open cut up: what it wrote goes, and another is tried after a pause.
+
+    Args:
+        book: of the job.
+        reason: why it is given up.
+        server: whose share could not be written, if it was one.
+        is_refused: storage did not take it. Before there is any cut nothing is trained, and
+            nobody has waited for anything: the job fails.
+    """
     cut = book.open_cut
     assert cut is not None
     book.open_cut = None
@@ -119,6 +130,8 @@ def fail_cut(book: Book, reason: str, server: str | None = None) -> None:
     fields: dict[str, object] = {"cut": cut.cut, "server": server, "reason": reason}
     book.effect(Happened("CutFailed", {**fields, "retry_s": pause_s}))
     book.effect(DropCut(cut.folder))
+    if is_refused and book.durable.cut is None and book.durable.broken is None:
+        book.commit(JobBroken(f"the first checkpoint cannot be written: {reason}"))
 
 
 def break_taken_over(book: Book, reason: str | None) -> None:
@@ -135,7 +148,7 @@ def commit_cut(book: Book, cut: int, folder: str, error: str | None) -> None:
         book.effect(DropCut(folder))  # given up meanwhile, its files are gone
         return
     if error is not None:
-        fail_cut(book, error)
+        fail_cut(book, error, is_refused=True)
         return
     book.open_cut = None
     book.last_cut_s = book.now

@@ -128,6 +128,13 @@ def cut_trouble(book: Book) -> Trouble | None:
         return None
     pause_s = book.retry_cut_s - book.now
     tried = f"next try in {in_words(pause_s)}"
+    if book.durable.broken is not None:
+        return Trouble(
+            "checkpoint",
+            book.config.checkpoints,
+            f"no checkpoint can be written: {book.cut_why}",
+            None,
+        )
     if book.open_cut is not None:
         tried = "tried again now"
     elif pause_s <= 0:

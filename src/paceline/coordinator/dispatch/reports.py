@@ -308,6 +308,6 @@ def _take_cut_report(book: Book, server: str, report: CutReport) -> None:
     if cut is None or cut.cut != report.cut:
         return
     if report.error is not None:
-        fail_cut(book, report.error, server)
+        fail_cut(book, report.error, server, is_refused=report.is_refused)
     else:
         cut.reported(server, report)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from paceline.launch.supervise.link import CoordinatorLink
     from paceline.launch.supervise.supervision import (
         LEAVE_S,
+        NOT_SAVED,
         RESTARTS_IN_A_ROW,
         SAVE_S,
         Supervision,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LEAVE_S",
+    "NOT_SAVED",
     "RESTARTS_IN_A_ROW",
     "SAVE_S",
     "CoordinatorLink",
@@ -44,6 +46,7 @@ _LAZY = {  # {name: the module that defines it}
     "Ended": "paceline.launch.supervise.launcher",
     "LEAVE_S": "paceline.launch.supervise.supervision",
     "Launcher": "paceline.launch.supervise.launcher",
+    "NOT_SAVED": "paceline.launch.supervise.supervision",
     "RESTARTS_IN_A_ROW": "paceline.launch.supervise.supervision",
     "SAVE_S": "paceline.launch.supervise.supervision",
     "Supervision": "paceline.launch.supervise.supervision",

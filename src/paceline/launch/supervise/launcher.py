@@ -47,7 +47,7 @@ from paceline.launch.supervise.run_events import (
     Unanswered,
 )
 from paceline.launch.supervise.supervision import LEAVE_S as TRAINERS_LEAVE_S
-from paceline.launch.supervise.supervision import SAVE_S, Supervision
+from paceline.launch.supervise.supervision import NOT_SAVED, SAVE_S, Supervision
 from paceline.messages import Exited, JobStatus, Wait
 from paceline.timing import Clock, Deadline
 from paceline.trainer.client import Waits
@@ -156,8 +156,12 @@ class Launcher:
             return []
         self._is_ending = True
         self._held_up = [s for s in self._held_up if role_kind(s.role) != "trainer"]
+        trouble = None if self._status is None else self._status.trouble
+        is_full = trouble is not None and trouble.kind == "journal"
         self._show.say(
-            f"interrupted: trainers leave (within {TRAINERS_LEAVE_S:g} s), then a "
+            NOT_SAVED
+            if is_full
+            else f"interrupted: trainers leave (within {TRAINERS_LEAVE_S:g} s), then a "
             f"checkpoint is taken (within {SAVE_S:g} s); once more, and all ends at once"
         )
         return self._supervision.apply(Interrupted(), self._clock.now_s())
@@ -236,7 +240,7 @@ class Launcher:
         status = orders if isinstance(orders, JobStatus) else orders.status
         self._status = status
         self._time.note(status, now)
-        for said in self._troubles.note(status.trouble):
+        for said in self._troubles.note(status.trouble, now):
             self._show.say(said)
         self._show.show(status, sum(self._supervision.restarts.values()), now)
         happening = HeldUp(status) if isinstance(orders, JobStatus) else orders

@@ -57,6 +57,7 @@ RETIRE_S = 600.0  # scaled down: the same, for one that may be past its loop, ev
 SAVE_S = 60.0  # how long the last cut may take
 FIRST_DELAY_S = 0.1
 LONGEST_DELAY_S = 5.0
+NOT_SAVED = "interrupted: nothing can be saved on a full disk, and all ends now"
 NO_SPACE_S = 5.0  # before a coordinator that found no space is started again
 
 
@@ -244,7 +245,8 @@ class Supervision:
         if given_up := self._stands(orders.status):
             return given_up
         if orders.status.error is not None:
-            return [GiveUp(None, orders.status.error)]
+            is_by_disk = orders.status.trouble is not None
+            return [GiveUp(None, orders.status.error, is_by_disk=is_by_disk)]
         if self._is_over():
             return [Finish(orders.status)]
         if self.is_saving and orders.is_saved:

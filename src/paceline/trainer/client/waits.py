@@ -8,7 +8,8 @@
                               more is waited for within `GOES_ON_S`, else it is over
 
 A wait of `TELL_AFTER_S` is told in one line, again while it lasts, at growing distances,
-and once more when it is over. What the script computes is no wait.
+and once more when it is over; a full disk is told of every `TELL_AFTER_S`, as somebody must
+do something about it. What the script computes is no wait.
 
 Waits: `WaitTeller`'s thread, for time to pass. Any thread may call `Waits`.
 """
@@ -59,7 +60,7 @@ class Waits:
         self._depth = 0  # of `showing`
         self._lines: list[str] = []  # to be told, without the lock
         self._told: Wait | None = None  # what the last line said
-        self._tell_s = 0.0  # when the next one is due
+        self._told_s = 0.0  # when that was; at first, when the wait began
         self._again_s = TELL_AGAIN_S
 
     def asks(self, calls: Mapping[str, Message]) -> None:
@@ -124,14 +125,19 @@ class Waits:
             if self._rests_s is not None:
                 if now_s - self._rests_s > GOES_ON_S:
                     self._end()
-            elif now_s >= self._tell_s and (wait := self._current()) is not None:
+            elif (wait := self._current()) is not None and self._is_due(wait, now_s):
                 is_first = self._told is None
                 self._lines.append(_line(self._trainer, wait, is_first=is_first))
-                self._told, self._tell_s = wait, now_s + self._again_s
-                self._again_s = min(2 * self._again_s, LONGEST_AGAIN_S)
+                if not is_first and wait.kind != "disk":
+                    self._again_s = min(2 * self._again_s, LONGEST_AGAIN_S)
+                self._told, self._told_s = wait, now_s
         self._say()
 
     # ------------------------------------------------------------ under the lock
+
+    def _is_due(self, wait: Wait, now_s: float) -> bool:
+        is_steady = self._told is None or wait.kind == "disk"
+        return now_s - self._told_s >= (TELL_AFTER_S if is_steady else self._again_s)
 
     def _begin(self) -> float:
         """It waits, or waits on; what time it is."""
@@ -140,7 +146,7 @@ class Waits:
             self._end()
         self._rests_s = None
         if self._began_s is None:
-            self._began_s, self._tell_s = now_s, now_s + TELL_AFTER_S
+            self._began_s = self._told_s = now_s
         return now_s
 
     def _hear(self, replies: Replies) -> None:

@@ -334,9 +334,11 @@ def test_a_save_before_the_first_loop_is_a_cut(make_job: Any) -> None:
 def test_a_save_whose_cut_failed_gets_another(make_job: Any) -> None:
     job = make_job(pace=Async())
     job.open("trainer-0")
+    first = Save(**job.who("trainer-0"), number=1)
+    assert isinstance(job.get("trainer-0", first), Saved)  # without it the job would end
     for server in job.servers:
         server.is_deaf = True
-    save = Save(**job.who("trainer-0"), number=1)
+    save = Save(**job.who("trainer-0"), number=2)
     job.ask("trainer-0", save)
     failed = job.state.durable.next_cut - 1
     job.apply(ManifestWritten(failed, cut_folder(failed, 0), "disk full"))

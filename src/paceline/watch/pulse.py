@@ -71,13 +71,11 @@ def describe(
     """What there is to say beside the count of records, piece by piece.
 
     ``stands_s``: how long that has been the same. What holds it up comes first: a terminal
-    cuts off what it has no room for.
+    cuts off what it has no room for. Troubles of disks have lines of their own.
     """
     pieces = [] if status.state == "running" else [status.state]
     if (held_up := standstill(status.processes, stands_s)) is not None:
         pieces.append(held_up)
-    if status.trouble is not None:
-        pieces.append(status.trouble.text)
     if is_training(status):
         pieces.append(f"epoch {status.queue.epoch + 1}")
     if is_working(status):

@@ -1,4 +1,4 @@
-"""What looking costs is a share of steps that are timed beside it, and judged by its goal."""
+"""What looking costs is a share of steps timed beside it, and judged by its goal."""
 
 import json
 import sys

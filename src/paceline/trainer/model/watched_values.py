@@ -8,10 +8,10 @@
 
 Torch counts what changes a tensor, and that is compared every time. What is done to
 ``p.data`` it does not count, so the bytes are compared too: in a loop's first three steps,
-in every 128th, where a loop may end, and for a while in every step once something was found.
-In every other step a few values of one parameter are, of another one each time: all of the
-part counts as changed where they are others. One that lies elsewhere now counts as changed,
-unless its bytes are known.
+in every 128th, where a loop may end, and for a while in every step once something was
+found. In every other step a few values of one parameter are, of another one each time:
+all of the part counts as changed where they are others. One that lies elsewhere now counts
+as changed, unless its bytes are known.
 
 Pure: no thread but that of the user's loop calls.
 """
@@ -50,7 +50,9 @@ class WatchedValues:
         self.overlooked: str | None = None
         self._contents: list[int] | None = None
         self._few: tuple[int, ByteArray, bytes] | None = None
-        self._memory: dict[int, tuple[int, ByteArray | None]] = {}  # making views takes long
+        self._memory: dict[
+            int, tuple[int, ByteArray | None]
+        ] = {}  # making views takes long
         self._steps = self._wary_until = 0
         self._num_partial = 0  # steps in which not all was looked at
         self._is_end = False
@@ -138,7 +140,7 @@ class WatchedValues:
         return list(range(len(self._parameters)))  # which others are nobody can tell
 
     def _beware(self, index: int, before: int) -> None:
-        """It was changed behind torch's back; likely it will be again, and may have been."""
+        """It was changed behind torch's back; so it will be, and may have been before."""
         if before and not self._is_end:
             self.overlooked = self.names[index]
         self._num_partial = 0
@@ -150,7 +152,7 @@ class WatchedValues:
 
 
 def _few_of(tensor: torch.Tensor) -> ByteArray | None:
-    """Some of its memory: numbers from all over it; None: it is not in ours, or not flat."""
+    """Some of its memory: numbers from all over it; None: it is not here, or not flat."""
     if tensor.device.type != "cpu" or not tensor.is_contiguous():
         return None
     values = byte_array(tensor).view(f"V{tensor.element_size()}")

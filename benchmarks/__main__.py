@@ -47,6 +47,7 @@ OURS = (
     Command("ctr", small="--times 1 --ids 50000 --warm 10 --steps 40"),
     Command("dense", small="--times 1 --steps 40 --rounds 100"),
     Command("step_cost", small="--times 1 --blocks 2 --models both"),
+    Command("changed_values", small="--times 1 --looks 1"),
     Command("transport", "--peers torch", "--times 1 --trips 200 --large-trips 10"),
     Command("codecs"),
     Command("bookkeeping", small="--times 1 --ids 50000 --warm 10 --steps 40"),

@@ -51,6 +51,7 @@ TABLE = (
     Goal("dense-64", "dense", "a synchronous step, batches of 64", "DDP", 1.4),
     Goal("dense-8", "dense", "a synchronous step, batches of 8", "DDP", 1.6),
     Goal("round", "dense", "bookkeeping of a round", "", at_most=0.5, unit="ms"),
+    Goal("changed-values", "changed_values", "looking", "a plain step", None, 1.0, "%"),
     Goal("small-pull-torch", "transport", "a pull of 4 KiB", "torch RPC", 8.0),
     Goal("small-pull-ray", "transport", "a pull of 4 KiB", "a Ray actor call", 20.0),
     Goal("large-pull", "transport", "a pull of 16 MiB", "memcpy", 0.85),

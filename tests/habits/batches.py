@@ -11,6 +11,7 @@ from torch import nn
 from torch.utils import data as torch_data
 
 from tests.habits.playing import (
+    Plain,
     backward,
     data,
     documented,
@@ -132,8 +133,11 @@ def collated(session: Any) -> Any:
 def changed_batch(session: Any) -> Any:
     model = net()
     optimizer = session.share(model, sgd(model))
+    # The plain loop copies its batches, too: else they would be parts of the data.
+    is_plain = isinstance(session, Plain)
     for _, features, target in loop(session):
-        backward(model, features.clone().mul_(0.5), target)
+        own = features.clone() if is_plain else features
+        backward(model, own.mul_(0.5), target)
         optimizer.step()
         optimizer.zero_grad()
     return model
@@ -244,6 +248,20 @@ def prefetched_unsaid(session: Any) -> Any:
     model = net()
     optimizer = session.share(model, sgd(model))
     return train(model, optimizer, one_ahead(session.batches(data(), 8, shuffle=False)))
+
+
+@refused(
+    "a prefetcher without `lookahead`, left by `break`", "order", "came after 2 batches"
+)
+def prefetched_unsaid_and_left(session: Any) -> Any:
+    model = net()
+    optimizer = session.share(model, sgd(model))
+    batches = one_ahead(session.batches(data(), 8, shuffle=False))
+    for number, batch in enumerate(batches):
+        train(model, optimizer, [batch])
+        if number == 3:
+            break
+    return model
 
 
 @refused("batches taken in another thread than their steps", "order", "thread")

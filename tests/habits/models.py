@@ -141,14 +141,17 @@ def best_and_on(session: Any) -> Any:
     "`session.set_values(model)` after values were changed",
     "parameter",
     "everybody goes on with them; outside loops on every trainer, inside with one alone",
+    with_two=True,
 )
-def set_values(session: Any) -> None:
-    model = net()
+def set_values(session: Any) -> Any:
+    model = seeded(net)
     optimizer = session.share(model, sgd(model, lr=0.0))
-    nn.init.constant_(model[2].weight, 0.5)
+    own = 0.25 if session.trainer == "trainer-0" else 0.5
+    nn.init.constant_(model[2].weight, own)  # who comes first is the one who counts
     session.set_values(model)
     train(session, model, optimizer)
-    assert bool((model[2].weight == 0.5).all())
+    assert set(model[2].weight.flatten().tolist()) in ({0.25}, {0.5})
+    return model
 
 
 @documented(

@@ -1,12 +1,15 @@
 """What scripts do to parameters beside stepping them."""
 
 import copy
+import warnings
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn.utils import prune
 
+import paceline
+from paceline.trainer.engine import StepWarning
 from tests.habits.playing import (
     backward,
     data,
@@ -53,6 +56,25 @@ def clamp_data(session: Any) -> Any:
             parameter.data.clamp_(-0.05, 0.05)
 
     return train(session, model, optimizer, clamp)
+
+
+@equal("clamp `p.data` every fifth step", "parameter")
+def clamp_data_now_and_then(session: Any) -> Any:
+    model = net()
+    optimizer = session.share(model, sgd(model))
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for number, features, target in loop(session, epochs=4):
+            backward(model, features, target)
+            optimizer.step()
+            optimizer.zero_grad()
+            if number % 5 == 4:
+                for parameter in model.parameters():
+                    parameter.data.clamp_(-0.05, 0.05)
+    is_plain = not isinstance(session, paceline.Session)
+    said = [str(one.message) for one in told if one.category is StepWarning]
+    assert is_plain or ["may have been overwritten" in one for one in said] == [True]
+    return model
 
 
 @equal("initialise a layer anew in mid-loop", "parameter")

@@ -56,11 +56,14 @@ def equal(title: str, touches: Touches, *, with_two: bool = False) -> Any:
     return add
 
 
-def documented(title: str, touches: Touches, says: str) -> Any:
-    """A habit that works as ``says``: the script checks it, and is given a session only."""
+def documented(title: str, touches: Touches, says: str, *, with_two: bool = False) -> Any:
+    """A habit that works as ``says``: the script checks it, and is given a session only.
+
+    ``with_two``: of one of two trainers, who come to the same.
+    """
 
     def add(script: Script) -> Script:
-        HABITS.append(Habit(title, touches, "documented", script, says, False))
+        HABITS.append(Habit(title, touches, "documented", script, says, with_two))
         return script
 
     return add

@@ -1,9 +1,11 @@
 """A counting script whose trainers leave their loop in the middle, each in its way.
 
 Every record adds 1 to a parameter. Ways are `trainer=way`, or one way for all trainers;
-with `/once` behind it only the first process that comes there leaves so.
+with `/once` behind it only the first process that comes there leaves so, and with ` at exit
+log` or ` at exit close` what is registered with `atexit` makes that call of the session.
 """
 
+import atexit
 import os
 import signal
 import sys
@@ -19,6 +21,21 @@ import paceline
 
 RECORDS, BATCH, LEAVE_AT = 576, 8, 1
 WAIT_S = 60.0
+
+
+class Unreadable(torch.utils.data.Dataset[Any]):
+    """The data, of which one record cannot be read, or none can."""
+
+    def __init__(self, way: str) -> None:
+        self._are_all_bad = way == "unreadable all"
+
+    def __len__(self) -> int:
+        return RECORDS
+
+    def __getitem__(self, index: int) -> Any:
+        if self._are_all_bad or index == RECORDS // 2:
+            raise ValueError(f"record {index} is bad")
+        return (torch.ones(1),)
 
 
 def give_up(way: str) -> None:
@@ -77,6 +94,9 @@ def main() -> None:
     way, _, times = chosen.get(session.trainer, "none").partition("/")
     been = Path(out, f"left-{session.trainer}")
     way = "none" if times and been.exists() else way
+    way, _, last_call = way.partition(" at exit ")
+    calls = {"log": lambda: session.log(failed=1.0), "close": session.close}
+    atexit.register(calls.get(last_call, lambda: None))
     model = torch.nn.Linear(1, 1, bias=False)
     torch.nn.init.zeros_(model.weight)
     optimizer = session.share(model, torch.optim.SGD(model.parameters(), lr=1.0))
@@ -85,7 +105,9 @@ def main() -> None:
     if way == "stop":
         session.stop("enough")
         been.touch()
-    data = (torch.ones(RECORDS, 1),)
+    data: Any = (torch.ones(RECORDS, 1),)
+    if way.startswith("unreadable"):
+        way, data = "none", Unreadable(way)
     try:
         batches = session.batches(data, BATCH, task_size=2 * BATCH)
         train(batches, model, optimizer, way, begun)

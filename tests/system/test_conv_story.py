@@ -69,3 +69,7 @@ def test_what_is_exported_predicts_what_the_job_predicted(tmp_path: Path) -> Non
         own = torch.cat([model(images[i : i + BATCH]) for i in range(0, UNSEEN, BATCH)])
     assert torch.equal(own, predicted)
     assert (own.argmax(1) == labels).float().mean() > 0.5
+    averaged = torch.cat([one["averaged"] for one in files])
+    assert averaged.shape == predicted.shape
+    assert not torch.equal(averaged, predicted), "the average is a model of its own"
+    assert (averaged.argmax(1) == labels).float().mean() > 0.5

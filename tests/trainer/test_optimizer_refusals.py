@@ -11,9 +11,9 @@ import torch
 from torch import nn
 from torch.optim import lr_scheduler, swa_utils
 
-import paceline
 from paceline.config import Async, Sync
 from paceline.errors import UsageError
+from paceline.trainer.engine import StepWarning
 from paceline.trainer.rows.embedding import Embedding
 from paceline.trainer.session import Session
 from tests.trainer.fake_job import FakeJob
@@ -265,4 +265,12 @@ def test_a_pace_that_comes_too_late_is_refused() -> None:
         session.share(model)
         session.share(model, pace=Sync())
         dense = nn.Sequential(rows, nn.Linear(1, 1))
-        session.share(dense, sgd(dense), pace=paceline.Async())
+        told = (
+            "'rows' are shared already, and stay at sync; pace=async:push=4,pull=1 is that"
+        )
+        with pytest.warns(StepWarning, match=told):
+            session.share(dense, sgd(dense), pace=Async(push_every=4))
+        same = nn.Sequential(rows, nn.Linear(1, 1))
+        session.share(same, sgd(same), pace=Sync())
+        unsaid = nn.Sequential(rows, nn.Linear(1, 1))
+        session.share(unsaid, sgd(unsaid))

@@ -1,6 +1,8 @@
 """A session does one thing at a time, and nothing after its end."""
 
 import os
+import sys
+import threading
 from collections.abc import Generator
 
 import pytest
@@ -170,3 +172,38 @@ def test_a_forked_process_is_not_the_sessions(monkeypatch: pytest.MonkeyPatch) -
     assert not script.calls.is_here()
     with pytest.raises(UsageError, match=f"belongs to process {own}; a forked process"):
         script.calls.check_own()
+
+
+@pytest.fixture
+def at_exit(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """As what is registered with `atexit` finds the process."""
+    monkeypatch.setattr(threading.main_thread(), "is_alive", lambda: False)
+    monkeypatch.delattr(sys, "last_value", raising=False)
+    return monkeypatch
+
+
+def test_a_call_at_exit_does_not_say_that_the_script_goes_on(
+    at_exit: pytest.MonkeyPatch,
+) -> None:
+    script = Script()
+    leave_loop(script)
+    script.calls.check_open()
+    assert script.ended == 0
+    assert script.calls.giving_up() is None
+    with pytest.raises(UsageError, match="the script is over"):
+        script.calls.check_idle("share", "not inside a loop")
+    failed = ValueError("a bug")
+    at_exit.setattr(sys, "last_value", failed, raising=False)
+    assert script.calls.giving_up() is failed
+    at_exit.setattr(sys, "ps1", ">>> ", raising=False)
+    assert script.calls.giving_up() is None, "errors are looked at and gone on from"
+
+
+@pytest.mark.usefixtures("at_exit")
+def test_a_thread_that_trains_on_when_the_main_one_has_ended_goes_on() -> None:
+    script = Script()
+    leave_loop(script)
+    thread = threading.Thread(target=script.calls.check_open)
+    thread.start()
+    thread.join()
+    assert script.ended == 1

@@ -9,6 +9,7 @@ from torch.utils.data import Dataset
 
 from paceline.errors import UsageError
 from paceline.messages import BeginStage
+from paceline.trainer.engine import StepWarning
 from paceline.trainer.session import Session
 from tests.trainer.fake_job import FakeJob
 from tests.trainer.lines import DATA, run_loop, share_line, stepper
@@ -78,17 +79,29 @@ def test_a_step_where_another_thread_takes_batches_is_refused(session: Session) 
     assert run_loop(session, step) == DATA.flatten().tolist()
 
 
-def test_a_prefetcher_is_refused_at_the_end(session: Session) -> None:
+@pytest.mark.parametrize("copies", [False, True])
+def test_a_prefetcher_is_told_at_its_second_step(copies: bool, session: Session) -> None:
     def ahead(batches: Iterator[torch.Tensor]) -> Iterator[torch.Tensor]:
         last = next(batches)
         for batch in batches:
             yield last
-            last = batch
+            last = batch.clone() if copies else batch
+            del batch
         yield last
 
     step = stepper(*share_line(session))
     early = ahead(iter(session.batches(DATA, 2)))
-    for _ in range(5):
+    step(next(early))
+    second = next(early)
+    if not copies:
+        with pytest.raises(
+            UsageError, match=r"after 2 batches, .* still in use.*lookahead=1"
+        ):
+            step(second)
+        return
+    with pytest.warns(StepWarning, match=r"after 2 batches, .*lookahead=1"):
+        step(second)
+    for _ in range(3):
         step(next(early))
     last = next(early)
     with pytest.raises(UsageError, match="lookahead=1"):

@@ -6,6 +6,7 @@ from torch import nn
 
 from paceline.trainer.model.watched_values import (
     EVERY_STEPS,
+    FEW,
     FIRST_STEPS,
     WatchedValues,
     contents_of,
@@ -78,12 +79,69 @@ def test_what_is_done_to_data_is_seen_in_the_first_steps_and_now_and_then(
     assert seen == [2, 30, EVERY_STEPS], "what was seen once is looked for in every step"
 
 
-def test_what_is_done_to_data_out_of_sight_is_not_seen(
+def test_one_value_that_is_changed_in_data_out_of_sight_is_not_seen() -> None:
+    many = nn.Parameter(torch.ones(FEW * 100 + 1))
+    watched = WatchedValues([many], ("w",))
+    step(watched, FIRST_STEPS + 2)
+    many.data[1] += 1.0
+    assert watched.changed() == []
+
+
+@pytest.mark.parametrize("steps", range(FIRST_STEPS, FIRST_STEPS + 8))
+def test_what_is_done_to_data_of_all_parameters_is_seen_in_every_step(
+    steps: int, watched: WatchedValues, parameters: list[nn.Parameter]
+) -> None:
+    step(watched, steps)
+    assert watched.changed() == []
+    for one in parameters:
+        one.data.mul_(0.3)
+    assert watched.changed() == [0, 1]
+
+
+def test_data_of_one_parameter_is_seen_in_some_of_the_steps_at_regular_intervals(
     watched: WatchedValues, parameters: list[nn.Parameter]
 ) -> None:
+    num_seen = 0
+    for number in range(1, 21):
+        watched.begin()  # nothing was found so far
+        step(watched, FIRST_STEPS + 2 * number)
+        parameters[0].data.mul_(0.3)
+        num_seen += bool(watched.changed())
+    assert 0 < num_seen < 20
+
+
+def test_what_may_have_been_overlooked_before_is_said(
+    watched: WatchedValues, parameters: list[nn.Parameter]
+) -> None:
+    step(watched)
+    parameters[1].data.mul_(0.3)
+    assert watched.changed() == [1]
+    assert watched.overlooked is None, "every step before was looked at"
+    for number in range(2):
+        watched.begin()
+        step(watched, 2 * EVERY_STEPS - 1)
+        watched.settled()
+        watched.stepped()
+        watched.rest(is_end=not number)
+        parameters[1].data.mul_(0.3)
+        assert watched.changed() == [1]
+        assert watched.overlooked == (None, "b")[number], "at a loop's end nobody can tell"
+    watched.begin()
+    assert watched.overlooked is None
+
+
+def test_memory_on_which_a_parameter_does_not_lie_any_more_is_not_looked_at() -> None:
+    one = nn.Parameter(torch.ones(4))
+    watched = WatchedValues([one], ("w",))
     step(watched, FIRST_STEPS + 2)
-    parameters[0].data.add_(1.0)
+    before = one.data
+    one.data = torch.ones(4)
+    watched.settled()
+    watched.rest()
+    before.zero_()
     assert watched.changed() == []
+    one.data.zero_()
+    assert watched.changed() == [0]
 
 
 def test_a_loops_end_is_looked_at(

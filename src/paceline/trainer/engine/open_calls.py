@@ -4,8 +4,9 @@
 
     loop       open until its end, also by `break`
     calling    a loop, an evaluation; at its end the last numbers are sent
-    giving up  an exception that came after the loop's begin is being handled: calls are
-               answered, and the script has not gone on behind its loop
+    giving up  an exception that came after the loop's begin is being handled, or has ended
+               the script: calls are answered, and it has not gone on behind its loop
+    over       what is registered with `atexit` runs: no call goes on behind a loop either
 
 Waits for nothing. The thread of the user's script calls, never a forked process; what is
 open may be looked at by any.
@@ -78,8 +79,13 @@ class Calls:
         return not self.is_closed and os.getpid() == self._pid
 
     def giving_up(self) -> BaseException | None:
-        """What is being handled and was not when the loop was begun: a way out of it."""
+        """What is being handled and was not when the loop was begun: a way out of it.
+
+        Or what has ended the script, where the interpreter keeps that as it dies.
+        """
         handled = sys.exception()
+        if handled is None and is_script_over() and not hasattr(sys, "ps1"):
+            handled = getattr(sys, "last_value", None)
         return None if handled is self._handled else handled
 
     def check_open(self) -> None:
@@ -91,7 +97,8 @@ class Calls:
         """
         if self.is_closed:
             raise UsageError("the session is closed; connect again")
-        if self.open_call is None and not self.has_failed and self.giving_up() is None:
+        ends = self.has_failed or is_script_over() or self.giving_up() is not None
+        if self.open_call is None and not ends:
             self._end_loop()
         if (why := self._must_begin_again()) is not None:
             raise Preempted(why)
@@ -121,7 +128,11 @@ class Calls:
         self.check_open()
         if self.open_call is not None:
             raise UsageError(f"{call}: {instead}")
-        if self._has_left() and (error := self.giving_up()) is not None:
+        if not self._has_left():
+            return
+        if is_script_over():
+            raise UsageError(f"{call}: a loop was left early, and the script is over")
+        if (error := self.giving_up()) is not None:
             raise UsageError(
                 f"{call}: a loop was left by {type(error).__name__}, which is being "
                 f"handled; call {call} behind the except block, once the script goes on"
@@ -194,3 +205,12 @@ class Calls:
                     self._send_log()
             finally:
                 self.open_call = None
+
+
+def is_script_over() -> bool:
+    """Whether this is called by what is registered with `atexit`.
+
+    It runs in the main thread, which counts as ended by then.
+    """
+    main = threading.main_thread()
+    return threading.current_thread() is main and not main.is_alive()

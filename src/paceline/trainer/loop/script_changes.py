@@ -41,6 +41,11 @@ _LACKS = (
     "push and waits for it (sync, async), or call session.set_values(model) after the "
     "change, which replaces what the servers have"
 )
+_OVERLOOKED = (
+    "{name!r} was changed in a loop by way of .data, which torch does not count: not all "
+    "values are looked at in every step, and such changes may have been overwritten before "
+    "this one; change the parameter itself, under torch.no_grad()"
+)
 _PROCESSES = (
     "{names} changed outside of step(), in a trainer of {size} processes: the leader's "
     "values would overwrite it. Make the change before session.share, or use "
@@ -113,6 +118,9 @@ class Changes:
         numbers, protocol = self._carrier.numbers, self._protocol
         looked_at = numbers if parts is None else {part: numbers[part] for part in parts}
         changed = self._changed(looked_at)
+        for part in changed:
+            if (name := numbers[part].watched.overlooked) is not None:
+                self._carrier.warn_once(_OVERLOOKED.format(name=name))
         if not changed or protocol.must_join:
             return
         lacking = self._lacking(changed)

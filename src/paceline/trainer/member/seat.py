@@ -260,11 +260,20 @@ class Alone(MemberSeat):
         shared = self._carrier.protocol.parts
         if not self._carrier.protocol.must_join:
             check_step(self._lookahead, [shared[part] for part in parts])
+            if not self._lookahead:
+                self._check_ahead()
         self._changes.send(parts)
         self._carrier.step_all(parts, scaled=scaled)
         self._changes.stepped(parts)
         if not any(part.window.has_delivered() for part in shared.values()):
             self.membership.calls.go_on()
+
+    def _check_ahead(self) -> None:
+        judged = self._carrier.steps.judge_step()
+        if judged.verdict == "refuse":
+            raise UsageError(f"step(): {judged.reason}")
+        if judged.verdict == "warn":
+            self._carrier.warn_once(f"step(): {judged.reason}")
 
     def set_values(self, wanted: Changed) -> None:
         """Let values of parameters here be everybody's."""

@@ -8,22 +8,27 @@
 
 Torch counts what changes a tensor, and that is compared every time. What is done to
 ``p.data`` it does not count, so the bytes are compared too: in a loop's first three steps,
-in every 64th, where a loop may end, and for a while in every step once that has found
-something. One that lies elsewhere now counts as changed, unless its bytes are known.
+in every 128th, where a loop may end, and for a while in every step once something was
+found. In every other step a few values of one parameter are, of another one each time:
+all of the part counts as changed where they are others. One that lies elsewhere now counts
+as changed, unless its bytes are known.
 
 Pure: no thread but that of the user's loop calls.
 """
 
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import Final, final
 
 import torch
 import xxhash
 
 from paceline.trainer.encoding import byte_array, plain
+from paceline.transport.frames import ByteArray
 
 FIRST_STEPS: Final = 3
-EVERY_STEPS: Final = 64
+EVERY_STEPS: Final = 128
+FEW: Final = 16  # values of one parameter that are looked at in every step
 
 
 @final
@@ -33,6 +38,8 @@ class WatchedValues:
     Attributes:
         names: of the parameters, as errors say them.
         instead: {parameter index: values}, laid over those of the servers for a while.
+        overlooked: changed behind torch's back after steps in which not all was looked at,
+            so that more such changes may have been lost; its name.
     """
 
     def __init__(self, parameters: Sequence[torch.Tensor], names: Sequence[str]) -> None:
@@ -40,14 +47,21 @@ class WatchedValues:
         self.names = tuple(names)
         self._parameters = tuple(parameters)
         self.instead: dict[int, torch.Tensor] = {}
+        self.overlooked: str | None = None
         self._contents: list[int] | None = None
+        self._few: tuple[int, ByteArray, bytes] | None = None
+        self._memory: dict[
+            int, tuple[int, ByteArray | None]
+        ] = {}  # making views takes long
         self._steps = self._wary_until = 0
+        self._num_partial = 0  # steps in which not all was looked at
+        self._is_end = False
         self.settled()
 
     def settled(self) -> None:
         """The values are those of the servers, as far as this trainer has them."""
         self._versions, self._places = self._marks()
-        self._contents = None
+        self._contents = self._few = None
         if self.instead:  # without it not even `no_grad` is entered: once a step
             with torch.no_grad():
                 for index, value in self.instead.items():
@@ -60,7 +74,8 @@ class WatchedValues:
 
     def begin(self) -> None:
         """A loop begins."""
-        self._steps = self._wary_until = 0
+        self._steps = self._wary_until = self._num_partial = 0
+        self.overlooked = None
 
     def stepped(self) -> None:
         """A step is over."""
@@ -71,9 +86,14 @@ class WatchedValues:
 
         What has changed and is nobody else's is no value to compare with.
         """
-        if self._contents is not None or not (is_end or self._is_due()):
+        if self._contents is not None:
             return
-        if self._marks() == (self._versions, self._places):
+        self._is_end = is_end
+        if not (is_end or self._is_due()):
+            if self._few is None:
+                self._num_partial += 1
+                self._few = self._look_at_few()
+        elif self._marks() == (self._versions, self._places):
             self._contents = [contents_of(one) for one in self._parameters]
 
     def changed(self) -> list[int]:
@@ -82,24 +102,62 @@ class WatchedValues:
         before = (self._versions, self._places)
         if self._contents is None:
             if marks == before:
-                return []
+                return self._changed_by_few()
             both = zip(versions, self._versions, places, self._places, strict=True)
             return [i for i, (v, w, p, q) in enumerate(both) if (v, p) != (w, q)]
         contents = [contents_of(one) for one in self._parameters]
         found = [i for i, one in enumerate(contents) if one != self._contents[i]]
-        if any(versions[i] == self._versions[i] for i in found):  # behind torch's back
-            self._wary_until = self._steps + EVERY_STEPS
+        hidden = [i for i in found if versions[i] == self._versions[i]]
+        if hidden:
+            self._beware(hidden[0], before=self._num_partial)
         if not found:
             self._versions, self._places = marks
         return found
 
     def _marks(self) -> tuple[list[int], list[int]]:
         found = self._parameters
-        return [one._version for one in found], [one.data_ptr() for one in found]
+        return list(map(_VERSION, found)), list(map(_PLACE, found))
+
+    def _look_at_few(self) -> tuple[int, ByteArray, bytes] | None:
+        """A parameter, some of its memory, and what lies there; None: it is elsewhere."""
+        if not self._parameters:
+            return None
+        # Steps that come at regular intervals must not meet the same parameter each time.
+        index = (self._steps * _SCATTER >> 16) % len(self._parameters)
+        place, seen = self._memory.get(index, (None, None))
+        if place != self._places[index]:
+            seen = _few_of(self._parameters[index])
+            self._memory[index] = self._places[index], seen
+        return None if seen is None else (index, seen, seen.tobytes())
+
+    def _changed_by_few(self) -> list[int]:
+        if self._few is None:
+            return []
+        index, seen, before = self._few
+        if seen.tobytes() == before:
+            return []
+        self._beware(index, before=self._num_partial - 1)
+        return list(range(len(self._parameters)))  # which others are nobody can tell
+
+    def _beware(self, index: int, before: int) -> None:
+        """It was changed behind torch's back; so it will be, and may have been before."""
+        if before and not self._is_end:
+            self.overlooked = self.names[index]
+        self._num_partial = 0
+        self._wary_until = self._steps + EVERY_STEPS
 
     def _is_due(self) -> bool:
         steps = self._steps
         return steps < max(FIRST_STEPS, self._wary_until) or steps % EVERY_STEPS == 0
+
+
+def _few_of(tensor: torch.Tensor) -> ByteArray | None:
+    """Some of its memory: numbers from all over it; None: it is not here, or not flat."""
+    if tensor.device.type != "cpu" or not tensor.is_contiguous():
+        return None
+    values = byte_array(tensor).view(f"V{tensor.element_size()}")
+    found: ByteArray = values[:: max(1, tensor.numel() // FEW)][:FEW]
+    return found
 
 
 def contents_of(tensor: torch.Tensor) -> int:
@@ -116,4 +174,7 @@ def contents_of(tensor: torch.Tensor) -> int:
     return hash(tuple(sums.tolist()))
 
 
+_VERSION: Final = attrgetter("_version")  # by `map`: this is done several times a step
+_PLACE: Final = torch.Tensor.data_ptr
+_SCATTER: Final = 0x9E3779B1
 _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}

@@ -3,7 +3,8 @@
 Pure.
 """
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 
 from paceline.config import Pace
 from paceline.errors import UsageError
@@ -13,6 +14,7 @@ from paceline.pace.policy import why_not_beside
 from paceline.pace.strategy import Strategy, why_not_strategy
 from paceline.params.guarding import why_not_guarded
 from paceline.params.hogwild import why_not_hogwild
+from paceline.trainer.engine import StepWarning
 
 
 def why_not_part(
@@ -79,3 +81,20 @@ def check_rows(
             "change nothing: say it where they are shared first "
             f"(session.share(paceline.Embedding({name!r}, ...), pace=...))"
         )
+
+
+def warn_of_rows(here: Mapping[str, Pace | Strategy | None], said: Pace | Strategy) -> None:
+    """Warn of rows that a model shares with another, where its pace is not theirs.
+
+    Args:
+        here: {table: pace or strategy}, of those that are shared already.
+        said: for the model.
+    """
+    for name, pace in here.items():
+        if pace != said:
+            text = (
+                f"share: the rows of {name!r} are shared already, and stay at {pace}; "
+                f"pace={said} is that of what is new in the model: where it is meant for "
+                f"all, say it where the rows are shared first"
+            )
+            warnings.warn(text, StepWarning, stacklevel=4)

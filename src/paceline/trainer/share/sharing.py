@@ -40,7 +40,7 @@ from paceline.trainer.share.description import (
     describe_local,
 )
 from paceline.trainer.share.optimizer import SharedOptimizer
-from paceline.trainer.share.refusals import check_rows, why_not_part
+from paceline.trainer.share.refusals import check_rows, warn_of_rows, why_not_part
 from paceline.trainer.share.row_optimizers import agreed_tables, table_of
 from paceline.trainer.tensors import Deltas, PartNumbers, norms_of, why_not_early
 
@@ -116,6 +116,8 @@ class Sharing:
         if described.specs or new:
             state = self._seat.tracker.name_buffers(self._first_part(modules))
             described = described._replace(frozen=Frozen(model, state))
+            if is_said and not steps_locally(pace):  # with which rows must be shared before
+                warn_of_rows(self._paces_of_rows(modules), said)
             marching = (pace, auto, strategy)
             pieces: list[tuple[Described, Deltas | None]] = [(described, None)]
             if steps_locally(pace) and optimizer is not None:
@@ -178,6 +180,11 @@ class Sharing:
             here = (numbers.pace, numbers.strategy, numbers.sends_early)
             name = module.spec.name
             check_rows(name, here, chosen, strategy, overlap=overlap)
+
+    def _paces_of_rows(self, modules: list[Embedding]) -> dict[str, Pace | Strategy | None]:
+        known = [self._tables[m.spec.name] for m in modules if m.spec.name in self._tables]
+        found = {table.spec.name: self._seat.numbers[table.part] for table in known}
+        return {name: one.strategy or one.pace for name, one in found.items()}
 
     def _add_part(
         self,

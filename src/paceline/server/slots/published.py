@@ -24,7 +24,11 @@ _log = logging.getLogger("paceline.server")
 
 @final
 class LentValues:
-    """The dense blocks of one part that lie in lent memory; perhaps none."""
+    """The dense blocks of one part that lie in lent memory; perhaps none.
+
+    Attributes:
+        values: they, as readers see them; None if the part lends nothing.
+    """
 
     def __init__(self, layout: PartLayout) -> None:
         """Make room for the part's blocks, if the system allows."""

@@ -160,9 +160,8 @@ class Slots:
         Args:
             actions: of one decision.
             done: runs after the last of them, in whichever thread that is.
-            owner: an incarnation: its actions follow each other even where others run
-                beside them.
-            changed: parts whose values change by it: who reads lent memory knows so from
+            owner: an incarnation: its actions follow each other, even beside others.
+            changed: parts whose values change by it: readers of lent memory know so from
                 now on until they have.
             version: of those parts, if a push makes one.
         """

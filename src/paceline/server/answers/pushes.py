@@ -23,7 +23,7 @@ from paceline.failpoints import failpoint
 from paceline.messages import Message, PullRows, Push, Pushed, Refusal, Waiting, wait_for
 from paceline.server.answers.answers import give, invalid
 from paceline.server.answers.rows_behind_push import with_rows
-from paceline.server.decisions.verdicts import LastPush
+from paceline.server.decisions.verdicts import LastPush, PushDecision
 from paceline.server.requests import Gradients, PartLayout, decode_push
 from paceline.server.requests.contents import Bytes, PreparedPush, PushContents, read_push
 from paceline.server.slots import Action, at_rate
@@ -109,48 +109,45 @@ class Pushes:
     def _decide(self, message: Push, read: _Read | None, reply: Reply) -> Message | Action:
         """Under the lock: the answer, or what leads to it."""
         standing, part = self._standing, message.part
-        slots, held = standing.slots, standing.held
-        if read is None or slots.layouts.get(part) is not read.layout:
+        if read is None or standing.slots.layouts.get(part) is not read.layout:
             refusal = standing.state.may_change(message)
             return refusal or self._waiting(f"part {part} has just been created")
-        contents = read.contents
+        why_not = self._why_not(message, read)
+        if why_not is not None:
+            return why_not
+        contents, held = read.contents, standing.held
+        lost = None if message.token is None else held.why_lost(message, contents)
+        decision = standing.state.push(message, lost)
+        if decision.refusal is not None:
+            return decision.refusal
+        if decision.verdict == "hold" or message.token is not None:
+            held.decided(message, decision.verdict, contents)
+        if decision.verdict != "apply":
+            return self._answer(message, contents, decision, reply)
+        if decision.rate != 1.0:
+            contents = at_rate(contents, decision.rate)
+        version, last = decision.version, decision.last
+        pushed = Pushed(verdict="applied", version=version)
+        done = functools.partial(self._acknowledge, pushed, reply, last)
+        owner = message.incarnation
+        return standing.slots.push(part, contents, decision.slots, version, done, owner)
+
+    def _why_not(self, message: Push, read: _Read) -> Refusal | Waiting | None:
+        """Why a push is not even decided; if it is, what came ahead of it is with it."""
+        standing, contents = self._standing, read.contents
         if message.early or standing.early.staged:
             early = self._early(message)
             if isinstance(early, Refusal | Waiting):
                 return early
             contents.blocks.update(early)
-        standing.traffic[f"part-{part}.gradient_bytes"] += contents.num_bytes
-        standing.traffic[f"part-{part}.gradient_bytes_sent"] += read.sent_bytes
-        if slots.full:
-            touched = (*contents.blocks, *contents.sparse, *contents.rows)
-            refusal = standing.state.refusal_of(message)
-            refusal = refusal or slots.refusal_of(touched, message)
-            if refusal is not None:
-                return refusal
-        lost = None if message.token is None else held.why_lost(message, contents)
-        decision = standing.state.push(message, lost)
-        if decision.refusal is not None:
-            return decision.refusal
-        verdict = decision.verdict
-        if verdict == "hold" or message.token is not None:
-            held.decided(message, verdict, contents)
-        if verdict == "repeat":
-            return self._waiting("the push is being applied")
-        if verdict == "apply":
-            if decision.rate != 1.0:
-                contents = at_rate(contents, decision.rate)
-            version, last = decision.version, decision.last
-            pushed = Pushed(verdict="applied", version=version)
-            done = functools.partial(self._acknowledge, pushed, reply, last)
-            owner = message.incarnation
-            return slots.push(part, contents, decision.slots, version, done, owner)
-        version = standing.state.stands_at(part).version
-        if verdict in {"duplicate", "late", "void", "again"}:
-            return Pushed(verdict=verdict, version=version)
-        if verdict == "prepare":
-            push = PreparedPush(contents, frozenset(decision.slots))
-            standing.prepared[part, message.incarnation] = push
-        return self._answer_kept(message, version, reply)
+        of_part = f"part-{message.part}"
+        standing.traffic[f"{of_part}.gradient_bytes"] += contents.num_bytes
+        standing.traffic[f"{of_part}.gradient_bytes_sent"] += read.sent_bytes
+        if not standing.slots.full:
+            return None
+        touched = (*contents.blocks, *contents.sparse, *contents.rows)
+        refusal = standing.state.refusal_of(message)
+        return refusal or standing.slots.refusal_of(touched, message)
 
     def _early(self, message: Push) -> Gradients | Refusal | Waiting:
         """Under the lock: what has come ahead of a push, or why it is not decided."""
@@ -161,6 +158,21 @@ class Pushes:
         if early is None:
             return self._waiting("not all that the push names has come ahead of it")
         return early
+
+    def _answer(
+        self, message: Push, contents: PushContents, decision: PushDecision, reply: Reply
+    ) -> Message | Action:
+        """What is said of a push that is not applied at once."""
+        verdict = decision.verdict
+        if verdict == "repeat":
+            return self._waiting("the push is being applied")
+        version = self._standing.state.stands_at(message.part).version
+        if verdict in {"duplicate", "late", "void", "again"}:
+            return Pushed(verdict=verdict, version=version)
+        if verdict == "prepare":
+            push = PreparedPush(contents, frozenset(decision.slots))
+            self._standing.prepared[message.part, message.incarnation] = push
+        return self._answer_kept(message, version, reply)
 
     def _answer_kept(self, message: Push, version: int, reply: Reply) -> Message | Action:
         """A push waits for its round or its step, unless its step is here with it."""

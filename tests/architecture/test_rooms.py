@@ -56,7 +56,7 @@ INSIDE: dict[str, Floors] = {
         ("service",),
     ),
     "paceline.server": (
-        ("requests", "decisions", "traffic"),
+        ("requests", "decisions"),
         ("slots",),
         ("locks", "snapshots"),
         ("standing",),

@@ -36,7 +36,7 @@ class Shared:
 
     def fill(self, slot: int, value: int) -> None:
         self.writer.decide()
-        self.writer.block(slot).fill(value)
+        self.writer.blocks[slot].fill(value)
         self.writer.done()
 
 
@@ -54,7 +54,7 @@ def test_what_was_changed_is_read(shared: Shared) -> None:
 
 def test_blocks_lie_apart_and_aligned(shared: Shared) -> None:
     start = shared.memory.ctypes.data
-    where = [(shared.writer.block(s).ctypes.data - start, SIZES[s]) for s in SIZES]
+    where = [(shared.writer.blocks[s].ctypes.data - start, SIZES[s]) for s in SIZES]
     assert all(offset % 64 == 0 for offset, _ in where)
     for (offset, size), (following, _) in itertools.pairwise(where):
         assert offset + size <= following
@@ -140,7 +140,7 @@ def writing() -> Iterator[Shared]:
             for _ in range(4):
                 shared.writer.decide()
             for slot in range(4):
-                shared.writer.block(slot).fill(number)
+                shared.writer.blocks[slot].fill(number)
                 shared.writer.done()
             if over.wait(0.0002):
                 return

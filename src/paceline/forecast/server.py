@@ -159,7 +159,8 @@ class Server:
             return
         version = state.stands_at(push.part).version
         if verdict == "apply":
-            state.settled(push)
+            assert decision.last is not None, f"{decision} has numbers that follow"
+            decision.last.is_settled = True
             served_s = self._apply(served_s)
             self._ages.aged(version - 1 - reader.base)
             self.num_pushes += 1

@@ -78,6 +78,8 @@ class OptimizeBlock:
         self._values = values
         self._kind = kind
         self._optimizer = _optimizer(values, kind, hyper)
+        # What is made of Adam may step by its kernel alone; see `fused.can_step`.
+        self._is_adam = "decoupled_weight_decay" in self._optimizer.param_groups[0]
         self._hyper: Hyper = {}
         self._set_hyper(hyper)
 
@@ -97,7 +99,7 @@ class OptimizeBlock:
         if hyper != self._hyper:
             self._set_hyper(hyper)
         group, state = self._optimizer.param_groups[0], self._optimizer.state[self._values]
-        if fused.can_step(group, state):
+        if self._is_adam and fused.can_step(group, state):
             fused.step(self._values, gradient, group, state)
             return
         self._values.grad = gradient

@@ -20,11 +20,12 @@ reads.
 Source: seqlocks; Boehm, "Can seqlocks get along with programming language memory models?"
 (2012).
 
-Pure: its memory is handed to it. The writer's calls come one at a time, `decide` in the
-order of decisions.
+Pure: its memory is handed to it, and what guards the writer's counts; `decide` comes in
+the order of decisions, all else from any thread.
 """
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, final
 
 import numpy as np
@@ -48,41 +49,47 @@ def bytes_needed(sizes: Mapping[int, int]) -> int:
 
 @final
 class PublishedValues:
-    """The server's end: it writes."""
+    """The server's end: it writes.
 
-    def __init__(self, memory: Bytes, sizes: Mapping[int, int], key: bytes) -> None:
+    Attributes:
+        blocks: ``{slot: where its values lie}``.
+    """
+
+    def __init__(
+        self,
+        memory: Bytes,
+        sizes: Mapping[int, int],
+        key: bytes,
+        guard: AbstractContextManager[object] | None = None,
+    ) -> None:
         """Lay out zeroed memory.
 
         Args:
             memory: `bytes_needed` of them, shared with readers.
             sizes: ``{slot: bytes of its block}``.
             key: by which readers know that they have found this memory.
+            guard: lets one thread at a time change a count; None where there is but one.
         """
         assert len(key) == KEY_BYTES
+        self._guard = guard or nullcontext()
         offsets, total = _offsets(sizes)
         assert memory.nbytes == total, f"{memory.nbytes} bytes for a layout of {total}"
         memory[:KEY_BYTES] = np.frombuffer(key, np.uint8)
         self._words = memory[:_HEAD_BYTES].view(np.int64)
-        self._blocks = {
+        self.blocks = {
             slot: memory[start : start + sizes[slot]] for slot, start in offsets.items()
         }
         self._rounds: set[int] = set()  # done before one that comes earlier
 
-    def block(self, slot: int) -> Bytes:
-        """Where a slot's values lie."""
-        return self._blocks[slot]
-
-    def holds(self, slot: int) -> bool:
-        """Whether a slot's values lie here."""
-        return slot in self._blocks
-
     def decide(self) -> None:
-        """A slot is going to change: no number of it has, yet."""
-        self._words[_DECIDED] += 1
+        """Blocks are going to change: no number of them has, yet."""
+        with self._guard:
+            self._words[_DECIDED] += 1
 
     def done(self) -> None:
         """One of the changes that were decided is over; one that failed never is."""
-        self._words[_DONE] += 1
+        with self._guard:
+            self._words[_DONE] += 1
 
     def count(self, version: int) -> None:
         """A push is decided, all of its changes are: they make values of this version."""
@@ -90,11 +97,12 @@ class PublishedValues:
 
     def applied(self, number: int) -> None:
         """All numbers of a round are here; rounds may end in any order."""
-        if number > self._words[_ROUND]:
-            self._rounds.add(number)
-        while (following := int(self._words[_ROUND]) + 1) in self._rounds:
-            self._rounds.remove(following)
-            self._words[_ROUND] = following
+        with self._guard:
+            if number > self._words[_ROUND]:
+                self._rounds.add(number)
+            while (following := int(self._words[_ROUND]) + 1) in self._rounds:
+                self._rounds.remove(following)
+                self._words[_ROUND] = following
 
     def stand_at(self, applied_round: int, version: int) -> None:
         """The values are of this round and version; before readers are told of them."""

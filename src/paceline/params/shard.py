@@ -41,12 +41,16 @@ _STATE = "state/"
 
 @final
 class ParameterShard:
-    """The dense blocks and rows, of all parts, that are placed on one server."""
+    """The dense blocks and rows, of all parts, that are placed on one server.
+
+    Attributes:
+        blocks: ``{dense slot: optimize block}``; only `create` adds to it.
+    """
 
     def __init__(self) -> None:
         self._plans: dict[int, PartPlan] = {}  # {part: plan}
         self._part: dict[int, int] = {}  # {slot: part}
-        self._dense: dict[int, OptimizeBlock] = {}  # {slot: block}
+        self.blocks: dict[int, OptimizeBlock] = {}
         self._changes: dict[int, RowChanges] = {}  # {dense slot of sparse gradients: when}
         self._rows: dict[int, dict[str, Table]] = {}  # {slot: {table name: table}}
 
@@ -92,7 +96,7 @@ class ParameterShard:
         }
         self._plans[part] = plan
         self._part |= dict.fromkeys((*dense, *rows), part)
-        self._dense |= dense
+        self.blocks |= dense
         self._changes |= {
             slot: RowChanges(len(block.values))
             for slot, block in dense.items()
@@ -106,7 +110,7 @@ class ParameterShard:
 
     def dense_slots(self, part: int) -> tuple[int, ...]:
         """The dense slots of a part on this server, ascending; none if it is unknown."""
-        return tuple(sorted(s for s in self._dense if self._part[s] == part))
+        return tuple(sorted(s for s in self.blocks if self._part[s] == part))
 
     def row_slots(self, part: int) -> tuple[int, ...]:
         """The row slots of a part on this server, ascending; none if it is unknown."""
@@ -118,11 +122,11 @@ class ParameterShard:
         Raises:
             UsageError: this server has no such dense slot.
         """
-        if slot not in self._dense:
+        if slot not in self.blocks:
             raise UsageError(
-                f"expected a dense slot of this server ({_listed(self._dense)}), got {slot}"
+                f"expected a dense slot of this server ({_listed(self.blocks)}), got {slot}"
             )
-        return self._dense[slot]
+        return self.blocks[slot]
 
     def changes(self, slot: int) -> RowChanges | None:
         """When the rows of a dense slot changed; None if its gradients are dense."""
@@ -136,7 +140,7 @@ class ParameterShard:
             gradient: of rows of the block; without any, the step still counts.
             hyper: see `OptimizeBlock.apply`.
         """
-        block = self._dense[slot]
+        block = self.blocks[slot]
         block.apply(gradient.as_torch(len(block.values)), hyper)
         self._changes[slot].note(gradient.rows)
 
@@ -190,8 +194,8 @@ class ParameterShard:
 
     def export(self, slot: int) -> dict[str, torch.Tensor]:
         """A copy of all that a slot holds, as named tensors; see the module's table."""
-        if slot in self._dense:
-            block = self._dense[slot]
+        if slot in self.blocks:
+            block = self.blocks[slot]
             state = {f"{_STATE}{name}": t.clone() for name, t in block.state().items()}
             return {"values": block.values.clone(), **state}
         if slot in self._rows:
@@ -210,7 +214,7 @@ class ParameterShard:
         Raises:
             UsageError: this server has no such slot.
         """
-        if slot in self._dense:
+        if slot in self.blocks:
             return SlotSnapshot(self.export(slot), {})
         if slot in self._rows:
             tables = sorted(self._rows[slot].items())
@@ -231,7 +235,7 @@ class ParameterShard:
         Raises:
             UsageError: no such slot, or the tensors are not those of this slot's plan.
         """
-        if slot in self._dense:
+        if slot in self.blocks:
             self._load_dense(slot, tensors)
         elif slot in self._rows:
             self._load_rows(slot, tensors)
@@ -239,7 +243,7 @@ class ParameterShard:
             raise self._unknown(slot)
 
     def _load_dense(self, slot: int, tensors: Mapping[str, torch.Tensor]) -> None:
-        block = self._dense[slot]
+        block = self.blocks[slot]
         values = tensors.get("values")
         if (
             values is None

@@ -2,10 +2,10 @@
 
 Its inside, from the top::
 
-service        takes trainers' requests, parks what must wait
+service        takes trainers' requests, each to what answers it
 control        reports to the coordinator, carries out its orders
 answers/       one file for each kind of request
-standing       decisions and numbers under one lock; traffic: bytes in and out
+standing       decisions and numbers under one lock
 snapshots      a server's share of a cut, moments that are held; pages: in pieces
 locks/         who may change which rows
 slots/         the numbers, and a queue before each slot

@@ -11,6 +11,7 @@ may call; orders come from one thread.
 import functools
 import logging
 import threading
+from collections import Counter
 from collections.abc import Callable
 from typing import Final, NamedTuple, final
 
@@ -47,7 +48,6 @@ from paceline.server.slots import (
     nothing,
 )
 from paceline.server.snapshots import Pinned, Repacing, Share
-from paceline.server.traffic import Traffic
 from paceline.timing import Clock
 
 PAGES_AT_ONCE: Final = 8  # what a push may have to wait for at a slot, about a millisecond
@@ -82,7 +82,9 @@ class Standing:
         held: pushes that wait for their step, and locks.
         tracked: the states of the user's tracked objects.
         frozen: what never changes, while it comes.
-        traffic: bytes that were pushed and pulled.
+        traffic: bytes that were pushed and pulled, before and after coding, as often as
+            they travelled: ``part-0.gradient_bytes``, ``part-0.gradient_bytes_sent``, and
+            the same of values.
         runners: threads that apply a round together.
         failure: why the server cannot go on, if so.
         is_broken: whether no server in its place could, either: the job fails.
@@ -101,7 +103,7 @@ class Standing:
         self.held = HeldPushes(clock.now_s)
         self.tracked = TrackedStates()
         self.frozen = ComingBytes()
-        self.traffic = Traffic()
+        self.traffic = Counter[str]()
         self.runners = SlotRunners(server)
         self.failure: str | None = None
         self.is_broken = False
@@ -178,7 +180,7 @@ class Standing:
             rate = decision.rate
             actions = self.slots.applying_round(order.part, contributed, hyper, rate)
             applied = functools.partial(self.slots.lent(order.part).applied, order.round)
-            run = self.slots.line_up(actions, applied)
+            run = self.slots.line_up(actions, applied, changed=(order.part,))
             num_bytes = count_bytes(contributed)
         self.runners.run(run, num_bytes)
         failpoint("server.after_commit")
@@ -216,7 +218,8 @@ class Standing:
                     self.state.steps().settle(incarnation, part)
             done()
 
-        return self.slots.line_up(actions, followed)
+        changed = {part for _, part in whose}
+        return self.slots.line_up(actions, followed, changed=changed)
 
     def note(self, order: Forget | ConfirmTracked) -> None:
         """Let marks go that a committed cut makes superfluous, or states but one."""
@@ -242,7 +245,7 @@ class Standing:
                 state.forgotten_cut,
                 {
                     **state.counters,
-                    **self.traffic.counters,
+                    **self.traffic,
                     "merged": self._num_merged + self.slots.num_merged(),
                 },
                 self.tracked.confirmed.number,

@@ -87,7 +87,7 @@ class SimServer(Process):
             answer(self._push(message))
             self.may_crash(FAULT)
         elif isinstance(message, Upload):
-            answer(self.state.may_upload(message) or Done())
+            answer(self.state.may_change(message) or Done())
         elif isinstance(message, KeepTracked):
             refusal = self.state.may_keep(message)
             if refusal is None:
@@ -127,7 +127,8 @@ class SimServer(Process):
             return Waiting(wait=Wait("servers", "being applied"))
         if decision.verdict == "apply":
             self._count(decision.slots, push.window)
-            self.state.settled(push)
+            assert decision.last is not None, f"{decision} has numbers that follow"
+            decision.last.is_settled = True
         elif decision.verdict == "void" and decision.slots:
             self._count(decision.slots, push.window)
             self._void(decision.slots, push.window)

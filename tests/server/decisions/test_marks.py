@@ -24,8 +24,9 @@ def test_every_slot_applies_every_batch_once_and_in_order(
     applied: dict[tuple[int, int], list[int]] = {}  # {(slot, task): batches}
     for (task, first, more), slots in pushes:
         window = Window(0, 0, (Span(task, first, first + more),))
-        decision = marks.decide(window, tuple(sorted(slots)))
-        marks.advance(window, decision.slots)
+        expected_decision = marks.decide(window, tuple(sorted(slots)))
+        decision = marks.take(window, tuple(sorted(slots)))
+        assert decision == expected_decision
         for slot in decision.slots:
             applied.setdefault((slot, task), []).extend(range(first, first + more + 1))
         if decision.verdict == "duplicate":

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from paceline.server.slots import queue as slot_queue
 from paceline.server.slots.queue import Beside, SlotQueue
 
 PATIENCE_S = 10.0
@@ -194,3 +195,45 @@ def _beside(run: partial[None], alone: partial[None], kind: str) -> Beside:
         return kind == "beside"
 
     return Beside(attempt, alone)
+
+
+def test_who_is_full_is_known_without_being_asked_until_a_turn_has_begun(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(slot_queue, "MOST_WAITING", 2)
+    full: set[SlotQueue] = set()
+    queue, other = SlotQueue(raise_it, full), SlotQueue(raise_it, full)
+    queue.place(nothing, nothing, 1)
+    assert not full
+    queue.place(nothing, nothing, 2)
+    other.place(nothing, nothing, 2)
+    assert full == {queue}
+    assert queue.is_full
+    queue.run()
+    assert not full
+
+
+def test_a_turn_that_goes_back_to_its_place_may_fill_the_queue(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(slot_queue, "MOST_WAITING", 1)
+    full: set[SlotQueue] = set()
+    queue, seen = SlotQueue(raise_it, full), []
+
+    def come_first() -> bool:
+        queue.place(lambda: seen.append(queue in full), nothing, 2)
+        return False  # it must be alone, and goes before the other
+
+    queue.place(Beside(come_first, lambda: seen.append(queue in full)), nothing, 1)
+    queue.run()
+    assert seen == [True, False]
+    assert not full
+
+
+def test_readers_of_lent_memory_may_read_before_the_answer_is_given() -> None:
+    done: list[str] = []
+    queues = [SlotQueue(raise_it), SlotQueue(raise_it)]
+    ended = [partial(done.append, "may be read"), partial(done.append, "acknowledged")]
+    turns = [partial(done.append, "first"), partial(done.append, "second")]
+    slot_queue.line_up(queues, turns, ended, 1)()
+    assert done == ["first", "second", "may be read", "acknowledged"]

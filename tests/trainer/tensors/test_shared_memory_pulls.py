@@ -76,7 +76,7 @@ class Both:
 
     def fill(self, value: float) -> None:
         self.published.decide()
-        self.published.block(0).view(np.float32)[:] = value
+        self.published.blocks[0].view(np.float32)[:] = value
         self.published.done()
 
     def ask(self, timeline: int = 0) -> Pull:

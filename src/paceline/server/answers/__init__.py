@@ -2,6 +2,8 @@
 
 ::
 
+    pushes             what trainers have computed
+    reads              dense values, and rows
     answers            at once, or by actions that lead to the answer
     parked             requests that wait for a round
     rows_behind_push   rows asked for in the request of a push
@@ -12,24 +14,20 @@
     tracked_state      states of tracked objects
 """
 
-from paceline.server.answers.answers import carry_out, give, invalid
-from paceline.server.answers.early_push import stage_early
+from paceline.server.answers.answers import give
+from paceline.server.answers.early_push import answer_early
 from paceline.server.answers.kept_state import answer_kept
 from paceline.server.answers.lock_requests import Locking
-from paceline.server.answers.parked import PARK_S, ParkedReads, Read
-from paceline.server.answers.rows_behind_push import with_rows
-from paceline.server.answers.values import decide_values
+from paceline.server.answers.pushes import Pushes
+from paceline.server.answers.reads import Reads
+from paceline.server.answers.values import answer_values
 
 __all__ = [
-    "PARK_S",
     "Locking",
-    "ParkedReads",
-    "Read",
+    "Pushes",
+    "Reads",
+    "answer_early",
     "answer_kept",
-    "carry_out",
-    "decide_values",
+    "answer_values",
     "give",
-    "invalid",
-    "stage_early",
-    "with_rows",
 ]

@@ -7,16 +7,21 @@ may call.
 from collections.abc import Sequence
 
 from paceline.errors import UsageError
-from paceline.messages import Done, Message, PushEarly, Refusal, Waiting, wait_for
+from paceline.messages import Done, Message, PushEarly, Waiting, wait_for
+from paceline.server.answers.answers import give, invalid
 from paceline.server.requests.contents import Bytes, read_early
 from paceline.server.standing import Standing
-from paceline.transport.service import own
+from paceline.transport.service import Reply, own
 
 
-def stage_early(
-    standing: Standing, message: PushEarly, buffers: Sequence[Bytes]
-) -> Message:
+def answer_early(
+    standing: Standing, message: PushEarly, buffers: Sequence[Bytes], reply: Reply
+) -> None:
     """Hold what a trainer's next push is going to name."""
+    give(reply, _staged(standing, message, buffers))
+
+
+def _staged(standing: Standing, message: PushEarly, buffers: Sequence[Bytes]) -> Message:
     if not message.is_lent:
         buffers = [own(buffer) for buffer in buffers]
     with standing.lock:
@@ -27,9 +32,13 @@ def stage_early(
             layout = standing.slots.layouts[message.part]
             gradients = read_early(layout, message, buffers)
         except UsageError as error:
-            return Refusal(kind="invalid", text=str(error), timeline=message.timeline)
-        num_bytes = sum(buffer.nbytes for buffer in buffers)
-        standing.traffic.note(message.part, "gradient", num_bytes, num_bytes)
+            return invalid(message, error)
+        num_bytes, of_part = (
+            sum(buffer.nbytes for buffer in buffers),
+            f"part-{message.part}",
+        )
+        for name in ("gradient_bytes", "gradient_bytes_sent"):
+            standing.traffic[f"{of_part}.{name}"] += num_bytes
         if standing.early.stage(message, gradients):
             return Done()
     reason = f"{standing.server} has no room for it ahead of its push"

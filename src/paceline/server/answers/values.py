@@ -3,8 +3,10 @@
 Both go through each slot's queue, as a push does. What is set later counts as an update:
 the next pull of everybody has it, rows that a trainer knows by an update's number too.
 
-Waits for nothing. `decide_values` is called under the lock of the server's `Standing`.
+Waits for nothing but the lock of `paceline.server.standing.Standing`. Any thread may call.
 """
+
+import functools
 
 from paceline.errors import UsageError
 from paceline.messages import (
@@ -17,19 +19,28 @@ from paceline.messages import (
     Waiting,
     wait_for,
 )
-from paceline.server.answers.answers import give, invalid
+from paceline.server.answers.answers import carry_out, give, invalid
 from paceline.server.requests.contents import Bytes, read_upload
 from paceline.server.slots import Action
 from paceline.server.standing import Standing
 from paceline.transport.service import Reply
 
 
-def decide_values(
+def answer_values(
+    standing: Standing, message: Upload | SetValues, buffers: list[Bytes], reply: Reply
+) -> None:
+    """Set a part's values, behind all that was decided before."""
+    with standing.lock:
+        answer = _decide(standing, message, buffers, reply)
+    carry_out(answer, reply)
+
+
+def _decide(
     standing: Standing, message: Upload | SetValues, buffers: list[Bytes], reply: Reply
 ) -> Message | Action:
     """Under the lock: the answer, or what leads to it."""
     state, slots = standing.state, standing.slots
-    refusal = state.may_upload(message)
+    refusal = state.may_change(message)
     if refusal is not None:
         return refusal
     try:
@@ -41,7 +52,8 @@ def decide_values(
         return full or _decide_set(standing, message, values, reply)
     if state.part(message.part).version:
         return Done()  # a late repeat: it was taken, and trained on since
-    return slots.line_up(slots.uploading(message.part, values), lambda: give(reply, Done()))
+    done = functools.partial(give, reply, Done())
+    return slots.line_up(slots.uploading(values), done, changed=(message.part,))
 
 
 def _decide_set(
@@ -61,12 +73,16 @@ def _decide_set(
     pushed = Pushed(verdict="applied", version=part.version)
     if why_not == "repeat":
         return pushed
-    actions = slots.uploading(message.part, values)
-    slots.lent(message.part).count(part.version)
 
     def followed() -> None:
         with standing.lock:
             part.have_set(message)
         give(reply, standing.unless_failed(pushed))
 
-    return slots.line_up(actions, followed, message.incarnation)
+    return slots.line_up(
+        slots.uploading(values),
+        followed,
+        message.incarnation,
+        changed=(message.part,),
+        version=part.version,
+    )

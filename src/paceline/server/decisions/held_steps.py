@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 from paceline.messages import Push
 from paceline.server.decisions.marks import Marks
-from paceline.server.decisions.part import LastPush, Part
-from paceline.server.decisions.verdicts import Held, PushDecision
+from paceline.server.decisions.part import Part
+from paceline.server.decisions.verdicts import Held, LastPush, PushDecision
 
 
 def hold(part: Part, push: Push, slots: tuple[int, ...]) -> PushDecision | None:

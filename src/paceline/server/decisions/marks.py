@@ -72,6 +72,12 @@ class Marks:
             return WindowDecision("new", tuple(fresh), "starts behind the marks")
         return WindowDecision("duplicate", (), f"window {window} was applied before")
 
+    def take(self, window: Window, slots: tuple[int, ...]) -> WindowDecision:
+        """As `decide`, and the slots that it is new to have applied it."""
+        decision = self.decide(window, slots)
+        self.advance(window, decision.slots)
+        return decision
+
     def advance(self, window: Window, slots: tuple[int, ...]) -> None:
         """These slots have applied a window."""
         for key, span in zip(window.task_keys(), window.spans, strict=True):

@@ -5,20 +5,16 @@ Pure.
 
 from typing import final
 
-import msgspec
-
 from paceline.config import Pace
 from paceline.messages import PartPlan, Push, SetValues
 from paceline.pace.policy import backups_of, carries_over, steps_locally, updates_in_rounds
-from paceline.server.decisions.verdicts import Held, Prepared, PushDecision, Verdict
-
-
-class LastPush(msgspec.Struct, frozen=True):
-    """A trainer's last push; ``said`` to whoever repeats it, once it is settled."""
-
-    number: int
-    is_settled: bool
-    said: Verdict = "duplicate"
+from paceline.server.decisions.verdicts import (
+    Held,
+    LastPush,
+    Prepared,
+    PushDecision,
+    Verdict,
+)
 
 
 @final
@@ -53,6 +49,13 @@ class Part:
         """Nobody pushes any more: its slots, which have marks no longer."""
         ended, self.slots, self.has_ended = self.slots, (), True
         return ended
+
+    def fence(self, incarnation: int) -> bool:
+        """Nobody hears of an incarnation any more: whether it had a push prepared."""
+        self.last.pop(incarnation, None)
+        self.set.pop(incarnation, None)
+        self.held.pop(incarnation, None)
+        return self.prepared.pop(incarnation, None) is not None
 
     def set_values(self, message: SetValues) -> str | None:
         """Decide values that are to replace what is here: None, they do.

@@ -41,10 +41,16 @@ from paceline.messages import (
 from paceline.pace.guards import age_range, is_too_old, rate_of, trains_old_again
 from paceline.server.decisions.held_steps import HeldSteps, hold
 from paceline.server.decisions.marks import Marks, SlotMarks
-from paceline.server.decisions.part import LastPush, Part
-from paceline.server.decisions.verdicts import Prepared, PushDecision, RoundDecision
+from paceline.server.decisions.part import Part
+from paceline.server.decisions.verdicts import (
+    LastPush,
+    Prepared,
+    PushDecision,
+    RoundDecision,
+)
 from paceline.server.decisions.voids import KeptVoid, Voids
 
+_Change = Push | PushEarly | Upload | SetValues | Lock
 _NO_PUSH = LastPush(0, is_settled=True)
 
 
@@ -132,11 +138,7 @@ class ServerState:
             if part.round < order.rounds.get(number, 0):
                 return None
         for part in self._parts.values():
-            if part.prepared.pop(order.incarnation, None) is not None:
-                self.counters["prepared_dropped"] += 1
-            part.last.pop(order.incarnation, None)
-            part.set.pop(order.incarnation, None)
-            part.held.pop(order.incarnation, None)
+            self.counters["prepared_dropped"] += part.fence(order.incarnation)
         return FenceReport(
             incarnation=order.incarnation,
             marks=tuple(map(self._told, map(self._marks.entry, order.keys))),
@@ -226,10 +228,6 @@ class ServerState:
         text = f"incarnation {message.incarnation} is fenced at {self.server}"
         return self._refuse("fenced", text)
 
-    def may_upload(self, message: Upload | SetValues) -> Refusal | None:
-        """Why values are refused, whatever the part stands at; None if they are not."""
-        return self._refusal_at(message.part, message)
-
     def part(self, number: int) -> Part:
         """A part that is here."""
         return self._parts[number]
@@ -240,7 +238,7 @@ class ServerState:
 
     def may_stage(self, message: PushEarly) -> Refusal | None:
         """Why gradients ahead of a push are refused; None if they are held for it."""
-        refusal = self._refusal_at(message.part, message)
+        refusal = self.may_change(message)
         if refusal is not None:
             return refusal
         last = self._parts[message.part].last.get(message.incarnation)
@@ -251,18 +249,19 @@ class ServerState:
 
     def may_lock(self, message: Lock) -> Refusal | None:
         """Why a lock is refused, whoever has the rows; None if it is looked at."""
-        refusal = self._refusal_at(message.part, message)
+        refusal = self.may_change(message)
         if refusal is None and self._parts[message.part].is_sync:
             text = f"part {message.part} is updated in rounds: nobody changes rows alone"
             return self._refuse("invalid", text)
         return refusal
 
-    def _refusal_at(self, part: int, message: TrainerMessage) -> Refusal | None:
+    def may_change(self, message: _Change) -> Refusal | None:
+        """Why a change of a part is refused, whatever it stands at; None if it is not."""
         refusal = self.refusal_of(message) or self._fence_of(message)
-        if refusal is None and part not in self._parts:
-            return self._refuse("not_ready", f"part {part} is not here yet")
-        if refusal is None and self._parts[part].has_ended:
-            return self._refuse("mismatch", HAS_ENDED.format(part=part))
+        if refusal is None and message.part not in self._parts:
+            return self._refuse("not_ready", f"part {message.part} is not here yet")
+        if refusal is None and self._parts[message.part].has_ended:
+            return self._refuse("mismatch", HAS_ENDED.format(part=message.part))
         return refusal
 
     def has_part(self, part: int) -> bool:
@@ -274,7 +273,7 @@ class ServerState:
 
         ``lost``: why the lock that it is made under is no longer its sender's.
         """
-        refusal = self._refusal_at(message.part, message)
+        refusal = self.may_change(message)
         if refusal is not None:
             return PushDecision("refuse", refusal=refusal)
         part = self._parts[message.part]
@@ -292,7 +291,14 @@ class ServerState:
 
     def _take(self, part: Part, message: Push, lost: str | None) -> PushDecision:
         """Decide a push that has not come before."""
-        window = self._marks.decide(message.window, part.slots)
+        is_kept = message.round is not None or message.is_held
+        lacks_round = part.is_sync and bool(message.window.spans)
+        is_direct = lost is None and not is_kept and not lacks_round
+        age = 0 if message.base is None else max(0, part.version - message.base)
+        is_old = is_direct and message.is_judged and is_too_old(part.pace, age)
+        stays = not is_direct or (is_old and trains_old_again(part.pace))
+        take = self._marks.decide if stays else self._marks.take
+        window = take(message.window, part.slots)
         if window.verdict == "gap":
             return PushDecision("refuse", refusal=self._refuse("gap", window.reason))
         if window.verdict == "duplicate":
@@ -303,37 +309,39 @@ class ServerState:
             return PushDecision("refuse", refusal=self._refuse("lock_lost", lost))
         if message.round is not None:
             return self._prepare(part, message, window.slots)
-        if part.is_sync and message.window.spans:
+        if lacks_round:
             text = f"part {message.part} is updated in rounds; the push names none"
             return PushDecision("refuse", refusal=self._refuse("invalid", text))
         if message.is_held:
             text = f"push {message.number} came while one before it waits for its step"
             refused = PushDecision("refuse", refusal=self._refuse("stale", text))
             return hold(part, message, window.slots) or refused
-        return self._apply(part, message, window.slots)
+        if is_old or message.is_void:
+            return self._pass_over(part, message, window.slots, is_old=is_old)
+        return self._apply(part, message, window.slots, age)
 
-    def _apply(self, part: Part, message: Push, slots: tuple[int, ...]) -> PushDecision:
-        """Decide a new push that is to be applied at once; guards may keep it off."""
-        age = 0 if message.base is None else max(0, part.version - message.base)
-        is_old = message.is_judged and is_too_old(part.pace, age)
-        if is_old and part.counts_pushes:
-            self._count_void("old", message.records)
+    def _pass_over(
+        self, part: Part, message: Push, slots: tuple[int, ...], *, is_old: bool
+    ) -> PushDecision:
+        """A new push has no effect: a guard keeps it off, or it had none anyway."""
+        if part.counts_pushes:
+            self._count_void("old" if is_old else "void", message.records)
         if is_old and trains_old_again(part.pace):
             return part.settle(message, "again")
-        if is_old or message.is_void:
-            self._marks.advance(message.window, slots)
-            if slots:
-                self._voids.add(message.part, message.window)
-            if not is_old and part.counts_pushes:
-                self._count_void("void", message.records)
-            return part.settle(message, "void", slots)
+        if slots:
+            self._voids.add(message.part, message.window)
+        return part.settle(message, "void", slots)
+
+    def _apply(
+        self, part: Part, message: Push, slots: tuple[int, ...], age: int
+    ) -> PushDecision:
+        """A new push is applied at once; its marks have moved."""
         rate = rate_of(part.pace, age=age, version=part.version)
         if part.counts_pushes:
             self.counters[f"part-{message.part}.age.{age_range(age)}"] += 1
-        self._marks.advance(message.window, slots)
         part.version += 1
-        part.last[message.incarnation] = LastPush(message.number, is_settled=False)
-        return PushDecision("apply", slots, rate=rate)
+        last = part.last[message.incarnation] = LastPush(message.number, is_settled=False)
+        return PushDecision("apply", slots, rate=rate, version=part.version, last=last)
 
     def _count_void(self, what: str, records: int) -> None:
         self.counters.update({what: 1, f"{what}_records": records})
@@ -341,12 +349,6 @@ class ServerState:
     def _told(self, entry: MarkEntry) -> MarkEntry:
         """A task's marks, with its voids."""
         return msgspec.structs.replace(entry, voids=self._voids.of(entry.key))
-
-    def settled(self, message: Push) -> None:
-        """The numbers of a decided push have followed."""
-        part = self._parts.get(message.part)
-        if part is not None and message.timeline == self.timeline:
-            part.last[message.incarnation] = LastPush(message.number, is_settled=True)
 
     def stands_at(self, part: int) -> PartReport:
         """Last applied round and version of a part."""

@@ -25,6 +25,17 @@ Verdict = Literal[
 ]
 
 
+class LastPush(msgspec.Struct):
+    """A trainer's last push; ``said`` to whoever repeats it, once it is settled.
+
+    Whoever lets the numbers of a push follow sets ``is_settled`` when they have.
+    """
+
+    number: int
+    is_settled: bool
+    said: Verdict = "duplicate"
+
+
 class PushDecision(msgspec.Struct, frozen=True):
     """What to do with a push.
 
@@ -32,13 +43,16 @@ class PushDecision(msgspec.Struct, frozen=True):
     acknowledge; ``prepared`` and ``held`` (it was before), ``duplicate``, ``late``,
     ``void`` (its batches count without effect), ``again`` (they do not): acknowledge;
     ``repeat``: the same push is being applied, ask again; ``refuse``: with ``refusal``.
-    ``rate`` is what its learning rate is multiplied by.
+    ``rate`` is what the learning rate of one to ``apply`` is multiplied by, ``version``
+    what it makes of its part, ``last`` what is settled when its numbers have followed.
     """
 
     verdict: Verdict
     slots: tuple[int, ...] = ()
     refusal: Refusal | None = None
     rate: float = 1.0
+    version: int = 0
+    last: LastPush | None = None
 
 
 class Prepared(msgspec.Struct, frozen=True):

@@ -10,7 +10,6 @@
 """
 
 from paceline.server.requests.decoding import (
-    Plain,
     coded_block_bytes,
     coded_row_sizes,
     decode_push,
@@ -24,7 +23,6 @@ __all__ = [
     "EarlyGradients",
     "Gradients",
     "PartLayout",
-    "Plain",
     "coded_block_bytes",
     "coded_row_sizes",
     "decode_push",

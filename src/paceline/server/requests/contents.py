@@ -50,7 +50,11 @@ class RowGradients(NamedTuple):
 
 
 class PushContents(NamedTuple):
-    """The numbers of a push, by slot; ``rate`` multiplies the learning rates of rows."""
+    """The numbers of a push, by slot.
+
+    ``rate`` multiplies the learning rates of rows, ``num_bytes`` is what the gradients have
+    that came with the push itself.
+    """
 
     hyper: tuple[Hyper, ...]
     blocks: dict[int, torch.Tensor]  # {slot: gradient (n,)}
@@ -58,6 +62,7 @@ class PushContents(NamedTuple):
     rows: dict[int, list[RowGradients]]  # {slot: one per table}
     rate: float = 1.0
     then: Mapping[int, torch.Tensor] = {}  # {slot: values of its gradient}
+    num_bytes: int = 0
 
 
 class IdSpan(NamedTuple):
@@ -135,7 +140,9 @@ def read_push(layout: PartLayout, push: Push, buffers: Sequence[Bytes]) -> PushC
     if rows and layout.has_followers():  # who cannot step is refused before all decisions
         _require_hyper(layout, push.hyper)
         layout.row_step(push.hyper, 1.0)
-    return PushContents(push.hyper, blocks, sparse, rows, then=then)
+    gradients = (*buffers[:num_blocks], *buffers[num_blocks + 1 :: 2])
+    num_bytes = sum(gradient.nbytes for gradient in gradients)
+    return PushContents(push.hyper, blocks, sparse, rows, then=then, num_bytes=num_bytes)
 
 
 def _count_steps(

@@ -28,19 +28,22 @@ class _Piece(NamedTuple):
 
 @final
 class EarlyGradients:
-    """What trainers have sent ahead of pushes that have not come yet."""
+    """What trainers have sent ahead of pushes that have not come yet.
+
+    Attributes:
+        staged: ``{(part, incarnation): {slot: what has come}}``.
+    """
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         """Nothing has come; of each trainer there is room for so many bytes."""
         self._most_bytes = most_bytes
-        # {(part, incarnation): {slot: what has come}}
-        self._staged: dict[tuple[int, int], dict[int, _Piece]] = {}
+        self.staged: dict[tuple[int, int], dict[int, _Piece]] = {}
 
     def num_bytes(self, incarnation: int) -> int:
         """How many bytes of an incarnation wait."""
         return sum(
             piece.gradient.nbytes
-            for (_, sender), pieces in self._staged.items()
+            for (_, sender), pieces in self.staged.items()
             if sender == incarnation
             for piece in pieces.values()
         )
@@ -51,12 +54,12 @@ class EarlyGradients:
         Of two for one slot the later counts, in whatever order they come.
         """
         key = message.part, message.incarnation
-        there = self._staged.get(key, {})
+        there = self.staged.get(key, {})
         replaced = [there[slot].gradient.nbytes for slot in gradients if slot in there]
         coming = sum(gradient.nbytes for gradient in gradients.values()) - sum(replaced)
         if self.num_bytes(message.incarnation) + coming > self._most_bytes:
             return False
-        pieces = self._staged.setdefault(key, {})
+        pieces = self.staged.setdefault(key, {})
         for slot, gradient in gradients.items():
             if slot not in pieces or pieces[slot].tag < message.tag:
                 pieces[slot] = _Piece(message.tag, gradient)
@@ -67,7 +70,7 @@ class EarlyGradients:
 
         Whatever else waited for it is dropped.
         """
-        pieces = self._staged.pop((push.part, push.incarnation), {})
+        pieces = self.staged.pop((push.part, push.incarnation), {})
         found: Gradients = {}
         for slot, tag in push.early.items():
             piece = pieces.get(slot)
@@ -78,5 +81,5 @@ class EarlyGradients:
 
     def drop(self, incarnation: int) -> None:
         """Nothing of an incarnation waits any more."""
-        for key in [key for key in self._staged if key[1] == incarnation]:
-            del self._staged[key]
+        for key in [key for key in self.staged if key[1] == incarnation]:
+            del self.staged[key]

@@ -17,7 +17,6 @@ from paceline.messages import ValuesPlace
 from paceline.params.published import KEY_BYTES, ROUND_START, PublishedValues, bytes_needed
 from paceline.server.requests import PartLayout
 from paceline.server.requests.contents import Bytes
-from paceline.server.slots.queue import Action
 from paceline.transport.memory import LentMemory, is_supported, wake_all
 
 _log = logging.getLogger("paceline.server")
@@ -25,14 +24,17 @@ _log = logging.getLogger("paceline.server")
 
 @final
 class LentValues:
-    """The dense blocks of one part that lie in lent memory; perhaps none."""
+    """The dense blocks of one part that lie in lent memory; perhaps none.
+
+    Attributes:
+        values: they, as readers see them; None if the part lends nothing.
+    """
 
     def __init__(self, layout: PartLayout) -> None:
         """Make room for the part's blocks, if the system allows."""
+        self.values: PublishedValues | None = None
         self._memory: LentMemory | None = None
-        self._published: PublishedValues | None = None
         self._place: ValuesPlace | None = None
-        self._lock = threading.Lock()  # guards what `_published` counts
         has_others = any(block.row_bytes for block in layout.blocks.values())
         is_coded = any(block.value_codec for block in layout.blocks.values())
         if has_others or is_coded or not layout.blocks or not is_supported():
@@ -44,7 +46,8 @@ class LentValues:
         except OSError as error:
             _log.warning("part %d: no memory to lend: %s", layout.part, error)
             return
-        self._published = PublishedValues(self._memory.array, sizes, key)
+        guard = threading.Lock()
+        self.values = PublishedValues(self._memory.array, sizes, key, guard)
         self._place = ValuesPlace(os.getpid(), self._memory.fd, num_bytes, key)
 
     def place(self) -> ValuesPlace | None:
@@ -53,57 +56,23 @@ class LentValues:
 
     def block(self, slot: int) -> Bytes | None:
         """Memory for a slot's values; None if they lie elsewhere."""
-        if self._published is None or not self._published.holds(slot):
-            return None
-        return self._published.block(slot)
-
-    def changing(self, slot: int, change: Action) -> Action:
-        """Have readers know that a slot is about to change, from now on until it has."""
-        if self.block(slot) is None:
-            return change
-        done = self.deciding(slot)
-
-        def run() -> None:
-            change()
-            done()
-
-        return run
-
-    def deciding(self, slot: int) -> Action:
-        """Have readers know that a slot is about to change; and, by what returns, has."""
-        if self._published is None or not self._published.holds(slot):
-            return _nothing
-        published, lock = self._published, self._lock
-        with lock:
-            published.decide()
-
-        def done() -> None:
-            with lock:
-                published.done()
-
-        return done
+        return None if self.values is None else self.values.blocks.get(slot)
 
     def applied(self, number: int) -> None:
         """All numbers of a round have followed."""
-        if self._published is not None:
-            with self._lock:
-                self._published.applied(number)
+        if self.values is not None:
+            self.values.applied(number)
             self._wake()
-
-    def count(self, version: int) -> None:
-        """A push is decided, and is not placed yet: it makes values of this version."""
-        if self._published is not None:
-            self._published.count(version)
 
     def stand_at(self, applied_round: int, version: int) -> None:
         """Values are loaded that are of this round and version; nobody reads them yet."""
-        if self._published is not None:
-            self._published.stand_at(applied_round, version)
+        if self.values is not None:
+            self.values.stand_at(applied_round, version)
 
     def retire(self) -> None:
         """These values will not change any more: trainers ask."""
-        if self._published is not None and self._memory is not None:
-            self._published.retire()
+        if self.values is not None and self._memory is not None:
+            self.values.retire()
             self._wake()
             self._memory.close()
         self._place = None
@@ -112,7 +81,3 @@ class LentValues:
         """Let trainers look that wait for a round."""
         assert self._memory is not None
         wake_all(self._memory.array, ROUND_START)
-
-
-def _nothing() -> None:
-    pass

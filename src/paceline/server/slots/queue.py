@@ -15,9 +15,10 @@ Waits for nothing; `SlotQueue.run` computes. Any thread may run; `SlotQueue.plac
 called under the lock of `paceline.server.standing.Standing`, which makes the order.
 """
 
+import functools
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple, final
 
 from paceline.errors import RuleFailed
@@ -68,9 +69,9 @@ class _Placed(NamedTuple):
 
 @final
 class Countdown:
-    """Runs ``done`` after the last of ``count`` turns."""
+    """Runs ``done``, one after the other, after the last of ``count`` turns."""
 
-    def __init__(self, count: int, done: Action) -> None:
+    def __init__(self, count: int, done: Sequence[Action]) -> None:
         """None has ended."""
         self._lock = threading.Lock()  # guards `_left`
         self._left = count
@@ -82,16 +83,27 @@ class Countdown:
             self._left -= 1
             is_last = self._left == 0
         if is_last:
-            self._done()
+            for done in self._done:
+                done()
 
 
 @final
 class SlotQueue:
     """Turns at one slot."""
 
-    def __init__(self, on_error: Callable[[Exception], None]) -> None:
-        """Be idle; ``on_error`` gets what a turn raises, and the queue goes on."""
+    def __init__(
+        self,
+        on_error: Callable[[Exception], None],
+        full: set["SlotQueue"] | None = None,
+    ) -> None:
+        """Be idle.
+
+        Args:
+            on_error: gets what a turn raises; the queue goes on.
+            full: of all queues that share it, those that are full.
+        """
         self._on_error = on_error
+        self._full = set() if full is None else full
         self._lock = threading.Lock()  # guards the fields below; never held in a turn
         self._placed: deque[_Placed] = deque()
         self._beside: set[int] = set()  # owners of turns that run beside others
@@ -116,6 +128,8 @@ class SlotQueue:
         """
         with self._lock:
             self._placed.append(_Placed(turn, done, owner))
+            if self.is_full:
+                self._full.add(self)
 
     def run(self) -> None:
         """Run all that may start, others' turns too, until nothing may."""
@@ -160,6 +174,8 @@ class SlotQueue:
                 while len(found) < turn.most and self._goes_with(turn):
                     found.append(self._placed.popleft())
                 self._num_merged += len(found) - 1
+            if not self.is_full:
+                self._full.discard(self)
             return found
 
     def _goes_with(self, turn: Joint) -> bool:
@@ -173,5 +189,25 @@ class SlotQueue:
                 self._beside.remove(placed.owner)
                 if not has_ended:
                     self._placed.appendleft(placed._replace(turn=placed.turn.alone))
+                    if self.is_full:
+                        self._full.add(self)
             else:
                 self._is_alone = False
+
+
+def line_up(
+    queues: Sequence[SlotQueue],
+    turns: Iterable[Turn],
+    done: Sequence[Action],
+    owner: int,
+) -> Action:
+    """Place a turn at each of the queues; see `Slots.line_up`."""
+    ended = Countdown(len(queues), done).ended
+    for queue, turn in zip(queues, turns, strict=True):
+        queue.place(turn, ended, owner)
+    return functools.partial(_run, queues)
+
+
+def _run(queues: Sequence[SlotQueue]) -> None:
+    for queue in queues:
+        queue.run()

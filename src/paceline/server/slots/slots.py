@@ -26,11 +26,11 @@ from paceline.pace.policy import pushes_per_update
 from paceline.params.codecs import Codec
 from paceline.params.dense import OptimizeBlock
 from paceline.params.hogwild import is_hogwild
-from paceline.params.rows import Array, RowStep, ValueTable
-from paceline.params.shard import ParameterShard, Table, bare
+from paceline.params.rows import Array
+from paceline.params.shard import ParameterShard, bare
 from paceline.params.snapshot import SlotSnapshot
 from paceline.server.requests import PartLayout, layout_of
-from paceline.server.requests.contents import Bytes, PushContents, RowGradients, TableIds
+from paceline.server.requests.contents import Bytes, PushContents, TableIds
 from paceline.server.slots.block_reads import BlockReads
 from paceline.server.slots.hogwild import HogwildBlock, step_rows
 from paceline.server.slots.merging import step_sparse, step_tables
@@ -39,24 +39,24 @@ from paceline.server.slots.queue import (
     MOST_WAITING,
     Action,
     Beside,
-    Countdown,
     Joint,
     SlotQueue,
     Turn,
+    line_up,
     nothing,
 )
 from paceline.server.slots.rates import hyper_at_rate
-from paceline.server.slots.rounds import Contributed, sum_rows, sum_sparse_block
+from paceline.server.slots.rounds import Contributed
 from paceline.server.slots.turns import (
     RowRead,
     apply_block_round,
     apply_compensated,
     apply_rows,
+    apply_rows_round,
+    apply_sparse_round,
     beside,
     read_made_rows,
     read_rows,
-    step_alone,
-    step_beside,
     step_together,
 )
 
@@ -70,6 +70,7 @@ class Slots:
 
     Attributes:
         layouts: what of each part lies here.
+        full: queues at which nothing more may wait; see `refusal_of`.
     """
 
     def __init__(
@@ -77,15 +78,14 @@ class Slots:
     ) -> None:
         """Be empty; ``on_error`` gets what an action raises, which none should."""
         self.layouts: dict[int, PartLayout] = {}  # {part: layout}
+        self.full: set[SlotQueue] = set()
         self._server = server
         self._seed = seed
         self._on_error = on_error
         self._shard = ParameterShard()
         self._most: dict[int, int] = {}  # {part: pushes that may be one update}
         self._queues: dict[int, SlotQueue] = {}  # {slot: queue}
-        self._hogwild: dict[
-            int, HogwildBlock | None
-        ] = {}  # {slot: its dense block, if any}
+        self._hogwild: dict[int, HogwildBlock | None] = {}  # {slot: its dense block}
         self._lent: dict[int, LentValues] = {}  # {part: values that trainers may read}
 
     def create(self, plan: PartPlan) -> None:
@@ -99,7 +99,7 @@ class Slots:
         self._shard.create(plan, self._server, self._seed, lent.block)
         self._lent[layout.part] = lent
         for slot in (*layout.blocks, *layout.row_slots):
-            self._queues[slot] = SlotQueue(self._on_error)
+            self._queues[slot] = SlotQueue(self._on_error, self.full)
         if is_hogwild(plan.spec):
             # A block with sparse gradients notes its changes in order: it keeps its queue.
             dense = (s for s, block in layout.blocks.items() if not block.row_bytes)
@@ -116,7 +116,7 @@ class Slots:
         self, actions: Mapping[int, Turn], done: Action, message: TrainerMessage
     ) -> Refusal | Action:
         """As `line_up`, for who has asked; or why not, see `refusal_of`."""
-        refusal = self.refusal_of(actions, message)
+        refusal = self.refusal_of(actions, message) if self.full else None
         return refusal or self.line_up(actions, done, message.incarnation)
 
     def refusal_of(self, slots: Iterable[int], message: TrainerMessage) -> Refusal | None:
@@ -146,19 +146,50 @@ class Slots:
         """
         self._shard.load(slot, tensors)
 
-    def line_up(self, actions: Mapping[int, Turn], done: Action, owner: int = 0) -> Action:
+    def line_up(
+        self,
+        actions: Mapping[int, Turn],
+        done: Action,
+        owner: int = 0,
+        *,
+        changed: Iterable[int] = (),
+        version: int | None = None,
+    ) -> Action:
         """Give the actions their places; what is returned runs them and must be called.
 
-        ``done`` runs after the last of them, in whichever thread that is. Actions of one
-        ``owner``, an incarnation, follow each other even where others run beside them.
+        Args:
+            actions: of one decision.
+            done: runs after the last of them, in whichever thread that is.
+            owner: an incarnation: its actions follow each other, even beside others.
+            changed: parts whose values change by it: readers of lent memory know so from
+                now on until they have.
+            version: of those parts, if a push makes one.
         """
+        ended = []
+        for part in changed:
+            lent = self._lent[part].values
+            if lent is not None and not lent.blocks.keys().isdisjoint(actions):
+                lent.decide()
+                ended.append(lent.done)
+            if lent is not None and version is not None:
+                lent.count(version)
         if not actions:
             return done
-        countdown = Countdown(len(actions), done)
         queues = [self._queues[slot] for slot in actions]
-        for queue, action in zip(queues, actions.values(), strict=True):
-            queue.place(action, countdown.ended, owner)
-        return functools.partial(_run, queues)
+        return line_up(queues, actions.values(), [*ended, done], owner)
+
+    def push(
+        self,
+        part: int,
+        contents: PushContents,
+        slots: Sequence[int],
+        version: int,
+        done: Action,
+        owner: int,
+    ) -> Action:
+        """Line up the numbers of a push that is applied at once, see `line_up`."""
+        actions = self.applying(part, contents, slots)
+        return self.line_up(actions, done, owner, changed=(part,), version=version)
 
     # ------------------------------------------------------------ actions
 
@@ -166,7 +197,6 @@ class Slots:
         """Take one optimizer step on each of ``slots`` that the push has numbers for."""
         if self._most[part] > 1:
             return self._applying_jointly(part, contents, slots)
-        how = self.layouts[part].row_step(contents.hyper, contents.rate)
         actions: Actions = {}
         for slot in slots:
             gradient = contents.blocks.get(slot)
@@ -179,13 +209,7 @@ class Slots:
                 actions[slot] = functools.partial(
                     self._shard.apply_sparse, slot, contents.sparse[slot], group
                 )
-            elif slot in contents.rows:
-                rows = contents.rows[slot]
-                tables = self._tables(slot, rows)
-                alone = functools.partial(apply_rows, tables, rows, how)
-                beside = functools.partial(step_rows, tables, rows, how)
-                actions[slot] = Beside(beside, alone) if slot in self._hogwild else alone
-        return actions
+        return actions | self._applying_rows(part, contents, slots)
 
     def _applying_jointly(
         self, part: int, contents: PushContents, slots: Sequence[int]
@@ -197,9 +221,8 @@ class Slots:
         for slot in slots:
             if slot in contents.blocks:
                 block, hyper = self._block(part, slot, contents.hyper)
-                numbers = (contents.blocks[slot], self._lent[part].deciding(slot))
                 step = functools.partial(step_together, block, kind, hyper)
-                actions[slot] = Joint(numbers, step, hyper, most)
+                actions[slot] = Joint(contents.blocks[slot], step, hyper, most)
             elif slot in contents.sparse:
                 hyper = self._group(part, slot, contents.hyper)
                 step = functools.partial(step_sparse, shard, slot, kind, hyper)
@@ -223,29 +246,24 @@ class Slots:
         for one in contributed:
             for slot in one.contents.blocks.keys() - actions.keys():
                 block, group = self._block(part, slot, hyper)
-                change = functools.partial(
+                actions[slot] = functools.partial(
                     apply_block_round, block, slot, contributed, group
                 )
-                actions[slot] = self._lent[part].changing(slot, change)
             for slot in one.contents.sparse.keys() - actions.keys():
                 group = self._group(part, slot, hyper)
                 actions[slot] = functools.partial(
-                    self._apply_sparse_round, slot, contributed, group
+                    apply_sparse_round, self._shard, slot, contributed, group
                 )
             for slot in one.contents.rows.keys() - actions.keys():
-                step = functools.partial(self._apply_rows_round, slot, contributed, how)
-                actions[slot] = step
+                actions[slot] = functools.partial(
+                    apply_rows_round, self._shard, slot, contributed, how
+                )
         return actions
 
-    def uploading(self, part: int, values: Mapping[int, Bytes]) -> Actions:
+    def uploading(self, values: Mapping[int, Bytes]) -> Actions:
         """Set the values of dense slots, or of a dense table's."""
-        lent, own = self._lent[part], self.layouts[part].row_slots
         upload = self._shard.upload
-        uploads = {s: functools.partial(upload, s, v) for s, v in values.items()}
-        return {
-            slot: change if slot in own else lent.changing(slot, change)
-            for slot, change in uploads.items()
-        }
+        return {s: functools.partial(upload, s, v) for s, v in values.items()}
 
     def lent(self, part: int) -> LentValues:
         """The dense values of a part that trainers of this host may read themselves."""
@@ -341,51 +359,42 @@ class Slots:
     def _applying_block(
         self, part: int, slot: int, gradient: torch.Tensor, hyper: tuple[Hyper, ...]
     ) -> Turn:
-        hogwild, lent = self._hogwild.get(slot), self._lent[part]
+        hogwild = self._hogwild.get(slot)
         block, group = self._block(part, slot, hyper)
         if hogwild is None:
-            return lent.changing(slot, functools.partial(block.apply, gradient, group))
-        done = lent.deciding(slot)
+            return functools.partial(block.apply, gradient, group)
         return Beside(
-            functools.partial(step_beside, hogwild, gradient, group, done),
-            functools.partial(step_alone, hogwild, gradient, group, done),
+            functools.partial(hogwild.step, gradient, group),
+            functools.partial(hogwild.step_alone, gradient, group),
         )
+
+    def _applying_rows(
+        self, part: int, contents: PushContents, slots: Sequence[int]
+    ) -> Actions:
+        actions: Actions = {}
+        if not contents.rows:
+            return actions
+        how = self.layouts[part].row_step(contents.hyper, contents.rate)
+        for slot in slots:
+            if slot in contents.rows:
+                rows = contents.rows[slot]
+                tables = [self._shard.table(slot, one.table) for one in rows]
+                alone = functools.partial(apply_rows, tables, rows, how)
+                beside = functools.partial(step_rows, tables, rows, how)
+                actions[slot] = Beside(beside, alone) if slot in self._hogwild else alone
+        return actions
 
     def _compensating(self, part: int, slot: int, contents: PushContents) -> Turn:
         block, group = self._block(part, slot, contents.hyper)
         factor = self.layouts[part].compensation
         assert factor is not None, "values then come where gradients are compensated"
         numbers = (contents.blocks[slot], contents.then[slot])
-        step = functools.partial(apply_compensated, block, *numbers, factor, group)
-        return self._lent[part].changing(slot, step)
+        return functools.partial(apply_compensated, block, *numbers, factor, group)
 
     def _block(
         self, part: int, slot: int, hyper: tuple[Hyper, ...]
     ) -> tuple[OptimizeBlock, Hyper]:
-        return self._shard.dense(slot), self._group(part, slot, hyper)
+        return self._shard.blocks[slot], self._group(part, slot, hyper)
 
     def _group(self, part: int, slot: int, hyper: tuple[Hyper, ...]) -> Hyper:
         return hyper[self.layouts[part].blocks[slot].group]
-
-    def _tables(self, slot: int, rows: Sequence[RowGradients]) -> list[Table]:
-        return [self._shard.table(slot, one.table) for one in rows]
-
-    def _apply_sparse_round(
-        self, slot: int, contributed: Sequence[Contributed], hyper: Hyper
-    ) -> None:
-        gradient = sum_sparse_block(slot, contributed)
-        if gradient is not None:
-            self._shard.apply_sparse(slot, gradient, hyper)
-
-    def _apply_rows_round(
-        self, slot: int, contributed: Sequence[Contributed], how: RowStep
-    ) -> None:
-        tables = self._shard.tables(slot)
-        are_summed = not any(isinstance(table, ValueTable) for table in tables)
-        rows = sum_rows(slot, contributed, are_summed=are_summed)
-        apply_rows(self._tables(slot, rows), rows, how)
-
-
-def _run(queues: Sequence[SlotQueue]) -> None:
-    for queue in queues:
-        queue.run()

@@ -1,7 +1,5 @@
 """What is done in a turn at a slot, where turns run beside each other or together.
 
-``done`` tells readers of lent memory that a block has changed; it follows the numbers.
-
 Waits for nothing. Any thread.
 """
 
@@ -16,12 +14,11 @@ from paceline.params.codecs import Codec
 from paceline.params.compensation import compensated
 from paceline.params.dense import OptimizeBlock
 from paceline.params.rows import Array, RowStep, ValueTable
-from paceline.params.shard import Table
+from paceline.params.shard import ParameterShard, Table
 from paceline.server.requests.contents import Int64s, RowGradients
-from paceline.server.slots.hogwild import HogwildBlock
 from paceline.server.slots.merging import merge_blocks
 from paceline.server.slots.queue import Action, Beside
-from paceline.server.slots.rounds import Contributed, sum_block
+from paceline.server.slots.rounds import Contributed, sum_block, sum_rows, sum_sparse_block
 
 
 class RowRead(NamedTuple):
@@ -50,34 +47,14 @@ def beside(read: Action) -> Beside:
     return Beside(attempt, read)
 
 
-def step_beside(
-    hogwild: HogwildBlock, gradient: torch.Tensor, hyper: Hyper, done: Action
-) -> bool:
-    """Take a step beside others; false, and nothing done, if it must be alone."""
-    has_stepped = hogwild.step(gradient, hyper)
-    if has_stepped:
-        done()
-    return has_stepped
-
-
-def step_alone(
-    hogwild: HogwildBlock, gradient: torch.Tensor, hyper: Hyper, done: Action
-) -> None:
-    """Take a step while nothing else is done to the block."""
-    hogwild.step_alone(gradient, hyper)
-    done()
-
-
 def step_together(
     block: OptimizeBlock,
     kind: str,
     hyper: Hyper,
-    pushes: Sequence[tuple[torch.Tensor, Action]],
+    gradients: Sequence[torch.Tensor],
 ) -> None:
-    """Take one step of a dense block; it has then changed for each of the pushes."""
-    block.apply(merge_blocks(kind, [gradient for gradient, _ in pushes]), hyper)
-    for _, done in pushes:
-        done()
+    """Take one step of a dense block for the gradients of several pushes."""
+    block.apply(merge_blocks(kind, gradients), hyper)
 
 
 def read_rows(reads: Sequence[RowRead], *, create: bool) -> None:
@@ -106,6 +83,24 @@ def apply_block_round(
     gradient = sum_block(slot, contributed)
     if gradient is not None:
         block.apply(gradient, hyper)
+
+
+def apply_sparse_round(
+    shard: ParameterShard, slot: int, contributed: Sequence[Contributed], hyper: Hyper
+) -> None:
+    """As `apply_block_round`, of a block with sparse gradients."""
+    gradient = sum_sparse_block(slot, contributed)
+    if gradient is not None:
+        shard.apply_sparse(slot, gradient, hyper)
+
+
+def apply_rows_round(
+    shard: ParameterShard, slot: int, contributed: Sequence[Contributed], how: RowStep
+) -> None:
+    """Take one step of each table in a row slot that a round has rows of."""
+    are_summed = not any(isinstance(table, ValueTable) for table in shard.tables(slot))
+    rows = sum_rows(slot, contributed, are_summed=are_summed)
+    apply_rows([shard.table(slot, one.table) for one in rows], rows, how)
 
 
 def apply_rows(tables: Sequence[Table], rows: Sequence[RowGradients], how: RowStep) -> None:

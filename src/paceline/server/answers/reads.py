@@ -1,0 +1,156 @@
+"""Requests for values: answered once their round is applied, parked until then.
+
+They stand at the slots behind all that was decided before them. Who has waited for `PARK_S`
+is told what for, and asks again.
+
+Waits for nothing but the lock of `paceline.server.standing.Standing`. Any thread may call.
+"""
+
+import functools
+from typing import final
+
+from paceline.errors import UsageError
+from paceline.messages import (
+    Message,
+    PartReport,
+    Pull,
+    Pulled,
+    PulledRows,
+    PullRows,
+    Refusal,
+    ValuesPlace,
+    Waiting,
+    wait_for,
+)
+from paceline.server.answers.answers import carry_out, give, invalid
+from paceline.server.answers.parked import PARK_S, ParkedReads, Read
+from paceline.server.requests import PartLayout, coded_block_bytes, coded_row_sizes
+from paceline.server.requests.contents import Bytes, read_known, read_pull_rows
+from paceline.server.slots import Action, BlockReads, nothing
+from paceline.server.standing import Standing
+from paceline.timing import Clock
+from paceline.transport.service import Peer, Reply, is_awaited, places_of
+
+
+@final
+class Reads:
+    """Answers who asks for values."""
+
+    def __init__(self, standing: Standing, clock: Clock) -> None:
+        """Nobody waits; ``clock`` says for how long requests are parked."""
+        self._standing, self._clock = standing, clock
+        self._parked = ParkedReads(standing.server)  # by the lock of `_standing`
+
+    def ask(
+        self, peer: Peer, message: Pull | PullRows, buffers: list[Bytes], reply: Reply
+    ) -> None:
+        """Answer, now or later."""
+        now_s = self._clock.now_s()
+        since_s = self._parked.since_s(message, now_s)
+        self._read(Read(peer, message, buffers, reply, now_s + PARK_S, since_s))
+
+    def look_again(self) -> None:
+        """Something has changed: answer what can be answered now."""
+        with self._standing.lock:
+            parked = self._parked.take_all()
+        for request in parked:
+            self._read(request)
+
+    def pass_time(self, now_s: float) -> None:
+        """Tell those who have waited for long what they wait for."""
+        with self._standing.lock:
+            put_off = self._parked.put_off(now_s)
+        for request, wait in put_off:
+            give(request.reply, Waiting(wait=wait))
+
+    def disconnected(self, peer: Peer) -> None:
+        """Nobody waits for these answers any more."""
+        with self._standing.lock:
+            self._parked.drop(peer)
+
+    def close(self) -> None:
+        """Nobody is answered by this server any more."""
+        with self._standing.lock:
+            parked = self._parked.take_all()
+        server = self._standing.server
+        closes = Waiting(wait=wait_for("servers", f"{server} closes", [server]))
+        for request in parked:
+            give(request.reply, closes)
+
+    def _read(self, request: Read) -> None:
+        with self._standing.lock:
+            answer = self._decide(request)
+            if answer is None:
+                self._parked.park(request)
+                return
+        carry_out(answer, request.reply)
+
+    def _decide(self, request: Read) -> Message | Action | None:
+        """Under the lock: the answer, what leads to it, or None: it must wait."""
+        state, message = self._standing.state, request.message
+        refusal = state.refusal_of(message)
+        if refusal is not None:
+            return refusal
+        layout = self._standing.slots.layouts.get(message.part)
+        if layout is None:
+            text = f"part {message.part} is not here yet"
+            return Refusal(kind="not_ready", text=text, timeline=message.timeline)
+        at = state.stands_at(message.part)
+        if at.applied_round < message.at_round:
+            return None
+        try:
+            if isinstance(message, Pull):
+                return self._read_blocks(request, message, layout, at)
+            return self._read_rows(request, message, layout, at)
+        except UsageError as error:
+            return invalid(message, error)
+
+    def _read_blocks(
+        self, request: Read, message: Pull, layout: PartLayout, at: PartReport
+    ) -> Message | Action:
+        slots, reply = self._standing.slots, request.reply
+        place = slots.lent(message.part).place()
+        if message.reads_there and place is not None:
+            there = Pulled(slots=(), round=at.applied_round, is_there=True)
+            turns = dict.fromkeys(layout.blocks, nothing)
+            return slots.line_up_read(turns, functools.partial(give, reply, there), message)
+        known = read_known(layout, message)
+        blocks = layout.blocks.items()
+        sizes = {s: coded_block_bytes(b) for s, b in blocks if s not in known}
+        places = places_of(reply, list(sizes.values()))
+        unknown = dict(zip(sizes, places, strict=True))
+        codecs = {s: b.value_codec for s, b in blocks if b.value_codec is not None}
+        awaited = functools.partial(is_awaited, reply)
+        actions, reads = slots.reading_blocks(unknown, known, codecs, awaited)
+        told = place if message.asks_place else None
+        done = functools.partial(self._answer_blocks, request, reads, at, told)
+        return slots.line_up_read(actions, done, message)
+
+    def _answer_blocks(
+        self, request: Read, reads: BlockReads, at: PartReport, told: ValuesPlace | None
+    ) -> None:
+        """All blocks are copied, or nobody waits for them any more."""
+        if not reads.is_whole:
+            return
+        with self._standing.lock:
+            self._count(request.message.part, *reads.count_bytes())
+        give(request.reply, *reads.answer(at, told))
+
+    def _read_rows(
+        self, request: Read, message: PullRows, layout: PartLayout, at: PartReport
+    ) -> Message | Action:
+        slots, reply = self._standing.slots, request.reply
+        wanted = read_pull_rows(layout, message, request.buffers)
+        plain_bytes, row_sizes = coded_row_sizes(layout, wanted)
+        self._count(message.part, plain_bytes, sum(row_sizes))
+        rows = places_of(reply, row_sizes)
+        codec = layout.value_codec
+        actions = slots.reading_rows(wanted, rows, create=message.create, codec=codec)
+        pulled = PulledRows(version=at.version, round=at.applied_round)
+        done = functools.partial(give, reply, pulled, rows)
+        return slots.line_up_read(actions, done, message)
+
+    def _count(self, part: int, plain_bytes: int, sent_bytes: int) -> None:
+        """Under the lock: values have travelled, or are about to."""
+        self._standing.traffic[f"part-{part}.value_bytes"] += plain_bytes
+        self._standing.traffic[f"part-{part}.value_bytes_sent"] += sent_bytes

@@ -15,10 +15,10 @@ from typing import Any, final
 import msgspec
 
 from paceline.trainer.client.driver import Driver
-from paceline.trainer.engine.engine import Carrier
+from paceline.trainer.engine.engine import TrainerEngine
 from paceline.trainer.loop.loop import TaskReader
 from paceline.trainer.rows.routing import Router
-from paceline.trainer.tensors.part_tensors import PartNumbers
+from paceline.trainer.tensors.part_tensors import PartTensors
 
 MESSAGES = {  # {last message that is asked: what the asking is for}
     "PullRows": "rows",
@@ -109,8 +109,8 @@ def watched_trainer(clock: PhaseClock) -> Iterator[None]:
         (Driver, "_gather", gathered),
         (TaskReader, "read", "data: read"),
         (Router, "route", "rows: distinct ids, by server and slot"),
-        (PartNumbers, "load", "step: gradients made ready"),
-        (Carrier, "step", "step: bookkeeping"),
+        (PartTensors, "load", "step: gradients made ready"),
+        (TrainerEngine, "step", "step: bookkeeping"),
     )
     with ExitStack() as stack:
         for owner, name, phase in seams:

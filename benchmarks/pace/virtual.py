@@ -42,7 +42,7 @@ from paceline.forecast.gauge import Gauge
 from paceline.forecast.models.models import draw_compute, mean_s
 from paceline.forecast.plan import Plan
 from paceline.forecast.server import Server
-from paceline.forecast.trainer import Place, Trainer
+from paceline.forecast.trainer import ForecastPlace, Trainer
 from paceline.ids import LAUNCHER, Window, trainer_id
 from paceline.messages import Exited, LauncherReport, Message, Pull, Pulled, Push, Pushed
 from paceline.pace.policy import outer_kind, outer_step, updates_in_rounds
@@ -333,7 +333,7 @@ class _Run:
         gauge = Gauge()
         server = Server(self._agenda, plan, self._coordinator, gauge)
         carried = cast("Server", _Servers(server, self._numbers))  # it is asked the same
-        self._place = Place(self._agenda, plan, self._coordinator, carried, gauge)
+        self._place = ForecastPlace(self._agenda, plan, self._coordinator, carried, gauge)
         self._pids = itertools.count(1)
         self._trainers: dict[int, Trainer] = {}
         self._working, self._died = plan.trainers, 0

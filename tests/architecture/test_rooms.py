@@ -236,7 +236,7 @@ def test_sub_rooms_stand_in_an_order() -> None:
 
 
 def test_a_sub_room_that_climbs_is_caught() -> None:
-    text = "from paceline.trainer.engine import Carrier"
+    text = "from paceline.trainer.engine import TrainerEngine"
     assert complaints(climbs, [planted(text, "paceline.trainer.rows.planted")])
     assert not complaints(climbs, [planted(text, "paceline.trainer.loop.planted")])
     assert complaints(climbs, [planted("", "paceline.trainer.attic.planted")])

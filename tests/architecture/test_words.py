@@ -6,7 +6,7 @@ files); a call may spell what torch or the standard library calls it.
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pytest
 
@@ -136,3 +136,22 @@ def test_no_word_is_said_and_not_said() -> None:
 def test_the_repository_is_where_the_rules_look() -> None:
     assert (ROOT / "pyproject.toml").is_file()
     assert any(module.name == "paceline.errors" for module in modules("src"))
+
+
+def twice_named(found: Iterable[Module]) -> dict[str, set[str]]:
+    """Public classes of one name in several files: {name: files}."""
+    places: dict[str, set[str]] = {}
+    for module in found:
+        for node in nodes(module):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, set()).add(module.path)
+    return {name: files for name, files in places.items() if len(files) > 1}
+
+
+def test_no_two_public_classes_have_one_name() -> None:
+    assert not twice_named(modules("src"))
+
+
+def test_a_name_that_is_given_twice_is_caught() -> None:
+    text = "class Planted: pass"
+    assert twice_named([planted(text, "paceline.a.b"), planted(text, "paceline.c.d")])

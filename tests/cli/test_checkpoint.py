@@ -24,7 +24,7 @@ from paceline.messages import (
 )
 from paceline.params.blocks import cut_blocks
 from paceline.params.shard import ParameterShard
-from paceline.server.snapshots import Share, write_share
+from paceline.server.snapshots import CutShare, write_share
 from paceline.store.blobs.blobs import BlobStore, digest
 from paceline.store.cuts.claims import Claim, claim_place
 from paceline.store.cuts.manifest import Manifest, cut_folder, read_manifest, write_manifest
@@ -73,7 +73,7 @@ def take_cut(store: BlobStore, cut: int, plans: tuple[PartPlan, ...]) -> float:
                 table = shard.table(slot, plan.spec.tables[0].name)
                 table.apply(ids, random.normal(size=(5, 2)).astype(np.float32))
                 total += float(table.export()["values"].sum())
-        share = Share({slot: shard.export(slot) for slot in shard.slots()}, {}, {})
+        share = CutShare({slot: shard.export(slot) for slot in shard.slots()}, {}, {})
         files[server] = (write_share(store, cut_folder(cut, 0), server, share),)
     write_manifest(
         store,

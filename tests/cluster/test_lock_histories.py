@@ -26,7 +26,7 @@ from paceline.messages import (
     Wait,
     Waiting,
 )
-from paceline.server.locks.locks import Granted, LockTable
+from paceline.server.locks.locks import LockGranted, LockTable
 from paceline.server.locks.part_locks import Locks
 from paceline.server.requests.contents import PushContents, RowGradients
 from paceline.trainer.acts import Ask, Asking, Pause
@@ -168,7 +168,7 @@ class Trainer:
             return Done()
         ids = np.array([row for row in wanted if server_of(row) == role])
         effect, _ = self.world.locks[role].ask(asked, self.trainer, ids, self.world.now)
-        if not isinstance(effect, Granted):
+        if not isinstance(effect, LockGranted):
             return Waiting(wait=Wait("lock", effect.reason))
         self._seen |= {int(row): self.world.values[int(row)] for row in ids}
         return Locked(token=effect.token)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from paceline.config import JobConfig, Pace, Sync
 from paceline.coordinator.durable.durable import Durable
 from paceline.coordinator.durable.outcomes import AnyOutcome
-from paceline.coordinator.ledgers.effects import Reply, WriteManifest
+from paceline.coordinator.ledgers.effects import SendReply, WriteManifest
 from paceline.coordinator.state import (
     Asked,
     CoordinatorState,
@@ -158,7 +158,7 @@ class Job:
             self.state.validate()
             assert restored(copied(self.outcomes)) == self.state.durable
         for effect in decision.effects:
-            if isinstance(effect, Reply):
+            if isinstance(effect, SendReply):
                 self.answers[effect.ticket] = effect.message
             elif isinstance(effect, WriteManifest):
                 self.apply(

@@ -1,13 +1,13 @@
 """While the journal cannot be written: what time it is, what is told, and to whom."""
 
-from paceline.coordinator.full_disk import RETRY_S, TELL_S, Holding
+from paceline.coordinator.full_disk import RETRY_S, TELL_S, DiskWait
 from paceline.errors import StoreError, StoreFull
 
 FULL = StoreFull("cannot append record 7", "/jobs/a b", "the disk is full")
 
 
 def test_time_stands_still_for_decisions_and_goes_on_where_it_stood() -> None:
-    holding = Holding()
+    holding = DiskWait()
     assert holding.moment_s(10.0) == 10.0
     assert holding.failed(FULL, 11.0)
     assert holding.moment_s(500.0) == 11.0
@@ -19,7 +19,7 @@ def test_time_stands_still_for_decisions_and_goes_on_where_it_stood() -> None:
 
 
 def test_it_is_tried_again_every_second_and_said_as_one_wait() -> None:
-    holding = Holding()
+    holding = DiskWait()
     assert holding.failed(FULL, 5.0)
     assert not holding.is_due(5.0 + RETRY_S / 2)
     assert holding.is_due(5.0 + RETRY_S)
@@ -35,7 +35,7 @@ def test_it_is_tried_again_every_second_and_said_as_one_wait() -> None:
 
 
 def test_other_trouble_of_the_disk_is_told_as_it_is() -> None:
-    holding = Holding()
+    holding = DiskWait()
     holding.failed(StoreError("database is locked"), 5.0)
     trouble = holding.trouble(6.0)
     assert trouble is not None
@@ -43,7 +43,7 @@ def test_other_trouble_of_the_disk_is_told_as_it_is() -> None:
 
 
 def test_the_launcher_is_told_at_once_and_the_others_every_second() -> None:
-    holding = Holding()
+    holding = DiskWait()
     holding.failed(FULL, 5.0)
     assert "launcher" in holding.whom_to_tell(5.1)
     assert "trainer" not in holding.whom_to_tell(5.1), "it may be over in a moment"

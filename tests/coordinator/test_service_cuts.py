@@ -10,7 +10,7 @@ from paceline.coordinator.durable.queue import Queue, encode_queue
 from paceline.coordinator.ledgers.cuts import ManifestOrder
 from paceline.coordinator.state import CoordinatorState, ManifestWritten
 from paceline.coordinator.storage import wait_committed, wait_dropped, wait_swept
-from paceline.coordinator.stored_values import Values
+from paceline.coordinator.stored_values import StoredValues
 from paceline.ids import cut_folder
 from paceline.store.blobs.blobs import BlobStore
 from paceline.store.blobs.values import put_bytes
@@ -43,7 +43,7 @@ def sweep(store: BlobStore, newest: int, timeline: int = 0) -> list[str]:
     folder = cut_folder(newest, timeline)
     record = CutRecord(newest, timeline, folder, b"", {}, {}, ())
     state = CoordinatorState(MINE, Durable(cut=record), 0.0)
-    wait_swept(store, state, MINE, Values(store, lambda _: True))
+    wait_swept(store, state, MINE, StoredValues(store, lambda _: True))
     return [cut.folder for cut in list_cuts(store)]
 
 

@@ -8,7 +8,7 @@ import pytest
 from paceline.coordinator import stored_values as service_values
 from paceline.coordinator.durable.durable import Durable
 from paceline.coordinator.durable.queue import Queue, StageResults, encode_queue
-from paceline.coordinator.stored_values import Values, is_kept
+from paceline.coordinator.stored_values import StoredValues, is_kept
 from paceline.errors import StoreError
 from paceline.messages import (
     MAX_RESULT_BYTES,
@@ -33,11 +33,11 @@ def store(tmp_path: Path) -> BlobStore:
     return BlobStore(str(tmp_path))
 
 
-def values_of(store: BlobStore) -> Values:
-    return Values(store, lambda _: True)
+def values_of(store: BlobStore) -> StoredValues:
+    return StoredValues(store, lambda _: True)
 
 
-def kept_by(values: Values, data: bytes) -> KeptBytes:
+def kept_by(values: StoredValues, data: bytes) -> KeptBytes:
     message = values.wait_lightened(KeepValue(**WHO, stage=0, value=data))
     assert isinstance(message, KeepValue)
     assert message.value == b""
@@ -95,7 +95,7 @@ def test_storage_that_fails_lets_the_question_be_put_again(
         return put_bytes(where, data)
 
     monkeypatch.setattr(service_values, "put_bytes", sometimes)
-    values = Values(store, lambda seconds: bool(waited.append(seconds)))
+    values = StoredValues(store, lambda seconds: bool(waited.append(seconds)))
     told = values.wait_lightened(KeepValue(**WHO, stage=0, value=HEAVY))
     assert isinstance(told, Waiting)
     assert told.is_held

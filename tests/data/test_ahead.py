@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from paceline.data import ahead
-from paceline.data.ahead import MAX_LOSSES, ReadingPool, Wanted
+from paceline.data.ahead import MAX_LOSSES, ReadingPool, WantedBatch
 from paceline.data.opening import open_source
 from paceline.errors import BatchUnreadable
 
@@ -59,9 +59,11 @@ def no_process_is_left() -> Iterator[None]:
     assert not multiprocessing.active_children()
 
 
-def wanted_from(first: int) -> list[Wanted]:
+def wanted_from(first: int) -> list[WantedBatch]:
     records = np.arange(SIZE).reshape(-1, 2)
-    return [Wanted(f"batch {i}", records[i], 100 + i) for i in range(first, len(records))]
+    return [
+        WantedBatch(f"batch {i}", records[i], 100 + i) for i in range(first, len(records))
+    ]
 
 
 def read_all(dataset: Squares, num_workers: int = 2) -> list[dict[str, torch.Tensor]]:

@@ -27,7 +27,7 @@ from paceline.messages import (
 )
 from paceline.params.blocks import cut_blocks
 from paceline.timing import Deadline
-from paceline.trainer.tensors.part_tensors import PartNumbers
+from paceline.trainer.tensors.part_tensors import PartTensors
 from paceline.transport.connection import Connection
 from paceline.transport.frames import DATA_LIMITS, ByteArray
 from paceline.transport.handshake.handshake import Hello, admit
@@ -69,7 +69,7 @@ class Reader:
 
     def __init__(self, connection: Connection, plan: PartPlan) -> None:
         self.parameters = [nn.Parameter(torch.full(s, 9.0)) for s in SHAPES]
-        self._numbers = PartNumbers(self.parameters, [], sparse=[0, 2])
+        self._numbers = PartTensors(self.parameters, [], sparse=[0, 2])
         self.connection, self._plan = connection, plan
 
     def ask(self, at_round: int = 0) -> tuple[int, Callable[[Any], None]]:

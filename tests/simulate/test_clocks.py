@@ -16,7 +16,7 @@ from paceline.simulate.faults import QUIET
 from paceline.simulate.job import SimJob, draw_job, run_job
 from paceline.trainer.holdings.parts import SharedPart
 from paceline.trainer.protocol import pacing as marching
-from paceline.trainer.protocol.pacing import Marching
+from paceline.trainer.protocol.pacing import StalenessGate
 
 READS = int(os.environ.get("PACELINE_SIM_READS", "8000"))  # of all bounds together
 BOUNDS = [0, 1, 3, 10]
@@ -105,11 +105,11 @@ def own_push_missing(patch: Patch) -> None:
 
 
 def stale_values(patch: Patch) -> None:
-    def reads(self: Marching, part: SharedPart) -> None:
+    def reads(self: StalenessGate, part: SharedPart) -> None:
         part.seen = (self.clock or 0) + 1  # as if they were of now
 
-    patch.setattr(Marching, "reads", reads)
-    patch.setattr(Marching, "may_read", lambda _self, _part: True)
+    patch.setattr(StalenessGate, "reads", reads)
+    patch.setattr(StalenessGate, "may_read", lambda _self, _part: True)
 
 
 MUTANTS = [bound_off_by_one, joiner_at_the_fastest, own_push_missing, stale_values]

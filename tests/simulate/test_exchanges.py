@@ -10,8 +10,8 @@ from paceline.config import Sync
 from paceline.coordinator.ledgers.rounds import Rounds
 from paceline.simulate.checks import Violation
 from paceline.simulate.job import SimJob, draw_job, run_job
-from paceline.trainer.peers.collective import Gathering
-from paceline.trainer.peers.outbox import Shelf
+from paceline.trainer.peers.collective import CollectiveCall
+from paceline.trainer.peers.outbox import PeerOutbox
 from paceline.trainer.peers.reduction import How
 
 NUM_SEEDS = 30
@@ -45,21 +45,21 @@ def test_over_a_hundred_changes_of_membership_all_have_the_same_bits() -> None:
 
 
 def reduce_by_arrival(patch: Patch) -> None:
-    def as_they_came(call: Gathering) -> tuple[str, ...]:
+    def as_they_came(call: CollectiveCall) -> tuple[str, ...]:
         came = [name for name, stage in call._came if stage == 0]
         return tuple(dict.fromkeys([*came, *call._givers]))
 
-    patch.setattr(Gathering, "_asked", as_they_came)
+    patch.setattr(CollectiveCall, "_asked", as_they_came)
 
 
 def take_values_of_an_old_exchange(patch: Patch) -> None:
-    received = Shelf.received
+    received = PeerOutbox.received
 
-    def anything(shelf: Shelf, asker: str, message: object, *rest: object) -> None:
+    def anything(shelf: PeerOutbox, asker: str, message: object, *rest: object) -> None:
         asked = msgspec.structs.replace(message, exchange=shelf._exchange)  # type: ignore[type-var]
         received(shelf, asker, asked if shelf._stages else message, *rest)  # type: ignore[arg-type]
 
-    patch.setattr(Shelf, "received", anything)
+    patch.setattr(PeerOutbox, "received", anything)
 
 
 def close_with_other_members(patch: Patch) -> None:

@@ -7,7 +7,7 @@ import pytest
 from paceline.config import Async, DiLoCo, Pace
 from paceline.simulate.checks import Violation
 from paceline.simulate.job import draw_job, run_job
-from paceline.trainer.protocol.fragments import Turns
+from paceline.trainer.protocol.fragments import FragmentSchedule
 
 SEEDS = int(os.environ.get("PACELINE_SIM_SEEDS", "200"))
 HALVES = DiLoCo(every=4, fragments=2)
@@ -36,10 +36,10 @@ def test_each_batch_has_its_effect_once_whoever_dies(paces: tuple[Pace, ...]) ->
 def test_who_enters_at_another_place_of_the_circle_is_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def begins_with_the_first(turns: Turns) -> None:
+    def begins_with_the_first(turns: FragmentSchedule) -> None:
         turns._next = 0
 
-    monkeypatch.setattr(Turns, "enter", begins_with_the_first)
+    monkeypatch.setattr(FragmentSchedule, "enter", begins_with_the_first)
     with pytest.raises(Violation, match="not done"):
         _run_some(40)
 

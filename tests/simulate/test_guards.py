@@ -16,7 +16,7 @@ from paceline.simulate.job import SimJob, SimReport, draw_job, run_job
 from paceline.trainer.acts import Act, Asking
 from paceline.trainer.holdings.parts import SharedPart
 from paceline.trainer.protocol import stepping
-from paceline.trainer.protocol.pushing import Leaving
+from paceline.trainer.protocol.pushing import LeavingWindow
 
 Patch = pytest.MonkeyPatch
 SEEDS = 60
@@ -93,13 +93,13 @@ def test_a_batch_that_one_slot_passes_over_and_another_applies_is_caught() -> No
 def every_server_judges(patch: Patch) -> None:
     """Each server says for itself if a push is too old."""
 
-    def ask_all(asking: Asking, leaving: Leaving, _judge: str) -> Act[Leaving]:
+    def ask_all(asking: Asking, leaving: LeavingWindow, _judge: str) -> Act[LeavingWindow]:
         judged = {
             server: msgspec.structs.replace(push, is_judged=True)  # type: ignore[call-arg]  # pushes
             for server, push in leaving.pushes.items()
         }
         yield from asking.ask_servers(judged)
-        return Leaving(leaving.message, {}, leaving.refused)
+        return LeavingWindow(leaving.message, {}, leaving.refused)
 
     patch.setattr(stepping, "ask_judge", ask_all)
 

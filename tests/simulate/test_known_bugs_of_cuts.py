@@ -12,7 +12,7 @@ from paceline.coordinator.ledgers.book import Book
 from paceline.ids import cut_folder
 from paceline.simulate.checks import Violation
 from paceline.simulate.coordinator import SimCoordinator
-from paceline.simulate.disk import Disk, Share
+from paceline.simulate.disk import Disk, SimShare
 from paceline.simulate.job import draw_job, run_job
 
 Patch = pytest.MonkeyPatch
@@ -43,7 +43,7 @@ def each_server_falls_back_alone(patch: Patch) -> type[SimCoordinator]:
     """Who cannot read its share of a cut takes its share of an older one."""
     read, is_damaged = Disk.read, Disk.is_damaged
 
-    def read_any(self: Disk, folder: str, server: str) -> Share | None:
+    def read_any(self: Disk, folder: str, server: str) -> SimShare | None:
         if not is_damaged(self, folder, server):
             return read(self, folder, server)
         cut, timeline = folder.removeprefix("cut-").split("-t")

@@ -23,7 +23,7 @@ from paceline.messages import (
 from paceline.params.codecs.named import codec_of
 from paceline.trainer.client.driver import Payload
 from paceline.trainer.rows.embedding import Embedding
-from paceline.trainer.rows.requests import Wanted, pushed_with, row_requests
+from paceline.trainer.rows.requests import WantedRows, pushed_with, row_requests
 from paceline.trainer.rows.routing import route_ids
 from paceline.trainer.session import Session
 from tests.trainer.fake_job import FakeJob
@@ -161,7 +161,7 @@ def test_rows_land_as_they_would_from_a_question_of_their_own(codec: str | None)
     found = []
     for is_behind in (True, False):
         values = torch.zeros(3, 4)
-        wanted = [Wanted(route, values)]
+        wanted = [WantedRows(route, values)]
         [payload] = row_requests(0, wanted, create=True, codec=coder).values()
         reply: Message = PulledRows(version=0, round=0)
         if is_behind:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from paceline.errors import DeadlineExceeded
-from paceline.transport.frames import Shared
+from paceline.transport.frames import InMailbox
 from paceline.transport.memory.mailbox import LEAST_BYTES, Outgoing
 from paceline.transport.memory.mailboxes import Mailboxes
 from tests.transport.corridors import PATIENCE_S, Memory, Park, Said, Say, UnixCorridor
@@ -79,7 +79,7 @@ def test_what_is_read_when_its_sender_goes_stays_until_it_has_been_read(
 
 def test_two_that_send_at_once_share_the_mailbox_that_is_made() -> None:
     offered: list[Outgoing] = []
-    places: list[Shared] = []
+    places: list[InMailbox] = []
     is_offered, may_go_on = threading.Event(), threading.Event()
 
     def offer(made: Outgoing) -> None:
@@ -121,5 +121,5 @@ def test_a_mailbox_that_cannot_be_offered_is_given_up_and_made_again() -> None:
     assert mailboxes.put(2, (), None, offer, [memoryview(VALUES)]).place is not None
     assert len(offered) == 2
     mailboxes.close()
-    assert mailboxes.put(3, (), None, offer, [memoryview(VALUES)]) == Shared()
+    assert mailboxes.put(3, (), None, offer, [memoryview(VALUES)]) == InMailbox()
     assert pieces() == before

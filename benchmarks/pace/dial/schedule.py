@@ -20,7 +20,7 @@ from paceline.forecast.gauge import Gauge
 from paceline.forecast.models.models import Draw, draw_compute, draw_pauses
 from paceline.forecast.plan import Plan
 from paceline.forecast.server import Server
-from paceline.forecast.trainer import Place, Trainer
+from paceline.forecast.trainer import ForecastPlace, Trainer
 from paceline.ids import trainer_id
 from paceline.messages import Message, Pulled, Push, Pushed
 from paceline.pace.policy import updates_in_rounds
@@ -164,7 +164,7 @@ class _Job:
         coordinator = Coordinator(self._agenda, plan, self._decided)
         server = Server(self._agenda, plan, coordinator, self._moments)
         self._watched = _Watched(server, self._agenda)
-        self._place = Place(self._agenda, plan, coordinator, self._watched, Gauge())  # type: ignore[arg-type]  # asked like a server
+        self._place = ForecastPlace(self._agenda, plan, coordinator, self._watched, Gauge())  # type: ignore[arg-type]  # asked like a server
         self._applied: dict[int, Contribution] = {}  # {version: the push that made it}
         self._rounds: list[Update] = []
         self._begun = 0

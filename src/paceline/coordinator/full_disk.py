@@ -30,7 +30,7 @@ _ALL: tuple[RoleKind, ...] = (*_NOW, "operator", "server", "trainer")
 
 
 @final
-class Holding:
+class DiskWait:
     """Since when the journal cannot be written, and how long that was in all.
 
     Attributes:

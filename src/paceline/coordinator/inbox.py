@@ -16,7 +16,7 @@ from paceline.messages import Leave
 
 
 @final
-class Inbox:
+class EventInbox:
     """Events that nobody has seen to yet."""
 
     def __init__(self) -> None:

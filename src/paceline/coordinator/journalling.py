@@ -11,7 +11,7 @@ import msgspec
 
 from paceline.coordinator.durable import Durable
 from paceline.coordinator.durable.outcomes import Outcome
-from paceline.coordinator.full_disk import Holding
+from paceline.coordinator.full_disk import DiskWait
 from paceline.coordinator.storage import StateSaved
 from paceline.errors import JournalCorrupt, StoreError
 from paceline.events import EventLog
@@ -34,7 +34,7 @@ class Keeper:
 
     def __init__(self, journal: Journal, clock: Clock, events: EventLog) -> None:
         """The journal is open, and read."""
-        self.holding = Holding()
+        self.holding = DiskWait()
         self._journal, self._clock, self._events = journal, clock, events
         self._compact_above = MOST_RECORDS
 

@@ -25,15 +25,15 @@ from paceline.coordinator.answers import Answers, Connections
 from paceline.coordinator.durable import closed_of, progress_of, told
 from paceline.coordinator.durable.outcomes import CutCommitted
 from paceline.coordinator.full_disk import held_answer
-from paceline.coordinator.inbox import Inbox
+from paceline.coordinator.inbox import EventInbox
 from paceline.coordinator.journalling import Keeper
 from paceline.coordinator.ledgers import ManifestOrder
 from paceline.coordinator.ledgers.effects import (
     DropCut,
     Effect,
     Happened,
-    Reply,
     SeekCut,
+    SendReply,
     WriteManifest,
 )
 from paceline.coordinator.own_status import completed, with_self
@@ -54,7 +54,7 @@ from paceline.coordinator.storage import (
     wait_older,
     wait_swept,
 )
-from paceline.coordinator.stored_values import Values, is_kept
+from paceline.coordinator.stored_values import StoredValues, is_kept
 from paceline.events import EventLog
 from paceline.failpoints import failpoint
 from paceline.messages import (
@@ -102,7 +102,7 @@ class CoordinatorService:
         self._clock, self._events = clock, events
         self._state = CoordinatorState(config, read_journal(journal), clock.now_s())
         self._lock = threading.Lock()  # guards the four fields below, and _threads
-        self._inbox = Inbox()
+        self._inbox = EventInbox()
         self._answers = Answers()
         self._connections = Connections()
         self._is_at_work = False
@@ -114,7 +114,7 @@ class CoordinatorService:
         self._is_broken = False
         self._last_progress: tuple[float, tuple[int, int]] = (0.0, (-1, -1))
         self._stopping = threading.Event()
-        self._values = Values(store, self._stopping.wait)
+        self._values = StoredValues(store, self._stopping.wait)
         self._threads = [
             threading.Thread(target=self._tick, name="coordinator-clock", daemon=True)
         ]
@@ -185,7 +185,7 @@ class CoordinatorService:
         def put() -> None:
             light = self._values.wait_lightened(message)
             if isinstance(light, Waiting):
-                self._answer(Reply(ticket, light))
+                self._answer(SendReply(ticket, light))
             elif light is not None:
                 self._put(Asked(peer.role, ticket, light))
 
@@ -280,7 +280,7 @@ class CoordinatorService:
         return True
 
     def _carry_out_effect(self, effect: Effect) -> None:
-        if isinstance(effect, Reply):
+        if isinstance(effect, SendReply):
             self._answer(effect)
         elif isinstance(effect, WriteManifest):
             self._write_manifest(effect.order)
@@ -314,7 +314,7 @@ class CoordinatorService:
         """Whether nothing moves: nobody is at work, or only holds what cannot be kept."""
         return not self._is_at_work or bool(self._held)
 
-    def _answer(self, effect: Reply) -> None:
+    def _answer(self, effect: SendReply) -> None:
         with self._lock:
             answer = self._answers.take(effect.ticket)
         if answer is None:

@@ -23,7 +23,7 @@ from paceline.coordinator.state import (
     ManifestWritten,
     restored,
 )
-from paceline.coordinator.stored_values import Values
+from paceline.coordinator.stored_values import StoredValues
 from paceline.errors import CheckpointCorrupt, StoreError
 from paceline.failpoints import failpoint
 from paceline.messages import PartPlan
@@ -215,7 +215,7 @@ def wait_dropped(store: BlobStore, folder: str, run: str) -> None:
 
 
 def wait_swept(
-    store: BlobStore, state: CoordinatorState, config: JobConfig, values: Values
+    store: BlobStore, state: CoordinatorState, config: JobConfig, values: StoredValues
 ) -> None:
     """Remove what the last journalled cut replaces, and what no cut names any more.
 

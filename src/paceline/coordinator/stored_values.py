@@ -49,7 +49,7 @@ _log = logging.getLogger("paceline.coordinator")
 
 
 @final
-class Values:
+class StoredValues:
     """What lies beside the cuts of one job."""
 
     def __init__(self, store: BlobStore, wait: Callable[[float], bool]) -> None:

@@ -45,7 +45,7 @@ KILLED_S = 10.0  # a killed process that is not gone by then is stuck in the ker
 _log = logging.getLogger("paceline.data")
 
 
-class Wanted(NamedTuple):
+class WantedBatch(NamedTuple):
     """A batch to be read: what it is called here, its records and its seed."""
 
     key: Hashable
@@ -60,7 +60,7 @@ class _Read(NamedTuple):
 
 
 class _Asked(NamedTuple):
-    wanted: Wanted
+    wanted: WantedBatch
     answer: "concurrent.futures.Future[_Read]"
 
 
@@ -84,7 +84,7 @@ class ReadingPool:
         """How many batches are read ahead of the one that is waited for."""
         return BATCHES_AHEAD * self._num_processes
 
-    def wait_batch(self, wanted: Sequence[Wanted]) -> Any:  # noqa: ANN401  (the user's data)
+    def wait_batch(self, wanted: Sequence[WantedBatch]) -> Any:  # noqa: ANN401  (the user's data)
         """The first batch that is wanted; the others are likely to be wanted next.
 
         What was read ahead and is not wanted now is dropped.
@@ -142,7 +142,7 @@ class ReadingPool:
             process.kill()
         ending.join(KILLED_S)
 
-    def _ask(self, wanted: Sequence[Wanted]) -> None:
+    def _ask(self, wanted: Sequence[WantedBatch]) -> None:
         keys = [one.key for one in wanted]
         while self._asked and self._asked[0].wanted.key != keys[0]:
             self._asked.popleft().answer.cancel()

@@ -11,7 +11,7 @@ from typing import Protocol, final
 
 from paceline.coordinator.durable import Durable
 from paceline.coordinator.durable.outcomes import AnyOutcome
-from paceline.coordinator.ledgers.effects import Reply, WriteManifest
+from paceline.coordinator.ledgers.effects import SendReply, WriteManifest
 from paceline.coordinator.state import (
     Asked,
     CoordinatorState,
@@ -29,7 +29,7 @@ LOOK_S = 0.5  # between two looks at what only time changes
 MANIFEST_S = 0.01
 
 
-class Asker(Protocol):
+class AskingTrainer(Protocol):
     """Who has asked, and is told the reply under its own number."""
 
     def got(self, number: int, reply: Message) -> None:
@@ -56,16 +56,16 @@ class Coordinator:
         self._taking: Happening = self._take  # made once: it is asked for all the time
         self._latency_s, self._service_s = plan.network.latency_s, plan.coordinator_s
         self._tickets = itertools.count(1)
-        self._asking: dict[int, tuple[Asker, int]] = {}  # {ticket: who, its number}
+        self._asking: dict[int, tuple[AskingTrainer, int]] = {}  # {ticket: who, its number}
         agenda.at(LOOK_S, self._look)
 
-    def ask(self, role: str, message: Message, asker: Asker, number: int) -> None:
+    def ask(self, role: str, message: Message, asker: AskingTrainer, number: int) -> None:
         """A role asks; the asker is told the reply when there is one."""
         agenda = self._agenda
         served_s = self.line.take(agenda.now_s + self._latency_s, self._service_s)
         agenda.at(served_s, self._taking, role, message, asker, number)
 
-    def _take(self, role: str, message: Message, asker: Asker, number: int) -> None:
+    def _take(self, role: str, message: Message, asker: AskingTrainer, number: int) -> None:
         ticket = next(self._tickets)
         self._asking[ticket] = (asker, number)
         self._apply(Asked(role, ticket, message))
@@ -79,7 +79,7 @@ class Coordinator:
         outcomes, effects = self.state.apply(event, agenda.now_s)
         arrives_s = agenda.now_s + self._latency_s
         for effect in effects:
-            if isinstance(effect, Reply):
+            if isinstance(effect, SendReply):
                 asking = self._asking.pop(effect.ticket, None)
                 if asking is not None:
                     asker, number = asking

@@ -12,11 +12,11 @@ from paceline.errors import UsageError
 from paceline.forecast.agenda import Agenda
 from paceline.forecast.coordinator import LOOK_S, Coordinator
 from paceline.forecast.gauge import SPELLS, Ages, Gauge, Spell
-from paceline.forecast.launcher import Launcher
+from paceline.forecast.launcher import ForecastLauncher
 from paceline.forecast.line import Line
 from paceline.forecast.plan import Plan
 from paceline.forecast.server import Server
-from paceline.forecast.trainer import Place
+from paceline.forecast.trainer import ForecastPlace
 
 # A job that comes to one of these never ends, whatever it waits for.
 LONGEST_S = 1e8  # three years
@@ -25,7 +25,7 @@ FEWEST_REPEATED = 200  # batches, before a job is said to go round in circles
 MOST_IDLE_S = 10_000.0  # without a batch that begins
 
 
-class Load(msgspec.Struct, frozen=True):
+class Busyness(msgspec.Struct, frozen=True):
     """How busy something is that serves one at a time.
 
     Args:
@@ -40,9 +40,9 @@ class Load(msgspec.Struct, frozen=True):
 class ServerLoad(msgspec.Struct, frozen=True):
     """What each server has to do; all have the same."""
 
-    cpu: Load
-    inward: Load
-    outward: Load
+    cpu: Busyness
+    inward: Busyness
+    outward: Busyness
     bytes_in_per_s: float
     bytes_out_per_s: float
     messages_per_s: float
@@ -78,7 +78,7 @@ class Forecast(msgspec.Struct, frozen=True):
     gap_mean: float
     gap_most: int
     server: ServerLoad
-    coordinator: Load
+    coordinator: Busyness
     requests_per_s: float
     deaths: dict[str, int]
     outcomes: dict[str, int]
@@ -126,8 +126,10 @@ class _Run:
         self._agenda, self._gauge = Agenda(), Gauge()
         self._coordinator = Coordinator(self._agenda, plan, self._decided)
         self._server = Server(self._agenda, plan, self._coordinator, self._gauge)
-        place = Place(self._agenda, plan, self._coordinator, self._server, self._gauge)
-        self._launcher = Launcher(place)
+        place = ForecastPlace(
+            self._agenda, plan, self._coordinator, self._server, self._gauge
+        )
+        self._launcher = ForecastLauncher(place)
         self._began: _Moment | None = None
         self._leased: _Moment | None = None  # when there was nothing more to lease
         self._expected = self._stage.epochs * sum(
@@ -244,6 +246,6 @@ class _Run:
 
 def _load(
     before: tuple[float, float, int], after: tuple[float, float, int], seconds: float
-) -> Load:
+) -> Busyness:
     busy, waited, served = (b - a for a, b in zip(before, after, strict=True))
-    return Load(min(1.0, busy / seconds), waited / max(1, served))
+    return Busyness(min(1.0, busy / seconds), waited / max(1, served))

@@ -10,20 +10,20 @@ from typing import final
 
 from paceline.forecast.models import Draw, draw_compute, draw_pauses
 from paceline.forecast.server import SERVER
-from paceline.forecast.trainer import Place, Trainer
+from paceline.forecast.trainer import ForecastPlace, Trainer
 from paceline.ids import LAUNCHER, trainer_id
 from paceline.messages import Exited, LauncherReport, Message
 
 
 @final
-class Launcher:
+class ForecastLauncher:
     """Starts all trainers, each again whenever it has died; ends with the last one.
 
     Attributes:
         trainers: those that run now, by role.
     """
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: ForecastPlace) -> None:
         """Start all."""
         plan = place.plan
         self.trainers: dict[str, Trainer] = {}

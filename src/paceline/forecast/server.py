@@ -62,7 +62,7 @@ class Reader(Protocol):
         """A reply is here."""
 
 
-class Ages(Protocol):
+class AgeListener(Protocol):
     """Who is told how old a push was when it was decided."""
 
     def aged(self, age: int) -> None:
@@ -90,7 +90,7 @@ class Server:
     """
 
     def __init__(
-        self, agenda: Agenda, plan: Plan, coordinator: Coordinator, ages: Ages
+        self, agenda: Agenda, plan: Plan, coordinator: Coordinator, ages: AgeListener
     ) -> None:
         """Start, and report to the coordinator."""
         self.cpu, self.inward, self.outward = Line(), Line(), Line()

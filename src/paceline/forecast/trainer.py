@@ -47,7 +47,7 @@ class Trainer:
         self,
         role: str,
         pid: int,
-        place: "Place",
+        place: "ForecastPlace",
         compute: Draw,
         pause: Draw | None,
         ended: Callable[["Trainer"], None],
@@ -217,7 +217,7 @@ _NOTHING: Replies = {}
 
 
 @final
-class Place:
+class ForecastPlace:
     """Where trainers run: whom they ask, and who measures them."""
 
     def __init__(

@@ -33,7 +33,7 @@ class AskPeers(TrainerMessage, frozen=True):
     """Which trainers there are, and where they listen; answered by `Peers`."""
 
 
-class Peer(NamedTuple):
+class LivingTrainer(NamedTuple):
     """A living trainer; ``address``: of its door, empty while it has opened none."""
 
     incarnation: int
@@ -44,7 +44,7 @@ class Peers(Message, frozen=True):
     """All living trainers by role id, the asker among them."""
 
     generation: int
-    peers: dict[str, Peer]
+    peers: dict[str, LivingTrainer]
 
 
 class Bringing(NamedTuple):

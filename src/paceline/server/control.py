@@ -53,7 +53,7 @@ from paceline.params.shard import bare
 from paceline.server.pages import copied_share
 from paceline.server.slots import Slots
 from paceline.server.snapshots import Pinned, read_share, write_share
-from paceline.server.standing import Standing
+from paceline.server.standing import ServerCore
 from paceline.store.blobs import BlobStore
 from paceline.transport.connection import Connection
 
@@ -80,7 +80,7 @@ class Control:
 
     def __init__(
         self,
-        standing: Standing,
+        standing: ServerCore,
         myself: Myself,
         coordinator: Callable[[int], Connection],
         store: BlobStore,

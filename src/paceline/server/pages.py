@@ -6,11 +6,11 @@ Waits: for the slots, at most ``timeout_s`` for each few pages. Any thread.
 """
 
 from paceline.errors import StoreError
-from paceline.server.snapshots import Pinned, Share
-from paceline.server.standing import Standing
+from paceline.server.snapshots import CutShare, Pinned
+from paceline.server.standing import ServerCore
 
 
-def copied_share(standing: Standing, pinned: Pinned, timeout_s: float) -> Share:
+def copied_share(standing: ServerCore, pinned: Pinned, timeout_s: float) -> CutShare:
     """Copy all that is not copied yet; the share as of the pinned moment.
 
     Raises:
@@ -25,8 +25,8 @@ def copied_share(standing: Standing, pinned: Pinned, timeout_s: float) -> Share:
             if is_copied is None:
                 raise _too_slow(standing, timeout_s)
     slots = {slot: snapshot.tensors() for slot, snapshot in pinned.snapshots.items()}
-    return Share(slots, pinned.marks, pinned.versions, pinned.tracked, pinned.voids)
+    return CutShare(slots, pinned.marks, pinned.versions, pinned.tracked, pinned.voids)
 
 
-def _too_slow(standing: Standing, timeout_s: float) -> StoreError:
+def _too_slow(standing: ServerCore, timeout_s: float) -> StoreError:
     return StoreError(f"{standing.server}: the slots were not copied in {timeout_s:g} s")

@@ -50,7 +50,7 @@ from paceline.server.answers import (
 )
 from paceline.server.control import Control, Myself
 from paceline.server.requests.contents import Bytes
-from paceline.server.standing import Standing
+from paceline.server.standing import ServerCore
 from paceline.store.blobs import BlobStore
 from paceline.timing import Clock
 from paceline.transport.connection import Connection
@@ -86,7 +86,7 @@ class ServerService:
             clock: for how long requests are parked.
         """
         self._clock = clock
-        self._standing = Standing(server, config.seed, clock)
+        self._standing = ServerCore(server, config.seed, clock)
         self._reads = Reads(self._standing, clock)
         self._locking = Locking(self._standing, clock, self._reads.ask)
         self._answers = self._all_answers(store)

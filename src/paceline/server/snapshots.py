@@ -30,7 +30,7 @@ from paceline.store.cuts import STANDING, TRACKED, slot_and_name, tensor_name
 from paceline.store.tensors import read_tensors, write_tensors
 
 
-class Share(NamedTuple):
+class CutShare(NamedTuple):
     """What a server keeps in a cut."""
 
     slots: dict[int, SlotTensors]  # {slot: all that it holds}
@@ -55,7 +55,7 @@ def share_name(server: str) -> str:
     return f"{server}.safetensors"
 
 
-def write_share(store: BlobStore, folder: str, server: str, share: Share) -> FileEntry:
+def write_share(store: BlobStore, folder: str, server: str, share: CutShare) -> FileEntry:
     """Write a server's file of a cut, durable when this returns.
 
     Raises:
@@ -79,7 +79,7 @@ def write_share(store: BlobStore, folder: str, server: str, share: Share) -> Fil
 
 def read_share(
     store: BlobStore, order: Restore, server: str, wanted: Sequence[int]
-) -> Share:
+) -> CutShare:
     """The slots ``wanted`` of a cut, from whichever files hold them, every byte checked.
 
     The server's own file is read first, and others only for what it lacks.
@@ -88,7 +88,7 @@ def read_share(
         CheckpointCorrupt: a file is missing or damaged, or no file holds a slot.
         StoreError: the storage fails.
     """
-    found = Share({}, {}, {})
+    found = CutShare({}, {}, {})
     if order.folder is None:
         return found
     tracked, voids = TrackedState(), set[KeptVoid]()
@@ -114,7 +114,7 @@ def read_share(
     return found._replace(tracked=tracked, voids=tuple(sorted(voids)))
 
 
-def _read_file(store: BlobStore, entry: FileEntry) -> Share:
+def _read_file(store: BlobStore, entry: FileEntry) -> CutShare:
     tensors, _ = read_tensors(store, entry)
     slots: dict[int, SlotTensors] = {}
     try:
@@ -131,7 +131,7 @@ def _read_file(store: BlobStore, entry: FileEntry) -> Share:
         ) from error
     marks = {slot: dict(pairs) for slot, pairs in standing.marks.items()}
     state = TrackedState(standing.tracked, tracked)
-    return Share(slots, marks, standing.versions, state, standing.voids)
+    return CutShare(slots, marks, standing.versions, state, standing.voids)
 
 
 class Pinned(NamedTuple):

@@ -47,7 +47,7 @@ from paceline.server.slots import (
     count_bytes,
     nothing,
 )
-from paceline.server.snapshots import Pinned, Repacing, Share
+from paceline.server.snapshots import CutShare, Pinned, Repacing
 from paceline.timing import Clock
 
 PAGES_AT_ONCE: Final = 8  # what a push may have to wait for at a slot, about a millisecond
@@ -69,7 +69,7 @@ class Report(NamedTuple):
 
 
 @final
-class Standing:
+class ServerCore:
     """All that a server is.
 
     Attributes:
@@ -330,7 +330,7 @@ class Standing:
             self.tracked = TrackedStates()
         return slots
 
-    def end_restore(self, order: Restore, slots: Slots, share: Share) -> None:
+    def end_restore(self, order: Restore, slots: Slots, share: CutShare) -> None:
         """Stand where the cut stood, unless that timeline was left meanwhile."""
         with self.lock:
             if self.state.timeline != order.timeline:

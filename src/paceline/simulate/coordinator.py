@@ -10,7 +10,13 @@ from paceline.coordinator.decisions import Stored
 from paceline.coordinator.durable import Durable
 from paceline.coordinator.durable.outcomes import AnyOutcome, CutCommitted
 from paceline.coordinator.ledgers import ManifestOrder
-from paceline.coordinator.ledgers.effects import DropCut, Effect, Happened, Reply, SeekCut
+from paceline.coordinator.ledgers.effects import (
+    DropCut,
+    Effect,
+    Happened,
+    SeekCut,
+    SendReply,
+)
 from paceline.coordinator.state import (
     Asked,
     CoordinatorState,
@@ -24,7 +30,7 @@ from paceline.ids import COORDINATOR, cut_folder
 from paceline.messages import Message
 from paceline.pace.policy import outer_parts
 from paceline.simulate.disk import Disk
-from paceline.simulate.world import Answer, Process, World
+from paceline.simulate.world import Answer, SimProcess, World
 
 TICK_S = 0.1
 SEEK_S = 0.2  # whole cuts are read
@@ -32,7 +38,7 @@ FAULT = "crash_coordinator"
 
 
 @final
-class Journal:
+class SimJournal:
     """What survives a coordinator; an outcome counts once it is in here."""
 
     def __init__(self) -> None:
@@ -41,11 +47,11 @@ class Journal:
 
 
 @final
-class SimCoordinator(Process):
+class SimCoordinator(SimProcess):
     """One process of the coordinator."""
 
     def __init__(
-        self, world: World, config: JobConfig, journal: Journal, disk: Disk
+        self, world: World, config: JobConfig, journal: SimJournal, disk: Disk
     ) -> None:
         """Open on the journal; cuts lie on the disk."""
         super().__init__(world, COORDINATOR)
@@ -90,7 +96,7 @@ class SimCoordinator(Process):
         if isinstance(effect, Happened | DropCut):
             return
         self.may_crash(FAULT)
-        if isinstance(effect, Reply):
+        if isinstance(effect, SendReply):
             answer = self._answers.pop(effect.ticket, None)
             if answer is not None:
                 answer(effect.message)

@@ -14,7 +14,7 @@ Applied = dict[int, Counter[tuple[TaskKey, int]]]  # {slot: {(task, batch): time
 Voided = dict[int, set[tuple[TaskKey, int]]]  # {slot: of these, batches without effect}
 
 
-class Share(NamedTuple):
+class SimShare(NamedTuple):
     """A server's share of a cut."""
 
     applied: Applied
@@ -31,18 +31,18 @@ class Disk:
 
     def __init__(self) -> None:
         """Empty."""
-        self._shares: dict[tuple[str, str], Share] = {}  # {(folder, server): its share}
+        self._shares: dict[tuple[str, str], SimShare] = {}  # {(folder, server): its share}
         self._damaged: set[tuple[str, str]] = set()  # (folder, server)
         self._spared: set[str] = set()  # folders of cuts that are never damaged
         self._manifests: dict[str, ManifestOrder] = {}  # {folder: its manifest}
 
-    def write(self, folder: str, server: str, share: Share, *, is_damaged: bool) -> None:
+    def write(self, folder: str, server: str, share: SimShare, *, is_damaged: bool) -> None:
         """Write a share; a damaged one looks well until it is read."""
         self._shares[folder, server] = share
         if is_damaged and folder not in self._spared:
             self._damaged.add((folder, server))
 
-    def read(self, folder: str, server: str) -> Share | None:
+    def read(self, folder: str, server: str) -> SimShare | None:
         """A share; None if there is none."""
         return self._shares.get((folder, server))
 

@@ -17,12 +17,12 @@ from paceline.simulate.checks import Violation
 from paceline.simulate.world import Answer, World
 from paceline.timing import Clock
 from paceline.trainer.peers import (
-    Acquaintances,
+    Admission,
     Array,
-    Gathering,
+    CollectiveCall,
     How,
     Operation,
-    Shelf,
+    PeerOutbox,
     reduce_in_order,
 )
 from paceline.trainer.protocol import TrainerProtocol
@@ -32,7 +32,7 @@ WIDTH = 5
 SWEEP_S = 0.25
 
 
-class Carried(Values, frozen=True, tag=True):
+class CarriedValues(Values, frozen=True, tag=True):
     """Values with their bytes: here nothing travels beside a message."""
 
     content: tuple[bytes, ...]
@@ -119,9 +119,9 @@ class SimDoor:
     ) -> None:
         """Nothing is laid out."""
         self._protocol, self._history = protocol, history
-        self._shelf = Shelf(WorldClock(world))
-        self._acquaintances = Acquaintances()
-        self._call: Gathering | None = None
+        self._shelf = PeerOutbox(WorldClock(world))
+        self._acquaintances = Admission()
+        self._call: CollectiveCall | None = None
 
     def received(self, sender: str, message: AskValues, answer: Answer) -> None:
         """Another trainer asks for values."""
@@ -143,12 +143,14 @@ class SimDoor:
         protocol = self._protocol
         own = brought(protocol.incarnation, protocol.parts[part].number + 1)
         operation = Operation("sum", "allreduce", "add", self._history.how)
-        call = Gathering(protocol.trainer, protocol.trainer, operation, [own], self._shelf)
+        call = CollectiveCall(
+            protocol.trainer, protocol.trainer, operation, [own], self._shelf
+        )
         self._call = protocol.stepping.collectives[part] = call
 
     def landed(self, role: str, asked: AskValues, reply: Values) -> None:
         """Values have come."""
-        assert isinstance(reply, Carried)
+        assert isinstance(reply, CarriedValues)
         if self._call is None:
             return
         landing = self._call.attach(role, asked).landing
@@ -170,7 +172,7 @@ def _carrying(answer: Answer) -> Callable[..., None]:
     def reply(message: Message, buffers: Sequence[Buffer] = ()) -> None:
         if isinstance(message, Values):
             content = tuple(bytes(byte_view(buffer)) for buffer in buffers)
-            message = Carried(arrays=message.arrays, content=content)
+            message = CarriedValues(arrays=message.arrays, content=content)
         answer(message)
 
     return reply

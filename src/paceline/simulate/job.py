@@ -42,15 +42,15 @@ from paceline.simulate.checks import (
     check_one_verdict,
 )
 from paceline.simulate.clocks import ClockHistory
-from paceline.simulate.coordinator import Journal, SimCoordinator
+from paceline.simulate.coordinator import SimCoordinator, SimJournal
 from paceline.simulate.disk import Disk, Voided
 from paceline.simulate.exchanges import ExchangeHistory
 from paceline.simulate.faults import FaultRates
 from paceline.simulate.launcher import SimLauncher
 from paceline.simulate.operator import PaceChange, SimOperator
 from paceline.simulate.server import SimServer
-from paceline.simulate.trainer import History, SimTrainer
-from paceline.simulate.world import Process, World
+from paceline.simulate.trainer import SimTrainer, TrainerHistory
+from paceline.simulate.world import SimProcess, World
 from paceline.trainer.peers import How
 
 
@@ -195,7 +195,7 @@ def run_job(job: SimJob, coordinator: type[SimCoordinator] = SimCoordinator) -> 
         cut_every_s=job.cut_every_s,
         max_task_failures=10**6,  # crashes are counted, but no task is given up
     )
-    journal, disk = Journal(), Disk()
+    journal, disk = SimJournal(), Disk()
     rounds = RoundHistory(is_all=not job.changes)
     parts = tuple(
         _table(number, pace) if number in job.tables else _part(number, pace)
@@ -227,7 +227,7 @@ def run_job(job: SimJob, coordinator: type[SimCoordinator] = SimCoordinator) -> 
         for number in range(job.evaluations)
     )
     exchanges = None if job.exchange is None else ExchangeHistory(job.exchange)
-    history = History({}, {}, ClockHistory(), exchanges)
+    history = TrainerHistory({}, {}, ClockHistory(), exchanges)
     starts = {COORDINATOR: lambda: coordinator(world, config, journal, disk)}
     all_starts: dict[str, object] = dict(starts)
     for index in range(job.servers):
@@ -256,7 +256,7 @@ def run_job(job: SimJob, coordinator: type[SimCoordinator] = SimCoordinator) -> 
 
 
 def _check_exchanges(
-    job: SimJob, journal: Journal, exchanges: ExchangeHistory | None
+    job: SimJob, journal: SimJournal, exchanges: ExchangeHistory | None
 ) -> None:
     """What trainers were told is of the contributions that were journalled."""
     if exchanges is None:
@@ -302,7 +302,7 @@ def _check(
     world: World,
     stage: StageSpec,
     rounds: RoundHistory,
-    journal: Journal,
+    journal: SimJournal,
     reads: int,
 ) -> SimReport:
     process = world.processes[COORDINATOR]
@@ -356,4 +356,4 @@ def _voided(part: int, servers: list[SimServer]) -> Voided:
     }
 
 
-__all__ = ["Process", "SimJob", "SimReport", "draw_job", "run_job"]
+__all__ = ["SimJob", "SimProcess", "SimReport", "draw_job", "run_job"]

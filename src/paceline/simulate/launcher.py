@@ -6,17 +6,17 @@ from typing import final
 
 from paceline.ids import COORDINATOR, LAUNCHER
 from paceline.messages import Exited, LauncherOrders, LauncherReport, Message
-from paceline.simulate.world import Answer, Process, World
+from paceline.simulate.world import Answer, SimProcess, World
 
 POLL_S = 0.3
 RESTART_S = 0.2
 
 
 @final
-class SimLauncher(Process):
+class SimLauncher(SimProcess):
     """Starts every role again until the trainers have ended well."""
 
-    def __init__(self, world: World, starts: dict[str, Callable[[], Process]]) -> None:
+    def __init__(self, world: World, starts: dict[str, Callable[[], SimProcess]]) -> None:
         """Start all roles: ``starts`` is {role: how to start its process}."""
         super().__init__(world, LAUNCHER)
         self._starts = starts
@@ -35,7 +35,7 @@ class SimLauncher(Process):
         """Whether every trainer has ended well."""
         return not self._working
 
-    def _saw_end(self, process: Process, code: int) -> None:
+    def _saw_end(self, process: SimProcess, code: int) -> None:
         role = process.role
         is_crash = code == -signal.SIGSEGV
         self._exits = (*self._exits, Exited(role, process.pid, code, is_crash))

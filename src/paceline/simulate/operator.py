@@ -5,7 +5,7 @@ from typing import NamedTuple, final
 from paceline.config import Pace
 from paceline.ids import COORDINATOR, OPERATOR
 from paceline.messages import ChangePace, Done, Message, Refusal
-from paceline.simulate.world import Answer, Process, World
+from paceline.simulate.world import Answer, SimProcess, World
 
 TIMEOUT_S = 2.0
 
@@ -19,7 +19,7 @@ class PaceChange(NamedTuple):
 
 
 @final
-class SimOperator(Process):
+class SimOperator(SimProcess):
     """One process that outlives all others.
 
     Attributes:

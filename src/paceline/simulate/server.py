@@ -45,8 +45,8 @@ from paceline.server.decisions import (
 )
 from paceline.simulate.checks import RoundHistory, Violation, check_steps
 from paceline.simulate.clocks import Seen
-from paceline.simulate.disk import Applied, Disk, Share, Voided
-from paceline.simulate.world import Answer, Process, World
+from paceline.simulate.disk import Applied, Disk, SimShare, Voided
+from paceline.simulate.world import Answer, SimProcess, World
 
 FAULT = "crash_server"
 WRITE_S = 0.3  # a share is written while pushes and rounds go on
@@ -55,7 +55,7 @@ _SAID = {"apply": "applied", "prepare": "prepared"}
 
 
 @final
-class SimServer(Process):
+class SimServer(SimProcess):
     """One process of a server."""
 
     def __init__(self, world: World, role: str, disk: Disk, rounds: RoundHistory) -> None:
@@ -267,7 +267,7 @@ class SimServer(Process):
     def _snapshot(self, order: Snapshot) -> None:
         if self._pinned_cut == order.cut or not self.state.may_snapshot(order.rounds):
             return
-        share = Share(
+        share = SimShare(
             {slot: Counter(applied) for slot, applied in self.applied.items()},
             self.state.export_marks(),
             {part: report.version for part, report in self.state.parts().items()},

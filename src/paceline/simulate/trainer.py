@@ -29,7 +29,7 @@ from paceline.simulate.checks import check_told, encode_counts
 from paceline.simulate.clocks import ClockHistory, Holder
 from paceline.simulate.coordinator import SimCoordinator
 from paceline.simulate.exchanges import SWEEP_S, ExchangeHistory, SimDoor
-from paceline.simulate.world import Answer, Process, World
+from paceline.simulate.world import Answer, SimProcess, World
 from paceline.trainer.acts import (
     Act,
     Ask,
@@ -42,7 +42,7 @@ from paceline.trainer.acts import (
 )
 from paceline.trainer.holdings import SharedPart
 from paceline.trainer.protocol import TrainerProtocol
-from paceline.trainer.verdicts import Batch, Flush, Leaving, Refused, Task
+from paceline.trainer.verdicts import Batch, Flush, Leaving, RefusedStep, Task
 
 FAULT = "crash_trainer"
 CALL_TIMEOUT_S = 2.0
@@ -55,7 +55,7 @@ T = TypeVar("T")
 States = dict[int, dict[int, int]]  # {number of a kept state: {part: steps}}
 
 
-class History(NamedTuple):
+class TrainerHistory(NamedTuple):
     """What trainers have done, and are remembered for, whoever dies.
 
     ``states`` they have kept of their tracked objects; ``values`` their scripts were told
@@ -69,7 +69,7 @@ class History(NamedTuple):
 
 
 @final
-class SimTrainer(Process):
+class SimTrainer(SimProcess):
     """One process of a trainer, running a script of one loop."""
 
     def __init__(
@@ -79,7 +79,7 @@ class SimTrainer(Process):
         parts: tuple[PartSpec, ...],
         stages: tuple[StageSpec, ...],
         step_s: float,
-        history: History,
+        history: TrainerHistory,
     ) -> None:
         """Run the script: share every part, loop over the first stage, evaluate, leave.
 
@@ -102,7 +102,7 @@ class SimTrainer(Process):
         self._steps = dict.fromkeys((part.part for part in parts), 0)  # what is tracked
         self._loads = 0
         self._entered: Lease | None = None  # the lease that it was seen to enter with
-        self._posted: dict[int, Gathering] = {}
+        self._posted: dict[int, ComingReplies] = {}
         self._script = self._run()
         self._has_begun = False
         self.after(BEAT_S, self._beat)
@@ -208,7 +208,7 @@ class SimTrainer(Process):
         guards = part.spec.pace.guards
         if guards is not None and guards.norm is not None and part.fate != "effect":
             is_wild = self.world.random.random() < WILD
-            part.refused = Refused("wild", 9.0) if is_wild else None
+            part.refused = RefusedStep("wild", 9.0) if is_wild else None
 
     def _load(self) -> None:
         """What was loaded is what the tracked objects are."""
@@ -277,8 +277,8 @@ class SimTrainer(Process):
         self.ask(COORDINATOR, leave, lambda _: None, CALL_TIMEOUT_S)
         self.after(0.1, lambda: self.world.end(self, PREEMPTED_EXIT_CODE))
 
-    def _ask_all(self, calls: dict[str, Message]) -> "Gathering":
-        gathering = Gathering(len(calls))
+    def _ask_all(self, calls: dict[str, Message]) -> "ComingReplies":
+        gathering = ComingReplies(len(calls))
         for role, message in calls.items():
             got = partial(self._got, gathering, role, message)
             carried = self._with_numbers(message)
@@ -286,7 +286,7 @@ class SimTrainer(Process):
         return gathering
 
     def _got(
-        self, gathering: "Gathering", role: str, asked: Message, reply: Message | None
+        self, gathering: "ComingReplies", role: str, asked: Message, reply: Message | None
     ) -> None:
         # What an incarnation before has asked for is answered to nobody.
         if (
@@ -350,7 +350,7 @@ class SimTrainer(Process):
 
 
 @final
-class Gathering:
+class ComingReplies:
     """Replies to one message to each of several roles, as they come."""
 
     def __init__(self, wanted: int) -> None:

@@ -23,7 +23,7 @@ class Crash(Exception):  # noqa: N818  (a fault that was asked for, not an error
     """The process that is being simulated dies here."""
 
 
-class Process(ABC):
+class SimProcess(ABC):
     """One incarnation of a role's process in the world."""
 
     def __init__(self, world: "World", role: str) -> None:
@@ -89,8 +89,8 @@ class World:
         self.random = Random(seed)
         self.faults = Faults(self.random, rates)
         self.now_s = 0.0
-        self.processes: dict[str, Process] = {}  # {role: its running process}
-        self.ended: Callable[[Process, int], None] = lambda _process, _code: None
+        self.processes: dict[str, SimProcess] = {}  # {role: its running process}
+        self.ended: Callable[[SimProcess, int], None] = lambda _process, _code: None
         self._opens_s: dict[tuple[str, str], float] = {}  # {(from, to): a clog's end}
         self._arrived_s: dict[tuple[int, str], float] = {}  # {(pid, to): last, in order}
         self._events: list[tuple[float, int, Callable[[], None]]] = []
@@ -105,15 +105,15 @@ class World:
         """Let something happen at a moment."""
         heapq.heappush(self._events, (moment_s, next(self._numbers), what))
 
-    def start(self, process: Process) -> None:
+    def start(self, process: SimProcess) -> None:
         """Let a process be the one of its role."""
         self.processes[process.role] = process
 
-    def kill(self, process: Process) -> None:
+    def kill(self, process: SimProcess) -> None:
         """End a process by a signal: of somebody else's, or of its own doing."""
         self.end(process, self.random.choice([-signal.SIGKILL, -signal.SIGSEGV]))
 
-    def end(self, process: Process, code: int) -> None:
+    def end(self, process: SimProcess, code: int) -> None:
         """End a process; messages and timers of it are void from here on."""
         if process.is_alive:
             process.is_alive = False
@@ -132,7 +132,7 @@ class World:
 
     def ask(
         self,
-        sender: Process,
+        sender: SimProcess,
         to: str,
         message: Message,
         got: GotReply,

@@ -67,7 +67,7 @@ class Collect(msgspec.Struct, frozen=True):
     posted: Posted
 
 
-class Forget(NamedTuple):
+class ForgetPosted(NamedTuple):
     """Let go of all that was posted and not collected; send back nothing."""
 
 
@@ -86,7 +86,7 @@ class Lost(NamedTuple):
 
 Replies = dict[str, Message | Lost]
 T = TypeVar("T")
-Wanted = Ask | Post | Collect | Forget | Pause
+Wanted = Ask | Post | Collect | ForgetPosted | Pause
 Act = Generator[Wanted, Replies, T]
 
 
@@ -110,7 +110,7 @@ class Abandoned(Exception):  # noqa: N818  (control flow of acts, never raised o
         self.is_counted = is_counted
 
 
-class Who(TypedDict):
+class WhoAsks(TypedDict):
     """The fields of every message of a joined trainer."""
 
     incarnation: int
@@ -309,9 +309,9 @@ class Asking:
         clock, bounded = self.clock, self.bounded_clock
         return Beat(**self.who(), clock=clock, wait=wait, bounded_clock=bounded)
 
-    def who(self) -> Who:
+    def who(self) -> WhoAsks:
         """The identity that a message carries."""
-        return Who(incarnation=self.incarnation, timeline=self.timeline)
+        return WhoAsks(incarnation=self.incarnation, timeline=self.timeline)
 
 
 _PUT_OFF = (Lost, Waiting)  # of the second, `Asking._insist` looks at which

@@ -39,7 +39,7 @@ class Leaving(NamedTuple):
     reason: str
 
 
-class Refused(NamedTuple):
+class RefusedStep(NamedTuple):
     """Why a push is to have no effect; ``norm`` is its own if that is why."""
 
     reason: str

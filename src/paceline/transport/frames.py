@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     ByteArray = NDArray[np.uint8]  # one received buffer: 1-D, contiguous, writable
 else:  # who only asks how a job stands needs no numpy
     Buffer = WritableBuffer = ByteArray = object
-Put = Callable[[Sequence[memoryview]], "Shared"]
+Put = Callable[[Sequence[memoryview]], "InMailbox"]
 """Copies buffers into a mailbox, if they fit, and says where they lie."""
 
 _FIELDS = struct.Struct("<4sHHIQQ")
@@ -102,7 +102,7 @@ class Room(NamedTuple):
     num_bytes: Annotated[int, msgspec.Meta(ge=0)]
 
 
-class Shared(NamedTuple):
+class InMailbox(NamedTuple):
     """What of a request is in the mailbox: its buffers, the room for its reply."""
 
     place: int | None = None
@@ -182,7 +182,7 @@ def encode_frame(
     try:
         encoded = msgspec.Raw(_encoder.encode(message))
         is_within = put is not None and sum(sizes) <= limits.frame_bytes
-        place, room = put(views) if put is not None and is_within else Shared()
+        place, room = put(views) if put is not None and is_within else InMailbox()
         header = _encoder.encode(Header(sizes, encoded, place, room))
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise FrameRefused(f"{type(message).__name__} cannot travel: {error}") from error

@@ -95,7 +95,7 @@ def test_after_a_restart_nobody_is_slowest_until_all_have_told_their_clocks() ->
     assert clocks.slowest(held) == 3
 
 
-class Marching(RuleBasedStateMachine):
+class StalenessGate(RuleBasedStateMachine):
     """Trainers that come, step, run out of work and go; never more than 2 ahead."""
 
     def __init__(self) -> None:
@@ -139,5 +139,5 @@ class Marching(RuleBasedStateMachine):
             assert max(self.steps.values()) - min(self.steps.values()) <= 3
 
 
-TestMarching = Marching.TestCase
+TestMarching = StalenessGate.TestCase
 TestMarching.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

@@ -3,12 +3,12 @@
 import pytest
 
 from paceline.launch.supervise.run_events import (
+    CoordinatorSilent,
     Finish,
     GiveUp,
-    Interrupted,
     Kill,
+    RunInterrupted,
     Start,
-    Unanswered,
 )
 from paceline.launch.supervise.supervision import Supervision
 from tests.launch.supervised import TIMEOUT_S, Job, roles
@@ -56,7 +56,7 @@ def test_wrong_usage_fails_the_job_at_once() -> None:
 
 def test_wrong_usage_of_a_trainer_that_is_told_to_leave_anyway_fails_nothing() -> None:
     job = Job()
-    job.apply(Interrupted(), 1.0)
+    job.apply(RunInterrupted(), 1.0)
 
     assert roles(job.die("trainer-0", 2.0, code=2), GiveUp) == []
 
@@ -136,36 +136,36 @@ def test_a_silent_coordinator_is_killed_after_one_timeout() -> None:
     job = Job()
     job.answer(1.0)
     for now in (2.0, 3.0, 10.9):
-        assert job.apply(Unanswered(), now) == []
+        assert job.apply(CoordinatorSilent(), now) == []
 
-    assert roles(job.apply(Unanswered(), 11.0), Kill) == ["coordinator"]
+    assert roles(job.apply(CoordinatorSilent(), 11.0), Kill) == ["coordinator"]
 
 
 def test_a_launcher_that_was_stopped_itself_does_not_blame_the_coordinator() -> None:
     job = Job()
     job.answer(1.0)
 
-    assert job.apply(Unanswered(), 1000.0) == []
+    assert job.apply(CoordinatorSilent(), 1000.0) == []
     assert job.answer(1000.1) == []
 
 
 def test_a_coordinator_that_works_may_take_its_time_to_start() -> None:
     job = Job()
     for second in range(900):
-        assert job.apply(Unanswered(second // 9), float(second)) == []
+        assert job.apply(CoordinatorSilent(second // 9), float(second)) == []
 
     for now in (900.0, 900.9):
-        assert job.apply(Unanswered(99), now) == []
-    assert roles(job.apply(Unanswered(99), 901.0), Kill) == ["coordinator"]
+        assert job.apply(CoordinatorSilent(99), now) == []
+    assert roles(job.apply(CoordinatorSilent(99), 901.0), Kill) == ["coordinator"]
 
 
 def test_a_coordinator_that_is_frozen_at_its_start_is_killed_after_one_timeout() -> None:
     job = Job()
     for second in range(10):
-        assert job.apply(Unanswered(7 if second else 6), float(second)) == []
-    assert job.apply(Unanswered(7), 10.9) == []
+        assert job.apply(CoordinatorSilent(7 if second else 6), float(second)) == []
+    assert job.apply(CoordinatorSilent(7), 10.9) == []
 
-    [kill] = job.apply(Unanswered(7), 11.0)
+    [kill] = job.apply(CoordinatorSilent(7), 11.0)
 
     assert kill == Kill("coordinator", "it has done nothing for 10.0 s, and never answered")
 
@@ -173,21 +173,21 @@ def test_a_coordinator_that_is_frozen_at_its_start_is_killed_after_one_timeout()
 def test_a_coordinator_that_starts_for_an_hour_is_killed() -> None:
     job = Job()
     for second in range(3600):
-        assert job.apply(Unanswered(second), float(second)) == []
+        assert job.apply(CoordinatorSilent(second), float(second)) == []
 
-    assert roles(job.apply(Unanswered(3600), 3600.0), Kill) == ["coordinator"]
+    assert roles(job.apply(CoordinatorSilent(3600), 3600.0), Kill) == ["coordinator"]
 
 
 def test_the_successor_of_a_frozen_coordinator_has_its_own_time() -> None:
     job = Job()
     for second in range(10):
-        job.apply(Unanswered(7), float(second))
-    assert roles(job.apply(Unanswered(7), 10.0), Kill) == ["coordinator"]
+        job.apply(CoordinatorSilent(7), float(second))
+    assert roles(job.apply(CoordinatorSilent(7), 10.0), Kill) == ["coordinator"]
     assert roles(job.die("coordinator", 10.1), Start) == ["coordinator"]
     for second in range(11, 20):
-        assert job.apply(Unanswered(3), float(second)) == []
+        assert job.apply(CoordinatorSilent(3), float(second)) == []
 
-    assert roles(job.apply(Unanswered(3), 21.0), Kill) == ["coordinator"]
+    assert roles(job.apply(CoordinatorSilent(3), 21.0), Kill) == ["coordinator"]
 
 
 def test_the_job_finishes_with_the_first_answer_after_the_last_trainer() -> None:

@@ -9,8 +9,8 @@ from paceline.launch.supervise.run_events import (
     Finish,
     GiveUp,
     HeldUp,
-    Interrupted,
     Kill,
+    RunInterrupted,
     Start,
 )
 from paceline.launch.supervise.supervision import NO_SPACE_S
@@ -90,7 +90,7 @@ def test_ctrl_c_on_a_full_disk_ends_at_once_since_nothing_can_be_saved() -> None
     job = Job(disk_wait_s=0.5)
     job.answer(1.0)
     job.apply(held(0.1), 2.0)
-    job.apply(Interrupted(), 2.1)
+    job.apply(RunInterrupted(), 2.1)
     (decision,) = job.apply(held(9.0), 2.2)
     assert decision == EndEarly(f"interrupted; {FULL}")
 
@@ -98,7 +98,7 @@ def test_ctrl_c_on_a_full_disk_ends_at_once_since_nothing_can_be_saved() -> None
 def test_ctrl_c_without_a_checkpoint_says_what_was_missing() -> None:
     job = Job()
     job.apply(without_cut(3.0), 2.0)
-    job.apply(Interrupted(), 3.0)
+    job.apply(RunInterrupted(), 3.0)
     job.die("trainer-0", 4.0, code=75)
     ends = [
         decision.reason

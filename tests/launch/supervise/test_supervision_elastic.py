@@ -1,13 +1,13 @@
 """Trainers that come and go: preempted, scaled up and down, interrupted."""
 
 from paceline.launch.supervise.run_events import (
+    CoordinatorSilent,
     EndEarly,
     Finish,
-    Interrupted,
     Kill,
     Retire,
+    RunInterrupted,
     Start,
-    Unanswered,
 )
 from tests.launch.supervised import Job, roles
 
@@ -76,8 +76,8 @@ def test_an_interrupted_run_ends_when_trainers_have_left_and_a_cut_is_taken() ->
     job = Job(trainers=2)
     job.answer(0.5)
 
-    assert roles(job.apply(Interrupted(), 1.0), Retire) == ["trainer-0", "trainer-1"]
-    assert job.apply(Interrupted(), 1.1) == []
+    assert roles(job.apply(RunInterrupted(), 1.0), Retire) == ["trainer-0", "trainer-1"]
+    assert job.apply(RunInterrupted(), 1.1) == []
     job.die("trainer-0", 1.2, code=75)
     assert not job.supervision.is_saving
     job.die("trainer-1", 1.3, code=-15)
@@ -90,7 +90,7 @@ def test_an_interrupted_run_ends_when_trainers_have_left_and_a_cut_is_taken() ->
 def test_a_trainer_that_waits_for_its_restart_is_not_started_after_an_interrupt() -> None:
     job = Job()
     job.die("trainer-0", 1.0, code=75)
-    job.apply(Interrupted(), 1.1)
+    job.apply(RunInterrupted(), 1.1)
 
     assert job.supervision.is_saving
     assert job.apply(None, 50.0) == []
@@ -98,7 +98,7 @@ def test_a_trainer_that_waits_for_its_restart_is_not_started_after_an_interrupt(
 
 def test_a_server_that_dies_while_an_interrupted_run_saves_comes_back() -> None:
     job = Job()
-    job.apply(Interrupted(), 1.0)
+    job.apply(RunInterrupted(), 1.0)
     job.die("trainer-0", 1.1, code=75)
 
     assert roles(job.die("server-0", 1.2), Start) == ["server-0"]
@@ -106,7 +106,7 @@ def test_a_server_that_dies_while_an_interrupted_run_saves_comes_back() -> None:
 
 def test_trainers_that_do_not_leave_an_interrupted_run_are_killed() -> None:
     job = Job()
-    job.apply(Interrupted(), 1.0)
+    job.apply(RunInterrupted(), 1.0)
     assert job.apply(None, 15.9) == []
 
     assert roles(job.apply(None, 16.0), Kill) == ["trainer-0"]
@@ -114,7 +114,7 @@ def test_trainers_that_do_not_leave_an_interrupted_run_are_killed() -> None:
 
 def test_an_interrupted_run_ends_without_a_cut_when_none_can_be_taken() -> None:
     job = Job()
-    job.apply(Interrupted(), 1.0)
+    job.apply(RunInterrupted(), 1.0)
     job.die("trainer-0", 2.0, code=75)
     assert job.answer(61.9) == []
 
@@ -124,10 +124,10 @@ def test_an_interrupted_run_ends_without_a_cut_when_none_can_be_taken() -> None:
 
 def test_an_interrupted_run_whose_coordinator_never_spoke_is_not_waited_for() -> None:
     job = Job()
-    job.apply(Interrupted(), 1.0)
+    job.apply(RunInterrupted(), 1.0)
     job.die("trainer-0", 1.1, code=-15)
-    assert job.apply(Unanswered(), 1.2) == []
-    assert job.apply(Unanswered(), 1.3) == []
+    assert job.apply(CoordinatorSilent(), 1.2) == []
+    assert job.apply(CoordinatorSilent(), 1.3) == []
 
-    (decision,) = job.apply(Unanswered(), 1.4)
+    (decision,) = job.apply(CoordinatorSilent(), 1.4)
     assert isinstance(decision, EndEarly)

@@ -8,14 +8,14 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from paceline.server.locks.locks import (
     MOST_REQUESTS,
     PATIENCE_S,
-    Granted,
     LockAsk,
+    LockAsker,
     LockEffect,
+    LockGranted,
+    LockRefused,
     LockTable,
-    Refused,
+    LockWaits,
     Revoked,
-    Waits,
-    Who,
 )
 
 LEASE_S = 10.0
@@ -23,7 +23,9 @@ LEASE_S = 10.0
 
 def ask(incarnation: int, *ids: int, number: int = 1, shared: bool = False) -> LockAsk:
     """A request of a trainer that has the incarnation's number."""
-    return LockAsk(Who(incarnation, number), f"trainer-{incarnation}", ids, shared, LEASE_S)
+    return LockAsk(
+        LockAsker(incarnation, number), f"trainer-{incarnation}", ids, shared, LEASE_S
+    )
 
 
 def own(effects: list[LockEffect]) -> LockEffect:
@@ -33,7 +35,7 @@ def own(effects: list[LockEffect]) -> LockEffect:
 
 def test_a_free_row_is_granted_at_once() -> None:
     locks = LockTable()
-    assert locks.acquire(ask(1, 3, 7), 0.0) == [Granted(Who(1, 1), 1)]
+    assert locks.acquire(ask(1, 3, 7), 0.0) == [LockGranted(LockAsker(1, 1), 1)]
     locks.validate()
 
 
@@ -42,10 +44,10 @@ def test_a_request_waits_until_it_can_have_all_of_its_rows() -> None:
     locks.acquire(ask(1, 3), 0.0)
     locks.acquire(ask(2, 4), 0.0)
     waits = own(locks.acquire(ask(3, 3, 4), 0.5))
-    assert isinstance(waits, Waits)
+    assert isinstance(waits, LockWaits)
     assert waits.reason == "trainer-1 holds row 3 since 0.5 s"
-    assert locks.release(Who(1, 1), 1.0) == []
-    assert locks.release(Who(2, 1), 1.0) == [Granted(Who(3, 1), 3)]
+    assert locks.release(LockAsker(1, 1), 1.0) == []
+    assert locks.release(LockAsker(2, 1), 1.0) == [LockGranted(LockAsker(3, 1), 3)]
     locks.validate()
 
 
@@ -55,29 +57,29 @@ def test_nobody_overtakes_who_waits_for_one_of_the_same_rows() -> None:
     locks.acquire(ask(2, 3, 4), 0.0)
     late = own(locks.acquire(ask(3, 4), 0.5))
     reason = "trainer-2 waits before it for row 4 since 0.5 s"
-    assert late == Waits(Who(3, 1), reason, "trainer-2", late.since_s)
-    assert own(locks.acquire(ask(4, 5), 0.5)) == Granted(Who(4, 1), 2)
+    assert late == LockWaits(LockAsker(3, 1), reason, "trainer-2", late.since_s)
+    assert own(locks.acquire(ask(4, 5), 0.5)) == LockGranted(LockAsker(4, 1), 2)
 
 
 def test_readers_share_a_row_and_do_not_overtake_a_waiting_writer() -> None:
     locks = LockTable()
-    assert isinstance(own(locks.acquire(ask(1, 3, shared=True), 0.0)), Granted)
-    assert isinstance(own(locks.acquire(ask(2, 3, shared=True), 0.0)), Granted)
-    assert isinstance(own(locks.acquire(ask(3, 3), 0.0)), Waits)
-    assert isinstance(own(locks.acquire(ask(4, 3, shared=True), 0.0)), Waits)
-    assert locks.release(Who(1, 1), 1.0) == []
-    assert locks.release(Who(2, 1), 1.0) == [Granted(Who(3, 1), 3)]
-    assert locks.release(Who(3, 1), 2.0) == [Granted(Who(4, 1), 4)]
+    assert isinstance(own(locks.acquire(ask(1, 3, shared=True), 0.0)), LockGranted)
+    assert isinstance(own(locks.acquire(ask(2, 3, shared=True), 0.0)), LockGranted)
+    assert isinstance(own(locks.acquire(ask(3, 3), 0.0)), LockWaits)
+    assert isinstance(own(locks.acquire(ask(4, 3, shared=True), 0.0)), LockWaits)
+    assert locks.release(LockAsker(1, 1), 1.0) == []
+    assert locks.release(LockAsker(2, 1), 1.0) == [LockGranted(LockAsker(3, 1), 3)]
+    assert locks.release(LockAsker(3, 1), 2.0) == [LockGranted(LockAsker(4, 1), 4)]
 
 
 def test_who_asks_again_keeps_its_place_and_its_token() -> None:
     locks = LockTable()
-    assert own(locks.acquire(ask(1, 3), 0.0)) == Granted(Who(1, 1), 1)
-    assert own(locks.acquire(ask(1, 3), 1.0)) == Granted(Who(1, 1), 1)
+    assert own(locks.acquire(ask(1, 3), 0.0)) == LockGranted(LockAsker(1, 1), 1)
+    assert own(locks.acquire(ask(1, 3), 1.0)) == LockGranted(LockAsker(1, 1), 1)
     locks.acquire(ask(2, 3), 1.0)
     locks.acquire(ask(3, 3), 1.0)
     locks.acquire(ask(2, 3), 2.0)
-    assert locks.release(Who(1, 1), 3.0) == [Granted(Who(2, 1), 2)]
+    assert locks.release(LockAsker(1, 1), 3.0) == [LockGranted(LockAsker(2, 1), 2)]
 
 
 def test_a_lease_that_runs_out_goes_to_the_next_and_its_token_is_good_for_nothing() -> None:
@@ -87,9 +89,9 @@ def test_a_lease_that_runs_out_goes_to_the_next_and_its_token_is_good_for_nothin
     assert locks.expire(LEASE_S - 0.1) == []
     revoked, granted = locks.expire(LEASE_S)
     assert revoked == Revoked(
-        Who(1, 1), "trainer-1 held row 3 for 10.0 s and was not heard of for 10 s"
+        LockAsker(1, 1), "trainer-1 held row 3 for 10.0 s and was not heard of for 10 s"
     )
-    assert granted == Granted(Who(2, 1), 2)
+    assert granted == LockGranted(LockAsker(2, 1), 2)
     reason = locks.why_not_written(1, 1, [3])
     assert reason is not None
     assert "held row 3 for 10.0 s" in reason
@@ -100,7 +102,7 @@ def test_a_holder_that_is_heard_of_keeps_its_lock() -> None:
     locks = LockTable()
     locks.acquire(ask(1, 3), 0.0)
     for second in range(1, 100):
-        locks.renew(Who(1, 1), float(second))
+        locks.renew(LockAsker(1, 1), float(second))
         assert locks.expire(float(second)) == []
     assert locks.why_not_written(1, 1, [3]) is None
 
@@ -111,9 +113,9 @@ def test_who_waits_and_asks_no_more_holds_nobody_up() -> None:
     locks.acquire(ask(2, 3), 0.0)
     locks.acquire(ask(3, 3), PATIENCE_S - 1)
     assert locks.expire(PATIENCE_S) == [
-        Revoked(Who(2, 1), f"trainer-2 did not ask again for {PATIENCE_S:g} s")
+        Revoked(LockAsker(2, 1), f"trainer-2 did not ask again for {PATIENCE_S:g} s")
     ]
-    assert locks.release(Who(1, 1), PATIENCE_S) == [Granted(Who(3, 1), 2)]
+    assert locks.release(LockAsker(1, 1), PATIENCE_S) == [LockGranted(LockAsker(3, 1), 2)]
 
 
 def test_the_dead_hold_nothing() -> None:
@@ -122,7 +124,7 @@ def test_the_dead_hold_nothing() -> None:
     locks.acquire(ask(1, 4, number=2), 0.0)
     locks.acquire(ask(2, 3, 4), 0.0)
     effects = locks.fence(1, 1.0)
-    assert effects[-1] == Granted(Who(2, 1), 3)
+    assert effects[-1] == LockGranted(LockAsker(2, 1), 3)
     assert (
         locks.why_not_written(1, 1, [3]) == "token 1 is out of date: trainer-1 was given up"
     )
@@ -132,9 +134,9 @@ def test_the_dead_hold_nothing() -> None:
 def test_a_request_that_comes_after_its_end_is_refused() -> None:
     locks = LockTable()
     locks.acquire(ask(1, 3), 0.0)
-    locks.release(Who(1, 1), 1.0)
-    assert own(locks.acquire(ask(1, 3), 2.0)) == Refused(
-        Who(1, 1), "lock 1 of trainer-1 is over"
+    locks.release(LockAsker(1, 1), 1.0)
+    assert own(locks.acquire(ask(1, 3), 2.0)) == LockRefused(
+        LockAsker(1, 1), "lock 1 of trainer-1 is over"
     )
     assert locks.num_requests() == 0
 
@@ -144,10 +146,10 @@ def test_a_write_that_waits_for_its_verdict_keeps_its_lock() -> None:
     locks.acquire(ask(1, 3), 0.0)
     locks.bind(1)
     locks.acquire(ask(2, 3), 0.0)
-    locks.release(Who(1, 1), 1.0)
-    locks.renew(Who(2, 1), LEASE_S)
+    locks.release(LockAsker(1, 1), 1.0)
+    locks.renew(LockAsker(2, 1), LEASE_S)
     assert locks.expire(LEASE_S + 1) == []
-    assert locks.settle(1, LEASE_S + 2) == [Granted(Who(2, 1), 2)]
+    assert locks.settle(1, LEASE_S + 2) == [LockGranted(LockAsker(2, 1), 2)]
 
 
 @pytest.mark.parametrize(
@@ -172,9 +174,9 @@ def test_an_incarnation_has_so_many_requests_at_most() -> None:
     for number in range(1, MOST_REQUESTS + 1):
         locks.acquire(ask(1, number, number=number), 0.0)
     one_more = own(locks.acquire(ask(1, 0, number=MOST_REQUESTS + 1), 0.0))
-    assert isinstance(one_more, Refused)
+    assert isinstance(one_more, LockRefused)
     assert "let some go first" in one_more.reason
-    assert isinstance(own(locks.acquire(ask(2, 0), 0.0)), Granted)
+    assert isinstance(own(locks.acquire(ask(2, 0), 0.0)), LockGranted)
 
 
 INCARNATIONS = st.integers(1, 4)
@@ -189,9 +191,9 @@ class LocksAgainstModel(RuleBasedStateMachine):
         self.now = 0.0
         self.locks = LockTable()
         self.line: list[LockAsk] = []  # all that have or await rows, as they came
-        self.heard_s: dict[Who, float] = {}
-        self.granted: dict[Who, int] = {}
-        self.granted_s: dict[Who, float] = {}
+        self.heard_s: dict[LockAsker, float] = {}
+        self.granted: dict[LockAsker, int] = {}
+        self.granted_s: dict[LockAsker, float] = {}
         self.numbers = dict.fromkeys(range(1, 5), 0)
         self.last_token: dict[int, int] = {}  # {row: highest token so far}
 
@@ -210,7 +212,7 @@ class LocksAgainstModel(RuleBasedStateMachine):
                 self.line = [one for one in self.line if one.who != effect.who]
                 self.granted.pop(effect.who, None)
         for effect in effects:
-            if isinstance(effect, Granted) and effect.who not in self.granted:
+            if isinstance(effect, LockGranted) and effect.who not in self.granted:
                 one = next(one for one in self.line if one.who == effect.who)
                 for row in one.ids:
                     assert effect.token > self.last_token.get(row, 0)
@@ -221,7 +223,7 @@ class LocksAgainstModel(RuleBasedStateMachine):
         may_have = {one.who for p, one in enumerate(self.line) if self.may_have(p)}
         assert may_have == self.granted.keys()
 
-    def expired(self) -> set[Who]:
+    def expired(self) -> set[LockAsker]:
         """Who has not been heard of for too long."""
         return {
             one.who
@@ -242,7 +244,7 @@ class LocksAgainstModel(RuleBasedStateMachine):
         self.line.append(one)
         self.heard_s[one.who] = self.now
         self.check(effects)
-        assert isinstance(own(effects), Granted) == (one.who in self.granted)
+        assert isinstance(own(effects), LockGranted) == (one.who in self.granted)
 
     @rule(data=st.data())
     def ask_again(self, data: st.DataObject) -> None:
@@ -255,7 +257,7 @@ class LocksAgainstModel(RuleBasedStateMachine):
             self.heard_s[one.who] = self.now
             self.check(effects)
             if token is not None:
-                assert own(effects) == Granted(one.who, token)
+                assert own(effects) == LockGranted(one.who, token)
 
     @rule(data=st.data())
     def let_go(self, data: st.DataObject) -> None:

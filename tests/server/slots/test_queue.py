@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline.server.slots import queue as slot_queue
-from paceline.server.slots.queue import Beside, SlotQueue
+from paceline.server.slots.queue import BesideTurn, SlotQueue
 
 PATIENCE_S = 10.0
 
@@ -25,7 +25,7 @@ def never() -> None:
     raise AssertionError("it need not be alone")
 
 
-def do(queue: SlotQueue, turn: Beside | partial[None], owner: int = 0) -> None:
+def do(queue: SlotQueue, turn: BesideTurn | partial[None], owner: int = 0) -> None:
     queue.place(turn, nothing, owner)
     queue.run()
 
@@ -48,7 +48,7 @@ class Held:
         self._order.append(f"{self._name} alone")
 
     def begin(self, queue: SlotQueue, owner: int) -> threading.Thread:
-        turn = Beside(self.attempt, self.alone)
+        turn = BesideTurn(self.attempt, self.alone)
         thread = threading.Thread(target=do, args=(queue, turn, owner))
         thread.start()
         assert self.begun.wait(PATIENCE_S)
@@ -96,9 +96,9 @@ def test_turns_of_two_owners_run_at_once() -> None:
         both.wait()
         return True
 
-    other = threading.Thread(target=do, args=(queue, Beside(attempt, never), 1))
+    other = threading.Thread(target=do, args=(queue, BesideTurn(attempt, never), 1))
     other.start()
-    do(queue, Beside(attempt, never), 2)
+    do(queue, BesideTurn(attempt, never), 2)
     other.join(PATIENCE_S)
     assert not both.broken
 
@@ -107,7 +107,7 @@ def test_turns_of_one_owner_follow_each_other() -> None:
     queue, order = SlotQueue(raise_it), list[str]()
     push = Held(order, "push")
     thread = push.begin(queue, owner=1)
-    read = Beside(lambda: order.append("read") or True, never)  # type: ignore[func-returns-value]  # one line
+    read = BesideTurn(lambda: order.append("read") or True, never)  # type: ignore[func-returns-value]  # one line
     do(queue, read, owner=1)
     assert order == []
     push.let_go(thread)
@@ -119,7 +119,7 @@ def test_a_turn_alone_waits_for_those_before_and_holds_up_those_behind() -> None
     one, two = Held(order, "one"), Held(order, "two")
     threads = [one.begin(queue, owner=1), two.begin(queue, owner=2)]
     do(queue, partial(order.append, "cut"))
-    behind = Beside(lambda: order.append("behind") or True, never)  # type: ignore[func-returns-value]  # one line
+    behind = BesideTurn(lambda: order.append("behind") or True, never)  # type: ignore[func-returns-value]  # one line
     do(queue, behind, owner=3)
     one.let_go(threads[0])
     assert order == ["one"]
@@ -142,7 +142,7 @@ def test_an_error_is_handed_over_and_the_queue_goes_on() -> None:
     errors, order = list[Exception](), list[int]()
     queue, failure = SlotQueue(errors.append), ValueError("no")
     do(queue, partial(raise_it, failure))
-    do(queue, Beside(lambda: raise_it(failure) or True, never), 1)  # type: ignore[func-returns-value]  # one line
+    do(queue, BesideTurn(lambda: raise_it(failure) or True, never), 1)  # type: ignore[func-returns-value]  # one line
     do(queue, partial(order.append, 1))
     assert errors == [failure, failure]
     assert order == [1]
@@ -188,13 +188,13 @@ def test_every_turn_has_its_effect_once_and_none_beside_one_alone(kinds: list[st
     assert sorted(ended) == list(range(len(kinds)))
 
 
-def _beside(run: partial[None], alone: partial[None], kind: str) -> Beside:
+def _beside(run: partial[None], alone: partial[None], kind: str) -> BesideTurn:
     def attempt() -> bool:
         if kind == "beside":
             run()
         return kind == "beside"
 
-    return Beside(attempt, alone)
+    return BesideTurn(attempt, alone)
 
 
 def test_who_is_full_is_known_without_being_asked_until_a_turn_has_begun(
@@ -224,7 +224,7 @@ def test_a_turn_that_goes_back_to_its_place_may_fill_the_queue(
         queue.place(lambda: seen.append(queue in full), nothing, 2)
         return False  # it must be alone, and goes before the other
 
-    queue.place(Beside(come_first, lambda: seen.append(queue in full)), nothing, 1)
+    queue.place(BesideTurn(come_first, lambda: seen.append(queue in full)), nothing, 1)
     queue.run()
     assert seen == [True, False]
     assert not full

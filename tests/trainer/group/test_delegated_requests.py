@@ -32,7 +32,7 @@ from paceline.trainer.group import wire as wire
 from paceline.trainer.group.delegated_requests import Carrying
 from paceline.trainer.group.leader_calls import Followers
 from paceline.trainer.tensors.gradients import Gradients
-from paceline.trainer.tensors.part_tensors import PartNumbers
+from paceline.trainer.tensors.part_tensors import PartTensors
 from paceline.transport.connection import Connection
 from paceline.transport.frames import Buffer
 from tests.trainer.fake_connection import FakeConnection
@@ -86,10 +86,10 @@ class Server:
 
 
 @pytest.fixture
-def numbers() -> PartNumbers:
+def numbers() -> PartTensors:
     """A rank's: its sums are loaded for a push."""
     parameter = nn.Parameter(torch.zeros(4, 3))
-    found = PartNumbers([parameter], [{"lr": 0.1, "params": [parameter]}])
+    found = PartTensors([parameter], [{"lr": 0.1, "params": [parameter]}])
     sums = torch.zeros(4, 3)
     sums[2:] = 5.0
     found.join = lambda *_: Gradients({0: sums}, {})
@@ -119,10 +119,10 @@ def errand(message: Push | Pull) -> wire.Errand:
 
 
 def test_a_push_is_the_leaders_with_the_blocks_of_who_carries_it(
-    server: Server, carrying: Carrying, numbers: PartNumbers
+    server: Server, carrying: Carrying, numbers: PartTensors
 ) -> None:
     carried = carrying.carry(errand(PUSH), [IDS, ROWS], numbers, PLAN)
-    assert carried == wire.Carried(3, Pushed(verdict="prepared", version=3))
+    assert carried == wire.GroupCarried(3, Pushed(verdict="prepared", version=3))
     [(role, message, buffers)] = server.asked
     assert (role, message) == ("there", PUSH)
     block, ids, rows = buffers
@@ -132,7 +132,7 @@ def test_a_push_is_the_leaders_with_the_blocks_of_who_carries_it(
 
 
 def test_a_push_that_is_refused_as_a_whole_carries_no_block(
-    server: Server, carrying: Carrying, numbers: PartNumbers
+    server: Server, carrying: Carrying, numbers: PartTensors
 ) -> None:
     void = Push(
         incarnation=4, timeline=0, part=0, number=8, window=PUSH.window, records=8, round=1
@@ -142,25 +142,25 @@ def test_a_push_that_is_refused_as_a_whole_carries_no_block(
 
 
 def test_values_of_a_pull_land_in_the_carriers_own_parameters(
-    carrying: Carrying, numbers: PartNumbers
+    carrying: Carrying, numbers: PartTensors
 ) -> None:
     pull = Pull(incarnation=4, timeline=0, part=0, at_round=1)
     carried = carrying.carry(errand(pull), [], numbers, PLAN)
-    assert carried == wire.Carried(3, Pulled(slots=(1,), round=1))
+    assert carried == wire.GroupCarried(3, Pulled(slots=(1,), round=1))
     numbers.settle()
     [parameter] = numbers.parameters
     assert parameter.tolist() == [[0.0] * 3] * 2 + [[2.0] * 3] * 2
 
 
 def test_a_server_that_is_gone_is_the_leaders_to_deal_with(
-    server: Server, numbers: PartNumbers
+    server: Server, numbers: PartTensors
 ) -> None:
     def refuse(address: str, _incarnation: int) -> Connection:
         raise PeerLost(f"nobody at {address}")
 
     carrying = carrying_by(refuse, server)
     carried = carrying.carry(errand(PUSH), [IDS, ROWS], numbers, PLAN)
-    assert carried == wire.Carried(3, None, "nobody at there")
+    assert carried == wire.GroupCarried(3, None, "nobody at there")
 
 
 def test_what_comes_of_an_errand_that_was_given_up_is_passed_over() -> None:
@@ -169,7 +169,7 @@ def test_what_comes_of_an_errand_that_was_given_up_is_passed_over() -> None:
     waits = Waits("trainer-0", ManualClock())
     followers = Followers(place, lambda *_: None, lambda _: None, waits)
     follower = wire.Channel(theirs, wire.INSTRUCTIONS, "rank 0")
-    late = wire.Carried(1, None, "too late")
+    late = wire.GroupCarried(1, None, "too late")
     follower.send(late)
     follower.send(wire.Next())
     assert followers.receive(1).message == wire.Next()

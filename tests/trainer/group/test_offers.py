@@ -10,7 +10,7 @@ from paceline.config import Sync
 from paceline.messages import OptimizerSpec, ParameterSpec, PartPlan, PartSpec
 from paceline.params.blocks import cut_blocks
 from paceline.trainer.group.offers import WHOLE_STEP, OwnShare, bring, offer, rows_of
-from paceline.trainer.tensors import Gathering, PartNumbers
+from paceline.trainer.tensors import GatherChoice, PartTensors
 
 SPEC = PartSpec(
     0,
@@ -40,7 +40,7 @@ class Follower:
         parameters = [nn.Parameter(torch.zeros(one.shape)) for one in SPEC.parameters]
         self.dense, self.rows, _ = parameters
         groups = [{"lr": 0.1, "params": parameters}]
-        self.numbers = PartNumbers(parameters, groups, sparse=[1])
+        self.numbers = PartTensors(parameters, groups, sparse=[1])
         self.own = OwnShare()
 
     def backward(self, *, dense: bool, rows: bool) -> None:
@@ -54,9 +54,9 @@ class Follower:
 
 @pytest.mark.parametrize("kept", BOTH)
 @pytest.mark.parametrize("new", BOTH)
-@pytest.mark.parametrize("gathering", [Gathering(*pair) for pair in BOTH])
+@pytest.mark.parametrize("gathering", [GatherChoice(*pair) for pair in BOTH])
 def test_what_is_said_is_what_is_brought(
-    kept: tuple[bool, bool], new: tuple[bool, bool], gathering: Gathering
+    kept: tuple[bool, bool], new: tuple[bool, bool], gathering: GatherChoice
 ) -> None:
     process = Follower()
     process.backward(dense=kept[0], rows=kept[1])
@@ -91,6 +91,6 @@ def test_what_only_the_scaler_could_unscale_is_said_to_be_refused() -> None:
     process = Follower()
     process.numbers.is_scaled = True
     process.backward(dense=True, rows=False)
-    only_fresh = Gathering(with_step=True, only_fresh=True)
+    only_fresh = GatherChoice(with_step=True, only_fresh=True)
     assert offer(process.numbers, process.own, 0, only_fresh).is_refused
     assert not offer(process.numbers, process.own, 0, WHOLE_STEP).is_refused

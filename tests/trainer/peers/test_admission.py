@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.messages import SendEvent
-from paceline.trainer.peers.admission import Acquaintances
+from paceline.trainer.peers.admission import Admission
 
 HERE, TIMELINE = 7, 3
 
@@ -16,7 +16,7 @@ def asked(incarnation: int = 5, timeline: int = TIMELINE, to: int = HERE) -> Sen
 
 
 def kind_of(message: SendEvent, timeline: int | None = TIMELINE) -> str | None:
-    refusal = Acquaintances().refusal_of("trainer-1", message, HERE, timeline)
+    refusal = Admission().refusal_of("trainer-1", message, HERE, timeline)
     return None if refusal is None else refusal.kind
 
 
@@ -43,7 +43,7 @@ def test_an_event_has_no_timeline() -> None:
 
 
 def test_an_incarnation_is_over_once_its_successor_was_here() -> None:
-    known = Acquaintances()
+    known = Admission()
     assert known.refusal_of("trainer-1", asked(6), HERE, TIMELINE) is None
     refusal = known.refusal_of("trainer-1", asked(5), HERE, TIMELINE)
     assert refusal is not None
@@ -53,7 +53,7 @@ def test_an_incarnation_is_over_once_its_successor_was_here() -> None:
 
 @given(st.lists(st.integers(1, 20), min_size=1))
 def test_nobody_is_let_in_behind_its_successor(incarnations: list[int]) -> None:
-    known, newest = Acquaintances(), 0
+    known, newest = Admission(), 0
     for incarnation in incarnations:
         refusal = known.refusal_of("trainer-1", asked(incarnation), HERE, TIMELINE)
         newest = max(newest, incarnation)

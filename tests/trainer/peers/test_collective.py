@@ -8,8 +8,8 @@ import pytest
 from paceline.errors import UsageError
 from paceline.messages import ArraySpec, AskValues, Exchange, Member, Values
 from paceline.timing import ManualClock
-from paceline.trainer.peers.collective import Gathering, Operation
-from paceline.trainer.peers.outbox import Shelf
+from paceline.trainer.peers.collective import CollectiveCall, Operation
+from paceline.trainer.peers.outbox import PeerOutbox
 
 NAMES = ("trainer-0", "trainer-1", "trainer-2")
 HUGE = 1e16  # so large that the order of addition shows
@@ -23,9 +23,9 @@ class Trio:
             name: np.array([HUGE, 1.0, -HUGE][i : i + 1] * 4)
             for i, name in enumerate(NAMES)
         }
-        self.shelves = {name: Shelf(ManualClock()) for name in NAMES}
+        self.shelves = {name: PeerOutbox(ManualClock()) for name in NAMES}
         self.calls = {
-            name: Gathering(name, name, operation, [own[name]], self.shelves[name])
+            name: CollectiveCall(name, name, operation, [own[name]], self.shelves[name])
             for name in NAMES
         }
         self.own = own

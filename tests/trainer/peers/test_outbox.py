@@ -7,13 +7,13 @@ import pytest
 
 from paceline.messages import AskValues, Message, Refusal, Values, Waiting
 from paceline.timing import ManualClock
-from paceline.trainer.peers.outbox import PARK_S, Shelf
+from paceline.trainer.peers.outbox import PARK_S, PeerOutbox
 
 
 class Asker:
     """Asks, and keeps what is answered."""
 
-    def __init__(self, shelf: Shelf, name: str = "trainer-1") -> None:
+    def __init__(self, shelf: PeerOutbox, name: str = "trainer-1") -> None:
         self.shelf, self.name = shelf, name
         self.answers: list[Message] = []
         self.numbers: list[list[float]] = []
@@ -36,11 +36,11 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-def shelf(clock: ManualClock) -> Shelf:
-    return Shelf(clock)
+def shelf(clock: ManualClock) -> PeerOutbox:
+    return PeerOutbox(clock)
 
 
-def test_what_lies_there_is_had_at_once(shelf: Shelf) -> None:
+def test_what_lies_there_is_had_at_once(shelf: PeerOutbox) -> None:
     shelf.lay_out(7, 0, [np.array([1.0, 2.0])])
     asker = Asker(shelf)
     asker.ask(7)
@@ -48,7 +48,7 @@ def test_what_lies_there_is_had_at_once(shelf: Shelf) -> None:
     assert asker.numbers == [[1.0, 2.0]]
 
 
-def test_who_is_early_has_it_when_it_is_laid_out(shelf: Shelf) -> None:
+def test_who_is_early_has_it_when_it_is_laid_out(shelf: PeerOutbox) -> None:
     asker = Asker(shelf)
     asker.ask(7, slice_of=(1, 2))
     shelf.lay_out(6, 0, [np.zeros(2)])
@@ -57,7 +57,9 @@ def test_who_is_early_has_it_when_it_is_laid_out(shelf: Shelf) -> None:
     assert asker.numbers == [[2.0, 3.0]]
 
 
-def test_values_of_another_exchange_are_never_had(shelf: Shelf, clock: ManualClock) -> None:
+def test_values_of_another_exchange_are_never_had(
+    shelf: PeerOutbox, clock: ManualClock
+) -> None:
     shelf.lay_out(7, 0, [np.zeros(1)])
     asker = Asker(shelf)
     asker.ask(8)
@@ -67,7 +69,7 @@ def test_values_of_another_exchange_are_never_had(shelf: Shelf, clock: ManualClo
     assert [type(answer) for answer in asker.answers] == [Waiting, Waiting]
 
 
-def test_who_asks_anew_is_answered_once_with_values(shelf: Shelf) -> None:
+def test_who_asks_anew_is_answered_once_with_values(shelf: PeerOutbox) -> None:
     asker = Asker(shelf)
     asker.ask(7)
     asker.ask(8)
@@ -75,7 +77,7 @@ def test_who_asks_anew_is_answered_once_with_values(shelf: Shelf) -> None:
     assert [type(answer) for answer in asker.answers] == [Waiting, Values]
 
 
-def test_another_exchange_takes_the_place_of_the_last(shelf: Shelf) -> None:
+def test_another_exchange_takes_the_place_of_the_last(shelf: PeerOutbox) -> None:
     shelf.lay_out(7, 0, [np.zeros(1)])
     shelf.lay_out(7, 1, [np.zeros(1)])
     shelf.lay_out(8, 0, [np.ones(1)])
@@ -86,7 +88,9 @@ def test_another_exchange_takes_the_place_of_the_last(shelf: Shelf) -> None:
 
 
 @pytest.mark.parametrize("slice_of", [(0, 0), (2, 2), (-1, 2), (0, -1)])
-def test_a_slice_that_is_none_is_refused(shelf: Shelf, slice_of: tuple[int, int]) -> None:
+def test_a_slice_that_is_none_is_refused(
+    shelf: PeerOutbox, slice_of: tuple[int, int]
+) -> None:
     shelf.lay_out(7, 0, [np.array([1.0, 2.0])])
     asker = Asker(shelf)
     asker.ask(7, slice_of=slice_of)

@@ -26,7 +26,7 @@ from paceline.messages import (
     StageOver,
     StageSpec,
 )
-from paceline.trainer.acts import Act, Ask, Forget
+from paceline.trainer.acts import Act, Ask, ForgetPosted
 from paceline.trainer.protocol.protocol import TrainerProtocol
 from paceline.trainer.verdicts import Leaving, Over, Task
 
@@ -51,7 +51,7 @@ class Coordinator:
         try:
             wanted = next(act)
             while True:
-                if isinstance(wanted, Forget):
+                if isinstance(wanted, ForgetPosted):
                     wanted = act.send({})
                     continue
                 assert isinstance(wanted, Ask), wanted

@@ -8,7 +8,7 @@ from paceline.messages import PartSpec, Tick, Ticked
 from paceline.trainer.acts import Asking, Collect, Post
 from paceline.trainer.holdings.parts import SharedPart
 from paceline.trainer.protocol.pushing import Acknowledged
-from paceline.trainer.protocol.ticking import TICK_EVERY_S, Teller
+from paceline.trainer.protocol.ticking import TICK_EVERY_S, TickSender
 from paceline.trainer.protocol.tracking import Tracking
 
 PART = PartSpec(part=0, parameters=(), optimizer=None, tables=(), pace=Async())
@@ -20,11 +20,11 @@ def asking() -> Asking:
 
 
 @pytest.fixture
-def teller(asking: Asking) -> Teller:
-    return Teller(asking, Tracking())
+def teller(asking: Asking) -> TickSender:
+    return TickSender(asking, Tracking())
 
 
-def acknowledge(teller: Teller, part: SharedPart, batch: int) -> None:
+def acknowledge(teller: TickSender, part: SharedPart, batch: int) -> None:
     window = Window(0, 0, (Span(0, batch, batch),))
     teller.add(part, Acknowledged(window, 1, is_prepared=False, is_first=True), (batch,))
 
@@ -37,7 +37,7 @@ def told_of(wanted: object) -> Window:
     return tick.window
 
 
-def test_what_nobody_has_answered_is_told_again(teller: Teller) -> None:
+def test_what_nobody_has_answered_is_told_again(teller: TickSender) -> None:
     """Else a loop that is interrupted while it waits would lose a task's last tick."""
     part = SharedPart(PART)
     acknowledge(teller, part, 0)
@@ -46,7 +46,7 @@ def test_what_nobody_has_answered_is_told_again(teller: Teller) -> None:
     assert told_of(next(act)) == told_of(interrupted)
 
 
-def test_what_was_answered_is_not_told_again(teller: Teller) -> None:
+def test_what_was_answered_is_not_told_again(teller: TickSender) -> None:
     part = SharedPart(PART)
     acknowledge(teller, part, 0)
     act = teller.tell_all({0: part})
@@ -57,7 +57,7 @@ def test_what_was_answered_is_not_told_again(teller: Teller) -> None:
     assert not list(teller.tell_all({0: part}))
 
 
-def test_windows_that_wait_are_told_as_one(teller: Teller) -> None:
+def test_windows_that_wait_are_told_as_one(teller: TickSender) -> None:
     part = SharedPart(PART)
     acknowledge(teller, part, 0)
     acknowledge(teller, part, 1)
@@ -65,7 +65,7 @@ def test_windows_that_wait_are_told_as_one(teller: Teller) -> None:
 
 
 def test_the_next_tick_is_due_some_time_after_the_last_was_sent(
-    asking: Asking, teller: Teller
+    asking: Asking, teller: TickSender
 ) -> None:
     part = SharedPart(PART)
     assert teller.is_due(part)

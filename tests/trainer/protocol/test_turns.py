@@ -9,7 +9,7 @@ from paceline.config import Async, DiLoCo, Pace
 from paceline.ids import TaskKey
 from paceline.messages import Lease, OptimizerSpec, ParameterSpec, PartSpec
 from paceline.trainer.holdings.parts import SharedPart
-from paceline.trainer.protocol.fragments import Turns
+from paceline.trainer.protocol.fragments import FragmentSchedule
 
 LEASE = Lease(1, TaskKey(0, 0, 0), 0)
 
@@ -28,7 +28,7 @@ def deliver(parts: dict[int, SharedPart], batch: int) -> None:
         part.deliver(LEASE, batch, 1)
 
 
-def push(turns: Turns, part: SharedPart) -> None:
+def push(turns: FragmentSchedule, part: SharedPart) -> None:
     part.step()
     part.window.close()
     turns.pushed(part)
@@ -41,7 +41,7 @@ def test_each_fragment_is_due_once_in_every_batches(
     count = data.draw(st.integers(2, every))
     pace = DiLoCo(every=every, fragments=count)
     parts = parts_of(*[pace] * count)
-    turns = Turns(parts)
+    turns = FragmentSchedule(parts)
     due: dict[int, list[int]] = {number: [] for number in parts}
     for batch in range(3 * every):
         deliver(parts, batch)
@@ -62,7 +62,7 @@ def test_who_enters_begins_with_the_first_that_has_had_the_fewest_rounds(
     parts = parts_of(*[DiLoCo(every=12, fragments=count, overlap=1)] * count)
     for number, part in parts.items():
         part.round = had // count + (number < had % count)
-    turns = Turns(parts)
+    turns = FragmentSchedule(parts)
     turns.enter()
     assert turns.in_order(parts)[0] == had % count
 
@@ -70,7 +70,7 @@ def test_who_enters_begins_with_the_first_that_has_had_the_fewest_rounds(
 def test_other_parts_step_first_and_fragments_by_their_turns() -> None:
     pace = DiLoCo(every=4, fragments=2)
     parts = parts_of(Async(), pace, pace)
-    turns = Turns(parts)
+    turns = FragmentSchedule(parts)
     assert turns.in_order(parts) == [0, 1, 2]
     deliver(parts, 0)
     push(turns, parts[1])
@@ -82,7 +82,7 @@ def test_other_parts_step_first_and_fragments_by_their_turns() -> None:
 
 def test_a_push_is_far_enough_away_after_as_many_batches_as_overlap_it() -> None:
     parts = parts_of(DiLoCo(every=4, overlap=2))
-    turns = Turns(parts)
+    turns = FragmentSchedule(parts)
     deliver(parts, 0)
     push(turns, parts[0])
     found = []

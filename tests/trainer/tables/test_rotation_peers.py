@@ -8,11 +8,11 @@ import pytest
 from paceline.errors import DeadlineExceeded, Refused, UsageError
 from paceline.ids import TaskKey
 from paceline.messages import ArraySpec, AskBlock, BlockAt, Lease, Refusal, Values
-from paceline.trainer.protocol.tables import Standing
+from paceline.trainer.protocol.tables import StandingThen
 from paceline.trainer.tables.rotation_peers import PeerBlocks
 from paceline.transport.connection import Answer
 
-HERE = Standing(incarnation=3, timeline=1)
+HERE = StandingThen(incarnation=3, timeline=1)
 ROWS = np.arange(6.0).reshape(3, 2)
 
 

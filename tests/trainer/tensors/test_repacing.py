@@ -7,17 +7,17 @@ from paceline.config import Async, LocalSGD, Pace, Sync
 from paceline.messages import PartSpec
 from paceline.pace.changing import with_pace
 from paceline.trainer.share.description import describe
-from paceline.trainer.tensors.part_tensors import PartNumbers
+from paceline.trainer.tensors.part_tensors import PartTensors
 from paceline.trainer.tensors.repacing import take_pace
 
 
-def numbers_and_spec(*, sends_early: bool = False) -> tuple[PartNumbers, PartSpec]:
+def numbers_and_spec(*, sends_early: bool = False) -> tuple[PartTensors, PartSpec]:
     model = nn.Linear(3, 1)
     optimizer = torch.optim.Adam(
         [{"params": [model.weight], "lr": 0.1}, {"params": [model.bias], "lr": 0.2}]
     )
     described = describe(model, optimizer)
-    numbers = PartNumbers(
+    numbers = PartTensors(
         described.parameters, optimizer.param_groups, sends_early=sends_early
     )
     numbers.optimizer, numbers.pace = optimizer, Sync()
@@ -25,7 +25,7 @@ def numbers_and_spec(*, sends_early: bool = False) -> tuple[PartNumbers, PartSpe
     return numbers, spec
 
 
-def follow(numbers: PartNumbers, spec: PartSpec, pace: Pace) -> PartSpec:
+def follow(numbers: PartTensors, spec: PartSpec, pace: Pace) -> PartSpec:
     changed = with_pace(spec, pace)
     take_pace(numbers, changed)
     return changed

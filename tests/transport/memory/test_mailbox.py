@@ -16,15 +16,15 @@ from paceline.errors import DeadlineExceeded, FrameRefused
 from paceline.transport.frames import (
     ALIGNMENT,
     DATA_LIMITS,
+    InMailbox,
     Kind,
     Limits,
     Room,
-    Shared,
     encode_frame,
     spread,
 )
 from paceline.transport.handshake.handshake import Farewell
-from paceline.transport.memory.mailbox import LEAST_BYTES, Incoming, Offer, Outgoing
+from paceline.transport.memory.mailbox import LEAST_BYTES, Incoming, MailboxOffer, Outgoing
 from paceline.transport.service import places_of
 from paceline.transport.streams.sending import send_some
 from tests.transport.bare import greeted_client
@@ -65,7 +65,7 @@ def mailboxes() -> int:
 @given(st.lists(st.lists(st.binary(max_size=300), max_size=5), max_size=6))
 def test_what_is_put_is_found(requests: list[list[bytes]]) -> None:
     outgoing = Outgoing(1 << 20)
-    incoming = Incoming(outgoing.fd, Offer(outgoing.num_bytes))
+    incoming = Incoming(outgoing.fd, MailboxOffer(outgoing.num_bytes))
     places = [outgoing.put(n, views_of(*values)) for n, values in enumerate(requests)]
     for shared, values in zip(places, requests, strict=True):
         assert shared is not None
@@ -82,22 +82,22 @@ def test_what_is_put_is_found(requests: list[list[bytes]]) -> None:
 def test_room_is_used_again_when_its_request_is_answered() -> None:
     outgoing = Outgoing(1)
     value = memoryview(bytes(outgoing.num_bytes // 2))
-    assert outgoing.put(1, [value]) == Shared(0)
-    assert outgoing.put(2, [value]) == Shared(len(value))
+    assert outgoing.put(1, [value]) == InMailbox(0)
+    assert outgoing.put(2, [value]) == InMailbox(len(value))
     assert outgoing.put(3, [value]) is None
     outgoing.free(2)
-    assert outgoing.put(4, [], [len(value)]) == Shared(room=Room(len(value), len(value)))
+    assert outgoing.put(4, [], [len(value)]) == InMailbox(room=Room(len(value), len(value)))
     outgoing.free(1)
     outgoing.free(4)
     outgoing.free(99)
-    assert outgoing.put(5, [value], [1]) == Shared(0, Room(len(value), ALIGNMENT))
+    assert outgoing.put(5, [value], [1]) == InMailbox(0, Room(len(value), ALIGNMENT))
     outgoing.close()
     assert outgoing.put(6, []) is None
 
 
 def test_a_pen_is_written_by_its_own_requests_alone() -> None:
     outgoing = Outgoing(1)
-    incoming = Incoming(outgoing.fd, Offer(outgoing.num_bytes))
+    incoming = Incoming(outgoing.fd, MailboxOffer(outgoing.num_bytes))
     first = outgoing.put(1, views_of(b"lent"), pen=7)
     outgoing.free(1)
     assert first is not None
@@ -124,7 +124,7 @@ def test_a_place_beyond_the_mailbox_or_the_limit_is_refused(
 ) -> None:
     outgoing = Outgoing(1)
     assert outgoing.num_bytes == 1 << 26
-    incoming = Incoming(outgoing.fd, Offer(outgoing.num_bytes))
+    incoming = Incoming(outgoing.fd, MailboxOffer(outgoing.num_bytes))
     with pytest.raises(FrameRefused, match=r"do not fit|over the limit"):
         incoming.find(place, sizes, Limits(frame_bytes=limit))
     outgoing.close()
@@ -134,13 +134,13 @@ def test_a_file_that_could_shrink_is_no_mailbox() -> None:
     fd = os.memfd_create("x", os.MFD_ALLOW_SEALING)
     os.ftruncate(fd, 4096)
     with pytest.raises(FrameRefused, match="expected a sealed file of 4096 bytes"):
-        Incoming(fd, Offer(4096))
+        Incoming(fd, MailboxOffer(4096))
     fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
     with pytest.raises(FrameRefused, match="expected a sealed file"):
-        Incoming(fd, Offer(8192))
+        Incoming(fd, MailboxOffer(8192))
     os.close(fd)
     with pytest.raises(FrameRefused, match="no mailbox"):
-        Incoming(fd, Offer(4096))
+        Incoming(fd, MailboxOffer(4096))
 
 
 def test_a_large_request_crosses_in_shared_memory_and_a_small_one_in_its_frame(
@@ -250,10 +250,12 @@ def test_a_peer_that_offers_nonsense_is_turned_away(
     corridor.listen(service)
     foreign = greeted_client(corridor)
     with foreign.socket, socket.socket(socket.AF_UNIX) as other:
-        offer = Say("hello") if what == "no offer" else Offer(4096)
+        offer = Say("hello") if what == "no offer" else MailboxOffer(4096)
         frame = encode_frame(Kind.MAILBOX, 0, offer)
         if what == "no mailbox":
-            frame = encode_frame(Kind.REQUEST, 1, Say(""), [b"x"], put=lambda _: Shared(0))
+            frame = encode_frame(
+                Kind.REQUEST, 1, Say(""), [b"x"], put=lambda _: InMailbox(0)
+            )
         send_some(
             foreign.socket, deque(frame), [other.fileno()] if what == "a socket" else []
         )

@@ -40,10 +40,10 @@ from paceline.messages import (
     CommitStep,
     Done,
     Exchange,
+    LivingTrainer,
     Meet,
     MeetAgain,
     PartSpec,
-    Peer,
     Peers,
     Refusal,
 )
@@ -58,7 +58,7 @@ def peers_of(book: Book) -> Peers:
     peers = {}
     for trainer, incarnation in sorted(book.durable.trainers.items()):
         info = book.members.info(incarnation)
-        peers[trainer] = Peer(incarnation, "" if info is None else info.address)
+        peers[trainer] = LivingTrainer(incarnation, "" if info is None else info.address)
     return Peers(generation=book.durable.generation, peers=peers)
 
 

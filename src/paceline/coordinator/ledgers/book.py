@@ -18,13 +18,13 @@ from paceline.coordinator.durable import Durable, restore
 from paceline.coordinator.durable.outcomes import AnyOutcome, Outcome
 from paceline.coordinator.ledgers.clocks import Clocks
 from paceline.coordinator.ledgers.cuts import OpenCut
-from paceline.coordinator.ledgers.effects import Effect, Reply
+from paceline.coordinator.ledgers.effects import Effect, SendReply
 from paceline.coordinator.ledgers.members import Members
 from paceline.coordinator.ledgers.metrics import Metrics
 from paceline.coordinator.ledgers.parking import Parked, Parking
 from paceline.coordinator.ledgers.rounds import Rounds
 from paceline.coordinator.ledgers.speeds import Speeds
-from paceline.coordinator.ledgers.tasks import Deadlines, Progress
+from paceline.coordinator.ledgers.tasks import Deadlines, TaskProgress
 from paceline.coordinator.ledgers.training import Training
 from paceline.ids import OPERATOR, TaskKey
 from paceline.messages import (
@@ -74,7 +74,7 @@ class Book:
         self.rounds = Rounds()
         self.speeds = Speeds()
         self.clocks = Clocks(is_whole=not durable.queue.pending)
-        self.progress = Progress(self._records_of)
+        self.progress = TaskProgress(self._records_of)
         self.deadlines = Deadlines(config.first_batch_s)
         self.open_cut: OpenCut | None = None
         self.is_writing_manifest = False
@@ -148,7 +148,7 @@ class Book:
 
     def reply(self, ticket: int, message: Message) -> None:
         """Answer a question, once this event's outcomes are durable."""
-        self._effects.append(Reply(ticket, message))
+        self._effects.append(SendReply(ticket, message))
 
     def effect(self, effect: Effect) -> None:
         """Order something of the service."""

@@ -11,7 +11,7 @@ from paceline.coordinator.ledgers.cuts import ManifestOrder
 from paceline.messages import Message
 
 
-class Reply(msgspec.Struct, frozen=True):
+class SendReply(msgspec.Struct, frozen=True):
     """Effect: answer a question."""
 
     ticket: int
@@ -45,4 +45,4 @@ class Happened(NamedTuple):
     fields: dict[str, object]
 
 
-Effect = Reply | WriteManifest | DropCut | SeekCut | Happened
+Effect = SendReply | WriteManifest | DropCut | SeekCut | Happened

@@ -37,7 +37,7 @@ from paceline.pace.policy import (
 )
 
 
-class Ticked(msgspec.Struct, frozen=True):
+class RoundTick(msgspec.Struct, frozen=True):
     """A trainer's tick of the open round."""
 
     incarnation: int
@@ -68,7 +68,7 @@ class Rounds:
 
     def __init__(self) -> None:
         """No tick has come yet."""
-        self._ticks: dict[int, dict[str, Ticked]] = {}  # {part: {trainer: tick}}
+        self._ticks: dict[int, dict[str, RoundTick]] = {}  # {part: {trainer: tick}}
         self._quorums: dict[int, Quorum] = {}  # {part: when who came}
         self._went_on_s: dict[str, float] = {}  # {trainer: since when it computes}
         self.meetings = Meetings()
@@ -79,7 +79,7 @@ class Rounds:
 
     def tick(self, trainer: str, tick: Tick) -> None:
         """A trainer has come to the open round, with a prepared push or without."""
-        entry = Ticked(
+        entry = RoundTick(
             tick.incarnation,
             tick.number,
             tick.window,

@@ -103,7 +103,7 @@ def is_last_epoch(state: Durable) -> bool:
 
 
 @final
-class Progress:
+class TaskProgress:
     """How far each open task is: told anew by its trainer after a restart."""
 
     def __init__(self, records_of: Callable[[TaskKey, int, int], int]) -> None:

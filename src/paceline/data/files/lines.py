@@ -49,7 +49,7 @@ _field_limit = threading.Lock()  # guards the limit of `csv`, one for the whole 
 Bytes = NDArray[np.uint8]
 
 
-class Cut(NamedTuple):
+class LineCut(NamedTuple):
     """What was found in a block of bytes that begins with a record."""
 
     starts: Offsets  # of whole records, from the block's beginning
@@ -58,7 +58,7 @@ class Cut(NamedTuple):
 
 
 # (block, whether the file ends with it) -> its whole records
-Cutter = Callable[[bytes, bool], Cut]
+Cutter = Callable[[bytes, bool], LineCut]
 
 
 @final
@@ -132,22 +132,22 @@ def index_file(file: DataFile, cut: Cutter) -> Offsets:
     return np.concatenate([*found, np.array([at])]).astype(np.int64, copy=False)
 
 
-def cut_lines(block: bytes, is_last: bool) -> Cut:
+def cut_lines(block: bytes, is_last: bool) -> LineCut:
     """Every line is a record, empty ones too."""
     used = len(block) if is_last else block.rfind(b"\n") + 1
     breaks = np.flatnonzero(_bytes(block)[:used] == _NEWLINE) + 1
     starts = np.concatenate([np.zeros(min(used, 1), np.int64), breaks])
-    return Cut(starts[starts < used], used)
+    return LineCut(starts[starts < used], used)
 
 
-def cut_libsvm(block: bytes, is_last: bool) -> Cut:
+def cut_libsvm(block: bytes, is_last: bool) -> LineCut:
     """Lines but those of blanks, and remarks: ``#`` first, or behind blanks."""
     starts, used, _ = cut_lines(block, is_last)
     first = _bytes(block)[starts]
     is_record = (first != _HASH) & (first != _NEWLINE)
     for place in np.flatnonzero(is_record & np.isin(first, _BLANKS)).tolist():
         is_record[place] = _NO_RECORD.match(block, int(starts[place])) is None
-    return Cut(starts[is_record], used)
+    return LineCut(starts[is_record], used)
 
 
 @contextlib.contextmanager
@@ -168,16 +168,16 @@ def long_fields() -> Iterator[None]:
 def cut_csv(delimiter: str) -> Cutter:
     """Rows of CSV but empty ones; a row may go over lines if its breaks are quoted."""
 
-    def cut(block: bytes, is_last: bool) -> Cut:
+    def cut(block: bytes, is_last: bool) -> LineCut:
         starts, used, fault = cut_lines(block, is_last)
         if b'"' in block[:used]:
             starts, used, fault = _cut_quoted(block[:used], is_last, delimiter)
-        return Cut(starts[~_is_empty(block, starts)], used, fault)
+        return LineCut(starts[~_is_empty(block, starts)], used, fault)
 
     return cut
 
 
-def _cut_quoted(block: bytes, is_last: bool, delimiter: str) -> Cut:
+def _cut_quoted(block: bytes, is_last: bool, delimiter: str) -> LineCut:
     """Let `csv` find the rows; one that the block ends within is left for the next."""
     at, is_over = 0, False
 
@@ -198,7 +198,7 @@ def _cut_quoted(block: bytes, is_last: bool, delimiter: str) -> Cut:
     except csv.Error as error:
         if is_last or not is_over:
             fault = str(error)
-    return Cut(np.array(starts, np.int64), begin, fault)
+    return LineCut(np.array(starts, np.int64), begin, fault)
 
 
 def _is_empty(block: bytes, starts: Offsets) -> NDArray[np.bool_]:

@@ -5,7 +5,7 @@ Pure.
 
 from collections.abc import Sequence
 
-from paceline.forecast.job import Forecast, Load
+from paceline.forecast.job import Busyness, Forecast
 
 Row = tuple[str, list[str]]
 
@@ -109,7 +109,7 @@ def _ages(found: Forecast) -> str:
     return f"{found.ages.p50:,}, {found.ages.p90:,}, {found.ages.p99:,}"
 
 
-def _load(load: Load) -> str:
+def _load(load: Busyness) -> str:
     return f"{100 * load.busy:.0f} %, {seconds(load.wait_s)}"
 
 

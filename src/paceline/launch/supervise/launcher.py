@@ -33,18 +33,18 @@ from paceline.launch.processes import (
 from paceline.launch.supervise.failure import take_failure
 from paceline.launch.supervise.link import Reporter
 from paceline.launch.supervise.run_events import (
+    CoordinatorSilent,
     Decision,
     EndEarly,
     Finish,
     GiveUp,
     HeldUp,
-    Interrupted,
     Kill,
     Retire,
+    RunInterrupted,
     ScriptFailed,
     Start,
     Started,
-    Unanswered,
 )
 from paceline.launch.supervise.supervision import LEAVE_S as TRAINERS_LEAVE_S
 from paceline.launch.supervise.supervision import NOT_SAVED, SAVE_S, Supervision
@@ -164,7 +164,7 @@ class Launcher:
             else f"interrupted: trainers leave (within {TRAINERS_LEAVE_S:g} s), then a "
             f"checkpoint is taken (within {SAVE_S:g} s); once more, and all ends at once"
         )
-        return self._supervision.apply(Interrupted(), self._clock.now_s())
+        return self._supervision.apply(RunInterrupted(), self._clock.now_s())
 
     def _carry_out(self, decisions: Sequence[Decision]) -> Verdict | None:
         """Do what was decided, and what follows from it; a verdict ends the job."""
@@ -235,7 +235,7 @@ class Launcher:
         if orders is None:
             self._waits.pauses(_AWAY)
             self._waits.look()
-            return self._supervision.apply(Unanswered(self._signs_of_life()), now)
+            return self._supervision.apply(CoordinatorSilent(self._signs_of_life()), now)
         self._waits.rests(is_over=True)
         status = orders if isinstance(orders, JobStatus) else orders.status
         self._status = status

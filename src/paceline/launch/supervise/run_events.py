@@ -27,7 +27,7 @@ class ScriptFailed(NamedTuple):
     said: str
 
 
-class Unanswered(NamedTuple):
+class CoordinatorSilent(NamedTuple):
     """The coordinator was asked and did not answer.
 
     ``signs`` of its life grow with whatever its process does; None: not known.
@@ -42,7 +42,7 @@ class HeldUp(NamedTuple):
     status: JobStatus
 
 
-class Interrupted(NamedTuple):
+class RunInterrupted(NamedTuple):
     """The user wants the run to end, in good order."""
 
 
@@ -95,9 +95,9 @@ Happening = (
     | Exited
     | ScriptFailed
     | LauncherOrders
-    | Unanswered
+    | CoordinatorSilent
     | HeldUp
-    | Interrupted
+    | RunInterrupted
     | None
 )
 Decision = Start | Kill | Retire | GiveUp | Finish | EndEarly

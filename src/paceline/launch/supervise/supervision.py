@@ -34,19 +34,19 @@ from paceline.ids import COORDINATOR, role_kind, trainer_id
 from paceline.launch.supervise.failures import Failures
 from paceline.launch.supervise.hearing import Hearing
 from paceline.launch.supervise.run_events import (
+    CoordinatorSilent,
     Decision,
     EndEarly,
     Finish,
     GiveUp,
     Happening,
     HeldUp,
-    Interrupted,
     Kill,
     Retire,
+    RunInterrupted,
     ScriptFailed,
     Start,
     Started,
-    Unanswered,
 )
 from paceline.messages import Exited, JobStatus, LauncherOrders
 
@@ -128,11 +128,11 @@ class Supervision:
             decisions += self._failed(happening, now)
         elif isinstance(happening, LauncherOrders):
             decisions += self._answered(happening, now)
-        elif isinstance(happening, Unanswered):
+        elif isinstance(happening, CoordinatorSilent):
             decisions += self._unanswered(happening, now)
         elif isinstance(happening, HeldUp):
             decisions += self._held_up(happening.status, now)
-        elif isinstance(happening, Interrupted):
+        elif isinstance(happening, RunInterrupted):
             self._is_interrupted = True
         decisions += self._draining(now)
         return [*decisions, *self._lingering(now), *self._due(now)]
@@ -319,7 +319,7 @@ class Supervision:
                 post.deaths = 0
             post.lowest = min(post.lowest, work)
 
-    def _unanswered(self, asked: Unanswered, now: float) -> list[Decision]:
+    def _unanswered(self, asked: CoordinatorSilent, now: float) -> list[Decision]:
         reason = self._hearing.note_silence(asked.signs, now)
         if self.is_saving and self._hearing.is_in_vain:
             return [EndEarly("interrupted; the coordinator does not answer")]

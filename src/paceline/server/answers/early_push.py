@@ -1,6 +1,6 @@
 """Requests that bring gradients ahead of their push: held until it comes.
 
-Waits for nothing but the lock of `paceline.server.standing.Standing`. Any thread
+Waits for nothing but the lock of `paceline.server.standing.ServerCore`. Any thread
 may call.
 """
 
@@ -10,18 +10,18 @@ from paceline.errors import UsageError
 from paceline.messages import Done, Message, PushEarly, Waiting, wait_for
 from paceline.server.answers.answers import give, invalid
 from paceline.server.requests.contents import Bytes, read_early
-from paceline.server.standing import Standing
+from paceline.server.standing import ServerCore
 from paceline.transport.service import Reply, own
 
 
 def answer_early(
-    standing: Standing, message: PushEarly, buffers: Sequence[Bytes], reply: Reply
+    standing: ServerCore, message: PushEarly, buffers: Sequence[Bytes], reply: Reply
 ) -> None:
     """Hold what a trainer's next push is going to name."""
     give(reply, _staged(standing, message, buffers))
 
 
-def _staged(standing: Standing, message: PushEarly, buffers: Sequence[Bytes]) -> Message:
+def _staged(standing: ServerCore, message: PushEarly, buffers: Sequence[Bytes]) -> Message:
     if not message.is_lent:
         buffers = [own(buffer) for buffer in buffers]
     with standing.lock:

@@ -1,6 +1,6 @@
 """What servers only keep: states of tracked objects, and what never changes.
 
-Waits for the lock of `paceline.server.standing.Standing`; a thread of its own
+Waits for the lock of `paceline.server.standing.ServerCore`; a thread of its own
 writes what never changes, and waits for storage. Any thread may call.
 """
 
@@ -20,7 +20,7 @@ from paceline.messages import (
 from paceline.server.answers.answers import give
 from paceline.server.answers.tracked_state import keep_tracked, read_tracked
 from paceline.server.requests.contents import Bytes
-from paceline.server.standing import Standing
+from paceline.server.standing import ServerCore
 from paceline.store.blobs import BlobStore, write_constants
 from paceline.transport.service import Reply
 
@@ -28,7 +28,7 @@ _log = logging.getLogger("paceline.server")
 
 
 def answer_kept(
-    standing: Standing,
+    standing: ServerCore,
     store: BlobStore,
     message: KeepTracked | AskTracked | KeepFrozen,
     buffers: Sequence[Bytes],

@@ -32,10 +32,17 @@ from paceline.messages import (
 )
 from paceline.server.answers.answers import carry_out, give, invalid
 from paceline.server.answers.parked import PARK_S
-from paceline.server.locks import Granted, LockEffect, LockKey, Refused, Waits, Who
+from paceline.server.locks import (
+    LockAsker,
+    LockEffect,
+    LockGranted,
+    LockKey,
+    LockRefused,
+    LockWaits,
+)
 from paceline.server.requests.contents import Bytes, read_pull_rows
 from paceline.server.slots import Action
-from paceline.server.standing import Standing
+from paceline.server.standing import ServerCore
 from paceline.timing import Clock
 from paceline.transport.frames import Buffer
 from paceline.transport.service import Peer, Reply, places_of
@@ -55,7 +62,7 @@ class _Asked(NamedTuple):
 
     @property
     def key(self) -> LockKey:
-        who = Who(self.message.incarnation, self.message.number)
+        who = LockAsker(self.message.incarnation, self.message.number)
         return LockKey(self.message.part, who)
 
     def pull(self) -> PullRows:
@@ -69,7 +76,7 @@ class _Asked(NamedTuple):
 class Locking:
     """The locks of one server, as trainers see them."""
 
-    def __init__(self, standing: Standing, clock: Clock, read: Read) -> None:
+    def __init__(self, standing: ServerCore, clock: Clock, read: Read) -> None:
         """Nobody waits; ``read`` answers who asks for rows, now or later."""
         self._standing, self._clock, self._read = standing, clock, read
         self._parked: dict[LockKey, _Asked] = {}  # by the lock of `_standing`
@@ -146,17 +153,17 @@ class Locking:
         effect = self._effect(asked)
         if isinstance(effect, Refusal):
             return effect
-        if isinstance(effect, Granted):
+        if isinstance(effect, LockGranted):
             reply = _Rows(effect.token, asked.reply)
             return functools.partial(
                 self._read, asked.peer, asked.pull(), asked.buffers, reply
             )
-        if isinstance(effect, Waits):
+        if isinstance(effect, LockWaits):
             if asked.until_s > (now := self._clock.now_s()):
                 return None
             wait = Wait("lock", effect.reason, (effect.first,))
             return Waiting(wait=wait.lasting(now - effect.since_s))
-        assert isinstance(effect, Refused), f"{effect} is no answer to {asked.message}"
+        assert isinstance(effect, LockRefused), f"{effect} is no answer to {asked.message}"
         timeline = asked.message.timeline
         return Refusal(kind="lock_lost", text=effect.reason, timeline=timeline)
 
@@ -184,7 +191,7 @@ class Locking:
             if isinstance(message, KeepLocks):
                 self._standing.held.locks.keep(message, now)
                 return Done()
-            key = LockKey(message.part, Who(message.incarnation, message.number))
+            key = LockKey(message.part, LockAsker(message.incarnation, message.number))
             self._parked.pop(key, None)  # its asker has gone on
             self._standing.held.turns += self._standing.held.locks.let_go(key, now)
             return Done()

@@ -8,7 +8,7 @@
 What few pushes have (rows behind them, a codec, gradients that came ahead, a lock, a round,
 a step) is asked for only where it is there.
 
-Waits for nothing but the lock of `paceline.server.standing.Standing`. Any thread may call;
+Waits for nothing but the lock of the `ServerCore`. Any thread may call;
 the one that brings a push runs what it lets happen, and whatever waits at the same slots.
 """
 
@@ -27,7 +27,7 @@ from paceline.server.decisions.verdicts import LastPush, PushDecision
 from paceline.server.requests import Gradients, PartLayout, decode_push
 from paceline.server.requests.contents import Bytes, PreparedPush, PushContents, read_push
 from paceline.server.slots import Action, at_rate
-from paceline.server.standing import Standing
+from paceline.server.standing import ServerCore
 from paceline.transport.service import Peer, Reply, own
 
 
@@ -45,7 +45,7 @@ class Pushes:
 
     def __init__(
         self,
-        standing: Standing,
+        standing: ServerCore,
         ask: Callable[[Peer, PullRows, list[Bytes], Reply], None],
         go_on: Callable[[], None],
     ) -> None:

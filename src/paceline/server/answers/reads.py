@@ -3,7 +3,7 @@
 They stand at the slots behind all that was decided before them. Who has waited for `PARK_S`
 is told what for, and asks again.
 
-Waits for nothing but the lock of `paceline.server.standing.Standing`. Any thread may call.
+Waits for nothing but the lock of the `ServerCore`. Any thread may call.
 """
 
 import functools
@@ -27,7 +27,7 @@ from paceline.server.answers.parked import PARK_S, ParkedReads, Read
 from paceline.server.requests import PartLayout, coded_block_bytes, coded_row_sizes
 from paceline.server.requests.contents import Bytes, read_known, read_pull_rows
 from paceline.server.slots import Action, BlockReads, nothing
-from paceline.server.standing import Standing
+from paceline.server.standing import ServerCore
 from paceline.timing import Clock
 from paceline.transport.service import Peer, Reply, is_awaited, places_of
 
@@ -36,7 +36,7 @@ from paceline.transport.service import Peer, Reply, is_awaited, places_of
 class Reads:
     """Answers who asks for values."""
 
-    def __init__(self, standing: Standing, clock: Clock) -> None:
+    def __init__(self, standing: ServerCore, clock: Clock) -> None:
         """Nobody waits; ``clock`` says for how long requests are parked."""
         self._standing, self._clock = standing, clock
         self._parked = ParkedReads(standing.server)  # by the lock of `_standing`

@@ -1,6 +1,6 @@
 """Requests for the states of the user's tracked objects: bytes that servers only keep.
 
-Waits for nothing but the lock of `paceline.server.standing.Standing`. Any thread
+Waits for nothing but the lock of `paceline.server.standing.ServerCore`. Any thread
 may call.
 """
 
@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from paceline.messages import AskTracked, Done, KeepTracked, Message, Refusal, Tracked
 from paceline.server.decisions import TrackedState
 from paceline.server.requests.contents import Bytes
-from paceline.server.standing import Standing
+from paceline.server.standing import ServerCore
 
 
 def keep_tracked(
-    standing: Standing, message: KeepTracked, buffers: Sequence[Bytes]
+    standing: ServerCore, message: KeepTracked, buffers: Sequence[Bytes]
 ) -> Message:
     """Keep a trainer's state, or its share in an average."""
     with standing.lock:
@@ -33,7 +33,7 @@ def keep_tracked(
 
 
 def read_tracked(
-    standing: Standing, message: AskTracked
+    standing: ServerCore, message: AskTracked
 ) -> tuple[Message, Sequence[bytes]]:
     """The state of a number, as an answer with its buffers."""
     with standing.lock:

@@ -3,7 +3,7 @@
 Both go through each slot's queue, as a push does. What is set later counts as an update:
 the next pull of everybody has it, rows that a trainer knows by an update's number too.
 
-Waits for nothing but the lock of `paceline.server.standing.Standing`. Any thread may call.
+Waits for nothing but the lock of the `ServerCore`. Any thread may call.
 """
 
 import functools
@@ -22,12 +22,12 @@ from paceline.messages import (
 from paceline.server.answers.answers import carry_out, give, invalid
 from paceline.server.requests.contents import Bytes, read_upload
 from paceline.server.slots import Action
-from paceline.server.standing import Standing
+from paceline.server.standing import ServerCore
 from paceline.transport.service import Reply
 
 
 def answer_values(
-    standing: Standing, message: Upload | SetValues, buffers: list[Bytes], reply: Reply
+    standing: ServerCore, message: Upload | SetValues, buffers: list[Bytes], reply: Reply
 ) -> None:
     """Set a part's values, behind all that was decided before."""
     with standing.lock:
@@ -36,7 +36,7 @@ def answer_values(
 
 
 def _decide(
-    standing: Standing, message: Upload | SetValues, buffers: list[Bytes], reply: Reply
+    standing: ServerCore, message: Upload | SetValues, buffers: list[Bytes], reply: Reply
 ) -> Message | Action:
     """Under the lock: the answer, or what leads to it."""
     state, slots = standing.state, standing.slots
@@ -57,7 +57,7 @@ def _decide(
 
 
 def _decide_set(
-    standing: Standing, message: SetValues, values: dict[int, Bytes], reply: Reply
+    standing: ServerCore, message: SetValues, values: dict[int, Bytes], reply: Reply
 ) -> Message | Action:
     state, slots = standing.state, standing.slots
     part = state.part(message.part)

@@ -8,16 +8,22 @@
 """
 
 from paceline.server.locks.held_pushes import HeldPushes, Steps
-from paceline.server.locks.locks import Granted, LockEffect, Refused, Waits, Who
+from paceline.server.locks.locks import (
+    LockAsker,
+    LockEffect,
+    LockGranted,
+    LockRefused,
+    LockWaits,
+)
 from paceline.server.locks.part_locks import LockKey
 
 __all__ = [
-    "Granted",
     "HeldPushes",
+    "LockAsker",
     "LockEffect",
+    "LockGranted",
     "LockKey",
-    "Refused",
+    "LockRefused",
+    "LockWaits",
     "Steps",
-    "Waits",
-    "Who",
 ]

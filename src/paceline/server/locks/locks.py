@@ -31,7 +31,7 @@ PATIENCE_S: Final = 5.0
 _MOST_TOLD: Final = 1024  # of revoked tokens, what became of them
 
 
-class Who(NamedTuple):
+class LockAsker(NamedTuple):
     """A request: its incarnation, and a number that grows with each of its requests."""
 
     incarnation: int
@@ -41,24 +41,24 @@ class Who(NamedTuple):
 class LockAsk(NamedTuple):
     """What is asked for; ``ids`` ascending and distinct, ``trainer`` for reasons."""
 
-    who: Who
+    who: LockAsker
     trainer: str
     ids: tuple[int, ...]
     is_shared: bool
     lease_s: float
 
 
-class Granted(NamedTuple):
+class LockGranted(NamedTuple):
     """The request has its rows, under this token."""
 
-    who: Who
+    who: LockAsker
     token: int
 
 
-class Waits(NamedTuple):
+class LockWaits(NamedTuple):
     """The request keeps its place; who is first before it, and since when it waits."""
 
-    who: Who
+    who: LockAsker
     reason: str
     first: str
     since_s: float
@@ -67,18 +67,18 @@ class Waits(NamedTuple):
 class Revoked(NamedTuple):
     """The request has its rows, or its place, no more."""
 
-    who: Who
+    who: LockAsker
     reason: str
 
 
-class Refused(NamedTuple):
+class LockRefused(NamedTuple):
     """The request cannot be."""
 
-    who: Who
+    who: LockAsker
     reason: str
 
 
-LockEffect = Granted | Waits | Revoked | Refused
+LockEffect = LockGranted | LockWaits | Revoked | LockRefused
 
 
 @final
@@ -100,10 +100,10 @@ class _Request:
             return self.ask.ids
         return [row for row in self.ask.ids if row not in self.crowded]
 
-    def grant(self, token: int, now: float) -> Granted:
+    def grant(self, token: int, now: float) -> LockGranted:
         self.token, self.since_s = token, now
         self.until_s = now + self.ask.lease_s
-        return Granted(self.ask.who, token)
+        return LockGranted(self.ask.who, token)
 
 
 @final
@@ -112,7 +112,7 @@ class LockTable:
 
     def __init__(self, first_token: int = 1) -> None:
         """Nobody has or wants anything; tokens grow from the first one on."""
-        self._requests: dict[Who, _Request] = {}
+        self._requests: dict[LockAsker, _Request] = {}
         # {id: in the order they came}; most rows have one request alone: no list for these
         self._lines: dict[int, _Request | list[_Request]] = {}
         self._held: dict[int, _Request] = {}  # {token: request}
@@ -133,17 +133,17 @@ class LockTable:
         known = self._requests.get(ask.who)
         refused = self._why_not(ask, known)
         if refused is not None:
-            return [*effects, Refused(ask.who, refused)]
+            return [*effects, LockRefused(ask.who, refused)]
         request = known or self._join(ask, now)
         lasts_s = ask.lease_s if request.token else PATIENCE_S
         request.until_s = max(request.until_s, now + lasts_s)
         if request.token:
-            return [*effects, Granted(ask.who, request.token)]
+            return [*effects, LockGranted(ask.who, request.token)]
         if request.num_blocked == 0:
             return [*effects, self._grant(request, now)]
         return [*effects, self._waits(request, now)]
 
-    def release(self, who: Who, now: float) -> list[LockEffect]:
+    def release(self, who: LockAsker, now: float) -> list[LockEffect]:
         """Let rows go, or a place; an unknown request changes nothing.
 
         A bound lock stays: what becomes of its write is for others to say.
@@ -154,7 +154,7 @@ class LockTable:
         self._over[who.incarnation] = max(who.number, self._over.get(who.incarnation, 0))
         return [] if request is None else self._remove([request], now)
 
-    def renew(self, who: Who, now: float) -> None:
+    def renew(self, who: LockAsker, now: float) -> None:
         """Whoever asked lives; a request that is not known, or no more, stays so."""
         request = self._requests.get(who)
         if request is not None:
@@ -224,7 +224,7 @@ class LockTable:
         """Requests that have or await their rows."""
         return len(self._requests)
 
-    def is_held(self, who: Who) -> bool:
+    def is_held(self, who: LockAsker) -> bool:
         """Whether a request has its rows."""
         request = self._requests.get(who)
         return request is not None and request.token > 0
@@ -292,7 +292,7 @@ class LockTable:
         assert isinstance(line, list), f"row {row} is wanted by one alone"
         return line
 
-    def _grant(self, request: _Request, now: float) -> Granted:
+    def _grant(self, request: _Request, now: float) -> LockGranted:
         granted = request.grant(self._next_token, now)
         self._held[granted.token] = request
         self._next_token += 1
@@ -340,7 +340,7 @@ class LockTable:
                     freed.append(other)
         return freed
 
-    def _waits(self, request: _Request, now: float) -> Waits:
+    def _waits(self, request: _Request, now: float) -> LockWaits:
         for row in sorted(request.crowded):
             line = self._crowd(row)
             if line.index(request) >= _num_clear(line):
@@ -351,7 +351,7 @@ class LockTable:
                     f"{first.ask.trainer} {has} row {row} since {now - first.since_s:.1f} s"
                 )
                 text += f", {more} more stand between" if more else ""
-                return Waits(request.ask.who, text, first.ask.trainer, request.since_s)
+                return LockWaits(request.ask.who, text, first.ask.trainer, request.since_s)
         raise AssertionError(f"{request.ask.who} waits for nobody")
 
     def _tell(self, token: int, reason: str) -> None:

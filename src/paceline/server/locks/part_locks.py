@@ -10,12 +10,12 @@ import numpy as np
 
 from paceline.messages import KeepLocks, Lock, Push
 from paceline.server.locks.locks import (
-    Granted,
     LockAsk,
+    LockAsker,
     LockEffect,
+    LockGranted,
+    LockRefused,
     LockTable,
-    Refused,
-    Who,
 )
 from paceline.server.requests.contents import Int64s, PushContents
 
@@ -26,7 +26,7 @@ class LockKey(NamedTuple):
     """A request for rows of a part."""
 
     part: int
-    who: Who
+    who: LockAsker
 
 
 Grants = list[LockKey]
@@ -48,11 +48,11 @@ class Locks:
         self, message: Lock, trainer: str, ids: Int64s, now: float
     ) -> tuple[LockEffect, Grants]:
         """Ask for rows, or again: what the asker is told, and whose turn it is as well."""
-        who = Who(message.incarnation, message.number)
+        who = LockAsker(message.incarnation, message.number)
         rows = tuple(np.unique(ids).tolist())
         if len(rows) != len(ids):
             text = f"expected distinct rows, got {len(ids)} of which {len(rows)} differ"
-            return Refused(who, text), []
+            return LockRefused(who, text), []
         ask = LockAsk(who, trainer, rows, message.is_shared, message.lease_s)
         if message.part not in self._tables:
             self._tables[message.part] = LockTable(self._first_token)
@@ -70,7 +70,7 @@ class Locks:
         for part, numbers in message.numbers.items():
             for number in numbers:
                 if part in self._tables:
-                    self._tables[part].renew(Who(message.incarnation, number), now)
+                    self._tables[part].renew(LockAsker(message.incarnation, number), now)
 
     def expire(self, now: float) -> Grants:
         """Leases that have run out."""
@@ -112,4 +112,4 @@ class Locks:
 
 
 def _granted(part: int, effects: Iterable[LockEffect]) -> Grants:
-    return [LockKey(part, e.who) for e in effects if isinstance(e, Granted)]
+    return [LockKey(part, e.who) for e in effects if isinstance(e, LockGranted)]

@@ -34,7 +34,7 @@ def nothing() -> None:
     """An action that does nothing."""
 
 
-class Beside(NamedTuple):
+class BesideTurn(NamedTuple):
     """A turn that may run beside others of its kind.
 
     ``attempt`` returns false if it must be alone, with nothing changed; ``alone`` is what
@@ -58,7 +58,7 @@ class Joint(NamedTuple):
     most: int
 
 
-Turn = Action | Beside | Joint
+Turn = Action | BesideTurn | Joint
 
 
 class _Placed(NamedTuple):
@@ -136,7 +136,7 @@ class SlotQueue:
         while placed := self._next():
             turn, has_ended = placed[0].turn, True
             try:
-                if isinstance(turn, Beside):
+                if isinstance(turn, BesideTurn):
                     has_ended = turn.attempt()
                 elif isinstance(turn, Joint):
                     turn.together(
@@ -161,7 +161,7 @@ class SlotQueue:
             if not self._placed or self._is_alone:
                 return []
             turn, _, owner = self._placed[0]
-            if isinstance(turn, Beside):
+            if isinstance(turn, BesideTurn):
                 if owner in self._beside:
                     return []  # whoever runs that comes by again
                 self._beside.add(owner)
@@ -185,7 +185,7 @@ class SlotQueue:
 
     def _end(self, placed: _Placed, *, has_ended: bool) -> None:
         with self._lock:
-            if isinstance(placed.turn, Beside):
+            if isinstance(placed.turn, BesideTurn):
                 self._beside.remove(placed.owner)
                 if not has_ended:
                     self._placed.appendleft(placed._replace(turn=placed.turn.alone))

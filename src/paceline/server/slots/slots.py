@@ -38,7 +38,7 @@ from paceline.server.slots.published import LentValues
 from paceline.server.slots.queue import (
     MOST_WAITING,
     Action,
-    Beside,
+    BesideTurn,
     Joint,
     SlotQueue,
     Turn,
@@ -313,7 +313,7 @@ class Slots:
         for slot, reads in by_slot.items():
             alone = functools.partial(read_rows, reads, create=create)
             beside = functools.partial(read_made_rows, reads, create=create)
-            actions[slot] = Beside(beside, alone) if slot in self._hogwild else alone
+            actions[slot] = BesideTurn(beside, alone) if slot in self._hogwild else alone
         return actions
 
     def pinning(self) -> tuple[Actions, dict[int, SlotSnapshot]]:
@@ -363,7 +363,7 @@ class Slots:
         block, group = self._block(part, slot, hyper)
         if hogwild is None:
             return functools.partial(block.apply, gradient, group)
-        return Beside(
+        return BesideTurn(
             functools.partial(hogwild.step, gradient, group),
             functools.partial(hogwild.step_alone, gradient, group),
         )
@@ -381,7 +381,9 @@ class Slots:
                 tables = [self._shard.table(slot, one.table) for one in rows]
                 alone = functools.partial(apply_rows, tables, rows, how)
                 beside = functools.partial(step_rows, tables, rows, how)
-                actions[slot] = Beside(beside, alone) if slot in self._hogwild else alone
+                actions[slot] = (
+                    BesideTurn(beside, alone) if slot in self._hogwild else alone
+                )
         return actions
 
     def _compensating(self, part: int, slot: int, contents: PushContents) -> Turn:

@@ -17,7 +17,7 @@ from paceline.params.rows import Array, RowStep, ValueTable
 from paceline.params.shard import ParameterShard, Table
 from paceline.server.requests.contents import Int64s, RowGradients
 from paceline.server.slots.merging import merge_blocks
-from paceline.server.slots.queue import Action, Beside
+from paceline.server.slots.queue import Action, BesideTurn
 from paceline.server.slots.rounds import Contributed, sum_block, sum_rows, sum_sparse_block
 
 
@@ -37,14 +37,14 @@ class RowRead(NamedTuple):
     codec: Codec | None = None
 
 
-def beside(read: Action) -> Beside:
+def beside(read: Action) -> BesideTurn:
     """A turn that never has to be alone."""
 
     def attempt() -> bool:
         read()
         return True
 
-    return Beside(attempt, read)
+    return BesideTurn(attempt, read)
 
 
 def step_together(

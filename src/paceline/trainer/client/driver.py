@@ -36,7 +36,7 @@ from paceline.trainer.acts import (
     Act,
     Ask,
     Collect,
-    Forget,
+    ForgetPosted,
     Lost,
     Pause,
     Post,
@@ -153,7 +153,7 @@ class Driver:
                     self.waits.rests()
                 elif isinstance(wanted, Collect):
                     replies = self._gather(self._posted.pop(wanted.posted.number))
-                elif isinstance(wanted, Forget):
+                elif isinstance(wanted, ForgetPosted):
                     self._forget()
                 else:
                     self._pause(wanted)

@@ -10,7 +10,7 @@
     unsharing          a model becomes the script's own again
 """
 
-from paceline.trainer.engine.engine import Carrier, Scaled, StepWarning
+from paceline.trainer.engine.engine import Scaled, StepWarning, TrainerEngine
 from paceline.trainer.engine.open_calls import Calls
 from paceline.trainer.engine.tracked_objects import Tracker
 from paceline.trainer.engine.unsharing import (
@@ -24,12 +24,12 @@ from paceline.trainer.engine.unstepped import Steps
 
 __all__ = [
     "Calls",
-    "Carrier",
     "Scaled",
     "SharedModel",
     "StepWarning",
     "Steps",
     "Tracker",
+    "TrainerEngine",
     "check_shared",
     "forget_model",
     "unshare_part",

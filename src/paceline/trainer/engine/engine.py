@@ -44,18 +44,18 @@ from paceline.trainer.engine.tracked_transfer import TrackedCarrying
 from paceline.trainer.engine.unstepped import Steps
 from paceline.trainer.protocol import TrainerProtocol
 from paceline.trainer.rows import (
+    EmbeddingRows,
     Expected,
-    Outlook,
-    OwnRows,
+    Prefetcher,
     Requests,
-    SharedTable,
-    Wanted,
+    TableRows,
+    WantedRows,
     attaching,
     pushed_with,
     row_requests,
 )
 from paceline.trainer.rows.routing import Route
-from paceline.trainer.tensors import PartNumbers, has_lost, take_pace
+from paceline.trainer.tensors import PartTensors, has_lost, take_pace
 from paceline.trainer.verdicts import AfterStep, Batch, Stepped
 
 T = TypeVar("T")
@@ -92,7 +92,7 @@ def _to_nobody(role: str, message: Message) -> Payload | None:
 
 
 @final
-class Carrier:
+class TrainerEngine:
     """One trainer at work.
 
     Attributes:
@@ -111,15 +111,15 @@ class Carrier:
     def __init__(self, protocol: TrainerProtocol, driver: Driver) -> None:
         """Carry for a trainer that has no part yet."""
         self.protocol = protocol
-        self.numbers: dict[int, PartNumbers] = {}
+        self.numbers: dict[int, PartTensors] = {}
         self.tracker = Tracker()
-        self.outlook = Outlook()
+        self.outlook = Prefetcher()
         self.steps = Steps()
         self.after_step: Callable[[AfterStep], None] = lambda _: None
         self.entrust: Callable[[str, Message], Payload | None] = _to_nobody
         self.attach_values: Callable[[str, AskValues], Payload] = bare
         self._asked: dict[
-            int, dict[SharedTable | OwnRows, Expected]
+            int, dict[EmbeddingRows | TableRows, Expected]
         ] = {}  # {part: rows to come}
         self._coming: Requests = {}  # for them
         self._tracked = TrackedCarrying(self.tracker, protocol.tracked)
@@ -156,7 +156,7 @@ class Carrier:
         self._drop_if_joined_again()
         self._tracked.load()
 
-    def share(self, spec: PartSpec, numbers: PartNumbers) -> None:
+    def share(self, spec: PartSpec, numbers: PartTensors) -> None:
         """Share a part; afterwards its parameters hold the servers' values.
 
         Raises:
@@ -289,7 +289,7 @@ class Carrier:
         self.outlook.look([batch for batch in coming if batch is not None])
         found = [(table, table.foresee(ahead)) for table in self.numbers[part].tables]
         asked = {table: rows for table, rows in found if rows is not None}
-        wanted = [Wanted(rows.route, rows.values) for rows in asked.values()]
+        wanted = [WantedRows(rows.route, rows.values) for rows in asked.values()]
         requests = row_requests(part, wanted, create=True, codec=self._value_codec(part))
         self._asked[part] = asked
         self._coming |= requests
@@ -341,7 +341,7 @@ class Carrier:
         self, part: int, route: Route, values: torch.Tensor, *, create: bool
     ) -> None:
         """See `RowReader.wait_rows`: one question to every server that has any of them."""
-        wanted, codec = [Wanted(route, values)], self._value_codec(part)
+        wanted, codec = [WantedRows(route, values)], self._value_codec(part)
         requests = row_requests(part, wanted, create=create, codec=codec)
         asked = {server: request.message for (server, _), request in requests.items()}
         if asked:

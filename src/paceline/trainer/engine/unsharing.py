@@ -15,10 +15,10 @@ from typing import NamedTuple
 import torch
 
 from paceline.errors import UsageError
-from paceline.trainer.engine.engine import Carrier
+from paceline.trainer.engine.engine import TrainerEngine
 from paceline.trainer.model import Schedules, WatchedModel, release
 from paceline.trainer.protocol import unshare
-from paceline.trainer.tensors import PartNumbers
+from paceline.trainer.tensors import PartTensors
 
 _NOT_SHARED = (
     "unshare: expected a model that session.share was given, got a {kind} that is not "
@@ -54,7 +54,7 @@ class SharedModel(NamedTuple):
 def why_not_unshared(
     kind: str,
     shared: SharedModel | None,
-    numbers: dict[int, PartNumbers],
+    numbers: dict[int, PartTensors],
     *,
     is_between: bool,
 ) -> str | None:
@@ -78,7 +78,7 @@ def why_not_unshared(
     return None
 
 
-def check_shared(parts: tuple[int, ...], numbers: dict[int, PartNumbers]) -> None:
+def check_shared(parts: tuple[int, ...], numbers: dict[int, PartTensors]) -> None:
     """Refuse a step of what was unshared.
 
     Raises:
@@ -89,7 +89,7 @@ def check_shared(parts: tuple[int, ...], numbers: dict[int, PartNumbers]) -> Non
             raise UsageError(_ENDED)
 
 
-def unshare_part(carrier: Carrier, part: int) -> None:
+def unshare_part(carrier: TrainerEngine, part: int) -> None:
     """End a part; its parameters have its last values, and are the script's."""
     protocol = carrier.protocol
     carrier.run(
@@ -102,7 +102,7 @@ def unshare_part(carrier: Carrier, part: int) -> None:
 
 
 def forget_model(
-    shared: SharedModel, numbers: dict[int, PartNumbers], schedules: Schedules
+    shared: SharedModel, numbers: dict[int, PartTensors], schedules: Schedules
 ) -> None:
     """Nothing watches over a model, nor over its optimizer."""
     if shared.at in numbers:

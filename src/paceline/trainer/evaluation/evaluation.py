@@ -33,7 +33,7 @@ from paceline.errors import (
 from paceline.failpoints import failpoint
 from paceline.messages import MAX_RESULT_BYTES, StageSpec
 from paceline.trainer.encoding import decode_state, encode_state
-from paceline.trainer.engine import Carrier
+from paceline.trainer.engine import TrainerEngine
 from paceline.trainer.evaluation.metric_states import MetricStates
 from paceline.trainer.loop import TaskReader
 from paceline.trainer.verdicts import Leaving, Over, Task
@@ -135,7 +135,7 @@ class Evaluator:
 
     def __init__(
         self,
-        carrier: Carrier,
+        carrier: TrainerEngine,
         source: Source,
         spec: StageSpec,
         step: Callable[[Any], object],

@@ -27,9 +27,9 @@ from torch import distributed
 
 from paceline.errors import PeerLost, UsageError
 from paceline.trainer.group.gpus import CudaGpus, Gpus, gpu_of
-from paceline.trainer.group.shares import Piece, Shares
+from paceline.trainer.group.shares import ElementSpan, Shares
 from paceline.trainer.group.wire import GroupPlace
-from paceline.trainer.tensors import PartNumbers
+from paceline.trainer.tensors import PartTensors
 
 WAIT_S = 120.0  # all have said that they come; so this is for copying and adding
 _TIMEOUT = dt.timedelta(seconds=WAIT_S)
@@ -111,13 +111,13 @@ class GroupTensors:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._place.rendezvous)
 
-    def gpus_of(self, numbers: Mapping[int, PartNumbers]) -> dict[int, str]:
+    def gpus_of(self, numbers: Mapping[int, PartTensors]) -> dict[int, str]:
         """{part: the GPU that its parameters lie on in this rank}, where it is one."""
         found = {part: gpu_of(one.parameters, self.gpus) for part, one in numbers.items()}
         return {part: gpu for part, gpu in found.items() if gpu}
 
     def go_between_gpus(
-        self, parts: Sequence[int], numbers: Mapping[int, PartNumbers]
+        self, parts: Sequence[int], numbers: Mapping[int, PartTensors]
     ) -> None:
         """Let dense numbers of these parts, and of no others, stay on GPUs.
 
@@ -239,34 +239,34 @@ class _Bundle(NamedTuple):
 
     holder: int
     dtype: torch.dtype
-    pieces: list[Piece]
+    pieces: list[ElementSpan]
 
 
 def _bundles(dtypes: Sequence[torch.dtype], shares: Shares) -> list[_Bundle]:
     """In an order that is the same in every rank."""
-    found: dict[tuple[int, torch.dtype], list[Piece]] = {}
+    found: dict[tuple[int, torch.dtype], list[ElementSpan]] = {}
     for holder in sorted(shares):
         for piece in shares[holder]:
             found.setdefault((holder, dtypes[piece.place]), []).append(piece)
     return [_Bundle(holder, dtype, pieces) for (holder, dtype), pieces in found.items()]
 
 
-def _together(flat: Sequence[torch.Tensor], pieces: Sequence[Piece]) -> torch.Tensor:
+def _together(flat: Sequence[torch.Tensor], pieces: Sequence[ElementSpan]) -> torch.Tensor:
     return torch.cat([flat[piece.place][piece.start : piece.stop] for piece in pieces])
 
 
 def _apart(
-    flat: torch.Tensor, pieces: Sequence[Piece]
-) -> Iterator[tuple[Piece, torch.Tensor]]:
+    flat: torch.Tensor, pieces: Sequence[ElementSpan]
+) -> Iterator[tuple[ElementSpan, torch.Tensor]]:
     sizes = [piece.stop - piece.start for piece in pieces]
     yield from zip(pieces, torch.split(flat, sizes), strict=True)
 
 
-def _num_elements(pieces: Sequence[Piece]) -> int:
+def _num_elements(pieces: Sequence[ElementSpan]) -> int:
     return sum(piece.stop - piece.start for piece in pieces)
 
 
-def _write(parameter: torch.Tensor, piece: Piece, values: torch.Tensor) -> None:
+def _write(parameter: torch.Tensor, piece: ElementSpan, values: torch.Tensor) -> None:
     """Write some elements of a tensor, whatever its layout: a block is of whole rows."""
     if parameter.is_contiguous():
         parameter.view(-1)[piece.start : piece.stop] = values

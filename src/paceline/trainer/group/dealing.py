@@ -22,7 +22,7 @@ from paceline.trainer.verdicts import Batch, Flush, Leaving, Over
 Dealt = tuple[Batch, ...] | Flush | Over | Leaving
 
 
-class Batches(Protocol):
+class BatchSource(Protocol):
     """Whose batches are dealt: a `TrainerProtocol`."""
 
     def next_batch(self) -> Act[Batch | Flush | Over | Leaving]:
@@ -32,7 +32,7 @@ class Batches(Protocol):
         """The batch that would come without asking anybody; it is not delivered."""
 
 
-def deal(protocol: Batches, size: int) -> Act[Dealt]:
+def deal(protocol: BatchSource, size: int) -> Act[Dealt]:
     """The next batches of a trainer of ``size`` ranks, at least one, or what else to do.
 
     The first may have to be waited for; the others are those at hand behind it, up to the

@@ -25,11 +25,11 @@ from paceline.messages import Message, PartPlan, Pull, Pulled, Push, Pushed
 from paceline.timing import Clock, Deadline
 from paceline.trainer.acts import Lost
 from paceline.trainer.client import Courier, Payload
-from paceline.trainer.engine import Carrier
+from paceline.trainer.engine import TrainerEngine
 from paceline.trainer.group import wire as wire
 from paceline.trainer.group.joint_push import GroupValues, JointGradients
 from paceline.trainer.group.leader_calls import Followers
-from paceline.trainer.tensors import PartNumbers
+from paceline.trainer.tensors import PartTensors
 from paceline.transport.frames import Buffer
 
 
@@ -40,7 +40,7 @@ class Errands:
     def __init__(
         self,
         followers: Followers,
-        carrier: Carrier,
+        carrier: TrainerEngine,
         joint: JointGradients,
         values: GroupValues,
     ) -> None:
@@ -56,7 +56,7 @@ class Errands:
         self._joint, self._values = joint, values
         self._is_possible = False
         self._number = 0
-        self._came: dict[int, wire.Carried] = {}  # {number: before it was asked for}
+        self._came: dict[int, wire.GroupCarried] = {}  # {number: before it was asked for}
 
     @contextmanager
     def possible(self) -> Iterator[None]:
@@ -69,7 +69,7 @@ class Errands:
             self._is_possible = False
 
     def entrust(self, server: str, message: Message) -> Payload | None:
-        """Let the rank whose share it is ask a server, now; see `Carrier.entrust`.
+        """Let the rank whose share it is ask a server, now; see `TrainerEngine.entrust`.
 
         Returns:
             What waits for the reply; None if it is for the leader to ask.
@@ -102,7 +102,9 @@ class Errands:
     def _wait(self, speaker: int, number: int) -> Message | Lost:
         while number not in self._came:
             carried = self._followers.receive(speaker, carried=True).message
-            assert isinstance(carried, wire.Carried), f"{carried} before errand {number}"
+            assert isinstance(carried, wire.GroupCarried), (
+                f"{carried} before errand {number}"
+            )
             self._came[carried.number] = carried
         carried = self._came.pop(number)
         return Lost(carried.lost) if carried.reply is None else carried.reply
@@ -131,9 +133,9 @@ class Carrying:
         self,
         errand: wire.Errand,
         buffers: Sequence[Any],
-        numbers: PartNumbers,
+        numbers: PartTensors,
         plan: PartPlan,
-    ) -> wire.Carried:
+    ) -> wire.GroupCarried:
         """Ask what the leader wants asked, with numbers of this rank.
 
         Args:
@@ -149,13 +151,13 @@ class Carrying:
         try:
             reply = self._ask(errand, payload)
         except (PeerLost, DeadlineExceeded, HandshakeRefused) as loss:
-            return wire.Carried(errand.number, None, str(loss))
+            return wire.GroupCarried(errand.number, None, str(loss))
         if isinstance(reply, Pushed):
             failpoint("group.after_push")
         elif isinstance(reply, Pulled):
             version = reply.version
             reply = Pulled(slots=reply.slots, round=reply.round, version=version)
-        return wire.Carried(errand.number, reply)  # type: ignore[arg-type]  # as asked
+        return wire.GroupCarried(errand.number, reply)  # type: ignore[arg-type]  # as asked
 
     def _ask(self, errand: wire.Errand, payload: Payload) -> Message:
         found = payload.direct() if payload.direct is not None else None

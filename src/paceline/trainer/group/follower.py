@@ -38,9 +38,9 @@ from paceline.trainer.loop import (
     process_rests,
 )
 from paceline.trainer.member import Logbook, Seat
-from paceline.trainer.rows import Outlook
+from paceline.trainer.rows import Prefetcher
 from paceline.trainer.rows.routing import Route
-from paceline.trainer.tensors import PartNumbers
+from paceline.trainer.tensors import PartTensors
 
 _log = logging.getLogger("paceline.trainer")
 
@@ -72,8 +72,8 @@ class Follower(Seat):
         """
         self.trainer, self.size, self.pace = place.role, place.size, place.pace
         self.num_trainers = 1  # its leader knows how many, and says what follows from it
-        self.numbers: dict[int, PartNumbers] = {}
-        self.tracker, self.outlook = Tracker(), Outlook()  # it knows of no batch to come
+        self.numbers: dict[int, PartTensors] = {}
+        self.tracker, self.outlook = Tracker(), Prefetcher()  # it knows of no batch to come
         self.membership = self
         self.calls = Calls(lambda: self.must_begin_again, self._send_log, lambda: None)
         self._logbook, self._clock = Logbook(), clock
@@ -88,15 +88,15 @@ class Follower(Seat):
         """See `Seat`."""
         return self._following.plans[part]
 
-    def share(self, spec: PartSpec, numbers: PartNumbers) -> None:
+    def share(self, spec: PartSpec, numbers: PartTensors) -> None:
         """See `Seat`."""
         self.numbers[spec.part] = numbers
         try:
-            answer = self._call(wire.Share(spec)).message
+            answer = self._call(wire.GroupShare(spec)).message
         except errors.PacelineError:
             del self.numbers[spec.part]
             raise
-        assert isinstance(answer, wire.Shared)
+        assert isinstance(answer, wire.GroupShared)
         self._following.plans[spec.part] = answer.plan
 
     def wait_rows(
@@ -151,7 +151,7 @@ class Follower(Seat):
                     answer = self._following.follow().message  # of the same call
                 else:
                     self._drop_unspent()
-                    if isinstance(answer, wire.Leave):
+                    if isinstance(answer, wire.GroupLeave):
                         raise Preempted(answer.reason)
                     return
         finally:
@@ -201,12 +201,12 @@ class Follower(Seat):
 
     def save(self, number: int) -> None:
         """See `Seat`."""
-        self._call(wire.Save(number))
+        self._call(wire.GroupSave(number))
 
     def records(self) -> int:
         """See `Seat`."""
-        answer = self._call(wire.AskRecords()).message
-        assert isinstance(answer, wire.Done)
+        answer = self._call(wire.GroupAskRecords()).message
+        assert isinstance(answer, wire.GroupDone)
         return answer.number
 
     def trained(self) -> int:

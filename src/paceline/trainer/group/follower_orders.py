@@ -27,7 +27,7 @@ from paceline.trainer.group.collectives import GroupTensors, Weighted
 from paceline.trainer.group.delegated_requests import Carrying
 from paceline.trainer.group.offers import WHOLE_STEP, OwnShare, bring, offer
 from paceline.trainer.group.shares import shares, speakers, whole
-from paceline.trainer.tensors import Gathering, Gradients, PartNumbers
+from paceline.trainer.tensors import GatherChoice, Gradients, PartTensors
 from paceline.trainer.verdicts import AfterStep
 
 
@@ -43,7 +43,7 @@ class Following:
     def __init__(
         self,
         place: wire.GroupPlace,
-        numbers: dict[int, PartNumbers],
+        numbers: dict[int, PartTensors],
         tracker: Tracker,
         carrying: Carrying,
     ) -> None:
@@ -129,9 +129,9 @@ class Following:
             message = received.message
             for stepped in message.stepped:
                 self._stepped(stepped)
-            if isinstance(message, wire.Failed):
+            if isinstance(message, wire.GroupFailed):
                 raise _error_of(message.error)(message.text)
-            if isinstance(message, wire.Done) and message.refresh is not None:
+            if isinstance(message, wire.GroupDone) and message.refresh is not None:
                 self._refresh_all(message.refresh)
             if isinstance(message, wire.Answer | wire.Dealt):
                 return received
@@ -139,8 +139,8 @@ class Following:
 
     def _do(self, told: wire.Instruction, buffers: Sequence[bytearray]) -> None:
         match told:
-            case wire.Offer():
-                asked = Gathering(told.with_step, told.only_fresh)
+            case wire.GroupOffer():
+                asked = GatherChoice(told.with_step, told.only_fresh)
                 self._send(self._offer(told.part, asked))
             case wire.Reduce():
                 self._reduce(told)
@@ -152,23 +152,23 @@ class Following:
                 self._refresh_all(told)
             case wire.BetweenGpus():
                 self._tensors.go_between_gpus(told.parts, self._numbers)
-            case wire.Forget():
+            case wire.GroupForget():
                 self.forget()
-            case wire.Load():
+            case wire.GroupLoad():
                 self._tracker.load(bytes(buffers[0]))
 
-    def _own_gathering(self, part: int, asked: Gathering) -> Gathering:
+    def _own_gathering(self, part: int, asked: GatherChoice) -> GatherChoice:
         """What of that is to be gathered here: this rank may be at no step."""
         with_step = asked.with_step and self.own.has_batch(part)
-        return Gathering(with_step, asked.only_fresh or not self._is_stepping)
+        return GatherChoice(with_step, asked.only_fresh or not self._is_stepping)
 
-    def _offer(self, part: int, asked: Gathering) -> wire.Offered:
+    def _offer(self, part: int, asked: GatherChoice) -> wire.Offered:
         gathering = self._own_gathering(part, asked)
         return offer(self._numbers[part], self.own, part, gathering)
 
     def _reduce(self, asked: wire.Reduce) -> None:
         numbers, plan = self._numbers[asked.part], self.plans[asked.part]
-        gathering = Gathering(asked.with_step, asked.only_fresh)
+        gathering = GatherChoice(asked.with_step, asked.only_fresh)
         found = numbers.gather(**self._own_gathering(asked.part, gathering)._asdict())
         is_finite = True
         if asked.dense:

@@ -20,7 +20,7 @@ from paceline.trainer.group import wire as wire
 from paceline.trainer.group.collectives import GroupTensors
 from paceline.trainer.group.gpus import Way, decide_way
 from paceline.trainer.group.leader_calls import Followers
-from paceline.trainer.tensors import PartNumbers
+from paceline.trainer.tensors import PartTensors
 
 _log = logging.getLogger("paceline.trainer")
 
@@ -33,7 +33,7 @@ class Agreement:
         self,
         followers: Followers,
         tensors: GroupTensors,
-        numbers: Mapping[int, PartNumbers],
+        numbers: Mapping[int, PartTensors],
     ) -> None:
         """Everything goes by way of host memory at first.
 

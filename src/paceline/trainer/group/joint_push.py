@@ -25,14 +25,14 @@ from typing import final
 
 import torch
 
-from paceline.trainer.engine import Carrier
+from paceline.trainer.engine import TrainerEngine
 from paceline.trainer.group import wire as wire
 from paceline.trainer.group.collectives import GroupTensors, Weighted
 from paceline.trainer.group.dealing import weights as weights_of
 from paceline.trainer.group.leader_calls import Followers
 from paceline.trainer.group.offers import WHOLE_STEP, OwnShare, rows_of, weighted
 from paceline.trainer.group.shares import Shares, shares, speakers, whole
-from paceline.trainer.tensors import Gathering, Gradients
+from paceline.trainer.tensors import GatherChoice, Gradients
 
 
 @final
@@ -40,7 +40,11 @@ class JointGradients:
     """What the leader's pushes carry."""
 
     def __init__(
-        self, followers: Followers, tensors: GroupTensors, carrier: Carrier, own: OwnShare
+        self,
+        followers: Followers,
+        tensors: GroupTensors,
+        carrier: TrainerEngine,
+        own: OwnShare,
     ) -> None:
         """Nothing is pushed yet.
 
@@ -61,7 +65,7 @@ class JointGradients:
             self._speaking[part] = speakers(self._carrier.plan(part), self._size)
         return self._speaking[part]
 
-    def join(self, part: int, own: Gradients, gathering: Gathering) -> Gradients:
+    def join(self, part: int, own: Gradients, gathering: GatherChoice) -> Gradients:
         """This rank's gradients with those of all others; they all wait in a call."""
         numbers, plan = self._carrier.numbers[part], self._carrier.plan(part)
         offers = self._offers(part, gathering)
@@ -97,7 +101,7 @@ class JointGradients:
                 rows.setdefault(table, []).extend(recorded)
         return Gradients({**dense, **sparse}, rows, is_refused)
 
-    def _offers(self, part: int, gathering: Gathering) -> dict[int, wire.Offered]:
+    def _offers(self, part: int, gathering: GatherChoice) -> dict[int, wire.Offered]:
         """{rank: what it has}; who has said it with a step of this kind is not asked."""
         calls = self._followers.calls()
         steps = {index: calls[index].message for index in self._followers.all}
@@ -107,7 +111,7 @@ class JointGradients:
             if isinstance(call, wire.Step) and gathering == WHOLE_STEP
         }
         asked = [index for index in steps if index not in offers]
-        self._followers.tell(asked, wire.Offer(part, *gathering))
+        self._followers.tell(asked, wire.GroupOffer(part, *gathering))
         for index in asked:
             offered = self._followers.receive(index).message
             assert isinstance(offered, wire.Offered)
@@ -134,7 +138,7 @@ class GroupValues:
     """What the leader knows of the parameters in other ranks."""
 
     def __init__(
-        self, followers: Followers, tensors: GroupTensors, carrier: Carrier
+        self, followers: Followers, tensors: GroupTensors, carrier: TrainerEngine
     ) -> None:
         """Nothing is shared yet.
 

@@ -50,7 +50,7 @@ from paceline.trainer.loop import (
 from paceline.trainer.member import Alone, MemberSeat, Membership
 from paceline.trainer.protocol import check_order
 from paceline.trainer.rows.routing import Route, route_ids
-from paceline.trainer.tensors import PartNumbers
+from paceline.trainer.tensors import PartTensors
 from paceline.trainer.verdicts import AfterStep, Batch, Flush, Leaving, Over
 
 _log = logging.getLogger("paceline.trainer")
@@ -87,21 +87,21 @@ class Leader(MemberSeat):
 
     # ------------------------------------------------------------ what is shared
 
-    def share(self, spec: PartSpec, numbers: PartNumbers) -> None:
+    def share(self, spec: PartSpec, numbers: PartTensors) -> None:
         """See `Seat`; all ranks share the same.
 
         Raises:
             UsageError: a rank shares something else.
         """
-        with self._followers.hearing(wire.Share) as calls:
+        with self._followers.hearing(wire.GroupShare) as calls:
             for index, call in calls.items():
-                assert isinstance(call, wire.Share)
+                assert isinstance(call, wire.GroupShare)
                 self._followers.check_same(index, call.spec, spec, "session.share")
             numbers.join = partial(self._joint.join, spec.part)
             self._carrier.share(spec, numbers)
             self._synchronize()
             plan = self._carrier.plan(spec.part)
-            self._followers.answer(self._followers.all, wire.Shared(plan))
+            self._followers.answer(self._followers.all, wire.GroupShared(plan))
 
     # ------------------------------------------------------------ rows
 
@@ -131,7 +131,7 @@ class Leader(MemberSeat):
         start = len(route.ids)
         for number, own in ids.items():
             rows_of_it = found[start : start + len(own)]
-            self._followers.answer([number], wire.Done(), [rows_of_it])
+            self._followers.answer([number], wire.GroupDone(), [rows_of_it])
             start += len(own)
 
     # ------------------------------------------------------------ the loop
@@ -182,12 +182,12 @@ class Leader(MemberSeat):
         self._synchronize()
         if isinstance(found, Over):
             check_steps(carrier, is_over=True)
-            self._followers.answer(self._followers.all, wire.Over())
+            self._followers.answer(self._followers.all, wire.GroupOver())
             return found
         if isinstance(found, Leaving):
             with leaving_anyhow():
                 carrier.leave_loop()
-            self._followers.answer(self._followers.all, wire.Leave(found.reason))
+            self._followers.answer(self._followers.all, wire.GroupLeave(found.reason))
             return found
         if isinstance(found, Flush):
             check_steps(carrier, is_over=False)
@@ -268,7 +268,7 @@ class Leader(MemberSeat):
             self._carrier.leave_loop()
             self._own.forget()
             self._synchronize(calls)
-            self._followers.answer(list(self._followers.calls()), wire.Over())
+            self._followers.answer(list(self._followers.calls()), wire.GroupOver())
 
     # ------------------------------------------------------------ anything else
 
@@ -285,7 +285,7 @@ class Leader(MemberSeat):
             self._followers.check_stages(calls, stage.spec)
             value = self._alone.evaluate(stage, step, work, models, workers)
             self._synchronize()
-            self._followers.answer(self._followers.all, wire.Done(), [value])
+            self._followers.answer(self._followers.all, wire.GroupDone(), [value])
         return value
 
     def save(self, number: int) -> None:
@@ -299,7 +299,7 @@ class Leader(MemberSeat):
             self.membership.close()
         else:
             with leaving_anyhow(), self._followers.hearing(wire.Bye):
-                self._followers.answer(self._followers.all, wire.Done())
+                self._followers.answer(self._followers.all, wire.GroupDone())
         self._followers.close()
         self._tensors.close()
         self.membership.close()
@@ -320,15 +320,15 @@ class Leader(MemberSeat):
                 is_refused = call.scaled == "not finite"
                 kept = AfterStep(part, True, zero_grad=False, is_refused=is_refused)
                 self._followers.stepped([number], kept)
-            return wire.Done(), []
-        if isinstance(call, wire.AskRecords):
-            return wire.Done(self.records()), []
-        if isinstance(call, wire.Save):
+            return wire.GroupDone(), []
+        if isinstance(call, wire.GroupAskRecords):
+            return wire.GroupDone(self.records()), []
+        if isinstance(call, wire.GroupSave):
             if call.number > self._num_saves:
                 self.save(call.number)
-            return wire.Done(), []
+            return wire.GroupDone(), []
         if isinstance(call, wire.Lookup):
-            return wire.Done(), [self._look_up(call, buffers[0])]
+            return wire.GroupDone(), [self._look_up(call, buffers[0])]
         return None
 
     def _look_up(self, call: wire.Lookup, data: bytearray) -> Float32s:
@@ -356,13 +356,15 @@ class Leader(MemberSeat):
         if protocol.joined is not self._joined:
             self._joined = protocol.joined
             self._own.forget()
-            self._followers.tell(self._followers.all, wire.Forget())
+            self._followers.tell(self._followers.all, wire.GroupForget())
         loads = protocol.tracked.loads + protocol.tracked.buffers
         if loads != self._loads:
             self._loads = loads
-            self._followers.tell(self._followers.all, wire.Load(), [self.tracker.encode()])
+            self._followers.tell(
+                self._followers.all, wire.GroupLoad(), [self.tracker.encode()]
+            )
         fresh = self._values.fresh()
-        self._followers.answer(ending, wire.Done(refresh=fresh))
+        self._followers.answer(ending, wire.GroupDone(refresh=fresh))
         if fresh is not None:
             waiting = [number for number in self._followers.all if number not in ending]
             self._followers.tell(waiting, fresh)

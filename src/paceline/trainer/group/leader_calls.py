@@ -30,7 +30,7 @@ Serve = Callable[[int, wire.Received[wire.FromFollower], type[wire.Call]], Serve
 """(rank, its call, what the leader is at) -> the answer; None if the call has to wait."""
 
 _NAMES: dict[type, str] = {
-    wire.Share: "session.share",
+    wire.GroupShare: "session.share",
     wire.Begin: "session.batches, evaluate or predict",
     wire.Next: "the next batch of its loop",
     wire.LeaveLoop: "the end of a loop that it leaves early",
@@ -106,7 +106,7 @@ class Followers:
             yield {n: call for n, call in found.items() if isinstance(call, kind)}
         except (PacelineError, Preempted) as error:
             name = type(error).__name__
-            self.answer(list(self._calls), wire.Failed(name, str(error)))
+            self.answer(list(self._calls), wire.GroupFailed(name, str(error)))
             raise
 
     def hear(self, numbers: Iterable[int], kind: type[wire.Call]) -> None:
@@ -150,7 +150,7 @@ class Followers:
                 raise
             if isinstance(received.message, wire.Tell):
                 self._note(received.message)
-            elif carried or not isinstance(received.message, wire.Carried):
+            elif carried or not isinstance(received.message, wire.GroupCarried):
                 return received
 
     # ------------------------------------------------------------ telling

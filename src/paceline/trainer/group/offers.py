@@ -20,10 +20,10 @@ from paceline.messages import PartPlan
 from paceline.trainer.encoding import byte_array
 from paceline.trainer.group.wire import Offered, Reduced
 from paceline.trainer.rows.routing import RowGradient, merge, route_ids
-from paceline.trainer.tensors import Gathering, Gradients, PartNumbers, coalesced
+from paceline.trainer.tensors import GatherChoice, Gradients, PartTensors, coalesced
 from paceline.transport.frames import Buffer
 
-WHOLE_STEP = Gathering(with_step=True, only_fresh=False)  # what a rank that steps offers
+WHOLE_STEP = GatherChoice(with_step=True, only_fresh=False)  # what a rank that steps offers
 
 
 @final
@@ -61,7 +61,9 @@ class OwnShare:
         self._waiting.clear()
 
 
-def offer(numbers: PartNumbers, own: OwnShare, part: int, gathering: Gathering) -> Offered:
+def offer(
+    numbers: PartTensors, own: OwnShare, part: int, gathering: GatherChoice
+) -> Offered:
     """What a rank has for a push of a part that would gather so."""
     only_fresh = gathering.only_fresh
     there = numbers.outline(with_step=gathering.with_step, only_fresh=only_fresh)
@@ -104,7 +106,7 @@ def bring(
 
 
 def rows_of(
-    brought: Reduced, buffers: Sequence[bytearray], numbers: PartNumbers, plan: PartPlan
+    brought: Reduced, buffers: Sequence[bytearray], numbers: PartTensors, plan: PartPlan
 ) -> Gradients:
     """Read the gradients with rows that a rank has brought."""
     pairs = _pairs(buffers)

@@ -28,7 +28,7 @@ from paceline.params.codecs import codec_of
 LEAST_BYTES = 4 << 20  # of a part at each server; the design note has the measurement
 
 
-class Piece(NamedTuple):
+class ElementSpan(NamedTuple):
     """Elements ``start..stop`` (half open, flat) of the tensor at ``place`` of several."""
 
     place: int
@@ -36,7 +36,7 @@ class Piece(NamedTuple):
     stop: int
 
 
-Shares = Mapping[int, Sequence[Piece]]
+Shares = Mapping[int, Sequence[ElementSpan]]
 """{rank: what it holds}; every element belongs to one rank."""
 
 
@@ -76,18 +76,18 @@ def shares(
         parameters: their numbers; pieces count places in this sequence.
     """
     places = {parameter: place for place, parameter in enumerate(parameters)}
-    found: dict[int, list[Piece]] = {}
+    found: dict[int, list[ElementSpan]] = {}
     for block in plan.blocks:
         if block.parameter in places:
             holder = speaking.get(plan.placement[block.slot], 0)
-            piece = Piece(places[block.parameter], block.start, block.stop)
+            piece = ElementSpan(places[block.parameter], block.start, block.stop)
             found.setdefault(holder, []).append(piece)
     return found
 
 
 def whole(tensors: Sequence[torch.Tensor]) -> Shares:
     """The leader holds all of these."""
-    return {0: [Piece(i, 0, tensor.numel()) for i, tensor in enumerate(tensors)]}
+    return {0: [ElementSpan(i, 0, tensor.numel()) for i, tensor in enumerate(tensors)]}
 
 
 def _is_whole(plan: PartPlan) -> bool:

@@ -72,7 +72,7 @@ class _Message(msgspec.Struct, frozen=True, tag=True):
     """Anything that is said."""
 
 
-class Share(_Message, frozen=True):
+class GroupShare(_Message, frozen=True):
     """`Session.share` of the next part."""
 
     spec: PartSpec
@@ -146,7 +146,7 @@ class Reduced(_Message, frozen=True):
     tables: tuple[str, ...]
 
 
-class Carried(_Message, frozen=True):
+class GroupCarried(_Message, frozen=True):
     """What has become of an `Errand`: a server's reply, or why there is none."""
 
     number: int
@@ -154,11 +154,11 @@ class Carried(_Message, frozen=True):
     lost: str = ""
 
 
-class AskRecords(_Message, frozen=True):
+class GroupAskRecords(_Message, frozen=True):
     """`Session.records`."""
 
 
-class Save(_Message, frozen=True):
+class GroupSave(_Message, frozen=True):
     """The n-th `Session.save` of the script."""
 
     number: int
@@ -185,7 +185,7 @@ class _Told(_Message, frozen=True, kw_only=True, omit_defaults=True):
     stepped: tuple[AfterStep, ...] = ()
 
 
-class Shared(_Told, frozen=True):
+class GroupShared(_Told, frozen=True):
     """The part is shared."""
 
     plan: PartPlan
@@ -209,17 +209,17 @@ class Go(_Told, frozen=True):
     is_delivered: bool
 
 
-class Over(_Told, frozen=True):
+class GroupOver(_Told, frozen=True):
     """The loop is over."""
 
 
-class Leave(_Told, frozen=True):
+class GroupLeave(_Told, frozen=True):
     """The trainer was told to leave."""
 
     reason: str
 
 
-class Offer(_Told, frozen=True):
+class GroupOffer(_Told, frozen=True):
     """Say what there is for a push of a part: `Offered`."""
 
     part: int
@@ -247,7 +247,7 @@ class Errand(_Told, frozen=True):
     """Ask a server with the numbers of this rank's share, and say what it says.
 
     A `Push` names the blocks that it is to carry; behind them come the buffers that are
-    with this message. `Carried` answers, at once.
+    with this message. `GroupCarried` answers, at once.
     """
 
     number: int
@@ -272,15 +272,15 @@ class BetweenGpus(_Told, frozen=True):
     parts: tuple[int, ...]
 
 
-class Forget(_Told, frozen=True):
+class GroupForget(_Told, frozen=True):
     """The trainer has joined anew: what was computed before belongs to nothing."""
 
 
-class Load(_Told, frozen=True):
+class GroupLoad(_Told, frozen=True):
     """Tracked objects have this state. Buffer: of `Tracker.encode`."""
 
 
-class Done(_Told, frozen=True):
+class GroupDone(_Told, frozen=True):
     """The call is over, once new values are here; ``number`` answers it.
 
     Buffers: what the call says.
@@ -290,17 +290,27 @@ class Done(_Told, frozen=True):
     refresh: Refresh | None = None
 
 
-class Failed(_Told, frozen=True):
+class GroupFailed(_Told, frozen=True):
     """The call has failed in the leader."""
 
     error: str  # name of its class
     text: str
 
 
-Call = Share | Begin | Next | LeaveLoop | Step | Lookup | AskRecords | Save | Bye
-FromFollower = Call | Have | Offered | Reduced | Carried | Tell
-Answer = Shared | Go | Over | Leave | Done | Failed
-Instruction = Offer | Reduce | Errand | Refresh | BetweenGpus | Forget | Load
+Call = (
+    GroupShare
+    | Begin
+    | Next
+    | LeaveLoop
+    | Step
+    | Lookup
+    | GroupAskRecords
+    | GroupSave
+    | Bye
+)
+FromFollower = Call | Have | Offered | Reduced | GroupCarried | Tell
+Answer = GroupShared | Go | GroupOver | GroupLeave | GroupDone | GroupFailed
+Instruction = GroupOffer | Reduce | Errand | Refresh | BetweenGpus | GroupForget | GroupLoad
 FromLeader = Answer | Dealt | Instruction
 
 CALLS: msgspec.msgpack.Decoder[FromFollower] = msgspec.msgpack.Decoder(FromFollower)

@@ -25,7 +25,7 @@ from paceline.pace.policy import (
     updates_in_rounds,
 )
 from paceline.pace.strategy import AsPreset, Strategy, ask_staleness
-from paceline.trainer.verdicts import Refused
+from paceline.trainer.verdicts import RefusedStep
 
 
 class _Entry(msgspec.Struct, frozen=True):
@@ -167,7 +167,7 @@ class SharedPart:
         self.versions: dict[str, int] = {}  # {server: version of the values here}
         self.bases: dict[str, int] = {}  # {server: least version of the open window's}
         self.fate: Literal["effect", "void"] | None = None  # of the open window's batches
-        self.refused: Refused | None = None  # what is pushed next is to have no effect
+        self.refused: RefusedStep | None = None  # what is pushed next is to have no effect
         self.steps: int | None = None  # batches of the next window, if it is told so
         self.writing: Writing | None = None  # under which locks the next push is made
         self.lock_number = 0  # of the last lock

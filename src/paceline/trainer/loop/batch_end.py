@@ -6,12 +6,12 @@ Waits: for servers and coordinator, as a step does. The thread of the user's scr
 from collections.abc import Mapping
 
 from paceline.errors import UsageError
-from paceline.trainer.engine import Carrier
+from paceline.trainer.engine import TrainerEngine
 from paceline.trainer.holdings import SharedPart, Writing
 from paceline.trainer.verdicts import Stepped
 
 
-def end_batch(carrier: Carrier) -> None:
+def end_batch(carrier: TrainerEngine) -> None:
     """The user is done with a batch: what it has pushed to tables leaves.
 
     Raises:
@@ -30,7 +30,7 @@ def end_batch(carrier: Carrier) -> None:
             carrier.step(part)
 
 
-def step_atomic(carrier: Carrier) -> None:
+def step_atomic(carrier: TrainerEngine) -> None:
     """What all atomic tables have of a batch leaves, as one."""
     parts = carrier.protocol.parts
     whole = [p for p, n in carrier.numbers.items() if n.is_atomic and has_batch(parts[p])]
@@ -47,7 +47,7 @@ def has_batch(part: SharedPart) -> bool:
     return part.window.has_delivered() or bool(part.forgotten)
 
 
-def step_whole(carrier: Carrier, tokens: Mapping[int, Mapping[str, int]]) -> Stepped:
+def step_whole(carrier: TrainerEngine, tokens: Mapping[int, Mapping[str, int]]) -> Stepped:
     """The batch in the user's hands is over for these tables: what was written leaves.
 
     It is there on all servers, for all of them, or nowhere, whoever dies.

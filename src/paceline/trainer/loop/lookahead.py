@@ -23,11 +23,11 @@ from paceline.errors import Preempted, UsageError
 from paceline.pace.fragments import takes_turns
 from paceline.pace.guards import trains_old_again
 from paceline.pace.policy import pushes_overlap, steps_locally, trains_late_again
-from paceline.trainer.engine import Carrier
+from paceline.trainer.engine import TrainerEngine
 from paceline.trainer.holdings import Nothing, SharedPart
 from paceline.trainer.loop.batches import SPENT
 from paceline.trainer.loop.stages import Cutting
-from paceline.trainer.tensors import PartNumbers
+from paceline.trainer.tensors import PartTensors
 from paceline.trainer.verdicts import Batch
 
 _OTHERS: Final = (
@@ -37,7 +37,7 @@ _OTHERS: Final = (
 
 
 def check_lookahead(
-    lookahead: int, cutting: Cutting, processes: int, numbers: Mapping[int, PartNumbers]
+    lookahead: int, cutting: Cutting, processes: int, numbers: Mapping[int, PartTensors]
 ) -> None:
     """Refuse to let batches be taken ahead where that cannot be kept apart from steps.
 
@@ -107,7 +107,7 @@ class Hands:
     """What the user of one loop holds."""
 
     def __init__(
-        self, carrier: Carrier, read: Callable[[Batch], Any], lookahead: int
+        self, carrier: TrainerEngine, read: Callable[[Batch], Any], lookahead: int
     ) -> None:
         """Nothing; ``lookahead``: batches that are taken ahead of their step."""
         self._carrier, self._read, self._lookahead = carrier, read, lookahead

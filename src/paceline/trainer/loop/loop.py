@@ -14,14 +14,14 @@ from typing import Any, final
 import numpy as np
 import xxhash
 
-from paceline.data.ahead import ReadingPool, Wanted
+from paceline.data.ahead import ReadingPool, WantedBatch
 from paceline.data.order import Positions, records_at
 from paceline.data.source import ReadAhead, Source, read_ahead_of
 from paceline.data.split import batch_positions, task_positions
 from paceline.errors import PacelineError, Preempted, UsageError, describe_error
 from paceline.ids import TaskKey
 from paceline.messages import PartSpec, StageSpec
-from paceline.trainer.engine import Carrier, Steps
+from paceline.trainer.engine import Steps, TrainerEngine
 from paceline.trainer.loop.batch_end import end_batch
 from paceline.trainer.loop.lookahead import Hands
 from paceline.trainer.loop.script_changes import Changes
@@ -62,10 +62,10 @@ class TaskReader:
         if self._pool is not None:
             self._pool.close()
 
-    def _wanted(self, key: TaskKey, batch: int) -> Wanted:
+    def _wanted(self, key: TaskKey, batch: int) -> WantedBatch:
         name = f"batch {batch} of {key}"
         seed = xxhash.xxh3_64_intdigest(f"{self._spec.seed}: {name}".encode())
-        return Wanted(name, self._records_of(key, batch), seed)
+        return WantedBatch(name, self._records_of(key, batch), seed)
 
     def _records_of(self, key: TaskKey, batch: int) -> Positions:
         spec = self._spec
@@ -85,7 +85,7 @@ class TaskReader:
 
 
 def deliver(
-    carrier: Carrier,
+    carrier: TrainerEngine,
     changes: Changes,
     source: Source,
     spec: StageSpec,
@@ -159,7 +159,7 @@ def deliver(
         warn_of_untold(carrier)
 
 
-def check_steps(carrier: Carrier, *, is_over: bool) -> None:
+def check_steps(carrier: TrainerEngine, *, is_over: bool) -> None:
     """Where a loop ends, or there is no work just now: has its script ever stepped?
 
     Raises:
@@ -186,7 +186,7 @@ def _name_of(spec: PartSpec) -> str:
     return spec.parameters[0].names[0] if spec.parameters else spec.tables[0].name
 
 
-def _leave(carrier: Carrier) -> None:
+def _leave(carrier: TrainerEngine) -> None:
     try:
         carrier.leave_loop()
     except PacelineError as error:  # the loop may be left because the job is gone

@@ -25,9 +25,9 @@ from torch import nn
 
 from paceline.errors import PacelineError, UsageError
 from paceline.messages import ValuesClaimed
-from paceline.trainer.engine import Carrier
+from paceline.trainer.engine import TrainerEngine
 from paceline.trainer.protocol import Changed, set_between, set_within
-from paceline.trainer.tensors import PartNumbers
+from paceline.trainer.tensors import PartTensors
 
 _SEVERAL = (
     "{names} changed outside of step(), and the job has {trainers} trainers: the next pull "
@@ -61,7 +61,7 @@ _INSIDE = (
 class Changes:
     """The changes of a script in a trainer of one process."""
 
-    def __init__(self, carrier: Carrier) -> None:
+    def __init__(self, carrier: TrainerEngine) -> None:
         """Nothing is shared yet."""
         self._carrier, self._protocol = carrier, carrier.protocol
         self._num_calls = 0
@@ -207,7 +207,7 @@ class Changes:
             if protocol.stepping.is_flying(part) or protocol.parts[part].lacks_own
         }
 
-    def _changed(self, looked_at: Mapping[int, PartNumbers]) -> Changed:
+    def _changed(self, looked_at: Mapping[int, PartTensors]) -> Changed:
         found = {}
         for part, numbers in looked_at.items():
             if numbers.deltas is None and (changed := numbers.watched.changed()):
@@ -228,7 +228,7 @@ class Changes:
         return _named([names[index] for names, found in both for index in found])
 
 
-def to_be_set(model: nn.Module, numbers: Mapping[int, PartNumbers]) -> Changed:
+def to_be_set(model: nn.Module, numbers: Mapping[int, PartTensors]) -> Changed:
     """What `Session.set_values` is to set of a model.
 
     Raises:
@@ -253,7 +253,7 @@ def to_be_set(model: nn.Module, numbers: Mapping[int, PartNumbers]) -> Changed:
     return wanted
 
 
-def check_models(numbers: Mapping[int, PartNumbers]) -> None:
+def check_models(numbers: Mapping[int, PartTensors]) -> None:
     """A loop begins: every model is what was shared.
 
     Raises:
@@ -264,7 +264,7 @@ def check_models(numbers: Mapping[int, PartNumbers]) -> None:
             model.check_loop()
 
 
-def check_process(numbers: Mapping[int, PartNumbers], size: int) -> None:
+def check_process(numbers: Mapping[int, PartTensors], size: int) -> None:
     """In a trainer of several processes: nothing has been changed in this one.
 
     Raises:
@@ -276,7 +276,7 @@ def check_process(numbers: Mapping[int, PartNumbers], size: int) -> None:
             raise UsageError(_PROCESSES.format(names=names, size=size))
 
 
-def process_rests(numbers: Mapping[int, PartNumbers]) -> None:
+def process_rests(numbers: Mapping[int, PartTensors]) -> None:
     """What a rank has now is what its leader has, and the user's hands are next."""
     for one in numbers.values():
         one.watched.stepped()

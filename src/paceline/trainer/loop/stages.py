@@ -15,7 +15,7 @@ from paceline.data.split import check_stage, default_task_size
 from paceline.errors import UsageError
 from paceline.messages import StageKind, StageSpec
 from paceline.trainer.engine import Tracker
-from paceline.trainer.tensors import PartNumbers
+from paceline.trainer.tensors import PartTensors
 
 T = TypeVar("T")
 
@@ -28,7 +28,7 @@ class Staged(Protocol):
         """Processes of the trainer."""
 
     @property
-    def numbers(self) -> dict[int, PartNumbers]:
+    def numbers(self) -> dict[int, PartTensors]:
         """What is shared, by part."""
 
     @property

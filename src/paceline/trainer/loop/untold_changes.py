@@ -3,7 +3,7 @@
 Waits for nothing but a copy to the host. The thread of the user's loop calls.
 """
 
-from paceline.trainer.engine import Carrier
+from paceline.trainer.engine import TrainerEngine
 
 _CHANGED = (
     "the parameter {name!r} was frozen when its model was shared, and its values are "
@@ -17,7 +17,7 @@ _LATE = (
 )
 
 
-def warn_of_untold(carrier: Carrier) -> None:
+def warn_of_untold(carrier: TrainerEngine) -> None:
     """A loop ends: warn of frozen parameters that have changed, and of late buffers."""
     for numbers in carrier.numbers.values():
         name = None if numbers.frozen is None else numbers.frozen.changed()

@@ -17,7 +17,7 @@ from paceline.ids import TaskKey
 from paceline.messages import AskPeers, Leave, Log, Message
 from paceline.timing import Clock
 from paceline.trainer.client import Courier, Driver, WaitTeller
-from paceline.trainer.engine import Calls, Carrier
+from paceline.trainer.engine import Calls, TrainerEngine
 from paceline.trainer.member.heartbeat import Heartbeat
 from paceline.trainer.member.left_loops import end_loop, is_failure
 from paceline.trainer.member.logbook import Logbook
@@ -71,7 +71,7 @@ class Membership:
             trainer, os.getpid(), platform.node(), patience_s=PATIENCE * timeout_s
         )
         self.driver = Driver(self._protocol, courier, clock, timeout_s)
-        self.carrier = Carrier(self._protocol, self.driver)
+        self.carrier = TrainerEngine(self._protocol, self.driver)
         self.calls = Calls(
             lambda: self.must_begin_again,
             self._send_log,

@@ -35,9 +35,9 @@ from paceline.trainer.loop import Changes, Stage, check_step, deliver
 from paceline.trainer.member.membership import Had, Membership
 from paceline.trainer.peers import NO_LINK, PeerEvents
 from paceline.trainer.protocol import Changed
-from paceline.trainer.rows import Outlook
+from paceline.trainer.rows import Prefetcher
 from paceline.trainer.rows.routing import Route
-from paceline.trainer.tensors import PartNumbers
+from paceline.trainer.tensors import PartTensors
 
 _NOT_YET = "cannot do that yet: use --ranks-per-trainer 1"
 
@@ -84,9 +84,9 @@ class Seat(ABC):
     size: int
     num_trainers: int
     pace: Pace
-    numbers: dict[int, PartNumbers]
+    numbers: dict[int, PartTensors]
     tracker: Tracker
-    outlook: Outlook
+    outlook: Prefetcher
     membership: Presence
 
     def alone(self, call: str, why: str = _NOT_YET) -> "Alone":
@@ -121,7 +121,7 @@ class Seat(ABC):
         """Fill ``values``, float32 ``(ids, dim)``, with the rows of a route."""
 
     @abstractmethod
-    def share(self, spec: PartSpec, numbers: PartNumbers) -> None:
+    def share(self, spec: PartSpec, numbers: PartTensors) -> None:
         """Share a part; afterwards its parameters hold the servers' values."""
 
     @abstractmethod
@@ -246,7 +246,7 @@ class Alone(MemberSeat):
         """See `Seat`."""
         self._carrier.wait_rows(part, route, values, create=create)
 
-    def share(self, spec: PartSpec, numbers: PartNumbers) -> None:
+    def share(self, spec: PartSpec, numbers: PartTensors) -> None:
         """See `Seat`."""
         self._carrier.share(spec, numbers)
         self._changes.rest(is_end=True)

@@ -12,31 +12,31 @@
     calls, arguments  collective calls of a script
 """
 
-from paceline.trainer.peers.admission import Acquaintances
+from paceline.trainer.peers.admission import Admission
 from paceline.trainer.peers.arguments import check_call
 from paceline.trainer.peers.calls import Collectives
-from paceline.trainer.peers.collective import Gathering, Kind, Operation, Slice
+from paceline.trainer.peers.collective import CollectiveCall, Kind, Operation, Slice
 from paceline.trainer.peers.events import SEND_S, PeerEvents
 from paceline.trainer.peers.inbox import Event
 from paceline.trainer.peers.link import NO_LINK, PeerLink, PeerWires
-from paceline.trainer.peers.outbox import Shelf
+from paceline.trainer.peers.outbox import PeerOutbox
 from paceline.trainer.peers.reduction import Array, How, reduce_in_order
 
 __all__ = [
     "NO_LINK",
     "SEND_S",
-    "Acquaintances",
+    "Admission",
     "Array",
+    "CollectiveCall",
     "Collectives",
     "Event",
-    "Gathering",
     "How",
     "Kind",
     "Operation",
     "PeerEvents",
     "PeerLink",
+    "PeerOutbox",
     "PeerWires",
-    "Shelf",
     "Slice",
     "check_call",
     "reduce_in_order",

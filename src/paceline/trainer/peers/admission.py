@@ -18,7 +18,7 @@ from paceline.messages import PeerMessage, Refusal
 
 
 @final
-class Acquaintances:
+class Admission:
     """The trainers that have come to one trainer's door."""
 
     def __init__(self) -> None:

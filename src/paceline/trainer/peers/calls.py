@@ -16,13 +16,13 @@ from paceline.errors import UsageError
 from paceline.messages import AskValues
 from paceline.timing import Clock
 from paceline.trainer.client import bare
-from paceline.trainer.engine import Calls, Carrier
-from paceline.trainer.peers.collective import Gathering, Operation
+from paceline.trainer.engine import Calls, TrainerEngine
+from paceline.trainer.peers.collective import CollectiveCall, Operation
 from paceline.trainer.peers.link import PeerLink
-from paceline.trainer.peers.outbox import Shelf
+from paceline.trainer.peers.outbox import PeerOutbox
 from paceline.trainer.peers.reduction import Array
 from paceline.trainer.peers.through_servers import Served
-from paceline.trainer.rows import OwnRows
+from paceline.trainer.rows import TableRows
 
 _DROPPED = (
     "{kind} dropped: {reason}. What it returned is of this trainer alone; before the next "
@@ -36,15 +36,17 @@ class Collectives:
     """Collective calls of one trainer."""
 
     def __init__(
-        self, link: PeerLink, carrier: Carrier, calls: Calls, clock: Clock
+        self, link: PeerLink, carrier: TrainerEngine, calls: Calls, clock: Clock
     ) -> None:
         """Nothing is called yet."""
         self._link, self._carrier, self._calls = link, carrier, calls
-        self._shelf = Shelf(clock)
+        self._shelf = PeerOutbox(clock)
         link.answer(AskValues, self._shelf.received)
         link.each_look(self._shelf.sweep)
 
-    def run(self, part: int, operation: Operation, arrays: Sequence[Array]) -> Gathering:
+    def run(
+        self, part: int, operation: Operation, arrays: Sequence[Array]
+    ) -> CollectiveCall:
         """Step a part over the batch in the user's hands, exchanging ``arrays``.
 
         Returns:
@@ -63,10 +65,10 @@ class Collectives:
         served = None
         if operation.how == "push+pull":
             [rows] = numbers.tables
-            assert isinstance(rows, OwnRows), "embeddings have no collective calls"
+            assert isinstance(rows, TableRows), "embeddings have no collective calls"
             served = Served(rows, arrays[0])
         me = self._link.trainer, self._link.address
-        made = Gathering(*me, operation, arrays, self._shelf, served)
+        made = CollectiveCall(*me, operation, arrays, self._shelf, served)
         stepping.collectives[part] = made
         carrier.attach_values = made.attach
         made.write()

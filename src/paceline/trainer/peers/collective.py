@@ -23,7 +23,7 @@ from paceline.errors import UsageError
 from paceline.failpoints import failpoint
 from paceline.messages import AskValues, Exchange, Message, Values
 from paceline.trainer.client import Payload
-from paceline.trainer.peers.outbox import Shelf
+from paceline.trainer.peers.outbox import PeerOutbox
 from paceline.trainer.peers.reduction import (
     Array,
     How,
@@ -61,7 +61,7 @@ class Slice(NamedTuple):
 
 
 @final
-class Gathering:
+class CollectiveCall:
     """The values of one call, until its round is committed; a `Collective`.
 
     Attributes:
@@ -80,7 +80,7 @@ class Gathering:
         address: str,
         operation: Operation,
         arrays: Sequence[Array],
-        shelf: Shelf,
+        shelf: PeerOutbox,
         served: Served | None = None,
     ) -> None:
         """Bring ``arrays``, which must not change until the results are there.

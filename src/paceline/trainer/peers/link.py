@@ -26,8 +26,8 @@ from paceline.ids import COORDINATOR
 from paceline.messages import (
     AskPeers,
     DoorOpened,
+    LivingTrainer,
     Message,
-    Peer,
     PeerMessage,
     Peers,
     Refusal,
@@ -36,7 +36,7 @@ from paceline.messages import (
 )
 from paceline.timing import Clock, Deadline
 from paceline.trainer.client import Courier
-from paceline.trainer.peers.admission import Acquaintances
+from paceline.trainer.peers.admission import Admission
 from paceline.trainer.protocol import TrainerProtocol
 from paceline.transport import service as link
 from paceline.transport.connection import Answer, Connection, Landing
@@ -99,8 +99,8 @@ class PeerLink:
         self._lock = threading.Lock()  # guards the fields below
         self._door: Listener | None = None
         self._doors: Courier | None = None  # the way to the others'
-        self._known: dict[str, Peer] = {}
-        self._acquaintances = Acquaintances()
+        self._known: dict[str, LivingTrainer] = {}
+        self._acquaintances = Admission()
 
     # ------------------------------------------------------------ the door
 
@@ -211,7 +211,7 @@ class PeerLink:
 
     # ------------------------------------------------------------ the way to others
 
-    def wait_peers(self, timeout_s: float) -> dict[str, Peer]:
+    def wait_peers(self, timeout_s: float) -> dict[str, LivingTrainer]:
         """All other living trainers, asked anew: {trainer: incarnation and address}.
 
         Raises:
@@ -238,7 +238,7 @@ class PeerLink:
                 raise Refused(answer.kind, answer.text)
             pause_s = self._pause(deadline, pause_s, "the other trainers", reason)
 
-    def reach(self, trainer: str, peer: Peer) -> Connection:
+    def reach(self, trainer: str, peer: LivingTrainer) -> Connection:
         """The connection to another's door, made if need be.
 
         Raises:
@@ -305,7 +305,7 @@ class PeerLink:
     def _ask_once(
         self,
         trainer: str,
-        peer: Peer,
+        peer: LivingTrainer,
         message: PeerMessage,
         buffers: Sequence[Buffer],
         left_s: float,

@@ -40,7 +40,7 @@ class _Parked(NamedTuple):
 
 
 @final
-class Shelf:
+class PeerOutbox:
     """The arrays of one exchange at a time, by stage."""
 
     def __init__(self, clock: Clock) -> None:

@@ -21,14 +21,14 @@ from paceline.messages import Message, PulledRows, PullRows
 from paceline.params.rows import Int64s, combine_equal
 from paceline.trainer.client import Payload
 from paceline.trainer.peers.reduction import Array
-from paceline.trainer.rows import OwnRows, Requests, Wanted, row_requests
+from paceline.trainer.rows import Requests, TableRows, WantedRows, row_requests
 
 
 @final
 class Served:
     """The rows of one call: on their way to servers, and back when a round has them."""
 
-    def __init__(self, rows: OwnRows, values: Array) -> None:
+    def __init__(self, rows: TableRows, values: Array) -> None:
         """Bring ``values``, one for each number of a dense table, of its dtype."""
         num_rows = rows.combine.num_rows
         assert num_rows is not None, "a keyed table has no whole"
@@ -47,7 +47,7 @@ class Served:
         """What to ask each server for; where it lies is as the plan of the moment says."""
         route, self._inverse = self._rows.route(self._ids)
         self._came, self._rounds = np.empty_like(self._own), {}
-        wanted = [Wanted(route, torch.from_numpy(self._came))]
+        wanted = [WantedRows(route, torch.from_numpy(self._came))]
         self._requests = row_requests(self._rows.part, wanted, create=False)
         return {server: one.message for (server, _), one in self._requests.items()}
 

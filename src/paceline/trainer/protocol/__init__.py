@@ -23,7 +23,7 @@ from paceline.trainer.protocol.protocol import TrainerProtocol
 from paceline.trainer.protocol.pushing import Coming, nothing_coming
 from paceline.trainer.protocol.script_values import Changed, set_between, set_within
 from paceline.trainer.protocol.tables import (
-    Standing,
+    StandingThen,
     let_go,
     push_alone_together,
     take_locks,
@@ -34,7 +34,7 @@ __all__ = [
     "LOST_BEFORE_BREAK",
     "Changed",
     "Coming",
-    "Standing",
+    "StandingThen",
     "Tracking",
     "TrainerProtocol",
     "check_order",

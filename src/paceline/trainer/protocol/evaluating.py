@@ -34,7 +34,7 @@ from paceline.messages import (
 )
 from paceline.trainer.acts import Act, Asking
 from paceline.trainer.holdings import SharedPart
-from paceline.trainer.protocol.joining import Behind
+from paceline.trainer.protocol.joining import UndoPoint
 from paceline.trainer.protocol.pushing import pull_part
 from paceline.trainer.protocol.tracking import Tracking
 from paceline.trainer.verdicts import Leaving, Over, Task
@@ -42,12 +42,12 @@ from paceline.trainer.verdicts import Leaving, Over, Task
 T = TypeVar("T")
 
 
-class Member(Protocol):
+class EvaluationMember(Protocol):
     """What an evaluation needs of the trainer that does it."""
 
     leaving: str | None
     must_begin_again: str | None
-    behind: Behind
+    behind: UndoPoint
     servers: dict[str, str]
     parts: dict[int, SharedPart]
 
@@ -67,7 +67,7 @@ class Evaluation:
         evaluated: batches so far; a sign of life carries it.
     """
 
-    def __init__(self, member: Member, asking: Asking, tracked: Tracking) -> None:
+    def __init__(self, member: EvaluationMember, asking: Asking, tracked: Tracking) -> None:
         """Hold no lease."""
         self.evaluated = 0
         self._member, self._asking, self._tracked = member, asking, tracked

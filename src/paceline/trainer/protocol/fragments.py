@@ -30,7 +30,7 @@ from paceline.trainer.protocol.pushing import (
     collect_values,
     pull_part,
 )
-from paceline.trainer.protocol.ticking import Teller
+from paceline.trainer.protocol.ticking import TickSender
 
 
 class Landed(NamedTuple):
@@ -47,7 +47,7 @@ class Overlapping:
     def __init__(
         self,
         asking: Asking,
-        teller: Teller,
+        teller: TickSender,
         leases: Leases,
         parts: dict[int, SharedPart],
         flights: dict[int, Flight],
@@ -96,7 +96,7 @@ class Overlapping:
 
 
 @final
-class Turns:
+class FragmentSchedule:
     """The circle of one trainer's fragments; other parts have no turn."""
 
     def __init__(self, parts: dict[int, SharedPart]) -> None:

@@ -37,7 +37,7 @@ from paceline.messages import (
 )
 from paceline.trainer.acts import FIRST_PAUSE_S, Act, Asking, Pause
 from paceline.trainer.holdings import SharedPart
-from paceline.trainer.protocol.pacing import Marching
+from paceline.trainer.protocol.pacing import StalenessGate
 from paceline.trainer.protocol.pushing import pull_part
 
 PIECE_BYTES: Final = 64 << 20  # of frozen parameters in one message
@@ -128,7 +128,7 @@ def enter(
     asking: Asking,
     lease: Lease,
     parts: dict[int, SharedPart],
-    marching: Marching,
+    marching: StalenessGate,
     servers: tuple[str, ...],
 ) -> Act[None]:
     """A lease has come, and none was held: stand where it says, with values to match."""
@@ -145,7 +145,7 @@ LOST_BEFORE_BREAK = "steps before a break are lost"
 
 
 @final
-class Behind:
+class UndoPoint:
     """The last cut that the script has gone on from.
 
     Attributes:

@@ -21,7 +21,7 @@ from paceline.trainer.protocol.pushing import pull_part
 
 
 @final
-class Marching:
+class StalenessGate:
     """The clock of one trainer, and what it knows of the slowest.
 
     Attributes:

@@ -28,7 +28,7 @@ from paceline.messages import (
     Ticked,
 )
 from paceline.pace.strategy import Strategy
-from paceline.trainer.acts import Abandoned, Act, Asking, Forget
+from paceline.trainer.acts import Abandoned, Act, Asking, ForgetPosted
 from paceline.trainer.holdings import (
     Leases,
     LeasesAhead,
@@ -41,17 +41,17 @@ from paceline.trainer.holdings import (
 from paceline.trainer.protocol.evaluating import Evaluation
 from paceline.trainer.protocol.joining import (
     LOST_BEFORE_BREAK,
-    Behind,
+    UndoPoint,
     agree_stage,
     enter,
     establish,
     join_job,
 )
-from paceline.trainer.protocol.pacing import Marching
+from paceline.trainer.protocol.pacing import StalenessGate
 from paceline.trainer.protocol.pushing import Coming, nothing_coming, pull_part
 from paceline.trainer.protocol.stepping import Stepping
 from paceline.trainer.protocol.tables import Rotation
-from paceline.trainer.protocol.ticking import Teller, read_values
+from paceline.trainer.protocol.ticking import TickSender, read_values
 from paceline.trainer.protocol.tracking import Tracking, wait_saved
 from paceline.trainer.verdicts import Batch, Flush, Leaving, Over, Stepped
 
@@ -80,13 +80,13 @@ class TrainerProtocol:
         self.tracked = Tracking()
         self.leaving: str | None = None  # why the trainer must go; any thread may say so
         self.must_begin_again: str | None = None  # why the script must, from its top
-        self.behind = Behind()
+        self.behind = UndoPoint()
         self._leases = Leases()
         self._must_join, self._why_join = True, "it has not joined yet"
         self._pid, self._host = pid, host
         self.asking = Asking(patience_s)
-        self._teller = Teller(self.asking, self.tracked)
-        self.marching = Marching(self.asking, self.parts)
+        self._teller = TickSender(self.asking, self.tracked)
+        self.marching = StalenessGate(self.asking, self.parts)
         self.stepping = Stepping(
             self.asking, self._teller, self._leases, self.parts, self.marching
         )
@@ -396,4 +396,4 @@ class TrainerProtocol:
         for part in self.parts.values():
             part.forget(reason)
         self.stepping.forget()
-        yield Forget()
+        yield ForgetPosted()

@@ -71,7 +71,7 @@ class Flight(msgspec.Struct, frozen=True):
         return tuple(self.push.calls)
 
 
-class Leaving(msgspec.Struct, frozen=True):
+class LeavingWindow(msgspec.Struct, frozen=True):
     """A window that leaves: what each server gets, and why it has no effect, if so."""
 
     message: Push
@@ -89,7 +89,7 @@ def close_window(
     part: SharedPart,
     servers: tuple[str, ...],
     coming: Coming = nothing_coming,
-) -> Leaving:
+) -> LeavingWindow:
     """A part's open window for all servers, with what they are asked for behind it."""
     window, records = part.window.close()
     part.number += 1
@@ -122,10 +122,12 @@ def close_window(
         assert isinstance(message, PullRows)
         behind = msgspec.structs.replace(message, **asking.who())
         pushes[server] = msgspec.structs.replace(pushes[server], behind=behind)
-    return Leaving(push, pushes, refused)
+    return LeavingWindow(push, pushes, refused)
 
 
-def ask_judge(asking: Asking, leaving: Leaving, judge: str) -> Act[Leaving | None]:
+def ask_judge(
+    asking: Asking, leaving: LeavingWindow, judge: str
+) -> Act[LeavingWindow | None]:
     """Push to the server that says if a window is too old: what is left for the others.
 
     None: it is, and its batches are to be trained again; no server has changed.
@@ -139,13 +141,13 @@ def ask_judge(asking: Asking, leaving: Leaving, judge: str) -> Act[Leaving | Non
         return None
     others = {server: push for server, push in pushes.items() if server != judge}
     if pushed.verdict != "void":
-        return Leaving(message, others, leaving.refused)
+        return LeavingWindow(message, others, leaving.refused)
     age = pushed.version - (first.base or 0)
     reason = f"it was computed on values {age} updates old"
     refused = RefusedPush(message.number, message.window, message.records, reason)
     replace = msgspec.structs.replace
     others = {server: replace(push, is_void=True) for server, push in others.items()}
-    return Leaving(message, others, refused)
+    return LeavingWindow(message, others, refused)
 
 
 def collect_push(asking: Asking, flight: Flight) -> Act[Acknowledged]:

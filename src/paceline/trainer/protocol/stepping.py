@@ -14,8 +14,8 @@ from paceline.messages import StageSpec, Ticked
 from paceline.trainer.acts import Abandoned, Act, Asking
 from paceline.trainer.holdings import Leases, SharedPart, Writing, hand_back
 from paceline.trainer.protocol.exchanging import Collective, exchange_values
-from paceline.trainer.protocol.fragments import Overlapping, Turns
-from paceline.trainer.protocol.pacing import Marching
+from paceline.trainer.protocol.fragments import FragmentSchedule, Overlapping
+from paceline.trainer.protocol.pacing import StalenessGate
 from paceline.trainer.protocol.pushing import (
     Acknowledged,
     Coming,
@@ -29,7 +29,7 @@ from paceline.trainer.protocol.pushing import (
     pull_part,
 )
 from paceline.trainer.protocol.tables import push_together, under_locks
-from paceline.trainer.protocol.ticking import Teller
+from paceline.trainer.protocol.ticking import TickSender
 
 
 @final
@@ -45,14 +45,14 @@ class Stepping:
     def __init__(
         self,
         asking: Asking,
-        teller: Teller,
+        teller: TickSender,
         leases: Leases,
         parts: dict[int, SharedPart],
-        marching: Marching,
+        marching: StalenessGate,
     ) -> None:
         """Nothing was pushed yet; leases, parts and clock are the trainer's own."""
         self.tasks_finished = 0
-        self.turns = Turns(parts)
+        self.turns = FragmentSchedule(parts)
         self.collectives: dict[int, Collective] = {}
         self._asking, self._teller = asking, teller
         self._leases, self._parts, self._marching = leases, parts, marching

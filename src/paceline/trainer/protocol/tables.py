@@ -192,7 +192,7 @@ def push_alone_together(asking: Asking, parts: Mapping[SharedPart, Writing]) -> 
     yield from push_together(asking, pushes)
 
 
-class Standing(NamedTuple):
+class StandingThen(NamedTuple):
     """Who the trainer was when it asked: what it was told holds as long as it is that."""
 
     incarnation: int
@@ -210,9 +210,9 @@ class Rotation:
         self._asking, self._leases, self._parts = asking, leases, parts
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> StandingThen:
         """Who the trainer is now."""
-        return Standing(self._asking.incarnation, self._asking.timeline)
+        return StandingThen(self._asking.incarnation, self._asking.timeline)
 
     def visit(self, stage: StageSpec, key: TaskKey, first: int) -> int:
         """The last batch of a cell that a window from ``first`` on can have.
@@ -264,7 +264,7 @@ class Rotation:
         held = self._leases.held(tuple(self._parts))
         return AskLease(**self._asking.who(), stage=stage.stage, held=held)
 
-    def take(self, lease: Lease, standing: Standing) -> None:
+    def take(self, lease: Lease, standing: StandingThen) -> None:
         """A lease that was asked for ahead is held from now on, unless it is void.
 
         One that the trainer enters with is asked for once more, by `next_batch`: entering

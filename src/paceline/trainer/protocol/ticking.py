@@ -58,7 +58,7 @@ class _Untold(msgspec.Struct, frozen=True):
 
 
 @final
-class Teller:
+class TickSender:
     """Ticks of one trainer."""
 
     def __init__(self, asking: Asking, tracked: Tracking) -> None:

@@ -12,29 +12,29 @@
 """
 
 from paceline.trainer.rows.embedding import Embedding, Mode
-from paceline.trainer.rows.embedding_rows import Expected, SharedTable
-from paceline.trainer.rows.prefetch import Outlook
+from paceline.trainer.rows.embedding_rows import EmbeddingRows, Expected
+from paceline.trainer.rows.prefetch import Prefetcher
 from paceline.trainer.rows.replica import AskingServers, Replica
 from paceline.trainer.rows.requests import (
     Requests,
-    Wanted,
+    WantedRows,
     attaching,
     pushed_with,
     row_requests,
 )
-from paceline.trainer.rows.table_rows import OwnRows
+from paceline.trainer.rows.table_rows import TableRows
 
 __all__ = [
     "AskingServers",
     "Embedding",
+    "EmbeddingRows",
     "Expected",
     "Mode",
-    "Outlook",
-    "OwnRows",
+    "Prefetcher",
     "Replica",
     "Requests",
-    "SharedTable",
-    "Wanted",
+    "TableRows",
+    "WantedRows",
     "attaching",
     "pushed_with",
     "row_requests",

@@ -26,7 +26,7 @@ from paceline.config import Adagrad, RowInit, RowOptimizer, Uniform
 from paceline.errors import UsageError
 from paceline.messages import TableSpec
 from paceline.params.rows import sum_duplicates
-from paceline.trainer.rows.embedding_rows import SharedTable
+from paceline.trainer.rows.embedding_rows import EmbeddingRows
 
 
 @final
@@ -72,8 +72,8 @@ class _Found(NamedTuple):
     places: torch.Tensor  # of the ids' shape: rows[places] are theirs
 
 
-Read = Callable[[SharedTable, torch.Tensor, int | None, bool], _Found]
-LookUp = Callable[[SharedTable, torch.Tensor, int | None, bool], torch.Tensor]
+Read = Callable[[EmbeddingRows, torch.Tensor, int | None, bool], _Found]
+LookUp = Callable[[EmbeddingRows, torch.Tensor, int | None, bool], torch.Tensor]
 
 
 @final
@@ -135,11 +135,11 @@ class Embedding(nn.Module):
         self.spec = TableSpec(name, dim, optimizer or Adagrad(lr=0.05), init)
         self.mode = mode
         self.padding_idx = padding_idx
-        self._table: SharedTable | None = None
+        self._table: EmbeddingRows | None = None
         self._read: Read = _read
         self._look_up: LookUp = _look_up
 
-    def bind(self, table: SharedTable) -> None:
+    def bind(self, table: EmbeddingRows) -> None:
         """Read and write this table from now on; `Session.share` calls this."""
         assert (table.spec.name, table.spec.dim) == (self.spec.name, self.spec.dim)
         self._table, self.spec = table, table.spec
@@ -228,7 +228,7 @@ class Embedding(nn.Module):
 
 
 def _read(
-    table: SharedTable, ids: torch.Tensor, padding: int | None, record: bool
+    table: EmbeddingRows, ids: torch.Tensor, padding: int | None, record: bool
 ) -> _Found:
     """Ask the servers for the rows of ids; back on the device of the ids."""
     rows, index = table.lookup(ids, padding=padding, record=record)
@@ -241,7 +241,7 @@ def _read(
 
 
 def _look_up(
-    table: SharedTable, ids: torch.Tensor, padding: int | None, record: bool
+    table: EmbeddingRows, ids: torch.Tensor, padding: int | None, record: bool
 ) -> torch.Tensor:
     """The rows of ids in the ids' own places."""
     rows, index = _read(table, ids, padding, record)

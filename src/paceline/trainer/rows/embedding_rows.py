@@ -15,7 +15,7 @@ import torch
 
 from paceline.messages import PartPlan, TableSpec
 from paceline.params.rows import Int64s
-from paceline.trainer.rows.prefetch import IdsPlace, Outlook, find_ids, ids_at
+from paceline.trainer.rows.prefetch import IdsPlace, Prefetcher, find_ids, ids_at
 from paceline.trainer.rows.routing import Route, Router, RowGradient
 
 
@@ -31,7 +31,7 @@ class RowReader(Protocol):
         """Fill ``values``, float32 ``(ids, dim)``, with the rows of a route."""
 
     @property
-    def outlook(self) -> Outlook:
+    def outlook(self) -> Prefetcher:
         """What is known of the batches around this moment."""
 
 
@@ -57,7 +57,7 @@ class _Recorded(NamedTuple):
 
 
 @final
-class SharedTable:
+class EmbeddingRows:
     """A table that is bound to a session.
 
     Attributes:
@@ -79,7 +79,7 @@ class SharedTable:
         self._expected: list[Expected] = []
         self._shows: list[list[torch.Tensor]] = []  # where gradients that wait appear
 
-    def __deepcopy__(self, memo: object) -> "SharedTable":
+    def __deepcopy__(self, memo: object) -> "EmbeddingRows":
         """A copied module (an average of the model, say) reads the same table."""
         return self
 

@@ -12,8 +12,7 @@ Where a batch holds the ids of a table is seen when they are looked up: they are
 tensors, or columns of one, in the same memory. What a model computes from a batch is not
 found, and then rows are asked for when they are looked up, as ever.
 
-Waits: for the data set, in `Outlook.look` and `Outlook.take`. The thread of the user's loop
-calls.
+Waits: for the data set, in `look` and `take`. The thread of the user's loop calls.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -44,7 +43,7 @@ class _Read(NamedTuple):
 
 
 @final
-class Outlook:
+class Prefetcher:
     """What one loop knows of the batches before and behind the user's step.
 
     Attributes:

@@ -29,7 +29,7 @@ from paceline.params.rows import Array, Int64s, combine_rows
 from paceline.trainer.acts import Lost
 from paceline.trainer.client import Driver, Payload, Sent
 from paceline.trainer.protocol import TrainerProtocol
-from paceline.trainer.rows.requests import Wanted, row_requests
+from paceline.trainer.rows.requests import WantedRows, row_requests
 from paceline.trainer.rows.routing import Route
 
 
@@ -204,7 +204,7 @@ class Replica:
 def question_for(part: int, route: Route, inverse: Int64s, like: Array) -> Question:
     """A question for the rows of a route; ``like`` is an array of their (n, dim), dtype."""
     values = np.empty((len(route.ids), like.shape[1]), like.dtype)
-    wanted = [Wanted(route, torch.from_numpy(values))]
+    wanted = [WantedRows(route, torch.from_numpy(values))]
     requests = row_requests(part, wanted, create=False)
     return Question({server: one for (server, _), one in requests.items()}, values, inverse)
 

@@ -18,7 +18,7 @@ from paceline.trainer.rows.routing import Route
 from paceline.transport.frames import ByteArray, WritableBuffer
 
 
-class Wanted(NamedTuple):
+class WantedRows(NamedTuple):
     """Rows of one table, and where they land: float32 ``(ids, dim)``, contiguous."""
 
     route: Route
@@ -35,7 +35,7 @@ class _Piece(NamedTuple):
 
 
 def row_requests(
-    part: int, wanted: Sequence[Wanted], *, create: bool, codec: Codec | None = None
+    part: int, wanted: Sequence[WantedRows], *, create: bool, codec: Codec | None = None
 ) -> Requests:
     """What to ask each server that has any of these rows; tables are distinct.
 

@@ -6,7 +6,7 @@
     take         goes into a push, or waits for one with more batches
     drop         the push has left, or its batches are gone: servers have it, or nobody
 
-It stands where a `SharedTable` stands among a part's tables.
+It stands where a `EmbeddingRows` stands among a part's tables.
 
 Called by the user's thread.
 
@@ -103,7 +103,7 @@ class Unsent:
 
 
 @final
-class OwnRows:
+class TableRows:
     """The rows of one table, as this trainer reads and writes them.
 
     Attributes:
@@ -221,7 +221,7 @@ class OwnRows:
         """No gradient waits for a step of the user's."""
         return ()
 
-    def foresee(self, ahead: int) -> Expected | None:  # noqa: ARG002  (as `SharedTable`)
+    def foresee(self, ahead: int) -> Expected | None:  # noqa: ARG002  (as `EmbeddingRows`)
         """Nobody knows which rows will be read."""
         return None
 

@@ -20,13 +20,13 @@ from paceline.errors import UsageError
 from paceline.messages import PartSpec, TableSpec
 from paceline.params.rows import twin_of
 from paceline.trainer.model import hyper_of
-from paceline.trainer.rows import Embedding, SharedTable
+from paceline.trainer.rows import Embedding, EmbeddingRows
 
 _log = logging.getLogger("paceline.trainer")
 
 
 def table_of(
-    module: Embedding, optimizer: torch.optim.Optimizer | None, known: SharedTable | None
+    module: Embedding, optimizer: torch.optim.Optimizer | None, known: EmbeddingRows | None
 ) -> TableSpec:
     """What an embedding's table is, its optimizer settled.
 

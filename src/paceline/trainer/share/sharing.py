@@ -32,7 +32,7 @@ from paceline.trainer.engine import (
 from paceline.trainer.loop import to_be_set
 from paceline.trainer.member import Seat
 from paceline.trainer.model import Frozen, Schedules, WatchedModel, WatchedValues
-from paceline.trainer.rows import Embedding, OwnRows, SharedTable
+from paceline.trainer.rows import Embedding, EmbeddingRows, TableRows
 from paceline.trainer.share.description import (
     Described,
     cut_local,
@@ -42,7 +42,7 @@ from paceline.trainer.share.description import (
 from paceline.trainer.share.optimizer import SharedOptimizer
 from paceline.trainer.share.refusals import check_rows, warn_of_rows, why_not_part
 from paceline.trainer.share.row_optimizers import agreed_tables, table_of
-from paceline.trainer.tensors import Deltas, PartNumbers, norms_of, why_not_early
+from paceline.trainer.tensors import Deltas, PartTensors, norms_of, why_not_early
 
 _NO_VALUES = (
     "cannot set values: make the change before session.share, or use --ranks-per-trainer 1"
@@ -66,8 +66,8 @@ class Sharing:
         self.schedules = Schedules()
         self.num_parts = self.num_refused = 0
         self._seat, self._calls = seat, seat.membership.calls
-        self._tables: dict[str, SharedTable] = {}  # {name: table}
-        self._own: dict[str, OwnRows] = {}  # {name: table of the user's own}
+        self._tables: dict[str, EmbeddingRows] = {}  # {name: table}
+        self._own: dict[str, TableRows] = {}  # {name: table of the user's own}
         self._parameters: set[nn.Parameter] = set()
         self._paces: dict[int, Pace] = {}  # of the parts
         self._shared: dict[nn.Module, SharedModel] = {}
@@ -221,7 +221,7 @@ class Sharing:
         groups = [] if optimizer is None else optimizer.param_groups
         if deltas is not None:
             groups = list(described.optimizer.groups) if described.optimizer else []
-        numbers = PartNumbers(
+        numbers = PartTensors(
             described.parameters,
             groups,
             sparse=[i for i, spec in enumerate(specs) if spec.has_sparse_gradients],
@@ -238,7 +238,7 @@ class Sharing:
         self._paces[part], self.num_parts = pace, part + 1
         agreed = agreed_tables(whole, self._seat.plan(part).spec)
         pairs = zip(agreed, whole.tables, strict=True)
-        bound = [SharedTable(spec, part, self._seat, said) for spec, said in pairs]
+        bound = [EmbeddingRows(spec, part, self._seat, said) for spec, said in pairs]
         numbers.tables += bound
         self._tables |= {table.spec.name: table for table in bound}
         self._parameters.update(described.parameters)
@@ -251,7 +251,7 @@ class Sharing:
         *,
         atomic: bool = False,
         every: int | None = None,
-    ) -> OwnRows:
+    ) -> TableRows:
         """Share a table of the user's own as the next part.
 
         Args:
@@ -277,8 +277,8 @@ class Sharing:
             raise UsageError(f"table {spec.name!r}: {reason}")
         self._seat.alone(f"table {spec.name!r}", "has no tables of its own yet")
         part = PartSpec(self.num_parts, (), None, (spec,), pace)
-        rows = OwnRows(spec, part.part, self._seat, begins)
-        numbers = PartNumbers((), ())
+        rows = TableRows(spec, part.part, self._seat, begins)
+        numbers = PartTensors((), ())
         numbers.pace, numbers.is_table, numbers.is_atomic = pace, True, atomic
         numbers.tables.append(rows)
         self._seat.share(part, numbers)
@@ -324,7 +324,7 @@ class Sharing:
         return min(known, default=self.num_parts)
 
     def _step_all(self, parts: tuple[int, ...], scaled: Scaled) -> None:
-        """A step of several parts; see `paceline.trainer.engine.engine.Carrier.step_all`.
+        """A step of several parts; see `TrainerEngine.step_all`.
 
         Parts with local steps take theirs first, by the trainer's own optimizer; none with
         gradients that are not finite, which would stay in its state.

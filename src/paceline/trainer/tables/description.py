@@ -17,7 +17,7 @@ from paceline.messages import TableSpec
 from paceline.params.rows import Array, require_rule
 from paceline.trainer.loop import Stages
 from paceline.trainer.member import Membership
-from paceline.trainer.rows import AskingServers, OwnRows, Replica
+from paceline.trainer.rows import AskingServers, Replica, TableRows
 from paceline.trainer.tables.table import Table
 from paceline.trainer.tables.writes import TableWriter
 
@@ -137,7 +137,7 @@ def _is_torch(dtype: object) -> bool:
 
 
 def open_table(
-    membership: Membership, stages: Stages, rows: OwnRows, replicate_every: int | None
+    membership: Membership, stages: Stages, rows: TableRows, replicate_every: int | None
 ) -> Table:
     """The table of these rows; with a copy of them, if it is replicated."""
     if replicate_every is not None:

@@ -31,11 +31,11 @@ from paceline.pace.tables import why_not_locked
 from paceline.params.rows import Array, Int64s
 from paceline.trainer.acts import Act
 from paceline.trainer.client import HeldLock, LockKeeper, Payload
-from paceline.trainer.engine import Calls, Carrier
+from paceline.trainer.engine import Calls, TrainerEngine
 from paceline.trainer.holdings import SharedPart, Writing
 from paceline.trainer.loop import step_whole
 from paceline.trainer.protocol import let_go, push_alone_together, take_locks
-from paceline.trainer.rows import OwnRows
+from paceline.trainer.rows import TableRows
 from paceline.trainer.rows.routing import Piece, Route
 from paceline.transport.frames import WritableBuffer
 
@@ -88,10 +88,10 @@ class RowLock:
 
     def __init__(
         self,
-        rows: OwnRows,
+        rows: TableRows,
         ids: Int64s,
         wish: Wish,
-        member: tuple[Carrier, Calls, LockKeeper],
+        member: tuple[TrainerEngine, Calls, LockKeeper],
     ) -> None:
         """Not locked yet; see `paceline.trainer.tables.table.Table.lock`."""
         self.rows, self.part = rows, rows.part

@@ -26,12 +26,12 @@ from paceline.errors import PacelineError, Preempted, UsageError
 from paceline.ids import TaskKey
 from paceline.messages import RotationSpec, StageSpec
 from paceline.params.rows import Array, Int64s
-from paceline.trainer.engine import Carrier
+from paceline.trainer.engine import TrainerEngine
 from paceline.trainer.holdings import Writing
 from paceline.trainer.loop import Stage
 from paceline.trainer.member import Membership
-from paceline.trainer.protocol import Standing
-from paceline.trainer.rows import OwnRows
+from paceline.trainer.protocol import StandingThen
+from paceline.trainer.rows import TableRows
 from paceline.trainer.tables.cell import Cell
 from paceline.trainer.tables.rotation_peers import PeerBlocks
 from paceline.trainer.tables.rotation_prefetch import LookAhead
@@ -45,7 +45,7 @@ class Rotated(NamedTuple):
 
     stage: Stage
     cells: Cells
-    rows: OwnRows
+    rows: TableRows
     step_s: float | None
 
 
@@ -70,7 +70,7 @@ class RotationLoop:
         self._rotation: RotationSpec = spec.rotation
         self._acts, self._clock = carrier.protocol.rotation, driver.clock
         # {data part that this process has had: as whom it had it last}
-        self._parts: dict[int, Standing] = {}
+        self._parts: dict[int, StandingThen] = {}
         rows, num_kept = rotated.rows, 1 + spec.rotation.slices
         self._peers = PeerBlocks(membership.link, rows.part, num_kept)
         self._ahead = LookAhead(driver, rows, self._rows_of, self._peers)
@@ -252,7 +252,7 @@ class RotationLoop:
 
     def _has_written(self, part: int) -> bool:
         tables = self._carrier.numbers[part].tables
-        return any(isinstance(own, OwnRows) and own.has_written() for own in tables)
+        return any(isinstance(own, TableRows) and own.has_written() for own in tables)
 
     def _rows_of(self, block: int) -> Int64s:
         own, num_blocks = self._rotated.rows, self._rotation.blocks
@@ -287,7 +287,7 @@ class RotationLoop:
             )
 
 
-def _leave(carrier: Carrier) -> None:
+def _leave(carrier: TrainerEngine) -> None:
     try:
         carrier.leave_loop()
     except PacelineError as error:  # the loop may be left because the job is gone

@@ -24,7 +24,7 @@ from paceline.errors import PacelineError
 from paceline.messages import ArraySpec, AskBlock, Lease, PeerMessage, Refusal, Values
 from paceline.params.rows import Array
 from paceline.trainer.peers import PeerLink
-from paceline.trainer.protocol import Standing
+from paceline.trainer.protocol import StandingThen
 from paceline.transport.frames import ByteArray, WritableBuffer
 from paceline.transport.service import Reply
 
@@ -35,7 +35,7 @@ _log = logging.getLogger("paceline.trainer")
 
 class _Left(NamedTuple):
     block: int
-    standing: Standing
+    standing: StandingThen
     rows: Array
 
 
@@ -61,7 +61,7 @@ class PeerBlocks:
         except PacelineError as error:
             _log.debug("blocks do not travel between trainers: %s", error)
 
-    def keep(self, token: int, block: int, standing: Standing, rows: Array) -> None:
+    def keep(self, token: int, block: int, standing: StandingThen, rows: Array) -> None:
         """A copy of a block, for whoever has it next."""
         if not self._is_open:
             return

@@ -16,7 +16,7 @@ from paceline.data.cells import Cells, Int64s, cut_cells, parts_of
 from paceline.errors import UsageError
 from paceline.messages import RotationSpec, StageSpec
 from paceline.pace.policy import updates_in_rounds
-from paceline.trainer.rows import OwnRows
+from paceline.trainer.rows import TableRows
 
 MOST_CELLS = 1 << 16  # the coordinator knows the records of each
 MOST_KNOWN = 4  # rotations whose cells are kept
@@ -35,7 +35,7 @@ class Rotate(NamedTuple):
     slices: int = 2
 
 
-def check_rotate(rows: OwnRows, wanted: Rotate, pace: Pace) -> None:
+def check_rotate(rows: TableRows, wanted: Rotate, pace: Pace) -> None:
     """Refuse a rotation that cannot be.
 
     Raises:
@@ -83,7 +83,7 @@ class KnownCells:
 
 
 def describe_rotation(
-    spec: StageSpec, rows: OwnRows, num_blocks: int, wanted: Rotate, known: KnownCells
+    spec: StageSpec, rows: TableRows, num_blocks: int, wanted: Rotate, known: KnownCells
 ) -> tuple[StageSpec, Cells]:
     """The stage, cut into cells, and the records of each.
 

@@ -36,8 +36,8 @@ from paceline.messages import (
 from paceline.params.rows import Array, Int64s
 from paceline.trainer.acts import Lost
 from paceline.trainer.client import Driver, Payload
-from paceline.trainer.protocol import Standing
-from paceline.trainer.rows import OwnRows, Wanted, row_requests
+from paceline.trainer.protocol import StandingThen
+from paceline.trainer.rows import TableRows, WantedRows, row_requests
 from paceline.trainer.tables.rotation_peers import PeerBlocks
 
 _COMES = Wait("block", "the next block's lease, or its rows, are on their way")
@@ -47,7 +47,7 @@ class Ahead(NamedTuple):
     """A cell that was leased ahead; its rows (ids, dim), unless they did not come."""
 
     lease: Lease
-    standing: Standing
+    standing: StandingThen
     rows: Array | None
 
 
@@ -58,7 +58,7 @@ class LookAhead:
     def __init__(
         self,
         driver: Driver,
-        own: OwnRows,
+        own: TableRows,
         ids_of: Callable[[int], Int64s],
         peers: PeerBlocks,
     ) -> None:
@@ -70,7 +70,7 @@ class LookAhead:
         self._looking: Future[Ahead | None] | None = None
         self._found: Ahead | None = None
 
-    def begin(self, ask: AskLease, standing: Standing, rotation: RotationSpec) -> None:
+    def begin(self, ask: AskLease, standing: StandingThen, rotation: RotationSpec) -> None:
         """Look for the next cell; what was found before is let go."""
         assert self._looking is None, "one at a time"
         self._enough.clear()
@@ -94,7 +94,7 @@ class LookAhead:
             self._found = looking.result()
         return self._found
 
-    def rows_of(self, key: TaskKey, standing: Standing) -> Array | None:
+    def rows_of(self, key: TaskKey, standing: StandingThen) -> Array | None:
         """The rows of a cell (ids, dim), if they have come and the trainer is who asked."""
         found = self._found
         if found is None or found.lease.key != key or found.standing != standing:
@@ -109,7 +109,7 @@ class LookAhead:
     # ------------------------------------------------------------ in the other thread
 
     def _look(
-        self, ask: AskLease, standing: Standing, rotation: RotationSpec
+        self, ask: AskLease, standing: StandingThen, rotation: RotationSpec
     ) -> Ahead | None:
         while True:
             reply = self._ask(COORDINATOR, Payload(ask))
@@ -124,10 +124,10 @@ class LookAhead:
             return Ahead(reply.lease, standing, rows)
         return Ahead(reply.lease, standing, self._read(ids, standing))
 
-    def _read(self, ids: Int64s, standing: Standing) -> Array | None:
+    def _read(self, ids: Int64s, standing: StandingThen) -> Array | None:
         route, inverse = self._own.route(ids)
         values = np.empty((len(route.ids), self._own.spec.dim), self._own.combine.dtype)
-        wanted = [Wanted(route, torch.from_numpy(values))]
+        wanted = [WantedRows(route, torch.from_numpy(values))]
         requests = row_requests(self._own.part, wanted, create=False)
         for (server, _), payload in requests.items():
             who = {"incarnation": standing.incarnation, "timeline": standing.timeline}

@@ -16,8 +16,8 @@ import numpy as np
 
 from paceline.errors import UsageError
 from paceline.params.rows import Array, Int64s
-from paceline.trainer.peers import Gathering, How, Kind, Operation, Slice, check_call
-from paceline.trainer.rows import OwnRows
+from paceline.trainer.peers import CollectiveCall, How, Kind, Operation, Slice, check_call
+from paceline.trainer.rows import TableRows
 from paceline.trainer.tables.arguments import (
     Ids,
     Values,
@@ -47,18 +47,18 @@ class Writer(Protocol):
     def step_table(self, part: int) -> None:
         """The batch in the user's hands is over for a table: what was written leaves."""
 
-    def lock(self, rows: OwnRows, ids: Int64s, wish: Wish) -> RowLock:
+    def lock(self, rows: TableRows, ids: Int64s, wish: Wish) -> RowLock:
         """A block in which rows are this trainer's alone."""
 
     def write_alone(self, part: int) -> None:
         """What was written leaves as a push of no batch."""
 
-    def rotate(self, rows: OwnRows, dataset: object, wanted: Rotate) -> Iterator[Cell]:
+    def rotate(self, rows: TableRows, dataset: object, wanted: Rotate) -> Iterator[Cell]:
         """A loop over the cells of a rotation of these rows."""
 
     def exchange(
         self, part: int, operation: Operation, arrays: Sequence[Array]
-    ) -> Gathering:
+    ) -> CollectiveCall:
         """Step over the batch in the user's hands, exchanging values with trainers."""
 
 
@@ -72,7 +72,7 @@ class Table:
         dtype: numpy's.
     """
 
-    def __init__(self, rows: OwnRows, writer: Writer) -> None:
+    def __init__(self, rows: TableRows, writer: Writer) -> None:
         """Bind; `Session.table` does."""
         combine = rows.combine
         self.name = rows.spec.name
@@ -337,7 +337,7 @@ class Table:
         rule: str | None,
         how: How,
         root: str | None = None,
-    ) -> Gathering:
+    ) -> CollectiveCall:
         # No copy: the caller waits here, and when the round is committed all have them.
         arrays = [np.ascontiguousarray(as_array(one)) for one in values]
         rule = rule or self._rows.combine.rule

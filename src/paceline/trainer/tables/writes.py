@@ -13,9 +13,9 @@ from paceline.params.rows import Int64s
 from paceline.trainer.acts import Act
 from paceline.trainer.loop import Cutting, Stage, Stages, has_batch, step_atomic
 from paceline.trainer.member import Membership
-from paceline.trainer.peers import Array, Gathering, Operation
+from paceline.trainer.peers import Array, CollectiveCall, Operation
 from paceline.trainer.protocol import TrainerProtocol
-from paceline.trainer.rows import OwnRows
+from paceline.trainer.rows import TableRows
 from paceline.trainer.tables.cell import Cell
 from paceline.trainer.tables.locks import RowLock, Wish
 from paceline.trainer.tables.rotation import Rotated, RotationLoop
@@ -53,14 +53,14 @@ class TableWriter:
         else:
             self._carrier.step(part)
 
-    def lock(self, rows: OwnRows, ids: Int64s, wish: Wish) -> RowLock:
+    def lock(self, rows: TableRows, ids: Int64s, wish: Wish) -> RowLock:
         """A block in which rows are this trainer's alone."""
         member = (self._carrier, self._calls, self._membership.driver.locks)
         return RowLock(rows, ids, wish, member)
 
     def rotate(
         self,
-        rows: OwnRows,
+        rows: TableRows,
         dataset: Any,  # noqa: ANN401  (whatever a user calls a data set)
         wanted: Rotate,
     ) -> Iterator[Cell]:
@@ -88,7 +88,7 @@ class TableWriter:
 
     def exchange(
         self, part: int, operation: Operation, arrays: Sequence[Array]
-    ) -> Gathering:
+    ) -> CollectiveCall:
         """Step over the batch in the user's hands, exchanging values with trainers."""
         return self._membership.collectives.run(part, operation, arrays)
 

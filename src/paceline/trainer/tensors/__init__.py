@@ -13,17 +13,17 @@
 """
 
 from paceline.trainer.tensors.backward_overlap import why_not_early
-from paceline.trainer.tensors.gradients import Gathering, Gradients, norms_of
+from paceline.trainer.tensors.gradients import GatherChoice, Gradients, norms_of
 from paceline.trainer.tensors.local_steps import Deltas
-from paceline.trainer.tensors.part_tensors import PartNumbers
+from paceline.trainer.tensors.part_tensors import PartTensors
 from paceline.trainer.tensors.repacing import has_lost, take_pace
 from paceline.trainer.tensors.sparse_weights import coalesced
 
 __all__ = [
     "Deltas",
-    "Gathering",
+    "GatherChoice",
     "Gradients",
-    "PartNumbers",
+    "PartTensors",
     "coalesced",
     "has_lost",
     "norms_of",

@@ -32,9 +32,9 @@ from torch import nn
 
 from paceline.config import Pace
 from paceline.pace.guards import most_norm
-from paceline.trainer.rows import OwnRows, SharedTable
+from paceline.trainer.rows import EmbeddingRows, TableRows
 from paceline.trainer.rows.routing import RowGradient
-from paceline.trainer.verdicts import Refused
+from paceline.trainer.verdicts import RefusedStep
 
 
 class Gradients(NamedTuple):
@@ -45,25 +45,25 @@ class Gradients(NamedTuple):
     is_refused: bool = False  # they are not to be used
 
 
-class Gathering(NamedTuple):
-    """Which gradients a push takes; see `PartNumbers.gather`."""
+class GatherChoice(NamedTuple):
+    """Which gradients a push takes; see `PartTensors.gather`."""
 
     with_step: bool
     only_fresh: bool
 
 
 class Outline(NamedTuple):
-    """What `PartNumbers.gather` would find."""
+    """What `PartTensors.gather` would find."""
 
     parameters: set[int]  # those with a gradient
     has_rows: bool  # of tables
 
 
-Join = Callable[[Gradients, Gathering], Gradients]
+Join = Callable[[Gradients, GatherChoice], Gradients]
 """What this process has -> what all processes of the trainer have together."""
 
 
-def alone(gradients: Gradients, gathering: Gathering) -> Gradients:
+def alone(gradients: Gradients, gathering: GatherChoice) -> Gradients:
     """A trainer of one process has what that process has."""
     del gathering
     return gradients
@@ -115,7 +115,7 @@ class Norms:
         self._pace = pace
         self._last: deque[float] = deque(maxlen=REMEMBERED)
 
-    def look(self, gradients: Iterable[torch.Tensor]) -> Refused | None:
+    def look(self, gradients: Iterable[torch.Tensor]) -> RefusedStep | None:
         """Look at all of a push; why it is not to be applied, or None if it is."""
         norm = norm_of(gradients)
         usual = statistics.median(self._last) if len(self._last) >= FEWEST else None
@@ -123,7 +123,7 @@ class Norms:
         most = most_norm(self._pace, usual)
         if most is None or norm <= most:
             return None
-        return Refused(f"its norm is {norm:.4g}, and usually {usual:.4g}", norm)
+        return RefusedStep(f"its norm is {norm:.4g}, and usually {usual:.4g}", norm)
 
 
 def norms_of(pace: Pace) -> Norms | None:
@@ -137,7 +137,7 @@ def norm_of(gradients: Iterable[torch.Tensor]) -> float:
     return math.hypot(*(float(torch.linalg.vector_norm(one)) for one in gradients))
 
 
-def drop_rows(tables: Iterable[SharedTable | OwnRows]) -> None:
+def drop_rows(tables: Iterable[EmbeddingRows | TableRows]) -> None:
     """What batches have left in tables for the next push is not to be in it."""
     for table in tables:
         table.drop()

@@ -44,11 +44,11 @@ from paceline.trainer.encoding import (
     plain,
 )
 from paceline.trainer.model import Frozen, WatchedModel, WatchedValues, hyper_of
-from paceline.trainer.rows import OwnRows, SharedTable
+from paceline.trainer.rows import EmbeddingRows, TableRows
 from paceline.trainer.rows.routing import RowGradient, merge
 from paceline.trainer.tensors.backward_overlap import EarlySender
 from paceline.trainer.tensors.gradients import (
-    Gathering,
+    GatherChoice,
     Gradients,
     Join,
     Norms,
@@ -61,14 +61,14 @@ from paceline.trainer.tensors.local_steps import Deltas
 from paceline.trainer.tensors.payload import NOTHING, Load, counted, push_with
 from paceline.trainer.tensors.shared_memory_pulls import DirectPulls
 from paceline.trainer.tensors.sparse_weights import RowPulls, coalesced, sparse_on_cpu
-from paceline.trainer.verdicts import Refused
+from paceline.trainer.verdicts import RefusedStep
 from paceline.transport.frames import ByteArray, WritableBuffer
 
-_NOT_FINITE = Refused("its gradients are not finite, or beyond its codec")
+_NOT_FINITE = RefusedStep("its gradients are not finite, or beyond its codec")
 
 
 @final
-class PartNumbers:
+class PartTensors:
     """Parameters, tables and gradients of one part.
 
     Attributes:
@@ -117,11 +117,11 @@ class PartNumbers:
             sends_early: gradients are sent while backward still runs.
         """
         self.deltas, self.strategy = deltas, strategy
-        self.tables: list[SharedTable | OwnRows] = []
+        self.tables: list[EmbeddingRows | TableRows] = []
         self.must_step = ""
         self.is_table = self.is_atomic = False
         self.refused = 0
-        self.refusal: Refused | None = None
+        self.refusal: RefusedStep | None = None
         self.norms: Norms | None = None
         self.frozen: Frozen | None = None
         self.is_scaled = False
@@ -187,7 +187,7 @@ class PartNumbers:
             block = self._blocks[slot]
             return self.memory[block.parameter].read(block)
         [table], plan = self.tables, self._plan
-        assert isinstance(table, OwnRows), "rows of embeddings begin by themselves"
+        assert isinstance(table, TableRows), "rows of embeddings begin by themselves"
         assert plan is not None, "attach has seen it"
         return table.initial(slot, plan)
 
@@ -285,7 +285,7 @@ class PartNumbers:
         self._coding.follow(plan)
         is_refused = self.is_refused
         gathered = self.gather(with_step=with_step, only_fresh=only_fresh)
-        gathering = Gathering(with_step and not is_refused, only_fresh)
+        gathering = GatherChoice(with_step and not is_refused, only_fresh)
         dense, kept_rows, is_void = self.join(gathered, gathering)
         if is_void:
             dense, kept_rows = {}, {}

@@ -16,7 +16,7 @@ from paceline.pace.policy import outer_step, pushes_overlap, steps_locally
 from paceline.trainer.tensors.backward_overlap import why_not_early
 from paceline.trainer.tensors.gradients import norms_of
 from paceline.trainer.tensors.local_steps import Deltas
-from paceline.trainer.tensors.part_tensors import PartNumbers
+from paceline.trainer.tensors.part_tensors import PartTensors
 
 _log = logging.getLogger("paceline.trainer")
 
@@ -27,7 +27,7 @@ def has_lost(before: Joined, joined: Joined) -> bool:
     return not is_same or joined.returned > before.timeline
 
 
-def take_pace(numbers: PartNumbers, spec: PartSpec, *, is_lost: bool = False) -> None:
+def take_pace(numbers: PartTensors, spec: PartSpec, *, is_lost: bool = False) -> None:
     """Let numbers be pushed and pulled as the pace of ``spec`` says; again, no change.
 
     ``is_lost``: what a codec has left out, and own steps, are of an abandoned future.
@@ -50,7 +50,7 @@ def take_pace(numbers: PartNumbers, spec: PartSpec, *, is_lost: bool = False) ->
 
 
 def _take_steps(
-    numbers: PartNumbers, spec: PartSpec, optimizer: torch.optim.Optimizer
+    numbers: PartTensors, spec: PartSpec, optimizer: torch.optim.Optimizer
 ) -> None:
     """Whose steps they are, and what hyper-parameters go along with a push."""
     if not steps_locally(spec.pace):

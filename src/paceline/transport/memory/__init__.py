@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from paceline.transport.memory.lent_memory import LentMemory, find_memory, is_supported
     from paceline.transport.memory.mailbox import (
         Incoming,
-        Offer,
+        MailboxOffer,
         Outgoing,
         decode_offer,
         find,
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Incoming",
     "LentMemory",
+    "MailboxOffer",
     "Mailboxes",
-    "Offer",
     "Outgoing",
     "decode_offer",
     "find",
@@ -47,7 +47,7 @@ _LAZY = {  # {name: the module that defines it}
     "Incoming": "paceline.transport.memory.mailbox",
     "LentMemory": "paceline.transport.memory.lent_memory",
     "Mailboxes": "paceline.transport.memory.mailboxes",
-    "Offer": "paceline.transport.memory.mailbox",
+    "MailboxOffer": "paceline.transport.memory.mailbox",
     "Outgoing": "paceline.transport.memory.mailbox",
     "decode_offer": "paceline.transport.memory.mailbox",
     "find": "paceline.transport.memory.mailbox",

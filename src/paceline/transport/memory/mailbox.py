@@ -29,7 +29,7 @@ from typing import final
 import msgspec
 
 from paceline.errors import FrameRefused
-from paceline.transport.frames import ByteArray, Limits, Room, Shared, byte_array, spread
+from paceline.transport.frames import ByteArray, InMailbox, Limits, Room, byte_array, spread
 
 # What is smaller travels as fast in the frame.
 LEAST_BYTES = 16 << 10
@@ -37,16 +37,16 @@ _ROUNDS_UP_TO = 1 << 26
 _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 
-class Offer(msgspec.Struct, frozen=True, tag=True):
+class MailboxOffer(msgspec.Struct, frozen=True, tag="Offer"):  # as it is called on the wire
     """A mailbox comes with this frame: its descriptor, and its size."""
 
     num_bytes: int
 
 
-_offers = msgspec.msgpack.Decoder(Offer)
+_offers = msgspec.msgpack.Decoder(MailboxOffer)
 
 
-def decode_offer(message: msgspec.Raw) -> Offer:
+def decode_offer(message: msgspec.Raw) -> MailboxOffer:
     """Decode what comes with a descriptor.
 
     Raises:
@@ -91,7 +91,7 @@ class Outgoing:
         views: Sequence[memoryview],
         room: Sequence[int] = (),
         pen: int | None = None,
-    ) -> Shared | None:
+    ) -> InMailbox | None:
         """Copy a request's buffers, and keep room for its reply's.
 
         Args:
@@ -117,7 +117,7 @@ class Outgoing:
         for view, offset in zip(views, offsets, strict=True):
             at = start + offset
             self._memory[at : at + view.nbytes] = byte_array(view)
-        return Shared(
+        return InMailbox(
             start if views else None,
             Room(begins, room_bytes) if room else None,
         )
@@ -168,7 +168,7 @@ class Outgoing:
 class Incoming:
     """The server's end: where requests are found."""
 
-    def __init__(self, fd: int, offer: Offer) -> None:
+    def __init__(self, fd: int, offer: MailboxOffer) -> None:
         """Look at an offered file; the descriptor stays the caller's.
 
         Raises:

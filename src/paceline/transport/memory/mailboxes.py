@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import final
 
-from paceline.transport.frames import Shared
+from paceline.transport.frames import InMailbox
 from paceline.transport.memory.mailbox import LEAST_BYTES, Outgoing
 
 Offering = Callable[[Outgoing], None]
@@ -35,7 +35,7 @@ class Mailboxes:
         pen: int | None,
         offer: Offering,
         views: Sequence[memoryview],
-    ) -> Shared:
+    ) -> InMailbox:
         """Let large buffers of a request, and of its reply, lie there; see `Outgoing.put`.
 
         Args:
@@ -52,7 +52,7 @@ class Mailboxes:
         lying = views if sum(sizes) >= LEAST_BYTES else ()
         room = reply_sizes if sum(reply_sizes) >= LEAST_BYTES else ()
         if not self._is_possible or not (lying or room):
-            return Shared()
+            return InMailbox()
         mailbox = self._newest
         shared = mailbox and mailbox.put(request_id, lying, room, pen)
         if shared is None:
@@ -61,7 +61,7 @@ class Mailboxes:
             mailbox = self._enlarged(mailbox, needed, offer)
             shared = mailbox and mailbox.put(request_id, lying, room, pen)
         if mailbox is None or shared is None:
-            return Shared()
+            return InMailbox()
         self._used[request_id] = mailbox
         return shared
 

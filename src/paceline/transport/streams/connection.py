@@ -48,7 +48,7 @@ from paceline.transport.handshake import (
     decode_answer,
     decode_as,
 )
-from paceline.transport.memory import Mailboxes, Offer, Outgoing, may_share_memory
+from paceline.transport.memory import Mailboxes, MailboxOffer, Outgoing, may_share_memory
 from paceline.transport.requests import OpenRequests
 from paceline.transport.streams.complaints import printable
 from paceline.transport.streams.receiving import (
@@ -247,7 +247,7 @@ class StreamConnection(Connection):
 
     def _offer(self, deadline: Deadline, mailbox: Outgoing) -> None:
         """Tell the listener of a mailbox."""
-        offer = Offer(mailbox.num_bytes)
+        offer = MailboxOffer(mailbox.num_bytes)
         pieces = encode_frame(Kind.MAILBOX, 0, offer, (), self._limits)
         self._send(deque(pieces), deadline, [mailbox.fd])
 

@@ -25,17 +25,17 @@ from paceline.transport.frames import (
     Buffer,
     ByteArray,
     Header,
+    InMailbox,
     Kind,
     Limits,
     Preamble,
-    Shared,
     allocate,
     byte_array,
     encode_frame,
     spread,
 )
 from paceline.transport.handshake import FROM_CLIENT, Farewell, Reception
-from paceline.transport.memory import Incoming, Offer, decode_offer, find
+from paceline.transport.memory import Incoming, MailboxOffer, decode_offer, find
 from paceline.transport.requests import decode_message
 from paceline.transport.service import Peer
 from paceline.transport.streams.receiving import Frame, FrameReader, Placed
@@ -133,7 +133,10 @@ class Link:
             FrameRefused: it is no mailbox.
         """
         try:
-            if not isinstance(frame.message, Offer) or len(self._reader.descriptors) != 1:
+            if (
+                not isinstance(frame.message, MailboxOffer)
+                or len(self._reader.descriptors) != 1
+            ):
                 raise FrameRefused(
                     f"expected a mailbox and one descriptor, got {frame.message} and "
                     f"{len(self._reader.descriptors)}"
@@ -265,13 +268,13 @@ class LinkReply:
             return allocate(sizes)
         return find(self._room, 0, sizes)
 
-    def _put(self, views: Sequence[memoryview]) -> Shared:
+    def _put(self, views: Sequence[memoryview]) -> InMailbox:
         sizes = [view.nbytes for view in views]
         # No room is none for empty buffers, too, though they would fit.
         if not sizes or not len(self._room) or spread(sizes)[1] > len(self._room):
-            return Shared()
+            return InMailbox()
         for place, view in zip(find(self._room, 0, sizes), views, strict=True):
             source = byte_array(view)
             if source.ctypes.data != place.ctypes.data:
                 place[:] = source
-        return Shared(self._start)
+        return InMailbox(self._start)

@@ -30,7 +30,7 @@ from paceline.coordinator.service import CoordinatorService
 from paceline.events import EventLog
 from paceline.ids import COORDINATOR
 from paceline.launch.job.wiring import Wires
-from paceline.messages import StageSpec
+from paceline.messages.shared import StageSpec
 from paceline.store.blobs.blobs import BlobStore
 from paceline.store.journal.journal import Journal
 from paceline.timing import SystemClock

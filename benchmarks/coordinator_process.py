@@ -24,7 +24,7 @@ from paceline.coordinator.service import CoordinatorService
 from paceline.events import EventLog
 from paceline.ids import COORDINATOR
 from paceline.launch.job.wiring import Wires
-from paceline.messages import Ticked
+from paceline.messages.trainer import Ticked
 from paceline.store.blobs.blobs import BlobStore
 from paceline.store.journal.journal import Journal
 from paceline.timing import SystemClock

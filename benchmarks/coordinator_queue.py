@@ -11,7 +11,7 @@ from paceline.coordinator.durable.outcomes import LeaseGranted, StageRegistered,
 from paceline.coordinator.durable.queue import encode_queue
 from paceline.coordinator.ledgers.tasks import pick_task
 from paceline.ids import TaskKey
-from paceline.messages import Lease, StageSpec
+from paceline.messages.shared import Lease, StageSpec
 
 
 class QueueFigure(NamedTuple):

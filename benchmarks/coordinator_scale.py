@@ -41,7 +41,7 @@ from benchmarks.crowd import Crowd, LightServer, wait_at_work
 from benchmarks.figures import Figure, Kind, Ratio, compared, judged, kept, ratio_table
 from benchmarks.goals import wanted
 from benchmarks.record import ROOT, circumstances, say, spread, table, write
-from paceline.messages import StageSpec
+from paceline.messages.shared import StageSpec
 
 TASKS = 1_000_000
 QUEUE = "a lease and its end"

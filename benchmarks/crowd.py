@@ -20,30 +20,28 @@ from benchmarks.coordinator_process import RUN
 from paceline.config import Async
 from paceline.ids import Span, TaskKey, Window
 from paceline.launch.job.wiring import Wires
-from paceline.messages import (
-    AskLease,
-    BeginStage,
+from paceline.messages.server import (
     CreatePart,
     CutReport,
     FileEntry,
+    Orders,
+    PartReport,
+    ServerAnswer,
+    ServerReport,
+    Snapshot,
+)
+from paceline.messages.shared import Lease, ParameterSpec, PartSpec, StageSpec, Waiting
+from paceline.messages.trainer import (
+    AskLease,
+    BeginStage,
     Granted,
     Joined,
     JoinTrainer,
-    Lease,
-    Orders,
-    ParameterSpec,
-    PartReport,
-    PartSpec,
     PartUploaded,
-    ServerAnswer,
-    ServerReport,
     SharePart,
-    Snapshot,
-    StageSpec,
     Tick,
     Ticked,
     TrainerReply,
-    Waiting,
 )
 from paceline.timing import SystemClock
 from paceline.transport.connection import Connection

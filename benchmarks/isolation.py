@@ -17,7 +17,7 @@ import torch
 
 from benchmarks import record
 from paceline.config import Adagrad, Async, Uniform
-from paceline.messages import (
+from paceline.messages.shared import (
     Block,
     OptimizerSpec,
     ParameterSpec,

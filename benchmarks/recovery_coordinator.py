@@ -36,7 +36,7 @@ from paceline.launch.job.sockets import hold_sockets
 from paceline.launch.local import fresh_run_id
 from paceline.launch.processes.forkserver import ForkServer
 from paceline.launch.processes.process import Child, wait_any
-from paceline.messages import Lease, StageSpec
+from paceline.messages.shared import Lease, StageSpec
 from paceline.store.journal.journal import Journal
 from paceline.timing import Deadline, SystemClock
 

@@ -22,15 +22,8 @@ import msgspec
 from paceline.config import Async, JobConfig
 from paceline.ids import COORDINATOR
 from paceline.launch.job.wiring import Wires
-from paceline.messages import (
-    CreatePart,
-    OptimizerSpec,
-    Orders,
-    ParameterSpec,
-    PartPlan,
-    PartSpec,
-    ServerReport,
-)
+from paceline.messages.server import CreatePart, Orders, ServerReport
+from paceline.messages.shared import OptimizerSpec, ParameterSpec, PartPlan, PartSpec
 from paceline.params.blocks import cut_blocks
 from paceline.server.service import ServerService
 from paceline.store.blobs.blobs import BlobStore

@@ -43,7 +43,8 @@ from benchmarks.goals import wanted
 from benchmarks.record import ROOT, circumstances, say, spread, table, write
 from benchmarks.server_process import RUN
 from paceline.ids import Span, Window
-from paceline.messages import DataReply, Message, Pull, Pulled, Push, Pushed
+from paceline.messages.data import DataReply, Pull, Pulled, Push, Pushed
+from paceline.messages.shared import Message
 from paceline.transport.frames import DATA_LIMITS, Header, Kind, Preamble, encode_frame
 from paceline.transport.handshake.handshake import Hello, Welcome
 from paceline.transport.requests import allocate

@@ -11,7 +11,7 @@ import time
 import numpy as np
 
 from paceline.config import Adagrad, Uniform
-from paceline.messages import TableSpec
+from paceline.messages.shared import TableSpec
 from paceline.params.rows.table import RowTable
 from paceline.server.standing import PAGES_AT_ONCE
 

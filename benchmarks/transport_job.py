@@ -25,7 +25,7 @@ import paceline
 from benchmarks.ctr_phases import PhaseClock
 from benchmarks.transport_phases import DECIDE, WARM, phases_us, push_of, step_phases
 from benchmarks.watching import Trips, watched
-from paceline.messages import Pull, Pulled
+from paceline.messages.data import Pull, Pulled
 from paceline.trainer.acts import Act, Ask
 from paceline.trainer.protocol.protocol import TrainerProtocol
 

@@ -22,7 +22,8 @@ import msgspec
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # for what the tests make up
 with atheris.instrument_imports(include=["paceline"]):
-    from paceline.messages import AskStatus, Refusal
+    from paceline.messages.shared import Refusal
+    from paceline.messages.watching import AskStatus
     from paceline.testing.parsers import LINKS, PARSERS, read_messages
     from paceline.transport.frames import Kind, encode_frame
     from paceline.transport.handshake.handshake import (

@@ -9,11 +9,9 @@ here the numbers travel beside them::
     round   the shared values take the outer step on exactly the deltas that the coordinator
             has committed, with its weights; or, without rounds, on each as it is applied
 
-So a second of computing costs no second, and a death costs exactly what the decisions say:
-what a trainer had not pushed is trained again by whoever the coordinator leases it to.
+So a second of computing costs no second, and a death costs exactly what the decisions say.
 
-Processes that die are drawn beforehand (`draw_deaths`): the same for all that are compared.
-The servers and the coordinator live.
+Trainers that die are drawn beforehand (`draw_deaths`), the same for all compared.
 """
 
 import itertools
@@ -44,7 +42,9 @@ from paceline.forecast.plan import Plan
 from paceline.forecast.server import Server
 from paceline.forecast.trainer import ForecastPlace, Trainer
 from paceline.ids import LAUNCHER, Window, trainer_id
-from paceline.messages import Exited, LauncherReport, Message, Pull, Pulled, Push, Pushed
+from paceline.messages.data import Pull, Pulled, Push, Pushed
+from paceline.messages.shared import Message
+from paceline.messages.watching import Exited, LauncherReport
 from paceline.pace.policy import outer_kind, outer_step, updates_in_rounds
 from paceline.params.dense import OptimizeBlock, weighted_sum
 from paceline.trainer.acts import Lost

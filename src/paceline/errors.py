@@ -76,7 +76,7 @@ class Refused(PacelineError):
     """Another role refused a message.
 
     Attributes:
-        kind: a `paceline.messages.Refusal` kind, e.g. ``"fenced"`` or ``"timeline"``.
+        kind: a `paceline.messages.shared.Refusal` kind, e.g. ``"fenced"``.
     """
 
     def __init__(self, kind: str, text: str) -> None:

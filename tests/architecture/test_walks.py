@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from paceline.ids import Window
-from paceline.messages import Push
+from paceline.messages.data import Push
 from tests.architecture.walks import SRC, Figure, measure, walk
 
 # As measured; behind each what is aimed at.

@@ -50,7 +50,7 @@ from paceline.config import Async, JobConfig
 from paceline.ids import COORDINATOR
 from paceline.launch.embedded import EmbeddedJob
 from paceline.launch.job.wiring import Wires
-from paceline.messages import Push
+from paceline.messages.data import Push
 from paceline.timing import SystemClock
 from paceline.trainer.client import Courier
 from paceline.trainer.group import collectives as group_tensors

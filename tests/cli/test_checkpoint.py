@@ -15,7 +15,7 @@ from torch import nn
 from paceline.cli import main as cli
 from paceline.config import Adagrad, Async, JobConfig, Uniform
 from paceline.launch.job.folder import JobDir
-from paceline.messages import (
+from paceline.messages.shared import (
     OptimizerSpec,
     ParameterSpec,
     PartPlan,

@@ -16,7 +16,7 @@ from paceline.launch.job.commands import UserScript
 from paceline.launch.job.folder import JobDir, RunFile
 from paceline.launch.job.wiring import Wires
 from paceline.launch.local import RunResult
-from paceline.messages import AskStatus
+from paceline.messages.watching import AskStatus
 from paceline.timing import SystemClock
 from paceline.transport.service import Peer, Reply
 from tests.cli.running import STATUS, Runs, exit_code

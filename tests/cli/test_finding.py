@@ -13,7 +13,8 @@ from paceline.ids import COORDINATOR
 from paceline.launch.job.folder import JobDir, RunFile
 from paceline.launch.job.operating import find_job, find_running
 from paceline.launch.job.wiring import Wires
-from paceline.messages import ChangePace, Done, Message
+from paceline.messages.shared import Done, Message
+from paceline.messages.watching import ChangePace
 from paceline.timing import SystemClock
 from paceline.transport.service import Peer, Reply
 from tests.cli.running import STATUS, exit_code

@@ -10,7 +10,9 @@ from paceline.config import SSP, JobConfig
 from paceline.ids import COORDINATOR
 from paceline.launch.job.folder import JobDir, RunFile
 from paceline.launch.job.wiring import Wires
-from paceline.messages import ChangePace, Done, Refusal, Wait, Waiting
+from paceline.messages.shared import Done, Refusal, Waiting
+from paceline.messages.waits import Wait
+from paceline.messages.watching import ChangePace
 from paceline.timing import SystemClock
 from paceline.transport.service import Peer, Reply
 from tests.cli.running import exit_code

@@ -13,7 +13,8 @@ from paceline.launch.job.folder import JobDir, RunFile
 from paceline.launch.job.operating import call_scale, find_running
 from paceline.launch.job.secret_file import write_secret
 from paceline.launch.job.wiring import Wires
-from paceline.messages import Done, Refusal, Scale
+from paceline.messages.shared import Done, Refusal
+from paceline.messages.watching import Scale
 from paceline.timing import SystemClock
 from paceline.transport.handshake.secret import Secret
 from paceline.transport.service import Peer, Reply

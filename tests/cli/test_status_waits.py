@@ -7,7 +7,8 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from paceline.cli.status import as_view, print_view
-from paceline.messages import ProcessStatus, Wait
+from paceline.messages.waits import Wait
+from paceline.messages.watching import ProcessStatus
 from tests.cli.running import STATUS
 
 

@@ -10,7 +10,7 @@ from torch import nn
 
 from paceline.config import Async, JobConfig, Pace, Sync
 from paceline.launch.embedded import EmbeddedJob
-from paceline.messages import Pull
+from paceline.messages.data import Pull
 from paceline.server.service import ServerService
 from paceline.trainer.tensors import shared_memory_pulls as direct_pulls
 from paceline.transport.memory.lent_memory import is_supported

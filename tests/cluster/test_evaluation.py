@@ -12,7 +12,7 @@ from torch import nn
 import paceline
 from paceline import IncompleteWarning
 from paceline.config import Async, Pace, Sync
-from paceline.messages import MAX_RESULT_BYTES
+from paceline.messages.results import MAX_RESULT_BYTES
 from tests.cluster.together import BATCH, RECORDS, TASK, columns, shared
 
 

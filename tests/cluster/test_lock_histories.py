@@ -15,17 +15,11 @@ import pytest
 
 from paceline.errors import LockTimeout
 from paceline.ids import COORDINATOR, OF_NO_BATCH
-from paceline.messages import (
-    Beaten,
-    Done,
-    KeepLocks,
-    Lock,
-    Locked,
-    Push,
-    RowSlots,
-    Wait,
-    Waiting,
-)
+from paceline.messages.beats import Beaten
+from paceline.messages.data import Push
+from paceline.messages.locking import KeepLocks, Lock, Locked, RowSlots
+from paceline.messages.shared import Done, Waiting
+from paceline.messages.waits import Wait
 from paceline.server.locks.locks import LockGranted, LockTable
 from paceline.server.locks.part_locks import Locks
 from paceline.server.requests.contents import PushContents, RowGradients

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from paceline.config import SSP, Async, JobConfig, Pace, Sync
 from paceline.launch.embedded import EmbeddedJob
-from paceline.messages import Push
+from paceline.messages.data import Push
 from paceline.server.requests.early_gradients import EarlyGradients
 
 WIDE, BATCH, TASK = 128, 4, 24

@@ -13,7 +13,8 @@ import paceline
 from paceline.config import SGD, Zeros, parse_pace
 from paceline.ids import OPERATOR
 from paceline.launch.job.wiring import Wires
-from paceline.messages import ChangePace, Done, Refusal, Waiting
+from paceline.messages.shared import Done, Refusal, Waiting
+from paceline.messages.watching import ChangePace
 from paceline.timing import SystemClock
 
 RECORDS, BATCH, TRAINERS = 120, 4, 3

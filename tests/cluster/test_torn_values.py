@@ -10,7 +10,7 @@ from torch import nn
 
 import paceline
 from paceline.config import Async
-from paceline.messages import Hyper
+from paceline.messages.shared import Hyper
 from paceline.params.dense import OptimizeBlock
 from paceline.params.published import ValuesReader
 from paceline.trainer.tensors.shared_memory_pulls import DirectPulls

@@ -21,33 +21,31 @@ from paceline.coordinator.state import (
     restored,
 )
 from paceline.ids import NO_BATCH, Span, Window, cut_folder
-from paceline.messages import (
-    AskLease,
-    BeginStage,
+from paceline.messages.server import (
     CommitRound,
     CreatePart,
     CutReport,
     EndPart,
     Fence,
     FenceReport,
-    Granted,
-    Joined,
-    JoinTrainer,
-    Lease,
     MarkEntry,
     MarksReport,
-    Message,
     Orders,
-    ParameterSpec,
     PartReport,
-    PartSpec,
-    PartUploaded,
     Restore,
     SendMarks,
     ServerReport,
-    SharePart,
     Snapshot,
-    StageSpec,
+)
+from paceline.messages.shared import Lease, Message, ParameterSpec, PartSpec, StageSpec
+from paceline.messages.trainer import (
+    AskLease,
+    BeginStage,
+    Granted,
+    Joined,
+    JoinTrainer,
+    PartUploaded,
+    SharePart,
     Tick,
 )
 

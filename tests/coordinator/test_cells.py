@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from paceline.config import Async
-from paceline.messages import AskLease, BlockAt, HandBack, RotationSpec, StageSpec, Waiting
+from paceline.messages.rotation import RotationSpec
+from paceline.messages.shared import BlockAt, StageSpec, Waiting
+from paceline.messages.trainer import AskLease, HandBack
 
 # Cells of four batches of two records, but one that is empty; two rounds.
 SIZES = (8, 8, 8, 8, 8, 0, 8, 8)

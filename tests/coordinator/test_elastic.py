@@ -10,18 +10,9 @@ from paceline.coordinator.durable.outcomes import Scaled, TaskFailed, TasksCrash
 from paceline.coordinator.ledgers.effects import Happened
 from paceline.coordinator.state import Asked, Disconnected
 from paceline.data.order import records_at
-from paceline.messages import (
-    AskLease,
-    ClaimOnce,
-    Done,
-    Exited,
-    Granted,
-    LauncherReport,
-    Leave,
-    Refusal,
-    Scale,
-    StageOver,
-)
+from paceline.messages.shared import Done, Refusal
+from paceline.messages.trainer import AskLease, ClaimOnce, Granted, Leave, StageOver
+from paceline.messages.watching import Exited, LauncherReport, Scale
 
 LAUNCHER, OPERATOR = "launcher", "operator"
 CRASH = Exited("trainer-0", 1, -11, is_crash=True)

@@ -5,7 +5,9 @@ import pytest
 
 from paceline.coordinator.decisions import results as results_of
 from paceline.coordinator.durable.queue import decode_queue, encode_queue
-from paceline.messages import Done, FinishTask, KeepValue, KeptBytes, Results, StageOver
+from paceline.messages.results import FinishTask, KeepValue, KeptBytes, Results
+from paceline.messages.shared import Done
+from paceline.messages.trainer import StageOver
 from tests.coordinator.conftest import Job
 from tests.coordinator.durable.test_evaluations import (
     evaluate_all,

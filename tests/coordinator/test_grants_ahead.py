@@ -6,7 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from paceline.config import Async
-from paceline.messages import AskLease, ChangePace, Granted, HandBack, Stop, Waiting
+from paceline.messages.shared import Waiting
+from paceline.messages.trainer import AskLease, Granted, HandBack, Stop
+from paceline.messages.watching import ChangePace
 from tests.coordinator.conftest import STAGE
 
 

@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from paceline.config import Async
-from paceline.messages import (
+from paceline.messages.trainer import (
     AskLease,
     FailTask,
     HandBack,

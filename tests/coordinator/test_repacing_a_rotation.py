@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from paceline.config import SSP, Async, Sync
-from paceline.messages import ChangePace, Refusal, RotationSpec, StageSpec
+from paceline.messages.rotation import RotationSpec
+from paceline.messages.shared import Refusal, StageSpec
+from paceline.messages.watching import ChangePace
 
 CELLS = RotationSpec(0, 2, 4, (3,) * 8, 2)
 STAGE = StageSpec(0, 24, 3, 3, 2, True, 5, "data", rotation=CELLS)

@@ -14,21 +14,16 @@ from paceline.coordinator.durable.outcomes import (
 from paceline.coordinator.durable.queue import decode_queue
 from paceline.coordinator.state import ManifestWritten, TimePassed
 from paceline.ids import Span, Window, cut_folder
-from paceline.messages import (
-    AskLease,
+from paceline.messages.server import (
     CommitRound,
     Forget,
-    HandBack,
-    Refusal,
     Restore,
-    Save,
-    Saved,
     SendMarks,
     ShutDown,
     Snapshot,
-    Tick,
-    Ticked,
 )
+from paceline.messages.shared import Refusal
+from paceline.messages.trainer import AskLease, HandBack, Save, Saved, Tick, Ticked
 
 
 @pytest.fixture

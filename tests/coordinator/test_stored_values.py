@@ -10,16 +10,15 @@ from paceline.coordinator.durable.durable import Durable
 from paceline.coordinator.durable.queue import Queue, StageResults, encode_queue
 from paceline.coordinator.stored_values import StoredValues, is_kept
 from paceline.errors import StoreError
-from paceline.messages import (
+from paceline.messages.results import (
     MAX_RESULT_BYTES,
     AskResults,
     FinishTask,
     KeepValue,
     KeptBytes,
-    Refusal,
     Results,
-    Waiting,
 )
+from paceline.messages.shared import Refusal, Waiting
 from paceline.store.blobs.blobs import BlobStore, digest
 from paceline.store.blobs.values import digests, get_bytes, put_bytes
 from paceline.store.cuts.manifest import Manifest, write_manifest

@@ -12,7 +12,7 @@ from paceline.data.split import (
     task_positions,
 )
 from paceline.errors import UsageError
-from paceline.messages import StageSpec
+from paceline.messages.shared import StageSpec
 
 GOOD = StageSpec(
     stage=0,

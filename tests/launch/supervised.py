@@ -4,7 +4,7 @@ import itertools
 
 from paceline.launch.supervise.run_events import Decision, Happening, Start, Started
 from paceline.launch.supervise.supervision import Supervision
-from paceline.messages import (
+from paceline.messages.watching import (
     Exited,
     JobStatus,
     LauncherOrders,

@@ -10,7 +10,13 @@ from msgspec.structs import replace
 from paceline.launch.job.folder import JobDir
 from paceline.launch.supervise.launcher import Launcher
 from paceline.launch.supervise.supervision import Supervision
-from paceline.messages import Exited, JobStatus, LauncherOrders, QueueStatus, Trouble
+from paceline.messages.watching import (
+    Exited,
+    JobStatus,
+    LauncherOrders,
+    QueueStatus,
+    Trouble,
+)
 from paceline.timing import ManualClock
 from paceline.watch.progress import Bar, Show, open_show
 

@@ -20,7 +20,7 @@ from paceline.launch import embedded, parting
 from paceline.launch.job.folder import JobDir
 from paceline.launch.job.operating import call_scale, call_until_done
 from paceline.launch.own_job import is_ours
-from paceline.messages import ChangePace
+from paceline.messages.watching import ChangePace
 from paceline.timing import Deadline, SystemClock
 from paceline.watch.summary import Ending
 from tests.launch.own_jobs import BATCH, RECORDS, Begin, go_on, press_ctrl_c, train

@@ -8,7 +8,7 @@ import pytest
 
 from paceline.errors import Interrupted
 from paceline.launch import own_job
-from paceline.messages import JobStatus
+from paceline.messages.watching import JobStatus
 from paceline.params.rows import combining
 from paceline.watch import progress
 from paceline.watch.summary import Ending

@@ -4,7 +4,8 @@ import re
 from pathlib import Path
 from typing import get_args
 
-from paceline.messages import WaitKind, waits
+from paceline.messages import waits
+from paceline.messages.waits import WaitKind
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -5,7 +5,7 @@ import pytest
 
 from paceline.config import Async, AsyncDiLoCo, DiLoCo, Pace, Sync, parse_pace
 from paceline.errors import UsageError
-from paceline.messages import OptimizerSpec, ParameterSpec, PartSpec
+from paceline.messages.shared import OptimizerSpec, ParameterSpec, PartSpec
 from paceline.pace.changing import why_not_change, with_pace
 from paceline.pace.policy import (
     adapts_steps,

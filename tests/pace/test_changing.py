@@ -16,7 +16,7 @@ from paceline.config import (
     Sync,
     Zeros,
 )
-from paceline.messages import (
+from paceline.messages.shared import (
     Beside,
     FrozenSpec,
     OptimizerSpec,

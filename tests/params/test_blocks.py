@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from paceline.errors import UsageError
-from paceline.messages import Block, ParameterSpec
+from paceline.messages.shared import Block, ParameterSpec
 from paceline.params.blocks import cut_blocks, dtype_bytes
 
 # A loaded machine is slow to draw and to run examples; neither is a failure.

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from paceline.errors import UsageError
-from paceline.messages import Hyper
+from paceline.messages.shared import Hyper
 from paceline.params.dense import OPTIMIZERS, OptimizeBlock, weighted_sum
 
 FUSED = {"SGD", "Adam", "AdamW", "Adagrad"}

@@ -8,7 +8,7 @@ from safetensors.torch import load, save
 
 from paceline.config import SGD, Adagrad, Async, Normal, Uniform
 from paceline.errors import UsageError
-from paceline.messages import (
+from paceline.messages.shared import (
     OptimizerSpec,
     ParameterSpec,
     PartPlan,

@@ -12,27 +12,18 @@ import torch
 
 from paceline.config import SGD, Async, JobConfig, Pace, RowInit, RowOptimizer, Zeros
 from paceline.ids import COORDINATOR, Span, TaskKey, Window
-from paceline.messages import (
-    CommitRound,
+from paceline.messages.data import Pull, Pulled, PulledRows, PullRows, Push, Pushed
+from paceline.messages.locking import RowSlots
+from paceline.messages.server import CommitRound, CreatePart, Order, Orders, ServerReport
+from paceline.messages.shared import (
     Contribution,
-    CreatePart,
     Hyper,
     Message,
     OptimizerSpec,
-    Order,
-    Orders,
     ParameterSpec,
     PartPlan,
     PartSpec,
-    Pull,
-    Pulled,
-    PulledRows,
-    PullRows,
-    Push,
-    Pushed,
     Refusal,
-    RowSlots,
-    ServerReport,
     TableSpec,
 )
 from paceline.params.blocks import cut_blocks

@@ -5,7 +5,8 @@ from collections.abc import Callable
 import numpy as np
 
 from paceline.config import DiLoCo
-from paceline.messages import Fence, FenceReport, OptimizerSpec
+from paceline.messages.server import Fence, FenceReport
+from paceline.messages.shared import OptimizerSpec
 from tests.server.conftest import (
     Server,
     contribution,

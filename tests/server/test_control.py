@@ -5,7 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from paceline.errors import JobFailed
-from paceline.messages import CreatePart, MarksReport, OptimizerSpec, SendMarks, ShutDown
+from paceline.messages.server import CreatePart, MarksReport, SendMarks, ShutDown
+from paceline.messages.shared import OptimizerSpec
 from tests.server.conftest import INCARNATION, Server, make_plan
 
 MakeServer = Callable[..., Server]

@@ -6,18 +6,17 @@ import msgspec
 import numpy as np
 import pytest
 
-from paceline.messages import (
+from paceline.messages.server import (
     CutReport,
     EndPart,
     FileEntry,
     MarksReport,
-    OptimizerSpec,
     PartReport,
-    Refusal,
     Restore,
     SendMarks,
     Snapshot,
 )
+from paceline.messages.shared import OptimizerSpec, Refusal
 from paceline.server.snapshots import read_share
 from paceline.store.blobs.blobs import BlobStore
 from tests.server.conftest import Server, make_plan, verdict, window

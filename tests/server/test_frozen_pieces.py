@@ -5,7 +5,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from paceline.messages import Beside, Done, FrozenSpec, KeepFrozen, Refusal
+from paceline.messages.data import KeepFrozen
+from paceline.messages.shared import Beside, Done, FrozenSpec, Refusal
 from paceline.store.blobs.blobs import BlobStore, digest
 from paceline.store.blobs.constants import read_constants
 from tests.server.conftest import Array, Server

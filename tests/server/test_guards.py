@@ -10,15 +10,9 @@ import torch
 
 from paceline.config import SGD, Async, Guards, Pace, Sync
 from paceline.ids import TaskKey
-from paceline.messages import (
-    Fence,
-    FenceReport,
-    Hyper,
-    OptimizerSpec,
-    PartPlan,
-    Pushed,
-    VoidSpan,
-)
+from paceline.messages.data import Pushed
+from paceline.messages.server import Fence, FenceReport
+from paceline.messages.shared import Hyper, OptimizerSpec, PartPlan, VoidSpan
 from tests.server.conftest import (
     SGD_1,
     Rows,

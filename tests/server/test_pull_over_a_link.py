@@ -13,18 +13,8 @@ from torch import nn
 
 from paceline.config import Async, Pace, Sync
 from paceline.errors import DeadlineExceeded
-from paceline.messages import (
-    DataReply,
-    DataRequest,
-    Hyper,
-    OptimizerSpec,
-    ParameterSpec,
-    PartPlan,
-    PartSpec,
-    Pull,
-    Pulled,
-    Push,
-)
+from paceline.messages.data import DataReply, DataRequest, Pull, Pulled, Push
+from paceline.messages.shared import Hyper, OptimizerSpec, ParameterSpec, PartPlan, PartSpec
 from paceline.params.blocks import cut_blocks
 from paceline.timing import Deadline
 from paceline.trainer.tensors.part_tensors import PartTensors

@@ -6,17 +6,10 @@ import numpy as np
 import pytest
 
 from paceline.config import Async, Combine, Zeros
-from paceline.messages import (
-    CutReport,
-    PartPlan,
-    PartSpec,
-    Push,
-    Pushed,
-    Refusal,
-    RowSlots,
-    Snapshot,
-    TableSpec,
-)
+from paceline.messages.data import Push, Pushed
+from paceline.messages.locking import RowSlots
+from paceline.messages.server import CutReport, Snapshot
+from paceline.messages.shared import PartPlan, PartSpec, Refusal, TableSpec
 from paceline.params.rows import combining
 from tests.server.conftest import Server, window
 

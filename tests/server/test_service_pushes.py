@@ -11,17 +11,9 @@ import pytest
 
 from paceline.config import Uniform
 from paceline.ids import Span, Window
-from paceline.messages import (
-    Done,
-    Message,
-    Pull,
-    Pulled,
-    PullRows,
-    Push,
-    Refusal,
-    RowSlots,
-    Upload,
-)
+from paceline.messages.data import Pull, Pulled, PullRows, Push, Upload
+from paceline.messages.locking import RowSlots
+from paceline.messages.shared import Done, Message, Refusal
 from tests.server.conftest import Array, Rows, Server, make_plan, verdict, window
 
 MakeServer = Callable[..., Server]

@@ -8,18 +8,10 @@ import torch
 
 from paceline.config import Adagrad, Sync
 from paceline.errors import JobFailed
-from paceline.messages import (
-    CommitRound,
-    Fence,
-    FenceReport,
-    MarkEntry,
-    OptimizerSpec,
-    Pull,
-    Pulled,
-    Push,
-    Wait,
-    Waiting,
-)
+from paceline.messages.data import Pull, Pulled, Push
+from paceline.messages.server import CommitRound, Fence, FenceReport, MarkEntry
+from paceline.messages.shared import OptimizerSpec, Waiting
+from paceline.messages.waits import Wait
 from paceline.timing import ManualClock
 from paceline.transport.service import Peer
 from tests.server.conftest import (

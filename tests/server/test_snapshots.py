@@ -19,17 +19,17 @@ from paceline.config import (
     Uniform,
 )
 from paceline.errors import CheckpointCorrupt, StoreError
-from paceline.messages import (
+from paceline.messages.server import (
     CutReport,
     FileEntry,
     Forget,
     MarkEntry,
     MarksReport,
-    OptimizerSpec,
     Restore,
     SendMarks,
     Snapshot,
 )
+from paceline.messages.shared import OptimizerSpec
 from paceline.server import control as service_control
 from paceline.server.snapshots import read_share
 from paceline.store.blobs.blobs import BlobStore

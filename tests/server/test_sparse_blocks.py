@@ -9,20 +9,16 @@ import numpy as np
 import pytest
 
 from paceline.config import Pace, Sync
-from paceline.messages import (
+from paceline.messages.data import Pull, Pulled, Push, Upload
+from paceline.messages.server import Restore, Snapshot
+from paceline.messages.shared import (
     Done,
     Hyper,
     Message,
     OptimizerSpec,
     ParameterSpec,
     PartPlan,
-    Pull,
-    Pulled,
-    Push,
     Refusal,
-    Restore,
-    Snapshot,
-    Upload,
 )
 from paceline.params.blocks import cut_blocks
 from tests.server.conftest import (

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from paceline.errors import PeerLost
-from paceline.messages import DataReply, DataRequest, Pull
+from paceline.messages.data import DataReply, DataRequest, Pull
 from paceline.server.service import ServerService
 from paceline.server.slots.block_reads import BlockReads
 from paceline.transport.connection import Connection

@@ -10,7 +10,7 @@ import pytest
 from paceline.config import SSP, Async, Pace
 from paceline.coordinator.dispatch import consequences as decisions
 from paceline.coordinator.ledgers.clocks import Clocks, Holding
-from paceline.messages import TrainerClock
+from paceline.messages.shared import TrainerClock
 from paceline.simulate.checks import Violation
 from paceline.simulate.faults import QUIET
 from paceline.simulate.job import SimJob, draw_job, run_job

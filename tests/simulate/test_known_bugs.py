@@ -32,17 +32,16 @@ from paceline.coordinator.ledgers.effects import Effect
 from paceline.coordinator.ledgers.rounds import Rounds
 from paceline.coordinator.ledgers.tasks import num_todo
 from paceline.ids import TaskKey
-from paceline.messages import (
+from paceline.messages.data import Push, Pushed
+from paceline.messages.server import (
     CommitRound,
     CutReport,
     FileEntry,
     Forget,
     Order,
-    Push,
-    Pushed,
     Snapshot,
-    Tick,
 )
+from paceline.messages.trainer import Tick
 from paceline.server.decisions.marks import Marks, WindowDecision
 from paceline.server.decisions.state import RoundDecision, ServerState
 from paceline.simulate.checks import Violation

@@ -6,7 +6,8 @@ import pytest
 
 from paceline.coordinator.decisions import pace_changes as repacing
 from paceline.errors import Refused
-from paceline.messages import Contribution, TakePaces
+from paceline.messages.server import TakePaces
+from paceline.messages.shared import Contribution
 from paceline.server.decisions.part import Part
 from paceline.server.decisions.state import ServerState
 from paceline.simulate.checks import Violation

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from paceline.config import SSP, Async, Pace, Sync
-from paceline.messages import RotationSpec
+from paceline.messages.rotation import RotationSpec
 from paceline.simulate.faults import QUIET
 from paceline.simulate.job import SimJob, draw_job, run_job
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from paceline.config import Adagrad, Sync, Uniform
-from paceline.messages import (
+from paceline.messages.shared import (
     Block,
     OptimizerSpec,
     ParameterSpec,

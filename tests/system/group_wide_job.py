@@ -17,7 +17,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 import paceline
-from paceline.messages import Push
+from paceline.messages.data import Push
 from paceline.params.published import ValuesReader
 from paceline.transport.streams.connection import StreamConnection
 

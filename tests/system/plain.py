@@ -15,7 +15,7 @@ import torch
 from paceline.data.opening import open_source
 from paceline.data.order import records_at
 from paceline.data.split import batch_positions, default_task_size, task_positions
-from paceline.messages import StageSpec
+from paceline.messages.shared import StageSpec
 
 Curves = dict[str, list[float]]  # {what was logged: its values}
 

@@ -7,7 +7,7 @@ import time
 
 import torch
 
-from paceline.messages import Hyper
+from paceline.messages.shared import Hyper
 from paceline.params.dense import OptimizeBlock
 
 PAUSE_S = 0.004

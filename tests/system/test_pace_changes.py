@@ -18,7 +18,7 @@ from paceline.launch.job.folder import JobDir
 from paceline.launch.job.operating import call_until_done
 from paceline.launch.local import LocalRun, RunResult, fresh_run_id, wait_local_run
 from paceline.launch.processes.forkserver import ForkServer
-from paceline.messages import ChangePace
+from paceline.messages.watching import ChangePace
 from paceline.timing import SystemClock
 from paceline.watch.progress import open_show
 from tests.system.events import events_of

@@ -6,7 +6,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from paceline.errors import UsageError
-from paceline.messages import SharePart
+from paceline.messages.trainer import SharePart
 from paceline.testing.parsers import LINKS, PARSERS, read_messages, read_stream
 from paceline.transport.frames import Kind, encode_frame
 from paceline.transport.handshake.handshake import (

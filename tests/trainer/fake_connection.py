@@ -8,7 +8,8 @@ import msgspec
 import numpy as np
 
 from paceline.errors import PeerLost
-from paceline.messages import Message, Pull, Refusal
+from paceline.messages.data import Pull
+from paceline.messages.shared import Message, Refusal
 from paceline.timing import ManualClock
 from paceline.transport.connection import Answer, Connection, Landing
 from paceline.transport.frames import Buffer, byte_array

@@ -14,53 +14,54 @@ import torch
 from paceline.config import Pace, Sync
 from paceline.errors import PeerLost
 from paceline.ids import COORDINATOR, TaskKey
-from paceline.messages import (
-    AskLease,
-    AskRecords,
+from paceline.messages.beats import Beat, Beaten
+from paceline.messages.data import (
     AskTracked,
-    Beat,
-    Beaten,
-    BeginStage,
-    Claimed,
-    ClaimOnce,
-    ClaimValues,
-    Done,
-    FailTask,
-    Granted,
-    HandBack,
-    Joined,
-    JoinTrainer,
     KeepFrozen,
     KeepTracked,
-    Lease,
-    Message,
-    PartAnswer,
-    PartPlan,
-    PartReport,
     Pull,
     PulledRows,
     PullRows,
     Push,
     PushEarly,
     Pushed,
-    Records,
+    Tracked,
+    Upload,
+)
+from paceline.messages.server import PartReport
+from paceline.messages.shared import (
+    Done,
+    Lease,
+    Message,
+    PartPlan,
     Refusal,
+    StageSpec,
+    TrainerMessage,
+    Waiting,
+)
+from paceline.messages.trainer import (
+    AskLease,
+    AskRecords,
+    BeginStage,
+    Claimed,
+    ClaimOnce,
+    FailTask,
+    Granted,
+    HandBack,
+    Joined,
+    JoinTrainer,
+    PartAnswer,
+    Records,
     Save,
     Saved,
-    SetValues,
     SharePart,
     StageOver,
-    StageSpec,
     Stop,
     Tick,
     Ticked,
-    Tracked,
-    TrainerMessage,
-    Upload,
-    ValuesClaimed,
-    Wait,
-    Waiting,
 )
+from paceline.messages.values import ClaimValues, SetValues, ValuesClaimed
+from paceline.messages.waits import Wait
 from paceline.params.blocks import cut_blocks
 from paceline.params.shard import ParameterShard
 from paceline.params.sparse import SparseGradient

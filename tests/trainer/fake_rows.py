@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from paceline.messages import PartPlan
+from paceline.messages.shared import PartPlan
 from paceline.params.codecs.named import codec_of, value_codec
 
 

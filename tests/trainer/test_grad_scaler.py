@@ -8,7 +8,8 @@ from torch import nn
 from torch.amp import GradScaler
 
 from paceline.config import SGD, Async
-from paceline.messages import Push, Tick
+from paceline.messages.data import Push
+from paceline.messages.trainer import Tick
 from paceline.trainer.engine.engine import StepWarning
 from paceline.trainer.rows.embedding import Embedding
 from paceline.trainer.session import Session

@@ -10,7 +10,9 @@ from torch import nn
 import paceline
 from paceline.config import FTRL, Async, Guards, LocalSGD, Pace, Sync
 from paceline.ids import TaskKey
-from paceline.messages import Lease, PartPlan, PartSpec, Push, Tick, VoidSpan
+from paceline.messages.data import Push
+from paceline.messages.shared import Lease, PartPlan, PartSpec, VoidSpan
+from paceline.messages.trainer import Tick
 from paceline.trainer.engine.engine import StepWarning
 from paceline.trainer.holdings.parts import SharedPart
 from paceline.trainer.tensors.gradients import FEWEST, REMEMBERED, Norms, norm_of

@@ -5,7 +5,7 @@ import pytest
 
 from paceline.config import Async
 from paceline.errors import UsageError
-from paceline.messages import PullRows
+from paceline.messages.data import PullRows
 from tests.trainer.fake_job import FakeJob
 
 ROWS, MOST = 50, 8  # rows of a request, of 2 floats and an id each

@@ -8,7 +8,7 @@ from torch import nn
 
 from paceline.config import Async
 from paceline.errors import UsageError
-from paceline.messages import Push
+from paceline.messages.data import Push
 from paceline.trainer.session import Session
 from tests.trainer.fake_job import FakeJob
 

@@ -7,19 +7,9 @@ from torch import nn
 
 from paceline.config import Adagrad, Async, Uniform, Zeros
 from paceline.ids import Span, Window
-from paceline.messages import (
-    Message,
-    PartPlan,
-    PartSpec,
-    Pull,
-    PulledRows,
-    PullRows,
-    Push,
-    Pushed,
-    TableSpec,
-    Wait,
-    Waiting,
-)
+from paceline.messages.data import Pull, PulledRows, PullRows, Push, Pushed
+from paceline.messages.shared import Message, PartPlan, PartSpec, TableSpec, Waiting
+from paceline.messages.waits import Wait
 from paceline.params.codecs.named import codec_of
 from paceline.trainer.client.driver import Payload
 from paceline.trainer.rows.embedding import Embedding

@@ -4,7 +4,7 @@ import pytest
 
 from paceline.errors import JobFailed
 from paceline.ids import COORDINATOR
-from paceline.messages import Save
+from paceline.messages.trainer import Save
 from paceline.trainer.acts import Ask, Asking, Lost, Pause
 from paceline.trainer.member.membership import CLOSE_PATIENCE_S
 from tests.trainer.fake_job import FakeJob

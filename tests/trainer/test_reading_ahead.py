@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from paceline.data import Csv
-from paceline.messages import FailTask, HandBack
+from paceline.messages.trainer import FailTask, HandBack
 from paceline.trainer.session import Session
 from tests.trainer.fake_job import FakeJob
 from tests.trainer.lines import DATA, share_line, stepper

@@ -6,17 +6,8 @@ from torch import nn
 
 from paceline.config import Async, Sync
 from paceline.errors import UsageError
-from paceline.messages import (
-    AskLease,
-    FailTask,
-    HandBack,
-    Leave,
-    Log,
-    Pull,
-    Push,
-    Save,
-    Tick,
-)
+from paceline.messages.data import Pull, Push
+from paceline.messages.trainer import AskLease, FailTask, HandBack, Leave, Log, Save, Tick
 from paceline.trainer.engine.engine import StepWarning
 from paceline.trainer.session import Session
 from tests.trainer.fake_job import FakeJob

@@ -4,16 +4,10 @@ import pytest
 import torch
 from torch import nn
 
-from paceline.messages import (
-    AskTracked,
-    AverageShare,
-    BuffersKept,
-    KeepTracked,
-    Message,
-    TrackedKept,
-    Wait,
-    Waiting,
-)
+from paceline.messages.data import AskTracked, KeepTracked
+from paceline.messages.shared import AverageShare, Message, Waiting
+from paceline.messages.trainer import BuffersKept, TrackedKept
+from paceline.messages.waits import Wait
 from paceline.trainer.engine.tracked_objects import Tracker
 from paceline.trainer.session import Session
 from tests.trainer.fake_job import FakeJob

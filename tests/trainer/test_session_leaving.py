@@ -9,7 +9,9 @@ import torch
 from paceline.config import Async
 from paceline.errors import Preempted, UsageError
 from paceline.ids import TaskKey
-from paceline.messages import HandBack, Leave, Message, Push, Save
+from paceline.messages.data import Push
+from paceline.messages.shared import Message
+from paceline.messages.trainer import HandBack, Leave, Save
 from paceline.trainer.session import Session
 from tests.trainer.fake_job import FakeJob
 from tests.trainer.lines import DATA, quick_session, run_loop, share_line, stepper

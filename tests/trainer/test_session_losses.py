@@ -6,12 +6,9 @@ import torch
 from paceline.config import Async
 from paceline.errors import JobFailed
 from paceline.ids import COORDINATOR
-from paceline.messages import (
-    JoinTrainer,
-    Message,
-    PullRows,
-    Push,
-)
+from paceline.messages.data import PullRows, Push
+from paceline.messages.shared import Message
+from paceline.messages.trainer import JoinTrainer
 from paceline.trainer.engine.engine import StepWarning
 from paceline.trainer.rows.embedding import Embedding
 from paceline.trainer.session import Session

@@ -5,7 +5,8 @@ import torch
 from torch import nn
 
 from paceline.errors import UsageError
-from paceline.messages import BeginStage, KeepTracked, Save, Tick, TrackedKept
+from paceline.messages.data import KeepTracked
+from paceline.messages.trainer import BeginStage, Save, Tick, TrackedKept
 from paceline.trainer.encoding.state_codec import decode_state
 from paceline.trainer.engine.engine import StepWarning
 from paceline.trainer.session import Session

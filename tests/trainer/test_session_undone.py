@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from paceline.errors import Preempted
-from paceline.messages import AskLease, Leave, Save, Upload
+from paceline.messages.data import Upload
+from paceline.messages.trainer import AskLease, Leave, Save
 from paceline.trainer.engine.engine import StepWarning
 from paceline.trainer.session import Session
 from tests.trainer.fake_job import FakeJob

@@ -8,7 +8,8 @@ from torch import nn
 
 from paceline.config import Async, Pace
 from paceline.errors import UsageError
-from paceline.messages import Message, Pull, Push
+from paceline.messages.data import Pull, Push
+from paceline.messages.shared import Message
 from paceline.trainer.engine.engine import StepWarning
 from paceline.trainer.session import Session
 from tests.trainer.fake_job import FakeJob

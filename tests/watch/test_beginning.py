@@ -6,7 +6,7 @@ import time
 import msgspec
 import pytest
 
-from paceline.messages import Resumed
+from paceline.messages.watching import Resumed
 from paceline.watch.progress import open_show
 from tests.watch.test_progress import Terminal, status
 

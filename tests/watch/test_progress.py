@@ -5,7 +5,7 @@ import io
 import msgspec
 import pytest
 
-from paceline.messages import JobStatus, ProcessStatus, QueueStatus, Trained
+from paceline.messages.watching import JobStatus, ProcessStatus, QueueStatus, Trained
 from paceline.watch.progress import Bar, Lines, open_show
 from paceline.watch.pulse import Rate, one_line
 

@@ -5,7 +5,7 @@ import json
 import msgspec
 import pytest
 
-from paceline.messages import JobStatus, QueueStatus, Trained
+from paceline.messages.watching import JobStatus, QueueStatus, Trained
 from paceline.watch.summary import (
     EXIT_CODES,
     Ending,

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from paceline.ids import COORDINATOR
-from paceline.messages import JobStatus, ProcessStatus, QueueStatus, Trained
+from paceline.messages.watching import JobStatus, ProcessStatus, QueueStatus, Trained
 from paceline.watch.trained import RunTime
 
 OPEN, OVER = QueueStatus(1, 1, 2, 0, 0), QueueStatus(0, 0, 4, 0, 0)

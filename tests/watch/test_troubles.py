@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from paceline.messages import Trouble
+from paceline.messages.watching import Trouble
 from paceline.watch.troubles import AGAIN_S, Troubles
 
 FULL = Trouble("journal", "/job", "waiting for space on the disk of /job", 1.0)

@@ -3,7 +3,8 @@
 import msgspec
 import pytest
 
-from paceline.messages import JobStatus, ProcessStatus, Wait
+from paceline.messages.waits import Wait
+from paceline.messages.watching import JobStatus, ProcessStatus
 from paceline.watch.progress import open_show
 from paceline.watch.pulse import Rate, one_line
 from paceline.watch.waits import standstill, waited_for

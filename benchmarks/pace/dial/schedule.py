@@ -22,7 +22,8 @@ from paceline.forecast.plan import Plan
 from paceline.forecast.server import Server
 from paceline.forecast.trainer import ForecastPlace, Trainer
 from paceline.ids import trainer_id
-from paceline.messages import Message, Pulled, Push, Pushed
+from paceline.messages.data import Pulled, Push, Pushed
+from paceline.messages.shared import Message
 from paceline.pace.policy import updates_in_rounds
 from paceline.trainer.acts import Lost
 

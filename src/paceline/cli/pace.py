@@ -8,7 +8,7 @@ import typer
 
 from paceline.config import parse_pace
 from paceline.launch.job import RUNS, JobDir, call_until_done, find_running
-from paceline.messages import ChangePace
+from paceline.messages.watching import ChangePace
 from paceline.timing import SystemClock
 
 

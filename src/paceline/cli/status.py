@@ -20,8 +20,8 @@ from paceline.launch.job import (
     find_job,
     resume_command,
 )
-from paceline.messages import AskStatus, JobStatus, ProcessStatus, QueueStatus, Wait
-from paceline.messages.waits import named
+from paceline.messages.waits import Wait, named
+from paceline.messages.watching import AskStatus, JobStatus, ProcessStatus, QueueStatus
 from paceline.timing import Clock, SystemClock
 from paceline.watch.summary import Ending, Summary, tell_ending
 from paceline.watch.table import summary_table

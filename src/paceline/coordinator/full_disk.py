@@ -19,7 +19,9 @@ from typing import final
 
 from paceline.errors import StoreError, StoreFull
 from paceline.ids import COORDINATOR, RoleKind
-from paceline.messages import JobStatus, Message, Trouble, Wait, Waiting
+from paceline.messages.shared import Message, Waiting
+from paceline.messages.waits import Wait
+from paceline.messages.watching import JobStatus, Trouble
 from paceline.timing import in_words
 
 RETRY_S = 1.0

@@ -12,7 +12,7 @@ from collections.abc import Container
 from typing import final
 
 from paceline.coordinator.state import Asked, Disconnected, Event, TimePassed
-from paceline.messages import Leave
+from paceline.messages.trainer import Leave
 
 
 @final

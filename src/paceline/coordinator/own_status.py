@@ -9,7 +9,8 @@ import socket
 from msgspec import structs
 
 from paceline.ids import COORDINATOR
-from paceline.messages import JobStatus, LauncherOrders, Message, ProcessStatus, Trouble
+from paceline.messages.shared import Message
+from paceline.messages.watching import JobStatus, LauncherOrders, ProcessStatus, Trouble
 
 
 def with_self(

@@ -57,14 +57,10 @@ from paceline.coordinator.storage import (
 from paceline.coordinator.stored_values import StoredValues, is_kept
 from paceline.events import EventLog
 from paceline.failpoints import failpoint
-from paceline.messages import (
-    JobStatus,
-    Message,
-    Results,
-    ServerReport,
-    TrainerMessage,
-    Waiting,
-)
+from paceline.messages.results import Results
+from paceline.messages.server import ServerReport
+from paceline.messages.shared import Message, TrainerMessage, Waiting
+from paceline.messages.watching import JobStatus
 from paceline.store.blobs import BlobStore
 from paceline.store.cuts import Cut
 from paceline.store.journal import Journal

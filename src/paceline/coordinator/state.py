@@ -40,16 +40,16 @@ from paceline.coordinator.durable import Durable, restore, validate_cells
 from paceline.coordinator.durable.outcomes import AnyOutcome
 from paceline.coordinator.ledgers import Book
 from paceline.coordinator.ledgers.effects import Effect
-from paceline.messages import (
+from paceline.messages.locking import CommitStep
+from paceline.messages.server import ServerReport
+from paceline.messages.shared import Message
+from paceline.messages.trainer import Tick
+from paceline.messages.watching import (
     AskStatus,
     ChangePace,
-    CommitStep,
     JobStatus,
     LauncherReport,
-    Message,
     Scale,
-    ServerReport,
-    Tick,
 )
 
 

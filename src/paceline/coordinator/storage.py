@@ -26,7 +26,7 @@ from paceline.coordinator.state import (
 from paceline.coordinator.stored_values import StoredValues
 from paceline.errors import CheckpointCorrupt, StoreError
 from paceline.failpoints import failpoint
-from paceline.messages import PartPlan
+from paceline.messages.shared import PartPlan
 from paceline.pace.policy import outer_parts
 from paceline.store.blobs import BlobStore, digest
 from paceline.store.cuts import (

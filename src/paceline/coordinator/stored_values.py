@@ -22,17 +22,15 @@ import msgspec
 from paceline.coordinator.durable import Durable, Queue, decode_queue
 from paceline.errors import CheckpointCorrupt, StoreError
 from paceline.ids import COORDINATOR
-from paceline.messages import (
+from paceline.messages.results import (
     MAX_RESULT_BYTES,
     FinishTask,
     KeepValue,
     KeptBytes,
-    Message,
-    Refusal,
     Results,
-    Wait,
-    Waiting,
 )
+from paceline.messages.shared import Message, Refusal, Waiting
+from paceline.messages.waits import Wait
 from paceline.store.blobs import (
     BlobStore,
     describe_bytes,

@@ -13,7 +13,7 @@ Pure; any role may call it. It does not import torch: the coordinator cuts tasks
 """
 
 from paceline.errors import UsageError
-from paceline.messages import StageSpec
+from paceline.messages.shared import StageSpec
 
 _MAX_BATCHES_PER_TASK = 64
 _TASKS_PER_EPOCH = 64

@@ -23,7 +23,7 @@ from paceline.forecast.agenda import Agenda, Happening
 from paceline.forecast.line import Line
 from paceline.forecast.plan import Plan
 from paceline.ids import cut_folder
-from paceline.messages import Message
+from paceline.messages.shared import Message
 
 LOOK_S = 0.5  # between two looks at what only time changes
 MANIFEST_S = 0.01

@@ -12,7 +12,8 @@ from paceline.forecast.models import Draw, draw_compute, draw_pauses
 from paceline.forecast.server import SERVER
 from paceline.forecast.trainer import ForecastPlace, Trainer
 from paceline.ids import LAUNCHER, trainer_id
-from paceline.messages import Exited, LauncherReport, Message
+from paceline.messages.shared import Message
+from paceline.messages.watching import Exited, LauncherReport
 
 
 @final

@@ -9,7 +9,7 @@ from paceline.config import JobConfig, Pace, Sync
 from paceline.data.split import default_task_size
 from paceline.errors import UsageError
 from paceline.forecast.models import Compute, Deaths, Lognormal, Network, Pauses
-from paceline.messages import OptimizerSpec, ParameterSpec, PartSpec, StageSpec
+from paceline.messages.shared import OptimizerSpec, ParameterSpec, PartSpec, StageSpec
 from paceline.pace.changing import begun
 from paceline.pace.fragments import takes_turns
 

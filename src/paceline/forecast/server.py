@@ -13,33 +13,25 @@ from paceline.forecast.agenda import Agenda, Happening
 from paceline.forecast.coordinator import Coordinator
 from paceline.forecast.line import Line
 from paceline.forecast.plan import Plan
-from paceline.messages import (
+from paceline.messages.data import Pull, Pulled, PulledRows, PullRows, Push, Pushed
+from paceline.messages.server import (
     CommitRound,
     CreatePart,
     CutReport,
-    Done,
     Fence,
     FileEntry,
     Forget,
-    Message,
     Order,
     Orders,
-    Pull,
-    Pulled,
-    PulledRows,
-    PullRows,
-    Push,
-    Pushed,
-    Refusal,
     Restore,
     SendMarks,
     ServerAnswer,
     ServerReport,
     Snapshot,
     TakePaces,
-    Wait,
-    Waiting,
 )
+from paceline.messages.shared import Done, Message, Refusal, Waiting
+from paceline.messages.waits import Wait
 from paceline.pace.guards import compensation_of
 from paceline.pace.policy import pushes_per_update
 from paceline.server.decisions import KeptVoid, ServerState, SlotMarks

@@ -13,7 +13,9 @@ from paceline.forecast.models import Draw
 from paceline.forecast.plan import Plan
 from paceline.forecast.server import Server
 from paceline.ids import COORDINATOR
-from paceline.messages import AskLease, Leave, Message, PullRows
+from paceline.messages.data import PullRows
+from paceline.messages.shared import Message
+from paceline.messages.trainer import AskLease, Leave
 from paceline.trainer.acts import (
     Act,
     Ask,

@@ -30,7 +30,7 @@ from paceline.launch.job import (
 )
 from paceline.launch.outside import OutsideDoor
 from paceline.launch.supervise import CoordinatorLink
-from paceline.messages import JobStatus, LauncherOrders
+from paceline.messages.watching import JobStatus, LauncherOrders
 from paceline.server.service import ServerService
 from paceline.store.blobs import BlobStore
 from paceline.store.cuts import list_cuts

@@ -7,7 +7,8 @@ from typing import final
 
 import msgspec
 
-from paceline.messages import Refusal, Scale
+from paceline.messages.shared import Refusal
+from paceline.messages.watching import Scale
 from paceline.transport.frames import ByteArray
 from paceline.transport.service import Peer, Reply, Service
 

@@ -35,7 +35,7 @@ from paceline.launch.local import LocalRun, describe_run
 from paceline.launch.parting import TOLD, Act, Parting
 from paceline.launch.processes import Signals
 from paceline.launch.supervise import LEAVE_S, NOT_SAVED, SAVE_S
-from paceline.messages import JobStatus
+from paceline.messages.watching import JobStatus
 from paceline.params.rows import modules_of_rules
 from paceline.timing import SystemClock
 from paceline.watch.progress import Lines

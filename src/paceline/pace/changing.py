@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from paceline.config import Adam, Auto, Combine, FirstAdam, Pace
-from paceline.messages import OptimizerSpec, PartSpec, TableSpec
+from paceline.messages.shared import OptimizerSpec, PartSpec, TableSpec
 from paceline.pace.auto import steps_of
 from paceline.pace.fragments import takes_turns
 from paceline.pace.policy import outer_kind, outer_step, steps_locally, why_not_beside

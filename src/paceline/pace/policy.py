@@ -9,7 +9,7 @@ Pure.
 from collections.abc import Iterable
 
 from paceline.config import SSP, Async, AsyncDiLoCo, DiLoCo, LocalSGD, Pace, Sync
-from paceline.messages import Hyper, PartPlan
+from paceline.messages.shared import Hyper, PartPlan
 from paceline.pace.fragments import are_fragments, takes_turns
 from paceline.pace.guards import trains_old_again
 from paceline.pace_specs.presets import Grace

@@ -6,7 +6,7 @@ Pure.
 from typing import Final
 
 from paceline.config import SSP, Async, Combine, Pace, Sync
-from paceline.messages import PartSpec
+from paceline.messages.shared import PartSpec
 
 _TAKEN: Final = "async, async:push=n, ssp:s and sync:reduce=sum"
 

@@ -18,7 +18,7 @@ import math
 from collections.abc import Sequence
 
 from paceline.errors import UsageError
-from paceline.messages import Block, ParameterSpec
+from paceline.messages.shared import Block, ParameterSpec
 
 _DTYPE_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
 

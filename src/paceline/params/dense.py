@@ -19,7 +19,7 @@ from typing import Any, Final, final
 import torch
 
 from paceline.errors import UsageError
-from paceline.messages import Hyper
+from paceline.messages.shared import Hyper
 from paceline.params import fused
 from paceline.params.delayed import DelayedNesterov
 from paceline.params.sparse import SPARSE_OPTIMIZERS, why_not_by_rows

@@ -14,7 +14,7 @@ Pure.
 from typing import Final
 
 from paceline.config import FTRL
-from paceline.messages import PartSpec
+from paceline.messages.shared import PartSpec
 
 _NO_RATE: Final = {
     "Rprop": "takes its learning rate for its very first step alone",

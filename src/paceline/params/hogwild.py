@@ -19,7 +19,7 @@ Pure.
 from typing import Final
 
 from paceline.config import FTRL, Async
-from paceline.messages import PartSpec
+from paceline.messages.shared import PartSpec
 
 HOGWILD_OPTIMIZERS: Final = ("SGD", "Adagrad", "Adam", "AdamW", "RMSprop")
 

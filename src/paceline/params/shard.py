@@ -22,7 +22,7 @@ import torch
 
 from paceline.config import Combine
 from paceline.errors import UsageError
-from paceline.messages import Block, Hyper, PartPlan, PartSpec, TableSpec
+from paceline.messages.shared import Block, Hyper, PartPlan, PartSpec, TableSpec
 from paceline.params.blocks import dtype_bytes
 from paceline.params.dense import OptimizeBlock
 from paceline.params.guarding import why_not_guarded

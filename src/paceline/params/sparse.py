@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple, final
 import numpy as np
 import torch
 
-from paceline.messages import Hyper
+from paceline.messages.shared import Hyper
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 Int64s = np.ndarray[Any, np.dtype[np.int64]]

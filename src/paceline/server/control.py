@@ -30,7 +30,7 @@ from paceline.errors import (
     UsageError,
 )
 from paceline.failpoints import failpoint
-from paceline.messages import (
+from paceline.messages.server import (
     CommitRound,
     ConfirmTracked,
     CreatePart,
@@ -47,8 +47,8 @@ from paceline.messages import (
     ShutDown,
     Snapshot,
     TakePaces,
-    Waiting,
 )
+from paceline.messages.shared import Waiting
 from paceline.params.shard import bare
 from paceline.server.pages import copied_share
 from paceline.server.slots import Slots

@@ -22,22 +22,19 @@ from typing import Any, final
 import msgspec
 
 from paceline.config import JobConfig
-from paceline.messages import (
-    ApplyStep,
+from paceline.messages.data import (
     AskTracked,
     KeepFrozen,
-    KeepLocks,
     KeepTracked,
-    Lock,
     Pull,
     PullRows,
     Push,
     PushEarly,
-    Refusal,
-    SetValues,
-    Unlock,
     Upload,
 )
+from paceline.messages.locking import ApplyStep, KeepLocks, Lock, Unlock
+from paceline.messages.shared import Refusal
+from paceline.messages.values import SetValues
 from paceline.params.dense import warm_up
 from paceline.server.answers import (
     Locking,

@@ -21,7 +21,7 @@ import torch
 
 from paceline.errors import CheckpointCorrupt
 from paceline.ids import TaskKey
-from paceline.messages import FileEntry, Restore
+from paceline.messages.server import FileEntry, Restore
 from paceline.params.snapshot import SlotSnapshot
 from paceline.server.decisions import KeptVoid, SlotMarks, TrackedState
 from paceline.server.slots import Action, Slots, SlotTensors

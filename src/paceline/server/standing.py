@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, final
 
 from paceline.errors import JobFailed, RuleFailed
 from paceline.failpoints import failpoint
-from paceline.messages import (
+from paceline.messages.server import (
     CommitRound,
     ConfirmTracked,
     CreatePart,
@@ -26,13 +26,12 @@ from paceline.messages import (
     FenceReport,
     Forget,
     MarksReport,
-    Message,
     PartReport,
-    Refusal,
     Restore,
     Snapshot,
     TakePaces,
 )
+from paceline.messages.shared import Message, Refusal
 from paceline.server.decisions import ServerState, TrackedStates
 from paceline.server.locks import HeldPushes, Steps
 from paceline.server.requests import ComingBytes, EarlyGradients

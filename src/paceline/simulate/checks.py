@@ -15,7 +15,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import final
 
 from paceline.ids import TaskKey, Window
-from paceline.messages import Push, StageSpec
+from paceline.messages.data import Push
+from paceline.messages.shared import StageSpec
 
 Values = dict[int, bytes]  # {stage: what scripts were told that it came to}
 

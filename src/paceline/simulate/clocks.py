@@ -17,7 +17,8 @@ from typing import NamedTuple, final
 
 import msgspec
 
-from paceline.messages import Lease, Pulled
+from paceline.messages.data import Pulled
+from paceline.messages.shared import Lease
 from paceline.simulate.checks import Violation
 
 

@@ -27,7 +27,7 @@ from paceline.coordinator.state import (
     restored,
 )
 from paceline.ids import COORDINATOR, cut_folder
-from paceline.messages import Message
+from paceline.messages.shared import Message
 from paceline.pace.policy import outer_parts
 from paceline.simulate.disk import Disk
 from paceline.simulate.world import Answer, SimProcess, World

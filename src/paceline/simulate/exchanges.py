@@ -12,7 +12,8 @@ from typing import final
 
 import numpy as np
 
-from paceline.messages import AskValues, Contribution, Message, Values
+from paceline.messages.peers import AskValues, Values
+from paceline.messages.shared import Contribution, Message
 from paceline.simulate.checks import Violation
 from paceline.simulate.world import Answer, World
 from paceline.timing import Clock

@@ -24,11 +24,11 @@ from paceline.config import (
 from paceline.coordinator.durable import Durable, restore
 from paceline.coordinator.durable.outcomes import CutSkipped, PaceChanged, RoundCommitted
 from paceline.ids import COORDINATOR, server_id, trainer_id
-from paceline.messages import (
+from paceline.messages.rotation import RotationSpec
+from paceline.messages.shared import (
     OptimizerSpec,
     ParameterSpec,
     PartSpec,
-    RotationSpec,
     StageSpec,
     TableSpec,
 )

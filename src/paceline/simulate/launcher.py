@@ -5,7 +5,8 @@ from collections.abc import Callable
 from typing import final
 
 from paceline.ids import COORDINATOR, LAUNCHER
-from paceline.messages import Exited, LauncherOrders, LauncherReport, Message
+from paceline.messages.shared import Message
+from paceline.messages.watching import Exited, LauncherOrders, LauncherReport
 from paceline.simulate.world import Answer, SimProcess, World
 
 POLL_S = 0.3

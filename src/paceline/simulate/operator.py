@@ -4,7 +4,8 @@ from typing import NamedTuple, final
 
 from paceline.config import Pace
 from paceline.ids import COORDINATOR, OPERATOR
-from paceline.messages import ChangePace, Done, Message, Refusal
+from paceline.messages.shared import Done, Message, Refusal
+from paceline.messages.watching import ChangePace
 from paceline.simulate.world import Answer, SimProcess, World
 
 TIMEOUT_S = 2.0

@@ -5,25 +5,26 @@ from collections.abc import Callable
 from typing import final
 
 from paceline.ids import COORDINATOR, Window, cut_folder
-from paceline.messages import (
+from paceline.messages.data import (
     AskTracked,
+    KeepTracked,
+    Pull,
+    Push,
+    Pushed,
+    Tracked,
+    Upload,
+)
+from paceline.messages.server import (
     CommitRound,
     ConfirmTracked,
     CreatePart,
     CutReport,
-    Done,
     EndPart,
     Fence,
     FileEntry,
     Forget,
-    KeepTracked,
-    Message,
     Order,
     Orders,
-    Pull,
-    Push,
-    Pushed,
-    Refusal,
     Restore,
     SendMarks,
     ServerAnswer,
@@ -31,11 +32,9 @@ from paceline.messages import (
     ShutDown,
     Snapshot,
     TakePaces,
-    Tracked,
-    Upload,
-    Wait,
-    Waiting,
 )
+from paceline.messages.shared import Done, Message, Refusal, Waiting
+from paceline.messages.waits import Wait
 from paceline.server.decisions import (
     KeptVoid,
     ServerState,

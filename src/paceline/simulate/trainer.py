@@ -8,21 +8,11 @@ import msgspec
 
 from paceline.errors import PREEMPTED_EXIT_CODE
 from paceline.ids import COORDINATOR
-from paceline.messages import (
-    AskValues,
-    Beat,
-    KeepTracked,
-    Lease,
-    Leave,
-    Message,
-    PartSpec,
-    Pull,
-    Pulled,
-    Push,
-    StageSpec,
-    Tick,
-    Values,
-)
+from paceline.messages.beats import Beat
+from paceline.messages.data import KeepTracked, Pull, Pulled, Push
+from paceline.messages.peers import AskValues, Values
+from paceline.messages.shared import Lease, Message, PartSpec, StageSpec
+from paceline.messages.trainer import Leave, Tick
 from paceline.pace.fragments import takes_turns
 from paceline.simulate import checks
 from paceline.simulate.checks import check_told, encode_counts

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from random import Random
 from typing import final
 
-from paceline.messages import Message
+from paceline.messages.shared import Message
 from paceline.simulate.faults import FaultRates, Faults
 
 Answer = Callable[[Message], None]

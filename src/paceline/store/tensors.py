@@ -12,7 +12,7 @@ import torch
 from safetensors import SafetensorError
 
 from paceline.errors import CheckpointCorrupt, StoreError
-from paceline.messages import FileEntry
+from paceline.messages.server import FileEntry
 from paceline.store.blobs import BlobStore
 
 _LENGTH_BYTES = 8  # a file begins with the length of its JSON header, little-endian

@@ -24,19 +24,11 @@ from typing import final
 import msgspec
 
 from paceline.errors import FrameRefused, HandshakeRefused, PeerLost
-from paceline.messages import (
-    AskStatus,
-    DataReply,
-    DataRequest,
-    JobStatus,
-    LauncherOrders,
-    LauncherReport,
-    Orders,
-    Refusal,
-    ServerReport,
-    TrainerReply,
-    TrainerRequest,
-)
+from paceline.messages.data import DataReply, DataRequest
+from paceline.messages.server import Orders, ServerReport
+from paceline.messages.shared import Refusal
+from paceline.messages.trainer import TrainerReply, TrainerRequest
+from paceline.messages.watching import AskStatus, JobStatus, LauncherOrders, LauncherReport
 from paceline.transport.connection import MessageType
 from paceline.transport.frames import (
     PREAMBLE_BYTES,

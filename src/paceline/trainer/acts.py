@@ -19,20 +19,10 @@ import msgspec
 
 from paceline.errors import JobFailed, Refused, UsageError
 from paceline.ids import COORDINATOR, role_kind
-from paceline.messages import (
-    Beat,
-    Beaten,
-    Granted,
-    Message,
-    Refusal,
-    RefusalKind,
-    Ticked,
-    TrainerClock,
-    Wait,
-    Waiting,
-    WaitKind,
-    wait_for,
-)
+from paceline.messages.beats import Beat, Beaten
+from paceline.messages.shared import Message, Refusal, RefusalKind, TrainerClock, Waiting
+from paceline.messages.trainer import Granted, Ticked
+from paceline.messages.waits import Wait, WaitKind, wait_for
 
 FIRST_PAUSE_S = 0.02
 LONGEST_PAUSE_S = 0.5

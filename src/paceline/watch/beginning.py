@@ -11,7 +11,7 @@ Pure, but for the time zone of the machine.
 from datetime import UTC, datetime
 from typing import final
 
-from paceline.messages import JobStatus, Resumed
+from paceline.messages.watching import JobStatus, Resumed
 
 
 @final

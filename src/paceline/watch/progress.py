@@ -12,7 +12,7 @@ from typing import TextIO, final
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from paceline.messages import JobStatus
+from paceline.messages.watching import JobStatus
 from paceline.watch.beginning import Beginning
 from paceline.watch.pulse import Rate, describe, describe_records, one_line, worked_off
 

@@ -11,7 +11,8 @@ Pure: time is an argument.
 from collections import deque
 from typing import final
 
-from paceline.messages import JobStatus, StageKind
+from paceline.messages.shared import StageKind
+from paceline.messages.watching import JobStatus
 from paceline.watch.waits import standstill
 
 SPAN_S = 5.0

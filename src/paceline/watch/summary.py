@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from paceline.messages import JobStatus
+from paceline.messages.watching import JobStatus
 from paceline.watch.trained import RunTime
 
 

@@ -9,7 +9,7 @@ Pure: time is an argument.
 from typing import final
 
 from paceline.ids import COORDINATOR
-from paceline.messages import JobStatus, Trained
+from paceline.messages.watching import JobStatus, Trained
 
 
 @final

@@ -7,7 +7,7 @@ Pure: time is an argument.
 
 from typing import final
 
-from paceline.messages import Trouble
+from paceline.messages.watching import Trouble
 
 AGAIN_S = 10.0
 

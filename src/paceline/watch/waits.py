@@ -10,7 +10,8 @@ Pure.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from paceline.messages import ProcessStatus, Wait
+from paceline.messages.waits import Wait
+from paceline.messages.watching import ProcessStatus
 
 LEAST_S = 1.0  # shorter ones belong to every step
 STANDSTILL_S = 10.0  # then the progress line tells

@@ -8,16 +8,15 @@ import pytest
 from paceline.coordinator.decisions import averages as averaging
 from paceline.coordinator.durable.outcomes import CutCommitted
 from paceline.ids import Span, Window
-from paceline.messages import (
+from paceline.messages.shared import AverageShare, Waiting
+from paceline.messages.trainer import (
     AskLease,
-    AverageShare,
     BuffersKept,
     Save,
     StageOver,
     Tick,
     Ticked,
     TrackedKept,
-    Waiting,
 )
 from tests.coordinator.conftest import STAGE
 

@@ -3,7 +3,9 @@
 from typing import Any
 
 from paceline.config import Async
-from paceline.messages import AskLease, Beat, Refusal
+from paceline.messages.beats import Beat
+from paceline.messages.shared import Refusal
+from paceline.messages.trainer import AskLease
 from tests.coordinator.decisions.test_checkpoints import save, wait
 
 WHY = "/cuts: cannot write cut-000001-t0/server-1.bin: the disk is full"

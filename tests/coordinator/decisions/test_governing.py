@@ -8,20 +8,9 @@ from paceline.config import SSP, Async, Auto, Pace, Sync
 from paceline.coordinator.durable.outcomes import PaceChanged
 from paceline.coordinator.state import TimePassed
 from paceline.ids import Span, Window
-from paceline.messages import (
-    AskLease,
-    ChangePace,
-    Done,
-    Granted,
-    HandBack,
-    Log,
-    MayGoOn,
-    RefusedPush,
-    StageSpec,
-    Ticked,
-    TrainerClock,
-    Waiting,
-)
+from paceline.messages.shared import Done, RefusedPush, StageSpec, TrainerClock, Waiting
+from paceline.messages.trainer import AskLease, Granted, HandBack, Log, MayGoOn, Ticked
+from paceline.messages.watching import ChangePace
 from tests.coordinator.decisions.test_pace_changes import obeying
 
 NAMES = ("trainer-0", "trainer-1", "trainer-2")

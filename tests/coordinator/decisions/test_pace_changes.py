@@ -10,26 +10,20 @@ from paceline.coordinator.decisions.checkpoints import Stored
 from paceline.coordinator.durable.durable import Durable
 from paceline.coordinator.durable.outcomes import CutCommitted, PaceChanged, TrainerLost
 from paceline.coordinator.state import CoordinatorState, RunOpened, restored
-from paceline.messages import (
+from paceline.messages.beats import Beat
+from paceline.messages.server import Restore, TakePaces
+from paceline.messages.shared import Done, Lease, PartSpec, Refusal, TableSpec, Waiting
+from paceline.messages.trainer import (
     AskLease,
-    Beat,
-    ChangePace,
-    Done,
     Granted,
     HandBack,
     Joined,
     JoinTrainer,
-    Lease,
-    PartSpec,
     PartUploaded,
-    Refusal,
-    Restore,
     SharePart,
-    TableSpec,
-    TakePaces,
     Ticked,
-    Waiting,
 )
+from paceline.messages.watching import ChangePace
 from tests.coordinator.conftest import copied
 
 NAMES = ("trainer-0", "trainer-1")

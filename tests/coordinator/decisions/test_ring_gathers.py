@@ -6,7 +6,9 @@ import pytest
 
 from paceline.config import Async
 from paceline.coordinator.decisions.leases import GATHER_S
-from paceline.messages import AskLease, BeginStage, Lease, RotationSpec, StageSpec, Waiting
+from paceline.messages.rotation import RotationSpec
+from paceline.messages.shared import Lease, StageSpec, Waiting
+from paceline.messages.trainer import AskLease, BeginStage
 
 PLAIN = StageSpec(0, 20, 2, 10, 1, True, 0, "data")
 CELLS = RotationSpec(0, 2, 4, (3,) * 8, 2)

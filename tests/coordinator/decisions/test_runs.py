@@ -10,7 +10,9 @@ from paceline.coordinator.decisions.checkpoints import Stored
 from paceline.coordinator.durable.outcomes import AnyOutcome, CutCommitted, RunBegun
 from paceline.coordinator.ledgers.effects import Happened
 from paceline.coordinator.state import CoordinatorState, RunOpened, restored
-from paceline.messages import ClaimOnce, Leave, PartPlan, Resumed, Save
+from paceline.messages.shared import PartPlan
+from paceline.messages.trainer import ClaimOnce, Leave, Save
+from paceline.messages.watching import Resumed
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ import pytest
 
 from paceline.config import Async, DiLoCo
 from paceline.coordinator.decisions.rounds import OpenRound, Waiter, decide_standstill
-from paceline.messages import AskLease, Refusal, Ticked
+from paceline.messages.shared import Refusal
+from paceline.messages.trainer import AskLease, Ticked
 from tests.coordinator.conftest import Job
 
 A, B, C = "trainer-0", "trainer-1", "trainer-2"

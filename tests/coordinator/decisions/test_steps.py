@@ -4,20 +4,10 @@ from typing import Any
 
 from paceline.config import Async, Combine, Zeros
 from paceline.coordinator.durable.outcomes import StepCommitted
-from paceline.messages import (
-    CommitStep,
-    Done,
-    Fence,
-    Lease,
-    Leave,
-    PartSpec,
-    PartUploaded,
-    Refusal,
-    Save,
-    SharePart,
-    Snapshot,
-    TableSpec,
-)
+from paceline.messages.locking import CommitStep
+from paceline.messages.server import Fence, Snapshot
+from paceline.messages.shared import Done, Lease, PartSpec, Refusal, TableSpec
+from paceline.messages.trainer import Leave, PartUploaded, Save, SharePart
 from tests.coordinator.conftest import Job
 
 

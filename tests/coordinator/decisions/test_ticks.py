@@ -3,7 +3,8 @@
 import msgspec
 
 from paceline.config import Async
-from paceline.messages import BeginStage, Done, Lease, StageOver
+from paceline.messages.shared import Done, Lease
+from paceline.messages.trainer import BeginStage, StageOver
 from tests.coordinator.conftest import STAGE, Job
 
 TRAIN = msgspec.structs.replace(STAGE, epochs=1)  # 4 tasks of 5 batches of 2 records

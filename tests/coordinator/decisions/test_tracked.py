@@ -7,18 +7,9 @@ import pytest
 
 from paceline.config import Async, Sync
 from paceline.coordinator.durable.outcomes import CutBegun, StateKept, TimelineLeft
-from paceline.messages import (
-    AskLease,
-    Done,
-    Exited,
-    Granted,
-    LauncherReport,
-    Leave,
-    Save,
-    Saved,
-    TrackedKept,
-    Waiting,
-)
+from paceline.messages.shared import Done, Waiting
+from paceline.messages.trainer import AskLease, Granted, Leave, Save, Saved, TrackedKept
+from paceline.messages.watching import Exited, LauncherReport
 from tests.coordinator.conftest import STAGE
 
 TRACKED = msgspec.structs.replace(STAGE, tracked=("scheduler",))

@@ -9,7 +9,9 @@ from paceline.coordinator.decisions.checkpoints import Stored
 from paceline.coordinator.durable.outcomes import CutCommitted, CutSkipped
 from paceline.coordinator.ledgers.effects import Happened, SeekCut
 from paceline.coordinator.state import CutSought
-from paceline.messages import AskLease, Joined, JoinTrainer, Restore, Save, Saved, Waiting
+from paceline.messages.server import Restore
+from paceline.messages.shared import Waiting
+from paceline.messages.trainer import AskLease, Joined, JoinTrainer, Save, Saved
 
 DAMAGE = "cut-000002-t0/server-1.safetensors: expected xxh3 1, came 2"
 

@@ -5,17 +5,9 @@ from typing import Any
 import pytest
 
 from paceline.config import Async
-from paceline.messages import (
-    AskLease,
-    ClaimValues,
-    JoinTrainer,
-    Leave,
-    Save,
-    Saved,
-    ValuesClaimed,
-    ValuesSet,
-    Waiting,
-)
+from paceline.messages.shared import Waiting
+from paceline.messages.trainer import AskLease, JoinTrainer, Leave, Save, Saved
+from paceline.messages.values import ClaimValues, ValuesClaimed, ValuesSet
 
 
 @pytest.fixture

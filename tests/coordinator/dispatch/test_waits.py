@@ -9,20 +9,10 @@ from msgspec.structs import replace
 
 from paceline.config import SSP, Async, Sync
 from paceline.coordinator.ledgers.parking import AGAIN_S
-from paceline.messages import (
-    AskLease,
-    Beat,
-    BeginStage,
-    JoinTrainer,
-    MayGoOn,
-    Message,
-    Save,
-    TrainerClock,
-    Wait,
-    Waiting,
-    wait_for,
-)
-from paceline.messages.waits import MOST_NAMED
+from paceline.messages.beats import Beat
+from paceline.messages.shared import Message, TrainerClock, Waiting
+from paceline.messages.trainer import AskLease, BeginStage, JoinTrainer, MayGoOn, Save
+from paceline.messages.waits import MOST_NAMED, Wait, wait_for
 from tests.coordinator.conftest import STAGE, Job
 
 

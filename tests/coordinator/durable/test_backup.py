@@ -6,7 +6,8 @@ import pytest
 
 from paceline.config import Sync
 from paceline.coordinator.durable.outcomes import PushLate, RoundCommitted
-from paceline.messages import AskLease, Refusal, Ticked, Waiting
+from paceline.messages.shared import Refusal, Waiting
+from paceline.messages.trainer import AskLease, Ticked
 
 
 @pytest.fixture

@@ -6,15 +6,10 @@ import pytest
 
 from paceline.config import Async, Sync
 from paceline.coordinator.durable.outcomes import PartEnded
-from paceline.messages import (
-    ChangePace,
-    Done,
-    EndPart,
-    Lease,
-    Refusal,
-    Restore,
-    UnsharePart,
-)
+from paceline.messages.server import EndPart, Restore
+from paceline.messages.shared import Done, Lease, Refusal
+from paceline.messages.trainer import UnsharePart
+from paceline.messages.watching import ChangePace
 from tests.coordinator.conftest import Job
 
 

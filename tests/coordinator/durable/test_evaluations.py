@@ -9,20 +9,15 @@ from hypothesis import strategies as st
 
 from paceline.config import Async
 from paceline.coordinator.durable.outcomes import CutCommitted
-from paceline.messages import (
+from paceline.messages.beats import Beat
+from paceline.messages.results import AskResults, FinishTask, KeepValue, Results
+from paceline.messages.shared import Done, Lease, StageSpec
+from paceline.messages.trainer import (
     AskLease,
-    AskResults,
-    Beat,
     BeginStage,
-    Done,
     FailTask,
-    FinishTask,
     HandBack,
-    KeepValue,
-    Lease,
-    Results,
     StageOver,
-    StageSpec,
     Stop,
     TrackedKept,
 )

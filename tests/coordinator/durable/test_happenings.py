@@ -11,7 +11,8 @@ from paceline.coordinator.durable.outcomes import (
 )
 from paceline.coordinator.ledgers.effects import Happened
 from paceline.ids import TaskKey
-from paceline.messages import Computed, Done
+from paceline.messages.shared import Done
+from paceline.messages.trainer import Computed
 
 
 def test_an_outcome_is_told_by_its_name_and_fields() -> None:

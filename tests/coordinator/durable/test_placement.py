@@ -3,7 +3,7 @@
 from paceline.config import Async, Combine, JobConfig, Zeros
 from paceline.coordinator.durable.durable import Durable, PartRecord
 from paceline.coordinator.durable.placement import plan_part
-from paceline.messages import PartSpec, TableSpec
+from paceline.messages.shared import PartSpec, TableSpec
 
 
 def test_tables_of_one_slot_each_go_to_different_servers() -> None:

@@ -8,29 +8,24 @@ from msgspec.structs import replace
 from paceline.config import Async
 from paceline.coordinator.durable.queue import LeaseRecord, Queue
 from paceline.ids import TaskKey
-from paceline.messages import (
+from paceline.messages.beats import Beat
+from paceline.messages.shared import Done, Lease, ParameterSpec, PartSpec, Refusal, Waiting
+from paceline.messages.trainer import (
     AskLease,
-    Beat,
     BeginStage,
-    Done,
     FailTask,
     Granted,
     HandBack,
-    Lease,
     Leave,
-    ParameterSpec,
     PartAnswer,
-    PartSpec,
-    Refusal,
     Save,
     Saved,
     SharePart,
     ShuffledAs,
     StageOver,
     Stop,
-    Wait,
-    Waiting,
 )
+from paceline.messages.waits import Wait
 
 
 @pytest.fixture

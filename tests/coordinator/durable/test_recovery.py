@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from paceline.coordinator.durable.outcomes import Resume
 from paceline.coordinator.durable.recovery import decide_resumes, join_marks, join_voids
 from paceline.ids import TaskKey
-from paceline.messages import MarkEntry, VoidSpan
+from paceline.messages.server import MarkEntry
+from paceline.messages.shared import VoidSpan
 
 KEY = TaskKey(0, 0, 3)
 

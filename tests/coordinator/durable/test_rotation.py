@@ -11,7 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from paceline.coordinator.durable.queue import LeaseRecord, Queue
 from paceline.coordinator.durable.rotation import Choice, Round, decide_cell, plan_keepers
 from paceline.ids import TaskKey
-from paceline.messages import Lease, RotationSpec
+from paceline.messages.rotation import RotationSpec
+from paceline.messages.shared import Lease
 
 
 def rotation(parts: int, blocks: int, slices: int = 2) -> RotationSpec:

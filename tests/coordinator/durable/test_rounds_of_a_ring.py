@@ -17,7 +17,9 @@ from paceline.coordinator.durable.outcomes import (
     TaskDone,
     TrainerLost,
 )
-from paceline.messages import AskLease, Granted, RotationSpec, StageSpec
+from paceline.messages.rotation import RotationSpec
+from paceline.messages.shared import StageSpec
+from paceline.messages.trainer import AskLease, Granted
 
 ROUNDS, TRAINERS = 50, 4
 CELLS = RotationSpec(0, TRAINERS, 2 * TRAINERS, (3,) * (2 * TRAINERS * TRAINERS), 2)

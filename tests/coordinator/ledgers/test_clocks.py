@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from paceline.coordinator.ledgers.clocks import Clocks
-from paceline.messages import TrainerClock
+from paceline.messages.shared import TrainerClock
 
 
 class Held:

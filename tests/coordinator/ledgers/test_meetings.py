@@ -3,15 +3,9 @@
 from typing import Any
 
 from paceline.config import Async
-from paceline.messages import (
-    Exchange,
-    Lease,
-    Meet,
-    MeetAgain,
-    Refusal,
-    Ticked,
-    Waiting,
-)
+from paceline.messages.meeting import Exchange, Meet, MeetAgain
+from paceline.messages.shared import Lease, Refusal, Waiting
+from paceline.messages.trainer import Ticked
 from tests.coordinator.conftest import Job
 
 BOTH = ("trainer-0", "trainer-1")

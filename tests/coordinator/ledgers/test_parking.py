@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.coordinator.ledgers.parking import AGAIN_S, Parked, Parking
-from paceline.messages import Done, Wait
+from paceline.messages.shared import Done
+from paceline.messages.waits import Wait
 
 
 def question(ticket: int, until_s: float = 1.0) -> Parked:

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from paceline.config import DiLoCo
 from paceline.coordinator.durable.outcomes import RoundCommitted
 from paceline.coordinator.ledgers.quorum import LARGEST_SHARE, Quorum, decide_grace
-from paceline.messages import AskLease, CommitRound, Refusal, Ticked, Waiting
+from paceline.messages.server import CommitRound
+from paceline.messages.shared import Refusal, Waiting
+from paceline.messages.trainer import AskLease, Ticked
 
 NAMES = ("trainer-0", "trainer-1", "trainer-2")
 SECONDS = st.floats(0, 1e6)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from paceline.config import AsyncDiLoCo
 from paceline.coordinator.ledgers.speeds import Speeds, decide_steps
-from paceline.messages import AskLease
+from paceline.messages.trainer import AskLease
 
 SPEED = st.floats(1e-6, 1e6)
 

@@ -3,7 +3,9 @@
 import msgspec
 
 from paceline.config import Async
-from paceline.messages import BeginStage, FinishTask, Trained
+from paceline.messages.results import FinishTask
+from paceline.messages.trainer import BeginStage
+from paceline.messages.watching import Trained
 from tests.coordinator.conftest import STAGE, Job
 
 LOOP = msgspec.structs.replace(STAGE, epochs=1)  # 4 tasks of 5 batches of 2 records

@@ -11,7 +11,7 @@ from paceline.data import Text
 from paceline.data.opening import open_source
 from paceline.errors import DataError, UsageError
 from paceline.ids import TaskKey
-from paceline.messages import StageSpec
+from paceline.messages.shared import StageSpec
 from paceline.trainer.loop.loop import TaskReader
 
 

@@ -6,7 +6,7 @@ import pytest
 from paceline.launch.supervise.failure import Failure
 from paceline.launch.supervise.failures import Failures
 from paceline.launch.supervise.run_events import GiveUp, ScriptFailed, Start
-from paceline.messages import Exited
+from paceline.messages.watching import Exited
 from tests.launch.supervised import Job, roles
 
 BUG = Failure("builtins.ValueError", "ValueError: x", "train.py:60", 60, "task 3", 5, True)

@@ -12,7 +12,7 @@ from paceline.launch.processes.interrupts import Interrupts
 from paceline.launch.processes.process import Child, spawn
 from paceline.launch.supervise.launcher import Ended, Launcher
 from paceline.launch.supervise.supervision import Supervision
-from paceline.messages import Exited, JobStatus, LauncherOrders, QueueStatus
+from paceline.messages.watching import Exited, JobStatus, LauncherOrders, QueueStatus
 from paceline.timing import SystemClock
 from paceline.watch.progress import Show
 from paceline.watch.summary import Ending

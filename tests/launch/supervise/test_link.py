@@ -8,14 +8,13 @@ from paceline.errors import PeerLost
 from paceline.ids import COORDINATOR, LAUNCHER
 from paceline.launch.job.wiring import Wires
 from paceline.launch.supervise.link import CoordinatorLink
-from paceline.messages import (
+from paceline.messages.shared import Message, Refusal
+from paceline.messages.watching import (
     Exited,
     JobStatus,
     LauncherOrders,
     LauncherReport,
-    Message,
     QueueStatus,
-    Refusal,
 )
 from paceline.timing import SystemClock
 from paceline.transport.service import Peer, Reply

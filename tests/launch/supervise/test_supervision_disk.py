@@ -14,7 +14,7 @@ from paceline.launch.supervise.run_events import (
     Start,
 )
 from paceline.launch.supervise.supervision import NO_SPACE_S
-from paceline.messages import LauncherOrders, Trouble
+from paceline.messages.watching import LauncherOrders, Trouble
 from tests.launch.supervised import Job, roles, status
 
 FULL = "waiting for space on the disk of /job: the disk is full"

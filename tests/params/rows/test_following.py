@@ -7,7 +7,7 @@ import torch
 
 from paceline.config import SGD, Adagrad, Adam, AdamW, FirstAdam, RowOptimizer, Zeros
 from paceline.errors import UsageError
-from paceline.messages import TableSpec
+from paceline.messages.shared import TableSpec
 from paceline.params.rows.following import RowStep, twin_by_now, twin_of
 from paceline.params.rows.table import RowTable
 from paceline.trainer.model.hyper_values import hyper_of

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline.config import SGD, Adagrad, Adam, Uniform
-from paceline.messages import TableSpec
+from paceline.messages.shared import TableSpec
 from paceline.params.rows.snapshot import PAGE_ROWS, RowSnapshot
 from paceline.params.rows.table import RowTable
 

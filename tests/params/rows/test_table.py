@@ -20,7 +20,7 @@ from paceline.config import (
     Zeros,
 )
 from paceline.errors import UsageError
-from paceline.messages import TableSpec
+from paceline.messages.shared import TableSpec
 from paceline.params.rows.table import RowTable
 
 OPTIMIZERS: list[RowOptimizer] = [

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from paceline.config import Combine, Constant, Highest, Lowest, Uniform, Zeros
 from paceline.errors import UsageError
-from paceline.messages import TableSpec
+from paceline.messages.shared import TableSpec
 from paceline.params.rows.combining import combine_equal
 from paceline.params.rows.values import ValueTable
 

@@ -8,27 +8,19 @@ import pytest
 
 from paceline.config import Async, Combine, Zeros
 from paceline.ids import OF_NO_BATCH, Window
-from paceline.messages import (
-    ApplyStep,
+from paceline.messages.data import PullRows, Push, Pushed
+from paceline.messages.locking import ApplyStep, KeepLocks, Lock, Locked, RowSlots, Unlock
+from paceline.messages.server import Fence, Snapshot
+from paceline.messages.shared import (
     Done,
-    Fence,
-    KeepLocks,
-    Lock,
-    Locked,
     Message,
     PartPlan,
     PartSpec,
-    PullRows,
-    Push,
-    Pushed,
     Refusal,
-    RowSlots,
-    Snapshot,
     TableSpec,
-    Unlock,
-    Wait,
     Waiting,
 )
+from paceline.messages.waits import Wait
 from tests.server.conftest import Answered, Server, group, task_key, window
 
 LEASE_S = 5.0

@@ -9,7 +9,8 @@ import pytest
 
 from paceline.config import Async, Pace, Sync
 from paceline.ids import Window
-from paceline.messages import Message, PulledRows, PullRows, Push, Pushed
+from paceline.messages.data import PulledRows, PullRows, Push, Pushed
+from paceline.messages.shared import Message
 from tests.server.conftest import Answered, Array, Rows, Server, group, make_plan, window
 
 MakeServer = Callable[..., Server]

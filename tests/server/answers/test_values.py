@@ -6,16 +6,10 @@ import numpy as np
 import pytest
 
 from paceline.config import Async, Sync
-from paceline.messages import (
-    Fence,
-    Message,
-    OptimizerSpec,
-    Pull,
-    Pulled,
-    Pushed,
-    SetValues,
-    Waiting,
-)
+from paceline.messages.data import Pull, Pulled, Pushed
+from paceline.messages.server import Fence
+from paceline.messages.shared import Message, OptimizerSpec, Waiting
+from paceline.messages.values import SetValues
 from paceline.params.published import ValuesReader
 from paceline.transport.memory.lent_memory import find_memory, is_supported
 from tests.server.conftest import Server, contribution, make_plan, verdict, window

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline.ids import NO_BATCH, Span, TaskKey, Window
-from paceline.messages import MarkEntry
+from paceline.messages.server import MarkEntry
 from paceline.server.decisions.marks import Marks
 
 SPANS = st.tuples(st.integers(0, 1), st.integers(0, 4), st.integers(0, 2))

@@ -5,17 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from paceline.messages import (
-    AskTracked,
-    ConfirmTracked,
-    CutReport,
-    Done,
-    KeepTracked,
-    Refusal,
-    Restore,
-    Snapshot,
-    Tracked,
-)
+from paceline.messages.data import AskTracked, KeepTracked, Tracked
+from paceline.messages.server import ConfirmTracked, CutReport, Restore, Snapshot
+from paceline.messages.shared import Done, Refusal
 from paceline.server.decisions.tracked import MOST_KEEPERS, TrackedState, TrackedStates
 from tests.server.conftest import INCARNATION, Server, make_plan
 

@@ -14,17 +14,9 @@ from hypothesis.extra import numpy as npst
 
 from paceline.config import Async, Pace, Sync
 from paceline.errors import UsageError
-from paceline.messages import (
-    ParameterSpec,
-    PartPlan,
-    Pull,
-    Pulled,
-    PullRows,
-    Push,
-    Refusal,
-    ServerReport,
-    Upload,
-)
+from paceline.messages.data import Pull, Pulled, PullRows, Push, Upload
+from paceline.messages.server import ServerReport
+from paceline.messages.shared import ParameterSpec, PartPlan, Refusal
 from paceline.params.blocks import cut_blocks
 from paceline.params.codecs.codec import Codec
 from paceline.params.codecs.named import codec_of

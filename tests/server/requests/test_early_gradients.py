@@ -10,17 +10,9 @@ from hypothesis import strategies as st
 
 from paceline.config import Async, Sync
 from paceline.ids import Window
-from paceline.messages import (
-    CreatePart,
-    Done,
-    Fence,
-    Message,
-    Push,
-    PushEarly,
-    Refusal,
-    Restore,
-    Waiting,
-)
+from paceline.messages.data import Push, PushEarly
+from paceline.messages.server import CreatePart, Fence, Restore
+from paceline.messages.shared import Done, Message, Refusal, Waiting
 from paceline.server.requests.early_gradients import EarlyGradients
 from paceline.transport.service import Peer
 from tests.server.conftest import (

@@ -12,15 +12,9 @@ from hypothesis import strategies as st
 from paceline.config import Adagrad, Async, Combine, Zeros
 from paceline.errors import UsageError
 from paceline.ids import Span, Window
-from paceline.messages import (
-    PartPlan,
-    PartSpec,
-    PullRows,
-    Push,
-    RowSlots,
-    TableSpec,
-    Upload,
-)
+from paceline.messages.data import PullRows, Push, Upload
+from paceline.messages.locking import RowSlots
+from paceline.messages.shared import PartPlan, PartSpec, TableSpec
 from paceline.params.rows.values import ValueTable
 from paceline.params.shard import ParameterShard
 from paceline.server.requests.contents import read_pull_rows, read_push, read_upload

@@ -10,17 +10,16 @@ import pytest
 import torch
 
 from paceline.config import FTRL, Adagrad, Adam, Async, RowOptimizer, Uniform
-from paceline.messages import (
+from paceline.messages.server import (
     CutReport,
     Fence,
     FenceReport,
-    Hyper,
     MarkEntry,
-    OptimizerSpec,
     Restore,
     ServerReport,
     Snapshot,
 )
+from paceline.messages.shared import Hyper, OptimizerSpec
 from paceline.params.dense import OptimizeBlock
 from paceline.params.hogwild import HOGWILD_OPTIMIZERS, why_not_hogwild
 from paceline.params.rows.table import RowTable

@@ -12,17 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.config import SGD, Adagrad, Adam, Async, Pace, RowOptimizer
-from paceline.messages import (
-    CutReport,
-    Hyper,
-    OptimizerSpec,
-    Pull,
-    PulledRows,
-    PullRows,
-    Restore,
-    Snapshot,
-    Waiting,
-)
+from paceline.messages.data import Pull, PulledRows, PullRows
+from paceline.messages.server import CutReport, Restore, Snapshot
+from paceline.messages.shared import Hyper, OptimizerSpec, Waiting
 from paceline.params.dense import OptimizeBlock
 from paceline.params.rows.table import RowTable
 from paceline.params.sparse import SparseGradient

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from paceline.config import Async, Pace
-from paceline.messages import CutReport, Pull, Pulled, Restore, Snapshot, ValuesPlace
+from paceline.messages.data import Pull, Pulled, ValuesPlace
+from paceline.messages.server import CutReport, Restore, Snapshot
 from paceline.params.published import ValuesReader
 from paceline.timing import Deadline
 from paceline.transport.memory.lent_memory import find_memory, is_supported

@@ -8,7 +8,7 @@ import pytest
 import xxhash
 
 from paceline.errors import CheckpointCorrupt, StoreError, StoreFull
-from paceline.messages import FileEntry
+from paceline.messages.server import FileEntry
 from paceline.store.blobs.blobs import BlobStore, digest
 
 

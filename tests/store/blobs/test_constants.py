@@ -9,7 +9,7 @@ import torch
 import xxhash
 
 from paceline.errors import CheckpointCorrupt, StoreError
-from paceline.messages import Beside, FrozenSpec, PartPlan
+from paceline.messages.shared import Beside, FrozenSpec, PartPlan
 from paceline.store.blobs.blobs import BlobStore, digest
 from paceline.store.blobs.constants import (
     FOLDER,

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from paceline.errors import CheckpointCorrupt, StoreError
-from paceline.messages import KeptBytes
+from paceline.messages.results import KeptBytes
 from paceline.store.blobs.blobs import BlobStore
 from paceline.store.blobs.values import digests, get_bytes, put_bytes, remove_bytes
 

@@ -10,7 +10,8 @@ import pytest
 from paceline import failpoints
 from paceline.errors import CheckpointCorrupt, StoreError
 from paceline.failpoints import InjectedFault
-from paceline.messages import Block, FileEntry, OptimizerSpec, PartPlan
+from paceline.messages.server import FileEntry
+from paceline.messages.shared import Block, OptimizerSpec, PartPlan
 from paceline.store.blobs.blobs import BlobStore, digest
 from paceline.store.cuts import manifest as manifest_module
 from paceline.store.cuts.manifest import (

@@ -2,7 +2,7 @@
 
 import threading
 
-from paceline.messages import KeepLocks
+from paceline.messages.locking import KeepLocks
 from paceline.trainer.client.lock_renewal import HeldLock, LockKeeper
 
 PATIENCE_S = 10.0

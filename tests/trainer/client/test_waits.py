@@ -3,7 +3,9 @@
 import pytest
 
 from paceline.ids import COORDINATOR
-from paceline.messages import AskRecords, Joined, Records, Refusal, Wait, Waiting
+from paceline.messages.shared import Refusal, Waiting
+from paceline.messages.trainer import AskRecords, Joined, Records
+from paceline.messages.waits import Wait
 from paceline.timing import ManualClock
 from paceline.trainer.acts import Lost
 from paceline.trainer.client.waits import GOES_ON_S, SILENT_S, Waits

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 from paceline.config import Adagrad, Async, Pace, Sync, Uniform, Zeros, parse_pace
-from paceline.messages import Block, OptimizerSpec, ParameterSpec, PartPlan, PartSpec, Push
+from paceline.messages.data import Push
+from paceline.messages.shared import Block, OptimizerSpec, ParameterSpec, PartPlan, PartSpec
 from paceline.params.codecs.codec import Float32s
 from paceline.params.codecs.named import codec_of
 from paceline.trainer.encoding.compression import GradientCoding

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from paceline.config import SGD, Zeros
-from paceline.messages import Block
+from paceline.messages.shared import Block
 from paceline.trainer.encoding.gpu_staging import Copies, Copy, HostGradients, copies_of
 from paceline.trainer.encoding.tensor_bytes import ParameterMemory
 from paceline.trainer.rows.embedding import Embedding

@@ -6,7 +6,8 @@ from torch import nn
 
 from paceline.errors import UsageError
 from paceline.ids import TaskKey
-from paceline.messages import HandBack, StageSpec, Tick
+from paceline.messages.shared import StageSpec
+from paceline.messages.trainer import HandBack, Tick
 from paceline.trainer.engine.unstepped import Steps
 from paceline.trainer.session import Session
 from tests.trainer.fake_job import FakeJob

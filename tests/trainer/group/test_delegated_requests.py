@@ -11,17 +11,14 @@ from torch import nn
 from paceline.config import Sync
 from paceline.errors import PeerLost
 from paceline.ids import COORDINATOR, Window
-from paceline.messages import (
+from paceline.messages.data import Pull, Pulled, Push, Pushed
+from paceline.messages.locking import RowSlots
+from paceline.messages.shared import (
     Message,
     OptimizerSpec,
     ParameterSpec,
     PartPlan,
     PartSpec,
-    Pull,
-    Pulled,
-    Push,
-    Pushed,
-    RowSlots,
 )
 from paceline.params.blocks import cut_blocks
 from paceline.timing import ManualClock

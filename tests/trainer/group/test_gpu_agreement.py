@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from paceline.messages import StageSpec
+from paceline.messages.shared import StageSpec
 from paceline.trainer.group import wire as wire
 from paceline.trainer.group.gpu_agreement import Agreement
 

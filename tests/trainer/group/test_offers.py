@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from paceline.config import Sync
-from paceline.messages import OptimizerSpec, ParameterSpec, PartPlan, PartSpec
+from paceline.messages.shared import OptimizerSpec, ParameterSpec, PartPlan, PartSpec
 from paceline.params.blocks import cut_blocks
 from paceline.trainer.group.offers import WHOLE_STEP, OwnShare, bring, offer, rows_of
 from paceline.trainer.tensors import GatherChoice, PartTensors

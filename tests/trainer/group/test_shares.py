@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.config import Async, Pace, Sync
-from paceline.messages import OptimizerSpec, ParameterSpec, PartPlan, PartSpec
+from paceline.messages.shared import OptimizerSpec, ParameterSpec, PartPlan, PartSpec
 from paceline.params.blocks import cut_blocks
 from paceline.trainer.group.shares import LEAST_BYTES, shares, speakers, whole
 

@@ -1,7 +1,7 @@
 """How far a trainer is with what it was given."""
 
 from paceline.ids import Span, TaskKey, Window
-from paceline.messages import Lease, StageSpec
+from paceline.messages.shared import Lease, StageSpec
 from paceline.trainer.holdings.leases import Leases, LeaseWork
 
 STAGE = StageSpec(0, 8, 2, 8, 1, False, 0, "data")  # one task of 4 batches

@@ -8,7 +8,7 @@ import torch
 from torch.utils.data import Dataset
 
 from paceline.errors import UsageError
-from paceline.messages import BeginStage
+from paceline.messages.trainer import BeginStage
 from paceline.trainer.engine import StepWarning
 from paceline.trainer.session import Session
 from tests.trainer.fake_job import FakeJob

@@ -11,7 +11,9 @@ from torch import nn
 from paceline.config import Sync, parse_pace
 from paceline.errors import Preempted, UsageError
 from paceline.ids import COORDINATOR
-from paceline.messages import AskLease, HandBack, Message, StageOver, Wait, Waiting
+from paceline.messages.shared import Message, Waiting
+from paceline.messages.trainer import AskLease, HandBack, StageOver
+from paceline.messages.waits import Wait
 from paceline.trainer.session import Session
 from tests.trainer.fake_job import FakeJob
 from tests.trainer.lines import DATA, run_loop, share_line, stepper

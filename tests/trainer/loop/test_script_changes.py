@@ -4,16 +4,10 @@ import pytest
 import torch
 
 from paceline.errors import UsageError
-from paceline.messages import (
-    BeginStage,
-    ClaimValues,
-    Message,
-    Pull,
-    Push,
-    Save,
-    SetValues,
-    ValuesSet,
-)
+from paceline.messages.data import Pull, Push
+from paceline.messages.shared import Message
+from paceline.messages.trainer import BeginStage, Save
+from paceline.messages.values import ClaimValues, SetValues, ValuesSet
 from paceline.trainer.engine.engine import StepWarning
 from paceline.trainer.session import Session
 from tests.trainer.fake_job import FakeJob

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.messages import SendEvent
+from paceline.messages.peers import SendEvent
 from paceline.trainer.peers.admission import Admission
 
 HERE, TIMELINE = 7, 3

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from paceline.errors import UsageError
-from paceline.messages import ArraySpec, AskValues, Exchange, Member, Values
+from paceline.messages.meeting import Exchange, Member
+from paceline.messages.peers import ArraySpec, AskValues, Values
 from paceline.timing import ManualClock
 from paceline.trainer.peers.collective import CollectiveCall, Operation
 from paceline.trainer.peers.outbox import PeerOutbox

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.messages import ArraySpec
+from paceline.messages.peers import ArraySpec
 from paceline.trainer.peers.events import _unpacked
 from paceline.trainer.peers.inbox import Event, Inbox
 

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from paceline.messages import AskValues, Message, Refusal, Values, Waiting
+from paceline.messages.peers import AskValues, Values
+from paceline.messages.shared import Message, Refusal, Waiting
 from paceline.timing import ManualClock
 from paceline.trainer.peers.outbox import PARK_S, PeerOutbox
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from paceline.config import Sync
-from paceline.messages import PulledRows
+from paceline.messages.data import PulledRows
 from paceline.trainer.peers.through_servers import Served
 from paceline.trainer.session import Session
 from tests.trainer.fake_job import FakeJob

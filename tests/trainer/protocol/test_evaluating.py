@@ -8,23 +8,16 @@ import pytest
 from paceline.config import Sync
 from paceline.errors import UsageError
 from paceline.ids import COORDINATOR, TaskKey
-from paceline.messages import (
+from paceline.messages.results import AskResults, FinishTask, KeepValue, Results
+from paceline.messages.shared import Done, Lease, Message, Refusal, StageSpec
+from paceline.messages.trainer import (
     AskLease,
-    AskResults,
     BeginStage,
-    Done,
-    FinishTask,
     Granted,
     HandBack,
     Joined,
     JoinTrainer,
-    KeepValue,
-    Lease,
-    Message,
-    Refusal,
-    Results,
     StageOver,
-    StageSpec,
 )
 from paceline.trainer.acts import Act, Ask, ForgetPosted
 from paceline.trainer.protocol.protocol import TrainerProtocol

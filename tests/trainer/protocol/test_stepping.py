@@ -1,6 +1,8 @@
 """A step whose timeline is left while it is on its way."""
 
-from paceline.messages import Message, Pull, Tick
+from paceline.messages.data import Pull
+from paceline.messages.shared import Message
+from paceline.messages.trainer import Tick
 from paceline.trainer.session import Session
 from tests.trainer.fake_job import FakeJob
 from tests.trainer.lines import DATA, share_line, stepper

@@ -6,7 +6,9 @@ import pytest
 
 from paceline.errors import Refused
 from paceline.ids import OF_NO_BATCH
-from paceline.messages import ApplyStep, CommitStep, Done, Message, Push, Pushed, Refusal
+from paceline.messages.data import Push, Pushed
+from paceline.messages.locking import ApplyStep, CommitStep
+from paceline.messages.shared import Done, Message, Refusal
 from paceline.trainer.acts import Ask, Asking, Collect, Post
 from paceline.trainer.protocol.tables import push_together
 

@@ -4,7 +4,8 @@ import pytest
 
 from paceline.config import Async
 from paceline.ids import COORDINATOR, Span, Window
-from paceline.messages import PartSpec, Tick, Ticked
+from paceline.messages.shared import PartSpec
+from paceline.messages.trainer import Tick, Ticked
 from paceline.trainer.acts import Asking, Collect, Post
 from paceline.trainer.holdings.parts import SharedPart
 from paceline.trainer.protocol.pushing import Acknowledged

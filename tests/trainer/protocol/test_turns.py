@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from paceline.config import Async, DiLoCo, Pace
 from paceline.ids import TaskKey
-from paceline.messages import Lease, OptimizerSpec, ParameterSpec, PartSpec
+from paceline.messages.shared import Lease, OptimizerSpec, ParameterSpec, PartSpec
 from paceline.trainer.holdings.parts import SharedPart
 from paceline.trainer.protocol.fragments import FragmentSchedule
 

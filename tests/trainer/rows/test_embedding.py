@@ -8,7 +8,7 @@ from torch import nn
 
 from paceline.config import Uniform, Zeros
 from paceline.errors import UsageError
-from paceline.messages import PullRows
+from paceline.messages.data import PullRows
 from paceline.trainer.rows.embedding import Embedding, Mode
 from paceline.trainer.rows.routing import merge
 from paceline.trainer.session import Session

@@ -8,7 +8,8 @@ from torch import nn
 
 from paceline.config import Adagrad, Async, Pace, Sync, Uniform
 from paceline.ids import COORDINATOR
-from paceline.messages import AskRecords, Pull, PullRows, Push, Tick
+from paceline.messages.data import Pull, PullRows, Push
+from paceline.messages.trainer import AskRecords, Tick
 from paceline.trainer.rows.embedding import Embedding
 from paceline.trainer.rows.prefetch import find_ids, ids_at
 from paceline.trainer.session import Session

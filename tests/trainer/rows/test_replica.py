@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from paceline.config import Async
-from paceline.messages import Message, PullRows
+from paceline.messages.data import PullRows
+from paceline.messages.shared import Message
 from paceline.trainer.engine.engine import StepWarning
 from paceline.trainer.session import Session
 from tests.trainer.fake_job import FakeJob

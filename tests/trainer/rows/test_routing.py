@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.config import Adagrad, Sync, Zeros
-from paceline.messages import PartPlan, PartSpec, TableSpec
+from paceline.messages.shared import PartPlan, PartSpec, TableSpec
 from paceline.params.rows.initial import table_key
 from paceline.params.rows.slots import slot_of
 from paceline.trainer.rows.routing import RowGradient, merge, route_ids

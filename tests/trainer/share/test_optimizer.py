@@ -7,7 +7,8 @@ from torch import nn
 
 from paceline.config import Async, Sync
 from paceline.errors import UsageError
-from paceline.messages import Push, Tick
+from paceline.messages.data import Push
+from paceline.messages.trainer import Tick
 from paceline.trainer.engine.engine import StepWarning
 from paceline.trainer.rows.embedding import Embedding
 from paceline.trainer.session import Session

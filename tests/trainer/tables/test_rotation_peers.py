@@ -7,7 +7,8 @@ import pytest
 
 from paceline.errors import DeadlineExceeded, Refused, UsageError
 from paceline.ids import TaskKey
-from paceline.messages import ArraySpec, AskBlock, BlockAt, Lease, Refusal, Values
+from paceline.messages.peers import ArraySpec, AskBlock, Values
+from paceline.messages.shared import BlockAt, Lease, Refusal
 from paceline.trainer.protocol.tables import StandingThen
 from paceline.trainer.tables.rotation_peers import PeerBlocks
 from paceline.transport.connection import Answer

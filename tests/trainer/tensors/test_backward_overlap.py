@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from paceline.config import Async, DiLoCo, LocalSGD, Pace, Sync
 from paceline.errors import UsageError
-from paceline.messages import Message, Push, PushEarly
+from paceline.messages.data import Push, PushEarly
+from paceline.messages.shared import Message
 from paceline.server.requests.early_gradients import EarlyGradients
 from paceline.trainer.engine.engine import StepWarning
 from paceline.trainer.session import Session

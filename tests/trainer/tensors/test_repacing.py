@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from paceline.config import Async, LocalSGD, Pace, Sync
-from paceline.messages import PartSpec
+from paceline.messages.shared import PartSpec
 from paceline.pace.changing import with_pace
 from paceline.trainer.share.description import describe
 from paceline.trainer.tensors.part_tensors import PartTensors

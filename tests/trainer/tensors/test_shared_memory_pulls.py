@@ -10,14 +10,12 @@ import torch
 from torch import nn
 
 from paceline.config import Async
-from paceline.messages import (
+from paceline.messages.data import Pull, Pulled, ValuesPlace
+from paceline.messages.shared import (
     OptimizerSpec,
     ParameterSpec,
     PartPlan,
     PartSpec,
-    Pull,
-    Pulled,
-    ValuesPlace,
     Waiting,
 )
 from paceline.params.blocks import cut_blocks

@@ -17,8 +17,9 @@ Pure.
 
 from paceline.coordinator.decisions.tracked import current, is_open, may_cut
 from paceline.coordinator.ledgers import Book
-from paceline.messages import AverageShare, BuffersKept, Wait, Waiting, wait_for
-from paceline.messages.waits import named
+from paceline.messages.shared import AverageShare, Waiting
+from paceline.messages.trainer import BuffersKept
+from paceline.messages.waits import Wait, named, wait_for
 
 AWAIT_S = 30.0  # for buffers of a trainer that is a member and does not ask for work
 

@@ -69,8 +69,10 @@ from paceline.coordinator.ledgers import (
 )
 from paceline.coordinator.ledgers.effects import DropCut, Happened, SeekCut, WriteManifest
 from paceline.ids import COORDINATOR, server_id
-from paceline.messages import PartPlan, Resumed, Save, Saved, Wait, wait_for
-from paceline.messages.waits import named
+from paceline.messages.shared import PartPlan
+from paceline.messages.trainer import Save, Saved
+from paceline.messages.waits import Wait, named, wait_for
+from paceline.messages.watching import Resumed
 from paceline.pace.policy import outer_parts
 
 

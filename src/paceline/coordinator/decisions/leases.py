@@ -27,7 +27,9 @@ from paceline.coordinator.ledgers.effects import Happened
 from paceline.data.order import records_at
 from paceline.data.split import batch_positions, task_positions
 from paceline.ids import TaskKey
-from paceline.messages import BlockAt, FailTask, HandBack, Lease, StageSpec, Wait, wait_for
+from paceline.messages.shared import BlockAt, Lease, StageSpec
+from paceline.messages.trainer import FailTask, HandBack
+from paceline.messages.waits import Wait, wait_for
 
 
 def records_missing(spec: StageSpec, key: TaskKey, first: int, reason: str) -> Happened:

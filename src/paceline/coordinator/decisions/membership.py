@@ -26,7 +26,10 @@ from paceline.coordinator.durable.outcomes import (
 )
 from paceline.coordinator.ledgers import Book, Loss
 from paceline.coordinator.ledgers.effects import Happened
-from paceline.messages import Beat, Exited, Leave, Refusal, TrainerMessage
+from paceline.messages.beats import Beat
+from paceline.messages.shared import Refusal, TrainerMessage
+from paceline.messages.trainer import Leave
+from paceline.messages.watching import Exited
 
 KEPT_LOST = 1024  # lost trainers whose end the launcher may still report
 STALL_S = 1.0  # between two looks; they are a tenth of a second apart

@@ -37,7 +37,10 @@ from paceline.coordinator.decisions.tracked import may_cut, wait_for_state
 from paceline.coordinator.durable import Durable
 from paceline.coordinator.durable.outcomes import PaceChanged
 from paceline.coordinator.ledgers import NOT_TRAINING, PARK_S, Book, PaceWish, Parked
-from paceline.messages import ChangePace, Done, MayGoOn, PartSpec, Refusal, Tick, Wait
+from paceline.messages.shared import Done, PartSpec, Refusal
+from paceline.messages.trainer import MayGoOn, Tick
+from paceline.messages.waits import Wait
+from paceline.messages.watching import ChangePace
 from paceline.pace.auto import Governor
 from paceline.pace.changing import changes_optimizer, has_pace, why_not_change, with_pace
 from paceline.pace.guards import why_not_shared

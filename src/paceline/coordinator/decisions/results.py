@@ -13,17 +13,15 @@ Pure.
 from paceline.coordinator.durable import StageResults
 from paceline.coordinator.durable.outcomes import StageValued, TaskDone
 from paceline.coordinator.ledgers import Book
-from paceline.messages import (
+from paceline.messages.results import (
     MAX_RESULT_BYTES,
     AskResults,
-    Done,
     FinishTask,
     KeepValue,
     KeptBytes,
-    Message,
-    Refusal,
     Results,
 )
+from paceline.messages.shared import Done, Message, Refusal
 
 STAGE_BYTES = 64 << 20  # of all results of a stage: they lie in the journal and in cuts
 

@@ -36,17 +36,9 @@ from typing import NamedTuple
 
 from paceline.coordinator.durable.outcomes import StepCommitted
 from paceline.coordinator.ledgers import Book, Differing, participants
-from paceline.messages import (
-    CommitStep,
-    Done,
-    Exchange,
-    LivingTrainer,
-    Meet,
-    MeetAgain,
-    PartSpec,
-    Peers,
-    Refusal,
-)
+from paceline.messages.locking import CommitStep
+from paceline.messages.meeting import Exchange, LivingTrainer, Meet, MeetAgain, Peers
+from paceline.messages.shared import Done, PartSpec, Refusal
 from paceline.pace.fragments import takes_turns
 from paceline.pace.policy import backups_of, carries_over, is_in_step, updates_in_rounds
 

@@ -9,16 +9,9 @@ Pure.
 
 from paceline.coordinator.ledgers import NOT_TRAINING, Book, num_todo, returned_records
 from paceline.ids import COORDINATOR, server_id
-from paceline.messages import (
-    JobStatus,
-    ProcessStatus,
-    QueueStatus,
-    ServerReport,
-    Trouble,
-    Wait,
-    wait_for,
-)
-from paceline.messages.waits import MOST_NAMED, listed
+from paceline.messages.server import ServerReport
+from paceline.messages.waits import MOST_NAMED, Wait, listed, wait_for
+from paceline.messages.watching import JobStatus, ProcessStatus, QueueStatus, Trouble
 from paceline.timing import in_words
 
 

@@ -10,7 +10,7 @@ from paceline.coordinator.durable.outcomes import PushLate
 from paceline.coordinator.ledgers import Book
 from paceline.coordinator.ledgers.effects import Happened
 from paceline.errors import HAS_ENDED
-from paceline.messages import Tick, Ticked
+from paceline.messages.trainer import Tick, Ticked
 from paceline.pace.policy import adapts_steps, backups_of, carries_over, updates_in_rounds
 
 

@@ -19,7 +19,9 @@ from collections.abc import Collection
 
 from paceline.coordinator.durable.outcomes import StateKept
 from paceline.coordinator.ledgers import Book, Parked
-from paceline.messages import AskLease, TrackedKept, Wait, Waiting, wait_for
+from paceline.messages.shared import Waiting
+from paceline.messages.trainer import AskLease, TrackedKept
+from paceline.messages.waits import Wait, wait_for
 
 _KEEPS = Wait("state", "tracked state is kept")
 LONGEST_ASK_S = 30.0  # without rounds: then a cut is taken with what was kept before

@@ -19,16 +19,9 @@ from paceline.coordinator.decisions.status import wait_for_fences
 from paceline.coordinator.durable import is_touched
 from paceline.coordinator.durable.outcomes import ValuesTaken
 from paceline.coordinator.ledgers import Book
-from paceline.messages import (
-    ClaimValues,
-    Done,
-    Message,
-    ValuesClaimed,
-    ValuesSet,
-    Wait,
-    Waiting,
-    wait_for,
-)
+from paceline.messages.shared import Done, Message, Waiting
+from paceline.messages.values import ClaimValues, ValuesClaimed, ValuesSet
+from paceline.messages.waits import Wait, wait_for
 
 
 def answer_claim(book: Book, message: ClaimValues) -> Message:

@@ -55,19 +55,18 @@ from paceline.coordinator.ledgers import (
     is_last_epoch,
     pick_task,
 )
-from paceline.messages import (
+from paceline.messages.shared import Refusal, Waiting
+from paceline.messages.trainer import (
     AskLease,
     GoOn,
     Granted,
     MayGoOn,
     PartAnswer,
-    Refusal,
     SharePart,
     StageOver,
     Tick,
-    Wait,
-    Waiting,
 )
+from paceline.messages.waits import Wait
 from paceline.pace.changing import why_not_same
 from paceline.pace.policy import carries_over, is_within
 

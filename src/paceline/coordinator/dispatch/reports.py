@@ -16,32 +16,33 @@ from paceline.coordinator.decisions import exited, fail_cut, job_status, lose, p
 from paceline.coordinator.durable import CutRecord, Durable, PartRecord, decode_queue
 from paceline.coordinator.durable.outcomes import JobBroken, Scaled, ServerJoined
 from paceline.coordinator.ledgers import Book, Loss, OpenCut, Parked
-from paceline.messages import (
-    AskStatus,
-    ChangePace,
+from paceline.messages.server import (
     CommitRound,
     ConfirmTracked,
     CreatePart,
     CutReport,
-    Done,
     EndPart,
     Fence,
     FenceReport,
     Forget,
-    LauncherOrders,
-    LauncherReport,
     MarksReport,
     Order,
     Orders,
     PartReport,
-    Refusal,
     Restore,
-    Scale,
     SendMarks,
     ServerReport,
     ShutDown,
     Snapshot,
     TakePaces,
+)
+from paceline.messages.shared import Done, Refusal
+from paceline.messages.watching import (
+    AskStatus,
+    ChangePace,
+    LauncherOrders,
+    LauncherReport,
+    Scale,
 )
 from paceline.pace.policy import steps_locally
 

@@ -45,44 +45,36 @@ from paceline.coordinator.durable.outcomes import (
 )
 from paceline.coordinator.ledgers import Book, Loss
 from paceline.coordinator.ledgers.effects import Happened
-from paceline.messages import (
+from paceline.messages.beats import Beat, Beaten
+from paceline.messages.meeting import AskPeers, DoorOpened, Meet
+from paceline.messages.results import AskResults, FinishTask, KeepValue
+from paceline.messages.shared import Done, Refusal, TrainerMessage
+from paceline.messages.trainer import (
     AskLease,
-    AskPeers,
     AskRecords,
-    AskResults,
-    Beat,
-    Beaten,
     BeginStage,
     BuffersKept,
     Claimed,
     ClaimOnce,
-    ClaimValues,
     Computed,
-    Done,
-    DoorOpened,
     FailTask,
-    FinishTask,
     HandBack,
     Joined,
     JoinTrainer,
-    KeepValue,
     Leave,
     Log,
     MayGoOn,
-    Meet,
     PartUploaded,
     Records,
-    Refusal,
     Save,
     SharePart,
     ShuffledAs,
     Stop,
     TrackedKept,
-    TrainerMessage,
     TrainerRequest,
     UnsharePart,
-    ValuesSet,
 )
+from paceline.messages.values import ClaimValues, ValuesSet
 from paceline.pace.changing import why_not_among, why_not_same
 
 

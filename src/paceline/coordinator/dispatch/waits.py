@@ -21,19 +21,11 @@ from paceline.coordinator.decisions import (
 )
 from paceline.coordinator.ledgers import Book, Parked
 from paceline.ids import trainer_id
-from paceline.messages import (
-    AskLease,
-    ChangePace,
-    CommitStep,
-    MayGoOn,
-    Meet,
-    Save,
-    SharePart,
-    Tick,
-    Wait,
-    wait_for,
-)
-from paceline.messages.waits import MOST_NAMED, listed, named
+from paceline.messages.locking import CommitStep
+from paceline.messages.meeting import Meet
+from paceline.messages.trainer import AskLease, MayGoOn, Save, SharePart, Tick
+from paceline.messages.waits import MOST_NAMED, Wait, listed, named, wait_for
+from paceline.messages.watching import ChangePace
 
 _CLOCKS_UNKNOWN = "the coordinator has restarted, and trainers tell it their clocks"
 

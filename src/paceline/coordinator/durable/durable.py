@@ -17,7 +17,7 @@ from paceline.coordinator.durable.queue import LeaseRecord, Queue, decode_queue
 from paceline.coordinator.durable.records import CutRecord as CutRecord
 from paceline.coordinator.durable.records import PartRecord as PartRecord
 from paceline.ids import TaskKey
-from paceline.messages import PartSpec, StageSpec
+from paceline.messages.shared import PartSpec, StageSpec
 
 
 @final

@@ -9,7 +9,7 @@ Pure.
 import functools
 
 from paceline.coordinator.durable.outcomes import Outcome
-from paceline.messages import JobStatus
+from paceline.messages.watching import JobStatus
 
 _BULKY = frozenset({"queue", "files", "plan", "plans", "instead", "result", "value"})
 MOST_LISTED = 64

@@ -11,15 +11,9 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from paceline.ids import TaskKey
-from paceline.messages import (
-    Contribution,
-    FileEntry,
-    KeptBytes,
-    Lease,
-    PartPlan,
-    StageSpec,
-    VoidSpan,
-)
+from paceline.messages.results import KeptBytes
+from paceline.messages.server import FileEntry
+from paceline.messages.shared import Contribution, Lease, PartPlan, StageSpec, VoidSpan
 
 
 class Outcome(msgspec.Struct, frozen=True, tag=True):

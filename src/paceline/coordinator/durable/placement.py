@@ -9,7 +9,7 @@ import msgspec
 
 from paceline.config import Combine, JobConfig
 from paceline.coordinator.durable.durable import Durable
-from paceline.messages import PartPlan, PartSpec
+from paceline.messages.shared import PartPlan, PartSpec
 from paceline.params.blocks import cut_blocks, dtype_bytes
 from paceline.params.partition import num_row_slots, place_slots
 

@@ -16,7 +16,8 @@ from typing import final
 
 import msgspec
 
-from paceline.messages import KeptBytes, Lease
+from paceline.messages.results import KeptBytes
+from paceline.messages.shared import Lease
 
 
 @final

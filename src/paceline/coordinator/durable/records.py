@@ -9,7 +9,8 @@ import msgspec
 
 from paceline.config import Combine
 from paceline.coordinator.durable import outcomes as o
-from paceline.messages import FileEntry, PartPlan
+from paceline.messages.server import FileEntry
+from paceline.messages.shared import PartPlan
 
 
 @final

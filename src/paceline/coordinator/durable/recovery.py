@@ -13,7 +13,8 @@ from collections.abc import Iterable
 
 from paceline.coordinator.durable.outcomes import Resume
 from paceline.ids import NO_BATCH, TaskKey
-from paceline.messages import MarkEntry, VoidSpan
+from paceline.messages.server import MarkEntry
+from paceline.messages.shared import VoidSpan
 
 Marks = dict[TaskKey, set[int]]  # {task: distinct marks over all slots of all servers}
 Voids = dict[TaskKey, set[VoidSpan]]  # {task: batches without effect}

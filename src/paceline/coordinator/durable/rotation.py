@@ -31,7 +31,7 @@ import numpy as np
 
 from paceline.coordinator.durable.queue import Queue
 from paceline.data.order import records_at
-from paceline.messages import RotationSpec
+from paceline.messages.rotation import RotationSpec
 
 _SALT = 0x0B10C
 

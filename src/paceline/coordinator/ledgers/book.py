@@ -27,24 +27,12 @@ from paceline.coordinator.ledgers.speeds import Speeds
 from paceline.coordinator.ledgers.tasks import Deadlines, TaskProgress
 from paceline.coordinator.ledgers.training import Training
 from paceline.ids import OPERATOR, TaskKey
-from paceline.messages import (
-    AskLease,
-    AverageShare,
-    BlockAt,
-    ChangePace,
-    CommitStep,
-    MarkEntry,
-    MarksReport,
-    MayGoOn,
-    Meet,
-    Message,
-    Refusal,
-    Resumed,
-    Save,
-    ServerReport,
-    SharePart,
-    Tick,
-)
+from paceline.messages.locking import CommitStep
+from paceline.messages.meeting import Meet
+from paceline.messages.server import MarkEntry, MarksReport, ServerReport
+from paceline.messages.shared import AverageShare, BlockAt, Message, Refusal
+from paceline.messages.trainer import AskLease, MayGoOn, Save, SharePart, Tick
+from paceline.messages.watching import ChangePace, Resumed
 from paceline.pace.auto import Governor
 from paceline.pace.policy import is_in_step, staleness_of, updates_in_rounds
 

@@ -13,7 +13,7 @@ Pure.
 
 from typing import Protocol, final
 
-from paceline.messages import TrainerClock
+from paceline.messages.shared import TrainerClock
 
 
 class Holding(Protocol):

@@ -23,7 +23,8 @@ from paceline.coordinator.ledgers.tasks import (
     untrained_records,
 )
 from paceline.ids import cut_folder
-from paceline.messages import CutReport, FileEntry, PartPlan
+from paceline.messages.server import CutReport, FileEntry
+from paceline.messages.shared import PartPlan
 
 RETRY_S = 5.0
 LONGEST_RETRY_S = 60.0

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from paceline.coordinator.ledgers.cuts import ManifestOrder
-from paceline.messages import Message
+from paceline.messages.shared import Message
 
 
 class SendReply(msgspec.Struct, frozen=True):

@@ -18,7 +18,7 @@ Pure.
 from collections.abc import Collection
 from typing import NamedTuple, final
 
-from paceline.messages import Bringing, Exchange, Meet, Member, exchange_name
+from paceline.messages.meeting import Bringing, Exchange, Meet, Member, exchange_name
 
 
 class Differing(NamedTuple):

@@ -11,7 +11,7 @@ import math
 from typing import NamedTuple, final
 
 from paceline.coordinator.durable.outcomes import LossKind
-from paceline.messages import Wait
+from paceline.messages.waits import Wait
 
 GRACE_S = 0.5  # a connection that closes and comes back within this was never lost
 

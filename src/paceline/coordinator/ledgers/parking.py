@@ -20,7 +20,8 @@ from typing import Generic, NamedTuple, TypeVar, final
 import msgspec
 from msgspec.structs import replace
 
-from paceline.messages import Message, Wait
+from paceline.messages.shared import Message
+from paceline.messages.waits import Wait
 
 KeyT = TypeVar("KeyT")
 

@@ -26,7 +26,9 @@ from paceline.coordinator.durable.outcomes import RoundCommitted
 from paceline.coordinator.ledgers.meetings import Meetings
 from paceline.coordinator.ledgers.quorum import Quorum
 from paceline.ids import Window
-from paceline.messages import Bringing, Contribution, Tick, exchange_name
+from paceline.messages.meeting import Bringing, exchange_name
+from paceline.messages.shared import Contribution
+from paceline.messages.trainer import Tick
 from paceline.pace.policy import (
     backups_of,
     carries_over,

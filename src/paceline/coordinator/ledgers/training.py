@@ -15,7 +15,7 @@ Pure: time is an argument.
 from collections.abc import Callable
 from typing import final
 
-from paceline.messages import Trained
+from paceline.messages.watching import Trained
 
 
 @final

@@ -49,7 +49,7 @@ from paceline.launch.job.files import (
 from paceline.launch.job.resuming import resume_command
 from paceline.launch.job.secret_file import remove_secret
 from paceline.launch.job.sockets import remove_left
-from paceline.messages import JobStatus
+from paceline.messages.watching import JobStatus
 from paceline.store.journal import FORMAT
 
 _T = TypeVar("_T")

@@ -14,7 +14,8 @@ from paceline.launch.job.folder import JobDir, RunFile
 from paceline.launch.job.resuming import resume_command
 from paceline.launch.job.secret_file import read_secret
 from paceline.launch.job.wiring import Wires
-from paceline.messages import Message, Refusal, Scale, Waiting
+from paceline.messages.shared import Message, Refusal, Waiting
+from paceline.messages.watching import Scale
 from paceline.timing import Clock, Deadline
 from paceline.transport.connection import Connection
 

@@ -23,24 +23,18 @@ from typing import NamedTuple
 
 from paceline.errors import UsageError
 from paceline.ids import COORDINATOR, LAUNCHER, OPERATOR, RoleKind, role_kind
-from paceline.messages import (
+from paceline.messages.data import DataReply, DataRequest
+from paceline.messages.peers import PeerReply, PeerRequest
+from paceline.messages.server import Orders, ServerReport
+from paceline.messages.shared import Done, Refusal, Waiting
+from paceline.messages.trainer import TrainerReply, TrainerRequest
+from paceline.messages.watching import (
     AskStatus,
     ChangePace,
-    DataReply,
-    DataRequest,
-    Done,
     JobStatus,
     LauncherOrders,
     LauncherReport,
-    Orders,
-    PeerReply,
-    PeerRequest,
-    Refusal,
     Scale,
-    ServerReport,
-    TrainerReply,
-    TrainerRequest,
-    Waiting,
 )
 from paceline.timing import Clock
 from paceline.transport.connection import Connection, MessageType

@@ -48,7 +48,8 @@ from paceline.launch.supervise.run_events import (
 )
 from paceline.launch.supervise.supervision import LEAVE_S as TRAINERS_LEAVE_S
 from paceline.launch.supervise.supervision import NOT_SAVED, SAVE_S, Supervision
-from paceline.messages import Exited, JobStatus, Wait
+from paceline.messages.waits import Wait
+from paceline.messages.watching import Exited, JobStatus
 from paceline.timing import Clock, Deadline
 from paceline.trainer.client import Waits
 from paceline.watch.progress import Show

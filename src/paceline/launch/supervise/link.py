@@ -11,7 +11,8 @@ from contextlib import suppress
 from typing import Protocol, final
 
 from paceline.errors import TransportError
-from paceline.messages import Exited, JobStatus, LauncherOrders, LauncherReport, Refusal
+from paceline.messages.shared import Refusal
+from paceline.messages.watching import Exited, JobStatus, LauncherOrders, LauncherReport
 from paceline.transport.connection import Connection
 
 

@@ -6,7 +6,7 @@ Pure.
 from typing import NamedTuple
 
 from paceline.launch.supervise.failure import Failure
-from paceline.messages import Exited, JobStatus, LauncherOrders
+from paceline.messages.watching import Exited, JobStatus, LauncherOrders
 
 
 class Started(NamedTuple):

@@ -48,7 +48,7 @@ from paceline.launch.supervise.run_events import (
     Start,
     Started,
 )
-from paceline.messages import Exited, JobStatus, LauncherOrders
+from paceline.messages.watching import Exited, JobStatus, LauncherOrders
 
 RESTARTS_IN_A_ROW = 3
 PREEMPTED_S = 1.0  # before a preempted trainer is started again

@@ -6,7 +6,7 @@ Pure.
 from collections.abc import Mapping
 
 from paceline.codec_names import top_share
-from paceline.messages import PartPlan
+from paceline.messages.shared import PartPlan
 from paceline.params.codecs.codec import Codec
 from paceline.params.codecs.halves import BF16, FP16
 from paceline.params.codecs.int4 import Int4

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from paceline.config import SGD, Adagrad, Adam, AdamW, RowOptimizer
 from paceline.errors import UsageError
-from paceline.messages import Hyper
+from paceline.messages.shared import Hyper
 from paceline.params.rows.optimizers import state_widths
 
 TWINS: Final = ("SGD", "Adagrad", "Adam", "AdamW", "SparseAdam")

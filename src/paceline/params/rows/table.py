@@ -19,7 +19,7 @@ import numpy as np
 
 from paceline.config import Combine, RowOptimizer
 from paceline.errors import UsageError
-from paceline.messages import TableSpec
+from paceline.messages.shared import TableSpec
 from paceline.params.rows.combining import Array
 from paceline.params.rows.compiled import Float32s, Int64s, kernels
 from paceline.params.rows.id_map import IdMap

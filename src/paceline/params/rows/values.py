@@ -18,7 +18,7 @@ import numpy as np
 
 from paceline.config import Combine, Constant, Highest, Lowest, Zeros
 from paceline.errors import RuleFailed, UsageError
-from paceline.messages import TableSpec
+from paceline.messages.shared import TableSpec
 from paceline.params.rows.combining import (
     Array,
     combine_rows,

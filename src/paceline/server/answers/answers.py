@@ -6,7 +6,7 @@ Waits for nothing. Any thread.
 from collections.abc import Sequence
 
 from paceline.errors import FrameRefused, UsageError
-from paceline.messages import Message, Refusal, TrainerMessage
+from paceline.messages.shared import Message, Refusal, TrainerMessage
 from paceline.server.slots import Action
 from paceline.transport.frames import Buffer
 from paceline.transport.service import Reply

@@ -7,7 +7,9 @@ may call.
 from collections.abc import Sequence
 
 from paceline.errors import UsageError
-from paceline.messages import Done, Message, PushEarly, Waiting, wait_for
+from paceline.messages.data import PushEarly
+from paceline.messages.shared import Done, Message, Waiting
+from paceline.messages.waits import wait_for
 from paceline.server.answers.answers import give, invalid
 from paceline.server.requests.contents import Bytes, read_early
 from paceline.server.standing import ServerCore

@@ -9,14 +9,8 @@ import threading
 from collections.abc import Sequence
 
 from paceline.errors import PacelineError
-from paceline.messages import (
-    AskTracked,
-    Done,
-    KeepFrozen,
-    KeepTracked,
-    Refusal,
-    RefusalKind,
-)
+from paceline.messages.data import AskTracked, KeepFrozen, KeepTracked
+from paceline.messages.shared import Done, Refusal, RefusalKind
 from paceline.server.answers.answers import give
 from paceline.server.answers.tracked_state import keep_tracked, read_tracked
 from paceline.server.requests.contents import Bytes

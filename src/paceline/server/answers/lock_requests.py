@@ -16,20 +16,10 @@ from typing import NamedTuple, final
 import msgspec
 
 from paceline.errors import UsageError
-from paceline.messages import (
-    ApplyStep,
-    Done,
-    KeepLocks,
-    Lock,
-    Locked,
-    Message,
-    PulledRows,
-    PullRows,
-    Refusal,
-    Unlock,
-    Wait,
-    Waiting,
-)
+from paceline.messages.data import PulledRows, PullRows
+from paceline.messages.locking import ApplyStep, KeepLocks, Lock, Locked, Unlock
+from paceline.messages.shared import Done, Message, Refusal, Waiting
+from paceline.messages.waits import Wait
 from paceline.server.answers.answers import carry_out, give, invalid
 from paceline.server.answers.parked import PARK_S
 from paceline.server.locks import (

@@ -2,12 +2,13 @@
 
 Whoever waits for long is put off, and asks again: it still waits since the first time.
 
-Waits for nothing. Called under the lock of the server's `Standing`.
+Waits for nothing. Called under the lock of the `ServerCore`.
 """
 
 from typing import Final, NamedTuple, final
 
-from paceline.messages import Pull, PullRows, Wait
+from paceline.messages.data import Pull, PullRows
+from paceline.messages.waits import Wait
 from paceline.server.requests.contents import Bytes
 from paceline.transport.service import Peer, Reply
 

@@ -20,7 +20,9 @@ import msgspec
 
 from paceline.errors import UsageError
 from paceline.failpoints import failpoint
-from paceline.messages import Message, PullRows, Push, Pushed, Refusal, Waiting, wait_for
+from paceline.messages.data import PullRows, Push, Pushed
+from paceline.messages.shared import Message, Refusal, Waiting
+from paceline.messages.waits import wait_for
 from paceline.server.answers.answers import give, invalid
 from paceline.server.answers.rows_behind_push import with_rows
 from paceline.server.decisions.verdicts import LastPush, PushDecision

@@ -10,18 +10,10 @@ import functools
 from typing import final
 
 from paceline.errors import UsageError
-from paceline.messages import (
-    Message,
-    PartReport,
-    Pull,
-    Pulled,
-    PulledRows,
-    PullRows,
-    Refusal,
-    ValuesPlace,
-    Waiting,
-    wait_for,
-)
+from paceline.messages.data import Pull, Pulled, PulledRows, PullRows, ValuesPlace
+from paceline.messages.server import PartReport
+from paceline.messages.shared import Message, Refusal, Waiting
+from paceline.messages.waits import wait_for
 from paceline.server.answers.answers import carry_out, give, invalid
 from paceline.server.answers.parked import PARK_S, ParkedReads, Read
 from paceline.server.requests import PartLayout, coded_block_bytes, coded_row_sizes

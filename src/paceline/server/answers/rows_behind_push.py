@@ -19,7 +19,7 @@ from typing import final
 import msgspec
 
 from paceline.errors import UsageError
-from paceline.messages import PulledRows, PullRows, Push, Pushed
+from paceline.messages.data import PulledRows, PullRows, Push, Pushed
 from paceline.server.requests.contents import Bytes
 from paceline.transport.frames import Buffer
 from paceline.transport.service import Reply, places_of

@@ -6,7 +6,8 @@ may call.
 
 from collections.abc import Sequence
 
-from paceline.messages import AskTracked, Done, KeepTracked, Message, Refusal, Tracked
+from paceline.messages.data import AskTracked, KeepTracked, Tracked
+from paceline.messages.shared import Done, Message, Refusal
 from paceline.server.decisions import TrackedState
 from paceline.server.requests.contents import Bytes
 from paceline.server.standing import ServerCore

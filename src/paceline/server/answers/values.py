@@ -9,16 +9,10 @@ Waits for nothing but the lock of the `ServerCore`. Any thread may call.
 import functools
 
 from paceline.errors import UsageError
-from paceline.messages import (
-    Done,
-    Message,
-    Pushed,
-    Refusal,
-    SetValues,
-    Upload,
-    Waiting,
-    wait_for,
-)
+from paceline.messages.data import Pushed, Upload
+from paceline.messages.shared import Done, Message, Refusal, Waiting
+from paceline.messages.values import SetValues
+from paceline.messages.waits import wait_for
 from paceline.server.answers.answers import carry_out, give, invalid
 from paceline.server.requests.contents import Bytes, read_upload
 from paceline.server.slots import Action

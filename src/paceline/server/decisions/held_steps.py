@@ -17,7 +17,7 @@ Pure.
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from paceline.messages import Push
+from paceline.messages.data import Push
 from paceline.server.decisions.marks import Marks
 from paceline.server.decisions.part import Part
 from paceline.server.decisions.verdicts import Held, LastPush, PushDecision

@@ -13,7 +13,7 @@ from typing import Literal, final
 import msgspec
 
 from paceline.ids import NO_BATCH, TaskKey, Window
-from paceline.messages import MarkEntry
+from paceline.messages.server import MarkEntry
 
 SlotMarks = dict[TaskKey, int]
 

@@ -6,7 +6,9 @@ Pure.
 from typing import final
 
 from paceline.config import Pace
-from paceline.messages import PartPlan, Push, SetValues
+from paceline.messages.data import Push
+from paceline.messages.shared import PartPlan
+from paceline.messages.values import SetValues
 from paceline.pace.policy import backups_of, carries_over, steps_locally, updates_in_rounds
 from paceline.server.decisions.verdicts import (
     Held,

@@ -15,29 +15,27 @@ from typing import final
 import msgspec
 
 from paceline.errors import HAS_ENDED
-from paceline.messages import (
+from paceline.messages.data import KeepFrozen, KeepTracked, Push, PushEarly, Upload
+from paceline.messages.locking import Lock
+from paceline.messages.server import (
     CommitRound,
-    Contribution,
     Fence,
     FenceReport,
     Forget,
-    KeepFrozen,
-    KeepTracked,
-    Lock,
     MarkEntry,
     MarksReport,
-    PartPlan,
     PartReport,
-    Push,
-    PushEarly,
+    Restore,
+    TakePaces,
+)
+from paceline.messages.shared import (
+    Contribution,
+    PartPlan,
     Refusal,
     RefusalKind,
-    Restore,
-    SetValues,
-    TakePaces,
     TrainerMessage,
-    Upload,
 )
+from paceline.messages.values import SetValues
 from paceline.pace.guards import age_range, is_too_old, rate_of, trains_old_again
 from paceline.server.decisions.held_steps import HeldSteps, hold
 from paceline.server.decisions.marks import Marks, SlotMarks

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from paceline.ids import Window
-from paceline.messages import Refusal
+from paceline.messages.shared import Refusal
 
 Verdict = Literal[
     "apply",

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from typing import final
 
 from paceline.ids import TaskKey, Window
-from paceline.messages import VoidSpan
+from paceline.messages.shared import VoidSpan
 
 KeptVoid = tuple[TaskKey, VoidSpan]  # as a cut keeps it
 

@@ -4,13 +4,13 @@ What a held push has, its numbers and its lock, waits here until its step is com
 its trainer fenced. A lock is let go in the same breath as the write under it is decided, so
 that whoever is next reads behind it.
 
-Waits for nothing. Called under the lock of `paceline.server.standing.Standing`.
+Waits for nothing. Called under the lock of the `ServerCore`.
 """
 
 from collections.abc import Callable, Mapping
 from typing import final
 
-from paceline.messages import Push
+from paceline.messages.data import Push
 from paceline.server.decisions import ServerState
 from paceline.server.decisions.verdicts import Verdict
 from paceline.server.locks.part_locks import Grants, Locks

@@ -8,7 +8,8 @@ from typing import Final, NamedTuple, final
 
 import numpy as np
 
-from paceline.messages import KeepLocks, Lock, Push
+from paceline.messages.data import Push
+from paceline.messages.locking import KeepLocks, Lock
 from paceline.server.locks.locks import (
     LockAsk,
     LockAsker,

@@ -15,17 +15,10 @@ import numpy as np
 import torch
 
 from paceline.errors import UsageError
-from paceline.messages import (
-    Hyper,
-    HyperValue,
-    Pull,
-    PullRows,
-    Push,
-    PushEarly,
-    RowSlots,
-    SetValues,
-    Upload,
-)
+from paceline.messages.data import Pull, PullRows, Push, PushEarly, Upload
+from paceline.messages.locking import RowSlots
+from paceline.messages.shared import Hyper, HyperValue
+from paceline.messages.values import SetValues
 from paceline.params.sparse import SparseGradient, why_not_by_rows
 from paceline.server.requests.layouts import BlockLayout, PartLayout, TableForm
 from paceline.transport.service import own

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from paceline.errors import UsageError
-from paceline.messages import Push
+from paceline.messages.data import Push
 from paceline.params.codecs import Codec, Float32s
 from paceline.server.requests.contents import Bytes, TableIds
 from paceline.server.requests.layouts import BlockLayout, PartLayout

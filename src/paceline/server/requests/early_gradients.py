@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, final
 
 import torch
 
-from paceline.messages import Push, PushEarly
+from paceline.messages.data import Push, PushEarly
 
 Gradients = dict[int, torch.Tensor]  # {dense slot: gradient (n,)}
 MOST_BYTES: Final = 1 << 30  # of one trainer

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from paceline.config import Combine, RowOptimizer
-from paceline.messages import Hyper, PartPlan, TableSpec
+from paceline.messages.shared import Hyper, PartPlan, TableSpec
 from paceline.pace.guards import compensation_of
 from paceline.params.blocks import dtype_bytes
 from paceline.params.codecs import Codec, codec_of, codes_blocks_of, value_codec

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple, final
 import numpy as np
 import torch
 
-from paceline.messages import PartReport, Pulled, ValuesPlace
+from paceline.messages.data import Pulled, ValuesPlace
+from paceline.messages.server import PartReport
 from paceline.params.codecs import Codec
 from paceline.params.shard import ParameterShard
 from paceline.server.requests.contents import Bytes

@@ -20,7 +20,7 @@ from typing import Final, final
 
 import torch
 
-from paceline.messages import Hyper
+from paceline.messages.shared import Hyper
 from paceline.params.dense import OptimizeBlock
 from paceline.params.rows import RowStep, RowTable
 from paceline.params.shard import Table

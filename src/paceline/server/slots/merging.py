@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from paceline.config import SGD, RowOptimizer
-from paceline.messages import Hyper
+from paceline.messages.shared import Hyper
 from paceline.params.dense import weighted_sum
 from paceline.params.rows import RowStep, ValueTable, sum_duplicates, unique_ids
 from paceline.params.shard import ParameterShard

@@ -13,7 +13,7 @@ import os
 import threading
 from typing import final
 
-from paceline.messages import ValuesPlace
+from paceline.messages.data import ValuesPlace
 from paceline.params.published import KEY_BYTES, ROUND_START, PublishedValues, bytes_needed
 from paceline.server.requests import PartLayout
 from paceline.server.requests.contents import Bytes

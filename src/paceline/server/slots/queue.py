@@ -12,7 +12,7 @@ anything that was placed behind it. So a copy for a cut, which is a turn alone, 
 exactly the pushes placed before it, however many of them were at it at once.
 
 Waits for nothing; `SlotQueue.run` computes. Any thread may run; `SlotQueue.place` is
-called under the lock of `paceline.server.standing.Standing`, which makes the order.
+called under the lock of the `ServerCore`, which makes the order.
 """
 
 import functools

@@ -6,7 +6,7 @@ are multiplied where they step.
 Pure.
 """
 
-from paceline.messages import Hyper
+from paceline.messages.shared import Hyper
 from paceline.server.requests.contents import PushContents
 
 

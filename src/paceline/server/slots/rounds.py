@@ -19,7 +19,8 @@ import numpy as np
 import torch
 
 from paceline.errors import JobFailed
-from paceline.messages import CommitRound, Hyper
+from paceline.messages.server import CommitRound
+from paceline.messages.shared import Hyper
 from paceline.params.dense import weighted_sum
 from paceline.params.rows import sum_duplicates, unique_ids
 from paceline.params.sparse import SparseGradient, sum_sparse

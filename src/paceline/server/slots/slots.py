@@ -8,11 +8,9 @@
 So numbers follow in the order of the decisions, one action at a time per slot, slots in
 parallel, and no lock is held while they are computed. A copy for a cut, lined up in the
 same breath as the marks are copied, is of exactly the pushes that the marks show. In a
-hogwild part pushes and reads of a slot run beside each other; all else is alone. Where a
-pace merges, pushes that wait behind each other are one update.
+hogwild part pushes and reads of a slot run beside each other; all else is alone.
 
-Waits for nothing; running actions computes. Any thread may run; lining up and creating
-are done under the lock of `paceline.server.standing.Standing`.
+Waits for nothing. Any thread may run; what lines up does so under the `ServerCore`'s lock.
 """
 
 import functools
@@ -21,7 +19,7 @@ from typing import final
 
 import torch
 
-from paceline.messages import Hyper, PartPlan, Refusal, TrainerMessage
+from paceline.messages.shared import Hyper, PartPlan, Refusal, TrainerMessage
 from paceline.pace.policy import pushes_per_update
 from paceline.params.codecs import Codec
 from paceline.params.dense import OptimizeBlock

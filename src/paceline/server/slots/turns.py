@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from paceline.messages import Hyper
+from paceline.messages.shared import Hyper
 from paceline.params.codecs import Codec
 from paceline.params.compensation import compensated
 from paceline.params.dense import OptimizeBlock

@@ -39,7 +39,7 @@ from paceline.errors import (
     UsageError,
     why_full,
 )
-from paceline.messages import FileEntry
+from paceline.messages.server import FileEntry
 from paceline.store.blobs.local_files import (
     Buffer,
     make_folder,

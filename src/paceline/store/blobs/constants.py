@@ -13,7 +13,8 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from paceline.errors import CheckpointCorrupt, StoreError
-from paceline.messages import Beside, FileEntry, PartPlan
+from paceline.messages.server import FileEntry
+from paceline.messages.shared import Beside, PartPlan
 from paceline.store.blobs.blobs import BlobStore, digest
 from paceline.store.blobs.local_files import Buffer
 

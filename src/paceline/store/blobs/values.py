@@ -17,7 +17,7 @@ import re
 import xxhash
 
 from paceline.errors import CheckpointCorrupt, StoreError
-from paceline.messages import KeptBytes
+from paceline.messages.results import KeptBytes
 from paceline.store.blobs.blobs import BlobStore
 
 FOLDER = "values"

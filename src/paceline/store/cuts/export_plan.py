@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from paceline.config import Combine
 from paceline.errors import CheckpointCorrupt, UsageError
-from paceline.messages import Beside, FrozenSpec, PartPlan, TableSpec
+from paceline.messages.shared import Beside, FrozenSpec, PartPlan, TableSpec
 
 DTYPES: Final = {  # {torch's word: (safetensors' word, bytes of an element)}
     "float16": ("F16", 2),

@@ -21,7 +21,8 @@ import msgspec
 
 from paceline.errors import CheckpointCorrupt, StoreError
 from paceline.failpoints import failpoint
-from paceline.messages import FileEntry, PartPlan
+from paceline.messages.server import FileEntry
+from paceline.messages.shared import PartPlan
 from paceline.store.blobs import BlobStore, digest, verify_constants
 from paceline.store.cuts.plausible import wrong_files, wrong_plans
 

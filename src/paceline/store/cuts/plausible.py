@@ -11,7 +11,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from paceline.messages import Beside, FileEntry, PartPlan
+from paceline.messages.server import FileEntry
+from paceline.messages.shared import Beside, PartPlan
 from paceline.store.blobs import is_bare_name, is_constant_name
 from paceline.store.cuts.export_plan import DTYPES, frozen_bytes
 

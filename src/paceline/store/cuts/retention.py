@@ -9,7 +9,7 @@ Waits: for storage; whole cuts are read. One thread at a time.
 from collections.abc import Callable, Collection, Iterable
 
 from paceline.errors import CheckpointCorrupt
-from paceline.messages import PartPlan
+from paceline.messages.shared import PartPlan
 from paceline.store.blobs import FOLDER, BlobStore, constants_of, is_constant_name
 from paceline.store.cuts.manifest import (
     MANIFEST_NAME,

@@ -20,7 +20,7 @@ import safetensors
 from safetensors import SafetensorError
 
 from paceline.errors import CheckpointCorrupt
-from paceline.messages import FileEntry
+from paceline.messages.server import FileEntry
 from paceline.store.blobs import BlobStore
 
 STANDING = "standing"

@@ -23,7 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.errors import CheckpointCorrupt, UsageError
-from paceline.messages import Beside, FileEntry
+from paceline.messages.server import FileEntry
+from paceline.messages.shared import Beside
 from paceline.store.blobs import BlobStore, read_constants
 from paceline.store.cuts import (
     DTYPES,

@@ -16,7 +16,10 @@ from typing import final
 from paceline.errors import PeerLost
 from paceline.failpoints import failpoint
 from paceline.ids import COORDINATOR, role_kind
-from paceline.messages import ApplyStep, CommitStep, Message, Push, Tick
+from paceline.messages.data import Push
+from paceline.messages.locking import ApplyStep, CommitStep
+from paceline.messages.shared import Message
+from paceline.messages.trainer import Tick
 from paceline.transport.connection import Connection
 
 ConnectCoordinator = Callable[[int], Connection]

@@ -30,7 +30,10 @@ from paceline.errors import (
 )
 from paceline.failpoints import failpoint
 from paceline.ids import COORDINATOR
-from paceline.messages import Beat, Beaten, Computed, Message, Push, Pushed, Tick
+from paceline.messages.beats import Beat, Beaten
+from paceline.messages.data import Push, Pushed
+from paceline.messages.shared import Message
+from paceline.messages.trainer import Computed, Tick
 from paceline.timing import Clock, Deadline
 from paceline.trainer.acts import (
     Act,

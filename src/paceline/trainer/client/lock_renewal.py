@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 from typing import Final, NamedTuple, final
 
-from paceline.messages import KeepLocks
+from paceline.messages.locking import KeepLocks
 
 PERIOD_S: Final = 0.5  # between signs: at most a quarter of a lease
 

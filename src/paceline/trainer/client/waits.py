@@ -21,8 +21,9 @@ from contextlib import contextmanager
 from typing import final
 
 from paceline.ids import COORDINATOR, role_kind
-from paceline.messages import Joined, Message, Refusal, Wait, Waiting, WaitKind, wait_for
-from paceline.messages.waits import named
+from paceline.messages.shared import Message, Refusal, Waiting
+from paceline.messages.trainer import Joined
+from paceline.messages.waits import Wait, WaitKind, named, wait_for
 from paceline.timing import Clock
 from paceline.trainer.acts import Replies, is_answer
 

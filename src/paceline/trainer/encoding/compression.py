@@ -21,7 +21,7 @@ from typing import final
 import numpy as np
 import torch
 
-from paceline.messages import Block, PartPlan
+from paceline.messages.shared import Block, PartPlan
 from paceline.params.codecs import Codec, Float32s, codec_of, codes_blocks_of
 from paceline.params.sparse import SparseGradient
 from paceline.trainer.encoding.tensor_bytes import byte_array, cut

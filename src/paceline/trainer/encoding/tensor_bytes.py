@@ -9,7 +9,7 @@ from typing import final
 
 import torch
 
-from paceline.messages import Block
+from paceline.messages.shared import Block
 from paceline.params.sparse import Int64s
 from paceline.trainer.encoding.gpu_staging import CopiesOf, Home, copies_of
 from paceline.transport.frames import ByteArray

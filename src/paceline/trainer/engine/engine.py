@@ -21,21 +21,19 @@ import torch
 from paceline.errors import PacelineError, UsageError
 from paceline.failpoints import failpoint
 from paceline.ids import COORDINATOR
-from paceline.messages import (
+from paceline.messages.data import (
     AskTracked,
-    AskValues,
-    Joined,
     KeepFrozen,
     KeepTracked,
-    Message,
-    PartPlan,
-    PartSpec,
     Pull,
     PullRows,
     Push,
-    SetValues,
     Upload,
 )
+from paceline.messages.peers import AskValues
+from paceline.messages.shared import Message, PartPlan, PartSpec
+from paceline.messages.trainer import Joined
+from paceline.messages.values import SetValues
 from paceline.params.codecs import Codec, codec_of, value_codec
 from paceline.trainer.acts import Act
 from paceline.trainer.client import Driver, Payload, bare

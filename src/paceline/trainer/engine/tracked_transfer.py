@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from paceline.errors import UsageError
-from paceline.messages import KeepTracked
+from paceline.messages.data import KeepTracked
 from paceline.trainer.encoding import decode_state
 from paceline.trainer.engine.tracked_objects import Tracker
 from paceline.trainer.protocol import Tracking

@@ -27,7 +27,7 @@ import numpy as np
 import torch
 
 from paceline.ids import TaskKey
-from paceline.messages import StageSpec
+from paceline.messages.shared import StageSpec
 
 MOST_ACCUMULATED: Final = 64  # batches of a trainer that may wait for one step
 

@@ -31,7 +31,8 @@ from paceline.errors import (
     describe_error,
 )
 from paceline.failpoints import failpoint
-from paceline.messages import MAX_RESULT_BYTES, StageSpec
+from paceline.messages.results import MAX_RESULT_BYTES
+from paceline.messages.shared import StageSpec
 from paceline.trainer.encoding import decode_state, encode_state
 from paceline.trainer.engine import TrainerEngine
 from paceline.trainer.evaluation.metric_states import MetricStates

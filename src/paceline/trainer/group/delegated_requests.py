@@ -21,7 +21,8 @@ from typing import Any, final
 
 from paceline.errors import DeadlineExceeded, HandshakeRefused, PeerLost
 from paceline.failpoints import failpoint
-from paceline.messages import Message, PartPlan, Pull, Pulled, Push, Pushed
+from paceline.messages.data import Pull, Pulled, Push, Pushed
+from paceline.messages.shared import Message, PartPlan
 from paceline.timing import Clock, Deadline
 from paceline.trainer.acts import Lost
 from paceline.trainer.client import Courier, Payload

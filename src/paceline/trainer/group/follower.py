@@ -22,7 +22,7 @@ from torch import nn
 
 from paceline import errors
 from paceline.errors import Preempted, describe_error
-from paceline.messages import PartPlan, PartSpec
+from paceline.messages.shared import PartPlan, PartSpec
 from paceline.timing import Clock
 from paceline.trainer.client import Courier
 from paceline.trainer.engine import Calls, Scaled, Tracker

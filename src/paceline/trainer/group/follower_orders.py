@@ -20,7 +20,7 @@ from typing import Any, final
 
 from paceline import errors
 from paceline.errors import JobFailed, PeerLost, Preempted
-from paceline.messages import PartPlan
+from paceline.messages.shared import PartPlan
 from paceline.trainer.engine import Tracker
 from paceline.trainer.group import wire as wire
 from paceline.trainer.group.collectives import GroupTensors, Weighted

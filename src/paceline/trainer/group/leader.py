@@ -27,7 +27,7 @@ import torch
 from torch import nn
 
 from paceline.errors import Preempted, describe_error
-from paceline.messages import PartSpec, StageSpec
+from paceline.messages.shared import PartSpec, StageSpec
 from paceline.params.rows import Float32s
 from paceline.trainer.engine import Scaled, Steps
 from paceline.trainer.evaluation import Work

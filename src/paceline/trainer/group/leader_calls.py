@@ -18,7 +18,8 @@ from typing import Any, final
 import msgspec
 
 from paceline.errors import PacelineError, PeerLost, Preempted, UsageError
-from paceline.messages import StageSpec, Wait
+from paceline.messages.shared import StageSpec
+from paceline.messages.waits import Wait
 from paceline.trainer.client import Waits
 from paceline.trainer.group import wire as wire
 from paceline.trainer.verdicts import AfterStep

@@ -16,7 +16,7 @@ from typing import NamedTuple, final
 import numpy as np
 import torch
 
-from paceline.messages import PartPlan
+from paceline.messages.shared import PartPlan
 from paceline.trainer.encoding import byte_array
 from paceline.trainer.group.wire import Offered, Reduced
 from paceline.trainer.rows.routing import RowGradient, merge, route_ids

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import torch
 
-from paceline.messages import PartPlan
+from paceline.messages.shared import PartPlan
 from paceline.pace.policy import pushes_overlap
 from paceline.params.blocks import dtype_bytes
 from paceline.params.codecs import codec_of

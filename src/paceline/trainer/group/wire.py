@@ -27,17 +27,8 @@ import msgspec
 from paceline.config import Pace
 from paceline.errors import PeerLost
 from paceline.ids import TaskKey
-from paceline.messages import (
-    PartPlan,
-    PartSpec,
-    Pull,
-    Pulled,
-    Push,
-    Pushed,
-    Refusal,
-    StageSpec,
-    Waiting,
-)
+from paceline.messages.data import Pull, Pulled, Push, Pushed
+from paceline.messages.shared import PartPlan, PartSpec, Refusal, StageSpec, Waiting
 from paceline.trainer.verdicts import AfterStep
 
 Scaled = Literal["never", "unscaled", "not finite"]

@@ -9,7 +9,8 @@ from typing import final
 
 from paceline.config import Combine
 from paceline.ids import NO_BATCH, TaskKey, Window
-from paceline.messages import FailTask, HandBack, Lease, StageSpec
+from paceline.messages.shared import Lease, StageSpec
+from paceline.messages.trainer import FailTask, HandBack
 from paceline.trainer.acts import Act, Asking
 from paceline.trainer.holdings.parts import OpenWindow, SharedPart
 from paceline.trainer.verdicts import Batch

@@ -13,7 +13,8 @@ Pure.
 
 from typing import Final, Literal, final
 
-from paceline.messages import AskLease, Granted, StageSpec, Waiting
+from paceline.messages.shared import StageSpec, Waiting
+from paceline.messages.trainer import AskLease, Granted
 from paceline.trainer.acts import Act, Asking
 from paceline.trainer.holdings.leases import Leases, LeaseWork
 from paceline.trainer.holdings.parts import SharedPart

@@ -11,7 +11,8 @@ from typing import Literal, NamedTuple, final
 import msgspec
 
 from paceline.ids import Span, TaskKey, Window
-from paceline.messages import Lease, Message, PartPlan, PartSpec, Pulled
+from paceline.messages.data import Pulled
+from paceline.messages.shared import Lease, Message, PartPlan, PartSpec
 from paceline.pace.fragments import round_overlap, takes_turns
 from paceline.pace.guards import bounds_ages, trains_old_again
 from paceline.pace.policy import (

@@ -20,7 +20,7 @@ from paceline.data.source import ReadAhead, Source, read_ahead_of
 from paceline.data.split import batch_positions, task_positions
 from paceline.errors import PacelineError, Preempted, UsageError, describe_error
 from paceline.ids import TaskKey
-from paceline.messages import PartSpec, StageSpec
+from paceline.messages.shared import PartSpec, StageSpec
 from paceline.trainer.engine import Steps, TrainerEngine
 from paceline.trainer.loop.batch_end import end_batch
 from paceline.trainer.loop.lookahead import Hands

@@ -24,7 +24,7 @@ import torch
 from torch import nn
 
 from paceline.errors import PacelineError, UsageError
-from paceline.messages import ValuesClaimed
+from paceline.messages.values import ValuesClaimed
 from paceline.trainer.engine import TrainerEngine
 from paceline.trainer.protocol import Changed, set_between, set_within
 from paceline.trainer.tensors import PartTensors

@@ -13,7 +13,7 @@ from paceline.data.opening import open_source
 from paceline.data.source import Source
 from paceline.data.split import check_stage, default_task_size
 from paceline.errors import UsageError
-from paceline.messages import StageKind, StageSpec
+from paceline.messages.shared import StageKind, StageSpec
 from paceline.trainer.engine import Tracker
 from paceline.trainer.tensors import PartTensors
 

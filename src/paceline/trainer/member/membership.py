@@ -14,7 +14,9 @@ from typing import final
 from paceline.config import Pace
 from paceline.errors import PacelineError
 from paceline.ids import TaskKey
-from paceline.messages import AskPeers, Leave, Log, Message
+from paceline.messages.meeting import AskPeers
+from paceline.messages.shared import Message
+from paceline.messages.trainer import Leave, Log
 from paceline.timing import Clock
 from paceline.trainer.client import Courier, Driver, WaitTeller
 from paceline.trainer.engine import Calls, TrainerEngine

@@ -14,7 +14,7 @@ import xxhash
 from torch import nn
 
 from paceline.errors import UsageError
-from paceline.messages import Beside, FrozenSpec
+from paceline.messages.shared import Beside, FrozenSpec
 from paceline.store.cuts import FROZEN_DTYPES
 from paceline.trainer.model.model_buffers import Buffers
 from paceline.transport.frames import ByteArray

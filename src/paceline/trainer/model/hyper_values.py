@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import torch
 
-from paceline.messages import Hyper, HyperValue
+from paceline.messages.shared import Hyper, HyperValue
 
 # Values that travel as they are; asked for with every push.
 _AS_THEY_ARE = frozenset({bool, int, float, str, type(None)})

@@ -14,7 +14,8 @@ Pure.
 
 from typing import final
 
-from paceline.messages import PeerMessage, Refusal
+from paceline.messages.peers import PeerMessage
+from paceline.messages.shared import Refusal
 
 
 @final

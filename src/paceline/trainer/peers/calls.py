@@ -13,7 +13,7 @@ from typing import final
 
 from paceline.config import Sync
 from paceline.errors import UsageError
-from paceline.messages import AskValues
+from paceline.messages.peers import AskValues
 from paceline.timing import Clock
 from paceline.trainer.client import bare
 from paceline.trainer.engine import Calls, TrainerEngine

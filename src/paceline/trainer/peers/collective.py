@@ -21,7 +21,9 @@ import numpy as np
 
 from paceline.errors import UsageError
 from paceline.failpoints import failpoint
-from paceline.messages import AskValues, Exchange, Message, Values
+from paceline.messages.meeting import Exchange
+from paceline.messages.peers import AskValues, Values
+from paceline.messages.shared import Message
 from paceline.trainer.client import Payload
 from paceline.trainer.peers.outbox import PeerOutbox
 from paceline.trainer.peers.reduction import (

@@ -23,15 +23,9 @@ from typing import TypeVar, final
 import numpy as np
 
 from paceline.errors import DeadlineExceeded, Refused, UsageError
-from paceline.messages import (
-    ArraySpec,
-    Done,
-    PeerMessage,
-    Refusal,
-    SendEvent,
-    Wait,
-    Waiting,
-)
+from paceline.messages.peers import ArraySpec, PeerMessage, SendEvent
+from paceline.messages.shared import Done, Refusal, Waiting
+from paceline.messages.waits import Wait
 from paceline.timing import Clock, Deadline
 from paceline.trainer.client import Driver
 from paceline.trainer.engine import Calls

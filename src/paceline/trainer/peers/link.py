@@ -23,17 +23,9 @@ import msgspec
 
 from paceline.errors import DeadlineExceeded, PeerLost, Refused, TransportError, UsageError
 from paceline.ids import COORDINATOR
-from paceline.messages import (
-    AskPeers,
-    DoorOpened,
-    LivingTrainer,
-    Message,
-    PeerMessage,
-    Peers,
-    Refusal,
-    TrainerMessage,
-    Waiting,
-)
+from paceline.messages.meeting import AskPeers, DoorOpened, LivingTrainer, Peers
+from paceline.messages.peers import PeerMessage
+from paceline.messages.shared import Message, Refusal, TrainerMessage, Waiting
 from paceline.timing import Clock, Deadline
 from paceline.trainer.client import Courier
 from paceline.trainer.peers.admission import Admission

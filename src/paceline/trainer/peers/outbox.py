@@ -15,15 +15,9 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from paceline.messages import (
-    ArraySpec,
-    AskValues,
-    PeerMessage,
-    Refusal,
-    Values,
-    Wait,
-    Waiting,
-)
+from paceline.messages.peers import ArraySpec, AskValues, PeerMessage, Values
+from paceline.messages.shared import Refusal, Waiting
+from paceline.messages.waits import Wait
 from paceline.timing import Clock
 from paceline.trainer.peers.reduction import Array, slice_bounds
 from paceline.transport.frames import ByteArray

@@ -17,7 +17,8 @@ from typing import final
 import numpy as np
 import torch
 
-from paceline.messages import Message, PulledRows, PullRows
+from paceline.messages.data import PulledRows, PullRows
+from paceline.messages.shared import Message
 from paceline.params.rows import Int64s, combine_equal
 from paceline.trainer.client import Payload
 from paceline.trainer.peers.reduction import Array

@@ -17,21 +17,9 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar, final
 
 from paceline.errors import UsageError
-from paceline.messages import (
-    AskLease,
-    AskResults,
-    FailTask,
-    FinishTask,
-    Granted,
-    HandBack,
-    KeepValue,
-    Lease,
-    Message,
-    Refusal,
-    Results,
-    StageOver,
-    StageSpec,
-)
+from paceline.messages.results import AskResults, FinishTask, KeepValue, Results
+from paceline.messages.shared import Lease, Message, Refusal, StageSpec
+from paceline.messages.trainer import AskLease, FailTask, Granted, HandBack, StageOver
 from paceline.trainer.acts import Act, Asking
 from paceline.trainer.holdings import SharedPart
 from paceline.trainer.protocol.joining import UndoPoint

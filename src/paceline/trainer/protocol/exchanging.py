@@ -18,7 +18,10 @@ from typing import Protocol
 
 import msgspec
 
-from paceline.messages import AskValues, Exchange, Meet, Message, Values, Wait, wait_for
+from paceline.messages.meeting import Exchange, Meet
+from paceline.messages.peers import AskValues, Values
+from paceline.messages.shared import Message
+from paceline.messages.waits import Wait, wait_for
 from paceline.trainer.acts import (
     FIRST_PAUSE_S,
     LONGEST_PAUSE_S,

@@ -19,7 +19,8 @@ Pure.
 from collections.abc import Iterable
 from typing import NamedTuple, final
 
-from paceline.messages import StageSpec, Ticked
+from paceline.messages.shared import StageSpec
+from paceline.messages.trainer import Ticked
 from paceline.pace.fragments import batches_of_turn
 from paceline.trainer.acts import Act, Asking, Posted
 from paceline.trainer.holdings import Leases, SharedPart

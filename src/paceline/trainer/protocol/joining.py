@@ -18,23 +18,19 @@ from msgspec.structs import replace
 from paceline.config import Combine
 from paceline.errors import Refused, UsageError
 from paceline.ids import TaskKey
-from paceline.messages import (
+from paceline.messages.data import KeepFrozen, Upload
+from paceline.messages.shared import Lease, PartPlan, Refusal, StageSpec
+from paceline.messages.trainer import (
     BeginStage,
     Joined,
     JoinTrainer,
-    KeepFrozen,
-    Lease,
     PartAnswer,
-    PartPlan,
     PartUploaded,
-    Refusal,
     SharePart,
     ShuffledAs,
-    StageSpec,
     UnsharePart,
-    Upload,
-    Wait,
 )
+from paceline.messages.waits import Wait
 from paceline.trainer.acts import FIRST_PAUSE_S, Act, Asking, Pause
 from paceline.trainer.holdings import SharedPart
 from paceline.trainer.protocol.pacing import StalenessGate

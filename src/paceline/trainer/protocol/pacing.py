@@ -13,7 +13,8 @@ Pure.
 
 from typing import Literal, final
 
-from paceline.messages import GoOn, Lease, MayGoOn, TrainerClock, Waiting
+from paceline.messages.shared import Lease, TrainerClock, Waiting
+from paceline.messages.trainer import GoOn, MayGoOn
 from paceline.pace.policy import is_within
 from paceline.trainer.acts import Act, Asking
 from paceline.trainer.holdings import SharedPart

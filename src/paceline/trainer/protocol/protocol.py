@@ -17,16 +17,8 @@ from collections.abc import Callable
 from typing import TypeVar, final
 
 from paceline.errors import PacelineError, UsageError
-from paceline.messages import (
-    AskLease,
-    Granted,
-    Joined,
-    Message,
-    PartSpec,
-    StageOver,
-    StageSpec,
-    Ticked,
-)
+from paceline.messages.shared import Message, PartSpec, StageSpec
+from paceline.messages.trainer import AskLease, Granted, Joined, StageOver, Ticked
 from paceline.pace.strategy import Strategy
 from paceline.trainer.acts import Abandoned, Act, Asking, ForgetPosted
 from paceline.trainer.holdings import (

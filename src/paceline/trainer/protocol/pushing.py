@@ -21,7 +21,8 @@ from collections.abc import Callable
 import msgspec
 
 from paceline.ids import Window
-from paceline.messages import Message, Pull, PullRows, Push, Pushed, RefusedPush
+from paceline.messages.data import Pull, PullRows, Push, Pushed
+from paceline.messages.shared import Message, RefusedPush
 from paceline.trainer.acts import Act, Asking, Collect, Posted
 from paceline.trainer.holdings import SharedPart
 

@@ -16,15 +16,9 @@ Pure.
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
-from paceline.messages import (
-    ClaimValues,
-    Message,
-    Pushed,
-    SetValues,
-    ValuesClaimed,
-    ValuesSet,
-    Waiting,
-)
+from paceline.messages.data import Pushed
+from paceline.messages.shared import Message, Waiting
+from paceline.messages.values import ClaimValues, SetValues, ValuesClaimed, ValuesSet
 from paceline.trainer.acts import FIRST_PAUSE_S, Act, Asking, Pause
 from paceline.trainer.holdings import SharedPart
 from paceline.trainer.protocol.protocol import TrainerProtocol

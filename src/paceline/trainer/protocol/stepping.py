@@ -10,7 +10,8 @@ from functools import partial
 from typing import final
 
 from paceline.errors import Refused, UsageError
-from paceline.messages import StageSpec, Ticked
+from paceline.messages.shared import StageSpec
+from paceline.messages.trainer import Ticked
 from paceline.trainer.acts import Abandoned, Act, Asking
 from paceline.trainer.holdings import Leases, SharedPart, Writing, hand_back
 from paceline.trainer.protocol.exchanging import Collective, exchange_values

@@ -36,21 +36,11 @@ from msgspec.structs import replace
 
 from paceline.errors import LockTimeout, Refused
 from paceline.ids import OF_NO_BATCH, TaskKey
-from paceline.messages import (
-    ApplyStep,
-    AskLease,
-    CommitStep,
-    HandBack,
-    Lease,
-    Lock,
-    Locked,
-    Message,
-    Push,
-    Pushed,
-    StageSpec,
-    Unlock,
-    Wait,
-)
+from paceline.messages.data import Push, Pushed
+from paceline.messages.locking import ApplyStep, CommitStep, Lock, Locked, Unlock
+from paceline.messages.shared import Lease, Message, StageSpec
+from paceline.messages.trainer import AskLease, HandBack
+from paceline.messages.waits import Wait
 from paceline.trainer.acts import FIRST_PAUSE_S, Act, Asking, Pause, Posted
 from paceline.trainer.holdings import Leases, LeaseWork, SharedPart, Writing
 

@@ -16,7 +16,9 @@ from typing import final
 import msgspec
 
 from paceline.ids import COORDINATOR, Span, Window
-from paceline.messages import MeetAgain, Message, RefusedPush, Tick, Ticked, TrainerClock
+from paceline.messages.meeting import MeetAgain
+from paceline.messages.shared import Message, RefusedPush, TrainerClock
+from paceline.messages.trainer import Tick, Ticked
 from paceline.trainer.acts import Abandoned, Act, Asking, Post, Posted
 from paceline.trainer.holdings import SharedPart
 from paceline.trainer.protocol.pushing import Acknowledged

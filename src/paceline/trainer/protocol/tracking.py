@@ -8,18 +8,9 @@ Pure.
 from collections.abc import Callable
 from typing import final
 
-from paceline.messages import (
-    AskTracked,
-    AverageShare,
-    BuffersKept,
-    KeepTracked,
-    Message,
-    Save,
-    Saved,
-    Ticked,
-    TrackedKept,
-    Waiting,
-)
+from paceline.messages.data import AskTracked, KeepTracked
+from paceline.messages.shared import AverageShare, Message, Waiting
+from paceline.messages.trainer import BuffersKept, Save, Saved, Ticked, TrackedKept
 from paceline.trainer.acts import Act, Asking
 
 _UNKNOWN = -1  # no number of a state: the objects may be as no other trainer has them

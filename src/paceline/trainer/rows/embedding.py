@@ -24,7 +24,7 @@ from torch.nn import functional
 
 from paceline.config import Adagrad, RowInit, RowOptimizer, Uniform
 from paceline.errors import UsageError
-from paceline.messages import TableSpec
+from paceline.messages.shared import TableSpec
 from paceline.params.rows import sum_duplicates
 from paceline.trainer.rows.embedding_rows import EmbeddingRows
 

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol, final
 import numpy as np
 import torch
 
-from paceline.messages import PartPlan, TableSpec
+from paceline.messages.shared import PartPlan, TableSpec
 from paceline.params.rows import Int64s
 from paceline.trainer.rows.prefetch import IdsPlace, Prefetcher, find_ids, ids_at
 from paceline.trainer.rows.routing import Route, Router, RowGradient

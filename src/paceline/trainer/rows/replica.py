@@ -24,7 +24,8 @@ import msgspec
 import numpy as np
 import torch
 
-from paceline.messages import Message, PulledRows
+from paceline.messages.data import PulledRows
+from paceline.messages.shared import Message
 from paceline.params.rows import Array, Int64s, combine_rows
 from paceline.trainer.acts import Lost
 from paceline.trainer.client import Driver, Payload, Sent

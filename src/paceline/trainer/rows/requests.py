@@ -10,7 +10,9 @@ import msgspec
 import numpy as np
 import torch
 
-from paceline.messages import Message, PulledRows, PullRows, Pushed, RowSlots
+from paceline.messages.data import PulledRows, PullRows, Pushed
+from paceline.messages.locking import RowSlots
+from paceline.messages.shared import Message
 from paceline.params.codecs import Codec
 from paceline.params.rows import Float32s, Int64s
 from paceline.trainer.client import Attach, Payload

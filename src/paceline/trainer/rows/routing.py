@@ -21,7 +21,8 @@ import numpy as np
 import torch
 
 from paceline.config import Combine
-from paceline.messages import PartPlan, RowSlots
+from paceline.messages.locking import RowSlots
+from paceline.messages.shared import PartPlan
 from paceline.params.rows import (
     Distinct,
     Int64s,

@@ -25,7 +25,7 @@ import torch
 
 from paceline.config import Combine
 from paceline.errors import RuleFailed, UsageError
-from paceline.messages import PartPlan, TableSpec
+from paceline.messages.shared import PartPlan, TableSpec
 from paceline.params.rows import (
     Array,
     IdMap,

@@ -14,7 +14,7 @@ from torch import nn
 
 from paceline.config import Pace
 from paceline.errors import UsageError
-from paceline.messages import Hyper, OptimizerSpec, ParameterSpec
+from paceline.messages.shared import Hyper, OptimizerSpec, ParameterSpec
 from paceline.pace.changing import outer_optimizer
 from paceline.pace.fragments import cut_fragments, fragments_of, mix_of
 from paceline.params.blocks import dtype_bytes

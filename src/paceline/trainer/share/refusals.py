@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from paceline.config import Pace
 from paceline.errors import UsageError
-from paceline.messages import PartSpec
+from paceline.messages.shared import PartSpec
 from paceline.pace.guards import why_not_shared
 from paceline.pace.policy import why_not_beside
 from paceline.pace.strategy import Strategy, why_not_strategy

@@ -17,7 +17,7 @@ import torch
 
 from paceline.config import RowOptimizer
 from paceline.errors import UsageError
-from paceline.messages import PartSpec, TableSpec
+from paceline.messages.shared import PartSpec, TableSpec
 from paceline.params.rows import twin_of
 from paceline.trainer.model import hyper_of
 from paceline.trainer.rows import Embedding, EmbeddingRows

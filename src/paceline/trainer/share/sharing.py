@@ -15,7 +15,7 @@ from torch import nn
 
 from paceline.config import Auto, Combine, Pace
 from paceline.errors import UsageError
-from paceline.messages import Beside, PartSpec, TableSpec
+from paceline.messages.shared import Beside, PartSpec, TableSpec
 from paceline.pace.changing import begun
 from paceline.pace.fragments import round_overlap
 from paceline.pace.policy import pushes_overlap, steps_locally, why_not_beside

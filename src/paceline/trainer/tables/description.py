@@ -13,7 +13,7 @@ import torch
 
 from paceline.config import Combine, Constant, Highest, Lowest, RowInit, Zeros
 from paceline.errors import UsageError
-from paceline.messages import TableSpec
+from paceline.messages.shared import TableSpec
 from paceline.params.rows import Array, require_rule
 from paceline.trainer.loop import Stages
 from paceline.trainer.member import Membership

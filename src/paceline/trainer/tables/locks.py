@@ -26,7 +26,8 @@ from typing import Any, Final, NamedTuple, final
 import numpy as np
 
 from paceline.errors import LockLost, PacelineError, Refused, UsageError
-from paceline.messages import Lock, Locked, Message
+from paceline.messages.locking import Lock, Locked
+from paceline.messages.shared import Message
 from paceline.pace.tables import why_not_locked
 from paceline.params.rows import Array, Int64s
 from paceline.trainer.acts import Act

@@ -24,7 +24,8 @@ import numpy as np
 from paceline.data.cells import Cells
 from paceline.errors import PacelineError, Preempted, UsageError
 from paceline.ids import TaskKey
-from paceline.messages import RotationSpec, StageSpec
+from paceline.messages.rotation import RotationSpec
+from paceline.messages.shared import StageSpec
 from paceline.params.rows import Array, Int64s
 from paceline.trainer.engine import TrainerEngine
 from paceline.trainer.holdings import Writing

@@ -21,7 +21,8 @@ import msgspec
 import numpy as np
 
 from paceline.errors import PacelineError
-from paceline.messages import ArraySpec, AskBlock, Lease, PeerMessage, Refusal, Values
+from paceline.messages.peers import ArraySpec, AskBlock, PeerMessage, Values
+from paceline.messages.shared import Lease, Refusal
 from paceline.params.rows import Array
 from paceline.trainer.peers import PeerLink
 from paceline.trainer.protocol import StandingThen

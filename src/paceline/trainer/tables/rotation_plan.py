@@ -14,7 +14,8 @@ import xxhash
 from paceline.config import Pace
 from paceline.data.cells import Cells, Int64s, cut_cells, parts_of
 from paceline.errors import UsageError
-from paceline.messages import RotationSpec, StageSpec
+from paceline.messages.rotation import RotationSpec
+from paceline.messages.shared import StageSpec
 from paceline.pace.policy import updates_in_rounds
 from paceline.trainer.rows import TableRows
 

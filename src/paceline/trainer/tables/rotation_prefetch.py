@@ -23,16 +23,11 @@ import numpy as np
 import torch
 
 from paceline.ids import COORDINATOR, TaskKey
-from paceline.messages import (
-    AskLease,
-    Granted,
-    Lease,
-    Message,
-    PulledRows,
-    RotationSpec,
-    Wait,
-    Waiting,
-)
+from paceline.messages.data import PulledRows
+from paceline.messages.rotation import RotationSpec
+from paceline.messages.shared import Lease, Message, Waiting
+from paceline.messages.trainer import AskLease, Granted
+from paceline.messages.waits import Wait
 from paceline.params.rows import Array, Int64s
 from paceline.trainer.acts import Lost
 from paceline.trainer.client import Driver, Payload

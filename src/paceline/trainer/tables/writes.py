@@ -8,7 +8,8 @@ from typing import Any, final
 
 from paceline.data.cells import Cells
 from paceline.ids import OF_NO_BATCH
-from paceline.messages import Push, StageSpec
+from paceline.messages.data import Push
+from paceline.messages.shared import StageSpec
 from paceline.params.rows import Int64s
 from paceline.trainer.acts import Act
 from paceline.trainer.loop import Cutting, Stage, Stages, has_batch, step_atomic

@@ -43,7 +43,8 @@ from torch.utils.hooks import RemovableHandle
 from paceline.config import Pace
 from paceline.errors import PacelineError
 from paceline.failpoints import failpoint
-from paceline.messages import Block, PushEarly, Refusal, Waiting
+from paceline.messages.data import PushEarly
+from paceline.messages.shared import Block, Refusal, Waiting
 from paceline.pace.policy import push_due, steps_locally
 from paceline.trainer.client import Driver, Payload, Sent
 from paceline.trainer.encoding import all_finite, byte_array, cut

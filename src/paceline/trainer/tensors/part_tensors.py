@@ -20,17 +20,9 @@ import torch
 from torch import nn
 
 from paceline.config import Pace
-from paceline.messages import (
-    Block,
-    KeepFrozen,
-    Message,
-    PartPlan,
-    Pull,
-    Pulled,
-    Push,
-    SetValues,
-    Upload,
-)
+from paceline.messages.data import KeepFrozen, Pull, Pulled, Push, Upload
+from paceline.messages.shared import Block, Message, PartPlan
+from paceline.messages.values import SetValues
 from paceline.pace.guards import compensation_of
 from paceline.pace.strategy import Strategy
 from paceline.trainer.client import Payload

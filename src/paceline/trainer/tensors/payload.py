@@ -10,7 +10,9 @@ import msgspec
 
 from paceline.config import Combine
 from paceline.errors import UsageError
-from paceline.messages import Hyper, PartPlan, Push, RowSlots
+from paceline.messages.data import Push
+from paceline.messages.locking import RowSlots
+from paceline.messages.shared import Hyper, PartPlan
 from paceline.params.blocks import dtype_bytes
 from paceline.params.rows import counts_table_steps, twin_by_now
 from paceline.params.sparse import SparseGradient

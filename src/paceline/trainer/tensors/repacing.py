@@ -11,7 +11,8 @@ import logging
 
 import torch
 
-from paceline.messages import Joined, PartSpec
+from paceline.messages.shared import PartSpec
+from paceline.messages.trainer import Joined
 from paceline.pace.policy import outer_step, pushes_overlap, steps_locally
 from paceline.trainer.tensors.backward_overlap import why_not_early
 from paceline.trainer.tensors.gradients import norms_of

@@ -21,16 +21,9 @@ from typing import final
 import msgspec
 
 from paceline.errors import UsageError
-from paceline.messages import (
-    Block,
-    Message,
-    PartPlan,
-    Pull,
-    Pulled,
-    ValuesPlace,
-    Wait,
-    Waiting,
-)
+from paceline.messages.data import Pull, Pulled, ValuesPlace
+from paceline.messages.shared import Block, Message, PartPlan, Waiting
+from paceline.messages.waits import Wait
 from paceline.params.blocks import dtype_bytes
 from paceline.params.published import ROUND_START, Bytes, ValuesReader
 from paceline.trainer.encoding import ParameterMemory

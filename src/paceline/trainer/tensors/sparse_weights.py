@@ -22,7 +22,8 @@ import msgspec
 import numpy as np
 import torch
 
-from paceline.messages import Block, PartPlan, Pull, Pulled
+from paceline.messages.data import Pull, Pulled
+from paceline.messages.shared import Block, PartPlan
 from paceline.params.blocks import dtype_bytes
 from paceline.params.codecs import Codec, Float32s, codec_of, codes_blocks_of, value_codec
 from paceline.params.sparse import Int64s, SparseGradient

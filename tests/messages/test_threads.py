@@ -6,7 +6,7 @@ import sys
 RACE = """
 import threading, time
 import msgspec
-from paceline.messages import JobStatus, ProcessStatus, QueueStatus
+from paceline.messages.watching import JobStatus, ProcessStatus, QueueStatus
 
 said = msgspec.msgpack.encode(JobStatus(
     state="running", queue=QueueStatus(0, 0, 0, 0, 0), pace="sync",

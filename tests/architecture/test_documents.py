@@ -96,3 +96,12 @@ def test_a_path_of_one_machine_is_caught() -> None:
     for folder in ("tmp", "root", "home", "work"):
         assert machine_paths(f"open('/{folder}/x')") == [1]
     assert not machine_paths("import a/home/b, /usr/share/datasets")
+
+
+def test_the_stops_of_a_batch_are_files_of_the_house() -> None:
+    page = (ROOT / "docs" / "how-a-batch-travels.md").read_text(encoding="utf-8")
+    stops = re.findall(
+        r"`([\w/]+\.py)`", page.partition("## The same steps in the code")[2]
+    )
+    assert len(stops) > 20
+    assert not [stop for stop in stops if not (ROOT / "src" / "paceline" / stop).is_file()]

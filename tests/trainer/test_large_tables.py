@@ -43,7 +43,7 @@ def test_a_beginning_is_refused_with_how_many_rows_are_possible(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(
-        "paceline.trainer.rows.table_rows.OwnRows._most_rows", lambda _: MOST
+        "paceline.trainer.rows.table_rows.TableRows._most_rows", lambda _: MOST
     )
     session = FakeJob(servers=1, pace=Async()).session()
     with pytest.raises(UsageError, match=r"init: 50 rows .* a request carries 8 of them"):

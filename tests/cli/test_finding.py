@@ -10,12 +10,15 @@ import pytest
 from paceline.config import JobConfig
 from paceline.errors import UsageError
 from paceline.ids import COORDINATOR
+from paceline.launch.job import operating
 from paceline.launch.job.folder import JobDir, RunFile
-from paceline.launch.job.operating import find_job, find_running
-from paceline.launch.job.wiring import Wires
+from paceline.launch.job.operating import call_running, find_job, find_running
+from paceline.launch.job.secret_file import write_secret
+from paceline.launch.job.wiring import OBSERVER, Wires
 from paceline.messages.shared import Done, Message
-from paceline.messages.watching import ChangePace
+from paceline.messages.watching import AskStatus, ChangePace
 from paceline.timing import SystemClock
+from paceline.transport.handshake.secret import Secret
 from paceline.transport.service import Peer, Reply
 from tests.cli.running import STATUS, exit_code
 
@@ -51,6 +54,21 @@ def test_the_job_that_runs_is_meant(tmp_path: Path, gone: int) -> None:
     running(tmp_path, "zz-killed", gone)
     job = running(tmp_path, "runs")
     assert find_running(tmp_path).path == find_job(tmp_path).path == job.path
+
+
+@pytest.mark.slow
+def test_a_job_whose_launcher_was_killed_runs_no_more_whatever_it_has_left(
+    tmp_path: Path, gone: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operating, "ANSWER_S", 0.2)
+    job = running(tmp_path, "killed", gone)  # its folder of sockets is there
+    write_secret(job.secret, Secret.fresh())
+    run = job.read_run()
+    assert run is not None
+    with pytest.raises(
+        UsageError, match=r"runs no more: .* go on with: paceline run --resume"
+    ):
+        call_running(job, run, OBSERVER, AskStatus(), Wires.observe, SystemClock())
 
 
 def test_of_several_none_is_meant_and_all_are_named(tmp_path: Path) -> None:

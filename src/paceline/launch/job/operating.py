@@ -149,7 +149,7 @@ def call_running(
                 answer = connection.call(message, timeout_s=deadline.remaining_s())
             return cast("Message", answer.message)
         except PeerLost as error:
-            if not Path(run.sockets).is_dir():
+            if not _is_alive(run):
                 command = resume_command(job.path, job.read_script())
                 raise UsageError(
                     f"the job of {job.path} runs no more: its launcher (process {run.pid}) "

@@ -179,3 +179,13 @@ def test_nothing_to_watch_is_nothing_changed() -> None:
     watched.rest(is_end=True)
     assert watched.changed() == []
     assert contents_of(torch.empty(0)) == contents_of(torch.empty(0, 3))
+
+
+def test_a_whole_look_does_not_swallow_what_few_values_have_seen(
+    watched: WatchedValues, parameters: list[nn.Parameter]
+) -> None:
+    step(watched, FIRST_STEPS + 2)
+    for parameter in parameters:
+        parameter.data.mul_(2.0)
+    watched.rest(is_end=True)  # the step of another part
+    assert watched.changed() == [0, 1]

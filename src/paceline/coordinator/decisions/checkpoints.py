@@ -130,9 +130,11 @@ def fail_cut(
     note_failure(book, cut.cut, reason)
     book.forget_saves_in(cut.cut)
     fields: dict[str, object] = {"cut": cut.cut, "server": server, "reason": reason}
-    book.effect(Happened("CutFailed", {**fields, "retry_s": pause_s}))
+    is_last = is_refused and book.durable.cut is None
+    retry_s = None if is_last else pause_s
+    book.effect(Happened("CutFailed", {**fields, "retry_s": retry_s}))
     book.effect(DropCut(cut.folder))
-    if is_refused and book.durable.cut is None and book.durable.broken is None:
+    if is_last and book.durable.broken is None:
         book.commit(JobBroken(f"the first checkpoint cannot be written: {reason}"))
 
 

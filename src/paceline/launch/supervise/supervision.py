@@ -245,7 +245,8 @@ class Supervision:
         if given_up := self._stands(orders.status):
             return given_up
         if orders.status.error is not None:
-            is_by_disk = orders.status.trouble is not None
+            # For its first checkpoint; later ones that fail end no job.
+            is_by_disk = orders.status.trouble is not None and not orders.status.records
             return [GiveUp(None, orders.status.error, is_by_disk=is_by_disk)]
         if self._is_over():
             return [Finish(orders.status)]

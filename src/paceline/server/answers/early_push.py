@@ -35,10 +35,8 @@ def _staged(standing: ServerCore, message: PushEarly, buffers: Sequence[Bytes]) 
             gradients = read_early(layout, message, buffers)
         except UsageError as error:
             return invalid(message, error)
-        num_bytes, of_part = (
-            sum(buffer.nbytes for buffer in buffers),
-            f"part-{message.part}",
-        )
+        num_bytes = sum(buffer.nbytes for buffer in buffers)
+        of_part = f"part-{message.part}"
         for name in ("gradient_bytes", "gradient_bytes_sent"):
             standing.traffic[f"{of_part}.{name}"] += num_bytes
         if standing.early.stage(message, gradients):

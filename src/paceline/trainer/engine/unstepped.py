@@ -19,12 +19,8 @@ prefetcher the batch before the newest is in use; of the other one nobody holds 
 Pure.
 """
 
-import weakref
-from collections.abc import Iterable, Mapping
-from typing import Any, Final, Literal, NamedTuple, final
-
-import numpy as np
-import torch
+from collections.abc import Iterable
+from typing import Final, Literal, NamedTuple, final
 
 from paceline.ids import TaskKey
 from paceline.messages.shared import StageSpec
@@ -48,19 +44,12 @@ _FORGOTTEN: Final = (
 )
 
 
-_AHEAD: Final = (
-    "the first step() of this loop came after {batches} batches, and the second one after "
-    "one more"
-)
-_IS_AHEAD: Final = (
-    f"{_AHEAD}, while the batch before it was still in use: a loop that takes batches "
-    "ahead of their steps says so: session.batches(..., lookahead={ahead}); without it as "
-    "many batches more count than were trained, and so they have by now: begin again"
-)
 _MAY_BE_AHEAD: Final = (
-    f"{_AHEAD}: where the script takes batches ahead of their steps, it has to say so: "
+    "the first step() of this loop came after {batches} batches, and the second one after "
+    "one more: a script that takes batches ahead of their steps has to say so, with "
     "session.batches(..., lookahead={ahead}); without it as many batches more count than "
-    "were trained. Where it has skipped the first ones, all is well"
+    "were trained. Where a step is over several batches, or the first ones were skipped, "
+    "all is well"
 )
 
 
@@ -72,19 +61,6 @@ class Judged(NamedTuple):
 
 
 _FINE: Final = Judged("fine")
-
-_Held = weakref.ref[Any] | None
-
-
-def _held(data: Any) -> _Held:  # noqa: ANN401  (a user's batch)
-    """What tells whether anybody holds a batch: its first array; None: it has none."""
-    if isinstance(data, torch.Tensor | np.ndarray):
-        return weakref.ref(data)
-    if isinstance(data, Mapping):
-        data = list(data.values())
-    if not isinstance(data, list | tuple):
-        return None
-    return next((found for one in data if (found := _held(one)) is not None), None)
 
 
 @final
@@ -101,30 +77,23 @@ class Steps:
         self._spec = spec
         self._tasks: set[TaskKey] = set()
         self._stepped_at: list[int] = []  # batches that were there at the first two steps
-        self._last: _Held = None
-        self._before: _Held = None
         self.batches = 0
         self.parts: set[int] = set()
 
-    def deliver(self, key: TaskKey, data: Any = None) -> None:  # noqa: ANN401  (a user's)
-        """A batch of a task was delivered; these are its data, if they are at hand."""
+    def deliver(self, key: TaskKey) -> None:
+        """A batch of a task was delivered."""
         self.batches += 1
         self._tasks.add(key)
-        if len(self._stepped_at) < 2:
-            self._before, self._last = self._last, _held(data)
 
-    def judge_step(self) -> Judged:
-        """What to do about a step over a batch, as soon as there are two to tell by."""
+    def why_ahead(self) -> str | None:
+        """What is to be said of a step over a batch, once there are two to tell by."""
         at = self._stepped_at
         if len(at) == 2 or self.batches in at:
-            return _FINE
+            return None
         at.append(self.batches)
         if len(at) < 2 or at[0] < 2 or at[1] > at[0] + 1:
-            return _FINE
-        ahead = at[0] - 1
-        if self._before is not None and self._before() is not None:
-            return Judged("refuse", _IS_AHEAD.format(batches=at[0], ahead=ahead))
-        return Judged("warn", _MAY_BE_AHEAD.format(batches=at[0], ahead=ahead))
+            return None
+        return _MAY_BE_AHEAD.format(batches=at[0], ahead=at[0] - 1)
 
     def step(self, parts: Iterable[int]) -> None:
         """The script steps parts."""

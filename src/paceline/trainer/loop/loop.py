@@ -142,7 +142,7 @@ def deliver(
                 carrier.fail_task(found, describe_error(error))
                 continue
             changes.rest()
-            carrier.steps.deliver(found.key, data)
+            carrier.steps.deliver(found.key)
             yield from hands.hand(data)
             end_batch(carrier)
             stopwatch.end()

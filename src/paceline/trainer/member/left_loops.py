@@ -6,6 +6,7 @@ script goes on, with its next call::
 
     any call, nothing being handled   the script goes on: the loop is over for this trainer
     any call in an except block       answered; the loop is not over
+    any call of an atexit function    the same, if the script has failed
     close, the end of the process     what was stepped is in a cut; the loop is not over
     a failure on its way out          as any death: others, and a successor, go on with it
 

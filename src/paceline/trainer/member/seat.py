@@ -262,11 +262,8 @@ class Alone(MemberSeat):
             self.membership.calls.go_on()
 
     def _check_ahead(self) -> None:
-        judged = self._carrier.steps.judge_step()
-        if judged.verdict == "refuse":
-            raise UsageError(f"step(): {judged.reason}")
-        if judged.verdict == "warn":
-            self._carrier.warn_once(f"step(): {judged.reason}")
+        if (why := self._carrier.steps.why_ahead()) is not None:
+            self._carrier.warn_once(f"step(): {why}")
 
     def set_values(self, wanted: Changed) -> None:
         """Let values of parameters here be everybody's."""

@@ -93,7 +93,7 @@ class WatchedValues:
             if self._few is None:
                 self._num_partial += 1
                 self._few = self._look_at_few()
-        elif self._marks() == (self._versions, self._places):
+        elif self._marks() == (self._versions, self._places) and not self._changed_by_few():
             self._contents = [contents_of(one) for one in self._parameters]
 
     def changed(self) -> list[int]:

@@ -15,7 +15,7 @@ from unittest import mock
 
 from paceline.coordinator.journalling import Keeper
 from paceline.ids import Window
-from paceline.server.decisions.marks import Marks, WindowDecision
+from paceline.server.decisions.taking import Marks, WindowDecision
 
 
 def _decide(_: Marks, window: Window, slots: tuple[int, ...]) -> WindowDecision:

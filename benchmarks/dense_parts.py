@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from benchmarks.dense_loops import CLASSES, FEATURES, make_model
 from paceline.params import fused
 from paceline.params.dense import OptimizeBlock, weighted_sum
-from paceline.server.slots.queue import SlotQueue
+from paceline.server.slots.slots import SlotQueue
 from paceline.server.slots.threads import SlotRunners
 
 TIMES = 200

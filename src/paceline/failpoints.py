@@ -40,38 +40,39 @@ def parse(text: str) -> dict[str, _Armed]:
     Raises:
         UsageError: an item does not have that form.
     """
-    armed: dict[str, _Armed] = {}
+    found: dict[str, _Armed] = {}
     for item in filter(None, (part.strip() for part in text.split(";"))):
         try:
             name, rule = item.split("=", 1)
             action, numbers = rule.split("@", 1)
             every, _, budget = numbers.partition("x")
-            armed[name] = _Armed(action, int(every), int(budget or 1))
+            found[name] = _Armed(action, int(every), int(budget or 1))
         except ValueError:
             raise UsageError(
                 f"{ARM_VARIABLE}: expected name=action@everyxbudget, got {item!r}"
             ) from None
         if action not in {"kill", "stop", "exit", "error"}:
             raise UsageError(f"{ARM_VARIABLE}: {action!r} is not kill, stop, exit or error")
-    return armed
+    return found
 
 
-_armed: dict[str, _Armed] = parse(os.environ.get(ARM_VARIABLE, ""))
+# {place: what happens there}; where a place is passed often, look before calling.
+armed: dict[str, _Armed] = parse(os.environ.get(ARM_VARIABLE, ""))
 _hits: dict[str, int] = {}
 _fired: dict[str, int] = {}
 
 
 def arm(text: str) -> None:
     """Arm failpoints of this process anew (tests); an empty text disarms all."""
-    _armed.clear()
-    _armed.update(parse(text))
+    armed.clear()
+    armed.update(parse(text))
     _hits.clear()
     _fired.clear()
 
 
 def failpoint(name: str) -> None:
     """Let the fault armed for this place happen, if it is due."""
-    rule = _armed.get(name)
+    rule = armed.get(name)
     if rule is None:
         return
     _hits[name] = _hits.get(name, 0) + 1

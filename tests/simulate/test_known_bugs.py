@@ -42,8 +42,8 @@ from paceline.messages.server import (
     Snapshot,
 )
 from paceline.messages.trainer import Tick
-from paceline.server.decisions.marks import Marks, WindowDecision
 from paceline.server.decisions.state import RoundDecision, ServerState
+from paceline.server.decisions.taking import Marks, WindowDecision
 from paceline.simulate.checks import Violation
 from paceline.simulate.coordinator import FAULT, SimCoordinator
 from paceline.simulate.job import draw_job, run_job

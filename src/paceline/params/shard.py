@@ -45,6 +45,7 @@ class ParameterShard:
 
     Attributes:
         blocks: ``{dense slot: optimize block}``; only `create` adds to it.
+        rows: ``{row slot: {table name: table}}``, likewise.
     """
 
     def __init__(self) -> None:
@@ -52,7 +53,7 @@ class ParameterShard:
         self._part: dict[int, int] = {}  # {slot: part}
         self.blocks: dict[int, OptimizeBlock] = {}
         self._changes: dict[int, RowChanges] = {}  # {dense slot of sparse gradients: when}
-        self._rows: dict[int, dict[str, Table]] = {}  # {slot: {table name: table}}
+        self.rows: dict[int, dict[str, Table]] = {}
 
     def create(
         self,
@@ -102,7 +103,7 @@ class ParameterShard:
             for slot, block in dense.items()
             if block.values.ndim == 2
         }
-        self._rows |= rows
+        self.rows |= rows
 
     def slots(self) -> tuple[int, ...]:
         """All slots of this server, ascending."""
@@ -114,7 +115,7 @@ class ParameterShard:
 
     def row_slots(self, part: int) -> tuple[int, ...]:
         """The row slots of a part on this server, ascending; none if it is unknown."""
-        return tuple(sorted(s for s in self._rows if self._part[s] == part))
+        return tuple(sorted(s for s in self.rows if self._part[s] == part))
 
     def dense(self, slot: int) -> OptimizeBlock:
         """The optimize block of a dense slot.
@@ -150,20 +151,20 @@ class ParameterShard:
         Raises:
             UsageError: this server has no such row slot, or its part no such table.
         """
-        if slot not in self._rows:
+        if slot not in self.rows:
             raise UsageError(
-                f"expected a row slot of this server ({_listed(self._rows)}), got {slot}"
+                f"expected a row slot of this server ({_listed(self.rows)}), got {slot}"
             )
-        if name not in self._rows[slot]:
+        if name not in self.rows[slot]:
             raise UsageError(
-                f"slot {slot} holds rows of the tables {sorted(self._rows[slot])}, "
+                f"slot {slot} holds rows of the tables {sorted(self.rows[slot])}, "
                 f"got {name!r}"
             )
-        return self._rows[slot][name]
+        return self.rows[slot][name]
 
     def tables(self, slot: int) -> tuple[Table, ...]:
         """All tables of a row slot."""
-        return tuple(self._rows[slot].values())
+        return tuple(self.rows[slot].values())
 
     def upload(self, slot: int, values: Bytes) -> None:
         """Set the values of a dense slot; its optimizer state stays.
@@ -176,8 +177,8 @@ class ParameterShard:
         Raises:
             UsageError: no such slot, or another number of bytes.
         """
-        if slot in self._rows:
-            [table] = self._rows[slot].values()
+        if slot in self.rows:
+            [table] = self.rows[slot].values()
             assert isinstance(table, ValueTable), "rows of embeddings begin by themselves"
             flat = np.frombuffer(values, np.uint8).view(table.dtype)
             table.upload(flat.reshape(-1, table.dim))
@@ -198,10 +199,10 @@ class ParameterShard:
             block = self.blocks[slot]
             state = {f"{_STATE}{name}": t.clone() for name, t in block.state().items()}
             return {"values": block.values.clone(), **state}
-        if slot in self._rows:
+        if slot in self.rows:
             return {
                 f"{_TABLE}{name}/{column}": torch.from_numpy(array)
-                for name, table in sorted(self._rows[slot].items())
+                for name, table in sorted(self.rows[slot].items())
                 for column, array in table.export().items()
             }
         raise self._unknown(slot)
@@ -216,15 +217,15 @@ class ParameterShard:
         """
         if slot in self.blocks:
             return SlotSnapshot(self.export(slot), {})
-        if slot in self._rows:
-            tables = sorted(self._rows[slot].items())
+        if slot in self.rows:
+            tables = sorted(self.rows[slot].items())
             rows = {f"{_TABLE}{name}": table.snapshot() for name, table in tables}
             return SlotSnapshot({}, rows)
         raise self._unknown(slot)
 
     def unpin(self, slot: int) -> None:
         """Let the slot's snapshot go."""
-        for table in self._rows.get(slot, {}).values():
+        for table in self.rows.get(slot, {}).values():
             table.release()
 
     def load(self, slot: int, tensors: Mapping[str, torch.Tensor]) -> None:
@@ -237,7 +238,7 @@ class ParameterShard:
         """
         if slot in self.blocks:
             self._load_dense(slot, tensors)
-        elif slot in self._rows:
+        elif slot in self.rows:
             self._load_rows(slot, tensors)
         else:
             raise self._unknown(slot)
@@ -265,7 +266,7 @@ class ParameterShard:
         self._note_all(slot)
 
     def _load_rows(self, slot: int, tensors: Mapping[str, torch.Tensor]) -> None:
-        tables: dict[str, dict[str, Array]] = {name: {} for name in self._rows[slot]}
+        tables: dict[str, dict[str, Array]] = {name: {} for name in self.rows[slot]}
         for path, tensor in tensors.items():
             # From the right: a table's name may hold slashes, a column's does not.
             name, _, column = path.removeprefix(_TABLE).rpartition("/")
@@ -276,7 +277,7 @@ class ParameterShard:
                 )
             tables[name][column] = tensor.numpy()
         for name, arrays in tables.items():
-            self._rows[slot][name].load(arrays)
+            self.rows[slot][name].load(arrays)
 
     def _note_all(self, slot: int) -> None:
         if slot in self._changes:

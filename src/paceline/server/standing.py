@@ -142,7 +142,7 @@ class ServerCore:
         with self.lock:
             if isinstance(order, EndPart):
                 self.state.end_part(order.part)
-                actions = self.slots.ending(order.part)
+                actions = self.slots.actions.ending(order.part)
             elif not self.state.has_part(order.plan.spec.part):
                 self.slots.create(order.plan)
                 self.state.create_part(order.plan)
@@ -177,7 +177,9 @@ class ServerCore:
                 order, contributed, may_differ=decision.may_differ, rows_follow=follow
             )
             rate = decision.rate
-            actions = self.slots.applying_round(order.part, contributed, hyper, rate)
+            actions = self.slots.actions.applying_round(
+                order.part, contributed, hyper, rate
+            )
             applied = functools.partial(self.slots.lent(order.part).applied, order.round)
             run = self.slots.line_up(actions, applied, changed=(order.part,))
             num_bytes = count_bytes(contributed)
@@ -194,7 +196,7 @@ class ServerCore:
                 for key in [k for k in self.prepared if k[1] == order.incarnation]:
                     del self.prepared[key]
                 self.held.fence(order.incarnation)
-            run = self.slots.line_up(self.slots.standing_still(), nothing)
+            run = self.slots.line_up(self.slots.actions.standing_still(), nothing)
         apply()
         run()
         return report
@@ -271,7 +273,7 @@ class ServerCore:
                 return None
             apply = self.take_steps(order.steps, nothing)
             versions = {part: at.version for part, at in self.state.parts().items()}
-            actions, snapshots = self.slots.pinning()
+            actions, snapshots = self.slots.actions.pinning()
             pin = self.slots.line_up(actions, pinned)
             return Pinned(
                 self.state.timeline,
@@ -305,7 +307,7 @@ class ServerCore:
     def unpin(self, pinned: Pinned) -> None:
         """Hold the moment no longer."""
         with self.lock:
-            run = pinned.slots.line_up(pinned.slots.unpinning(), nothing)
+            run = pinned.slots.line_up(pinned.slots.actions.unpinning(), nothing)
         run()
 
     def begin_restore(self, order: Restore) -> Slots | None:
@@ -359,7 +361,7 @@ class ServerCore:
             self.prepared.clear()
             self.early = EarlyGradients()
             self.held.enter(order.timeline)
-            actions = self.slots.moving(slots, order.without_state)
+            actions = self.slots.actions.moving(slots.actions, order.without_state)
             move = self.slots.line_up(actions, done.set)
         return Repacing(slots, functools.partial(_both, apply, move), done)
 

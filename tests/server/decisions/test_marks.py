@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from paceline.ids import NO_BATCH, Span, TaskKey, Window
 from paceline.messages.server import MarkEntry
-from paceline.server.decisions.marks import Marks
+from paceline.server.decisions.taking import Marks
 
 SPANS = st.tuples(st.integers(0, 1), st.integers(0, 4), st.integers(0, 2))
 SLOTS = st.sets(st.integers(0, 2), min_size=1)

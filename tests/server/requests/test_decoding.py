@@ -20,7 +20,7 @@ from paceline.messages.shared import ParameterSpec, PartPlan, Refusal
 from paceline.params.blocks import cut_blocks
 from paceline.params.codecs.codec import Codec
 from paceline.params.codecs.named import codec_of
-from paceline.server.requests.contents import read_push
+from paceline.server.answers.pushes import read_push
 from paceline.server.requests.decoding import coded_block_bytes, decode_push
 from paceline.server.requests.layouts import layout_of
 from paceline.transport.memory.lent_memory import is_supported

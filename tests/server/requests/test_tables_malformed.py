@@ -17,7 +17,8 @@ from paceline.messages.locking import RowSlots
 from paceline.messages.shared import PartPlan, PartSpec, TableSpec
 from paceline.params.rows.values import ValueTable
 from paceline.params.shard import ParameterShard
-from paceline.server.requests.contents import read_pull_rows, read_push, read_upload
+from paceline.server.answers.pushes import read_push
+from paceline.server.requests.contents import read_pull_rows, read_upload
 from paceline.server.requests.layouts import layout_of
 
 ROWS, SLOTS, FIRST = 7, 3, 10

@@ -4,11 +4,16 @@ import threading
 from functools import partial
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paceline.server.slots import queue as slot_queue
-from paceline.server.slots.queue import BesideTurn, SlotQueue
+from paceline.params.published import PublishedValues
+from paceline.server.requests.contents import PushContents
+from paceline.server.slots import slots as slot_queue
+from paceline.server.slots.slots import SlotQueue, Slots
+from paceline.server.slots.turns import Action, BesideTurn
+from tests.server.conftest import make_plan
 
 PATIENCE_S = 10.0
 
@@ -230,10 +235,63 @@ def test_a_turn_that_goes_back_to_its_place_may_fill_the_queue(
     assert not full
 
 
-def test_readers_of_lent_memory_may_read_before_the_answer_is_given() -> None:
-    done: list[str] = []
-    queues = [SlotQueue(raise_it), SlotQueue(raise_it)]
-    ended = [partial(done.append, "may be read"), partial(done.append, "acknowledged")]
-    turns = [partial(done.append, "first"), partial(done.append, "second")]
-    slot_queue.line_up(queues, turns, ended, 1)()
-    assert done == ["first", "second", "may be read", "acknowledged"]
+@pytest.fixture
+def slots() -> Slots:
+    found = Slots("server-0", 0, raise_it)
+    found.create(make_plan(dtype="float32"))
+    return found
+
+
+def push(slots: Slots, done: Action, placed: Action = nothing) -> bool:
+    """To both dense slots."""
+    gradients = {0: torch.ones(6), 1: torch.ones(4)}
+    contents = PushContents(({"lr": 0.1},), gradients, {}, {})
+    return slots.push(0, contents, (0, 1), 1, 7, done, placed)
+
+
+def test_what_follows_a_push_that_nobody_waits_behind_is_its_senders(slots: Slots) -> None:
+    assert push(slots, never)
+
+
+def test_a_push_computes_nothing_before_it_has_let_the_lock_go(slots: Slots) -> None:
+    values = slots.lent(0).values
+    assert values is not None
+    before = values.blocks[0].copy()
+    found: list[bool] = []
+    push(slots, never, lambda: found.append(bool((values.blocks[0] == before).all())))
+    assert found == [True]
+    assert (values.blocks[0] != before).any()
+
+
+@pytest.mark.parametrize("slot", [0, 1])
+def test_a_push_is_told_of_before_those_behind_it_follow(slots: Slots, slot: int) -> None:
+    order: list[str] = []
+
+    def come_behind() -> None:
+        slots.line_up({slot: partial(order.append, "behind")}, nothing)
+
+    is_senders = push(slots, partial(order.append, "told"), come_behind)
+    assert (order, is_senders) == {
+        0: (["behind"], True),  # the push is not over before slot 1
+        1: (["told", "behind"], False),
+    }[slot]
+
+
+def test_a_push_that_others_end_is_told_of_by_them(slots: Slots) -> None:
+    order: list[object] = []
+
+    def come_meanwhile() -> None:
+        order.append(push(slots, partial(order.append, "told")))
+
+    slots.line_up({1: come_meanwhile}, nothing)()
+    assert order == [False, "told"]
+
+
+def test_readers_of_lent_memory_may_read_before_the_answer_is_given(
+    slots: Slots, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+    monkeypatch.setattr(PublishedValues, "done", lambda _: order.append("may be read"))
+    turns = {0: partial(order.append, "first"), 1: partial(order.append, "second")}
+    slots.line_up(turns, partial(order.append, "acknowledged"), changed=(0,))()
+    assert order == ["first", "second", "may be read", "acknowledged"]

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from paceline.params.dense import OptimizeBlock
-from paceline.server.slots.queue import SlotQueue
+from paceline.server.slots.slots import SlotQueue
 from paceline.server.slots.threads import LEAST_BYTES, SlotRunners
 
 PATIENCE_S = 10.0

@@ -17,14 +17,14 @@ AGAIN_S: Final = 2.0  # who was put off asks again within this, or waits no more
 
 
 class Read(NamedTuple):
-    """A request for values, until when it may be parked, and since when it waits."""
+    """A request for values, until when it may be parked; parked, since when it waits."""
 
     peer: Peer
     message: Pull | PullRows
     buffers: list[Bytes]
     reply: Reply
     until_s: float
-    since_s: float
+    since_s: float | None = None
 
 
 class _PutOff(NamedTuple):
@@ -45,6 +45,8 @@ class ParkedReads:
 
     def park(self, read: Read) -> None:
         """A request has to wait."""
+        if read.since_s is None:
+            read = read._replace(since_s=self._since_s(read))
         self._parked.append(read)
 
     def take_all(self) -> list[Read]:
@@ -56,13 +58,6 @@ class ParkedReads:
         """Nobody waits for these answers any more."""
         self._parked = [one for one in self._parked if one.peer != peer]
 
-    def since_s(self, message: Pull | PullRows, now: float) -> float:
-        """Since when the asker waits for what it asks for now."""
-        before = self._put_off.get((message.incarnation, message.part))
-        if before is None or before.at_round != message.at_round:
-            return now
-        return before.since_s if now - before.told_s <= AGAIN_S else now
-
     def put_off(self, now: float) -> list[tuple[Read, Wait]]:
         """Those who have waited for so long that they are told what for."""
         known = self._put_off.items()
@@ -71,13 +66,22 @@ class ParkedReads:
         self._parked = [one for one in self._parked if one.until_s > now]
         told = []
         for read in overdue:
-            message = read.message
+            message, since_s = read.message, read.since_s
+            assert since_s is not None, "it is parked"
             reason = (
                 f"round {message.at_round} of part {message.part} is not applied at "
                 f"{self._server} yet"
             )
-            wait = Wait("round", reason, (self._server,)).lasting(now - read.since_s)
+            wait = Wait("round", reason, (self._server,)).lasting(now - since_s)
             who = (message.incarnation, message.part)
-            self._put_off[who] = _PutOff(message.at_round, read.since_s, now)
+            self._put_off[who] = _PutOff(message.at_round, since_s, now)
             told.append((read, wait))
         return told
+
+    def _since_s(self, read: Read) -> float:
+        """Since when the asker waits for what it asks for."""
+        message, asked_s = read.message, read.until_s - PARK_S
+        before = self._put_off.get((message.incarnation, message.part))
+        if before is None or before.at_round != message.at_round:
+            return asked_s
+        return before.since_s if asked_s - before.told_s <= AGAIN_S else asked_s

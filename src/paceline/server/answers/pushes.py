@@ -2,8 +2,8 @@
 
 ::
 
-    push -> read and checked -> decided -> numbers, slot by slot -> acknowledged
-                                `------ under one lock, lined up ------'
+    push -> read and checked -> decided, lined up -> numbers, slot by slot -> acknowledged
+                                `-under one lock-'
 
 What few pushes have (rows behind them, a codec, gradients that came ahead, a lock, a round,
 a step) is asked for only where it is there.
@@ -13,22 +13,30 @@ the one that brings a push runs what it lets happen, and whatever waits at the s
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import NamedTuple, final
 
 import msgspec
+import torch
 
 from paceline.errors import UsageError
-from paceline.failpoints import failpoint
+from paceline.failpoints import armed, failpoint
 from paceline.messages.data import PullRows, Push, Pushed
-from paceline.messages.shared import Message, Refusal, Waiting
+from paceline.messages.shared import Hyper, HyperValue, Message, Refusal, Waiting
 from paceline.messages.waits import wait_for
 from paceline.server.answers.answers import give, invalid
 from paceline.server.answers.rows_behind_push import with_rows
 from paceline.server.decisions.verdicts import LastPush, PushDecision
 from paceline.server.requests import Gradients, PartLayout, decode_push
-from paceline.server.requests.contents import Bytes, PreparedPush, PushContents, read_push
-from paceline.server.slots import Action, at_rate
+from paceline.server.requests.contents import (
+    Bytes,
+    PreparedPush,
+    PushContents,
+    misfit,
+    read_others,
+)
+from paceline.server.slots import Action, at_rate, nothing
 from paceline.server.standing import ServerCore
 from paceline.transport.service import Peer, Reply, own
 
@@ -69,7 +77,8 @@ class Pushes:
             if message.behind is not None:
                 ask = functools.partial(self._ask, peer)
                 buffers, reply = with_rows(message, buffers, reply, ask)
-            failpoint("server.before_decide")
+            if armed:
+                failpoint("server.before_decide")
             read = self._read(message, buffers)
         except UsageError as error:
             with standing.lock:
@@ -77,9 +86,10 @@ class Pushes:
             refused = early if isinstance(early, Refusal | Waiting) else None
             give(reply, refused or invalid(message, error))
             return
-        with standing.lock:
-            answer = self._decide(message, read, reply)
-        if isinstance(answer, Pushed) and answer.verdict in {"prepared", "held"}:
+        with ExitStack() as deciding:
+            deciding.enter_context(standing.lock)
+            answer = self._decide(message, read, reply, decided=deciding.close)
+        if armed and isinstance(answer, Pushed) and answer.verdict in {"prepared", "held"}:
             failpoint("server.after_prepare")
         if isinstance(answer, msgspec.Struct):
             give(reply, answer)
@@ -108,8 +118,13 @@ class Pushes:
         sent_bytes = contents.num_bytes if coded_bytes is None else coded_bytes
         return _Read(layout, contents, sent_bytes)
 
-    def _decide(self, message: Push, read: _Read | None, reply: Reply) -> Message | Action:
-        """Under the lock: the answer, or what leads to it."""
+    def _decide(
+        self, message: Push, read: _Read | None, reply: Reply, decided: Action
+    ) -> Message | Action:
+        """Under the lock: the answer, or what leads to it.
+
+        ``decided`` lets the lock go: a push that is applied at once is, in here.
+        """
         standing, part = self._standing, message.part
         if read is None or standing.slots.layouts.get(part) is not read.layout:
             refusal = standing.state.may_change(message)
@@ -131,8 +146,10 @@ class Pushes:
         version, last = decision.version, decision.last
         pushed = Pushed(verdict="applied", version=version)
         done = functools.partial(self._acknowledge, pushed, reply, last)
-        owner = message.incarnation
-        return standing.slots.push(part, contents, decision.slots, version, done, owner)
+        slots, who = decision.slots, message.incarnation
+        push = standing.slots.push
+        is_over = push(part, contents, slots, version, who, done, placed=decided)
+        return done if is_over else nothing
 
     def _why_not(self, message: Push, read: _Read) -> Refusal | Waiting | None:
         """Why a push is not even decided; if it is, what came ahead of it is with it."""
@@ -192,12 +209,88 @@ class Pushes:
         if last is not None:
             with self._standing.lock:
                 last.is_settled = True
-        failpoint("server.before_ack")
+        if armed:
+            failpoint("server.before_ack")
         if self._standing.failure is None:
             reply(pushed)
         else:
             give(reply, self._standing.unless_failed(pushed))
-        failpoint("server.after_ack")
+        if armed:
+            failpoint("server.after_ack")
 
     def _waiting(self, reason: str) -> Waiting:
         return Waiting(wait=wait_for("servers", reason, [self._standing.server]))
+
+
+def read_push(layout: PartLayout, push: Push, buffers: Sequence[Bytes]) -> PushContents:
+    """The numbers of a push, which is checked whole.
+
+    Raises:
+        UsageError: the push does not fit the part, or the buffers not the push.
+    """
+    _require_window(layout, push)
+    num_pairs, dense = len(push.sparse_blocks) + len(push.rows), push.blocks or push.early
+    if push.is_void and (dense or num_pairs or push.stepped):
+        raise UsageError("expected a push without effect to have no numbers, got some")
+    slots = (*push.blocks, *push.early, *push.sparse_blocks)
+    if len({*slots}) != len(slots):
+        raise UsageError(f"expected distinct blocks, got {list(slots)}")
+    expected = len(push.blocks) + 2 * num_pairs + len(push.then)
+    if len(buffers) != expected:
+        raise UsageError(
+            f"expected {expected} buffers behind the message, got {len(buffers)}"
+        )
+    if slots:
+        _require_hyper(layout, push.hyper)
+    blocks, num_bytes = {}, 0
+    for slot, buffer in zip(push.blocks, buffers, strict=False):
+        block = layout.blocks.get(slot)
+        if block is None or block.row_bytes or buffer.nbytes != block.num_bytes:
+            raise misfit(layout, slot, buffer)
+        blocks[slot] = torch.from_numpy(buffer).view(block.dtype)
+        num_bytes += block.num_bytes
+    if not (num_pairs or push.stepped or push.then or layout.compensation is not None):
+        return PushContents(push.hyper, blocks, {}, {}, num_bytes=num_bytes)
+    contents = read_others(layout, push, blocks, buffers)
+    if contents.rows and layout.has_followers():  # who cannot step is refused right here
+        _require_hyper(layout, push.hyper)
+        layout.row_step(push.hyper, 1.0)
+    return contents
+
+
+def _require_window(layout: PartLayout, push: Push) -> None:
+    spans = push.window.spans
+    is_whole = all(0 <= span.first <= span.last for span in spans)
+    if not is_whole or len({span.task for span in spans}) != len(spans):
+        raise UsageError(f"expected a window of one or more batches, got {push.window}")
+    # What belongs to no batch is applied at once, and only numbers that nobody trains.
+    if not spans and (layout.learns() or push.round is not None):
+        raise UsageError(
+            f"part {layout.part}: expected a window of one or more batches, got none"
+        )
+
+
+def _require_hyper(layout: PartLayout, hyper: tuple[Hyper, ...]) -> None:
+    if len(hyper) != len(layout.groups):
+        raise UsageError(
+            f"part {layout.part}: expected hyper-parameters of {len(layout.groups)} "
+            f"parameter groups, got {len(hyper)}"
+        )
+    for index, (agreed, came) in enumerate(zip(layout.groups, hyper, strict=True)):
+        for name in agreed.keys() & came.keys():
+            if not _is_alike(agreed[name], came[name]):
+                raise UsageError(
+                    f"part {layout.part}, group {index}: expected {name} to be like "
+                    f"{agreed[name]!r}, got {came[name]!r}"
+                )
+
+
+def _is_alike(agreed: HyperValue, came: HyperValue) -> bool:
+    """Whether an optimizer that took one can take the other: numbers stay numbers."""
+    if isinstance(agreed, bool):
+        return isinstance(came, bool)
+    if isinstance(agreed, int | float):
+        return isinstance(came, int | float) and not isinstance(came, bool)
+    if isinstance(agreed, tuple):
+        return isinstance(came, tuple) and len(came) == len(agreed)
+    return True

@@ -14,9 +14,9 @@ from paceline.messages.data import Pull, Pulled, PulledRows, PullRows, ValuesPla
 from paceline.messages.server import PartReport
 from paceline.messages.shared import Message, Refusal, Waiting
 from paceline.messages.waits import wait_for
-from paceline.server.answers.answers import carry_out, give, invalid
+from paceline.server.answers.answers import give, invalid
 from paceline.server.answers.parked import PARK_S, ParkedReads, Read
-from paceline.server.requests import PartLayout, coded_block_bytes, coded_row_sizes
+from paceline.server.requests import PartLayout, coded_block_bytes
 from paceline.server.requests.contents import Bytes, read_known, read_pull_rows
 from paceline.server.slots import Action, BlockReads, nothing
 from paceline.server.standing import ServerCore
@@ -37,9 +37,7 @@ class Reads:
         self, peer: Peer, message: Pull | PullRows, buffers: list[Bytes], reply: Reply
     ) -> None:
         """Answer, now or later."""
-        now_s = self._clock.now_s()
-        since_s = self._parked.since_s(message, now_s)
-        self._read(Read(peer, message, buffers, reply, now_s + PARK_S, since_s))
+        self._read(Read(peer, message, buffers, reply, self._clock.now_s() + PARK_S))
 
     def look_again(self) -> None:
         """Something has changed: answer what can be answered now."""
@@ -75,7 +73,10 @@ class Reads:
             if answer is None:
                 self._parked.park(request)
                 return
-        carry_out(answer, request.reply)
+        if isinstance(answer, Message):
+            give(request.reply, answer)
+        else:
+            answer()
 
     def _decide(self, request: Read) -> Message | Action | None:
         """Under the lock: the answer, what leads to it, or None: it must wait."""
@@ -113,7 +114,7 @@ class Reads:
         unknown = dict(zip(sizes, places, strict=True))
         codecs = {s: b.value_codec for s, b in blocks if b.value_codec is not None}
         awaited = functools.partial(is_awaited, reply)
-        actions, reads = slots.reading_blocks(unknown, known, codecs, awaited)
+        actions, reads = slots.actions.reading_blocks(unknown, known, codecs, awaited)
         told = place if message.asks_place else None
         done = functools.partial(self._answer_blocks, request, reads, at, told)
         return slots.line_up_read(actions, done, message)
@@ -133,11 +134,16 @@ class Reads:
     ) -> Message | Action:
         slots, reply = self._standing.slots, request.reply
         wanted = read_pull_rows(layout, message, request.buffers)
-        plain_bytes, row_sizes = coded_row_sizes(layout, wanted)
-        self._count(message.part, plain_bytes, sum(row_sizes))
-        rows = places_of(reply, row_sizes)
         codec = layout.value_codec
-        actions = slots.reading_rows(wanted, rows, create=message.create, codec=codec)
+        forms = [(len(ids), form) for _, form, ids, _ in wanted]
+        sizes = plain = [num * form.dim * form.dtype.itemsize for num, form in forms]
+        if codec is not None:
+            sizes = [codec.coded_row_bytes(num, form.dim) for num, form in forms]
+        self._count(message.part, sum(plain), sum(sizes))
+        rows = places_of(reply, sizes)
+        actions = slots.actions.reading_rows(
+            wanted, rows, create=message.create, codec=codec
+        )
         pulled = PulledRows(version=at.version, round=at.applied_round)
         done = functools.partial(give, reply, pulled, rows)
         return slots.line_up_read(actions, done, message)

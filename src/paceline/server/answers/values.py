@@ -47,7 +47,7 @@ def _decide(
     if state.part(message.part).version:
         return Done()  # a late repeat: it was taken, and trained on since
     done = functools.partial(give, reply, Done())
-    return slots.line_up(slots.uploading(values), done, changed=(message.part,))
+    return slots.line_up(slots.actions.uploading(values), done, changed=(message.part,))
 
 
 def _decide_set(
@@ -74,7 +74,7 @@ def _decide_set(
         give(reply, standing.unless_failed(pushed))
 
     return slots.line_up(
-        slots.uploading(values),
+        slots.actions.uploading(values),
         followed,
         message.incarnation,
         changed=(message.part,),

@@ -2,9 +2,9 @@
 
 ::
 
-    state        one decision per message
+    state        orders of the coordinator, reports
+    taking       requests of trainers, and the marks that decide about a push
     part         a shared part: slots, pace, how far it is
-    marks        the last batch of each task that a slot has applied
     verdicts     what becomes of a push, or of a round of them
     voids        windows without effect
     held_steps   one step over several servers, whole or not at all
@@ -13,8 +13,8 @@
 Pure.
 """
 
-from paceline.server.decisions.marks import SlotMarks
 from paceline.server.decisions.state import ServerState
+from paceline.server.decisions.taking import SlotMarks
 from paceline.server.decisions.tracked import TrackedState, TrackedStates
 from paceline.server.decisions.voids import KeptVoid
 

@@ -17,20 +17,9 @@ Pure.
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from paceline.messages.data import Push
-from paceline.server.decisions.marks import Marks
 from paceline.server.decisions.part import Part
-from paceline.server.decisions.verdicts import Held, LastPush, PushDecision
-
-
-def hold(part: Part, push: Push, slots: tuple[int, ...]) -> PushDecision | None:
-    """Keep a push for its step; ``slots`` will take it. None: another one is kept."""
-    if push.incarnation in part.held:
-        return None
-    held = Held(push.number, push.window, slots, push.token)
-    part.held[push.incarnation] = held
-    part.last[push.incarnation] = LastPush(push.number, is_settled=True)
-    return PushDecision("hold", slots)
+from paceline.server.decisions.taking import Marks
+from paceline.server.decisions.verdicts import Held, LastPush
 
 
 class HeldSteps(NamedTuple):

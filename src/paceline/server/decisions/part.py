@@ -88,6 +88,15 @@ class Part:
         self.last[push.incarnation] = LastPush(push.number, is_settled=True, said=verdict)
         return PushDecision(verdict, slots)
 
+    def hold(self, push: Push, slots: tuple[int, ...]) -> PushDecision | None:
+        """Keep a push for its step; ``slots`` will take it. None: another one is kept."""
+        if push.incarnation in self.held:
+            return None
+        held = Held(push.number, push.window, slots, push.token)
+        self.held[push.incarnation] = held
+        self.last[push.incarnation] = LastPush(push.number, is_settled=True)
+        return PushDecision("hold", slots)
+
     def repeat(self, push: Push, last: LastPush) -> PushDecision:
         """The last push of a trainer comes again."""
         if push.round is not None and push.incarnation in self.prepared:

@@ -3,7 +3,7 @@
 ::
 
     layouts           what of a part lies here, and in which form
-    contents          a request's raw buffers, read and checked
+    contents          a request's raw buffers, read and checked; of a push, what few have
     decoding          numbers of a codec
     early_gradients   gradients that have come ahead of their push
     pieces            bytes that come in several messages
@@ -11,7 +11,6 @@
 
 from paceline.server.requests.decoding import (
     coded_block_bytes,
-    coded_row_sizes,
     decode_push,
 )
 from paceline.server.requests.early_gradients import EarlyGradients, Gradients
@@ -24,7 +23,6 @@ __all__ = [
     "Gradients",
     "PartLayout",
     "coded_block_bytes",
-    "coded_row_sizes",
     "decode_push",
     "layout_of",
 ]

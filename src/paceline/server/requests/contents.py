@@ -17,7 +17,7 @@ import torch
 from paceline.errors import UsageError
 from paceline.messages.data import Pull, PullRows, Push, PushEarly, Upload
 from paceline.messages.locking import RowSlots
-from paceline.messages.shared import Hyper, HyperValue
+from paceline.messages.shared import Hyper
 from paceline.messages.values import SetValues
 from paceline.params.sparse import SparseGradient, why_not_by_rows
 from paceline.server.requests.layouts import BlockLayout, PartLayout, TableForm
@@ -82,41 +82,33 @@ class PreparedPush(NamedTuple):
     slots: frozenset[int]
 
 
-def read_push(layout: PartLayout, push: Push, buffers: Sequence[Bytes]) -> PushContents:
-    """The gradients of a push.
+def read_others(
+    layout: PartLayout,
+    push: Push,
+    blocks: dict[int, torch.Tensor],
+    buffers: Sequence[Bytes],
+) -> PushContents:
+    """What a push has beside gradients of ``blocks``, and those; it is checked whole.
+
+    Args:
+        layout: of the part.
+        push: its blocks are read already.
+        blocks: their gradients.
+        buffers: all of them, as many as the push has.
 
     Raises:
         UsageError: the push does not fit the part, or the buffers not the push.
     """
-    _require_window(layout, push)
-    has_numbers = push.blocks or push.early or push.sparse_blocks or push.rows
-    if push.is_void and (has_numbers or push.stepped):
-        raise UsageError("expected a push without effect to have no numbers, got some")
-    _require_distinct("blocks", (*push.blocks, *push.early, *push.sparse_blocks))
     _require_distinct("tables", [entry.table for entry in push.rows])
-    num_blocks, num_sparse = len(push.blocks), len(push.sparse_blocks)
-    num_then = len(push.then)
-    _require_count(len(buffers), num_blocks + 2 * (num_sparse + len(push.rows)) + num_then)
-    then = _read_then(layout, push, buffers[len(buffers) - num_then :])
-    buffers = buffers[: len(buffers) - num_then]
-    if push.blocks or push.early or push.sparse_blocks:
-        _require_hyper(layout, push.hyper)
-    blocks = {
-        slot: torch.from_numpy(buffer).view(_block(layout, slot, buffer).dtype)
-        for slot, buffer in zip(push.blocks, buffers, strict=False)
-    }
-    pairs = zip(buffers[num_blocks::2], buffers[num_blocks + 1 :: 2], strict=True)
+    num_paired = len(buffers) - len(push.then)
+    then = _read_then(layout, push, buffers[num_paired:])
+    buffers = buffers[len(push.blocks) : num_paired]
+    pairs = zip(buffers[::2], buffers[1::2], strict=True)
     sparse = {
         slot: _read_sparse(layout, push, slot, *next(pairs)) for slot in push.sparse_blocks
     }
-    for slot in blocks:
-        if layout.blocks[slot].row_bytes:
-            raise UsageError(f"dense slot {slot} takes gradients of rows, got one of all")
     rows: dict[int, list[RowGradients]] = {}
-    arrays = buffers[num_blocks + 2 * num_sparse :]
-    for entry, id_bytes, gradient_bytes in zip(
-        push.rows, arrays[::2], arrays[1::2], strict=True
-    ):
+    for entry, (id_bytes, gradient_bytes) in zip(push.rows, pairs, strict=True):
         table = _read_ids(layout, entry, id_bytes)
         count, form = len(table.ids), table.form
         _require_bytes(
@@ -130,11 +122,8 @@ def read_push(layout: PartLayout, push: Push, buffers: Sequence[Bytes]) -> PushC
             of_slot = RowGradients(entry.table, ids, values[start:stop], entry.replaces)
             rows.setdefault(slot, []).append(of_slot)
     _count_steps(layout, push, rows)
-    if rows and layout.has_followers():  # who cannot step is refused before all decisions
-        _require_hyper(layout, push.hyper)
-        layout.row_step(push.hyper, 1.0)
-    gradients = (*buffers[:num_blocks], *buffers[num_blocks + 1 :: 2])
-    num_bytes = sum(gradient.nbytes for gradient in gradients)
+    num_bytes = sum(gradient.nbytes for gradient in blocks.values())
+    num_bytes += sum(gradient.nbytes for gradient in buffers[1::2])
     return PushContents(push.hyper, blocks, sparse, rows, then=then, num_bytes=num_bytes)
 
 
@@ -235,6 +224,15 @@ def _block(layout: PartLayout, slot: int, buffer: Bytes) -> BlockLayout:
     block = _any_block(layout, slot)
     _require_bytes(f"dense slot {slot}", buffer, block.num_bytes)
     return block
+
+
+def misfit(layout: PartLayout, slot: int, buffer: Bytes) -> UsageError:
+    """Why a buffer is no gradient of all of a dense slot, which it is not."""
+    try:
+        _block(layout, slot, buffer)
+    except UsageError as error:
+        return error
+    return UsageError(f"dense slot {slot} takes gradients of rows, got one of all")
 
 
 def _any_block(layout: PartLayout, slot: int) -> BlockLayout:
@@ -351,43 +349,3 @@ def _require_bytes(what: str, buffer: Bytes, expected: int) -> None:
 def _require_distinct(what: str, names: Sequence[object]) -> None:
     if len(set(names)) != len(names):
         raise UsageError(f"expected distinct {what}, got {list(names)}")
-
-
-def _require_window(layout: PartLayout, push: Push) -> None:
-    window = push.window
-    tasks = [span.task for span in window.spans]
-    is_whole = all(0 <= span.first <= span.last for span in window.spans)
-    if not is_whole or len(set(tasks)) != len(tasks):
-        raise UsageError(f"expected a window of one or more batches, got {window}")
-    # What belongs to no batch is applied at once, and only numbers that nobody trains.
-    may_be_empty = push.round is None and all(f.is_own for f in layout.tables.values())
-    if not tasks and (layout.blocks or not layout.tables or not may_be_empty):
-        raise UsageError(
-            f"part {layout.part}: expected a window of one or more batches, got none"
-        )
-
-
-def _require_hyper(layout: PartLayout, hyper: tuple[Hyper, ...]) -> None:
-    if len(hyper) != len(layout.groups):
-        raise UsageError(
-            f"part {layout.part}: expected hyper-parameters of {len(layout.groups)} "
-            f"parameter groups, got {len(hyper)}"
-        )
-    for index, (agreed, came) in enumerate(zip(layout.groups, hyper, strict=True)):
-        for name in agreed.keys() & came.keys():
-            if not _is_alike(agreed[name], came[name]):
-                raise UsageError(
-                    f"part {layout.part}, group {index}: expected {name} to be like "
-                    f"{agreed[name]!r}, got {came[name]!r}"
-                )
-
-
-def _is_alike(agreed: HyperValue, came: HyperValue) -> bool:
-    """Whether an optimizer that took one can take the other: numbers stay numbers."""
-    if isinstance(agreed, bool):
-        return isinstance(came, bool)
-    if isinstance(agreed, int | float):
-        return isinstance(came, int | float) and not isinstance(came, bool)
-    if isinstance(agreed, tuple):
-        return isinstance(came, tuple) and len(came) == len(agreed)
-    return True

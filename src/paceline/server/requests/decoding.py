@@ -18,7 +18,7 @@ import numpy as np
 from paceline.errors import UsageError
 from paceline.messages.data import Push
 from paceline.params.codecs import Codec, Float32s
-from paceline.server.requests.contents import Bytes, TableIds
+from paceline.server.requests.contents import Bytes
 from paceline.server.requests.layouts import BlockLayout, PartLayout
 
 _ROW_NUMBER_BYTES = 8
@@ -115,14 +115,3 @@ def coded_block_bytes(block: BlockLayout) -> int:
     if codec is None:
         return block.num_bytes
     return codec.coded_bytes(block.num_bytes // _FLOAT_BYTES)
-
-
-def coded_row_sizes(
-    layout: PartLayout, wanted: Sequence[TableIds]
-) -> tuple[int, list[int]]:
-    """How many bytes rows have as they are, together, and in an answer, by table."""
-    plain = [len(one.ids) * one.form.row_bytes for one in wanted]
-    codec = layout.value_codec
-    if codec is None:
-        return sum(plain), plain
-    return sum(plain), [codec.coded_row_bytes(len(one.ids), one.form.dim) for one in wanted]

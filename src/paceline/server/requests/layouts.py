@@ -60,6 +60,11 @@ class PartLayout(NamedTuple):
     value_codec: Codec | None = None  # of rows
     compensation: float | None = None  # lambda of DC-ASGD
 
+    def learns(self) -> bool:
+        """Whether there is anything here that is trained."""
+        has_own = bool(self.tables) and all(form.is_own for form in self.tables.values())
+        return bool(self.blocks) or not has_own
+
     def has_followers(self) -> bool:
         """Whether a push of rows needs the hyper-parameters of the part's optimizer."""
         return any(form.follows is not None for form in self.tables.values())

@@ -2,8 +2,8 @@
 
 ::
 
-    slots        the shard: updates, pulls, snapshots
-    queue        turns in the order of decisions
+    slots        a queue before each slot: turns in the order of decisions; pushes
+    actions      what else may happen to slots: rounds, reads, cuts
     turns        what is done in a turn
     threads      that run slots beside the one a round has come to
     merging      several pushes as one update
@@ -14,12 +14,13 @@
     published    values that trainers of this host read by themselves
 """
 
+from paceline.server.slots.actions import Actions
 from paceline.server.slots.block_reads import BlockReads
-from paceline.server.slots.queue import Action, nothing
 from paceline.server.slots.rates import at_rate
 from paceline.server.slots.rounds import Contributed, agreed_hyper, count_bytes
-from paceline.server.slots.slots import Actions, Slots, SlotTensors
+from paceline.server.slots.slots import Slots, SlotTensors
 from paceline.server.slots.threads import SlotRunners
+from paceline.server.slots.turns import Action, nothing
 
 __all__ = [
     "Action",

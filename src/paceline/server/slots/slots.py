@@ -5,61 +5,208 @@
     under the state lock        line_up   the actions of one decision join their slots
     afterwards, anywhere        run       whoever comes by runs what is next in each slot
 
-So numbers follow in the order of the decisions, one action at a time per slot, slots in
-parallel, and no lock is held while they are computed. A copy for a cut, lined up in the
-same breath as the marks are copied, is of exactly the pushes that the marks show. In a
-hogwild part pushes and reads of a slot run beside each other; all else is alone.
+    placed      a   b   [c  d  e]   [f  g]  h ...   a turn alone runs when nothing else does
+                        `beside `   `joint`         turns beside each other run at once,
+                                                    joint ones as one
+
+So numbers follow in the order of the decisions, slots in parallel, and no lock is held
+while they are computed. A turn beside others may find that it must be alone after all (its
+rows have to be made): then it is next, alone, before all that was placed behind it. A copy
+for a cut, a turn alone, is of exactly the pushes that marks copied in the same breath show.
 
 Waits for nothing. Any thread may run; what lines up does so under the `ServerCore`'s lock.
 """
 
 import functools
+import threading
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import final
+from typing import Final, NamedTuple, final
 
 import torch
 
-from paceline.messages.shared import Hyper, PartPlan, Refusal, TrainerMessage
+from paceline.errors import RuleFailed
+from paceline.messages.shared import PartPlan, Refusal, TrainerMessage
 from paceline.pace.policy import pushes_per_update
-from paceline.params.codecs import Codec
-from paceline.params.dense import OptimizeBlock
 from paceline.params.hogwild import is_hogwild
-from paceline.params.rows import Array
-from paceline.params.shard import ParameterShard, bare
-from paceline.params.snapshot import SlotSnapshot
+from paceline.params.published import PublishedValues
+from paceline.params.shard import ParameterShard
 from paceline.server.requests import PartLayout, layout_of
-from paceline.server.requests.contents import Bytes, PushContents, TableIds
-from paceline.server.slots.block_reads import BlockReads
-from paceline.server.slots.hogwild import HogwildBlock, step_rows
-from paceline.server.slots.merging import step_sparse, step_tables
+from paceline.server.requests.contents import PushContents
+from paceline.server.slots.actions import Actions, SlotActions
+from paceline.server.slots.hogwild import HogwildBlock
 from paceline.server.slots.published import LentValues
-from paceline.server.slots.queue import (
-    MOST_WAITING,
-    Action,
-    BesideTurn,
-    Joint,
-    SlotQueue,
-    Turn,
-    line_up,
-    nothing,
-)
-from paceline.server.slots.rates import hyper_at_rate
-from paceline.server.slots.rounds import Contributed
-from paceline.server.slots.turns import (
-    RowRead,
-    apply_block_round,
-    apply_compensated,
-    apply_rows,
-    apply_rows_round,
-    apply_sparse_round,
-    beside,
-    read_made_rows,
-    read_rows,
-    step_together,
-)
+from paceline.server.slots.turns import Action, BesideTurn, Joint, Turn
 
-Actions = dict[int, Turn]  # {slot: what happens to its numbers}
 SlotTensors = dict[str, torch.Tensor]  # {name: tensor}, all that a slot holds
+
+# Turns that may wait at a slot, each with the memory of its request: a thousand trainers
+# have a push and what they read behind it on their way at once.
+MOST_WAITING: Final = 4096
+
+
+class _Placed(NamedTuple):
+    turn: Turn
+    done: Action  # what follows in the same turn
+    owner: int
+
+
+@final
+class _Lined:
+    """The turns of one decision, and what follows the last of them."""
+
+    def __init__(
+        self,
+        queues: Sequence["SlotQueue"],
+        done: Action,
+        changes: Sequence[PublishedValues],
+        asker: int | None,
+    ) -> None:
+        """None has ended; ``asker`` is a thread that may do itself what follows."""
+        self._queues, self._done, self._changes = queues, done, changes
+        self._lock = threading.Lock()  # guards `_left`
+        self._left = len(queues)
+        self._asker = asker
+        self._is_over = False  # the asker alone looks
+
+    def ended(self) -> None:
+        """A turn has ended; do what follows if it was the last."""
+        with self._lock:
+            self._left -= 1
+            if self._left:
+                return
+        for values in self._changes:
+            values.done()
+        if self._asker == threading.get_ident():
+            self._is_over = True
+        else:
+            self._done()
+
+    def run(self) -> bool:
+        """Run all that may start at these slots.
+
+        Returns:
+            Whether all has ended, and what follows is the asker's, who is told at once.
+        """
+        for queue in self._queues:
+            queue.run(self)
+        self._asker = None
+        return self._is_over
+
+    def go_before(self) -> None:
+        """Somebody else is next: do what follows first, if it is the asker's."""
+        if self._is_over:
+            self._is_over = False
+            self._done()
+
+
+@final
+class SlotQueue:
+    """Turns at one slot.
+
+    Attributes:
+        num_merged: turns that became one with a turn before them.
+    """
+
+    def __init__(
+        self,
+        on_error: Callable[[Exception], None],
+        full: set["SlotQueue"] | None = None,
+    ) -> None:
+        """Be idle.
+
+        Args:
+            on_error: gets what a turn raises; the queue goes on.
+            full: of all queues that share it, those that are full.
+        """
+        self._on_error = on_error
+        self._full = set() if full is None else full
+        self._lock = threading.Lock()  # guards the fields below; never held in a turn
+        self._placed: deque[_Placed] = deque()
+        self._beside: set[int] = set()  # owners of turns that run beside others
+        self._is_alone = False  # a turn runs alone
+        self.num_merged = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether as many turns wait as may; the asker comes again."""
+        return len(self._placed) >= MOST_WAITING
+
+    def place(self, turn: Turn, done: Action, owner: int) -> None:
+        """Take the next place, ``done`` following the turn; `run` must follow once.
+
+        Turns of one owner never run beside each other: what a trainer asks behind its push
+        is read after it.
+        """
+        with self._lock:
+            self._placed.append(_Placed(turn, done, owner))
+            if self.is_full:
+                self._full.add(self)
+
+    def run(self, asked: _Lined | None = None) -> None:
+        """Run all that may start, others' turns too, until nothing may."""
+        while placed := self._next():
+            turn, has_ended = placed[0].turn, True
+            try:
+                if asked is not None:
+                    asked.go_before()
+                if isinstance(turn, BesideTurn):
+                    has_ended = turn.attempt()
+                elif isinstance(turn, Joint):
+                    turn.together(
+                        [one.turn.numbers for one in placed if isinstance(one.turn, Joint)]
+                    )
+                else:
+                    turn()
+                if has_ended:
+                    for one in placed:
+                        one.done()
+            except Exception as error:  # noqa: BLE001  (handed to the owner)
+                self._on_error(error)
+                if isinstance(error, RuleFailed):  # whoever waits is told, by `done`
+                    for one in placed:
+                        one.done()
+            finally:
+                self._end(placed[0], has_ended=has_ended)
+
+    def _next(self) -> list[_Placed]:
+        """What is next if it may start; several only if they are one."""
+        with self._lock:
+            if not self._placed or self._is_alone:
+                return []
+            turn, _, owner = self._placed[0]
+            if isinstance(turn, BesideTurn):
+                if owner in self._beside:
+                    return []  # whoever runs that comes by again
+                self._beside.add(owner)
+            elif self._beside:
+                return []  # the last of those that run comes by again
+            else:
+                self._is_alone = True
+            found = [self._placed.popleft()]
+            if isinstance(turn, Joint):
+                while len(found) < turn.most and self._goes_with(turn):
+                    found.append(self._placed.popleft())
+                self.num_merged += len(found) - 1
+            if not self.is_full:
+                self._full.discard(self)
+            return found
+
+    def _goes_with(self, turn: Joint) -> bool:
+        """Whether the turn that is next now may be one with ``turn``."""
+        following = self._placed[0].turn if self._placed else None
+        return isinstance(following, Joint) and following.kind == turn.kind
+
+    def _end(self, placed: _Placed, *, has_ended: bool) -> None:
+        with self._lock:
+            if isinstance(placed.turn, BesideTurn):
+                self._beside.remove(placed.owner)
+                if not has_ended:
+                    self._placed.appendleft(placed._replace(turn=placed.turn.alone))
+                    if self.is_full:
+                        self._full.add(self)
+            else:
+                self._is_alone = False
 
 
 @final
@@ -68,6 +215,7 @@ class Slots:
 
     Attributes:
         layouts: what of each part lies here.
+        actions: what may happen to the numbers beside a push.
         full: queues at which nothing more may wait; see `refusal_of`.
     """
 
@@ -77,14 +225,13 @@ class Slots:
         """Be empty; ``on_error`` gets what an action raises, which none should."""
         self.layouts: dict[int, PartLayout] = {}  # {part: layout}
         self.full: set[SlotQueue] = set()
-        self._server = server
-        self._seed = seed
-        self._on_error = on_error
+        self._server, self._seed, self._on_error = server, seed, on_error
         self._shard = ParameterShard()
         self._most: dict[int, int] = {}  # {part: pushes that may be one update}
         self._queues: dict[int, SlotQueue] = {}  # {slot: queue}
         self._hogwild: dict[int, HogwildBlock | None] = {}  # {slot: its dense block}
         self._lent: dict[int, LentValues] = {}  # {part: values that trainers may read}
+        self.actions = SlotActions(self._shard, self.layouts, self._hogwild)
 
     def create(self, plan: PartPlan) -> None:
         """Make the slots of a part that lie here.
@@ -144,6 +291,17 @@ class Slots:
         """
         self._shard.load(slot, tensors)
 
+    def lent(self, part: int) -> LentValues:
+        """The dense values of a part that trainers of this host may read themselves."""
+        return self._lent[part]
+
+    def retire(self) -> None:
+        """Another object takes this one's place: nothing here changes any more."""
+        for lent in self._lent.values():
+            lent.retire()
+
+    # ------------------------------------------------------------ lining up
+
     def line_up(
         self,
         actions: Mapping[int, Turn],
@@ -161,20 +319,10 @@ class Slots:
             owner: an incarnation: its actions follow each other, even beside others.
             changed: parts whose values change by it: readers of lent memory know so from
                 now on until they have.
-            version: of those parts, if a push makes one.
+            version: of those parts, if values of a script make one.
         """
-        ended = []
-        for part in changed:
-            lent = self._lent[part].values
-            if lent is not None and not lent.blocks.keys().isdisjoint(actions):
-                lent.decide()
-                ended.append(lent.done)
-            if lent is not None and version is not None:
-                lent.count(version)
-        if not actions:
-            return done
-        queues = [self._queues[slot] for slot in actions]
-        return line_up(queues, actions.values(), [*ended, done], owner)
+        lined = self._place(actions, done, owner, changed, version)
+        return lined.run if actions else done
 
     def push(
         self,
@@ -182,219 +330,71 @@ class Slots:
         contents: PushContents,
         slots: Sequence[int],
         version: int,
-        done: Action,
         owner: int,
-    ) -> Action:
-        """Line up the numbers of a push that is applied at once, see `line_up`."""
-        actions = self.applying(part, contents, slots)
-        return self.line_up(actions, done, owner, changed=(part,), version=version)
+        done: Action,
+        placed: Action,
+    ) -> bool:
+        """Let the numbers of a push that is applied at once follow, in its turns.
 
-    # ------------------------------------------------------------ actions
+        Args:
+            part: whose.
+            contents: the numbers.
+            slots: that take them.
+            version: that the push makes of the part.
+            owner: as of `line_up`.
+            done: what follows, if it is not left to the caller.
+            placed: lets the lock go: the push has its places, nothing is computed yet.
+
+        Returns:
+            Whether all has ended, and the caller is to do what follows.
+        """
+        actions = self.applying(part, contents, slots)
+        lined = self._place(actions, done, owner, (part,), version, threading.get_ident())
+        placed()
+        return lined.run() or not actions
 
     def applying(self, part: int, contents: PushContents, slots: Sequence[int]) -> Actions:
         """Take one optimizer step on each of ``slots`` that the push has numbers for."""
-        if self._most[part] > 1:
-            return self._applying_jointly(part, contents, slots)
-        actions: Actions = {}
+        layout, actions, most = self.layouts[part], Actions(), self._most[part]
+        if most > 1:
+            return self.actions.applying_jointly(part, contents, slots, most)
         for slot in slots:
             gradient = contents.blocks.get(slot)
-            if gradient is not None and slot in contents.then:
-                actions[slot] = self._compensating(part, slot, contents)
+            if slot in contents.sparse or slot in contents.then:
+                actions[slot] = self.actions.stepping(layout, contents, slot)
             elif gradient is not None:
-                actions[slot] = self._applying_block(part, slot, gradient, contents.hyper)
-            elif slot in contents.sparse:
-                group = self._group(part, slot, contents.hyper)
-                actions[slot] = functools.partial(
-                    self._shard.apply_sparse, slot, contents.sparse[slot], group
-                )
-        return actions | self._applying_rows(part, contents, slots)
-
-    def _applying_jointly(
-        self, part: int, contents: PushContents, slots: Sequence[int]
-    ) -> Actions:
-        """As `applying`; pushes that wait behind each other take one step together."""
-        actions: Actions = {}
-        shard, kind, most = self._shard, self.layouts[part].kind, self._most[part]
-        how = self.layouts[part].row_step(contents.hyper, contents.rate)
-        for slot in slots:
-            if slot in contents.blocks:
-                block, hyper = self._block(part, slot, contents.hyper)
-                step = functools.partial(step_together, block, kind, hyper)
-                actions[slot] = Joint(contents.blocks[slot], step, hyper, most)
-            elif slot in contents.sparse:
-                hyper = self._group(part, slot, contents.hyper)
-                step = functools.partial(step_sparse, shard, slot, kind, hyper)
-                actions[slot] = Joint(contents.sparse[slot], step, hyper, most)
-            elif slot in contents.rows:
-                step = functools.partial(step_tables, shard, slot, how)
-                actions[slot] = Joint(contents.rows[slot], step, how, most)
+                group = contents.hyper[layout.blocks[slot].group]
+                block, hogwild = self._shard.blocks[slot], self._hogwild.get(slot)
+                if hogwild is None:
+                    actions[slot] = functools.partial(block.apply, gradient, group)
+                else:
+                    actions[slot] = BesideTurn(
+                        functools.partial(hogwild.step, gradient, group),
+                        functools.partial(hogwild.step_alone, gradient, group),
+                    )
+        if contents.rows:
+            actions |= self.actions.applying_rows(layout, contents, slots)
         return actions
 
-    def applying_round(
+    def _place(
         self,
-        part: int,
-        contributed: Sequence[Contributed],
-        hyper: tuple[Hyper, ...],
-        rate: float = 1.0,
-    ) -> Actions:
-        """Take one optimizer step on each slot that any contributor has numbers for."""
-        actions: Actions = {}
-        hyper = hyper_at_rate(hyper, rate)
-        how = self.layouts[part].row_step(hyper, rate)
-        for one in contributed:
-            for slot in one.contents.blocks.keys() - actions.keys():
-                block, group = self._block(part, slot, hyper)
-                actions[slot] = functools.partial(
-                    apply_block_round, block, slot, contributed, group
-                )
-            for slot in one.contents.sparse.keys() - actions.keys():
-                group = self._group(part, slot, hyper)
-                actions[slot] = functools.partial(
-                    apply_sparse_round, self._shard, slot, contributed, group
-                )
-            for slot in one.contents.rows.keys() - actions.keys():
-                actions[slot] = functools.partial(
-                    apply_rows_round, self._shard, slot, contributed, how
-                )
-        return actions
-
-    def uploading(self, values: Mapping[int, Bytes]) -> Actions:
-        """Set the values of dense slots, or of a dense table's."""
-        upload = self._shard.upload
-        return {s: functools.partial(upload, s, v) for s, v in values.items()}
-
-    def lent(self, part: int) -> LentValues:
-        """The dense values of a part that trainers of this host may read themselves."""
-        return self._lent[part]
-
-    def retire(self) -> None:
-        """Another object takes this one's place: nothing here changes any more."""
-        for lent in self._lent.values():
-            lent.retire()
-
-    def reading_blocks(
-        self,
-        unknown: Mapping[int, Bytes],
-        known: Mapping[int, int],
-        codecs: Mapping[int, Codec] | None = None,
-        is_awaited: Callable[[], bool] = lambda: True,
-    ) -> tuple[Actions, BlockReads]:
-        """Copy what a reader needs of dense slots; see `BlockReads` for all four."""
-        reads = BlockReads(self._shard, unknown, known, codecs, is_awaited)
-        actions: Actions = {}
-        for slot in reads.slots:
-            copy = functools.partial(reads.copy, slot)
-            actions[slot] = beside(copy) if slot in self._hogwild else copy
-        return actions, reads
-
-    def reading_rows(
-        self,
-        wanted: Sequence[TableIds],
-        places: Sequence[Bytes],
-        *,
-        create: bool,
-        codec: Codec | None = None,
-    ) -> Actions:
-        """Copy rows into the places: (ids, dim) of each one wanted, or its code."""
-        by_slot: dict[int, list[RowRead]] = {}
-        for (table, form, ids, spans), place in zip(wanted, places, strict=True):
-            copy: Array
-            if codec is None:
-                copy = place.view(form.dtype).reshape(len(ids), form.dim)
-            else:
-                copy = place.reshape(len(ids), codec.coded_row_bytes(1, form.dim))
-            for slot, start, stop in spans:
-                rows = self._shard.table(slot, table)
-                read = RowRead(rows, ids[start:stop], copy[start:stop], codec)
-                by_slot.setdefault(slot, []).append(read)
-        actions: Actions = {}
-        for slot, reads in by_slot.items():
-            alone = functools.partial(read_rows, reads, create=create)
-            beside = functools.partial(read_made_rows, reads, create=create)
-            actions[slot] = BesideTurn(beside, alone) if slot in self._hogwild else alone
-        return actions
-
-    def pinning(self) -> tuple[Actions, dict[int, SlotSnapshot]]:
-        """Hold the moment of all slots in the dict returned: ``{slot: snapshot}``."""
-        pinned: dict[int, SlotSnapshot] = {}
-
-        def pin(slot: int) -> None:
-            pinned[slot] = self._shard.pin(slot)
-
-        return {slot: functools.partial(pin, slot) for slot in self.all_slots()}, pinned
-
-    def unpinning(self) -> Actions:
-        """Let the snapshots of all slots go."""
-        return {s: functools.partial(self._shard.unpin, s) for s in self.all_slots()}
-
-    def moving(self, to: "Slots", without_state: Collection[int]) -> Actions:
-        """Copy all that each slot holds to other slots of the same numbers.
-
-        Args:
-            to: known to nobody else yet.
-            without_state: parts whose optimizers there are others: they begin anew.
-        """
-        return {
-            slot: functools.partial(self._move, slot, to, is_bare=is_bare)
-            for part, layout in self.layouts.items()
-            for is_bare in [part in without_state]
-            for slot in (*layout.blocks, *layout.row_slots)
-        }
-
-    def _move(self, slot: int, to: "Slots", *, is_bare: bool) -> None:
-        held = self._shard.export(slot)
-        to.load(slot, bare(held) if is_bare else held)
-
-    def ending(self, part: int) -> Actions:
-        """Let the state of a part's optimizer go."""
-        blocks = {slot: self._shard.dense(slot) for slot in self.layouts[part].blocks}
-        return {slot: functools.partial(b.load, {}) for slot, b in blocks.items()}
-
-    def standing_still(self) -> Actions:
-        """Nothing; what is decided later follows when all decided before has ended."""
-        return dict.fromkeys(self._hogwild, nothing)
-
-    def _applying_block(
-        self, part: int, slot: int, gradient: torch.Tensor, hyper: tuple[Hyper, ...]
-    ) -> Turn:
-        hogwild = self._hogwild.get(slot)
-        block, group = self._block(part, slot, hyper)
-        if hogwild is None:
-            return functools.partial(block.apply, gradient, group)
-        return BesideTurn(
-            functools.partial(hogwild.step, gradient, group),
-            functools.partial(hogwild.step_alone, gradient, group),
-        )
-
-    def _applying_rows(
-        self, part: int, contents: PushContents, slots: Sequence[int]
-    ) -> Actions:
-        actions: Actions = {}
-        if not contents.rows:
-            return actions
-        how = self.layouts[part].row_step(contents.hyper, contents.rate)
-        for slot in slots:
-            if slot in contents.rows:
-                rows = contents.rows[slot]
-                tables = [self._shard.table(slot, one.table) for one in rows]
-                alone = functools.partial(apply_rows, tables, rows, how)
-                beside = functools.partial(step_rows, tables, rows, how)
-                actions[slot] = (
-                    BesideTurn(beside, alone) if slot in self._hogwild else alone
-                )
-        return actions
-
-    def _compensating(self, part: int, slot: int, contents: PushContents) -> Turn:
-        block, group = self._block(part, slot, contents.hyper)
-        factor = self.layouts[part].compensation
-        assert factor is not None, "values then come where gradients are compensated"
-        numbers = (contents.blocks[slot], contents.then[slot])
-        return functools.partial(apply_compensated, block, *numbers, factor, group)
-
-    def _block(
-        self, part: int, slot: int, hyper: tuple[Hyper, ...]
-    ) -> tuple[OptimizeBlock, Hyper]:
-        return self._shard.blocks[slot], self._group(part, slot, hyper)
-
-    def _group(self, part: int, slot: int, hyper: tuple[Hyper, ...]) -> Hyper:
-        return hyper[self.layouts[part].blocks[slot].group]
+        actions: Mapping[int, Turn],
+        done: Action,
+        owner: int,
+        changed: Iterable[int],
+        version: int | None,
+        asker: int | None = None,
+    ) -> _Lined:
+        changes = []
+        for part in changed:
+            lent = self._lent[part].values
+            if lent is not None and not lent.blocks.keys().isdisjoint(actions):
+                lent.decide()
+                changes.append(lent)
+            if lent is not None and version is not None:
+                lent.count(version)
+        queues = [self._queues[slot] for slot in actions]
+        lined = _Lined(queues, done, changes, asker)
+        for queue, turn in zip(queues, actions.values(), strict=True):
+            queue.place(turn, lined.ended, owner)
+        return lined

@@ -12,7 +12,7 @@ import queue
 import threading
 from typing import Final, final
 
-from paceline.server.slots.queue import Action
+from paceline.server.slots.turns import Action
 
 # More read memory no faster; and they are idle nearly always.
 MOST_THREADS: Final = 3

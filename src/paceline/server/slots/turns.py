@@ -1,50 +1,54 @@
-"""What is done in a turn at a slot, where turns run beside each other or together.
+"""Turns at a slot, and what is done in one.
 
 Waits for nothing. Any thread.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 
 from paceline.messages.shared import Hyper
-from paceline.params.codecs import Codec
 from paceline.params.compensation import compensated
 from paceline.params.dense import OptimizeBlock
-from paceline.params.rows import Array, RowStep, ValueTable
+from paceline.params.rows import RowStep, ValueTable
 from paceline.params.shard import ParameterShard, Table
-from paceline.server.requests.contents import Int64s, RowGradients
+from paceline.server.requests.contents import RowGradients
 from paceline.server.slots.merging import merge_blocks
-from paceline.server.slots.queue import Action, BesideTurn
 from paceline.server.slots.rounds import Contributed, sum_block, sum_rows, sum_sparse_block
 
+Action = Callable[[], object]
 
-class RowRead(NamedTuple):
-    """Rows of a table for ids (n,), wanted at a place.
 
-    Args:
-        table: which rows.
-        ids: of them.
-        place: (n, dim) of the table's dtype, or bytes (n, those of a coded row).
-        codec: how they travel; None: as they are.
+def nothing() -> None:
+    """An action that does nothing."""
+
+
+class BesideTurn(NamedTuple):
+    """A turn that may run beside others of its kind.
+
+    ``attempt`` returns false if it must be alone, with nothing changed; ``alone`` is what
+    runs then, by itself. One of the two has its effect.
     """
 
-    table: Table
-    ids: Int64s
-    place: Array
-    codec: Codec | None = None
+    attempt: Callable[[], bool]
+    alone: Action
 
 
-def beside(read: Action) -> BesideTurn:
-    """A turn that never has to be alone."""
+class Joint(NamedTuple):
+    """A turn alone that may be one with those right behind it.
 
-    def attempt() -> bool:
-        read()
-        return True
+    ``together`` runs the ``numbers`` of all of them, in order. They must be equal in
+    ``kind``; they are ``most`` at a time.
+    """
 
-    return BesideTurn(attempt, read)
+    numbers: Any  # what ``together`` takes
+    together: Callable[[list[Any]], None]
+    kind: object
+    most: int
+
+
+Turn = Action | BesideTurn | Joint
 
 
 def step_together(
@@ -55,25 +59,6 @@ def step_together(
 ) -> None:
     """Take one step of a dense block for the gradients of several pushes."""
     block.apply(merge_blocks(kind, gradients), hyper)
-
-
-def read_rows(reads: Sequence[RowRead], *, create: bool) -> None:
-    """Copy rows to their places; ``create`` makes those that there are none of."""
-    for table, ids, place, codec in reads:
-        if codec is None:
-            table.gather_into(ids, create, place)
-            continue
-        values = np.empty((len(ids), table.dim), np.float32)
-        table.gather_into(ids, create, values)
-        codec.encode_rows(values, place.reshape(-1))
-
-
-def read_made_rows(reads: Sequence[RowRead], *, create: bool) -> bool:
-    """Read beside others; false if a row has to be made."""
-    if create and any(one.table.lacks(one.ids) for one in reads):
-        return False
-    read_rows(reads, create=False)
-    return True
 
 
 def apply_block_round(

@@ -1,0 +1,278 @@
+"""What may happen to the numbers of slots beside a push: rounds, reads, cuts.
+
+Everything here makes turns, one for each slot; `Slots.line_up` gives them their places.
+
+Waits for nothing. Called under the lock of the `ServerCore`.
+"""
+
+import functools
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import NamedTuple, final
+
+import numpy as np
+
+from paceline.messages.shared import Hyper
+from paceline.params.codecs import Codec
+from paceline.params.dense import OptimizeBlock
+from paceline.params.rows import Array
+from paceline.params.shard import ParameterShard, Table, bare
+from paceline.params.snapshot import SlotSnapshot
+from paceline.server.requests import PartLayout
+from paceline.server.requests.contents import Bytes, Int64s, PushContents, TableIds
+from paceline.server.slots.block_reads import BlockReads
+from paceline.server.slots.hogwild import step_rows
+from paceline.server.slots.merging import step_sparse, step_tables
+from paceline.server.slots.rates import hyper_at_rate
+from paceline.server.slots.rounds import Contributed
+from paceline.server.slots.turns import (
+    Action,
+    BesideTurn,
+    Joint,
+    Turn,
+    apply_block_round,
+    apply_compensated,
+    apply_rows,
+    apply_rows_round,
+    apply_sparse_round,
+    nothing,
+    step_together,
+)
+
+Actions = dict[int, Turn]  # {slot: what happens to its numbers}
+
+
+class RowRead(NamedTuple):
+    """Rows of a table for ids (n,), wanted at a place.
+
+    Args:
+        table: which rows.
+        ids: of them.
+        place: (n, dim) of the table's dtype, or bytes (n, those of a coded row).
+        codec: how they travel; None: as they are.
+    """
+
+    table: Table
+    ids: Int64s
+    place: Array
+    codec: Codec | None = None
+
+
+@final
+class SlotActions:
+    """What may happen to the slots of one server, as they are just now."""
+
+    def __init__(
+        self,
+        shard: ParameterShard,
+        layouts: Mapping[int, PartLayout],
+        hogwild: Collection[int],
+    ) -> None:
+        """Know the numbers.
+
+        Args:
+            shard: the numbers.
+            layouts: what of each part lies here.
+            hogwild: slots where turns may run beside each other.
+        """
+        self._shard, self._layouts, self._hogwild = shard, layouts, hogwild
+
+    def applying_jointly(
+        self, part: int, contents: PushContents, slots: Sequence[int], most: int
+    ) -> Actions:
+        """As `Slots.applying`; pushes that wait behind each other take a step together."""
+        actions: Actions = {}
+        shard, kind = self._shard, self._layouts[part].kind
+        how = self._layouts[part].row_step(contents.hyper, contents.rate)
+        for slot in slots:
+            if slot in contents.blocks:
+                block, hyper = self._block(part, slot, contents.hyper)
+                step = functools.partial(step_together, block, kind, hyper)
+                actions[slot] = Joint(contents.blocks[slot], step, hyper, most)
+            elif slot in contents.sparse:
+                hyper = self._group(part, slot, contents.hyper)
+                step = functools.partial(step_sparse, shard, slot, kind, hyper)
+                actions[slot] = Joint(contents.sparse[slot], step, hyper, most)
+            elif slot in contents.rows:
+                step = functools.partial(step_tables, shard, slot, how)
+                actions[slot] = Joint(contents.rows[slot], step, how, most)
+        return actions
+
+    def stepping(self, layout: PartLayout, contents: PushContents, slot: int) -> Turn:
+        """Take a step of a dense slot on some of its rows, or on a gradient corrected."""
+        group = contents.hyper[layout.blocks[slot].group]
+        if slot in contents.sparse:
+            sparse = contents.sparse[slot]
+            return functools.partial(self._shard.apply_sparse, slot, sparse, group)
+        assert layout.compensation is not None, "it is why values have come"
+        block, gradient = self._shard.blocks[slot], contents.blocks[slot]
+        numbers = (gradient, contents.then[slot], layout.compensation)
+        return functools.partial(apply_compensated, block, *numbers, group)
+
+    def applying_rows(
+        self, layout: PartLayout, contents: PushContents, slots: Sequence[int]
+    ) -> Actions:
+        """Take one step of each table in those of ``slots`` that the push has rows of."""
+        actions: Actions = {}
+        how = layout.row_step(contents.hyper, contents.rate)
+        for slot in slots:
+            if slot in contents.rows:
+                rows = contents.rows[slot]
+                tables = [self._shard.rows[slot][one.table] for one in rows]
+                alone = functools.partial(apply_rows, tables, rows, how)
+                beside = functools.partial(step_rows, tables, rows, how)
+                actions[slot] = (
+                    BesideTurn(beside, alone) if slot in self._hogwild else alone
+                )
+        return actions
+
+    def applying_round(
+        self,
+        part: int,
+        contributed: Sequence[Contributed],
+        hyper: tuple[Hyper, ...],
+        rate: float = 1.0,
+    ) -> Actions:
+        """Take one optimizer step on each slot that any contributor has numbers for."""
+        actions: Actions = {}
+        hyper = hyper_at_rate(hyper, rate)
+        how = self._layouts[part].row_step(hyper, rate)
+        for one in contributed:
+            for slot in one.contents.blocks.keys() - actions.keys():
+                block, group = self._block(part, slot, hyper)
+                actions[slot] = functools.partial(
+                    apply_block_round, block, slot, contributed, group
+                )
+            for slot in one.contents.sparse.keys() - actions.keys():
+                group = self._group(part, slot, hyper)
+                actions[slot] = functools.partial(
+                    apply_sparse_round, self._shard, slot, contributed, group
+                )
+            for slot in one.contents.rows.keys() - actions.keys():
+                actions[slot] = functools.partial(
+                    apply_rows_round, self._shard, slot, contributed, how
+                )
+        return actions
+
+    def uploading(self, values: Mapping[int, Bytes]) -> Actions:
+        """Set the values of dense slots, or of a dense table's."""
+        upload = self._shard.upload
+        return {s: functools.partial(upload, s, v) for s, v in values.items()}
+
+    def reading_blocks(
+        self,
+        unknown: Mapping[int, Bytes],
+        known: Mapping[int, int],
+        codecs: Mapping[int, Codec] | None = None,
+        is_awaited: Callable[[], bool] = lambda: True,
+    ) -> tuple[Actions, BlockReads]:
+        """Copy what a reader needs of dense slots; see `BlockReads` for all four."""
+        reads = BlockReads(self._shard, unknown, known, codecs, is_awaited)
+        actions: Actions = {}
+        for slot in reads.slots:
+            copy = functools.partial(reads.copy, slot)
+            actions[slot] = beside(copy) if slot in self._hogwild else copy
+        return actions, reads
+
+    def reading_rows(
+        self,
+        wanted: Sequence[TableIds],
+        places: Sequence[Bytes],
+        *,
+        create: bool,
+        codec: Codec | None = None,
+    ) -> Actions:
+        """Copy rows into the places: (ids, dim) of each one wanted, or its code."""
+        by_slot: dict[int, list[RowRead]] = {}
+        for (table, form, ids, spans), place in zip(wanted, places, strict=True):
+            copy: Array
+            if codec is None:
+                copy = place.view(form.dtype).reshape(len(ids), form.dim)
+            else:
+                copy = place.reshape(len(ids), codec.coded_row_bytes(1, form.dim))
+            for slot, start, stop in spans:
+                rows = self._shard.rows[slot][table]
+                read = RowRead(rows, ids[start:stop], copy[start:stop], codec)
+                by_slot.setdefault(slot, []).append(read)
+        actions: Actions = {}
+        for slot, reads in by_slot.items():
+            alone = functools.partial(read_rows, reads, create=create)
+            beside = functools.partial(read_made_rows, reads, create=create)
+            actions[slot] = BesideTurn(beside, alone) if slot in self._hogwild else alone
+        return actions
+
+    def pinning(self) -> tuple[Actions, dict[int, SlotSnapshot]]:
+        """Hold the moment of all slots in the dict returned: ``{slot: snapshot}``."""
+        pinned: dict[int, SlotSnapshot] = {}
+
+        def pin(slot: int) -> None:
+            pinned[slot] = self._shard.pin(slot)
+
+        return {slot: functools.partial(pin, slot) for slot in self._shard.slots()}, pinned
+
+    def unpinning(self) -> Actions:
+        """Let the snapshots of all slots go."""
+        return {s: functools.partial(self._shard.unpin, s) for s in self._shard.slots()}
+
+    def moving(self, to: "SlotActions", without_state: Collection[int]) -> Actions:
+        """Copy all that each slot holds to other slots of the same numbers.
+
+        Args:
+            to: known to nobody else yet.
+            without_state: parts whose optimizers there are others: they begin anew.
+        """
+        return {
+            slot: functools.partial(self._move, slot, to, is_bare=is_bare)
+            for part, layout in self._layouts.items()
+            for is_bare in [part in without_state]
+            for slot in (*layout.blocks, *layout.row_slots)
+        }
+
+    def ending(self, part: int) -> Actions:
+        """Let the state of a part's optimizer go."""
+        blocks = {slot: self._shard.dense(slot) for slot in self._layouts[part].blocks}
+        return {slot: functools.partial(b.load, {}) for slot, b in blocks.items()}
+
+    def standing_still(self) -> Actions:
+        """Nothing; what is decided later follows when all decided before has ended."""
+        return dict.fromkeys(self._hogwild, nothing)
+
+    def _move(self, slot: int, to: "SlotActions", *, is_bare: bool) -> None:
+        held = self._shard.export(slot)
+        to._shard.load(slot, bare(held) if is_bare else held)
+
+    def _block(
+        self, part: int, slot: int, hyper: tuple[Hyper, ...]
+    ) -> tuple[OptimizeBlock, Hyper]:
+        return self._shard.blocks[slot], self._group(part, slot, hyper)
+
+    def _group(self, part: int, slot: int, hyper: tuple[Hyper, ...]) -> Hyper:
+        return hyper[self._layouts[part].blocks[slot].group]
+
+
+def beside(read: Action) -> BesideTurn:
+    """A turn that never has to be alone."""
+
+    def attempt() -> bool:
+        read()
+        return True
+
+    return BesideTurn(attempt, read)
+
+
+def read_rows(reads: Sequence[RowRead], *, create: bool) -> None:
+    """Copy rows to their places; ``create`` makes those that there are none of."""
+    for table, ids, place, codec in reads:
+        if codec is None:
+            table.gather_into(ids, create, place)
+            continue
+        values = np.empty((len(ids), table.dim), np.float32)
+        table.gather_into(ids, create, values)
+        codec.encode_rows(values, place.reshape(-1))
+
+
+def read_made_rows(reads: Sequence[RowRead], *, create: bool) -> bool:
+    """Read beside others; false if a row has to be made."""
+    if create and any(one.table.lacks(one.ids) for one in reads):
+        return False
+    read_rows(reads, create=False)
+    return True

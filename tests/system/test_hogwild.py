@@ -1,8 +1,7 @@
-"""Hogwild under kills: what one push at a time changes is exact, the rest only loses.
+"""Hogwild under kills: what one push at a time changes is exact.
 
 Rows that no two records share are changed by one push after the other, whoever dies and
-whoever trains their batches again. Dense elements are changed by all pushes at once: some
-of what meets is lost, and nothing is ever applied twice.
+whoever trains their batches again; and so are dense elements, which all pushes change.
 """
 
 from pathlib import Path
@@ -41,9 +40,6 @@ def test_counts_of_a_records_own_row_are_exact_under_kills(
     print(f"{report.faults} {verdict} {report.returns} {report.seconds:.0f} s")  # noqa: T201  (the figures of a soak)
     assert sum(n for name, n in report.faults.items() if name.startswith("kill ")) == 12
     assert {f"kill {kind}" for kind in kinds} <= set(report.faults)
-    assert verdict["rows_wrong"] == 0
+    assert verdict["rows_wrong"] == verdict["dense_wrong"] == 0
     assert report.summary["status"] == "finished"
     assert report.summary["records"] == verdict["expected"] == RECORDS * EPOCHS
-    least, most = verdict["dense"]  # type: ignore[misc]  # two numbers
-    assert 0 < least <= most <= RECORDS * EPOCHS, "something was applied twice"
-    assert least == int(least), "a push was applied in part"

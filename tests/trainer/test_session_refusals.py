@@ -34,11 +34,12 @@ def test_a_parameter_is_shared_once(session: Session) -> None:
         session.share(model, torch.optim.SGD(model.parameters(), lr=1.0))
 
 
-def test_an_optimizer_that_needs_one_step_at_a_time_is_no_hogwild(session: Session) -> None:
+def test_a_model_without_rows_is_no_hogwild(session: Session) -> None:
     model, hogwild = nn.Linear(2, 1), Async(isolation="hogwild")
-    with pytest.raises(UsageError, match=r"share: isolation=hogwild .* RAdam cannot"):
-        session.share(model, torch.optim.RAdam(model.parameters()), pace=hogwild)
-    session.share(model, torch.optim.Adam(model.parameters()), pace=hogwild)
+    optimizer = torch.optim.Adam(model.parameters())
+    with pytest.raises(UsageError, match=r"share: isolation=hogwild .* got one without"):
+        session.share(model, optimizer, pace=hogwild)
+    session.share(model, optimizer, pace=Async())
 
 
 def test_another_part_than_the_jobs_is_refused(job: FakeJob, session: Session) -> None:

@@ -130,9 +130,10 @@ class Async(msgspec.Struct, frozen=True, tag="async", kw_only=True):
         pull_every: fetch parameters so often that a batch lacks at most the trainer's own
             last m - 1. If that is at least twice ``push_every``, nobody waits for a push
             either: the trainer computes on while it is under way.
-        isolation: ``"serial"``, one update at a time on each slot; or ``"hogwild"``, as
-            many at once as there are pushes (Niu 2011): a number that two of them change
-            at the same moment may keep one change only. Each push still counts once.
+        isolation: ``"serial"``, one update at a time on each slot; or ``"hogwild"``, for
+            rows of embeddings, as many at once as there are pushes (Niu 2011): a number
+            that two of them change at the same moment may keep one change only. Each push
+            still counts once.
         merge: how many pushes that wait for one slot may become one update: their
             gradients are summed for SGD, averaged for other optimizers. Each still counts
             for itself. 1: none are merged.

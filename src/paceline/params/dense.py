@@ -76,7 +76,6 @@ class OptimizeBlock:
         assert values.ndim in {1, 2}, f"a block is flat or rows, got {tuple(values.shape)}"
         assert values.is_contiguous(), "a block is contiguous"
         self._values = values
-        self._kind = kind
         self._optimizer = _optimizer(values, kind, hyper)
         # What is made of Adam may step by its kernel alone; see `fused.can_step`.
         self._is_adam = "decoupled_weight_decay" in self._optimizer.param_groups[0]
@@ -136,26 +135,6 @@ class OptimizeBlock:
                 )
         own = {name: _own(value) for name, value in state.items()}
         self._optimizer.state[self._values] = own
-
-    def hand(self) -> "OptimizeBlock":
-        """Another optimizer on the same values and state, with a step count of its own.
-
-        It is good until state is made (the first step) or loaded; `lend_step` goes before
-        each of its steps.
-        """
-        hand = OptimizeBlock(self._values.detach(), self._kind, self._hyper)
-        state = dict(self._optimizer.state[self._values])
-        if "step" in state:
-            state["step"] = state["step"].clone()
-        hand._optimizer.state[hand._values] = state
-        return hand
-
-    def lend_step(self, hand: "OptimizeBlock") -> None:
-        """Count the next step of this block here, and let it be the hand's; not at once."""
-        own = self._optimizer.state[self._values].get("step")
-        if own is not None:
-            hand._optimizer.state[hand._values]["step"].copy_(own)
-            own.add_(1)
 
     def _set_hyper(self, hyper: Hyper) -> None:
         group = self._optimizer.param_groups[0]

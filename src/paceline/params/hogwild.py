@@ -1,47 +1,45 @@
-"""Which optimizers may take several steps on the same numbers at once (hogwild).
+"""Which parts may take several steps on the same rows at once (hogwild).
 
 ::
 
-    may          what a lost change costs          may not           why
-    SGD          one step on one element           FTRL (rows)       z and n add up to w
-    Adagrad      one square of one sum             SparseAdam        changes by rows alone
-    Adam, AdamW  one step on one moment            others of torch   hold single numbers
-    RMSprop      the same                                            that each step changes
+    rows of a table      beside each other            dense blocks       one push at a time
+    SGD                  a lost change costs one step on one element
+    Adagrad, Adam, AdamW the same, or one square of one sum, one step on one moment
+    FTRL                 refused: z and n add up to w
 
-All of the left column change each element on its own, from that element's gradient and
-state alone; what they count in single numbers is their steps, and those are counted
-exactly. Source: Niu, Recht, Re, Wright 2011 (Hogwild!), who prove it for plain SGD with
-sparse gradients.
+An optimizer that may changes each element on its own, from that element's gradient and
+state alone; steps of a table are counted exactly. Dense blocks are no faster so: the same
+memory moves from core to core with every push. Source: Niu, Recht, Re, Wright 2011
+(Hogwild!), who prove it for plain SGD with sparse gradients.
 
 Pure.
 """
 
-from typing import Final
-
 from paceline.config import FTRL, Async
 from paceline.messages.shared import PartSpec
 
-HOGWILD_OPTIMIZERS: Final = ("SGD", "Adagrad", "Adam", "AdamW", "RMSprop")
-
 
 def is_hogwild(spec: PartSpec) -> bool:
-    """Whether pushes of a part are applied beside each other."""
+    """Whether pushes of rows of a part are applied beside each other."""
     return isinstance(spec.pace, Async) and spec.pace.isolation == "hogwild"
 
 
 def why_not_hogwild(spec: PartSpec) -> str | None:
-    """Why the optimizers of a hogwild part need one step at a time; None if none does.
-
-    None for any other part.
-    """
+    """Why a part cannot be hogwild as a script wants it; None if it can."""
     if not is_hogwild(spec):
         return None
-    if spec.optimizer is not None and spec.optimizer.kind not in HOGWILD_OPTIMIZERS:
+    if not spec.tables:
         return (
-            f"isolation=hogwild takes several steps at once, and {spec.optimizer.kind} "
-            f"cannot: use {', '.join(HOGWILD_OPTIMIZERS)}, or leave the isolation out"
+            "isolation=hogwild applies pushes of rows beside each other: expected a part "
+            "with rows (paceline.Embedding), got one without, and dense parameters are "
+            "updated one push at a time: leave the isolation out (pace=async)"
         )
-    for table in spec.tables:
+    return why_not_beside(spec)
+
+
+def why_not_beside(spec: PartSpec) -> str | None:
+    """Why rows of a hogwild part need one step at a time; None if none do."""
+    for table in spec.tables if is_hogwild(spec) else ():
         if isinstance(table.optimizer, FTRL):
             return (
                 f"isolation=hogwild takes several steps at once, and FTRL of the embedding "

@@ -26,7 +26,7 @@ from paceline.messages.shared import Block, Hyper, PartPlan, PartSpec, TableSpec
 from paceline.params.blocks import dtype_bytes
 from paceline.params.dense import OptimizeBlock
 from paceline.params.guarding import why_not_guarded
-from paceline.params.hogwild import why_not_hogwild
+from paceline.params.hogwild import why_not_beside
 from paceline.params.rows import Array, RowTable, ValueTable
 from paceline.params.snapshot import SlotSnapshot
 from paceline.params.sparse import RowChanges, SparseGradient
@@ -70,10 +70,10 @@ class ParameterShard:
 
         Raises:
             UsageError: the part has another plan already, or an optimizer or dtype that
-                no server knows, or that cannot be hogwild; nothing has been changed.
+                no server knows, or rows that cannot be hogwild; nothing has been changed.
         """
         part = plan.spec.part
-        reason = why_not_hogwild(plan.spec) or why_not_guarded(plan.spec)
+        reason = why_not_beside(plan.spec) or why_not_guarded(plan.spec)
         if reason is not None:
             raise UsageError(f"part {part}: {reason}")
         if part in self._plans:

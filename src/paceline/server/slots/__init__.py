@@ -9,7 +9,6 @@
     merging      several pushes as one update
     rounds       the update of a round
     rates        learning rates of an update
-    hogwild      a block that several pushes change at once
     block_reads  a pull of dense blocks
     published    values that trainers of this host read by themselves
 """

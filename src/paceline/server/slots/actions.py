@@ -2,30 +2,36 @@
 
 Everything here makes turns, one for each slot; `Slots.line_up` gives them their places.
 
-Waits for nothing. Called under the lock of the `ServerCore`.
+Waits: for a lock around the counting of steps. Called under that of the `ServerCore`; turns
+run in any thread.
 """
 
 import functools
+import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import NamedTuple, final
+from typing import Final, NamedTuple, final
 
 import numpy as np
 
 from paceline.messages.shared import Hyper
 from paceline.params.codecs import Codec
 from paceline.params.dense import OptimizeBlock
-from paceline.params.rows import Array
+from paceline.params.rows import Array, RowStep, RowTable
 from paceline.params.shard import ParameterShard, Table, bare
 from paceline.params.snapshot import SlotSnapshot
 from paceline.server.requests import PartLayout
-from paceline.server.requests.contents import Bytes, Int64s, PushContents, TableIds
+from paceline.server.requests.contents import (
+    Bytes,
+    Int64s,
+    PushContents,
+    RowGradients,
+    TableIds,
+)
 from paceline.server.slots.block_reads import BlockReads
-from paceline.server.slots.hogwild import step_rows
 from paceline.server.slots.merging import step_sparse, step_tables
 from paceline.server.slots.rates import hyper_at_rate
 from paceline.server.slots.rounds import Contributed
 from paceline.server.slots.turns import (
-    Action,
     BesideTurn,
     Joint,
     Turn,
@@ -37,6 +43,8 @@ from paceline.server.slots.turns import (
     nothing,
     step_together,
 )
+
+_COUNTING: Final = threading.Lock()  # guards the counts of steps of all tables
 
 Actions = dict[int, Turn]  # {slot: what happens to its numbers}
 
@@ -72,7 +80,7 @@ class SlotActions:
         Args:
             shard: the numbers.
             layouts: what of each part lies here.
-            hogwild: slots where turns may run beside each other.
+            hogwild: row slots where turns may run beside each other.
         """
         self._shard, self._layouts, self._hogwild = shard, layouts, hogwild
 
@@ -169,8 +177,7 @@ class SlotActions:
         reads = BlockReads(self._shard, unknown, known, codecs, is_awaited)
         actions: Actions = {}
         for slot in reads.slots:
-            copy = functools.partial(reads.copy, slot)
-            actions[slot] = beside(copy) if slot in self._hogwild else copy
+            actions[slot] = functools.partial(reads.copy, slot)
         return actions, reads
 
     def reading_rows(
@@ -249,14 +256,18 @@ class SlotActions:
         return hyper[self._layouts[part].blocks[slot].group]
 
 
-def beside(read: Action) -> BesideTurn:
-    """A turn that never has to be alone."""
-
-    def attempt() -> bool:
-        read()
-        return True
-
-    return BesideTurn(attempt, read)
+def step_rows(tables: Sequence[Table], rows: Sequence[RowGradients], how: RowStep) -> bool:
+    """Step on rows beside others; false, and nothing done, if a row must be made first."""
+    learnt = [table for table in tables if isinstance(table, RowTable)]
+    found = [table.made_rows(one.ids) for table, one in zip(learnt, rows, strict=True)]
+    made = [places for places in found if places is not None]
+    if len(made) < len(found):
+        return False
+    with _COUNTING:
+        numbers = [table.count_step() for table in learnt]
+    for table, places, one, number in zip(learnt, made, rows, numbers, strict=True):
+        table.step_made(places, one.gradients, number, *how.of(one.table))
+    return True
 
 
 def read_rows(reads: Sequence[RowRead], *, create: bool) -> None:

@@ -18,6 +18,7 @@ Waits for nothing. Any thread may run; what lines up does so under the `ServerCo
 """
 
 import functools
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -34,7 +35,6 @@ from paceline.params.shard import ParameterShard
 from paceline.server.requests import PartLayout, layout_of
 from paceline.server.requests.contents import PushContents
 from paceline.server.slots.actions import Actions, SlotActions
-from paceline.server.slots.hogwild import HogwildBlock
 from paceline.server.slots.published import LentValues
 from paceline.server.slots.turns import Action, BesideTurn, Joint, Turn
 
@@ -43,6 +43,13 @@ SlotTensors = dict[str, torch.Tensor]  # {name: tensor}, all that a slot holds
 # Turns that may wait at a slot, each with the memory of its request: a thousand trainers
 # have a push and what they read behind it on their way at once.
 MOST_WAITING: Final = 4096
+
+DENSE_QUEUE: Final = (
+    "isolation=hogwild applies pushes of rows beside each other; its dense parameters are "
+    "updated one push at a time"
+)
+
+_log = logging.getLogger("paceline.server")
 
 
 class _Placed(NamedTuple):
@@ -229,7 +236,7 @@ class Slots:
         self._shard = ParameterShard()
         self._most: dict[int, int] = {}  # {part: pushes that may be one update}
         self._queues: dict[int, SlotQueue] = {}  # {slot: queue}
-        self._hogwild: dict[int, HogwildBlock | None] = {}  # {slot: its dense block}
+        self._hogwild: set[int] = set()  # row slots of hogwild parts
         self._lent: dict[int, LentValues] = {}  # {part: values that trainers may read}
         self.actions = SlotActions(self._shard, self.layouts, self._hogwild)
 
@@ -246,10 +253,9 @@ class Slots:
         for slot in (*layout.blocks, *layout.row_slots):
             self._queues[slot] = SlotQueue(self._on_error, self.full)
         if is_hogwild(plan.spec):
-            # A block with sparse gradients notes its changes in order: it keeps its queue.
-            dense = (s for s, block in layout.blocks.items() if not block.row_bytes)
-            self._hogwild |= {s: HogwildBlock(self._shard.dense(s)) for s in dense}
-            self._hogwild |= dict.fromkeys(layout.row_slots)
+            self._hogwild |= layout.row_slots
+            if layout.blocks:
+                _log.warning("part %d: %s", layout.part, DENSE_QUEUE)
         self.layouts[plan.spec.part] = layout
         self._most[plan.spec.part] = pushes_per_update(plan.spec.pace)
 
@@ -364,14 +370,8 @@ class Slots:
                 actions[slot] = self.actions.stepping(layout, contents, slot)
             elif gradient is not None:
                 group = contents.hyper[layout.blocks[slot].group]
-                block, hogwild = self._shard.blocks[slot], self._hogwild.get(slot)
-                if hogwild is None:
-                    actions[slot] = functools.partial(block.apply, gradient, group)
-                else:
-                    actions[slot] = BesideTurn(
-                        functools.partial(hogwild.step, gradient, group),
-                        functools.partial(hogwild.step_alone, gradient, group),
-                    )
+                block = self._shard.blocks[slot]
+                actions[slot] = functools.partial(block.apply, gradient, group)
         if contents.rows:
             actions |= self.actions.applying_rows(layout, contents, slots)
         return actions

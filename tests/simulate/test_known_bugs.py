@@ -9,11 +9,11 @@ import pytest
 from paceline.coordinator import state as state_of
 from paceline.coordinator.decisions import checkpoints as cut_decisions
 from paceline.coordinator.decisions import leases as grants
-from paceline.coordinator.decisions import membership as hearing
 from paceline.coordinator.decisions import membership as losses
 from paceline.coordinator.dispatch import consequences as decisions
 from paceline.coordinator.dispatch import reports
 from paceline.coordinator.dispatch import reports as orders
+from paceline.coordinator.dispatch import trainer_questions as hearing
 from paceline.coordinator.dispatch import trainer_questions as requests
 from paceline.coordinator.durable import durable
 from paceline.coordinator.durable.durable import Durable

@@ -21,11 +21,10 @@ from typing import final
 import msgspec
 
 from paceline.config import JobConfig
-from paceline.coordinator.answers import Answers, Connections
 from paceline.coordinator.durable import closed_of, progress_of, told
 from paceline.coordinator.durable.outcomes import CutCommitted
 from paceline.coordinator.full_disk import held_answer
-from paceline.coordinator.inbox import EventInbox
+from paceline.coordinator.inbox import Answers, Connections, EventInbox
 from paceline.coordinator.journalling import Keeper
 from paceline.coordinator.ledgers import ManifestOrder
 from paceline.coordinator.ledgers.effects import (
@@ -54,13 +53,13 @@ from paceline.coordinator.storage import (
     wait_older,
     wait_swept,
 )
-from paceline.coordinator.stored_values import StoredValues, is_kept
+from paceline.coordinator.stored_values import StoredValues, is_heavy, is_kept
 from paceline.events import EventLog
 from paceline.failpoints import failpoint
-from paceline.messages.results import Results
+from paceline.messages.results import FinishTask, KeepValue, Results
 from paceline.messages.server import ServerReport
 from paceline.messages.shared import Message, TrainerMessage, Waiting
-from paceline.messages.watching import JobStatus
+from paceline.messages.watching import JobStatus, LauncherOrders
 from paceline.store.blobs import BlobStore
 from paceline.store.cuts import Cut
 from paceline.store.journal import Journal
@@ -70,6 +69,8 @@ from paceline.transport import service as link
 TICK_S = 0.05
 PROGRESS_S = 1.0
 
+_WITH_BYTES = (FinishTask, KeepValue)
+_WITH_STATUS = (JobStatus, LauncherOrders)
 _log = logging.getLogger("paceline.coordinator")
 
 
@@ -174,7 +175,7 @@ class CoordinatorService:
             ticket = self._answers.open(peer.role, reply)
             if isinstance(message, (TrainerMessage, ServerReport)):
                 self._connections.belongs(peer.connection, message.incarnation)
-        if not self._values.is_heavy(message):
+        if not isinstance(message, _WITH_BYTES) or not is_heavy(message):
             self._put(Asked(peer.role, ticket, message))
             return
 
@@ -315,7 +316,9 @@ class CoordinatorService:
             answer = self._answers.take(effect.ticket)
         if answer is None:
             return
-        message = completed(effect.message, self._events.num_lost)
+        message = effect.message
+        if isinstance(message, _WITH_STATUS):
+            message = completed(message, self._events.num_lost)
         if isinstance(message, Results) and is_kept(message):
             results = message
             self._run_beside(

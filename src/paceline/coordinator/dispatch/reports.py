@@ -12,10 +12,10 @@ Pure.
 
 from collections.abc import Container
 
-from paceline.coordinator.decisions import exited, fail_cut, job_status, lose, pace_asked
+from paceline.coordinator.decisions import exited, fail_cut, job_status, lose
 from paceline.coordinator.durable import CutRecord, Durable, PartRecord, decode_queue
 from paceline.coordinator.durable.outcomes import JobBroken, Scaled, ServerJoined
-from paceline.coordinator.ledgers import Book, Loss, OpenCut, Parked
+from paceline.coordinator.ledgers import Asker, Book, Loss, OpenCut, Parked
 from paceline.messages.server import (
     CommitRound,
     ConfirmTracked,
@@ -36,10 +36,9 @@ from paceline.messages.server import (
     Snapshot,
     TakePaces,
 )
-from paceline.messages.shared import Done, Refusal
+from paceline.messages.shared import Done
 from paceline.messages.watching import (
     AskStatus,
-    ChangePace,
     LauncherOrders,
     LauncherReport,
     Scale,
@@ -162,9 +161,9 @@ def plan_forget(cut: CutRecord) -> Forget:
     return Forget(cut=cut.cut, stage=stage, epoch=epoch, below=below, kept=kept)
 
 
-def server_reported(book: Book, ticket: int, report: ServerReport) -> None:
+def server_reported(book: Book, asker: Asker, report: ServerReport) -> None:
     """Take note of a server's report; answer with orders, or let it wait for some."""
-    state, server = book.durable, report.server
+    state, server, ticket = book.durable, report.server, asker.ticket
     live = state.servers.get(server)
     if report.incarnation == 0:
         if live is not None:
@@ -193,7 +192,7 @@ def server_reported(book: Book, ticket: int, report: ServerReport) -> None:
         _take_answers(book, report)
         if book.open_cut is not None and report.pinned_cut == book.open_cut.cut:
             book.open_cut.pin(server)
-    book.park_report(ticket, report)
+    book.park(book.idle_servers, server, asker, report)
 
 
 def answer_servers(book: Book) -> None:
@@ -230,26 +229,21 @@ def _take_due(book: Book) -> list[tuple[str, Parked]]:
 
 
 def _what_orders_follow_from(book: Book) -> object:
-    """All that orders depend on, but the server's own report.
-
-    As long as nothing was decided it is what it was.
-    """
-    state = book.durable
-    cut = None if book.open_cut is None else book.open_cut.cut
-    here = (book.revision, book.is_finishing, cut)
+    """All that orders depend on, but the server's own report."""
+    state, cause = book.durable, book.cause_of_orders()
     known, gate = book.orders_gate
-    if here != known:
+    if cause != known:
         gate = (
             (state.timeline, state.is_returning, book.is_finishing, state.tracked),
             (state.generation, state.committed_rounds(), tuple(state.settling)),
             None if state.cut is None else state.cut.cut,
-            cut,
+            None if book.open_cut is None else book.open_cut.cut,
         )
-        book.orders_gate = (here, gate)
+        book.orders_gate = (cause, gate)
     return gate
 
 
-def launcher_reported(book: Book, ticket: int, report: LauncherReport) -> None:
+def launcher_reported(book: Book, asker: Asker, report: LauncherReport) -> None:
     """Take note of ended processes; say which servers must be replaced."""
     for end in report.exits:
         exited(book, end)
@@ -261,30 +255,25 @@ def launcher_reported(book: Book, ticket: int, report: LauncherReport) -> None:
         trainers=book.durable.wanted_trainers,
         is_saved=book.is_saved(),
     )
-    book.reply(ticket, orders)
+    book.reply(asker.ticket, orders)
 
 
-def operator_asked(book: Book, ticket: int, message: Scale | ChangePace) -> None:
-    """Change the pace, or how many trainers there are to be; the launcher makes it so."""
-    if isinstance(message, ChangePace):
-        pace_asked(book, ticket, message)
-        return
+def scale_asked(book: Book, asker: Asker, message: Scale) -> None:
+    """Change how many trainers there are to be; the launcher makes it so."""
     least, most = book.config.trainers, book.config.most_trainers
     allowed = f"{least} to {most}" if most else "at least 1"
     if message.trainers < 1 or (most and not least <= message.trainers <= most):
         text = f"expected {allowed} trainers, got {message.trainers}"
-        timeline = book.durable.timeline
-        book.reply(ticket, Refusal(kind="invalid", text=text, timeline=timeline))
+        book.refuse(asker.ticket, "invalid", text)
         return
     if book.durable.wanted_trainers != message.trainers:
         book.commit(Scaled(message.trainers))
-    book.reply(ticket, Done())
+    book.reply(asker.ticket, Done())
 
 
-def observer_asked(book: Book, ticket: int, message: AskStatus) -> None:
+def status_asked(book: Book, asker: Asker, _: AskStatus) -> None:
     """Say how the job stands."""
-    assert isinstance(message, AskStatus)
-    book.reply(ticket, job_status(book))
+    book.reply(asker.ticket, job_status(book))
 
 
 def _shut_down(incarnation: int, reason: str) -> Orders:

@@ -13,10 +13,11 @@ Waits: for the journal's disk. Any thread may call.
 """
 
 import contextlib
+import functools
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import final
+from typing import Any, final
 
 import msgspec
 
@@ -26,7 +27,6 @@ from paceline.coordinator.durable.outcomes import CutCommitted
 from paceline.coordinator.full_disk import held_answer
 from paceline.coordinator.inbox import Answers, Connections, EventInbox
 from paceline.coordinator.journalling import Keeper
-from paceline.coordinator.ledgers import ManifestOrder
 from paceline.coordinator.ledgers.effects import (
     DropCut,
     Effect,
@@ -111,6 +111,13 @@ class CoordinatorService:
         self._is_broken = False
         self._last_progress: tuple[float, tuple[int, int]] = (0.0, (-1, -1))
         self._stopping = threading.Event()
+        self._carried: dict[type[Effect], Callable[[Any], None]] = {
+            SendReply: self._answer,
+            WriteManifest: self._write_manifest,
+            DropCut: self._drop_cut,
+            SeekCut: self._seek_cut,
+            Happened: self._happened,
+        }
         self._values = StoredValues(store, self._stopping.wait)
         self._threads = [
             threading.Thread(target=self._tick, name="coordinator-clock", daemon=True)
@@ -273,24 +280,8 @@ class CoordinatorService:
             self._run_beside(self._sweep, "coordinator-sweep")
         for decision in decisions:
             for effect in decision.effects:
-                self._carry_out_effect(effect)
+                self._carried[type(effect)](effect)
         return True
-
-    def _carry_out_effect(self, effect: Effect) -> None:
-        if isinstance(effect, SendReply):
-            self._answer(effect)
-        elif isinstance(effect, WriteManifest):
-            self._write_manifest(effect.order)
-        elif isinstance(effect, DropCut):
-            store, run = self._store, self._config.run
-            self._run_beside(
-                lambda: wait_dropped(store, effect.folder, run), "coordinator-drop"
-            )
-        elif isinstance(effect, SeekCut):
-            self._seek_cut(effect)
-        else:
-            assert isinstance(effect, Happened)
-            self._events.write(effect.event, effect.fields)
 
     def _hold(self) -> None:
         """While the journal cannot be written: try again, or tell who asks why it is so."""
@@ -327,12 +318,20 @@ class CoordinatorService:
             return
         answer(message)
 
-    def _write_manifest(self, order: ManifestOrder) -> None:
+    def _happened(self, effect: Happened) -> None:
+        self._events.write(effect.event, effect.fields)
+
+    def _write_manifest(self, effect: WriteManifest) -> None:
         def commit() -> None:
             config, created = self._config, wall_time_s()
-            self._put(wait_committed(self._store, order, config, created))
+            self._put(wait_committed(self._store, effect.order, config, created))
 
         self._run_beside(commit, "coordinator-cut")
+
+    def _drop_cut(self, effect: DropCut) -> None:
+        store, run = self._store, self._config.run
+        drop = functools.partial(wait_dropped, store, effect.folder, run)
+        self._run_beside(drop, "coordinator-drop")
 
     def _run_beside(self, what: Callable[[], None], name: str) -> None:
         thread = threading.Thread(target=what, name=name, daemon=True)

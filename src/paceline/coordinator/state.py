@@ -92,14 +92,6 @@ class RunOpened(NamedTuple):
     stored: Stored
 
 
-# Trainers ask all else.
-_ANSWERS: dict[type[Message], Callable[[Book, Asker, Any], None]] = {
-    ServerReport: server_reported,
-    LauncherReport: launcher_reported,
-    Scale: scale_asked,
-    ChangePace: pace_asked,
-    AskStatus: status_asked,
-}
 Event = Asked | Disconnected | TimePassed | ManifestWritten | CutSought | RunOpened
 
 
@@ -129,20 +121,7 @@ class CoordinatorState:
             return self._open_run(event, now)
         book = self._book
         book.now = now
-        if isinstance(event, Asked):
-            self._take(event)
-        elif isinstance(event, Disconnected):
-            book.members.closed(event.incarnation, now)
-        elif isinstance(event, ManifestWritten):
-            if event.is_taken_over:
-                break_taken_over(book, event.error)
-            commit_cut(book, event.cut, event.folder, event.error)
-        elif isinstance(event, CutSought):
-            return_further(book, event.folder, event.found, event.error)
-        else:
-            look_for_losses(book)
-            govern(book)
-            book.look_at_all()
+        _TAKEN[type(event)](book, event)
         look_again(book)
         end_waits(book)
         return Decision(*book.take())
@@ -168,9 +147,47 @@ class CoordinatorState:
         self._book.resumed = resumed
         return decision
 
-    def _take(self, event: Asked) -> None:
-        answer = _ANSWERS.get(type(event.message), trainer_asked)
-        answer(self._book, Asker(event.role, event.ticket), event.message)
+
+def _asked(book: Book, event: Asked) -> None:
+    answer = _ANSWERS.get(type(event.message), trainer_asked)
+    answer(book, Asker(event.role, event.ticket), event.message)
+
+
+def _disconnected(book: Book, event: Disconnected) -> None:
+    book.members.closed(event.incarnation, book.now)
+
+
+def _time_passed(book: Book, _: TimePassed) -> None:
+    look_for_losses(book)
+    govern(book)
+    book.look_at_all()
+
+
+def _manifest_written(book: Book, event: ManifestWritten) -> None:
+    if event.is_taken_over:
+        break_taken_over(book, event.error)
+    commit_cut(book, event.cut, event.folder, event.error)
+
+
+def _cut_sought(book: Book, event: CutSought) -> None:
+    return_further(book, event.folder, event.found, event.error)
+
+
+_TAKEN: dict[type[Event], Callable[[Book, Any], None]] = {
+    Asked: _asked,
+    Disconnected: _disconnected,
+    TimePassed: _time_passed,
+    ManifestWritten: _manifest_written,
+    CutSought: _cut_sought,
+}
+# Trainers ask all else.
+_ANSWERS: dict[type[Message], Callable[[Book, Asker, Any], None]] = {
+    ServerReport: server_reported,
+    LauncherReport: launcher_reported,
+    Scale: scale_asked,
+    ChangePace: pace_asked,
+    AskStatus: status_asked,
+}
 
 
 def restored(outcomes: Iterable[AnyOutcome], durable: Durable | None = None) -> Durable:

@@ -10,7 +10,10 @@ snapshot at those rounds.
 Pure.
 """
 
-from collections.abc import Container
+from collections.abc import Callable, Container
+from typing import Any
+
+import msgspec
 
 from paceline.coordinator.decisions import exited, fail_cut, job_status, lose
 from paceline.coordinator.durable import CutRecord, Durable, PartRecord, decode_queue
@@ -282,18 +285,20 @@ def _shut_down(incarnation: int, reason: str) -> Orders:
 
 def _take_answers(book: Book, report: ServerReport) -> None:
     for answer in report.answers:
-        if isinstance(answer, FenceReport):
-            if answer.incarnation in book.durable.settling:
-                seen = book.fences.setdefault(answer.incarnation, {})
-                seen[report.server] = answer.marks
-        elif isinstance(answer, MarksReport):
-            if answer.timeline == book.durable.timeline:
-                book.marks[report.server] = answer
-        else:
-            _take_cut_report(book, report.server, answer)
+        _REPORTED[type(answer)](book, report.server, answer)
 
 
-def _take_cut_report(book: Book, server: str, report: CutReport) -> None:
+def _fenced(book: Book, server: str, report: FenceReport) -> None:
+    if report.incarnation in book.durable.settling:
+        book.fences.setdefault(report.incarnation, {})[server] = report.marks
+
+
+def _marked(book: Book, server: str, report: MarksReport) -> None:
+    if report.timeline == book.durable.timeline:
+        book.marks[server] = report
+
+
+def _cut_written(book: Book, server: str, report: CutReport) -> None:
     cut = book.open_cut
     if cut is None or cut.cut != report.cut:
         return
@@ -301,3 +306,10 @@ def _take_cut_report(book: Book, server: str, report: CutReport) -> None:
         fail_cut(book, report.error, server, is_refused=report.is_refused)
     else:
         cut.reported(server, report)
+
+
+_REPORTED: dict[type[msgspec.Struct], Callable[[Book, str, Any], None]] = {
+    FenceReport: _fenced,
+    MarksReport: _marked,
+    CutReport: _cut_written,
+}

@@ -46,7 +46,7 @@ INSIDE: dict[str, Floors] = {
         ("session",),
     ),
     "paceline.coordinator": (
-        ("durable", "answers", "full_disk", "own_status"),
+        ("durable", "full_disk", "own_status"),
         ("ledgers", "stored_values"),
         ("decisions",),
         ("dispatch",),

@@ -8,11 +8,10 @@ import pytest
 from paceline.coordinator import stored_values as service_values
 from paceline.coordinator.durable.durable import Durable
 from paceline.coordinator.durable.queue import Queue, StageResults, encode_queue
-from paceline.coordinator.stored_values import StoredValues, is_kept
+from paceline.coordinator.stored_values import StoredValues, is_heavy, is_kept
 from paceline.errors import StoreError
 from paceline.messages.results import (
     MAX_RESULT_BYTES,
-    AskResults,
     FinishTask,
     KeepValue,
     KeptBytes,
@@ -64,13 +63,11 @@ def commit(store: BlobStore, cut: int, queue: Queue) -> None:
     write_manifest(store, manifest)
 
 
-def test_only_what_is_large_and_allowed_is_written(store: BlobStore) -> None:
-    values = values_of(store)
-    assert values.is_heavy(FinishTask(**WHO, token=1, result=HEAVY))
-    assert values.is_heavy(KeepValue(**WHO, stage=0, value=HEAVY))
-    assert not values.is_heavy(KeepValue(**WHO, stage=0, value=b"v" * 256))
-    assert not values.is_heavy(KeepValue(**WHO, stage=0, value=bytes(MAX_RESULT_BYTES + 1)))
-    assert not values.is_heavy(AskResults(**WHO, stage=0))
+def test_only_what_is_large_and_allowed_is_written() -> None:
+    assert is_heavy(FinishTask(**WHO, token=1, result=HEAVY))
+    assert is_heavy(KeepValue(**WHO, stage=0, value=HEAVY))
+    assert not is_heavy(KeepValue(**WHO, stage=0, value=b"v" * 256))
+    assert not is_heavy(KeepValue(**WHO, stage=0, value=bytes(MAX_RESULT_BYTES + 1)))
 
 
 def test_bytes_are_durable_before_the_question_is_put(store: BlobStore) -> None:

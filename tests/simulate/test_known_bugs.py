@@ -6,14 +6,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from paceline.coordinator import state as state_of
 from paceline.coordinator.decisions import checkpoints as cut_decisions
 from paceline.coordinator.decisions import leases as grants
-from paceline.coordinator.decisions import membership as hearing
 from paceline.coordinator.decisions import membership as losses
 from paceline.coordinator.dispatch import consequences as decisions
 from paceline.coordinator.dispatch import reports
 from paceline.coordinator.dispatch import reports as orders
+from paceline.coordinator.dispatch import trainer_questions as hearing
 from paceline.coordinator.dispatch import trainer_questions as requests
 from paceline.coordinator.durable import durable
 from paceline.coordinator.durable.durable import Durable
@@ -25,7 +24,7 @@ from paceline.coordinator.durable.outcomes import (
     TrainerLost,
 )
 from paceline.coordinator.durable.queue import Queue, encode_queue
-from paceline.coordinator.ledgers import book, cuts
+from paceline.coordinator.ledgers import cuts
 from paceline.coordinator.ledgers.book import Book
 from paceline.coordinator.ledgers.cuts import Counted, ManifestOrder, OpenCut
 from paceline.coordinator.ledgers.effects import Effect
@@ -341,14 +340,8 @@ def evaluated_when_leased(patch: Patch) -> type[SimCoordinator]:
         for key in state.settling.pop(outcome.incarnation, ()):
             state.queue.close(key.task)
 
-    lose = durable.restore.dispatch(TrainerLost)
-    outcomes = {**durable.restore.registry, TrainerLost: restore}
-
-    def dispatch(outcome: AnyOutcome, state: Durable) -> None:
-        outcomes[type(outcome)](outcome, state)
-
-    for module in (book, state_of):
-        patch.setattr(module, "restore", dispatch)
+    lose = durable._RESTORED[TrainerLost]
+    patch.setitem(durable._RESTORED, TrainerLost, restore)
     return SimCoordinator
 
 

@@ -5,7 +5,7 @@
 
     service          the hands: sockets, journal, store and clock around the state
     journalling      what must survive, on its way to a disk that may be full: full_disk
-    inbox, answers   events on their way in, replies on their way out
+    inbox            what has come and nobody has seen to, or answered, yet
     storage          what a start finds, how a cut is committed; stored_values beside it
     own_status       what only this process knows of how the job stands
     state            apply: all decisions behind one door

@@ -37,17 +37,14 @@ class DiskWait:
 
     Attributes:
         error: why it cannot; None while it can.
+        stood_s: for how long time has stood still, in all times that are over.
     """
 
     def __init__(self) -> None:
         """It can be written."""
         self.error: StoreError | None = None
+        self.stood_s = 0.0
         self._since_s = self._next_try_s = self._next_told_s = 0.0
-        self._stood_s = 0.0  # of all times that are over
-
-    def moment_s(self, now: float) -> float:
-        """What time it is for decisions."""
-        return (now if self.error is None else self._since_s) - self._stood_s
 
     def failed(self, error: StoreError, now: float) -> bool:
         """The journal refused a write; whether this is the first time in a row."""
@@ -62,7 +59,7 @@ class DiskWait:
         if self.error is None:
             return 0.0
         seconds = now - self._since_s
-        self.error, self._stood_s = None, self._stood_s + seconds
+        self.error, self.stood_s = None, self.stood_s + seconds
         return seconds
 
     def is_due(self, now: float) -> bool:

@@ -39,8 +39,8 @@ class Keeper:
         self._compact_above = MOST_RECORDS
 
     def moment_s(self) -> float:
-        """What time it is for decisions."""
-        return self.holding.moment_s(self._clock.now_s())
+        """What time it is for decisions; there are none while it cannot be written."""
+        return self._clock.now_s() - self.holding.stood_s
 
     def keep(self, outcomes: Sequence[Outcome]) -> bool:
         """Journal outcomes; false if the disk refuses: then none of them is kept.

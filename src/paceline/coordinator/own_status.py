@@ -42,11 +42,9 @@ def with_self(
     )
 
 
-def completed(message: Message, events_lost: int) -> Message:
-    """An answer with what is to be added to a status that is in it."""
+def completed(message: JobStatus | LauncherOrders, events_lost: int) -> Message:
+    """An answer with what is to be added to the status that is in it."""
     if isinstance(message, JobStatus):
         return with_self(message, events_lost=events_lost)
-    if isinstance(message, LauncherOrders) and events_lost:
-        status = structs.replace(message.status, events_lost=events_lost)
-        return structs.replace(message, status=status)
-    return message
+    status = structs.replace(message.status, events_lost=events_lost)
+    return structs.replace(message, status=status)

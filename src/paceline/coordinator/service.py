@@ -13,21 +13,20 @@ Waits: for the journal's disk. Any thread may call.
 """
 
 import contextlib
+import functools
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import final
+from typing import Any, final
 
 import msgspec
 
 from paceline.config import JobConfig
-from paceline.coordinator.answers import Answers, Connections
 from paceline.coordinator.durable import closed_of, progress_of, told
 from paceline.coordinator.durable.outcomes import CutCommitted
 from paceline.coordinator.full_disk import held_answer
-from paceline.coordinator.inbox import EventInbox
+from paceline.coordinator.inbox import Answers, Connections, EventInbox
 from paceline.coordinator.journalling import Keeper
-from paceline.coordinator.ledgers import ManifestOrder
 from paceline.coordinator.ledgers.effects import (
     DropCut,
     Effect,
@@ -54,13 +53,13 @@ from paceline.coordinator.storage import (
     wait_older,
     wait_swept,
 )
-from paceline.coordinator.stored_values import StoredValues, is_kept
+from paceline.coordinator.stored_values import StoredValues, is_heavy, is_kept
 from paceline.events import EventLog
 from paceline.failpoints import failpoint
-from paceline.messages.results import Results
+from paceline.messages.results import FinishTask, KeepValue, Results
 from paceline.messages.server import ServerReport
 from paceline.messages.shared import Message, TrainerMessage, Waiting
-from paceline.messages.watching import JobStatus
+from paceline.messages.watching import JobStatus, LauncherOrders
 from paceline.store.blobs import BlobStore
 from paceline.store.cuts import Cut
 from paceline.store.journal import Journal
@@ -70,6 +69,8 @@ from paceline.transport import service as link
 TICK_S = 0.05
 PROGRESS_S = 1.0
 
+_WITH_BYTES = (FinishTask, KeepValue)
+_WITH_STATUS = (JobStatus, LauncherOrders)
 _log = logging.getLogger("paceline.coordinator")
 
 
@@ -110,6 +111,13 @@ class CoordinatorService:
         self._is_broken = False
         self._last_progress: tuple[float, tuple[int, int]] = (0.0, (-1, -1))
         self._stopping = threading.Event()
+        self._carried: dict[type[Effect], Callable[[Any], None]] = {
+            SendReply: self._answer,
+            WriteManifest: self._write_manifest,
+            DropCut: self._drop_cut,
+            SeekCut: self._seek_cut,
+            Happened: self._happened,
+        }
         self._values = StoredValues(store, self._stopping.wait)
         self._threads = [
             threading.Thread(target=self._tick, name="coordinator-clock", daemon=True)
@@ -174,7 +182,7 @@ class CoordinatorService:
             ticket = self._answers.open(peer.role, reply)
             if isinstance(message, (TrainerMessage, ServerReport)):
                 self._connections.belongs(peer.connection, message.incarnation)
-        if not self._values.is_heavy(message):
+        if not isinstance(message, _WITH_BYTES) or not is_heavy(message):
             self._put(Asked(peer.role, ticket, message))
             return
 
@@ -272,24 +280,8 @@ class CoordinatorService:
             self._run_beside(self._sweep, "coordinator-sweep")
         for decision in decisions:
             for effect in decision.effects:
-                self._carry_out_effect(effect)
+                self._carried[type(effect)](effect)
         return True
-
-    def _carry_out_effect(self, effect: Effect) -> None:
-        if isinstance(effect, SendReply):
-            self._answer(effect)
-        elif isinstance(effect, WriteManifest):
-            self._write_manifest(effect.order)
-        elif isinstance(effect, DropCut):
-            store, run = self._store, self._config.run
-            self._run_beside(
-                lambda: wait_dropped(store, effect.folder, run), "coordinator-drop"
-            )
-        elif isinstance(effect, SeekCut):
-            self._seek_cut(effect)
-        else:
-            assert isinstance(effect, Happened)
-            self._events.write(effect.event, effect.fields)
 
     def _hold(self) -> None:
         """While the journal cannot be written: try again, or tell who asks why it is so."""
@@ -315,7 +307,9 @@ class CoordinatorService:
             answer = self._answers.take(effect.ticket)
         if answer is None:
             return
-        message = completed(effect.message, self._events.num_lost)
+        message = effect.message
+        if isinstance(message, _WITH_STATUS):
+            message = completed(message, self._events.num_lost)
         if isinstance(message, Results) and is_kept(message):
             results = message
             self._run_beside(
@@ -324,12 +318,20 @@ class CoordinatorService:
             return
         answer(message)
 
-    def _write_manifest(self, order: ManifestOrder) -> None:
+    def _happened(self, effect: Happened) -> None:
+        self._events.write(effect.event, effect.fields)
+
+    def _write_manifest(self, effect: WriteManifest) -> None:
         def commit() -> None:
             config, created = self._config, wall_time_s()
-            self._put(wait_committed(self._store, order, config, created))
+            self._put(wait_committed(self._store, effect.order, config, created))
 
         self._run_beside(commit, "coordinator-cut")
+
+    def _drop_cut(self, effect: DropCut) -> None:
+        store, run = self._store, self._config.run
+        drop = functools.partial(wait_dropped, store, effect.folder, run)
+        self._run_beside(drop, "coordinator-drop")
 
     def _run_beside(self, what: Callable[[], None], name: str) -> None:
         thread = threading.Thread(target=what, name=name, daemon=True)

@@ -7,43 +7,38 @@ opens the same coordinator again from the outcomes of a journal.
 Pure.
 """
 
-from collections.abc import Iterable
-from typing import NamedTuple, final
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, final
 
 import msgspec
 
 from paceline.config import JobConfig
 from paceline.coordinator.decisions import (
-    Asker,
     Stored,
     begin_run,
     break_taken_over,
     commit_cut,
     govern,
-    is_heard,
     job_status,
     look_for_losses,
+    pace_asked,
     return_further,
-    step_asked,
-    tick_asked,
 )
 from paceline.coordinator.dispatch import (
     end_waits,
     launcher_reported,
     look_again,
-    observer_asked,
-    operator_asked,
+    scale_asked,
     server_reported,
+    status_asked,
     trainer_asked,
 )
 from paceline.coordinator.durable import Durable, restore, validate_cells
 from paceline.coordinator.durable.outcomes import AnyOutcome
-from paceline.coordinator.ledgers import Book
+from paceline.coordinator.ledgers import Asker, Book
 from paceline.coordinator.ledgers.effects import Effect
-from paceline.messages.locking import CommitStep
 from paceline.messages.server import ServerReport
 from paceline.messages.shared import Message
-from paceline.messages.trainer import Tick
 from paceline.messages.watching import (
     AskStatus,
     ChangePace,
@@ -97,7 +92,6 @@ class RunOpened(NamedTuple):
     stored: Stored
 
 
-_OF_OPERATORS = (Scale, ChangePace)
 Event = Asked | Disconnected | TimePassed | ManifestWritten | CutSought | RunOpened
 
 
@@ -127,20 +121,7 @@ class CoordinatorState:
             return self._open_run(event, now)
         book = self._book
         book.now = now
-        if isinstance(event, Asked):
-            self._take(event)
-        elif isinstance(event, Disconnected):
-            book.members.closed(event.incarnation, now)
-        elif isinstance(event, ManifestWritten):
-            if event.is_taken_over:
-                break_taken_over(book, event.error)
-            commit_cut(book, event.cut, event.folder, event.error)
-        elif isinstance(event, CutSought):
-            return_further(book, event.folder, event.found, event.error)
-        else:
-            look_for_losses(book)
-            govern(book)
-            book.look_at_all()
+        _TAKEN[type(event)](book, event)
         look_again(book)
         end_waits(book)
         return Decision(*book.take())
@@ -166,26 +147,47 @@ class CoordinatorState:
         self._book.resumed = resumed
         return decision
 
-    def _take(self, event: Asked) -> None:
-        book, message = self._book, event.message
-        if isinstance(message, Tick):  # by far the most
-            asker = Asker(event.role, event.ticket)
-            if is_heard(book, asker, message):
-                tick_asked(book, asker, message)
-        elif isinstance(message, ServerReport):
-            server_reported(book, event.ticket, message)
-        elif isinstance(message, LauncherReport):
-            launcher_reported(book, event.ticket, message)
-        elif isinstance(message, _OF_OPERATORS):
-            operator_asked(book, event.ticket, message)
-        elif isinstance(message, AskStatus):
-            observer_asked(book, event.ticket, message)
-        elif isinstance(message, CommitStep):
-            asker = Asker(event.role, event.ticket)
-            if is_heard(book, asker, message):
-                step_asked(book, event.ticket, event.role, message)
-        else:
-            trainer_asked(book, Asker(event.role, event.ticket), message)  # type: ignore[arg-type]  # decoded as a TrainerRequest by the link
+
+def _asked(book: Book, event: Asked) -> None:
+    answer = _ANSWERS.get(type(event.message), trainer_asked)
+    answer(book, Asker(event.role, event.ticket), event.message)
+
+
+def _disconnected(book: Book, event: Disconnected) -> None:
+    book.members.closed(event.incarnation, book.now)
+
+
+def _time_passed(book: Book, _: TimePassed) -> None:
+    look_for_losses(book)
+    govern(book)
+    book.look_at_all()
+
+
+def _manifest_written(book: Book, event: ManifestWritten) -> None:
+    if event.is_taken_over:
+        break_taken_over(book, event.error)
+    commit_cut(book, event.cut, event.folder, event.error)
+
+
+def _cut_sought(book: Book, event: CutSought) -> None:
+    return_further(book, event.folder, event.found, event.error)
+
+
+_TAKEN: dict[type[Event], Callable[[Book, Any], None]] = {
+    Asked: _asked,
+    Disconnected: _disconnected,
+    TimePassed: _time_passed,
+    ManifestWritten: _manifest_written,
+    CutSought: _cut_sought,
+}
+# Trainers ask all else.
+_ANSWERS: dict[type[Message], Callable[[Book, Asker, Any], None]] = {
+    ServerReport: server_reported,
+    LauncherReport: launcher_reported,
+    Scale: scale_asked,
+    ChangePace: pace_asked,
+    AskStatus: status_asked,
+}
 
 
 def restored(outcomes: Iterable[AnyOutcome], durable: Durable | None = None) -> Durable:

@@ -63,11 +63,7 @@ class StoredValues:
         self._named: set[str] = set()  # by the state, when it was last noted
         self._last: tuple[str, bytes] = ("", b"")  # every trainer asks for the same
 
-    def is_heavy(self, message: Message) -> bool:
-        """Whether a question brings so much that it must be written first."""
-        return LIGHT_BYTES < len(_brought(message)) <= MAX_RESULT_BYTES
-
-    def wait_lightened(self, message: Message) -> Message | None:
+    def wait_lightened(self, message: FinishTask | KeepValue) -> Message | None:
         """The question without its bytes, which are durable; None if it was given up.
 
         While storage fails, `Waiting` is the answer to it: it is to be put again.
@@ -85,7 +81,6 @@ class StoredValues:
         self._last = (kept.digest, data)
         if isinstance(message, FinishTask):
             return msgspec.structs.replace(message, result=b"", kept=kept)
-        assert isinstance(message, KeepValue)
         return msgspec.structs.replace(message, value=b"", kept=kept)
 
     def wait_whole(self, results: Results) -> Message:
@@ -137,15 +132,18 @@ class StoredValues:
         return data
 
 
-def is_kept(message: Message) -> bool:
+def is_heavy(message: FinishTask | KeepValue) -> bool:
+    """Whether a question brings so much that it must be written first."""
+    return LIGHT_BYTES < len(_brought(message)) <= MAX_RESULT_BYTES
+
+
+def is_kept(results: Results) -> bool:
     """Whether an answer lacks bytes that lie beside the cuts."""
-    return isinstance(message, Results) and bool(message.kept or message.kept_states)
+    return bool(results.kept or results.kept_states)
 
 
-def _brought(message: Message) -> bytes:
-    if isinstance(message, FinishTask):
-        return message.result
-    return message.value if isinstance(message, KeepValue) else b""
+def _brought(message: FinishTask | KeepValue) -> bytes:
+    return message.result if isinstance(message, FinishTask) else message.value
 
 
 def _named_by(queue: Queue) -> set[str]:

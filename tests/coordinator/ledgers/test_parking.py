@@ -44,6 +44,34 @@ def test_behind_an_unchanged_gate_only_new_questions_are_looked_at(
     assert looked_at(parking, "closed") == [4, 1]
 
 
+def test_the_gate_makes_no_difference_while_nobody_was_looked_at(
+    parking: Parking[int],
+) -> None:
+    assert parking.are_all_new()
+    looked_at(parking, "closed")
+    parking.park(4, question(4))
+    assert not parking.are_all_new(), "the others were"
+    for key in (3, 1, 2):
+        parking.take(key)
+    assert parking.are_all_new()
+    parking.take(4)
+    parking.park(5, question(5))
+    looked_at(parking, "closed")
+    assert not parking.are_all_new()
+
+
+def test_behind_the_same_gate_a_look_is_for_who_is_new(parking: Parking[int]) -> None:
+    assert parking.must_look()
+    looked_at(parking, "closed")
+    assert not parking.must_look()
+    parking.park(4, question(4))
+    assert parking.must_look()
+    parking.take(4)
+    assert not parking.must_look()
+    parking.look_at_all()
+    assert parking.must_look()
+
+
 def test_who_was_answered_meanwhile_is_not_looked_at(parking: Parking[int]) -> None:
     parking.take(1)
     assert looked_at(parking, "closed") == [3, 2]

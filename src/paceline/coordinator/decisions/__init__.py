@@ -2,7 +2,7 @@
 
 ::
 
-    leases         grants, leases given back, tasks that are closed
+    leases         grants, what holds them up, tasks that are closed; given_back
     ticks          tasks go on or are done
     rounds         meetings, atomic steps, rounds that wait for each other
     pace_changes   at a moment when nothing is on its way; `auto`
@@ -10,7 +10,7 @@
     checkpoints    begun, committed, given up, unreadable; runs before this one
     tracked        the user's own objects; averages: of buffers
     values, results   who may replace values; what evaluations came to
-    status         how the job stands, and what holds it up
+    status         how the job stands
 
 Pure.
 """
@@ -33,24 +33,24 @@ from paceline.coordinator.decisions.checkpoints import (
     return_further,
     waits_for_cut,
 )
+from paceline.coordinator.decisions.given_back import give_back
 from paceline.coordinator.decisions.leases import (
     choose_cell,
     finish_if_done,
-    give_back,
     grant,
     grant_ahead,
     is_mid_step,
     may_grant,
     missing_from_ring,
     participants,
+    takers,
+    wait_for_fences,
+    wait_of_all,
 )
 from paceline.coordinator.decisions.membership import (
-    Asker,
     exited,
-    is_heard,
     look_for_losses,
     lose,
-    refuse,
     settle,
 )
 from paceline.coordinator.decisions.pace_changes import (
@@ -61,7 +61,7 @@ from paceline.coordinator.decisions.pace_changes import (
     saw_wait,
     wait_for_pace,
 )
-from paceline.coordinator.decisions.results import answer_results
+from paceline.coordinator.decisions.results import finish_task, keep_value, page_of_results
 from paceline.coordinator.decisions.rounds import (
     look_at_meetings,
     look_at_standstill,
@@ -70,14 +70,7 @@ from paceline.coordinator.decisions.rounds import (
     peers_of,
     step_asked,
 )
-from paceline.coordinator.decisions.status import (
-    count_records,
-    job_status,
-    pause_of_all,
-    takers,
-    wait_for_fences,
-    wait_of_all,
-)
+from paceline.coordinator.decisions.status import job_status
 from paceline.coordinator.decisions.ticks import reply_ticked, tick_asked, ticked
 from paceline.coordinator.decisions.tracked import (
     is_tracked,
@@ -89,30 +82,28 @@ from paceline.coordinator.decisions.tracked import (
 from paceline.coordinator.decisions.values import answer_claim, count_trainers, were_set
 
 __all__ = [
-    "Asker",
     "Stored",
     "answer_claim",
-    "answer_results",
     "begin_run",
     "break_taken_over",
     "buffers_at_end",
     "buffers_kept",
     "choose_cell",
     "commit_cut",
-    "count_records",
     "count_trainers",
     "cut_wait",
     "exited",
     "fail_cut",
     "finish_if_done",
+    "finish_task",
     "give_back",
     "govern",
     "grant",
     "grant_ahead",
-    "is_heard",
     "is_mid_step",
     "is_tracked",
     "job_status",
+    "keep_value",
     "look_at_cut",
     "look_at_meetings",
     "look_at_pace",
@@ -127,10 +118,9 @@ __all__ = [
     "missing_from_ring",
     "must_return",
     "pace_asked",
+    "page_of_results",
     "participants",
-    "pause_of_all",
     "peers_of",
-    "refuse",
     "reply_ticked",
     "return_further",
     "saw_numbers",

@@ -34,14 +34,13 @@ from typing import NamedTuple
 import msgspec
 
 from paceline.coordinator.decisions.averages import may_end, wait_for_buffers
+from paceline.coordinator.decisions.leases import takers
 from paceline.coordinator.decisions.membership import leave_timeline
 from paceline.coordinator.decisions.status import (
-    count_records,
     count_steps,
     note_failure,
     note_success,
     note_wait,
-    takers,
 )
 from paceline.coordinator.decisions.tracked import may_cut, wait_for_state
 from paceline.coordinator.durable import (
@@ -90,7 +89,7 @@ def look_at_cut(book: Book) -> None:
         return
     state, ends_stage = book.durable, is_stage_over(book)
     if not ends_stage and not _wants_cut(book):
-        return  # as after nearly every event
+        return
     if not book.servers_ready() or state.is_returning or book.now < book.retry_cut_s:
         return
     if not state.parts or not book.parts_ready():
@@ -98,7 +97,7 @@ def look_at_cut(book: Book) -> None:
     may_begin = may_end if ends_stage else may_cut
     if may_begin(book):
         book.commit(CutBegun(state.next_cut))
-        counted = Counted(count_records(book), count_steps(book))
+        counted = Counted(book.count_records(), count_steps(book))
         number = state.next_cut - 1
         book.open_cut = OpenCut(number, state, counted, book.now, ends_stage=ends_stage)
         for incarnation, parked in book.saves.items():
@@ -179,10 +178,9 @@ def commit_cut(book: Book, cut: int, folder: str, error: str | None) -> None:
 
 def look_at_saves(book: Book) -> None:
     """Answer whoever waited for a cut that is committed now."""
-    state = book.durable
-    if not book.saves or state.cut is None:
+    if book.durable.cut is None:
         return
-    last = state.cut.cut
+    last = book.durable.cut.cut
     for incarnation, parked in book.saves.to_look_at(last):
         if book.save_cuts.get(_save_key(book, incarnation), last + 1) <= last:
             book.saves.take(incarnation)

@@ -4,7 +4,7 @@ A lease is granted only when all servers stand on this timeline, every shared pa
 its values and lies in a committed cut, and, for the first one of the job, as many
 trainers have asked as the user wants.
 
-Leases that their holder gives back: how far it came, and why it goes no further.
+What holds up all who ask for work, and whom it waits for.
 
 Which records a given-up task leaves untrained: nothing is lost without a name.
 
@@ -13,23 +13,21 @@ Pure.
 
 import numpy as np
 
-from paceline.coordinator.decisions.status import count_records, pause_of_all, wait_of_all
 from paceline.coordinator.decisions.tracked import may_enter, to_load
 from paceline.coordinator.durable import Choice, decide_cell, has_nothing_to_train
 from paceline.coordinator.durable.outcomes import (
     LeaseGranted,
     TaskDone,
     TaskFailed,
-    TaskReturned,
 )
 from paceline.coordinator.ledgers import Book, Pick, num_todo, pick_of, pick_task
 from paceline.coordinator.ledgers.effects import Happened
 from paceline.data.order import records_at
 from paceline.data.split import batch_positions, task_positions
-from paceline.ids import TaskKey
+from paceline.ids import COORDINATOR, TaskKey, server_id
+from paceline.messages.server import ServerReport
 from paceline.messages.shared import BlockAt, Lease, StageSpec
-from paceline.messages.trainer import FailTask, HandBack
-from paceline.messages.waits import Wait, wait_for
+from paceline.messages.waits import MOST_NAMED, Wait, listed, wait_for
 
 
 def records_missing(spec: StageSpec, key: TaskKey, first: int, reason: str) -> Happened:
@@ -190,15 +188,15 @@ def _lend(book: Book, trainer: str, incarnation: int, pick: Pick) -> Lease:
     entry, clock, slowest = state.queue.entry_of(incarnation) or token, 0, 0
     if is_entering:
         clock, slowest = book.clocks.enter(incarnation, token, state.queue)
-    records = state.round_records if rounds else count_records(book)
+    records = state.round_records if rounds else book.count_records()
     edges, voids = pick.resume.edges, pick.resume.voids
     clocks = (entry, clock, slowest)
     is_moved = has_moved(book, trainer, key)
     known = (*clocks, records, voids, is_moved, take_block(book, key))
     lease = Lease(token, key, first, edges, rounds, tracked, *known)
     book.commit(LeaseGranted(lease, trainer, incarnation))
-    if book.is_training():
-        book.training.goes_on(key.stage, book.now, lambda: count_records(book))
+    if key.stage != book.training.stage and book.is_training():
+        book.training.goes_on(key.stage, book.now, book.count_records)
     if is_entering:
         book.rounds.enters(trainer, book.now)
         book.speeds.enters(incarnation, book.now)
@@ -219,7 +217,9 @@ def _may_begin(book: Book, incarnation: int) -> bool:
 def may_grant(book: Book) -> bool:
     """Whether leases can be granted at all now."""
     state = book.durable
-    if wait_of_all(book) is not None or has_nothing_to_train(state):
+    if wait_of_all(book) is not None:
+        return False
+    if state.stopped is not None and has_nothing_to_train(state):
         return False
     if book.open_cut is not None and book.open_cut.ends_stage:
         return False  # its copy of the queue holds no lease
@@ -267,37 +267,80 @@ def is_pending(book: Book, key: TaskKey) -> bool:
     return is_current and key.task in queue.pending
 
 
-def give_back(
-    book: Book, message: HandBack | FailTask, acked_by_token: dict[int, int]
-) -> None:
-    """Put the tasks of these leases back to ``todo``, or close them if they are complete.
-
-    Args:
-        book: of the coordinator.
-        message: says why; what its sender does not hold is passed over.
-        acked_by_token: {lease: last batch acknowledged in every part}.
-    """
-    reason, is_carried = _why(message)
-    for record in list(book.durable.queue.held_by(message.incarnation).values()):
-        lease = record.lease
-        if lease.token not in acked_by_token:
-            continue
-        first = max(acked_by_token[lease.token], lease.first - 1) + 1
-        book.progress.advance(lease.key, first - 1)
-        finish_if_done(book, lease.key)
-        if lease.key.task in book.durable.queue.pending:
-            edges = tuple(edge for edge in lease.edges if edge >= first)
-            failed = isinstance(message, FailTask)
-            back = (lease.key, first, edges, failed, reason, lease.voids, is_carried)
-            if is_carried:
-                leave_block(book, lease.key)
-            book.commit(TaskReturned(*back))
-            book.progress.forget(lease.key)
+def pause_of_all(book: Book) -> Wait | None:
+    """Why nobody works just now, if the pace is to change; None if it is not."""
+    state = book.durable
+    if book.wish is None or not book.pauses():
+        return None
+    holders = sorted(state.queue.first_holders(MOST_NAMED))
+    count = state.queue.num_holders()
+    paces = ", ".join(sorted({str(pace) for pace in book.wish.paces.values()}))
+    waits = f"; it waits for {listed(holders, count)} to give tasks back" if holders else ""
+    reason = f"the pace changes to {paces}{waits}"
+    return Wait("pace", reason, tuple(holders), count - len(holders))
 
 
-def _why(message: HandBack | FailTask) -> tuple[str, bool]:
-    """The reason in words, and whether a cell is carried over."""
-    if isinstance(message, FailTask):
-        return message.error, False
-    is_carried = message.is_carried
-    return ("its time is over" if is_carried else "handed back"), is_carried
+def wait_of_all(book: Book, *, for_pace: bool = False) -> Wait | None:
+    """Why none is leased now (``for_pace``: but its change); None if one can be."""
+    state = book.durable
+    if state.broken is not None:
+        return wait_for("coordinator", f"the job has failed: {state.broken}", [COORDINATOR])
+    if len(state.servers) < book.config.servers:
+        missing = book.config.servers - len(state.servers)
+        reason = f"{missing} of {book.config.servers} servers are not there yet"
+        return wait_for("servers", reason, awaited_servers(book))
+    if book.sought is not None:
+        reason = f"{book.sought} cannot be read; the newest older whole cut is sought"
+        return wait_for("cut", reason, [COORDINATOR])
+    if state.repaced is not None and not book.servers_ready():
+        return wait_for("pace", "servers take over the new pace", awaited_servers(book))
+    if state.is_returning or not book.servers_ready():
+        reason = f"servers return to cut {state.cut.cut if state.cut else 0}"
+        return wait_for("servers", reason, awaited_servers(book))
+    if not book.parts_ready():
+        return wait_for("values", "a shared part has no values yet", _uploaders(book))
+    if not book.is_cut_whole():
+        return wait_for("cut", "the first cut is being taken", takers(book))
+    if state.stage_spec() is None:
+        stage = state.queue.stage
+        late = [t for t in state.trainers if book.asked_stage.get(t, -1) < stage]
+        return wait_for("stage", f"no trainer has told the data of stage {stage}", late)
+    return None if for_pace else pause_of_all(book)
+
+
+def awaited_servers(book: Book) -> list[str]:
+    """Servers of the job that are not there, or not ready on this timeline."""
+    live, state = book.durable.servers, book.durable
+    awaited = []
+    for server in (server_id(n) for n in range(book.config.servers)):
+        report = book.reports.get(server)
+        is_here = report is not None and report.incarnation == live.get(server)
+        if not (is_here and _is_ready(report, state.timeline)):
+            awaited.append(server)
+    return awaited
+
+
+def _is_ready(report: ServerReport | None, timeline: int) -> bool:
+    return report is not None and report.timeline == timeline and report.ready
+
+
+def wait_for_fences(book: Book) -> Wait:
+    """Servers have not all fenced who is lost."""
+    told = [book.fences.get(incarnation, {}) for incarnation in book.durable.settling]
+    servers = (server_id(n) for n in range(book.config.servers))
+    late = [server for server in servers if any(server not in one for one in told)]
+    return wait_for("servers", "servers fence a lost trainer", late)
+
+
+def takers(book: Book) -> list[str]:
+    """Who takes the open cut, as far as it is not done."""
+    servers = book.open_cut.missing() if book.open_cut is not None else []
+    return servers or [COORDINATOR]
+
+
+def _uploaders(book: Book) -> list[str]:
+    """Trainers that send the first values of parts that have none."""
+    names = book.durable.incarnations()
+    parts = book.durable.parts.values()
+    found = {names.get(part.uploader) for part in parts if not part.is_ready}
+    return sorted(name for name in found if name is not None)

@@ -3,12 +3,8 @@
 A lost trainer's tasks wait until every server has fenced it; a lost server brings all
 servers and the queue back to the last cut, on a new timeline.
 
-Who is listened to: members, who speak of the present.
-
 Pure.
 """
-
-import msgspec
 
 from paceline.coordinator.decisions.tracked import must_return
 from paceline.coordinator.durable import decide_resumes, join_marks, join_voids
@@ -26,9 +22,6 @@ from paceline.coordinator.durable.outcomes import (
 )
 from paceline.coordinator.ledgers import Book, Loss
 from paceline.coordinator.ledgers.effects import Happened
-from paceline.messages.beats import Beat
-from paceline.messages.shared import Refusal, TrainerMessage
-from paceline.messages.trainer import Leave
 from paceline.messages.watching import Exited
 
 KEPT_LOST = 1024  # lost trainers whose end the launcher may still report
@@ -87,8 +80,6 @@ def look_for_losses(book: Book) -> None:
 def settle(book: Book) -> None:
     """Lease a lost trainer's tasks again, or go on after a return, when all reported."""
     state = book.durable
-    if not state.settling and not state.is_returning:
-        return
     for incarnation, keys in sorted(state.settling.items()):
         reports = book.fences.get(incarnation, {})
         if set(reports) >= set(state.servers) and len(state.servers) == book.config.servers:
@@ -182,37 +173,3 @@ def _tell_return(book: Book, timeline: int, reason: str) -> None:
     fields: dict[str, object] = {"cut": cut, "timeline": timeline, "reason": reason}
     book.effect(Happened("Returned", fields))
     book.refuse_parked(f"{reason}: all return to cut {cut} on timeline {timeline}")
-
-
-class Asker(msgspec.Struct, frozen=True):
-    """Who asks, and the ticket under which the answer goes back."""
-
-    role: str
-    ticket: int
-
-
-def is_heard(book: Book, asker: Asker, message: TrainerMessage) -> bool:
-    """Whether a member asks; whoever is none, or speaks of the past, is refused here."""
-    if refusal := refusal_of(book, asker, message):
-        book.reply(asker.ticket, refusal)
-    else:
-        # What it told to wait for is over, unless this tells it anew.
-        book.members.heard(message.incarnation, book.now).wait = None
-    return refusal is None
-
-
-def refusal_of(book: Book, asker: Asker, message: TrainerMessage) -> Refusal | None:
-    """Why a trainer's question is not even looked at; None if it is."""
-    state = book.durable
-    if state.trainers.get(asker.role) != message.incarnation:
-        text = f"{asker.role}: incarnation {message.incarnation} is over; join again"
-        return refuse(book, "fenced", text)
-    if message.timeline != state.timeline and not isinstance(message, Beat | Leave):
-        text = f"timeline {message.timeline} was left; now is {state.timeline}"
-        return refuse(book, "timeline", text)
-    return None
-
-
-def refuse(book: Book, kind: str, text: str) -> Refusal:
-    """A refusal with the current timeline."""
-    return Refusal(kind=kind, text=text, timeline=book.durable.timeline)  # type: ignore[arg-type]  # kinds are spelled at the calls

@@ -31,13 +31,13 @@ import msgspec
 
 from paceline.config import Auto, Pace
 from paceline.coordinator.decisions.checkpoints import is_stage_over
+from paceline.coordinator.decisions.leases import pause_of_all, wait_of_all
 from paceline.coordinator.decisions.membership import leave_timeline
-from paceline.coordinator.decisions.status import count_records, pause_of_all, wait_of_all
 from paceline.coordinator.decisions.tracked import may_cut, wait_for_state
 from paceline.coordinator.durable import Durable
 from paceline.coordinator.durable.outcomes import PaceChanged
-from paceline.coordinator.ledgers import NOT_TRAINING, PARK_S, Book, PaceWish, Parked
-from paceline.messages.shared import Done, PartSpec, Refusal
+from paceline.coordinator.ledgers import NOT_TRAINING, PARK_S, Asker, Book, PaceWish, Parked
+from paceline.messages.shared import Done, PartSpec
 from paceline.messages.trainer import MayGoOn, Tick
 from paceline.messages.waits import Wait
 from paceline.messages.watching import ChangePace
@@ -110,12 +110,12 @@ def _may_have(book: Book, paces: dict[int, Pace]) -> bool:
 ASKED = "asked for"
 
 
-def pace_asked(book: Book, ticket: int, message: ChangePace) -> None:
+def pace_asked(book: Book, asker: Asker, message: ChangePace) -> None:
     """Let parts have another pace, once that can be; refuse it now if it never can."""
-    state = book.durable
+    state, ticket = book.durable, asker.ticket
     refused = why_no_pace(book) or (_why_no_part(state, message) if state.parts else None)
     if refused is not None:
-        _refuse(book, ticket, refused)
+        book.refuse(ticket, "invalid", refused)
         return
     paces = _wanted(state, message)
     if state.parts and not paces:
@@ -123,23 +123,23 @@ def pace_asked(book: Book, ticket: int, message: ChangePace) -> None:
         return
     if book.wish is not None and book.wish.paces != paces:
         text = f"{described(book.wish.paces)} is on its way; ask again when it is done"
-        _refuse(book, ticket, text)
+        book.refuse(ticket, "invalid", text)
         return
     reason = why_not_change(_specs(state), paces) or _why_not_round(book, paces)
     for pace in paces.values():
         reason = reason or why_not_shared(pace, book.config.ranks_per_trainer)
     if reason is not None:
-        _refuse(book, ticket, reason)
+        book.refuse(ticket, "invalid", reason)
         return
     if book.wish is None and paces:
         book.wish = PaceWish(paces, ASKED, since_s=book.now)
-    book.park_pace(ticket, message)
+    # Each time that it is asked for has its own ticket.
+    since_s = None if book.wish is None else book.wish.since_s
+    book.park(book.pace_asks, ticket, asker, message, since_s=since_s)
 
 
 def look_at_pace(book: Book) -> None:
     """Change the pace if all is quiet; answer whoever has waited for it."""
-    if book.wish is None and not book.pace_asks:
-        return
     state = book.durable
     never = why_no_pace(book)
     if never is not None:
@@ -154,7 +154,7 @@ def look_at_pace(book: Book) -> None:
         assert isinstance(message, ChangePace)
         if never is not None:
             book.pace_asks.take(ticket)
-            _refuse(book, ticket, never)
+            book.refuse(ticket, "invalid", never)
         elif state.parts and not (_why_no_part(state, message) or _wanted(state, message)):
             book.pace_asks.take(ticket)
             book.reply(ticket, Done())
@@ -243,7 +243,7 @@ def _wanted(state: Durable, message: ChangePace) -> dict[int, Pace]:
 
 def _is_quiet(book: Book) -> bool:
     state = book.durable
-    if pause_of_all(book) is None or state.queue.pending or state.settling:
+    if not book.pauses() or state.queue.pending or state.settling:
         return False
     if wait_of_all(book, for_pace=True) is not None or book.open_cut is not None:
         return False
@@ -280,15 +280,10 @@ def _change(book: Book, wished: PaceWish) -> None:
         wished.reason,
         without_state=tuple(sorted(anew)),
         inner_dropped=tuple(part for part, pace in before.items() if steps_locally(pace)),
-        records=count_records(book),
+        records=book.count_records(),
     )
     leave_timeline(book, changed, "the pace changes")
 
 
 def _changed(spec: PartSpec, pace: Pace, wished: PaceWish) -> PartSpec:
     return with_pace(spec, pace, is_auto=wished.is_auto)
-
-
-def _refuse(book: Book, ticket: int, text: str) -> None:
-    timeline = book.durable.timeline
-    book.reply(ticket, Refusal(kind="invalid", text=text, timeline=timeline))

@@ -26,15 +26,6 @@ from paceline.messages.shared import Done, Message, Refusal
 STAGE_BYTES = 64 << 20  # of all results of a stage: they lie in the journal and in cuts
 
 
-def answer_results(book: Book, message: FinishTask | AskResults | KeepValue) -> Message:
-    """What a trainer is told."""
-    if isinstance(message, FinishTask):
-        return finish_task(book, message)
-    if isinstance(message, AskResults):
-        return page_of_results(book, message)
-    return keep_value(book, message)
-
-
 def finish_task(book: Book, message: FinishTask) -> Message:
     """Count a task and its result; the answer."""
     state = book.durable

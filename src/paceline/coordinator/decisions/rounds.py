@@ -35,10 +35,10 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from paceline.coordinator.durable.outcomes import StepCommitted
-from paceline.coordinator.ledgers import Book, Differing, participants
+from paceline.coordinator.ledgers import Asker, Book, Differing, participants
 from paceline.messages.locking import CommitStep
 from paceline.messages.meeting import Exchange, LivingTrainer, Meet, MeetAgain, Peers
-from paceline.messages.shared import Done, PartSpec, Refusal
+from paceline.messages.shared import Done, PartSpec, RefusalKind
 from paceline.pace.fragments import takes_turns
 from paceline.pace.policy import backups_of, carries_over, is_in_step, updates_in_rounds
 
@@ -54,21 +54,19 @@ def peers_of(book: Book) -> Peers:
     return Peers(generation=book.durable.generation, peers=peers)
 
 
-def meet(book: Book, trainer: str, ticket: int, message: Meet) -> None:
+def meet(book: Book, asker: Asker, message: Meet) -> None:
     """A trainer has come to a round whose values are exchanged; it waits for the others."""
     reason = _why_not_meet(book, message)
     if reason is not None:
-        kind, text = reason
-        refusal = Refusal(kind=kind, text=text, timeline=book.durable.timeline)  # type: ignore[arg-type]  # kinds are spelled below
-        book.reply(ticket, refusal)
+        book.refuse(asker.ticket, *reason)
         return
     book.members.heard(message.incarnation, book.now).address = message.address
     book.deadlines.pause(message.incarnation)
-    book.rounds.meetings.came(trainer, message)
-    book.park_meet(ticket, trainer, message)
+    book.rounds.meetings.came(asker.role, message)
+    book.park(book.meets, (message.incarnation, message.part), asker, message)
 
 
-def _why_not_meet(book: Book, message: Meet) -> tuple[str, str] | None:
+def _why_not_meet(book: Book, message: Meet) -> tuple[RefusalKind, str] | None:
     record = book.durable.parts.get(message.part)
     if record is None:
         return "invalid", f"part {message.part} is not shared"
@@ -132,21 +130,20 @@ def _refuse_all(book: Book, part: int, text: str) -> None:
     for key, parked in book.meets.items():
         if key[1] == part:
             book.meets.take(key)
-            refusal = Refusal(kind="mismatch", text=text, timeline=book.durable.timeline)
-            book.reply(parked.ticket, refusal)
+            book.refuse(parked.ticket, "mismatch", text)
 
 
-def step_asked(book: Book, ticket: int, role: str, message: CommitStep) -> None:
+def step_asked(book: Book, asker: Asker, message: CommitStep) -> None:
     """All servers hold a step: commit it, now or when the open cut has its moment."""
     if _is_committed(book, message):
-        book.reply(ticket, Done())
+        book.reply(asker.ticket, Done())
     else:
-        book.park_step(ticket, role, message)
+        book.park(book.steps, message.incarnation, asker, message)
 
 
 def look_at_steps(book: Book) -> None:
     """Commit all steps that wait, unless a cut is being pinned."""
-    if not book.steps or (book.open_cut is not None and not book.open_cut.is_pinned()):
+    if book.open_cut is not None and not book.open_cut.is_pinned():
         return
     for parked in book.steps.take_all():
         message = parked.message
@@ -230,13 +227,11 @@ def look_at_standstill(book: Book) -> None:
     if not circle:
         return
     specs = {part: state.parts[part].plan.spec for part in known}
-    refusal = Refusal(
-        kind="mismatch", text=describe_standstill(circle, specs), timeline=state.timeline
-    )
+    text = describe_standstill(circle, specs)
     for waiting in (book.ticks, book.meets):
         for key, parked in waiting.items():
             waiting.take(key)
-            book.reply(parked.ticket, refusal)
+            book.refuse(parked.ticket, "mismatch", text)
 
 
 def describe_standstill(circle: list[Waiter], specs: Mapping[int, PartSpec]) -> str:

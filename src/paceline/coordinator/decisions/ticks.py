@@ -4,10 +4,8 @@ Pure.
 """
 
 from paceline.coordinator.decisions.leases import finish_if_done, grant, is_pending
-from paceline.coordinator.decisions.membership import Asker, refuse
-from paceline.coordinator.decisions.status import count_records, pause_of_all
 from paceline.coordinator.durable.outcomes import PushLate
-from paceline.coordinator.ledgers import Book
+from paceline.coordinator.ledgers import Asker, Book
 from paceline.coordinator.ledgers.effects import Happened
 from paceline.errors import HAS_ENDED
 from paceline.messages.trainer import Tick, Ticked
@@ -19,10 +17,10 @@ def tick_asked(book: Book, asker: Asker, message: Tick) -> None:
     part = book.durable.parts.get(message.part)
     if part is None:
         text = f"part {message.part} is not shared on timeline {message.timeline}"
-        book.reply(asker.ticket, refuse(book, "invalid", text))
+        book.refuse(asker.ticket, "invalid", text)
     elif part.plan.has_ended:
         text = HAS_ENDED.format(part=message.part)
-        book.reply(asker.ticket, refuse(book, "mismatch", text))
+        book.refuse(asker.ticket, "mismatch", text)
     elif message.round is None:
         book.deadlines.progressed(message.incarnation, message.records, book.now)
         if message.clock is not None:
@@ -36,7 +34,8 @@ def tick_asked(book: Book, asker: Asker, message: Tick) -> None:
     elif is_in_time(book, message) and may_tick(book, message):
         book.deadlines.stopped(message.incarnation, message.records, book.now)
         book.rounds.tick(asker.role, message)
-        book.park_tick(asker.ticket, asker.role, message)
+        key = (message.incarnation, message.part)
+        book.park(book.ticks, key, asker, message)
     elif message.round <= part.round and backups_of(part.plan.spec.pace):
         came_late(book, asker.role, asker.ticket, message)
     else:
@@ -44,7 +43,7 @@ def tick_asked(book: Book, asker: Asker, message: Tick) -> None:
             f"round {message.round} of part {message.part} closed without {asker.role}; "
             f"the last committed one is {part.round}"
         )
-        book.reply(asker.ticket, refuse(book, "stale", text))
+        book.refuse(asker.ticket, "stale", text)
 
 
 def has_ticked(book: Book, tick: Tick) -> bool:
@@ -90,7 +89,7 @@ def ticked(book: Book, tick: Tick) -> None:
     queue, (stage, epoch, spans) = book.durable.queue, tick.window
     if (stage, epoch) != (queue.stage, queue.epoch):
         return
-    book.training.acknowledged(stage, book.now, lambda: count_records(book))
+    book.training.acknowledged(stage, book.now, book.count_records)
     for span, last in zip(spans, tick.acked, strict=True):
         record = queue.pending.get(span.task)
         if record is not None:
@@ -139,7 +138,7 @@ def came_late(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
             late=round_now,
             stopped=stopped,
             records=told_records(book, tick),
-            pauses=pause_of_all(book) is not None,
+            pauses=book.pauses(),
         ),
     )
 
@@ -178,7 +177,7 @@ def reply_ticked(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
             track=track,
             slowest=slowest,
             records=told_records(book, tick),
-            pauses=pause_of_all(book) is not None,
+            pauses=book.pauses(),
             round=part.round if carries_over(part.plan.spec.pace) else None,
             steps=steps,
         ),
@@ -193,7 +192,7 @@ def told_records(book: Book, tick: Tick) -> int:
     """
     if tick.round is None:
         in_rounds = book.sync_parts()
-        return book.durable.round_records if in_rounds else count_records(book)
+        return book.durable.round_records if in_rounds else book.count_records()
     part = book.durable.parts[tick.part]
     if carries_over(part.plan.spec.pace):  # its push may be in a later round than it says
         return book.durable.round_records

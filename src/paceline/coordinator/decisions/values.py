@@ -15,7 +15,7 @@ values says so.
 Pure.
 """
 
-from paceline.coordinator.decisions.status import wait_for_fences
+from paceline.coordinator.decisions.leases import wait_for_fences
 from paceline.coordinator.durable import is_touched
 from paceline.coordinator.durable.outcomes import ValuesTaken
 from paceline.coordinator.ledgers import Book

@@ -13,9 +13,9 @@ Pure.
 from paceline.coordinator.dispatch.consequences import end_waits, look_again
 from paceline.coordinator.dispatch.reports import (
     launcher_reported,
-    observer_asked,
-    operator_asked,
+    scale_asked,
     server_reported,
+    status_asked,
 )
 from paceline.coordinator.dispatch.trainer_questions import trainer_asked
 
@@ -23,8 +23,8 @@ __all__ = [
     "end_waits",
     "launcher_reported",
     "look_again",
-    "observer_asked",
-    "operator_asked",
+    "scale_asked",
     "server_reported",
+    "status_asked",
     "trainer_asked",
 ]

@@ -13,7 +13,6 @@ from msgspec import structs
 
 from paceline.coordinator.decisions import (
     buffers_at_end,
-    count_records,
     grant,
     grant_ahead,
     is_mid_step,
@@ -27,7 +26,6 @@ from paceline.coordinator.decisions import (
     look_at_unreadable,
     may_grant,
     participants,
-    pause_of_all,
     reply_ticked,
     saw_wait,
     settle,
@@ -55,7 +53,7 @@ from paceline.coordinator.ledgers import (
     is_last_epoch,
     pick_task,
 )
-from paceline.messages.shared import Refusal, Waiting
+from paceline.messages.shared import Waiting
 from paceline.messages.trainer import (
     AskLease,
     GoOn,
@@ -78,25 +76,69 @@ def look_again(book: Book) -> None:
     before = -1
     while before != book.num_outcomes():
         before = book.num_outcomes()
+        _look_at_the_job(book)
+        if book.rounds.open or book.rounds.meetings.open:
+            _look_at_open_rounds(book)
+        _look_at_questions(book)
+    if book.idle_servers and _may_have_orders(book):
+        answer_servers(book)
+
+
+def _look_at_the_job(book: Book) -> None:
+    """What was lost or failed, cuts, the pace: nearly always there is nothing of it."""
+    state = book.durable
+    if state.settling or state.is_returning:
         settle(book)
-        if book.clocks.are_told:
-            book.clocks.drop_idle(book.durable.queue)
+    if book.clocks.are_told:
+        book.clocks.drop_idle(state.queue)
+    if state.is_returning:
         look_at_unreadable(book)
+    if state.queue.failed:
         _look_at_failed_tasks(book)
+    if book.shares:
         _look_at_parts(book)
+    if _may_be_cut(book):
         look_at_cut(book)
+    if book.wish is not None or book.pace_asks:
         look_at_pace(book)
-        if book.rounds.meetings.parts() or book.meets:
-            look_at_meetings(book)
-        if book.open_cut is None or book.open_cut.is_pinned():
-            _look_at_rounds(book)
-        look_at_standstill(book)
+
+
+def _look_at_open_rounds(book: Book) -> None:
+    if book.rounds.meetings.open or book.meets:
+        look_at_meetings(book)
+    if book.open_cut is None or book.open_cut.is_pinned():
+        _look_at_rounds(book)
+    look_at_standstill(book)
+
+
+def _look_at_questions(book: Book) -> None:
+    if book.steps:
         look_at_steps(book)
-        _look_at_epoch(book)
+    _look_at_epoch(book)
+    if book.leases:
         _look_at_leases(book)
+    if book.ahead:
         _look_at_clocks(book)
+    if book.saves:
         look_at_saves(book)
-    answer_servers(book)
+
+
+def _may_have_orders(book: Book) -> bool:
+    """Whether there may be an answer for a server that waits."""
+    idle, (cause, _) = book.idle_servers, book.orders_gate
+    is_looked_at = idle.must_look() or cause != book.cause_of_orders()
+    return is_looked_at or idle.first_due_s() <= book.now
+
+
+def _may_be_cut(book: Book) -> bool:
+    """Whether a cut is open, or one may be due: for a question, a time, a stage's end."""
+    if book.open_cut is not None or book.cut_trouble is not None:
+        return True
+    if book.saves or book.is_saving or not book.durable.queue.pending:
+        return True
+    every_s, every_steps = book.config.cut_every_s, book.config.cut_every_steps
+    is_time = 0 < every_s <= book.now - book.last_cut_s
+    return is_time or every_steps > 0 or not book.is_cut_whole()
 
 
 def end_waits(book: Book) -> None:
@@ -121,17 +163,14 @@ def _end_waits(book: Book, waiting: Parking[_Key]) -> float:
     while (due := waiting.oldest_due(book.now)) is not None:
         key, parked = due
         saw_wait(book, parked)
-        pauses = pause_of_all(book) is not None
         wait = wait_of(book, parked).lasting(book.now - parked.since_s)
-        book.reply(parked.ticket, Waiting(wait=wait, pauses=pauses))
+        book.reply(parked.ticket, Waiting(wait=wait, pauses=book.pauses()))
         waiting.put_off(key, wait, book.now)  # it was counted among those who wait
     return waiting.first_due_s()
 
 
 def _look_at_parts(book: Book) -> None:
     state = book.durable
-    if not book.shares:
-        return
     for (incarnation, part), parked in book.shares.to_look_at(_what_shares_wait_for(book)):
         message = parked.message
         assert isinstance(message, SharePart)
@@ -144,8 +183,7 @@ def _look_at_parts(book: Book) -> None:
         reason = why_not_same(record.plan.spec, message.spec)
         if reason is not None:  # two came before there were servers
             book.shares.take((incarnation, part))
-            refusal = Refusal(kind="mismatch", text=reason, timeline=state.timeline)
-            book.reply(parked.ticket, refusal)
+            book.refuse(parked.ticket, "mismatch", reason)
             continue
         is_created = _is_created(book, part)
         may_upload = is_created and record.uploader == 0 and not state.settling
@@ -190,7 +228,7 @@ def _look_at_rounds(book: Book) -> None:
         if committed is None:
             continue
         own = sum(one.records for one in committed.contributions)
-        book.commit(structs.replace(committed, records=count_records(book) + own))
+        book.commit(structs.replace(committed, records=book.count_records() + own))
         book.applied()  # here, since nobody may be waiting for the answer just now
         waiting = []
         for incarnation in committed.ticked:
@@ -232,17 +270,16 @@ def _look_at_failed_tasks(book: Book) -> None:
     """An epoch of which nothing could be read fails the job, the last one too."""
     state, failed = book.durable, book.durable.queue.failed
     spec = state.stage_spec()
-    if not failed or state.broken is not None or spec is None or not spec.is_training:
+    if state.broken is not None or spec is None or not spec.is_training:
         return
     if len(failed) == spec.num_tasks():
         book.commit(JobBroken(f"all tasks of epoch {state.queue.epoch} failed"))
 
 
 def _look_at_leases(book: Book) -> None:
-    if not book.leases:
-        return
     state = book.durable
-    asks = book.leases.to_look_at(_what_asks_wait_for(book))
+    gate = None if book.leases.are_all_new() else _what_asks_wait_for(book)
+    asks = book.leases.to_look_at(gate)
     for incarnation, parked in sorted(asks, key=lambda item: item[1].role):
         message = parked.message
         assert isinstance(message, AskLease)
@@ -251,10 +288,10 @@ def _look_at_leases(book: Book) -> None:
         if state.broken is not None:
             book.leases.take(incarnation)
             text = f"the job has failed: {state.broken}"
-            refusal = Refusal(kind="broken", text=text, timeline=state.timeline)
-            book.reply(parked.ticket, refusal)
+            book.refuse(parked.ticket, "broken", text)
             continue
-        if message.stage < state.queue.stage or is_stopped_before(state, message.stage):
+        is_stopped = state.stopped is not None and is_stopped_before(state, message.stage)
+        if message.stage < state.queue.stage or is_stopped:
             book.leases.take(incarnation)
             kept = buffers_at_end(book, message.stage)
             over = StageOver(
@@ -274,8 +311,7 @@ def _look_at_leases(book: Book) -> None:
         lease = known or lend(book, parked.role, incarnation)
         if isinstance(lease, Wait):
             book.leases.take(incarnation)
-            pauses = pause_of_all(book) is not None
-            spent = Waiting(wait=lease, is_spent=True, pauses=pauses)
+            spent = Waiting(wait=lease, is_spent=True, pauses=book.pauses())
             book.reply(parked.ticket, spent)
         elif lease is not None:
             book.leases.take(incarnation)
@@ -306,7 +342,7 @@ def _what_asks_wait_for(book: Book) -> tuple[object, ...]:
         (state.timeline, queue.stage, queue.epoch, queue.next_fresh == 0),
         (state.stopped, state.broken, len(state.stages)),
         (may_grant(book), is_mid_step(book), book.knows_clocks(), pick_task(state) is None),
-        (bool(state.settling), pause_of_all(book) is not None),
+        (bool(state.settling), book.pauses()),
         (book.is_fresh, book.track_from, book.track_from in book.leases),
         book.rounds.are_exchanging(state),
         is_tracked(book) and (state.generation, state.committed_rounds()),

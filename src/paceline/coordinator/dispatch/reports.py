@@ -10,12 +10,15 @@ snapshot at those rounds.
 Pure.
 """
 
-from collections.abc import Container
+from collections.abc import Callable, Container
+from typing import Any
 
-from paceline.coordinator.decisions import exited, fail_cut, job_status, lose, pace_asked
+import msgspec
+
+from paceline.coordinator.decisions import exited, fail_cut, job_status, lose
 from paceline.coordinator.durable import CutRecord, Durable, PartRecord, decode_queue
 from paceline.coordinator.durable.outcomes import JobBroken, Scaled, ServerJoined
-from paceline.coordinator.ledgers import Book, Loss, OpenCut, Parked
+from paceline.coordinator.ledgers import Asker, Book, Loss, OpenCut, Parked
 from paceline.messages.server import (
     CommitRound,
     ConfirmTracked,
@@ -36,10 +39,9 @@ from paceline.messages.server import (
     Snapshot,
     TakePaces,
 )
-from paceline.messages.shared import Done, Refusal
+from paceline.messages.shared import Done
 from paceline.messages.watching import (
     AskStatus,
-    ChangePace,
     LauncherOrders,
     LauncherReport,
     Scale,
@@ -162,9 +164,9 @@ def plan_forget(cut: CutRecord) -> Forget:
     return Forget(cut=cut.cut, stage=stage, epoch=epoch, below=below, kept=kept)
 
 
-def server_reported(book: Book, ticket: int, report: ServerReport) -> None:
+def server_reported(book: Book, asker: Asker, report: ServerReport) -> None:
     """Take note of a server's report; answer with orders, or let it wait for some."""
-    state, server = book.durable, report.server
+    state, server, ticket = book.durable, report.server, asker.ticket
     live = state.servers.get(server)
     if report.incarnation == 0:
         if live is not None:
@@ -193,7 +195,7 @@ def server_reported(book: Book, ticket: int, report: ServerReport) -> None:
         _take_answers(book, report)
         if book.open_cut is not None and report.pinned_cut == book.open_cut.cut:
             book.open_cut.pin(server)
-    book.park_report(ticket, report)
+    book.park(book.idle_servers, server, asker, report)
 
 
 def answer_servers(book: Book) -> None:
@@ -230,26 +232,21 @@ def _take_due(book: Book) -> list[tuple[str, Parked]]:
 
 
 def _what_orders_follow_from(book: Book) -> object:
-    """All that orders depend on, but the server's own report.
-
-    As long as nothing was decided it is what it was.
-    """
-    state = book.durable
-    cut = None if book.open_cut is None else book.open_cut.cut
-    here = (book.revision, book.is_finishing, cut)
+    """All that orders depend on, but the server's own report."""
+    state, cause = book.durable, book.cause_of_orders()
     known, gate = book.orders_gate
-    if here != known:
+    if cause != known:
         gate = (
             (state.timeline, state.is_returning, book.is_finishing, state.tracked),
             (state.generation, state.committed_rounds(), tuple(state.settling)),
             None if state.cut is None else state.cut.cut,
-            cut,
+            None if book.open_cut is None else book.open_cut.cut,
         )
-        book.orders_gate = (here, gate)
+        book.orders_gate = (cause, gate)
     return gate
 
 
-def launcher_reported(book: Book, ticket: int, report: LauncherReport) -> None:
+def launcher_reported(book: Book, asker: Asker, report: LauncherReport) -> None:
     """Take note of ended processes; say which servers must be replaced."""
     for end in report.exits:
         exited(book, end)
@@ -261,30 +258,25 @@ def launcher_reported(book: Book, ticket: int, report: LauncherReport) -> None:
         trainers=book.durable.wanted_trainers,
         is_saved=book.is_saved(),
     )
-    book.reply(ticket, orders)
+    book.reply(asker.ticket, orders)
 
 
-def operator_asked(book: Book, ticket: int, message: Scale | ChangePace) -> None:
-    """Change the pace, or how many trainers there are to be; the launcher makes it so."""
-    if isinstance(message, ChangePace):
-        pace_asked(book, ticket, message)
-        return
+def scale_asked(book: Book, asker: Asker, message: Scale) -> None:
+    """Change how many trainers there are to be; the launcher makes it so."""
     least, most = book.config.trainers, book.config.most_trainers
     allowed = f"{least} to {most}" if most else "at least 1"
     if message.trainers < 1 or (most and not least <= message.trainers <= most):
         text = f"expected {allowed} trainers, got {message.trainers}"
-        timeline = book.durable.timeline
-        book.reply(ticket, Refusal(kind="invalid", text=text, timeline=timeline))
+        book.refuse(asker.ticket, "invalid", text)
         return
     if book.durable.wanted_trainers != message.trainers:
         book.commit(Scaled(message.trainers))
-    book.reply(ticket, Done())
+    book.reply(asker.ticket, Done())
 
 
-def observer_asked(book: Book, ticket: int, message: AskStatus) -> None:
+def status_asked(book: Book, asker: Asker, _: AskStatus) -> None:
     """Say how the job stands."""
-    assert isinstance(message, AskStatus)
-    book.reply(ticket, job_status(book))
+    book.reply(asker.ticket, job_status(book))
 
 
 def _shut_down(incarnation: int, reason: str) -> Orders:
@@ -293,18 +285,20 @@ def _shut_down(incarnation: int, reason: str) -> Orders:
 
 def _take_answers(book: Book, report: ServerReport) -> None:
     for answer in report.answers:
-        if isinstance(answer, FenceReport):
-            if answer.incarnation in book.durable.settling:
-                seen = book.fences.setdefault(answer.incarnation, {})
-                seen[report.server] = answer.marks
-        elif isinstance(answer, MarksReport):
-            if answer.timeline == book.durable.timeline:
-                book.marks[report.server] = answer
-        else:
-            _take_cut_report(book, report.server, answer)
+        _REPORTED[type(answer)](book, report.server, answer)
 
 
-def _take_cut_report(book: Book, server: str, report: CutReport) -> None:
+def _fenced(book: Book, server: str, report: FenceReport) -> None:
+    if report.incarnation in book.durable.settling:
+        book.fences.setdefault(report.incarnation, {})[server] = report.marks
+
+
+def _marked(book: Book, server: str, report: MarksReport) -> None:
+    if report.timeline == book.durable.timeline:
+        book.marks[server] = report
+
+
+def _cut_written(book: Book, server: str, report: CutReport) -> None:
     cut = book.open_cut
     if cut is None or cut.cut != report.cut:
         return
@@ -312,3 +306,10 @@ def _take_cut_report(book: Book, server: str, report: CutReport) -> None:
         fail_cut(book, report.error, server, is_refused=report.is_refused)
     else:
         cut.reported(server, report)
+
+
+_REPORTED: dict[type[msgspec.Struct], Callable[[Book, str, Any], None]] = {
+    FenceReport: _fenced,
+    MarksReport: _marked,
+    CutReport: _cut_written,
+}

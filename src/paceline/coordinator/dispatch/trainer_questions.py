@@ -1,6 +1,6 @@
 """What trainers ask, one function per question; each answers, or parks.
 
-Ticks, by far the most, are in `paceline.coordinator.decisions.ticks`.
+Ticks, by far the most, go to `paceline.coordinator.decisions.ticks` at once.
 
 Every question but `JoinTrainer` carries the asker's incarnation and timeline: a dead
 incarnation is refused as ``fenced``, an old timeline as ``timeline``, before anything
@@ -9,27 +9,27 @@ else is looked at.
 Pure.
 """
 
-from functools import cache, singledispatch
+from collections.abc import Callable
+from typing import Any
 
 from msgspec.structs import replace
 
 from paceline.coordinator.decisions import (
-    Asker,
     answer_claim,
-    answer_results,
     buffers_kept,
-    count_records,
     count_trainers,
     finish_if_done,
+    finish_task,
     give_back,
-    is_heard,
+    keep_value,
     lose,
     meet,
     must_return,
-    pause_of_all,
+    page_of_results,
     peers_of,
-    refuse,
     saw_numbers,
+    step_asked,
+    tick_asked,
     tracked_kept,
     wait_of_all,
     were_set,
@@ -43,12 +43,19 @@ from paceline.coordinator.durable.outcomes import (
     TrainerJoined,
     TrainerLeft,
 )
-from paceline.coordinator.ledgers import Book, Loss
+from paceline.coordinator.ledgers import Asker, Book, Loss
 from paceline.coordinator.ledgers.effects import Happened
 from paceline.messages.beats import Beat, Beaten
+from paceline.messages.locking import CommitStep
 from paceline.messages.meeting import AskPeers, DoorOpened, Meet
 from paceline.messages.results import AskResults, FinishTask, KeepValue
-from paceline.messages.shared import Done, Refusal, TrainerMessage
+from paceline.messages.shared import (
+    Done,
+    Message,
+    Refusal,
+    RefusalKind,
+    TrainerMessage,
+)
 from paceline.messages.trainer import (
     AskLease,
     AskRecords,
@@ -70,6 +77,7 @@ from paceline.messages.trainer import (
     SharePart,
     ShuffledAs,
     Stop,
+    Tick,
     TrackedKept,
     TrainerRequest,
     UnsharePart,
@@ -81,20 +89,38 @@ from paceline.pace.changing import why_not_among, why_not_same
 def trainer_asked(book: Book, asker: Asker, message: TrainerRequest) -> None:
     """Answer a trainer, park its question, or refuse it."""
     if not isinstance(message, TrainerMessage) or is_heard(book, asker, message):
-        _answer_to(type(message))(message, book, asker)
+        _ANSWERS[type(message)](book, asker, message)
 
 
-@singledispatch
-def _answer(message: TrainerRequest, book: Book, asker: Asker) -> None:
-    raise TypeError(f"no answer to {message!r} of {asker} at {book.now}")
+def is_heard(book: Book, asker: Asker, message: TrainerMessage) -> bool:
+    """Whether a member asks; whoever is none, or speaks of the past, is refused here."""
+    refused = refusal_of(book, asker, message)
+    if refused is not None:
+        book.refuse(asker.ticket, *refused)
+        return False
+    # What it told to wait for is over, unless this tells it anew.
+    book.members.heard(message.incarnation, book.now).wait = None
+    return True
 
 
-@_answer.register
-def _(message: JoinTrainer, book: Book, asker: Asker) -> None:
+def refusal_of(
+    book: Book, asker: Asker, message: TrainerMessage
+) -> tuple[RefusalKind, str] | None:
+    """Why a trainer's question is not even looked at; None if it is."""
+    state = book.durable
+    if state.trainers.get(asker.role) != message.incarnation:
+        text = f"{asker.role}: incarnation {message.incarnation} is over; join again"
+        return "fenced", text
+    if message.timeline != state.timeline and not isinstance(message, Beat | Leave):
+        return "timeline", f"timeline {message.timeline} was left; now is {state.timeline}"
+    return None
+
+
+def _join(book: Book, asker: Asker, message: JoinTrainer) -> None:
     state, live = book.durable, book.durable.trainers.get(message.trainer)
     if message.trainer != asker.role:
         text = f"{asker.role} asked to join as {message.trainer}"
-        book.reply(asker.ticket, refuse(book, "invalid", text))
+        book.refuse(asker.ticket, "invalid", text)
         return
     if live is None or live != message.previous:
         if live is not None:
@@ -130,44 +156,40 @@ def _(message: JoinTrainer, book: Book, asker: Asker) -> None:
     )
 
 
-@_answer.register
-def _(message: SharePart, book: Book, asker: Asker) -> None:
+def _share(book: Book, asker: Asker, message: SharePart) -> None:
     record = book.durable.parts.get(message.spec.part)
     if record is not None:
         reason = why_not_same(record.plan.spec, message.spec)
         if reason is not None:
-            book.reply(asker.ticket, refuse(book, "mismatch", reason))
+            book.refuse(asker.ticket, "mismatch", reason)
             return
     others = list(book.durable.trained().values())
     reason = None if record else why_not_among(others, message.spec)
     if reason is not None:
-        book.reply(asker.ticket, refuse(book, "mismatch", f"share: {reason}"))
+        book.refuse(asker.ticket, "mismatch", f"share: {reason}")
         return
-    book.park_share(asker.ticket, asker.role, message)
+    book.park(book.shares, (message.incarnation, message.spec.part), asker, message)
 
 
-@_answer.register
-def _(message: PartUploaded, book: Book, asker: Asker) -> None:
+def _uploaded(book: Book, asker: Asker, message: PartUploaded) -> None:
     record = book.durable.parts.get(message.part)
     if record is not None and not record.is_ready:
         if record.uploader != message.incarnation:
             text = f"part {message.part} is uploaded by incarnation {record.uploader}"
-            book.reply(asker.ticket, refuse(book, "stale", text))
+            book.refuse(asker.ticket, "stale", text)
             return
         book.commit(PartReady(message.part))
     book.reply(asker.ticket, Done())
 
 
-@_answer.register
-def _(message: UnsharePart, book: Book, asker: Asker) -> None:
+def _unshare(book: Book, asker: Asker, message: UnsharePart) -> None:
     record = book.durable.parts[message.part]
     if not record.plan.has_ended:
         book.commit(PartEnded(message.part))
     book.reply(asker.ticket, Done())
 
 
-@_answer.register
-def _(message: BeginStage, book: Book, asker: Asker) -> None:
+def _begin_stage(book: Book, asker: Asker, message: BeginStage) -> None:
     agreed = book.durable.stages.get(message.spec.stage)
     if agreed is None:
         book.commit(StageRegistered(message.spec))
@@ -180,13 +202,12 @@ def _(message: BeginStage, book: Book, asker: Asker) -> None:
             f"stage {agreed.stage} was begun with {agreed}, {asker.role} brings "
             f"{message.spec}: all trainers must bring the same data, sizes and seed"
         )
-        book.reply(asker.ticket, refuse(book, "mismatch", text))
+        book.refuse(asker.ticket, "mismatch", text)
         return
     book.reply(asker.ticket, Done())
 
 
-@_answer.register
-def _(message: AskLease, book: Book, asker: Asker) -> None:
+def _ask_lease(book: Book, asker: Asker, message: AskLease) -> None:
     book.asked_stage[asker.role] = message.stage
     if message.stage > book.asked_first[0]:
         book.asked_first = (message.stage, book.now)
@@ -198,27 +219,26 @@ def _(message: AskLease, book: Book, asker: Asker) -> None:
             finish_if_done(book, lease.key)
     if not book.durable.queue.held_by(message.incarnation):
         book.speeds.rests(message.incarnation)
-    book.park_lease(asker.ticket, asker.role, message)
+    book.park(book.leases, message.incarnation, asker, message)
 
 
-@_answer.register
-def _(message: MayGoOn, book: Book, asker: Asker) -> None:
+def _may_go_on(book: Book, asker: Asker, message: MayGoOn) -> None:
     book.clocks.tell(message.incarnation, message.clock, book.durable.queue)
     book.deadlines.pause(message.incarnation)
-    book.park_ahead(asker.ticket, asker.role, message)
+    book.park(book.ahead, message.incarnation, asker, message)
 
 
-@_answer.register
-def _(message: TrackedKept | BuffersKept, book: Book, asker: Asker) -> None:
-    if isinstance(message, TrackedKept):
-        tracked_kept(book, message)
-    else:
-        buffers_kept(book, message)
+def _tracked_kept(book: Book, asker: Asker, message: TrackedKept) -> None:
+    tracked_kept(book, message)
     book.reply(asker.ticket, Done())
 
 
-@_answer.register
-def _(message: HandBack, book: Book, asker: Asker) -> None:
+def _buffers_kept(book: Book, asker: Asker, message: BuffersKept) -> None:
+    buffers_kept(book, message)
+    book.reply(asker.ticket, Done())
+
+
+def _hand_back(book: Book, asker: Asker, message: HandBack) -> None:
     acked_by_token = dict(zip(message.tokens, message.acked, strict=True))
     give_back(book, message, acked_by_token)
     book.rounds.drop(asker.role)
@@ -226,21 +246,26 @@ def _(message: HandBack, book: Book, asker: Asker) -> None:
     book.reply(asker.ticket, Done())
 
 
-@_answer.register
-def _(message: FailTask, book: Book, asker: Asker) -> None:
+def _fail_task(book: Book, asker: Asker, message: FailTask) -> None:
     give_back(book, message, {message.token: message.acked})
     book.rounds.drop(asker.role)
     book.start_clock(message.incarnation)
     book.reply(asker.ticket, Done())
 
 
-@_answer.register
-def _(message: FinishTask | AskResults | KeepValue, book: Book, asker: Asker) -> None:
-    book.reply(asker.ticket, answer_results(book, message))
+def _finish_task(book: Book, asker: Asker, message: FinishTask) -> None:
+    book.reply(asker.ticket, finish_task(book, message))
 
 
-@_answer.register
-def _(message: Beat, book: Book, asker: Asker) -> None:
+def _ask_results(book: Book, asker: Asker, message: AskResults) -> None:
+    book.reply(asker.ticket, page_of_results(book, message))
+
+
+def _keep_value(book: Book, asker: Asker, message: KeepValue) -> None:
+    book.reply(asker.ticket, keep_value(book, message))
+
+
+def _beat(book: Book, asker: Asker, message: Beat) -> None:
     info = book.members.heard(message.incarnation, book.now)
     if message.evaluated > info.evaluated:
         info.evaluated = message.evaluated
@@ -252,69 +277,61 @@ def _(message: Beat, book: Book, asker: Asker) -> None:
     info.clock = max(info.clock, message.clock)
     info.state = message.state or info.state
     info.wait, info.wait_s = message.wait, book.now
-    state, pauses = book.durable, pause_of_all(book) is not None
+    state, pauses = book.durable, book.pauses()
     beaten = Beaten(timeline=state.timeline, stopped=state.stopped, pauses=pauses)
     book.reply(asker.ticket, beaten)
 
 
-@_answer.register
-def _(message: ClaimOnce, book: Book, asker: Asker) -> None:
+def _claim_once(book: Book, asker: Asker, message: ClaimOnce) -> None:
     once = book.durable.once
     if message.name not in once:
         book.commit(OnceClaimed(message.name, asker.role))
     book.reply(asker.ticket, Claimed(mine=once[message.name] == asker.role))
 
 
-@_answer.register
-def _(message: ClaimValues, book: Book, asker: Asker) -> None:
+def _claim_values(book: Book, asker: Asker, message: ClaimValues) -> None:
     book.reply(asker.ticket, answer_claim(book, message))
 
 
-@_answer.register
-def _(message: ValuesSet, book: Book, asker: Asker) -> None:
+def _values_set(book: Book, asker: Asker, message: ValuesSet) -> None:
     book.reply(asker.ticket, were_set(book, message))
 
 
-@_answer.register
-def _(message: Stop, book: Book, asker: Asker) -> None:
+def _stop(book: Book, asker: Asker, message: Stop) -> None:
     if book.durable.stopped is None:
         book.commit(StopRequested(message.reason))
     book.reply(asker.ticket, Done())
 
 
-@_answer.register
-def _(message: Log, book: Book, asker: Asker) -> None:
+def _log(book: Book, asker: Asker, message: Log) -> None:
     book.metrics.note(message.numbers, message.ages_s, book.now)
     saw_numbers(book, message.numbers)
     fields: dict[str, object] = {
         "trainer": asker.role,
-        "records": count_records(book),
+        "records": book.count_records(),
         "numbers": message.numbers,
     }
     book.effect(Happened("log", fields))
     book.reply(asker.ticket, Done())
 
 
-@_answer.register
-def _(message: Computed, book: Book, asker: Asker) -> None:
+def _computed(book: Book, asker: Asker, message: Computed) -> None:
     told = {name: getattr(message, name) for name in ("batches", "seconds", "mean_s")}
     book.effect(Happened("computed", {"trainer": asker.role, **told}))
     book.reply(asker.ticket, Done())
 
 
-@_answer.register
-def _(message: Save, book: Book, asker: Asker) -> None:
+def _save(book: Book, asker: Asker, message: Save) -> None:
     if book.durable.broken is not None:
         text = f"the job has failed: {book.durable.broken}"
         book.reply(asker.ticket, Refusal(kind="invalid", text=text))
         return
     if message.left is not None:
         book.asked_stage[asker.role] = message.left + 1
-    book.park_save(asker.ticket, asker.role, message)
+    book.park(book.saves, message.incarnation, asker, message)
 
 
-@_answer.register
-def _(message: Leave, book: Book, asker: Asker) -> None:
+def _leave(book: Book, asker: Asker, message: Leave) -> None:
     holds = bool(book.durable.queue.held_by(message.incarnation))
     uploads = any(
         record.uploader == message.incarnation for record in book.durable.parts.values()
@@ -335,28 +352,49 @@ def _(message: Leave, book: Book, asker: Asker) -> None:
     book.reply(asker.ticket, Done())
 
 
-@_answer.register
-def _(message: AskRecords, book: Book, asker: Asker) -> None:
+def _records(book: Book, asker: Asker, message: AskRecords) -> None:
     assert message.incarnation
-    book.reply(asker.ticket, Records(records=count_records(book)))
+    book.reply(asker.ticket, Records(records=book.count_records()))
 
 
-@_answer.register
-def _(message: DoorOpened, book: Book, asker: Asker) -> None:
+def _door_opened(book: Book, asker: Asker, message: DoorOpened) -> None:
     book.members.heard(message.incarnation, book.now).address = message.address
     book.reply(asker.ticket, Done())
 
 
-@_answer.register
-def _(message: AskPeers, book: Book, asker: Asker) -> None:
+def _peers(book: Book, asker: Asker, message: AskPeers) -> None:
     assert message.incarnation
     book.reply(asker.ticket, peers_of(book))
 
 
-@_answer.register
-def _(message: Meet, book: Book, asker: Asker) -> None:
-    meet(book, asker.role, asker.ticket, message)
-
-
-# By the message's type, once looked for: `singledispatch` itself looks at every call.
-_answer_to = cache(_answer.dispatch)
+_ANSWERS: dict[type[Message], Callable[[Book, Asker, Any], None]] = {
+    Tick: tick_asked,
+    CommitStep: step_asked,
+    JoinTrainer: _join,
+    SharePart: _share,
+    PartUploaded: _uploaded,
+    UnsharePart: _unshare,
+    BeginStage: _begin_stage,
+    AskLease: _ask_lease,
+    MayGoOn: _may_go_on,
+    TrackedKept: _tracked_kept,
+    BuffersKept: _buffers_kept,
+    HandBack: _hand_back,
+    FailTask: _fail_task,
+    FinishTask: _finish_task,
+    AskResults: _ask_results,
+    KeepValue: _keep_value,
+    Beat: _beat,
+    ClaimOnce: _claim_once,
+    ClaimValues: _claim_values,
+    ValuesSet: _values_set,
+    Stop: _stop,
+    Log: _log,
+    Computed: _computed,
+    Save: _save,
+    Leave: _leave,
+    AskRecords: _records,
+    DoorOpened: _door_opened,
+    AskPeers: _peers,
+    Meet: meet,
+}

@@ -3,7 +3,9 @@
 Pure.
 """
 
+from collections.abc import Callable
 from itertools import chain, islice
+from typing import Any
 
 from paceline.coordinator.decisions import (
     choose_cell,
@@ -23,6 +25,7 @@ from paceline.coordinator.ledgers import Book, Parked
 from paceline.ids import trainer_id
 from paceline.messages.locking import CommitStep
 from paceline.messages.meeting import Meet
+from paceline.messages.shared import Message
 from paceline.messages.trainer import AskLease, MayGoOn, Save, SharePart, Tick
 from paceline.messages.waits import MOST_NAMED, Wait, listed, named, wait_for
 from paceline.messages.watching import ChangePace
@@ -32,30 +35,29 @@ _CLOCKS_UNKNOWN = "the coordinator has restarted, and trainers tell it their clo
 
 def wait_of(book: Book, parked: Parked) -> Wait:
     """What a parked question waits for."""
-    message = parked.message
-    if isinstance(message, Tick):
-        return _wait_of_tick(book, message)
-    if isinstance(message, Meet):
-        missing = book.rounds.missing_to_meet(message.part, book.durable)
-        reason = f"round {message.round} waits for {named(missing)}, to exchange values"
-        return wait_for("exchange", reason, missing)
-    if isinstance(message, MayGoOn):
-        return _wait_to_go_on(book, message)
-    if isinstance(message, ChangePace):
-        return wait_for_pace(book)
-    if isinstance(message, Save | CommitStep):
-        return cut_wait(book)
-    if isinstance(message, AskLease) and (book.open_cut or waits_for_cut(book)):
-        return cut_wait(book)
-    if (wait := wait_of_all(book)) is not None:
-        return wait
-    if isinstance(message, SharePart):
-        return Wait("values", f"part {message.spec.part} has no values yet")
-    stage = message.stage if isinstance(message, AskLease) else 0
-    return _wait_for_lease(book, parked.role, stage)
+    return _WAITS[type(parked.message)](book, parked.role, parked.message)
 
 
-def _wait_of_tick(book: Book, tick: Tick) -> Wait:
+def _wait_for_values(book: Book, _: str, share: SharePart) -> Wait:
+    nobody = Wait("values", f"part {share.spec.part} has no values yet")
+    return wait_of_all(book) or nobody
+
+
+def _wait_to_meet(book: Book, _: str, meet: Meet) -> Wait:
+    missing = book.rounds.missing_to_meet(meet.part, book.durable)
+    reason = f"round {meet.round} waits for {named(missing)}, to exchange values"
+    return wait_for("exchange", reason, missing)
+
+
+def _wait_for_cut(book: Book, _: str, __: Save | CommitStep) -> Wait:
+    return cut_wait(book)
+
+
+def _wait_for_change(book: Book, _: str, __: ChangePace) -> Wait:
+    return wait_for_pace(book)
+
+
+def _wait_of_tick(book: Book, _: str, tick: Tick) -> Wait:
     cut = book.open_cut
     if cut is not None and not cut.is_pinned():
         return wait_for("cut", f"cut {cut.cut} is being taken", takers(book))
@@ -69,7 +71,7 @@ def _wait_of_tick(book: Book, tick: Tick) -> Wait:
     return wait_for("round", reason, missing or book.durable.servers)
 
 
-def _wait_to_go_on(book: Book, ask: MayGoOn) -> Wait:
+def _wait_to_go_on(book: Book, _: str, ask: MayGoOn) -> Wait:
     slowest = book.clocks.slowest(book.durable.queue)
     if slowest is None:
         return Wait("clock", _CLOCKS_UNKNOWN)
@@ -81,7 +83,13 @@ def _wait_to_go_on(book: Book, ask: MayGoOn) -> Wait:
     return wait_for("clock", f"{ahead}; {allowed}", last)
 
 
-def _wait_for_lease(book: Book, trainer: str, stage: int) -> Wait:
+def _wait_for_lease(book: Book, trainer: str, ask: AskLease) -> Wait:
+    if book.open_cut or waits_for_cut(book):
+        return cut_wait(book)
+    return wait_of_all(book) or _wait_for_task(book, trainer, ask.stage)
+
+
+def _wait_for_task(book: Book, trainer: str, stage: int) -> Wait:
     state, queue = book.durable, book.durable.queue
     if not state.has_started:
         return _wait_for_members(book)
@@ -124,3 +132,15 @@ def _wait_for_members(book: Book) -> Wait:
     whom = tuple(islice(chain(late, absent), min(MOST_NAMED, max(0, wanted - here))))
     reason = f"{here} of {wanted} trainers have asked for work"
     return Wait("members", reason, whom, max(0, wanted - here - len(whom)))
+
+
+_WAITS: dict[type[Message], Callable[[Book, str, Any], Wait]] = {
+    SharePart: _wait_for_values,
+    AskLease: _wait_for_lease,
+    MayGoOn: _wait_to_go_on,
+    Tick: _wait_of_tick,
+    Meet: _wait_to_meet,
+    CommitStep: _wait_for_cut,
+    Save: _wait_for_cut,
+    ChangePace: _wait_for_change,
+}

@@ -18,9 +18,7 @@ Pure.
 
 from paceline.coordinator.durable.durable import (
     KEPT_ROUNDS,
-    CutRecord,
     Durable,
-    PartRecord,
     restore,
 )
 from paceline.coordinator.durable.happenings import closed_of, progress_of, told
@@ -31,6 +29,7 @@ from paceline.coordinator.durable.queue import (
     decode_queue,
     encode_queue,
 )
+from paceline.coordinator.durable.records import CutRecord, PartRecord
 from paceline.coordinator.durable.recovery import decide_resumes, join_marks, join_voids
 from paceline.coordinator.durable.rotation import Choice, decide_cell, validate_cells
 from paceline.coordinator.durable.stops import (

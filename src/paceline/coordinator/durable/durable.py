@@ -6,16 +6,15 @@ coordinator is the same coordinator; a compacted journal begins with the whole s
 Pure.
 """
 
-from functools import singledispatch
-from typing import final
+from collections.abc import Callable
+from typing import Any, final
 
 import msgspec
 
 from paceline.coordinator.durable import outcomes as o
 from paceline.coordinator.durable.noted import note_result, note_value
 from paceline.coordinator.durable.queue import LeaseRecord, Queue, decode_queue
-from paceline.coordinator.durable.records import CutRecord as CutRecord
-from paceline.coordinator.durable.records import PartRecord as PartRecord
+from paceline.coordinator.durable.records import CutRecord, PartRecord
 from paceline.ids import TaskKey
 from paceline.messages.shared import PartSpec, StageSpec
 
@@ -92,33 +91,20 @@ class Durable(msgspec.Struct):
 KEPT_ROUNDS = 2  # a contributor to round r has pulled round r - 1 from every server
 
 
-@singledispatch
-def restore(outcome: o.Outcome, state: Durable) -> None:
-    """Change the state as an outcome says.
-
-    Raises:
-        TypeError: the outcome is of no known kind.
-    """
-    raise TypeError(f"no way to restore {outcome!r} on {type(state).__name__}")
-
-
-@restore.register
-def _(outcome: o.TrainerJoined, state: Durable) -> None:
+def _trainer_joined(outcome: o.TrainerJoined, state: Durable) -> None:
     state.trainers[outcome.trainer] = outcome.incarnation
     state.left.discard(outcome.trainer)
     state.next_incarnation = outcome.incarnation + 1
     state.generation += 1
 
 
-@restore.register
-def _(outcome: o.ServerJoined, state: Durable) -> None:
+def _server_joined(outcome: o.ServerJoined, state: Durable) -> None:
     state.servers[outcome.server] = outcome.incarnation
     state.next_incarnation = outcome.incarnation + 1
     state.generation += 1
 
 
-@restore.register
-def _(outcome: o.TrainerLost, state: Durable) -> None:
+def _trainer_lost(outcome: o.TrainerLost, state: Durable) -> None:
     _forget_trainer(outcome.trainer, outcome.incarnation, state)
     queue = state.queue
     records = dict(sorted(queue.held_by(outcome.incarnation).items()))
@@ -127,9 +113,8 @@ def _(outcome: o.TrainerLost, state: Durable) -> None:
     for part in uploads:
         part.uploader = 0
     if held or uploads or outcome.has_set:  # something may be on its way to a server
-        state.settling[outcome.incarnation] = tuple(
-            record.lease.key for record in records.values()
-        )
+        keys = tuple(record.lease.key for record in records.values())
+        state.settling[outcome.incarnation] = keys
         for task in held:
             queue.take_back(task)
     if outcome.kind == "expired":
@@ -139,26 +124,21 @@ def _(outcome: o.TrainerLost, state: Durable) -> None:
         queue.count_crash(held)
 
 
-@restore.register
-def _(outcome: o.StateKept, state: Durable) -> None:
+def _state_kept(outcome: o.StateKept, state: Durable) -> None:
     state.tracked = outcome.number
     state.is_end_kept = False
 
 
-@restore.register
-def _(outcome: o.TasksCrashed, state: Durable) -> None:
+def _tasks_crashed(outcome: o.TasksCrashed, state: Durable) -> None:
     now = (state.queue.stage, state.queue.epoch)
-    tasks = [key.task for key in outcome.keys if (key.stage, key.epoch) == now]
-    state.queue.count_crash(tasks)
+    state.queue.count_crash(k.task for k in outcome.keys if (k.stage, k.epoch) == now)
 
 
-@restore.register
-def _(outcome: o.Scaled, state: Durable) -> None:
+def _scaled(outcome: o.Scaled, state: Durable) -> None:
     state.wanted_trainers = outcome.trainers
 
 
-@restore.register
-def _(outcome: o.TrainerLeft, state: Durable) -> None:
+def _trainer_left(outcome: o.TrainerLeft, state: Durable) -> None:
     _forget_trainer(outcome.trainer, outcome.incarnation, state)
     if outcome.is_done:
         state.left.add(outcome.trainer)
@@ -174,23 +154,29 @@ def _forget_trainer(trainer: str, incarnation: int, state: Durable) -> None:
     state.generation += 1
 
 
-@restore.register
-def _(outcome: o.PartPlanned, state: Durable) -> None:
+def _part_planned(outcome: o.PartPlanned, state: Durable) -> None:
     state.parts[outcome.plan.spec.part] = PartRecord(outcome.plan)
 
 
-@restore.register
-def _(outcome: o.UploadGranted | o.PartReady | o.PartEnded, state: Durable) -> None:
-    state.parts[outcome.part].note(outcome)
+def _upload_granted(outcome: o.UploadGranted, state: Durable) -> None:
+    state.parts[outcome.part].uploader = outcome.incarnation
 
 
-@restore.register
-def _(outcome: o.StageRegistered, state: Durable) -> None:
+def _part_ready(outcome: o.PartReady, state: Durable) -> None:
+    part = state.parts[outcome.part]
+    part.is_ready, part.uploader = True, 0
+
+
+def _part_ended(outcome: o.PartEnded, state: Durable) -> None:
+    part = state.parts[outcome.part]
+    part.plan = msgspec.structs.replace(part.plan, has_ended=True)
+
+
+def _stage_registered(outcome: o.StageRegistered, state: Durable) -> None:
     state.stages[outcome.spec.stage] = outcome.spec
 
 
-@restore.register
-def _(outcome: o.LeaseGranted, state: Durable) -> None:
+def _lease_granted(outcome: o.LeaseGranted, state: Durable) -> None:
     lease, queue = outcome.lease, state.queue
     task = lease.key.task
     state.has_started = True
@@ -203,8 +189,7 @@ def _(outcome: o.LeaseGranted, state: Durable) -> None:
         queue.keepers[spec.rotation.cell_of(task)[0]] = outcome.trainer
 
 
-@restore.register
-def _(outcome: o.TaskDone, state: Durable) -> None:
+def _task_done(outcome: o.TaskDone, state: Durable) -> None:
     queue = state.queue
     queue.close(outcome.key.task)
     queue.tasks_done += 1
@@ -214,13 +199,11 @@ def _(outcome: o.TaskDone, state: Durable) -> None:
     state.resumes.pop(outcome.key, None)
 
 
-@restore.register
-def _(outcome: o.StageValued, state: Durable) -> None:
+def _stage_valued(outcome: o.StageValued, state: Durable) -> None:
     note_value(state.queue, outcome)
 
 
-@restore.register
-def _(outcome: o.TaskReturned, state: Durable) -> None:
+def _task_returned(outcome: o.TaskReturned, state: Durable) -> None:
     task = outcome.key.task
     state.queue.put_back(task)
     resume = o.Resume(outcome.key, outcome.first, outcome.edges, outcome.voids)
@@ -232,8 +215,7 @@ def _(outcome: o.TaskReturned, state: Durable) -> None:
         failures[task] = failures.get(task, 0) + 1
 
 
-@restore.register
-def _(outcome: o.TaskFailed, state: Durable) -> None:
+def _task_failed(outcome: o.TaskFailed, state: Durable) -> None:
     queue = state.queue
     queue.failed.add(outcome.key.task)
     queue.close(outcome.key.task)
@@ -241,8 +223,7 @@ def _(outcome: o.TaskFailed, state: Durable) -> None:
     queue.records += outcome.records
 
 
-@restore.register
-def _(outcome: o.MarksSettled, state: Durable) -> None:
+def _marks_settled(outcome: o.MarksSettled, state: Durable) -> None:
     state.steps.pop(outcome.incarnation, None)
     for key in state.settling.pop(outcome.incarnation, ()):
         state.queue.put_back(key.task)
@@ -250,15 +231,13 @@ def _(outcome: o.MarksSettled, state: Durable) -> None:
         state.resumes[resume.key] = resume
 
 
-@restore.register
-def _(outcome: o.EpochEnded, state: Durable) -> None:
+def _epoch_ended(outcome: o.EpochEnded, state: Durable) -> None:
     state.queue.next_epoch()
     now = (outcome.stage, outcome.epoch)
     state.resumes = {k: r for k, r in state.resumes.items() if (k.stage, k.epoch) > now}
 
 
-@restore.register
-def _(outcome: o.RoundCommitted, state: Durable) -> None:
+def _round_committed(outcome: o.RoundCommitted, state: Durable) -> None:
     part = state.parts[outcome.part]
     part.round, state.round_records = outcome.round, outcome.records
     part.recent = [*part.recent, outcome][-KEPT_ROUNDS:]
@@ -267,35 +246,21 @@ def _(outcome: o.RoundCommitted, state: Durable) -> None:
     state.mid_step |= set(outcome.mid_step)
 
 
-@restore.register
-def _(outcome: o.StepCommitted, state: Durable) -> None:
+def _step_committed(outcome: o.StepCommitted, state: Durable) -> None:
     state.steps.setdefault(outcome.incarnation, {}).update(outcome.pushes)
 
 
-@restore.register
-def _(outcome: o.PushLate, state: Durable) -> None:
+def _push_late(outcome: o.PushLate, state: Durable) -> None:
     state.late_pushes += 1
     state.late_records += outcome.records
 
 
-@restore.register
-def _(outcome: o.CutBegun, state: Durable) -> None:
+def _cut_begun(outcome: o.CutBegun, state: Durable) -> None:
     state.next_cut = outcome.cut + 1
 
 
-@restore.register
-def _(outcome: o.CutCommitted, state: Durable) -> None:
-    state.cut = CutRecord(
-        outcome.cut,
-        outcome.timeline,
-        outcome.folder,
-        outcome.queue,
-        outcome.rounds,
-        outcome.files,
-        outcome.parts,
-        outcome.steps,
-        outcome.outer,
-    )
+def _cut_committed(outcome: o.CutCommitted, state: Durable) -> None:
+    state.cut = CutRecord.of(outcome)
     if outcome.ends_stage:
         before, state.queue = state.queue, decode_queue(outcome.queue)
         state.queue.keep_values(before)
@@ -303,24 +268,24 @@ def _(outcome: o.CutCommitted, state: Durable) -> None:
         state.is_end_kept = True
 
 
-@restore.register
-def _(outcome: o.ServerLost | o.TimelineLeft, state: Durable) -> None:
-    if isinstance(outcome, o.ServerLost):
-        state.servers.pop(outcome.server, None)
-        state.generation += 1
+def _server_lost(outcome: o.ServerLost, state: Durable) -> None:
+    state.servers.pop(outcome.server, None)
+    state.generation += 1
     _return_to_cut(state, outcome.timeline)
 
 
-@restore.register
-def _(outcome: o.CutSkipped, state: Durable) -> None:
+def _timeline_left(outcome: o.TimelineLeft, state: Durable) -> None:
+    _return_to_cut(state, outcome.timeline)
+
+
+def _cut_skipped(outcome: o.CutSkipped, state: Durable) -> None:
     restore(outcome.instead, state)
     state.undone = [*state.undone, (outcome.instead.cut + 1, state.next_cut - 1)]
     state.parts = {plan.spec.part: PartRecord(plan) for plan in outcome.plans}
     _return_to_cut(state, outcome.timeline)
 
 
-@restore.register
-def _(outcome: o.RunBegun, state: Durable) -> None:
+def _run_begun(outcome: o.RunBegun, state: Durable) -> None:
     state.run = outcome.run
     state.wanted_trainers = 0
     if outcome.timeline == 0:
@@ -362,8 +327,7 @@ def _return_to_cut(state: Durable, timeline: int) -> None:
     }
 
 
-@restore.register
-def _(outcome: o.PaceChanged, state: Durable) -> None:
+def _pace_changed(outcome: o.PaceChanged, state: Durable) -> None:
     state.timeline, state.repaced = outcome.timeline, outcome.without_state
     state.mid_step, state.round_records = set(), outcome.records
     for plan in outcome.plans:
@@ -372,27 +336,65 @@ def _(outcome: o.PaceChanged, state: Durable) -> None:
         record.recent, record.counted = [], {}
 
 
-@restore.register
-def _(outcome: o.MarksRestored, state: Durable) -> None:
+def _marks_restored(outcome: o.MarksRestored, state: Durable) -> None:
     state.is_returning = False
     state.resumes = {resume.key: resume for resume in outcome.resumes}
 
 
-@restore.register
-def _(outcome: o.OnceClaimed, state: Durable) -> None:
+def _once_claimed(outcome: o.OnceClaimed, state: Durable) -> None:
     state.once[outcome.name] = outcome.trainer
 
 
-@restore.register
-def _(outcome: o.StopRequested, state: Durable) -> None:
+def _stop_requested(outcome: o.StopRequested, state: Durable) -> None:
     state.stopped = outcome.reason
 
 
-@restore.register
-def _(outcome: o.ValuesTaken, state: Durable) -> None:
+def _values_taken(outcome: o.ValuesTaken, state: Durable) -> None:
     state.queue.note_values(outcome.call, outcome.stage, outcome.setter)
 
 
-@restore.register
-def _(outcome: o.JobBroken, state: Durable) -> None:
+def _job_broken(outcome: o.JobBroken, state: Durable) -> None:
     state.broken = outcome.reason
+
+
+_RESTORED: dict[type[o.Outcome], Callable[[Any, Durable], None]] = {
+    o.TrainerJoined: _trainer_joined,
+    o.ServerJoined: _server_joined,
+    o.TrainerLost: _trainer_lost,
+    o.StateKept: _state_kept,
+    o.TasksCrashed: _tasks_crashed,
+    o.Scaled: _scaled,
+    o.TrainerLeft: _trainer_left,
+    o.PartPlanned: _part_planned,
+    o.UploadGranted: _upload_granted,
+    o.PartReady: _part_ready,
+    o.PartEnded: _part_ended,
+    o.StageRegistered: _stage_registered,
+    o.LeaseGranted: _lease_granted,
+    o.TaskDone: _task_done,
+    o.StageValued: _stage_valued,
+    o.TaskReturned: _task_returned,
+    o.TaskFailed: _task_failed,
+    o.MarksSettled: _marks_settled,
+    o.EpochEnded: _epoch_ended,
+    o.RoundCommitted: _round_committed,
+    o.StepCommitted: _step_committed,
+    o.PushLate: _push_late,
+    o.CutBegun: _cut_begun,
+    o.CutCommitted: _cut_committed,
+    o.ServerLost: _server_lost,
+    o.TimelineLeft: _timeline_left,
+    o.CutSkipped: _cut_skipped,
+    o.RunBegun: _run_begun,
+    o.PaceChanged: _pace_changed,
+    o.MarksRestored: _marks_restored,
+    o.OnceClaimed: _once_claimed,
+    o.StopRequested: _stop_requested,
+    o.ValuesTaken: _values_taken,
+    o.JobBroken: _job_broken,
+}
+
+
+def restore(outcome: o.Outcome, state: Durable) -> None:
+    """Change the state as an outcome says."""
+    _RESTORED[type(outcome)](outcome, state)

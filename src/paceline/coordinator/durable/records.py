@@ -28,15 +28,6 @@ class PartRecord(msgspec.Struct):
     recent: list[o.RoundCommitted] = []
     counted: dict[int, int] = {}  # {incarnation: push}
 
-    def note(self, outcome: o.UploadGranted | o.PartReady | o.PartEnded) -> None:
-        """How it goes on with the part."""
-        if isinstance(outcome, o.UploadGranted):
-            self.uploader = outcome.incarnation
-        elif isinstance(outcome, o.PartReady):
-            self.is_ready, self.uploader = True, 0
-        else:
-            self.plan = msgspec.structs.replace(self.plan, has_ended=True)
-
     def has_own_rows(self) -> bool:
         """Whether it is a table of the user's own."""
         return any(isinstance(t.optimizer, Combine) for t in self.plan.spec.tables)
@@ -59,3 +50,18 @@ class CutRecord(msgspec.Struct):
     parts: tuple[int, ...]
     steps: int = 0  # rounds or direct pushes applied by then
     outer: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, outcome: o.CutCommitted) -> "CutRecord":
+        """What is known of a cut from when it is committed."""
+        return cls(
+            outcome.cut,
+            outcome.timeline,
+            outcome.folder,
+            outcome.queue,
+            outcome.rounds,
+            outcome.files,
+            outcome.parts,
+            outcome.steps,
+            outcome.outer,
+        )

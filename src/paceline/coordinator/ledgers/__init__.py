@@ -20,7 +20,7 @@ from paceline.coordinator.ledgers.book import NOT_TRAINING, PARK_S, Book, PaceWi
 from paceline.coordinator.ledgers.cuts import Counted, ManifestOrder, OpenCut, pause_after
 from paceline.coordinator.ledgers.meetings import Differing
 from paceline.coordinator.ledgers.members import Loss
-from paceline.coordinator.ledgers.parking import Parked, Parking
+from paceline.coordinator.ledgers.parking import Asker, Parked, Parking
 from paceline.coordinator.ledgers.rounds import participants
 from paceline.coordinator.ledgers.tasks import (
     Pick,
@@ -35,6 +35,7 @@ from paceline.coordinator.ledgers.tasks import (
 __all__ = [
     "NOT_TRAINING",
     "PARK_S",
+    "Asker",
     "Book",
     "Counted",
     "Differing",

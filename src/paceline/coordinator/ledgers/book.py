@@ -11,33 +11,36 @@ Pure.
 import math
 from typing import NamedTuple, final
 
-from msgspec.structs import replace
-
 from paceline.config import JobConfig, Pace
 from paceline.coordinator.durable import Durable, restore
-from paceline.coordinator.durable.outcomes import AnyOutcome, Outcome
+from paceline.coordinator.durable.outcomes import (
+    AnyOutcome,
+    LeaseGranted,
+    Outcome,
+    TaskDone,
+    TaskFailed,
+    TaskReturned,
+)
 from paceline.coordinator.ledgers.clocks import Clocks
 from paceline.coordinator.ledgers.cuts import OpenCut
 from paceline.coordinator.ledgers.effects import Effect, SendReply
 from paceline.coordinator.ledgers.members import Members
 from paceline.coordinator.ledgers.metrics import Metrics
-from paceline.coordinator.ledgers.parking import Parked, Parking
+from paceline.coordinator.ledgers.parking import Asker, KeyT, Parked, Parking
 from paceline.coordinator.ledgers.rounds import Rounds
 from paceline.coordinator.ledgers.speeds import Speeds
-from paceline.coordinator.ledgers.tasks import Deadlines, TaskProgress
+from paceline.coordinator.ledgers.tasks import Deadlines, TaskProgress, returned_records
 from paceline.coordinator.ledgers.training import Training
-from paceline.ids import OPERATOR, TaskKey
-from paceline.messages.locking import CommitStep
-from paceline.messages.meeting import Meet
+from paceline.ids import TaskKey
 from paceline.messages.server import MarkEntry, MarksReport, ServerReport
-from paceline.messages.shared import AverageShare, BlockAt, Message, Refusal
-from paceline.messages.trainer import AskLease, MayGoOn, Save, SharePart, Tick
-from paceline.messages.watching import ChangePace, Resumed
+from paceline.messages.shared import AverageShare, BlockAt, Message, Refusal, RefusalKind
+from paceline.messages.watching import Resumed
 from paceline.pace.auto import Governor
 from paceline.pace.policy import is_in_step, staleness_of, updates_in_rounds
 
 PARK_S = 1.0
 NOT_TRAINING = "no loop over batches is running yet"
+_OF_TASKS = (LeaseGranted, TaskDone, TaskReturned, TaskFailed)
 
 
 class PaceWish(NamedTuple):
@@ -116,6 +119,7 @@ class Book:
             tuple[int, int], tuple[BlockAt, int]
         ] = {}  # {(stage, block): who has left it, its incarnation}; no more than a hint
         self.revision = 0  # outcomes so far: the durable state is as it was at this count
+        self.orders_revision = 0  # of these, outcomes that may concern servers
         self.orders_gate: tuple[object, object] = (None, None)  # (of what, what it came to)
         self.first_due_s = math.inf  # no question has waited long enough before
         self._outcomes: list[AnyOutcome] = []
@@ -132,15 +136,26 @@ class Book:
         assert isinstance(outcome, Outcome)
         restore(outcome, self.durable)
         self.revision += 1
+        if not isinstance(outcome, _OF_TASKS):
+            self.orders_revision += 1
         self._outcomes.append(outcome)
 
     def reply(self, ticket: int, message: Message) -> None:
         """Answer a question, once this event's outcomes are durable."""
         self._effects.append(SendReply(ticket, message))
 
+    def refuse(self, ticket: int, kind: RefusalKind, text: str) -> None:
+        """Refuse what a question asks for, on the current timeline."""
+        self.reply(ticket, Refusal(kind=kind, text=text, timeline=self.durable.timeline))
+
     def effect(self, effect: Effect) -> None:
         """Order something of the service."""
         self._effects.append(effect)
+
+    def cause_of_orders(self) -> tuple[int, bool, int | None]:
+        """As long as it is the same, nothing that orders follow from was decided."""
+        cut = None if self.open_cut is None else self.open_cut.cut
+        return self.orders_revision, self.is_finishing, cut
 
     def num_outcomes(self) -> int:
         """Outcomes of this event so far."""
@@ -154,47 +169,20 @@ class Book:
 
     # ------------------------------------------------------------ parking
 
-    def park_lease(self, ticket: int, role: str, ask: AskLease) -> None:
-        """Let a trainer wait for work."""
-        self.leases.park(ask.incarnation, self._parked(ticket, role, ask))
-
-    def park_tick(self, ticket: int, role: str, tick: Tick) -> None:
-        """Let a trainer wait for its round."""
-        key = (tick.incarnation, tick.part)
-        self.ticks.park(key, self._parked(ticket, role, tick))
-
-    def park_meet(self, ticket: int, role: str, meet: Meet) -> None:
-        """Let a trainer wait for those that it exchanges values with."""
-        self.meets.park((meet.incarnation, meet.part), self._parked(ticket, role, meet))
-
-    def park_ahead(self, ticket: int, role: str, ask: MayGoOn) -> None:
-        """Let a trainer wait for the slowest."""
-        self.ahead.park(ask.incarnation, self._parked(ticket, role, ask))
-
-    def park_share(self, ticket: int, role: str, share: SharePart) -> None:
-        """Let a trainer wait for a part."""
-        key = (share.incarnation, share.spec.part)
-        self.shares.park(key, self._parked(ticket, role, share))
-
-    def park_save(self, ticket: int, role: str, save: Save) -> None:
-        """Let a trainer wait for a cut."""
-        self.saves.park(save.incarnation, self._parked(ticket, role, save))
-
-    def park_step(self, ticket: int, role: str, step: CommitStep) -> None:
-        """Let a trainer wait until its step is committed."""
-        self.steps.park(step.incarnation, self._parked(ticket, role, step))
-
-    def park_pace(self, ticket: int, ask: ChangePace) -> None:
-        """Let an operator wait for a change of pace."""
-        parked = self._parked(ticket, OPERATOR, ask)
-        if self.wish is not None:  # each time that it is asked for has its own ticket
-            parked = replace(parked, since_s=self.wish.since_s)
-        self.pace_asks.park(ticket, parked)
-
-    def park_report(self, ticket: int, report: ServerReport) -> None:
-        """Let a server wait for orders."""
-        parked = self._parked(ticket, report.server, report)
-        self.idle_servers.park(report.server, parked)
+    def park(
+        self,
+        waiting: Parking[KeyT],
+        key: KeyT,
+        asker: Asker,
+        message: Message,
+        since_s: float | None = None,
+    ) -> None:
+        """Let a question wait; a new one of the same key takes the place of the old one."""
+        until_s = self.now + PARK_S
+        self.first_due_s = min(self.first_due_s, until_s)
+        since_s = self.now if since_s is None else since_s
+        parked = Parked(asker.ticket, asker.role, message, until_s, since_s)
+        waiting.park(key, parked)
 
     def applied(self) -> None:
         """Something is applied: what trainers have kept is of an earlier moment."""
@@ -244,11 +232,6 @@ class Book:
             self.idle_servers,
         ):
             waiting.look_at_all()
-
-    def _parked(self, ticket: int, role: str, message: Message) -> Parked:
-        until_s = self.now + PARK_S
-        self.first_due_s = min(self.first_due_s, until_s)
-        return Parked(ticket, role, message, until_s, self.now)
 
     # ------------------------------------------------------------ often asked
 
@@ -334,6 +317,15 @@ class Book:
         """Whether the current stage is a loop over batches."""
         spec = self.durable.stage_spec()
         return spec is not None and spec.is_training
+
+    def pauses(self) -> bool:
+        """Whether nobody works just now, for the pace is to change."""
+        return self.wish is not None and self.durable.has_started and self.is_training()
+
+    def count_records(self) -> int:
+        """Acknowledged records, by the queue's own state and the open tasks' progress."""
+        state = self.durable
+        return state.queue.records + returned_records(state) + self.progress.records
 
     def is_rotating(self) -> bool:
         """Whether tasks of the current stage are cells of a rotation."""

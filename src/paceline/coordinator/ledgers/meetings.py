@@ -29,50 +29,54 @@ class Differing(NamedTuple):
 
 @final
 class Meetings:
-    """Who has come to the open round of each part whose values travel between trainers."""
+    """Who has come to the open round of each part whose values travel between trainers.
+
+    Attributes:
+        open: {part: {trainer: with what it came}}.
+    """
 
     def __init__(self) -> None:
         """Nobody has come."""
-        self._came: dict[int, dict[str, Meet]] = {}  # {part: {trainer: with what}}
+        self.open: dict[int, dict[str, Meet]] = {}
 
     def came(self, trainer: str, meet: Meet) -> None:
         """A trainer has come, or come again."""
-        self._came.setdefault(meet.part, {})[trainer] = meet
+        self.open.setdefault(meet.part, {})[trainer] = meet
 
     def drop(self, trainer: str) -> None:
         """A trainer is lost or gone: it is in no exchange."""
-        for came in self._came.values():
+        for came in self.open.values():
             came.pop(trainer, None)
 
     def closed(self, part: int) -> None:
         """The round of a part is closed."""
-        self._came.pop(part, None)
+        self.open.pop(part, None)
 
     def clear(self) -> None:
         """All open rounds are void."""
-        self._came.clear()
+        self.open.clear()
 
     def parts(self) -> list[int]:
         """Parts to whose open round somebody has come."""
-        return sorted(part for part, came in self._came.items() if came)
+        return sorted(part for part, came in self.open.items() if came)
 
     def has(self, part: int, trainer: str) -> bool:
         """Whether this trainer has come to the open round of a part."""
-        return trainer in self._came.get(part, {})
+        return trainer in self.open.get(part, {})
 
     def here(self, part: int) -> set[str]:
         """Who has come to the open round of a part."""
-        return set(self._came.get(part, {}))
+        return set(self.open.get(part, {}))
 
     def missing(self, part: int, participants: Collection[str]) -> set[str]:
         """Participants that have not come yet."""
-        return set(participants) - self._came.get(part, {}).keys()
+        return set(participants) - self.open.get(part, {}).keys()
 
     def are_under_way(self, participants: Collection[str]) -> bool:
         """Whether an exchange is formed: who enters now would make it void."""
         return any(
             came and not self.missing(part, participants)
-            for part, came in self._came.items()
+            for part, came in self.open.items()
         )
 
     def decide_exchange(
@@ -91,7 +95,7 @@ class Meetings:
         """
         came = {
             trainer: meet
-            for trainer, meet in sorted(self._came.get(part, {}).items())
+            for trainer, meet in sorted(self.open.get(part, {}).items())
             if trainer in participants
         }
         if not came or self.missing(part, participants):

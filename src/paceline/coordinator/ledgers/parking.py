@@ -49,6 +49,13 @@ class _PutOff(NamedTuple):
     since_s: float
 
 
+class Asker(msgspec.Struct, frozen=True):
+    """Who asks, and the ticket under which the answer goes back."""
+
+    role: str
+    ticket: int
+
+
 @final
 class Parking(Generic[KeyT]):
     """Parked questions of one kind, by who asks, the longest waiting first.
@@ -109,11 +116,13 @@ class Parking(Generic[KeyT]):
         """An asker waits no longer; what it has waited with, if it did."""
         if self._put_off:
             self._put_off.pop(key, None)
+        self._new.pop(key, None)
         return self._parked.pop(key, None)
 
     def put_off(self, key: KeyT, wait: Wait, now: float) -> None:
         """An asker is told what it waits for; when it asks again, it has waited on."""
         question = self._parked.pop(key)
+        self._new.pop(key, None)
         self._put_off.pop(key, None)
         self._put_off[key] = _PutOff(wait, now, question.since_s)
         while (first := next(iter(self._put_off))) != key and not self._waits(first, now):
@@ -133,7 +142,7 @@ class Parking(Generic[KeyT]):
     def take_all(self) -> list[Parked]:
         """Nobody waits any longer; what all have waited with."""
         taken = list(self._parked.values())
-        self._parked, self._put_off = {}, {}
+        self._parked, self._new, self._put_off = {}, {}, {}
         return taken
 
     def to_look_at(self, gate: object) -> list[tuple[KeyT, Parked]]:
@@ -145,9 +154,17 @@ class Parking(Generic[KeyT]):
         """
         keys = self._parked if gate != self._gate else self._new
         assert self._is_looked_at, "what is new is not kept here"
-        found = [(key, self._parked[key]) for key in keys if key in self._parked]
+        found = [(key, self._parked[key]) for key in keys]
         self._gate, self._new = gate, {}
         return found
+
+    def are_all_new(self) -> bool:
+        """Whether nobody was looked at before, so that the gate makes no difference."""
+        return len(self._new) == len(self._parked)
+
+    def must_look(self) -> bool:
+        """Whether the next look is at somebody even behind the same gate."""
+        return bool(self._new) or self._gate is None
 
     def look_at_all(self) -> None:
         """The next look is at everybody, whatever its gate."""

@@ -66,11 +66,16 @@ def _is_uneven(state: Durable) -> bool:
 
 @final
 class Rounds:
-    """Ticks of the open round of each synchronous part."""
+    """Ticks of the open round of each synchronous part.
+
+    Attributes:
+        open: {part: {trainer: its tick}}, of parts to whose round somebody has come.
+        meetings: who has come to exchange values.
+    """
 
     def __init__(self) -> None:
         """No tick has come yet."""
-        self._ticks: dict[int, dict[str, RoundTick]] = {}  # {part: {trainer: tick}}
+        self.open: dict[int, dict[str, RoundTick]] = {}
         self._quorums: dict[int, Quorum] = {}  # {part: when who came}
         self._went_on_s: dict[str, float] = {}  # {trainer: since when it computes}
         self.meetings = Meetings()
@@ -90,33 +95,33 @@ class Rounds:
             tick.ends_step,
             tick.exchange,
         )
-        self._ticks.setdefault(tick.part, {})[trainer] = entry
+        self.open.setdefault(tick.part, {})[trainer] = entry
 
     def drop(self, trainer: str) -> None:
         """A trainer is lost or gone, or has given its leases back: its ticks are void."""
         self._went_on_s.pop(trainer, None)
         self.meetings.drop(trainer)
-        for ticks in self._ticks.values():
+        for ticks in self.open.values():
             ticks.pop(trainer, None)
 
     def clear(self) -> None:
         """All open rounds are void (a return to a cut)."""
-        self._ticks.clear()
+        self.open.clear()
         self.meetings.clear()
         self._quorums.clear()
         self._went_on_s.clear()
 
     def missing(self, part: int, state: Durable) -> set[str]:
         """Participants whose tick the open round of a part waits for."""
-        return participants(state) - self._ticks.get(part, {}).keys()
+        return participants(state) - self.open.get(part, {}).keys()
 
     def ticked_parts(self) -> list[int]:
         """Parts whose open round has a tick, in the order of a step."""
-        return sorted(self._ticks) if self._ticks else []
+        return sorted(self.open)
 
     def waiting(self, part: int) -> set[str]:
         """Trainers that have come to the open round of a part, or to meet for it."""
-        return self._ticks.get(part, {}).keys() | self.meetings.here(part)
+        return self.open.get(part, {}).keys() | self.meetings.here(part)
 
     def decide_round(
         self, part: int, state: Durable, now_s: float, *, needs_all: bool = False
@@ -129,7 +134,7 @@ class Rounds:
             now_s: what time it is.
             needs_all: whether it may do without anybody at all.
         """
-        ticks = self._ticks.get(part, {})
+        ticks = self.open.get(part, {})
         if not ticks:
             return None
         pace = state.parts[part].plan.spec.pace
@@ -153,7 +158,7 @@ class Rounds:
             )
             for trainer, tick in prepared.items()
         )
-        del self._ticks[part]
+        del self.open[part]
         self.meetings.closed(part)
         if part in self._quorums:
             self._quorums[part].closed()
@@ -168,20 +173,20 @@ class Rounds:
 
     def without_exchange(self, part: int) -> set[str]:
         """Trainers that have ticked the open round of a part without exchanging values."""
-        ticks = self._ticks.get(part, {})
+        ticks = self.open.get(part, {})
         return {trainer for trainer, tick in ticks.items() if not tick.exchange}
 
     def exchanges(self) -> dict[int, dict[str, int]]:
         """Exchanges that were ticked: ``{part: {trainer: name}}``."""
         named = {
             part: {trainer: tick.exchange for trainer, tick in ticks.items()}
-            for part, ticks in self._ticks.items()
+            for part, ticks in self.open.items()
         }
         return {part: names for part, names in named.items() if any(names.values())}
 
     def void(self, part: int, trainer: str) -> None:
         """What a trainer has ticked is no exchange of those who are here: it is void."""
-        self._ticks.get(part, {}).pop(trainer, None)
+        self.open.get(part, {}).pop(trainer, None)
 
     def missing_to_meet(self, part: int, state: Durable) -> set[str]:
         """Participants that have not come to exchange values for the open round."""
@@ -203,7 +208,7 @@ class Rounds:
         )
 
     def _is_one_exchange(self, part: int, state: Durable) -> bool:
-        ticks = self._ticks[part]
+        ticks = self.open[part]
         names = {tick.exchange for tick in ticks.values()}
         if not any(names):
             return True
@@ -221,7 +226,7 @@ class Rounds:
         if wanted is None:
             return
         quorum = self._quorums.setdefault(part, Quorum())
-        ticks = self._ticks.get(part, {})
+        ticks = self.open.get(part, {})
         for trainer in sorted(ticks.keys() - quorum.here):
             quorum.came(trainer, now_s, self._went_on_s.get(trainer))
         wanted = min(wanted, state.queue.num_holders())
@@ -234,14 +239,14 @@ class Rounds:
         until_s = self._quorums[part].until_s
         if until_s is None:
             wanted = quorum_of(state.parts[part].plan.spec.pace)
-            return f"{len(self._ticks.get(part, {}))} of {wanted} deltas are there"
+            return f"{len(self.open.get(part, {}))} of {wanted} deltas are there"
         return f"it closes in {max(0.0, until_s - now_s):.1f} s"
 
     def _is_full(self, part: int, state: Durable, *, needs_all: bool) -> bool:
         """Whether all have come, or all but those that the pace does without."""
         pace, num_holders = state.parts[part].plan.spec.pace, state.queue.num_holders()
         spare = 0 if needs_all else backups_of(pace)
-        if len(self._ticks[part]) < num_holders - spare:  # seen without looking at each
+        if len(self.open[part]) < num_holders - spare:  # seen without looking at each
             return False
         missing = len(self.missing(part, state))
         if missing and (needs_all or _is_uneven(state)):

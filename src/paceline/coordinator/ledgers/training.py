@@ -20,11 +20,15 @@ from paceline.messages.watching import Trained
 
 @final
 class Training:
-    """The loops that have trained since this coordinator began."""
+    """The loops that have trained since this coordinator began.
+
+    Attributes:
+        stage: of the last of them; -1 before the first.
+    """
 
     def __init__(self) -> None:
         """No loop has begun."""
-        self._stage = -1
+        self.stage = -1
         self._first_s = 0.0  # the first loop's first lease
         self._first_records = 0  # of the job, by then
         self._before_s = 0.0  # what the loops before this one took
@@ -38,12 +42,12 @@ class Training:
             now: when.
             records: counts those of the job so far; asked when the first loop begins.
         """
-        if stage == self._stage:
+        if stage == self.stage:
             return
-        if self._stage < 0:
+        if self.stage < 0:
             self._first_s, self._first_records = now, records()
         self._before_s = self._seconds()
-        self._stage, self._began_s, self._ended_s = stage, now, now
+        self.stage, self._began_s, self._ended_s = stage, now, now
 
     def acknowledged(self, stage: int, now: float, records: Callable[[], int]) -> None:
         """Records of a loop are acknowledged; its leases may be another coordinator's."""
@@ -52,7 +56,7 @@ class Training:
 
     def told(self, now: float) -> Trained | None:
         """What an observer is told; None before the first lease."""
-        if self._stage < 0:
+        if self.stage < 0:
             return None
         return Trained(now - self._first_s, self._seconds(), self._first_records)
 

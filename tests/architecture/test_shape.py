@@ -17,6 +17,19 @@ from tests.architecture.house import (
 )
 
 MAX_LINES = 400
+MAX_FUNCTION_LINES = 60
+FUNCTION_FOLDERS = ("src", "tests", "benchmarks", "tools")
+
+# Those that are longer still; none may be added.
+STILL_LONG = {
+    "benchmarks.pace.asyncdiloco.main",
+    "benchmarks.tables.topics.main",
+    "paceline.coordinator.ledgers.book.__init__",
+    "paceline.simulate.job.run_job",
+    "paceline.trainer.loop.loop.deliver",
+    "paceline.trainer.share.sharing.share",
+    "paceline.trainer.tensors.payload.push_with",
+}
 
 # Classes that are plain data, or named for what went wrong, need no mark.
 PLAIN_BASES = {
@@ -40,6 +53,23 @@ def too_long(module: Module) -> Iterator[str]:
         yield module.at(
             lines, f"{lines} lines, at most {MAX_LINES}: which two things live here?"
         )
+
+
+def long_functions(module: Module) -> Iterator[tuple[str, str]]:
+    """(Name, complaint) of functions with too much in them to be read at once."""
+    for node in nodes(module):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            first = node.body[0].lineno if _is_command(node) else node.lineno
+            lines = (node.end_lineno or first) - first + 1
+            if lines > MAX_FUNCTION_LINES:
+                said = f"{node.name} has {lines} lines, at most {MAX_FUNCTION_LINES}"
+                yield f"{module.name}.{node.name}", module.at(node.lineno, said)
+
+
+def _is_command(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether its signature is a command line, with a few lines for each option."""
+    arguments = [*node.args.args, *node.args.kwonlyargs]
+    return any("typer." in ast.unparse(one.annotation or one) for one in arguments)
 
 
 def undocumented(module: Module) -> Iterator[str]:
@@ -135,6 +165,25 @@ def test_no_file_passes_400_lines() -> None:
 def test_a_long_file_is_caught() -> None:
     assert complaints(too_long, [planted("pass\n" * (MAX_LINES + 1))])
     assert not complaints(too_long, [planted("pass\n" * MAX_LINES)])
+
+
+def test_a_function_is_read_at_once() -> None:
+    found = dict(long for one in modules(*FUNCTION_FOLDERS) for long in long_functions(one))
+    assert not [said for name, said in found.items() if name not in STILL_LONG]
+    assert found.keys() >= STILL_LONG, "no longer long: take it off STILL_LONG"
+
+
+def test_a_long_function_is_caught() -> None:
+    text = "def f():\n" + "    pass\n" * MAX_FUNCTION_LINES
+    assert list(long_functions(planted(text)))
+    assert not list(long_functions(planted(text.removesuffix("    pass\n"))))
+
+
+def test_the_options_of_a_command_do_not_count() -> None:
+    text = "def f(a: Annotated[\n    int, typer.Option()]\n):\n"
+    text += "    pass\n" * MAX_FUNCTION_LINES
+    assert not list(long_functions(planted(text)))
+    assert list(long_functions(planted(text + "    pass\n")))
 
 
 def test_everything_public_has_a_docstring() -> None:

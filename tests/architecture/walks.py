@@ -56,6 +56,7 @@ from paceline.trainer.client import Courier
 from paceline.trainer.group import collectives as group_tensors
 from paceline.trainer.group import wire as wire
 from paceline.trainer.seating import take_seat
+from paceline.transport.streams import FrameChannel
 
 SRC = f"{Path(paceline.__file__).parent}/"
 SERVER = "server/"
@@ -313,7 +314,7 @@ def messages(folder: Path) -> tuple[str, ...]:
     at = {"0": 0, "1": 0}  # {thread: its step}
     said: list[list[str]] = [[] for _ in range(num + 1)]  # the last: when all is over
     failed: list[BaseException] = []
-    send = wire.Channel.send
+    send = FrameChannel.send
 
     def note(channel: Any, message: Any, buffers: Any = ()) -> None:
         name = threading.current_thread().name
@@ -347,7 +348,7 @@ def messages(folder: Path) -> tuple[str, ...]:
             end.close()
 
     with (
-        mock.patch.object(wire.Channel, "send", note),
+        mock.patch.object(FrameChannel, "send", note),
         mock.patch.object(group_tensors, "distributed", Collectives(2)),
     ):
         threads = [threading.Thread(target=act, name=name) for name in at]

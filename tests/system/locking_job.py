@@ -93,30 +93,39 @@ def main() -> None:
         for batch in data.reshape(-1, BATCH):
             wanted[np.unique(batch)] += flags.epochs
         found = counts.pull()
-        torn = backwards = 0
-        for row in range(ROWS):
-            values = np.arange(1, 1 + found[row, 0])
-            told = history.pull(row * STRIDE + values)
-            torn += int((told[:, 0] != 1).sum())
-            backwards += int((np.diff(told[:, 1]) <= 0).sum())
         wrong = {
             "counts": int((found != wanted[:, None]).sum()),
             "total": int(total.pull()[0]) - flags.batches * flags.epochs,
-            "written twice or not": torn,
-            "tokens that did not grow": backwards,
+            **check_history(history, found),
         }
-        told_waits = [
-            [float(part) for part in file.read_text().split()]
-            for file in flags.out.parent.glob("waits-*.txt")
-        ]
-        verdict = {
-            "exact": not any(wrong.values()),
-            "wrong": wrong,
-            "locks": sum(one[0] for one in told_waits),
-            "lost": sum(one[1] for one in told_waits),
-            "longest wait": max(one[2] for one in told_waits),
-        }
-        flags.out.write_text(json.dumps(verdict))
+        write_verdict(flags.out, wrong)
+
+
+def check_history(history: paceline.Table, found: np.ndarray) -> dict[str, int]:
+    """How many values of ``found`` rows were not written once, or under a late token."""
+    torn = backwards = 0
+    for row in range(ROWS):
+        values = np.arange(1, 1 + found[row, 0])
+        told = history.pull(row * STRIDE + values)
+        torn += int((told[:, 0] != 1).sum())
+        backwards += int((np.diff(told[:, 1]) <= 0).sum())
+    return {"written twice or not": torn, "tokens that did not grow": backwards}
+
+
+def write_verdict(out: Path, wrong: dict[str, int]) -> None:
+    """What is wrong, and how everybody has waited."""
+    told_waits = [
+        [float(part) for part in file.read_text().split()]
+        for file in out.parent.glob("waits-*.txt")
+    ]
+    verdict = {
+        "exact": not any(wrong.values()),
+        "wrong": wrong,
+        "locks": sum(one[0] for one in told_waits),
+        "lost": sum(one[1] for one in told_waits),
+        "longest wait": max(one[2] for one in told_waits),
+    }
+    out.write_text(json.dumps(verdict))
 
 
 if __name__ == "__main__":

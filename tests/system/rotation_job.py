@@ -21,18 +21,7 @@ ROWS = 64
 
 def main() -> None:
     """Count in all trainers, check in one."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--records", type=int, default=2400)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--parts", type=int, default=3)
-    parser.add_argument("--blocks", type=int, default=6)
-    parser.add_argument("--slices", type=int, default=2)
-    parser.add_argument("--batch-size", type=int, default=None)
-    parser.add_argument("--step-s", type=float, default=None)
-    parser.add_argument("--sleep-ms", type=float, default=0.0, help="per cell")
-    parser.add_argument("--out", type=Path, required=True, help="file for the verdict")
-    flags = parser.parse_args()
-
+    flags = parse_flags()
     draw = np.random.default_rng(0)
     rows, users = draw.integers(0, ROWS, flags.records), draw.integers(0, 90, flags.records)
     cells = flags.parts * flags.blocks
@@ -82,6 +71,21 @@ def main() -> None:
         }
         verdict = {"exact": not any(wrong.values()), "wrong": wrong}
         flags.out.write_text(json.dumps(verdict))
+
+
+def parse_flags() -> argparse.Namespace:
+    """What is counted, and how."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--records", type=int, default=2400)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--parts", type=int, default=3)
+    parser.add_argument("--blocks", type=int, default=6)
+    parser.add_argument("--slices", type=int, default=2)
+    parser.add_argument("--batch-size", type=int, default=None)
+    parser.add_argument("--step-s", type=float, default=None)
+    parser.add_argument("--sleep-ms", type=float, default=0.0, help="per cell")
+    parser.add_argument("--out", type=Path, required=True, help="file for the verdict")
+    return parser.parse_args()
 
 
 if __name__ == "__main__":

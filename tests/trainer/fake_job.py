@@ -170,19 +170,7 @@ class FakeJob:
     def _coordinate(self, message: Message) -> Message:  # noqa: C901  (a case each)
         match message:
             case JoinTrainer(previous=previous):
-                self.incarnation = previous or self.incarnation + 1
-                return Joined(
-                    incarnation=self.incarnation,
-                    timeline=self.timeline,
-                    generation=1,
-                    pace=self.pace,
-                    seed=0,
-                    servers={server: f"{self.prefix}{server}" for server in self.servers},
-                    beat_s=1.0,
-                    undone=self.undone,
-                    returned=self.returned,
-                    trainers=self.trainers,
-                )
+                return self._join(previous)
             case SharePart(spec=spec):
                 is_new = spec.part not in self.plans
                 if is_new:
@@ -228,6 +216,21 @@ class FakeJob:
                 return Records(records=self.records)
             case _:
                 return Done()
+
+    def _join(self, previous: int | None) -> Joined:
+        self.incarnation = previous or self.incarnation + 1
+        return Joined(
+            incarnation=self.incarnation,
+            timeline=self.timeline,
+            generation=1,
+            pace=self.pace,
+            seed=0,
+            servers={server: f"{self.prefix}{server}" for server in self.servers},
+            beat_s=1.0,
+            undone=self.undone,
+            returned=self.returned,
+            trainers=self.trainers,
+        )
 
     def _create(self, message: SharePart) -> None:
         spec = message.spec

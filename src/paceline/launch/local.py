@@ -11,7 +11,7 @@ Waits: for the job to end. The main thread, or one that outlives the job.
 import contextlib
 import os
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +21,7 @@ from paceline.ids import COORDINATOR, LAUNCHER, role_kind, server_id, trainer_id
 from paceline.launch.job import (
     LOOPBACK,
     THREADS,
+    Command,
     JobDir,
     Place,
     RunFile,
@@ -41,6 +42,7 @@ from paceline.launch.processes import Child, ForkServer, Interrupts
 from paceline.launch.supervise import CoordinatorLink, Ended, Launcher, Supervision
 from paceline.store.journal import wait_until_free
 from paceline.timing import Clock, Deadline
+from paceline.transport.connection import Connection
 from paceline.transport.handshake import Secret
 from paceline.transport.memory import may_share_memory
 from paceline.watch.progress import Show
@@ -114,74 +116,119 @@ def wait_local_run(
         StoreError: the place of the cuts is not there, or cannot be written.
         JobFailed: the job's own fork server was killed and would not go.
     """
-    config, script, job, is_resumed = run
     may_share_memory(environment)  # what it cannot read is told before anything starts
     # Outermost: whoever interrupts, and when, gets an orderly end and a summary.
     with Interrupts() as interrupts, contextlib.ExitStack() as stack:
-        stack.enter_context(job.hold())
-        sockets = stack.enter_context(hold_sockets())
-        if is_resumed:
-            wait_until_free(job.journal, Deadline(clock, LAST_RUN_S))
-        config = stack.enter_context(
-            claimed(job, config, script.named, show.say, is_resumed=is_resumed)
-        )
-        base = with_failpoints(environment, job.failpoints)
-        if base != environment:
-            job.failpoints.mkdir(exist_ok=True)
-        show.say(f"paceline: {describe_run(run, Path.cwd())}")
-        servers = [server_id(n) for n in range(config.servers)]
-        addresses = stack.enter_context(
-            hold_addresses(transport, sockets, [COORDINATOR, *servers], host)
-        )
-        coordinator = addresses[COORDINATOR]
-        secret = _open_secret(stack, job) if transport == "tcp" else None
-        threads = trainer_threads(
-            len(os.sched_getaffinity(0)), config.max_trainers * config.ranks_per_trainer
-        )
-        launcher_pid = os.getpid()
-        job.write_run(RunFile(config.run, coordinator, str(sockets), launcher_pid))
+        run, sockets = _claim(stack, run, show, clock)
+        ground = _open_ground(stack, run, sockets, environment, (transport, host))
+        link = CoordinatorLink(ground.to_coordinator(clock))
+        supervision = ground.supervision()
 
         def start(role: str) -> Child | None:
-            place = Place(
-                config.run,
-                role,
-                job.path,
-                coordinator,
-                sockets,
-                launcher_pid,
-                secret,
-                addresses.get(role, ""),
-                config.ranks_per_trainer if role_kind(role) == "trainer" else 1,
-            )
-            command = role_command(place, script, base, threads)
             assert forks is not None
-            return forks.start(role, command, job.log(role))
+            return forks.start(role, ground.command(role), run.job.log(role))
 
-        supervision = Supervision(
-            servers,
-            [trainer_id(n) for n in range(config.max_trainers)],
-            config.timeout_s,
-            config.disk_wait_s,
-        )
-        wires = Wires(config.run, LAUNCHER, clock, connect_s=0.5, secret=secret)
-        link = CoordinatorLink(wires.to_coordinator_as_launcher(coordinator))
         started_s = clock.now_s()
-        launcher = Launcher(supervision, start, job, link, show, clock)
+        launcher = Launcher(supervision, start, run.job, link, show, clock)
         try:
             if forks is None:
-                importing = {**base, THREADS: str(threads)}
-                forks = ForkServer(importing, job.log("forkserver"), clock)
+                log = run.job.log("forkserver")
+                forks = ForkServer(ground.importing(), log, clock)
                 stack.callback(forks.close)
             ended = launcher.wait_ended(interrupts)
         except JobFailed as error:
             ended = launcher.ended(Verdict(Ending.FAILED, str(error)))
-        result = _sum_up(ended, supervision, clock.now_s() - started_s, job)
-        if result.verdict.ending is Ending.INTERRUPTED or result.verdict.may_resume:
-            command = resume_command(
-                job.path, script.named, script.arguments, config.plugins
-            )
-            return result._replace(said=(*result.said, f"go on with: {command}"))
-        return result
+        return _sum_up(ended, supervision, clock.now_s() - started_s, run)
+
+
+class _Ground(NamedTuple):
+    """What the processes of a run stand on, until all are gone."""
+
+    run: LocalRun
+    sockets: Path
+    environment: Mapping[str, str]
+    addresses: Mapping[str, str]  # {coordinator or server: where it listens}
+    secret: Secret | None
+
+    @property
+    def threads(self) -> int:
+        """Of a trainer."""
+        config = self.run.config
+        cores = len(os.sched_getaffinity(0))
+        return trainer_threads(cores, config.max_trainers * config.ranks_per_trainer)
+
+    def command(self, role: str) -> Command:
+        """What the process of a role runs."""
+        config, script, job, _ = self.run
+        place = Place(
+            config.run,
+            role,
+            job.path,
+            self.addresses[COORDINATOR],
+            self.sockets,
+            os.getpid(),
+            self.secret,
+            self.addresses.get(role, ""),
+            config.ranks_per_trainer if role_kind(role) == "trainer" else 1,
+        )
+        return role_command(place, script, self.environment, self.threads)
+
+    def importing(self) -> dict[str, str]:
+        """The environment in which is imported what all processes need."""
+        return {**self.environment, THREADS: str(self.threads)}
+
+    def to_coordinator(self, clock: Clock) -> Callable[[], Connection]:
+        """Connects the launcher."""
+        run = self.run.config.run
+        wires = Wires(run, LAUNCHER, clock, connect_s=0.5, secret=self.secret)
+        return wires.to_coordinator_as_launcher(self.addresses[COORDINATOR])
+
+    def supervision(self) -> Supervision:
+        """Of its processes, none of which has been started."""
+        config = self.run.config
+        trainers = [trainer_id(n) for n in range(config.max_trainers)]
+        return Supervision(_servers(config), trainers, config.timeout_s, config.disk_wait_s)
+
+
+def _claim(
+    stack: contextlib.ExitStack, run: LocalRun, show: Show, clock: Clock
+) -> tuple[LocalRun, Path]:
+    """Hold the job's folder and a folder for sockets; the job as it is from now on."""
+    config, script, job, is_resumed = run
+    stack.enter_context(job.hold())
+    sockets = stack.enter_context(hold_sockets())
+    if is_resumed:
+        wait_until_free(job.journal, Deadline(clock, LAST_RUN_S))
+    config = stack.enter_context(
+        claimed(job, config, script.named, show.say, is_resumed=is_resumed)
+    )
+    show.say(f"paceline: {describe_run(run, Path.cwd())}")
+    return run._replace(config=config), sockets
+
+
+def _open_ground(
+    stack: contextlib.ExitStack,
+    run: LocalRun,
+    sockets: Path,
+    environment: Mapping[str, str],
+    listening: tuple[Transport, str],
+) -> _Ground:
+    """Hold addresses; from now on the folder says that the job runs."""
+    config, job = run.config, run.job
+    base = with_failpoints(environment, job.failpoints)
+    if base != environment:
+        job.failpoints.mkdir(exist_ok=True)
+    transport, host = listening
+    roles = [COORDINATOR, *_servers(config)]
+    addresses = stack.enter_context(hold_addresses(transport, sockets, roles, host))
+    secret = _open_secret(stack, job) if transport == "tcp" else None
+    coordinator = addresses[COORDINATOR]
+    job.write_run(RunFile(config.run, coordinator, str(sockets), os.getpid()))
+    return _Ground(run, sockets, base, addresses, secret)
+
+
+def _servers(config: JobConfig) -> list[str]:
+    return [server_id(n) for n in range(config.servers)]
 
 
 def describe_run(run: LocalRun, here: Path) -> str:
@@ -221,8 +268,9 @@ def _open_secret(stack: contextlib.ExitStack, job: JobDir) -> Secret:
 
 
 def _sum_up(
-    ended: Ended, supervision: Supervision, seconds: float, job: JobDir
+    ended: Ended, supervision: Supervision, seconds: float, run: LocalRun
 ) -> RunResult:
+    config, script, job, _ = run
     restarts = Restarts(**supervision.restarts)
     summary = summarize(
         ended.status, ended.verdict, restarts, seconds, str(job.path), ended.time
@@ -234,4 +282,7 @@ def _sum_up(
         said.append(f"{lost}: there was no space in {job.path}")
     if (unwritten := job.write_end(ended.status, summary.as_dict())) is not None:
         said.append(unwritten)
+    if ended.verdict.ending is Ending.INTERRUPTED or ended.verdict.may_resume:
+        command = resume_command(job.path, script.named, script.arguments, config.plugins)
+        said.append(f"go on with: {command}")
     return RunResult(summary, ended.verdict, tuple(said))

@@ -175,7 +175,7 @@ def test_a_trainer_dies_with_a_killed_launcher(tmp_path: Path) -> None:
 
 def test_what_cannot_be_imported_fails_the_job_and_says_why(tmp_path: Path) -> None:
     (tmp_path / "torch.py").write_text("raise ImportError('no torch here')")
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
     forks = ForkServer(environment, tmp_path / "log", SystemClock())
     command = Command(("unused.py",), dict(os.environ))
     try:
@@ -192,7 +192,7 @@ def test_an_import_without_an_end_fails_the_job_and_shows_the_log(tmp_path: Path
         f"import time\nprint('half way')\nopen({str(fifo)!r}, 'w').close()\n"
         "time.sleep(1000)\n"
     )
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
     clock = ManualClock()
     forks = ForkServer(environment, tmp_path / "log", clock, ("endless",))
     command = Command(("unused.py",), dict(os.environ))
@@ -219,7 +219,7 @@ def test_a_fork_that_the_kernel_refuses_fails_the_job_and_spares_the_others(
         "    return fork()\n"
         "os.fork = refuse\n"
     )
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
     forks = ForkServer(environment, tmp_path / "log", SystemClock(), ("refusing",))
     first = forks.pid
     try:
@@ -239,7 +239,7 @@ def test_a_fork_server_that_dies_at_every_request_fails_the_job(tmp_path: Path) 
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
         "os.fork = die\n"
     )
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
     forks = ForkServer(environment, tmp_path / "forks", SystemClock(), ("deadly",))
     pids = {forks.pid}
 

@@ -8,20 +8,19 @@ from pathlib import Path
 import pytest
 
 from paceline.errors import JobFailed
-from paceline.launch.processes import forkwire
 from paceline.launch.processes.forkserver import Generation
 from paceline.launch.processes.forkwire import (
-    REQUESTS,
+    LIMITS,
     Answer,
     Failed,
     Fork,
     Forked,
     Ready,
     Reaped,
-    receive,
-    send,
+    to_launcher,
 )
 from paceline.launch.processes.process import Child, spawn, wait_any
+from paceline.transport.frames import PREAMBLE_BYTES
 
 FORK = Fork((), {}, b"log")
 
@@ -30,13 +29,14 @@ class Pair:
     """A generation whose process sleeps, and the other end of its channel."""
 
     def __init__(self, log: Path) -> None:
-        ours, self.theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        ours, self.raw = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.theirs = to_launcher(self.raw)
         ours.settimeout(0.05)
         self.process: Child = spawn("fork server", ["sleep", "1000"], {}, log)
         self.generation = Generation(self.process, ours)
 
     def answer(self, answer: Answer) -> None:
-        send(self.theirs, answer)
+        self.theirs.send(answer)
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_who_answers_something_else_is_killed(pair: Pair) -> None:
 
 
 def test_who_does_not_speak_the_language_is_killed(pair: Pair) -> None:
-    pair.theirs.sendall(b"\x00\x00\x00\x02hi")
+    pair.raw.sendall(bytes(PREAMBLE_BYTES))
 
     assert pair.generation.ask_fork(FORK) is None
     assert pair.generation.has_ended()
@@ -98,13 +98,10 @@ def test_a_dead_fork_server_is_not_asked_to_reap(pair: Pair) -> None:
     assert pair.generation.reap(5) == -signal.SIGKILL
 
 
-def test_a_request_that_is_too_long_is_refused_and_harms_nobody(
-    pair: Pair, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(forkwire, "LONGEST", 100)
-    with pytest.raises(JobFailed, match="at most 100 bytes, got"):
-        pair.generation.ask_fork(Fork((b"x" * 100,), {}, b"log"))
+def test_a_request_that_is_too_long_is_refused_and_harms_nobody(pair: Pair) -> None:
+    with pytest.raises(JobFailed, match=r"at most 16,777,216 bytes: .* has 16777\d+ bytes"):
+        pair.generation.ask_fork(Fork((b"x" * LIMITS.frame_bytes,), {}, b"log"))
 
     pair.answer(Forked(5))
     assert pair.generation.ask_fork(FORK) == Forked(5)
-    assert receive(pair.theirs, REQUESTS) == FORK  # nothing of the long one was sent
+    assert pair.theirs.receive().message == FORK  # nothing of the long one was sent

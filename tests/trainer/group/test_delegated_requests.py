@@ -32,6 +32,7 @@ from paceline.trainer.tensors.gradients import Gradients
 from paceline.trainer.tensors.part_tensors import PartTensors
 from paceline.transport.connection import Connection
 from paceline.transport.frames import Buffer
+from paceline.transport.streams import FrameChannel
 from tests.trainer.fake_connection import FakeConnection
 
 SPEC = PartSpec(
@@ -165,7 +166,7 @@ def test_what_comes_of_an_errand_that_was_given_up_is_passed_over() -> None:
     place = wire.GroupPlace("trainer-0", 0, 2, (ours,), "", Sync())
     waits = Waits("trainer-0", ManualClock())
     followers = Followers(place, lambda *_: None, lambda _: None, waits)
-    follower = wire.Channel(theirs, wire.INSTRUCTIONS, "rank 0")
+    follower = FrameChannel(theirs, wire.INSTRUCTIONS, wire.LIMITS, "rank 0")
     late = wire.GroupCarried(1, None, "too late")
     follower.send(late)
     follower.send(wire.Next())

@@ -9,16 +9,17 @@ from hypothesis import strategies as st
 
 from paceline.errors import PeerLost
 from paceline.trainer.group import wire as wire
+from paceline.transport.streams import FrameChannel
 
-Ends = tuple[wire.Channel[wire.FromFollower], wire.Channel[wire.FromLeader]]
+Ends = tuple[FrameChannel[wire.FromFollower], FrameChannel[wire.FromLeader]]
 
 
 @pytest.fixture
 def ends() -> Iterator[Ends]:
     """The leader's end and the follower's."""
     first, second = socket.socketpair()
-    leader = wire.Channel(first, wire.CALLS, "rank 1")
-    follower = wire.Channel(second, wire.INSTRUCTIONS, "rank 0")
+    leader = FrameChannel(first, wire.CALLS, wire.LIMITS, "rank 1")
+    follower = FrameChannel(second, wire.INSTRUCTIONS, wire.LIMITS, "rank 0")
     yield leader, follower
     leader.close()
     follower.close()
@@ -37,7 +38,9 @@ def test_messages_come_in_order_with_their_buffers(
     follower.send(told)
     follower.send(wire.Lookup(1, "rows", True), buffers)
     assert leader.receive() == (told, [])
-    assert leader.receive() == (wire.Lookup(1, "rows", True), buffers)
+    message, came = leader.receive()
+    assert message == wire.Lookup(1, "rows", True)
+    assert [bytes(one) for one in came] == buffers
 
 
 def test_who_hangs_up_is_named(ends: Ends) -> None:

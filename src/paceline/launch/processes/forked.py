@@ -28,19 +28,23 @@ from pathlib import Path
 from typing import NoReturn
 
 from paceline import failpoints
-from paceline.errors import DISK_EXIT_CODE, PacelineError, Preempted, StoreFull
+from paceline.errors import (
+    DISK_EXIT_CODE,
+    PacelineError,
+    PeerLost,
+    Preempted,
+    StoreFull,
+)
 from paceline.launch.job import ROLE, THREADS
 from paceline.launch.processes.exits import exit_code_of
 from paceline.launch.processes.forkwire import (
-    REQUESTS,
     Failed,
     Fork,
     Forked,
     Ready,
     Reap,
     Reaped,
-    receive,
-    send,
+    to_launcher,
 )
 from paceline.launch.processes.group import open_group, wait_group
 from paceline.launch.processes.log_streams import open_log
@@ -60,26 +64,30 @@ PRELOADED = (
 
 def main() -> None:
     """Serve until the launcher goes."""
-    channel = socket.socket(fileno=int(sys.argv[1]))
+    channel = to_launcher(socket.socket(fileno=int(sys.argv[1])))
     die_with_parent(int(sys.argv[2]), signal.SIGKILL)
     for name in sys.argv[3:]:
         importlib.import_module(name)
     gc.freeze()  # a collection would write to, and so copy, every shared page
-    send(channel, Ready())
+    channel.send(Ready())
     server = os.getpid()
-    while (request := receive(channel, REQUESTS)) is not None:
+    while True:
+        try:
+            request = channel.receive().message
+        except PeerLost:
+            return
         if isinstance(request, Reap):
-            send(channel, Reaped(_reap(request.pid)))
+            channel.send(Reaped(_reap(request.pid)))
             continue
         try:
             pid = os.fork()
         except OSError as error:  # no more processes, or no memory: others live on
-            send(channel, Failed(str(error)))
+            channel.send(Failed(str(error)))
             continue
         if pid == 0:
             channel.close()
             _leave(_run_to_status(request, server))
-        send(channel, Forked(pid))
+        channel.send(Forked(pid))
 
 
 def _reap(pid: int) -> int:

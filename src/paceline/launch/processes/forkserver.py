@@ -23,11 +23,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, final
 
-from paceline.errors import JobFailed
+from paceline.errors import FrameRefused, JobFailed, PeerLost, TransportError
 from paceline.launch.job import KEPT_MEMORY, Command
 from paceline.launch.processes.forked import PRELOADED
 from paceline.launch.processes.forkwire import (
-    ANSWERS,
+    LIMITS,
     Answer,
     Failed,
     Fork,
@@ -35,11 +35,11 @@ from paceline.launch.processes.forkwire import (
     Ready,
     Reap,
     Reaped,
-    receive,
-    send,
+    to_fork_server,
 )
 from paceline.launch.processes.process import GONE_S, Child, log_size, spawn, wait_any
 from paceline.timing import Clock, Deadline
+from paceline.transport.streams import FrameChannel
 
 ANSWER_S = 30.0  # forking is a matter of milliseconds; a machine may be suspended
 DEATHS_IN_A_ROW = 4  # as many as a role may have without progress
@@ -176,7 +176,7 @@ class Generation:
         """
         self.process = process
         self.is_ready = False
-        self._channel = channel
+        self._channel = to_fork_server(channel)
         self._is_over = False  # reaped
 
     def look_ready(self) -> None:
@@ -238,15 +238,20 @@ class Generation:
 
     def _ask(self, request: Fork | Reap) -> Answer | None:
         try:
-            send(self._channel, request)
-        except OSError:  # a time-out is one
+            self._channel.send(request)
+        except FrameRefused as error:
+            raise JobFailed(
+                "a process needs an environment and arguments of at most "
+                f"{LIMITS.frame_bytes:,} bytes: pass large things in files ({error})"
+            ) from error
+        except PeerLost:  # a time-out is one
             return None
         return self._receive()
 
     def _receive(self) -> Answer | None:
         try:
-            return receive(self._channel, ANSWERS)
-        except OSError:
+            return self._channel.receive().message
+        except TransportError:
             return None
 
 
@@ -268,7 +273,7 @@ def _fork_request(command: Command, log: Path) -> Fork:
     )
 
 
-def _has_data(channel: socket.socket) -> bool:
+def _has_data(channel: FrameChannel[Answer]) -> bool:
     poll = select.poll()
     poll.register(channel, select.POLLIN)
     return bool(poll.poll(0))

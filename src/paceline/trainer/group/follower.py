@@ -41,6 +41,7 @@ from paceline.trainer.member import Logbook, Seat
 from paceline.trainer.rows import Prefetcher
 from paceline.trainer.rows.routing import Route
 from paceline.trainer.tensors import PartTensors
+from paceline.transport.streams import Received
 
 _log = logging.getLogger("paceline.trainer")
 
@@ -258,7 +259,7 @@ class Follower(Seat):
 
     def _call(
         self, call: wire.Call, buffers: Sequence[Any] = ()
-    ) -> wire.Received[wire.FromLeader]:
+    ) -> Received[wire.FromLeader]:
         """Make a call; what the leader says that is no mere instruction.
 
         Raises:

@@ -29,6 +29,8 @@ from paceline.trainer.group.offers import WHOLE_STEP, OwnShare, bring, offer
 from paceline.trainer.group.shares import shares, speakers, whole
 from paceline.trainer.tensors import GatherChoice, Gradients, PartTensors
 from paceline.trainer.verdicts import AfterStep
+from paceline.transport.frames import ByteArray
+from paceline.transport.streams import FrameChannel, Received
 
 
 @final
@@ -63,7 +65,8 @@ class Following:
         self._numbers, self._tracker = numbers, tracker
         self._is_stepping = False  # in a step of its own, or while it waits for a batch
         [end] = place.channels
-        self._channel = wire.Channel(end, wire.INSTRUCTIONS, "rank 0 of this trainer")
+        leader = "rank 0 of this trainer"
+        self._channel = FrameChannel(end, wire.INSTRUCTIONS, wire.LIMITS, leader)
         self._tensors, self._size = GroupTensors(place), place.size
         self._carrying = carrying
 
@@ -102,7 +105,7 @@ class Following:
 
     def call(
         self, call: wire.Call, buffers: Sequence[Any] = ()
-    ) -> wire.Received[wire.FromLeader]:
+    ) -> Received[wire.FromLeader]:
         """Make a call; what the leader says that is no mere instruction.
 
         Raises:
@@ -113,7 +116,7 @@ class Following:
         self._send(call, buffers)
         return self.follow()
 
-    def follow(self) -> wire.Received[wire.FromLeader]:
+    def follow(self) -> Received[wire.FromLeader]:
         """Do what the leader says until it says something else.
 
         Raises:
@@ -137,7 +140,7 @@ class Following:
                 return received
             self._do(message, received.buffers)
 
-    def _do(self, told: wire.Instruction, buffers: Sequence[bytearray]) -> None:
+    def _do(self, told: wire.Instruction, buffers: Sequence[ByteArray]) -> None:
         match told:
             case wire.GroupOffer():
                 asked = GatherChoice(told.with_step, told.only_fresh)

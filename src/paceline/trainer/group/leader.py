@@ -52,6 +52,8 @@ from paceline.trainer.protocol import check_order
 from paceline.trainer.rows.routing import Route, route_ids
 from paceline.trainer.tensors import PartTensors
 from paceline.trainer.verdicts import AfterStep, Batch, Flush, Leaving, Over
+from paceline.transport.frames import ByteArray
+from paceline.transport.streams import Received
 
 _log = logging.getLogger("paceline.trainer")
 
@@ -309,7 +311,7 @@ class Leader(MemberSeat):
     def _serve(
         self,
         number: int,
-        received: wire.Received[wire.FromFollower],
+        received: Received[wire.FromFollower],
         kind: type[wire.Call],
     ) -> Served:
         """Answer what needs no other rank; None: the call waits for the leader's own."""
@@ -331,7 +333,7 @@ class Leader(MemberSeat):
             return wire.GroupDone(), [self._look_up(call, buffers[0])]
         return None
 
-    def _look_up(self, call: wire.Lookup, data: bytearray) -> Float32s:
+    def _look_up(self, call: wire.Lookup, data: ByteArray) -> Float32s:
         """Rows that one follower alone looks up now, in the order of its ids."""
         ids = np.frombuffer(data, np.int64)
         plan = self.plan(call.part)

@@ -23,11 +23,12 @@ from paceline.messages.waits import Wait
 from paceline.trainer.client import Waits
 from paceline.trainer.group import wire as wire
 from paceline.trainer.verdicts import AfterStep
+from paceline.transport.streams import FrameChannel, Received
 
 _log = logging.getLogger("paceline.trainer")
 
 Served = tuple[wire.Answer, Sequence[Any]] | None
-Serve = Callable[[int, wire.Received[wire.FromFollower], type[wire.Call]], Served]
+Serve = Callable[[int, Received[wire.FromFollower], type[wire.Call]], Served]
 """(rank, its call, what the leader is at) -> the answer; None if the call has to wait."""
 
 _NAMES: dict[type, str] = {
@@ -62,10 +63,10 @@ class Followers:
         self._waits = waits
         self._place, self._serve, self._note = place, serve, note
         self._channels = {
-            number: wire.Channel(end, wire.CALLS, f"rank {number}")
+            number: FrameChannel(end, wire.CALLS, wire.LIMITS, f"rank {number}")
             for number, end in enumerate(place.channels, start=1)
         }
-        self._calls: dict[int, wire.Received[wire.FromFollower]] = {}  # not answered yet
+        self._calls: dict[int, Received[wire.FromFollower]] = {}  # not answered yet
         self._stepped: dict[int, list[AfterStep]] = {}  # {rank: not told yet}
 
     @property
@@ -124,13 +125,11 @@ class Followers:
                     break
                 self.answer([number], *served)
 
-    def calls(self) -> dict[int, wire.Received[wire.FromFollower]]:
+    def calls(self) -> dict[int, Received[wire.FromFollower]]:
         """Those that wait for an answer."""
         return self._calls
 
-    def receive(
-        self, number: int, *, carried: bool = False
-    ) -> wire.Received[wire.FromFollower]:
+    def receive(self, number: int, *, carried: bool = False) -> Received[wire.FromFollower]:
         """The next that a follower says, but for what it tells without waiting.
 
         Args:

@@ -21,7 +21,7 @@ from paceline.trainer.encoding import byte_array
 from paceline.trainer.group.wire import Offered, Reduced
 from paceline.trainer.rows.routing import RowGradient, merge, route_ids
 from paceline.trainer.tensors import GatherChoice, Gradients, PartTensors, coalesced
-from paceline.transport.frames import Buffer
+from paceline.transport.frames import Buffer, ByteArray
 
 WHOLE_STEP = GatherChoice(with_step=True, only_fresh=False)  # what a rank that steps offers
 
@@ -106,7 +106,7 @@ def bring(
 
 
 def rows_of(
-    brought: Reduced, buffers: Sequence[bytearray], numbers: PartTensors, plan: PartPlan
+    brought: Reduced, buffers: Sequence[ByteArray], numbers: PartTensors, plan: PartPlan
 ) -> Gradients:
     """Read the gradients with rows that a rank has brought."""
     pairs = _pairs(buffers)
@@ -114,7 +114,9 @@ def rows_of(
     for index in brought.sparse:
         ids, data = next(pairs)
         parameter = numbers.parameters[index]
-        values = torch.frombuffer(data, dtype=parameter.dtype) if data else torch.empty(0)
+        values = (
+            torch.frombuffer(data, dtype=parameter.dtype) if len(data) else torch.empty(0)
+        )
         values = values.to(parameter.dtype).view(len(ids), parameter.shape[1])
         sparse[index] = torch.sparse_coo_tensor(
             torch.from_numpy(ids)[None],
@@ -135,8 +137,8 @@ def rows_of(
 
 
 def _pairs(
-    buffers: Sequence[bytearray],
-) -> Iterator[tuple["np.ndarray[tuple[int], np.dtype[np.int64]]", bytearray]]:
+    buffers: Sequence[ByteArray],
+) -> Iterator[tuple["np.ndarray[tuple[int], np.dtype[np.int64]]", ByteArray]]:
     for ids, values in zip(buffers[::2], buffers[1::2], strict=True):
         yield np.frombuffer(ids, np.int64), values
 

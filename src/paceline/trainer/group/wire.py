@@ -9,27 +9,26 @@
 Rank 0 is the leader. It reads what followers say when its own script comes to a call of
 the session, so all ranks make the same calls.
 
-A message is msgpack behind its length, with its buffers (raw memory) behind it; lengths are
-four bytes, sizes eight, big-endian. Both ends are processes of one trainer, forked from
-each other: nothing here is for strangers.
+Messages travel with buffers (raw memory) over a `FrameChannel`. Both ends are processes of
+one trainer, forked from each other: nothing here is for strangers, and no limit is meant
+to be met.
 
-Waits: `Channel.receive`, without a bound; a rank that dies ends all others
+Waits for nothing; its channels do, without a bound: a rank that dies ends all others
 (`paceline.launch.processes.group`).
 """
 
 import socket
-import struct
-from collections.abc import Callable, Sequence
-from typing import Any, Generic, Literal, NamedTuple, TypeVar, final
+from collections.abc import Callable
+from typing import Literal, NamedTuple
 
 import msgspec
 
 from paceline.config import Pace
-from paceline.errors import PeerLost
 from paceline.ids import TaskKey
 from paceline.messages.data import Pull, Pulled, Push, Pushed
 from paceline.messages.shared import PartPlan, PartSpec, Refusal, StageSpec, Waiting
 from paceline.trainer.verdicts import AfterStep
+from paceline.transport.frames import MAX_BUFFERS, Limits
 
 Scaled = Literal["never", "unscaled", "not finite"]
 
@@ -304,82 +303,6 @@ Answer = GroupShared | Go | GroupOver | GroupLeave | GroupDone | GroupFailed
 Instruction = GroupOffer | Reduce | Errand | Refresh | BetweenGpus | GroupForget | GroupLoad
 FromLeader = Answer | Dealt | Instruction
 
+LIMITS = Limits(header_bytes=16 << 20, frame_bytes=1 << 40, num_buffers=MAX_BUFFERS)
 CALLS: msgspec.msgpack.Decoder[FromFollower] = msgspec.msgpack.Decoder(FromFollower)
 INSTRUCTIONS: msgspec.msgpack.Decoder[FromLeader] = msgspec.msgpack.Decoder(FromLeader)
-
-_T = TypeVar("_T")
-_HEAD = struct.Struct(">II")  # bytes of the message, number of buffers
-_SIZE = struct.Struct(">Q")
-
-
-class Received(NamedTuple, Generic[_T]):
-    """A message and its buffers, each its own memory."""
-
-    message: _T
-    buffers: list[bytearray]
-
-
-@final
-class Channel(Generic[_T]):
-    """One end of the way between two ranks; ``_T`` is what comes in."""
-
-    def __init__(
-        self, end: socket.socket, incoming: "msgspec.msgpack.Decoder[_T]", other: str
-    ) -> None:
-        """Speak through a connected stream socket.
-
-        Args:
-            end: the socket.
-            incoming: reads what comes in.
-            other: who is at the other end, for errors.
-        """
-        self._end, self._incoming, self._other = end, incoming, other
-
-    def send(self, message: _Message, buffers: Sequence[Any] = ()) -> None:
-        """Send a message with buffers, any contiguous memory.
-
-        Raises:
-            PeerLost: the other end has hung up.
-        """
-        data = msgspec.msgpack.encode(message)
-        views = [_flat(buffer) for buffer in buffers]
-        sizes = b"".join(_SIZE.pack(view.nbytes) for view in views)
-        try:
-            self._end.sendall(_HEAD.pack(len(data), len(views)) + sizes + data)
-            for view in views:
-                self._end.sendall(view)
-        except OSError as error:
-            raise PeerLost(f"{self._other} has hung up: {error}") from error
-
-    def receive(self) -> Received[_T]:
-        """Wait for the next message.
-
-        Raises:
-            PeerLost: the other end has hung up.
-        """
-        length, count = _HEAD.unpack(self._take(_HEAD.size))
-        sizes = [_SIZE.unpack(self._take(_SIZE.size))[0] for _ in range(count)]
-        message = self._incoming.decode(self._take(length))
-        return Received(message, [self._take(size) for size in sizes])
-
-    def close(self) -> None:
-        """Hang up."""
-        self._end.close()
-
-    def _take(self, size: int) -> bytearray:
-        data = bytearray(size)
-        view = memoryview(data)
-        while view:
-            try:
-                count = self._end.recv_into(view)
-            except OSError as error:
-                raise PeerLost(f"{self._other} has hung up: {error}") from error
-            if not count:
-                raise PeerLost(f"{self._other} has hung up")
-            view = view[count:]
-        return data
-
-
-def _flat(buffer: Any) -> memoryview:  # noqa: ANN401  (whatever lends its memory)
-    view = memoryview(buffer)
-    return view.cast("B") if view.nbytes else memoryview(b"")

@@ -3,6 +3,7 @@
 ::
 
     connection   the client's end
+    channel      between two processes that were made as a pair
     listener     many connections on few threads; link: one of them
     receiving    frames out of a socket
     sending      frames into one, bounded by a credit
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING
 from paceline.lazy_names import loader
 
 if TYPE_CHECKING:
+    from paceline.transport.streams.channel import FrameChannel, Received
     from paceline.transport.streams.connection import connect_stream
     from paceline.transport.streams.door import Door
     from paceline.transport.streams.listener import StreamListener
@@ -31,8 +33,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Door",
+    "FrameChannel",
     "FrameReader",
     "Placed",
+    "Received",
     "StreamListener",
     "TcpDoor",
     "UnixDoor",
@@ -46,8 +50,10 @@ __all__ = [
 
 _LAZY = {  # {name: the module that defines it}
     "Door": "paceline.transport.streams.door",
+    "FrameChannel": "paceline.transport.streams.channel",
     "FrameReader": "paceline.transport.streams.receiving",
     "Placed": "paceline.transport.streams.receiving",
+    "Received": "paceline.transport.streams.channel",
     "StreamListener": "paceline.transport.streams.listener",
     "TcpDoor": "paceline.transport.streams.tcp_socket",
     "UnixDoor": "paceline.transport.streams.unix_socket",

@@ -1,10 +1,11 @@
-"""Frames out of a non-blocking socket, piece by piece.
+"""Frames out of a socket, piece by piece.
 
 A frame may come in a thousand pieces, read by a thousand calls from different threads: what
 has come so far is kept here. The payload goes straight into the memory that `Place` names;
 no byte of it is copied in this process.
 
-Waits for nothing but in `wait_readable`. One thread at a time; the caller sees to that.
+Waits in `wait_readable`, and elsewhere only for a socket that blocks. One thread at a time;
+the caller sees to that.
 """
 
 import itertools

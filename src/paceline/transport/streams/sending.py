@@ -1,4 +1,4 @@
-"""Frames into a non-blocking socket, bounded by a credit.
+"""Frames into a socket, bounded by a credit where it does not block.
 
 ::
 

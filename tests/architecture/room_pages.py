@@ -48,7 +48,7 @@ def said(name: str) -> str:
     """What a module says about itself, as a sentence of Markdown."""
     docstring = ast.get_docstring(_by_name()[name].tree) or ""
     first = " ".join(docstring.partition("\n\n")[0].split()).replace("``", "`")
-    return first.replace("|", "\\|").removesuffix("::").rstrip(" :")
+    return first.removesuffix("::").rstrip(" :")
 
 
 def inside(folder: str) -> list[str]:

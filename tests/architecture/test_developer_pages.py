@@ -10,7 +10,7 @@ import pytest
 from tests.architecture.house import ROOT, modules, nodes
 
 PAGES = ["states.md"]
-FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
+FENCED = re.compile(r"^ *```.*?^ *```$", re.DOTALL | re.MULTILINE)
 QUOTED = re.compile(r"`([^`]+)`")
 OUTCOME = re.compile(r"\b(?:[A-Z][a-z]+){2,}\b")  # or a message, on an arrow
 
@@ -71,6 +71,18 @@ def test_what_a_page_names_is_in_the_code(name: str) -> None:
     assert not unknown(page), f"docs/{name} names what src does not have"
 
 
+def test_happenings_and_waits_of_the_page_about_debugging_are_told() -> None:
+    page = (ROOT / "docs" / "debugging.md").read_text(encoding="utf-8")
+    told = {
+        name for name in QUOTED.findall(FENCED.sub("", page)) if OUTCOME.fullmatch(name)
+    }
+    waits = set(re.findall(r"`(\w+)`(?:: | and `clock`: )", page)) | {"clock"}
+    assert {"TrainerLost", "CutFailed"} <= told
+    assert {"members", "round", "lease"} <= waits
+    said = "\n".join(module.text for module in modules("src"))
+    assert not [n for n in (told - given()) | waits if f'"{n}"' not in said]
+
+
 def test_outcomes_and_messages_on_the_arrows_are_in_the_code() -> None:
     page = (ROOT / "docs" / "states.md").read_text(encoding="utf-8")
     drawings = "\n".join(FENCED.findall(page))
@@ -79,6 +91,21 @@ def test_outcomes_and_messages_on_the_arrows_are_in_the_code() -> None:
     assert "LeaseGranted" in told
     said = "\n".join(module.text for module in modules("src"))
     assert not [name for name in told - given() if f'"{name}"' not in said]
+
+
+NOTE = re.compile(
+    r"^\| \[[^]]+\]\(([^)]+)\) \| (stands|replaced by \[|given up)", re.MULTILINE
+)
+
+
+def test_every_design_note_has_its_standing() -> None:
+    folder = ROOT / "docs" / "design"
+    listed = NOTE.findall((folder / "README.md").read_text(encoding="utf-8"))
+    notes = {path.name for path in folder.glob("*.md")} - {"README.md"}
+    assert sorted(name for name, _ in listed) == sorted(notes), "docs/design/README.md"
+    for name, standing in listed:
+        says_so = "*Given up" in (folder / name).read_text(encoding="utf-8")
+        assert says_so == (standing == "given up"), f"{name}: {standing}"
 
 
 def test_a_name_that_is_not_in_the_code_is_caught() -> None:

@@ -1,6 +1,9 @@
 # make setup   everything to work on paceline (a virtual environment in .venv)
 # make demo    train the flights example with 2 servers and 2 trainers, and draw the run
 # make test    format, lint, types, tests from fast to slow, examples; then one line of counts
+# make check   before a commit, in two minutes: format, lint, types, imports, the rules of the house,
+#              and the fast tests of rooms; of the trainer those of its pure sub-rooms, and none that
+#              puts whole jobs together (tests/cluster, tests/simulate ...): make test runs all
 # make lint    format, lint, types
 # make docs    the documentation as a site in build/site
 # make bench   all that needs no other library; twenty minutes, on an idle machine
@@ -22,7 +25,7 @@ JOB    := runs/demo-$(shell date +%Y%m%d-%H%M%S)
 FUZZ   := .venv/.installed-fuzz
 FUZZ_SECONDS ?= 60
 
-.PHONY: setup demo test lint docs bench bench-peers bench-paces bench-tables bench-page soak fuzz clean
+.PHONY: setup demo test check lint docs bench bench-peers bench-paces bench-tables bench-page soak fuzz clean
 
 setup: $(DEV)
 
@@ -32,6 +35,9 @@ demo: $(DEMO)
 
 test: $(DEV)
 	@$(BIN)/python tools/check.py
+
+check: $(DEV)
+	@$(BIN)/python tools/check.py lint fast
 
 lint: $(DEV)
 	@$(BIN)/python tools/check.py lint

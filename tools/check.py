@@ -13,7 +13,10 @@ line says how many tests passed and failed over all steps; the exit status is 0 
 every step did what it should. Runs from the repository's root, reads nothing from stdin::
 
     .venv/bin/python tools/check.py            everything
-    .venv/bin/python tools/check.py lint       the named groups: lint, test, soak
+    .venv/bin/python tools/check.py lint       the named groups: lint, fast, test, soak
+
+The fast tests are those of rooms by themselves, without the slow ones: two minutes with
+`lint` on two idle cores. Whole jobs, and the trainer's rooms that carry, are left out.
 
 A soak takes hours: it looks at as much as `SOAK_SIZES` says.
 """
@@ -43,11 +46,24 @@ TEST_STEPS = {  # {step: arguments of pytest}; few, since each process imports t
     "rooms": ["tests", *TWO_PROCESSES, "-m", "not system and not soak"],
     "system": ["tests", *TWO_PROCESSES, "-m", "system and not soak"],
 }
+FAST_FOLDERS = [  # a room's own; of the trainer what is pure
+    *("architecture", "cli", "coordinator", "data", "launch", "messages", "pace"),
+    *("pace_specs", "params", "server", "store", "tools", "transport", "watch"),
+    *("trainer/protocol", "trainer/holdings", "test_config.py", "test_events.py"),
+]
+FAST_STEPS = {
+    "fast": [
+        *(f"tests/{folder}" for folder in FAST_FOLDERS),
+        *TWO_PROCESSES,
+        *("-m", "not slow and not system and not soak"),
+    ],
+}
 SOAK_STEPS = {
     "seeds": ["tests/simulate", "-m", "slow", "-rP", *TWO_PROCESSES],
     "reads": ["tests/cluster/test_ssp.py", "-rP"],
     "soak": ["tests", "-m", "soak"],
 }
+TEST_GROUPS = {"fast": FAST_STEPS, "test": TEST_STEPS, "soak": SOAK_STEPS}
 SOAK_SIZES = {  # {variable: how much is looked at, unless it is set already}
     "PACELINE_SIM_SEEDS": "20000",
     "PACELINE_SIM_SECONDS": "1e9",
@@ -162,15 +178,19 @@ def check_tests(steps: dict[str, list[str]]) -> tuple[list[str], Counts]:
 
 def main(groups: list[str]) -> int:
     """Run the named groups of steps and return the exit status."""
-    unknown = set(groups) - {"lint", "test", "soak"}
+    unknown = set(groups) - {"lint", *TEST_GROUPS}
     if unknown:
-        print(f"expected lint, test or soak, got {', '.join(sorted(unknown))}")
+        known = ", ".join(["lint", *TEST_GROUPS])
+        print(f"expected some of {known}, got {', '.join(sorted(unknown))}")
         return 2
     groups = groups or ["lint", "test"]
     failures = check_lint() if "lint" in groups else []
-    steps = (TEST_STEPS if "test" in groups else {}) | (
-        SOAK_STEPS if "soak" in groups else {}
-    )
+    steps = {
+        step: arguments
+        for group, found in TEST_GROUPS.items()
+        if group in groups
+        for step, arguments in found.items()
+    }
     total = Counts()
     if steps and failures:
         print("no test has been run: mend the step above first")

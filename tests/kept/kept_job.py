@@ -40,3 +40,10 @@ for number, (user, label) in enumerate(session.batches((ids, labels), 8, epochs=
     if number == 10 and "stop" in sys.argv:
         session.save()
         time.sleep(60)
+    if "killed" in sys.argv:
+        if number == 4:
+            session.save()
+        if number == 10:
+            sys.stdout.write("kill me\n")
+            sys.stdout.flush()
+            time.sleep(600)

@@ -1,4 +1,4 @@
-"""Design notes come into the navigation by themselves, or the build says why not."""
+"""Notes and rooms come into the navigation by themselves, or the build says why not."""
 
 from pathlib import Path
 
@@ -18,18 +18,31 @@ def config(docs: Path, nav: list[object]) -> MkDocsConfig:
     return found
 
 
-def test_notes_fill_their_section_newest_first(tmp_path: Path) -> None:
-    folder = tmp_path / "design"
+def test_notes_fill_their_section_newest_first_and_rooms_theirs(tmp_path: Path) -> None:
+    folder, rooms = tmp_path / "design", tmp_path / "rooms"
     folder.mkdir()
-    for name in ("2026-01-02-old.md", "2026-11-22-new.md", "picture.svg"):
+    rooms.mkdir()
+    for name in ("2026-01-02-old.md", "2026-11-22-new.md", "README.md", "picture.svg"):
         (folder / name).touch()
-    nav: list[object] = [{"Front": "index.md"}, {"Inside": [{"Design notes": []}]}]
+    for name in ("server.md", "README.md", "data.md"):
+        (rooms / name).touch()
+    nav: list[object] = [
+        {"Front": "index.md"},
+        {"Inside": [{"Design notes": []}, {"Rooms": []}]},
+    ]
     filled = on_config(config(tmp_path, nav)).nav
     assert filled == [
         {"Front": "index.md"},
         {
             "Inside": [
-                {"Design notes": ["design/2026-11-22-new.md", "design/2026-01-02-old.md"]}
+                {
+                    "Design notes": [
+                        "design/README.md",
+                        "design/2026-11-22-new.md",
+                        "design/2026-01-02-old.md",
+                    ]
+                },
+                {"Rooms": ["rooms/README.md", "rooms/data.md", "rooms/server.md"]},
             ]
         },
     ]

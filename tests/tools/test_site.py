@@ -45,7 +45,12 @@ def build(folder: Path) -> None:
 def test_the_site_is_whole_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
     build(tmp_path)
     front = (tmp_path / "index.html").read_text()
-    notes = [f"design/{path.stem}.html" for path in (ROOT / "docs" / "design").glob("*.md")]
+    notes = [
+        path.relative_to(ROOT / "docs").with_suffix(".html").as_posix()
+        for folder in ("design", "rooms")
+        for path in (ROOT / "docs" / folder).glob("*.md")
+        if path.stem != "README"  # the folder's index.html
+    ]
     assert notes
     for name in ("quickstart.html", "command-line.html", *notes):
         assert (tmp_path / name).is_file()

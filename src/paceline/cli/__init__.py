@@ -1,4 +1,4 @@
-"""Room 5, the command line: one file per command.
+"""The command line: one file per command.
 
 ::
 

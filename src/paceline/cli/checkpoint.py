@@ -1,4 +1,4 @@
-"""``paceline checkpoint list|verify|export DIR``: what a job has saved.
+"""``paceline checkpoint list DIR``, or ``verify``, ``export``: what a job has saved.
 
 DIR is a job folder, or the folder or URL where cuts lie. Nothing is changed there, and
 torch is not needed: numbers stay bytes. Cuts of another job in that place are listed, and

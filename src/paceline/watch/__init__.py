@@ -1,4 +1,4 @@
-"""Room 3, the window: how a run looks from outside.
+"""The window: how a run looks from outside.
 
 ::
 

@@ -53,23 +53,23 @@ bench-peers: $(DEV)
 	$(BIN)/python -m benchmarks peers
 
 bench-paces: $(DEV)
-	$(BIN)/python -m benchmarks.pace.stragglers
-	$(BIN)/python -m benchmarks.pace.diloco
-	$(BIN)/python -m benchmarks.pace.dial
+	$(BIN)/python -m benchmarks paces
+	$(BIN)/python -m benchmarks diloco
+	$(BIN)/python -m benchmarks dial
 
 bench-tables: $(DEV)
-	$(BIN)/python -m benchmarks.tables.factorisation
-	$(BIN)/python -m benchmarks.tables.topics
-	$(BIN)/python -m benchmarks.tables.clusters
-	$(BIN)/python -m benchmarks.tables.classification
-	$(BIN)/python -m benchmarks.tables.factorisation_models
-	$(BIN)/python -m benchmarks.tables.stragglers
-	$(BIN)/python -m benchmarks.tables.flights
-	$(BIN)/python -m benchmarks.tables.rotation_waits
-	$(BIN)/python -m benchmarks.tables.allreduce
+	$(BIN)/python -m benchmarks factorisation
+	$(BIN)/python -m benchmarks topics
+	$(BIN)/python -m benchmarks clusters
+	$(BIN)/python -m benchmarks classification
+	$(BIN)/python -m benchmarks factorisation_models
+	$(BIN)/python -m benchmarks table_stragglers
+	$(BIN)/python -m benchmarks flights
+	$(BIN)/python -m benchmarks rotation_waits
+	$(BIN)/python -m benchmarks allreduce
 
 bench-page: $(DEV)
-	$(BIN)/python -m benchmarks.page
+	$(BIN)/python -m benchmarks page
 
 soak: $(DEV)
 	@$(BIN)/python tools/check.py soak

@@ -2,11 +2,11 @@
 
 ::
 
-    python -m benchmarks.pace.diloco
-    python -m benchmarks.pace.diloco --batches 400 --rates 0.001
+    python -m benchmarks diloco
+    python -m benchmarks diloco --batches 400 --rates 0.001
 
-Four trainers read Python's own sources by bytes (`benchmarks.pace.language`), the same
-batches in all, over TCP and with nothing lent (`benchmarks.apart_now`), as between hosts.
+Four trainers read Python's own sources by bytes (`pace.language`), the same
+batches in all, over TCP and with nothing lent (`harness.apart_now`), as between hosts.
 The learning rate of the trainers' AdamW is tuned on one grid, the same for lockstep and for
 DiLoCo, and warmed up and lowered by one schedule; codecs and fragments take the rate that
 is best without. The outer step is one for all, `OUTER`: the paper's momentum of 0.9 is for
@@ -18,22 +18,28 @@ Exit status: 0; 1 if a job trained fewer records than another.
 """
 
 import argparse
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.environments import one_thread
-from benchmarks.figures import Figure, Ratio, figure_table, judged, kept, ratio_table
-from benchmarks.goals import wanted
-from benchmarks.processes import ROOT, fork_server, job_config, wait_job
-from benchmarks.record import circumstances, say, write
+from benchmarks.harness.apart import APART
+from benchmarks.harness.environments import one_thread
+from benchmarks.harness.figures import (
+    Figure,
+    Ratio,
+    figure_table,
+    judged,
+    kept,
+    ratio_table,
+)
+from benchmarks.harness.goals import wanted
+from benchmarks.harness.processes import ROOT, fork_server, job_config, wait_job
+from benchmarks.harness.record import circumstances, say, write
 from paceline.launch.job.commands import UserScript
 from paceline.launch.processes.forkserver import ForkServer
 
 SCRIPT = ROOT / "benchmarks" / "pace" / "language.py"
-APART = "benchmarks.apart_now"
 TRAINERS, EVERY, BATCH = 4, 50, 128
 OUTER = "lr=0.7,momentum=0.7"
 LOCKSTEP, OURS = "sync", f"diloco:{EVERY},{OUTER}"
@@ -131,7 +137,7 @@ def pace_with(codec: str) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     """Measure, print, keep; see the module."""
-    parser = argparse.ArgumentParser(prog="benchmarks.pace.diloco", description=__doc__)
+    parser = argparse.ArgumentParser(prog="benchmarks diloco", description=__doc__)
     parser.add_argument("--times", type=int, default=3, help="seeds of the best rate")
     parser.add_argument("--batches", type=int, default=12000, help="of all trainers")
     parser.add_argument("--rates", default=",".join(map(str, RATES)))
@@ -159,7 +165,3 @@ def main(arguments: Sequence[str]) -> int:
     record = {**where, **kept(figures, ratios, told, is_equal=is_equal)}
     print(f"\n{write('diloco', record)}")
     return 0 if is_equal else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv))

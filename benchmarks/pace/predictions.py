@@ -2,8 +2,8 @@
 
 ::
 
-    python -m benchmarks.pace.predictions
-    python -m benchmarks.pace.predictions --trainers 2,4 --paces sync --batches 40
+    python -m benchmarks predictions
+    python -m benchmarks predictions --trainers 2,4 --paces sync --batches 40
 
 One run calibrates: as many trainers as no later job has, under `CALIBRATED`. What its
 `events.jsonl` tells of computing is all that the forecasts know. Those of every number of
@@ -18,7 +18,6 @@ the calibration has, too.
 """
 
 import argparse
-import sys
 import tempfile
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -27,7 +26,7 @@ from typing import Any
 
 import msgspec
 
-from benchmarks.record import circumstances, say, table, write
+from benchmarks.harness.record import circumstances, say, table, write
 from paceline.config import JobConfig, parse_pace
 from paceline.events import event_lines
 from paceline.forecast.job import forecast
@@ -52,7 +51,7 @@ HERE = Network(latency_s=50e-6, bytes_per_s=1e10)
 
 
 class Case(msgspec.Struct, frozen=True):
-    """One real job of `benchmarks.pace.sleeping`."""
+    """One real job of `pace.sleeping`."""
 
     pace: str
     trainers: int
@@ -158,7 +157,3 @@ def main(arguments: Sequence[str]) -> int:
     print(f"\n{write('predictions', {**record, 'real': real, 'worst': worst})}")
     print(f"worst {100 * worst:.1f} %, wanted at most {100 * GOAL:.0f} %")
     return int(worst > GOAL)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv))

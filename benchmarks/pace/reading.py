@@ -1,6 +1,6 @@
 """A training script: reads digits in batches that sleep, until the loss is low enough.
 
-Network, images, first values and target are those of `benchmarks.pace.dial`; one trainer,
+Network, images, first values and target are those of `benchmarks dial`; one trainer,
 which is never the slow one, looks at the held-out loss before each of its batches.
 """
 

@@ -2,17 +2,17 @@
 
 ::
 
-    python -m benchmarks.pace.stragglers
-    python -m benchmarks.pace.stragglers --times 1 --momentum 0
+    python -m benchmarks paces
+    python -m benchmarks paces --times 1 --momentum 0
 
-Four real trainers and a server learn to read digits (`benchmarks.pace.reading`), in batches
+Four real trainers and a server learn to read digits (`pace.reading`), in batches
 that sleep, so that cores do not matter. Either every step takes four times as long with
 probability 0.2, or one trainer's steps always do. What counts is the time until the
 held-out loss, a mean of some looks, is that of `benchmarks.pace.dial.tuning`, as one
 trainer sees it from its first batch on.
 
 The learning rate of each pace is the best of one grid, the same for all. It is found in
-virtual time, with the same network, images and rule (`benchmarks.pace.dial`), over three
+virtual time, with the same network, images and rule (`benchmarks dial`), over three
 seeds; the seconds forecast there stand beside those of the real job, as a floor.
 
 Waits: for the jobs.
@@ -23,19 +23,25 @@ Exit status: 0; 1 if a job never came to that loss.
 import argparse
 import json
 import math
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.environments import one_thread
-from benchmarks.figures import Figure, Ratio, figure_table, judged, kept, ratio_table
-from benchmarks.goals import wanted
+from benchmarks.harness.environments import one_thread
+from benchmarks.harness.figures import (
+    Figure,
+    Ratio,
+    figure_table,
+    judged,
+    kept,
+    ratio_table,
+)
+from benchmarks.harness.goals import wanted
+from benchmarks.harness.processes import ROOT, fork_server, job_config, wait_job
+from benchmarks.harness.record import circumstances, say, write
 from benchmarks.pace.dial.replay import Rule
 from benchmarks.pace.dial.tuning import BATCH, MOMENTUM, TARGET, Place, Tuned, grid, tune
-from benchmarks.processes import ROOT, fork_server, job_config, wait_job
-from benchmarks.record import circumstances, say, write
 from paceline.launch.job.commands import UserScript
 from paceline.launch.processes.forkserver import ForkServer
 
@@ -156,7 +162,7 @@ def ratios_of(case: Case, figures: Sequence[Figure]) -> list[Ratio]:
 
 def main(arguments: Sequence[str]) -> int:
     """Measure, print, keep; see the module."""
-    parser = argparse.ArgumentParser(prog="benchmarks.pace.stragglers", description=__doc__)
+    parser = argparse.ArgumentParser(prog="benchmarks paces", description=__doc__)
     parser.add_argument("--times", type=int, default=5, help="seeds")
     parser.add_argument("--momentum", type=float, default=MOMENTUM)
     flags = parser.parse_args(arguments[1:])
@@ -196,7 +202,3 @@ def main(arguments: Sequence[str]) -> int:
     record = {**where, **kept(figures, ratios, told, is_equal=is_reached)}
     print(f"\n{write('paces', record)}")
     return 0 if is_reached else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv))

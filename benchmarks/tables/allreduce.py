@@ -2,25 +2,24 @@
 
 ::
 
-    python -m benchmarks.tables.allreduce [--times 5] [--kib 4,64,1024,16384] [--small]
+    python -m benchmarks allreduce [--times 5] [--kib 4,64,1024,16384] [--small]
 
 Float32 sums of two and of four processes of one host, one thread each: `Table.allreduce`
 each way, with all that makes it count once (a batch and its lease, a tick, a journalled
 round), and `torch.distributed.all_reduce` over Gloo, which has none of it. The floor is a
 copy of the same bytes in as many processes at once. Beside the time stands that of the
-processors, which says more where others are at work. Then the model of `benchmarks.dense`
+processors, which says more where others are at work. Then the model of `benchmarks dense`
 with ``pace="allreduce"``, in `sync` with a server, and under DDP over Gloo. Interleaved
 runs, each in processes of its own.
 
 Equality comes first: all sides of ours have the same bits, those of the sum in the order
-of the sides; Gloo's differ from it by rounding alone. Models as in `benchmarks.dense`.
+of the sides; Gloo's differ from it by rounding alone. Models as in `benchmarks dense`.
 
 Exit status: 0; 1 if results differ.
 """
 
 import argparse
 import json
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -28,10 +27,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks import dense
-from benchmarks.dense_loops import SIDES, Plan
-from benchmarks.environments import one_thread
-from benchmarks.figures import (
+from benchmarks.dense import compare as dense
+from benchmarks.dense.loops import SIDES, Plan
+from benchmarks.harness.environments import one_thread
+from benchmarks.harness.figures import (
     Figure,
     Kind,
     Ratio,
@@ -40,8 +39,8 @@ from benchmarks.figures import (
     kept,
     ratio_table,
 )
-from benchmarks.processes import fork_server, job_config, wait_job, wait_scripts
-from benchmarks.record import circumstances, say, write
+from benchmarks.harness.processes import fork_server, job_config, wait_job, wait_scripts
+from benchmarks.harness.record import circumstances, say, write
 from benchmarks.tables.allreduce_loops import values_of
 from paceline.launch.job.commands import UserScript
 from paceline.launch.processes.forkserver import ForkServer
@@ -232,9 +231,7 @@ def add_model(
 
 def main(arguments: Sequence[str]) -> int:
     """Measure, print, keep; see the module."""
-    parser = argparse.ArgumentParser(
-        prog="benchmarks.tables.allreduce", description=__doc__
-    )
+    parser = argparse.ArgumentParser(prog="benchmarks allreduce", description=__doc__)
     parser.add_argument("--times", type=int, default=5, help="runs of each candidate")
     parser.add_argument("--kib", default="4,64,1024,16384")
     parser.add_argument("--sides", default="2,4", help="numbers of processes")
@@ -274,7 +271,3 @@ def main(arguments: Sequence[str]) -> int:
     record = kept(figures, ratios, equality, is_equal=not wrong)
     print(f"\n{write('allreduce', {**where, **record})}")
     return 1 if wrong else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv))

@@ -28,8 +28,8 @@ import torch
 from torch import distributed
 
 import paceline
-from benchmarks.ctr_loops import Stopwatch
-from benchmarks.dense_loops import LR, Plan, held_out_loss, make_model, train
+from benchmarks.dense.loops import LR, Plan, held_out_loss, make_model, train
+from benchmarks.harness.phases import Stopwatch
 
 ROW = 1024  # numbers
 Values = np.ndarray[Any, np.dtype[np.float32]]
@@ -114,7 +114,7 @@ def run_dense(flags: argparse.Namespace, side: int) -> None:
     session, model = paceline.connect(), make_model()
     adam = torch.optim.Adam(model.parameters(), lr=LR, fused=True)
     optimizer = session.share(model, adam, pace="allreduce")
-    watch = Stopwatch(plan)
+    watch = Stopwatch(plan.warm, plan.timed)
     batches = session.batches(
         (features[:stop], labels[:stop]),
         plan.batch,

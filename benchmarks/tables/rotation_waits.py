@@ -2,7 +2,7 @@
 
 ::
 
-    python -m benchmarks.tables.rotation_waits [--times 5] [--small]
+    python -m benchmarks rotation_waits [--times 5] [--small]
 
 Two trainers, one data part each, four blocks, one server. A cell computes for a while (a
 sleep: no core is needed, so that two trainers and a server on two cores do not wait for
@@ -15,14 +15,14 @@ Exit status: 0; 1 if a job was not exact.
 
 import argparse
 import json
-import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.environments import one_thread
-from benchmarks.processes import fork_server, job_config, wait_job
-from benchmarks.record import circumstances, say, spread, write
+from benchmarks.harness.environments import one_thread
+from benchmarks.harness.processes import fork_server, job_config, wait_job
+from benchmarks.harness.record import circumstances, say, spread, write
 from paceline.launch.job.commands import UserScript
 from paceline.launch.processes.forkserver import ForkServer
 
@@ -63,15 +63,15 @@ def run(load: Load, slices: int, rounds: int, folder: Path, forks: ForkServer) -
     return Run(waited_s / total_s, 1000 * waited_s / cells, told["exact"])
 
 
-def main() -> int:
+def main(arguments: Sequence[str]) -> int:
     """Measure, tell, and keep the record."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--times", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=25)
     parser.add_argument("--small", action="store_true", help="one load, a few rounds")
-    flags = parser.parse_args()
+    flags = parser.parse_args(arguments[1:])
     loads, rounds = (SMALL, 4) if flags.small else (LOADS, flags.rounds)
-    record = circumstances(sys.argv)
+    record = circumstances(arguments)
     found: dict[tuple[Load, int], list[Run]] = {}
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -99,7 +99,3 @@ def main() -> int:
     is_exact = all(one.is_exact for runs in found.values() for one in runs)
     write("rotation-waits", {**record, "figures": figures})
     return 0 if is_exact else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -2,7 +2,7 @@
 
 ::
 
-    python -m benchmarks.tables.stragglers [--times 3] [--only mf,lda,k-means]
+    python -m benchmarks table_stragglers [--times 3] [--only mf,lda,k-means]
 
 Four real trainers and a server; a trainer sleeps for each record, so that cores do not
 matter. Then one of the four sleeps `SLOWER` times as long, for ever. What is told of each
@@ -11,7 +11,7 @@ trainer. Where work is anybody's, the other three do more: `FREE_TIMES` times as
 what there is to pay. Where all wait for all, it is `SLOWER` times.
 
 * mf: matrix factorisation of MovieLens-100K to a held-out RMSE, each model at the rate that
-  `benchmarks.tables.factorisation_models` has found best for it.
+  `benchmarks factorisation_models` has found best for it.
 * lda: topics of Reuters to the likelihood that the kernel alone has after `LDA_EPOCHS`.
 * k-means: iterations over digits, from one start; all come to the same centroids.
 
@@ -21,7 +21,6 @@ to its objective.
 
 import argparse
 import math
-import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -31,12 +30,14 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from benchmarks.environments import one_thread
-from benchmarks.figures import Figure, Ratio, figure_table, kept
-from benchmarks.processes import fork_server, job_config, wait_job, wait_script
-from benchmarks.record import FOLDER, ROOT, circumstances, say, table, write
-from benchmarks.tables import factorisation_models, topics, topics_job
-from benchmarks.tables.factorisation_job import write_split
+from benchmarks.harness.environments import one_thread
+from benchmarks.harness.figures import Figure, Ratio, figure_table, kept
+from benchmarks.harness.processes import fork_server, job_config, wait_job, wait_script
+from benchmarks.harness.record import FOLDER, ROOT, circumstances, say, table, write
+from benchmarks.tables.factorisation import models as factorisation_models
+from benchmarks.tables.factorisation.job import write_split
+from benchmarks.tables.topics import compare as topics
+from benchmarks.tables.topics import job as topics_job
 from paceline.launch.job.commands import UserScript
 from paceline.launch.processes.forkserver import ForkServer
 from paceline.watch.draw import COLORS, STYLE, import_pyplot
@@ -54,7 +55,7 @@ LDA_EPOCHS, LDA_MOST, LDA_SLEEP_S = 20, 40, 0.6  # to the target; at most; of an
 LDA_PARTS = dict.fromkeys(("no-sync", "push-pull", "locking"), SMALL)
 KMEANS_ITERATIONS, KMEANS_SLEEP_S = 12, 0.8  # of an iteration
 KMEANS_PARTS = {"push-pull": SMALLER}
-KMEANS_SCRIPT = ROOT / "benchmarks" / "tables" / "clusters_job.py"
+KMEANS_SCRIPT = ROOT / "benchmarks" / "tables" / "clusters" / "job.py"
 
 Run = Callable[[str, bool], float]  # (model, is one slow) -> seconds to the objective
 
@@ -212,7 +213,7 @@ def draw(ratios: Sequence[Ratio], picture: Path) -> None:
 def main(arguments: Sequence[str]) -> int:
     """Measure, print, keep, draw; see the module."""
     parser = argparse.ArgumentParser(
-        prog="benchmarks.tables.stragglers", description=__doc__
+        prog="benchmarks table_stragglers", description=__doc__
     )
     parser.add_argument("--times", type=int, default=1, help="runs of each")
     parser.add_argument("--only", default=",".join(ALGORITHMS))
@@ -253,7 +254,3 @@ def main(arguments: Sequence[str]) -> int:
     print(f"\n{write('table_stragglers', record)}")
     draw(ratios, flags.picture)
     return 0 if is_reached else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv))

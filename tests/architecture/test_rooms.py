@@ -105,6 +105,14 @@ INSIDE: dict[str, Floors] = {
     ),
 }
 
+# Benchmarks stand on floors, too: each room below those that use it.
+BENCHMARK_FLOORS: Floors = (
+    ("harness",),
+    ("ctr", "dense", "pace", "recovery", "scale", "transport"),
+    ("tables",),
+    ("__main__",),
+)
+
 # Plain types that travel, one file of a sub-room: imported by name, as `messages` is.
 VOCABULARIES = {
     "paceline.coordinator.durable": "outcomes",
@@ -167,10 +175,23 @@ def climbs(module: Module) -> Iterator[str]:
                     )
 
 
-def crowded() -> dict[str, int]:
+def benchmark_climbs(module: Module) -> Iterator[str]:
+    """Imports of a benchmark's module that do not go down."""
+    height = {unit: n for n, units in enumerate(BENCHMARK_FLOORS) for unit in units}
+    here = _unit(module.name, "benchmarks")
+    if here not in height:
+        yield module.at(1, f"{here} has no floor: give it one in BENCHMARK_FLOORS")
+        return
+    for name, line in imports(module):
+        there = _unit(name, "benchmarks") if _is_in(name, "benchmarks") else here
+        if there != here and height.get(there, 0) >= height[here]:
+            yield module.at(line, f"{here} (floor {height[here]}) imports {name}")
+
+
+def crowded(*folders: str) -> dict[str, int]:
     """{folder: its files}, where there are too many."""
     files: dict[str, int] = {}
-    for module in modules("src"):
+    for module in modules(*folders):
         folder = module.path.rpartition("/")[0]
         files[folder] = files.get(folder, 0) + 1
     return {folder: count for folder, count in files.items() if count > MAX_FILES}
@@ -197,7 +218,22 @@ def arrows(room: str) -> set[tuple[str, str]]:
 
 
 def test_a_folder_holds_few_files() -> None:
-    assert not crowded(), "which rooms live there?"
+    assert not crowded("src", "benchmarks"), "which rooms live there?"
+
+
+def test_benchmarks_stand_on_floors() -> None:
+    found = [module for module in modules("benchmarks") if module.name != "benchmarks"]
+    assert not complaints(benchmark_climbs, found)
+    rooms = {room for rooms in BENCHMARK_FLOORS for room in rooms}
+    assert rooms == {_unit(module.name, "benchmarks") for module in found}
+
+
+def test_a_benchmark_that_climbs_is_caught() -> None:
+    text = "from benchmarks.dense.loops import Plan"
+    assert complaints(benchmark_climbs, [planted(text, "benchmarks.harness.planted")])
+    assert complaints(benchmark_climbs, [planted(text, "benchmarks.ctr.planted")])
+    assert not complaints(benchmark_climbs, [planted(text, "benchmarks.tables.planted")])
+    assert complaints(benchmark_climbs, [planted("", "benchmarks.planted")])
 
 
 def test_a_sub_room_is_entered_by_its_face() -> None:

@@ -6,31 +6,28 @@ import subprocess
 import pytest
 
 from benchmarks import __main__ as everything
-from benchmarks.__main__ import OURS, PEERS, SETS, Command, chosen, main
-from benchmarks.goals import TABLE
-from benchmarks.page import TITLES
+from benchmarks.__main__ import MODULES, SETS, Command, chosen, main
+from benchmarks.harness.goals import TABLE
+from benchmarks.harness.page import TITLES
 
-BY_THEMSELVES = {  # `make bench-paces`, `make bench-tables`
-    *("paces", "diloco"),
-    *("factorisation", "factorisation_models", "topics", "clusters", "classification"),
-}
+ALL = [command for found in SETS.values() for command in found]
 
 
 def test_every_goal_has_a_benchmark_that_is_run_and_a_place_on_the_page() -> None:
-    run = {command.name for command in (*OURS, *PEERS)} | BY_THEMSELVES
-    assert {goal.benchmark for goal in TABLE} <= run
-    assert run <= set(TITLES)
+    assert {goal.benchmark for goal in TABLE} <= {command.name for command in ALL}
+    assert {goal.benchmark for goal in TABLE} <= set(TITLES) <= set(MODULES)
 
 
-@pytest.mark.parametrize("command", [*OURS, *PEERS], ids=lambda command: command.name)
-def test_every_benchmark_is_there(command: Command) -> None:
-    assert importlib.util.find_spec(f"benchmarks.{command.name}") is not None
+@pytest.mark.parametrize("module", MODULES.values())
+def test_every_benchmark_is_there(module: str) -> None:
+    assert importlib.util.find_spec(f"benchmarks.{module}") is not None
 
 
 def test_small_flags_stand_behind_the_others_and_win() -> None:
-    command = Command("recovery", "--times 10", "--times 2")
-    assert command.words(is_small=False) == ["-m", "benchmarks.recovery", "--times", "10"]
-    assert command.words(is_small=True)[-2:] == ["--times", "2"]
+    command = Command("recovery", "recovery.compare", "--times 10", "--times 2")
+    words = ["-m", "benchmarks", "recovery", "--times", "10"]
+    assert command.words(is_small=False) == words
+    assert command.words(is_small=True) == [*words, "--times", "2"]
 
 
 def test_only_those_that_are_named_run() -> None:
@@ -51,7 +48,9 @@ def test_one_that_fails_does_not_keep_the_next_from_running(
 
     monkeypatch.setattr(everything.subprocess, "run", run)
     assert main(["benchmarks", "--only", "ctr,link"]) == 1
-    assert [words[2] for words in ended] == ["benchmarks.ctr", "benchmarks.link"]
+    assert [words[1:] for words in ended] == [
+        ["-m", "benchmarks", name] for name in ("ctr", "link")
+    ]
     assert [line.split()[-1] for line in capsys.readouterr().out.splitlines()[2:]] == [
         *("1", "0"),
     ]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from benchmarks.processes import wait_started
+from benchmarks.harness.processes import wait_started
 from paceline.cli.status import running_view
 from paceline.launch.job.commands import Command, UserScript
 from paceline.launch.job.folder import JobDir

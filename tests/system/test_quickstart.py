@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.processes import wait_started
+from benchmarks.harness.processes import wait_started
 from paceline.launch.job.commands import Command
 from paceline.launch.job.folder import JobDir
 from paceline.launch.processes.forkserver import ForkServer

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.figures import figure_table
-from benchmarks.recovery import for_page, trainer_figures
-from benchmarks.recovery_coordinator import wait_coordinator_times
-from benchmarks.recovery_kills import KillPlan, wait_killed
+from benchmarks.harness.figures import figure_table
+from benchmarks.recovery.compare import for_page, trainer_figures
+from benchmarks.recovery.coordinator import wait_coordinator_times
+from benchmarks.recovery.kills import KillPlan, wait_killed
 from paceline.launch.processes.forkserver import ForkServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.system, pytest.mark.timeout(0)]

@@ -9,8 +9,8 @@
 Pure.
 """
 
+from benchmarks.harness.page import markdown_table
 from benchmarks.pace.dial.table import Table
-from benchmarks.page import markdown_table
 
 END = "<!-- dial: end -->"
 
@@ -40,7 +40,7 @@ def shown(found: Table, seeds: int) -> str:
     """A table as a page has it: what was the same, the picture, the rows, the doubts."""
     picture = f"![{found.title}](images/dial-{found.name}.svg)"
     medians = "one seed" if seeds == 1 else f"medians of {seeds} seeds"
-    command = f"`python -m benchmarks.pace.dial --only {found.name} --seeds {seeds}`"
+    command = f"`python -m benchmarks dial --only {found.name} --seeds {seeds}`"
     lines = [f"{found.setting}; {medians}. {command}", "", picture, ""]
     lines.append(markdown_table(found.rows))
     if found.doubts:

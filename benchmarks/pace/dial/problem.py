@@ -14,7 +14,7 @@ from typing import NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.record import ROOT
+from benchmarks.harness.record import ROOT
 
 sys.path.insert(0, str(ROOT / "examples" / "images"))
 

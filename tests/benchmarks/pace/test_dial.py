@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.pace.dial.__main__ import EXPERIMENTS, PAGE, chosen
 from benchmarks.pace.dial.drawing import draw
+from benchmarks.pace.dial.experiments import EXPERIMENTS, PAGE, chosen
 from benchmarks.pace.dial.pasted import pasted
 from benchmarks.pace.dial.table import Experiment, Table, doubts_of, told
 

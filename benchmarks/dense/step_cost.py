@@ -1,0 +1,207 @@
+"""What `optimizer.step()` costs by itself: a step with nothing to compute.
+
+::
+
+    python -m benchmarks step_cost [--times 5] [--paces sync] [--models dense]
+    python -m benchmarks step_cost --before ../other --pairs 10    against another checkout
+
+`nn.Linear(4, 1)`, four numbers of a row, or both, batches of 8 under SGD, one thread: in an
+embedded job and in one of processes (one trainer, one server). Blocks of steps take turns
+with those of the same plain loop in the same process, which must have learned the same
+(`async:pull=2` is a batch behind, and is not compared).
+
+Told of a step: wall time and the plain loop's, `step()` alone, processor time by role, how
+often processes sleep, and read or write files (no other system calls, and no sockets, are
+counted); records of the journal and events, of the whole job by its steps. Messages are the
+trainer's, with their replies, in one more run that is not timed.
+
+Pairs: each checkout's processes have its own `src` and `benchmarks`, but this one's loop.
+They take turns, case by case; each pair is one ratio. Roles with less than a twentieth of
+the processor time are left out. Launchers are not measured.
+
+Exit status: 0; 1 if models differ, or if a median of the pairs is above `AT_MOST`.
+"""
+
+import argparse
+import contextlib
+import itertools
+import json
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from benchmarks.dense.step_cost_serve import Case, Found
+from benchmarks.harness.figures import Figure, Ratio, compared, kept, number
+from benchmarks.harness.record import ROOT, circumstances, say, spread, table, write
+
+SERVE = Path(__file__).with_name("step_cost_serve.py")
+PLACES, PACES, MODELS = "embedded,run", "sync,async,async:pull=2", "dense,rows,both"
+ROLES = ("trainer", "server", "coordinator")
+LOSS_WITHIN = 1e-4
+AT_MOST = 1.02  # times what it was before
+LEAST_SHARE = 0.05
+
+
+Ask = Callable[..., Found]  # runs a case: `ask(case, is_counted=False)`
+
+
+@contextlib.contextmanager
+def checkout(root: Path) -> Iterator[Ask]:
+    """Runs with the packages of a checkout, until the end."""
+    path = os.pathsep.join([str(root / "src"), str(root)])
+    child = subprocess.Popen(
+        [sys.executable, "-P", str(SERVE)],
+        env={**os.environ, "PYTHONPATH": path},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+    def ask(case: Case, *, is_counted: bool = False) -> Found:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        print(json.dumps([case, is_counted]), file=child.stdin, flush=True)
+        if not (line := child.stdout.readline()):
+            raise RuntimeError(f"{case}: it failed with {root}, as said above")
+        found: Found = json.loads(line)
+        if not Path(found["paceline"]).is_relative_to(root / "src"):
+            raise RuntimeError(f"expected paceline of {root}, got {found['paceline']}")
+        return found
+
+    with child:  # closes its input, and waits
+        yield ask
+
+
+def measure(cases: Sequence[Case], times: int, ask: Ask) -> dict[Case, list[Found]]:
+    """Interleaved runs; the last of each case has counted messages, and is not timed."""
+    runs: dict[Case, list[Found]] = {case: [] for case in cases}
+    for again, case in itertools.product(range(times), cases):
+        runs[case].append(ask(case))
+        say(f"{again + 1}/{times}  {case}: {middle(runs[case][-1]['us']):.0f} us")
+    for case in cases:
+        runs[case].append(ask(case, is_counted=True))
+    return runs
+
+
+middle = statistics.median
+
+
+def differing(runs: Mapping[Case, Sequence[Found]]) -> list[str]:
+    """Cases that have not learned what the plain loop beside them has."""
+    losses = {case: found[0]["losses"] for case, found in runs.items()}
+    return [
+        f"NOT EQUAL: {case}: loss {ours:.6f}, of the plain loop {plain:.6f}"
+        for case, (ours, plain) in losses.items()
+        if "pull=" not in case.pace and abs(ours / plain - 1) > LOSS_WITHIN
+    ]
+
+
+def told_of(runs: Sequence[Found]) -> dict[str, float]:
+    """Medians over the runs of a case: {what of a step: how much}."""
+    *timed, counted = runs
+    took = {n: middle([middle(run[n]) for run in timed]) for n in ("us", "plain us")}
+    pairs = [zip(run["us"], run["plain us"], strict=True) for run in timed]
+    times = middle([ours / plain for pair in pairs for ours, plain in pair])
+    step = middle([middle(run["step us"]) for run in timed])
+    spent = {role: middle([run["cpu us"][role] for run in timed]) for role in ROLES}
+    calls = {n: middle([run["calls"][n] for run in timed]) for n in timed[0]["calls"]}
+    messages = sum(counted["messages"].values())
+    return {**took, "times": times, "step()": step, **spent, "messages": messages, **calls}
+
+
+def figures_of(runs: Mapping[Case, Sequence[Found]]) -> tuple[list[Figure], list[Ratio]]:
+    """Ours and the plain loop's of each case, and their ratio as on the page."""
+    figures, ratios = [], []
+    for case, found in runs.items():
+        ours, plain = (
+            tuple(middle(run[name]) for run in found[:-1]) for name in ("us", "plain us")
+        )
+        mine = Figure(f"a step, {case}", "paceline", "ours", "us", ours)
+        other = Figure(f"a step, {case}", "plain loop", "floor", "us", plain)
+        figures += [mine, other]
+        ratios.append(compared(mine, other))
+    return figures, ratios
+
+
+Pairs = dict[Case, dict[str, list[float]]]  # {case: {wall, role or together: ratios}}
+
+
+def ratios_of(now: Found, before: Found) -> dict[str, float]:
+    """One pair: wall time and processor time, by role and together, now by before."""
+    new, old = now["cpu us"], before["cpu us"]
+    whole = sum(old.values())
+    found = {"wall": middle(now["us"]) / middle(before["us"])}
+    found |= {r: new[r] / old[r] for r in ROLES if old[r] >= LEAST_SHARE * whole}
+    return {**found, "together": sum(new.values()) / whole}
+
+
+def measure_pairs(cases: Sequence[Case], pairs: int, now: Ask, before: Ask) -> Pairs:
+    """Interleaved runs of two checkouts."""
+    found: Pairs = {case: {} for case in cases}
+    for again, case in itertools.product(range(pairs), cases):
+        # Whoever is first finds the machine as the other left it: they take turns.
+        if again % 2:
+            old, new = before(case), now(case)
+        else:
+            new, old = now(case), before(case)
+        ratios = ratios_of(new, old)
+        for name, ratio in ratios.items():
+            found[case].setdefault(name, []).append(ratio)
+        say(f"{again + 1}/{pairs}  {case}: together {ratios['together']:.3f}")
+    return found
+
+
+def pair_table(pairs: Pairs) -> tuple[str, bool]:
+    """Ratios for people, and whether every median is at most `AT_MOST`."""
+    rows, is_kept = [["now, times what it was", "", "median", "least", "most", ""]], True
+    for case, by_name in pairs.items():
+        for name, ratios in by_name.items():
+            median, least, most, _ = spread(ratios)
+            is_kept = is_kept and median <= AT_MOST
+            cells = [f"{value:.3f}" for value in (median, least, most)]
+            rows.append([str(case), name, *cells, "above" if median > AT_MOST else ""])
+    return table(rows), is_kept
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Measure, print, keep; see the module."""
+    parser = argparse.ArgumentParser(prog="benchmarks step_cost", description=__doc__)
+    parser.add_argument("--times", type=int, default=5, help="runs of each case")
+    parser.add_argument("--places", default=PLACES)
+    parser.add_argument("--paces", default=PACES)
+    parser.add_argument("--models", default=MODELS)
+    parser.add_argument("--blocks", type=int, default=20, help="that are timed, of a run")
+    parser.add_argument("--steps", type=int, default=50, help="of a block")
+    parser.add_argument("--before", type=Path, help="another checkout, to compare with")
+    parser.add_argument("--pairs", type=int, default=10, help="with --before")
+    flags = parser.parse_args(arguments[1:])
+    where = circumstances(arguments)  # before the load is our own
+    named = [words.split(",") for words in (flags.places, flags.paces, flags.models)]
+    cases = [
+        Case(place, pace, model, flags.blocks, flags.steps)
+        for place, pace, model in itertools.product(*named)
+    ]
+    with contextlib.ExitStack() as stack:
+        now = stack.enter_context(checkout(ROOT))
+        if flags.before is not None:
+            before = stack.enter_context(checkout(flags.before.resolve()))
+            pairs = measure_pairs(cases, flags.pairs, now, before)
+            told, is_kept = pair_table(pairs)
+            named_pairs = {str(case): found for case, found in pairs.items()}
+            print(f"{told}\n\n{write('step_cost_pairs', {**where, 'pairs': named_pairs})}")
+            return 0 if is_kept else 1
+        runs = measure(cases, flags.times, now)
+    wrong = differing(runs)
+    told = "the loss is that of the plain loop beside it, but for pull=2"
+    steps = {str(case): told_of(found) for case, found in runs.items()}
+    rows = [["a step", *next(iter(steps.values()))]]
+    rows += [[name, *map(number, found.values())] for name, found in steps.items()]
+    print("\n".join(wrong or [told]) + f"\n\n{table(rows)}")
+    figures, ratios = figures_of(runs)
+    record = {**where, **kept(figures, ratios, told, is_equal=not wrong), "steps": steps}
+    record["messages"] = {str(case): found[-1]["messages"] for case, found in runs.items()}
+    print(f"\n{write('step_cost', record)}")
+    return 1 if wrong else 0

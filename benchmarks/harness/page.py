@@ -1,0 +1,282 @@
+"""Draws what was measured last into a page: docs/benchmarks-results.md and its pictures.
+
+::
+
+    python -m benchmarks page [--records build/bench] [--out docs]
+
+No number is typed by hand: of each benchmark the newest record counts, with machine,
+versions, commit, command and date as it holds them. A record of a changed tree, of a busy
+machine, of fewer than five runs or of sides that were not equal says so on the page.
+
+Waits: for the disk.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import matplotlib as mpl
+
+from benchmarks.harness.figures import COUNTS, Figure, Ratio, amount, read, read_profiles
+from benchmarks.harness.goals import TABLE
+from benchmarks.harness.record import BUSY_SHARE, FOLDER, ROOT, spread
+
+mpl.use("Agg")
+
+import matplotlib.pyplot as plt
+
+TITLES = {  # {name of a record: what stands above it}, in the page's order
+    "ctr": "Against the best plain loop",
+    "ctr_peers": "Against other parameter servers",
+    "dense": "A synchronous step, against DDP",
+    "step_cost": "What a step costs by itself",
+    "changed_values": "What looking for changed values costs",
+    "transport": "A pull and a push between two processes",
+    "codecs": "What a codec costs and saves",
+    "bookkeeping": "What journal and exactly-once cost",
+    "scaling": "One to four servers and trainers",
+    "link": "Over a slow link",
+    "recovery": "How long a job stands still",
+    "coordinator_scale": "How many a coordinator can lead",
+    "server_scale": "How many trainers a server can have",
+    "paces": "Trainers of different speed",
+    "diloco": "Local steps and an outer one, at equal tokens",
+    "factorisation": "Matrix factorisation on tables",
+    "factorisation_models": "The same in each model of computation",
+    "topics": "Topics on tables",
+    "clusters": "k-means on tables",
+    "classification": "Logistic regression on tables",
+    "allreduce": "Values reduced over all trainers",
+    "table_stragglers": "Models of computation beside a slow trainer",
+    "simulator": "The simulator",
+}
+ENOUGH_RUNS = 5
+MANY = 6  # ratios of one goal
+NEAR_EACH_OTHER = {"AUC"}  # units of points: bars from zero would all look the same
+COLORS = {"ours": "#00796b", "peer": "#90a4ae", "floor": "#e0a458"}
+
+Record = Mapping[str, Any]
+
+
+class Found(NamedTuple):
+    """A record and its name."""
+
+    name: str
+    record: Record
+
+
+def newest(folder: Path) -> list[Found]:
+    """The newest record of each benchmark that the page knows, in its order.
+
+    Records without figures, of an older paceline, are passed over.
+    """
+    found = []
+    for name in TITLES:
+        for path in sorted(folder.glob(f"{name}-[0-9]*-[0-9]*.json"), reverse=True):
+            record = json.loads(path.read_text(encoding="utf-8"))
+            if "ratios" in record and "busy_share" in record:
+                found.append(Found(name, record))
+                break
+    return found
+
+
+def doubts(record: Record) -> list[str]:
+    """Why a record's numbers are no more than a hint; empty if they are more."""
+    figures, ratios = read(dict(record))
+    sides = tuple(side for ratio in ratios for side in (ratio.ours, ratio.against))
+    runs = [
+        len(figure.values)
+        for figure in figures
+        # A side may be the best of some: then it ends with whose it is.
+        if figure.unit not in COUNTS and any(s.endswith(figure.who) for s in sides)
+    ]
+    least = min(runs, default=ENOUGH_RUNS)
+    said = []
+    if not record["is_equal"]:
+        said.append("the sides were not equal: no ratio counts")
+    if record["busy_share"] >= BUSY_SHARE:
+        said.append(f"the machine was {record['busy_share']:.0%} busy when it began")
+    if least < ENOUGH_RUNS:
+        said.append(f"some of what is compared is of {least} run{'s' * (least != 1)} only")
+    if record["is_changed"]:
+        said.append("the tree had changes beside the commit")
+    return said
+
+
+def markdown_table(rows: Sequence[Sequence[str]]) -> str:
+    """Rows as a table; the first is its head."""
+    head, *body = [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join([head, f"|{'---|' * len(rows[0])}", *body])
+
+
+def ratio_rows(ratios: Sequence[Ratio], kinds: Mapping[str, str]) -> list[list[str]]:
+    """How many times as good, goal and verdict; where we lose to a peer it is said.
+
+    Against a floor nobody wins: it says how far there is to go.
+
+    Args:
+        ratios: all.
+        kinds: {candidate: its kind}.
+    """
+    rows = [["", "ours", "against", "found", "goal", ""]]
+    for ratio in ratios:
+        kind = kinds.get(ratio.against, "peer" if ratio.against else "")
+        is_lost = kind == "peer" and ratio.value < 1
+        told = {"floor": "floor", "peer": "we lose" if is_lost else ""}.get(kind, "")
+        verdict = ratio.verdict or told
+        cells = [ratio.what, ratio.ours, ratio.against, ratio.found, ratio.goal, verdict]
+        rows.append(cells)
+    return rows
+
+
+def goal_rows(found: Sequence[Found]) -> list[list[str]]:
+    """The table of goals: what was found of each, and whether it is enough.
+
+    Each of some ratios about one goal has its row, and of many the worst. Where a doubt
+    hangs over a record, a verdict is ``a hint``.
+    """
+    rows = [["", "against", "wanted", "found", "", "of whom"]]
+    records = {one.name: one.record for one in found}
+    for goal in TABLE:
+        head = [goal.what, goal.against, goal.words]
+        record = records.get(goal.benchmark)
+        ratios = [] if record is None else read(dict(record))[1]
+        about = sorted((r for r in ratios if r.goal_name == goal.name), key=distance)
+        if record is None or not about:
+            rows.append([*head, "", "not measured", ""])
+            continue
+        hint = ", a hint" if doubts(record) else ""
+        told = f"the worst of {len(about)}: " if len(about) > MANY else ""
+        for ratio in about[:1] if told else about:
+            whom = f"{ratio.ours} / {ratio.against or ratio.what}"
+            rows.append([*head, ratio.found, f"{ratio.verdict}{hint}", f"{told}{whom}"])
+    return rows
+
+
+def distance(ratio: Ratio) -> float:
+    """How far above a goal: less is worse."""
+    if ratio.at_least is not None:
+        return ratio.value - ratio.at_least
+    return (ratio.at_most or 0.0) - ratio.value
+
+
+def figure_rows(figures: Sequence[Figure]) -> list[list[str]]:
+    """Medians and ends."""
+    rows = [["", "", "unit", "median", "least", "most", "runs"]]
+    for figure in figures:
+        s = spread(figure.values)
+        cells = [amount(value, figure.unit) for value in s[:3]]
+        rows.append([figure.what, figure.who, figure.unit, *cells, str(s.times)])
+    return rows
+
+
+def section(found: Found, picture: str) -> str:
+    """A benchmark's part of the page."""
+    name, record = found
+    figures, ratios = read(dict(record))
+    versions = {**record["versions"], "python": record["python"]}
+    said = ", ".join(f"{library} {version}" for library, version in versions.items())
+    commit = f"at `{record['commit'][:7]}`" if record["commit"] else "of no known commit"
+    lines = [
+        f"## {TITLES[name]}",
+        "",
+        f"`{record['command']}` {commit}, {record['date']}, {record['machine']}; {said}.",
+        "",
+        f"![{TITLES[name]}]({picture})",
+        "",
+    ]
+    if hints := doubts(record):
+        lines += [f"**No more than a hint: {'; '.join(hints)}.**", ""]
+    lines += [f"{record['equality']}.", ""]
+    if ratios:
+        kinds = {figure.who: figure.kind for figure in figures}
+        lines += [markdown_table(ratio_rows(ratios, kinds)), ""]
+    lines += [markdown_table(figure_rows(figures)), ""]
+    for profile in read_profiles(dict(record)):
+        lines += [markdown_table(profile.rows()), ""]
+    return "\n".join(lines)
+
+
+def draw(figures: Sequence[Figure], path: Path) -> None:
+    """A panel for each thing measured: a bar for each candidate, and its spread."""
+    things = list(dict.fromkeys(figure.what for figure in figures))
+    panels: Mapping[str, list[Figure]] = {
+        what: [figure for figure in figures if figure.what == what] for what in things
+    }
+    heights = [len(panel) + 1 for panel in panels.values()]
+    canvas, axes = plt.subplots(
+        len(things),
+        figsize=(8, 0.34 * sum(heights) + 0.4),
+        gridspec_kw={"height_ratios": heights},
+        squeeze=False,
+    )
+    for axis, (what, panel) in zip(axes[:, 0], panels.items(), strict=True):
+        places = range(len(panel))
+        spreads = [spread(figure.values) for figure in panel]
+        medians = [s.median for s in spreads]
+        ends = [
+            [s.median - s.least for s in spreads],
+            [s.most - s.median for s in spreads],
+        ]
+        colors = [COLORS[figure.kind] for figure in panel]
+        if panel[0].unit in NEAR_EACH_OTHER:
+            axis.scatter(medians, places, color=colors)
+            axis.errorbar(medians, places, xerr=ends, fmt="none", ecolor="#455a64")
+            axis.set_ylim(-0.6, len(panel) - 0.4)
+        else:
+            axis.barh(places, medians, xerr=ends, color=colors, ecolor="#455a64")
+        axis.set_yticks(places, [figure.who for figure in panel], fontsize=8)
+        axis.invert_yaxis()
+        better = "more" if panel[0].is_more_better else "less"
+        axis.set_title(
+            f"{what}: {panel[0].unit} ({better} is better)", fontsize=9, loc="left"
+        )
+        axis.tick_params(axis="x", labelsize=8)
+        axis.spines[["top", "right"]].set_visible(False)
+    canvas.tight_layout()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Without a date, the same numbers make the same file.
+    canvas.savefig(path, dpi=110, metadata={"Software": None})
+    plt.close(canvas)
+
+
+def page(found: Sequence[Found], pictures: str) -> str:
+    """The whole page; pictures are named relative to it."""
+    sections = [section(one, f"{pictures}/bench-{one.name}.png") for one in found]
+    return "\n".join(
+        [
+            "# What the benchmarks found",
+            "",
+            "Made by `python -m benchmarks page` from the newest record of each "
+            "[benchmark](benchmarks.md); no number is typed by hand. *Times* are "
+            "ours against the other by medians: above one, we win. Bars show medians "
+            "(green: ours, gray: a peer's, yellow: a floor), lines the least and the most.",
+            "",
+            "## Reached and missed",
+            "",
+            markdown_table(goal_rows(found)),
+            "",
+            *sections,
+        ]
+    )
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Draw the page; 1 if there is no record."""
+    parser = argparse.ArgumentParser(prog="benchmarks page", description=__doc__)
+    parser.add_argument("--records", type=Path, default=FOLDER)
+    parser.add_argument("--out", type=Path, default=ROOT / "docs")
+    flags = parser.parse_args(arguments[1:])
+    found = newest(flags.records)
+    if not found:
+        print(f"no record in {flags.records}: run `make bench` first", file=sys.stderr)
+        return 1
+    for name, record in found:
+        draw(read(dict(record))[0], flags.out / "images" / f"bench-{name}.png")
+    path = flags.out / "benchmarks-results.md"
+    path.write_text(page(found, "images"), encoding="utf-8")
+    print(path)
+    return 0

@@ -1,0 +1,10 @@
+"""How much one role bears.
+
+::
+
+    coordinator_scale  how many a coordinator can lead (`coordinator_process`, `_queue`)
+    server_scale       how many trainers a server can have (`server_process`)
+    crowd              a thousand trainers that compute nothing
+    scaling            what a step sends, with one to four servers and trainers
+    simulator          how long `paceline simulate` takes
+"""

@@ -1,0 +1,218 @@
+"""A pull and a push between two processes, against what others use for it.
+
+::
+
+    python -m benchmarks transport [--times 5] [--peers torch,zmq,grpc,ray]
+
+======================  ================================================================
+small pull              4 KiB, asked for and landed in memory that was there before
+large pull              16 MiB, the same
+large push              16 MiB, until they lie in the server's memory and that is known
+======================  ================================================================
+
+Ours is measured twice: the bare transport, and the Pull and Push of a job's trainer with
+all that they decide. Peers are torch RPC, pyzmq, gRPC and Ray actor calls; floors are the
+copy of the same bytes within one process, and a bare Unix socket. Every candidate first
+gives back what was pushed; runs are interleaved, each in processes of its own.
+
+Exit status: 0; 1 if a candidate could not be measured. A goal that is missed is told, and
+is no failure.
+"""
+
+import argparse
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from benchmarks.harness.environments import OURS, one_thread, versions, wait_python
+from benchmarks.harness.figures import (
+    Figure,
+    Kind,
+    Profile,
+    Ratio,
+    compared,
+    figure_table,
+    kept,
+    number,
+    profile_table,
+    ratio_table,
+)
+from benchmarks.harness.goals import wanted
+from benchmarks.harness.processes import fork_server, job_config, wait_job, wait_modules
+from benchmarks.harness.record import circumstances, say, write
+from benchmarks.transport.timing import Plan
+from paceline.launch.job.commands import UserScript
+from paceline.launch.processes.forkserver import ForkServer
+
+JOB_SCRIPT = Path(__file__).with_name("job.py")
+LIMIT_S = 600.0  # of one run
+SIZES = ("small", "large")
+WHAT = ("small pull", "large pull", "large push")
+
+
+class Candidate(NamedTuple):
+    """What is measured: a module beside this one, in an environment."""
+
+    who: str
+    kind: Kind
+    module: str
+    environment: str = OURS
+    has_server: bool = True  # which the benchmark starts, and both meet in a folder
+
+
+MEMCPY = Candidate("memcpy", "floor", "floors", has_server=False)
+SOCKET = Candidate("bare Unix socket", "floor", "floors")
+TRANSPORT = Candidate("paceline, transport", "ours", "with_paceline")
+JOB = Candidate("paceline, job", "ours", "job")
+PEERS = {
+    "torch": Candidate("torch RPC", "peer", "with_torch"),
+    "zmq": Candidate("pyzmq", "peer", "with_zmq", "messages"),
+    "grpc": Candidate("gRPC", "peer", "with_grpc", "messages"),
+    "ray": Candidate("Ray actor", "peer", "with_ray", "ray", has_server=False),
+}
+GOALS = {  # {what, against whom: goal}
+    ("small pull", PEERS["torch"].who): wanted("small-pull-torch"),
+    ("small pull", PEERS["ray"].who): wanted("small-pull-ray"),
+    ("large pull", MEMCPY.who): wanted("large-pull"),
+    ("large push", MEMCPY.who): wanted("large-push"),
+}
+
+Runs = dict[Candidate, list[dict[str, float]]]  # {candidate: {what: seconds} of each run}
+
+
+def run_once(
+    candidate: Candidate, plan: Plan, folder: Path, python: Path, forks: ForkServer
+) -> dict[str, float]:
+    """One run in processes of its own: {what: seconds of a trip}.
+
+    Raises:
+        RuntimeError: it failed; its own words are in the message.
+    """
+    if candidate == JOB:
+        return run_jobs(plan, folder, forks)
+    out = folder / "result.json"
+    # Without a server of ours, Ray starts its own; its paths are long, the kernel's short.
+    place = "" if candidate == MEMCPY else str(folder)
+    shared = ("--place", place, "--plan", json.dumps(plan._asdict()), "--out", str(out))
+    roles = ("client", "server") if candidate.has_server else ("client",)
+    environment = {**one_thread(), "RAY_AUTH_MODE": "disabled"}
+    module = f"benchmarks.transport.{candidate.module}"
+    commands = {role: (role, *shared) for role in roles}
+    wait_modules(python, module, commands, environment, folder, LIMIT_S)
+    found: dict[str, float] = json.loads(out.read_text(encoding="utf-8"))
+    return found
+
+
+def run_jobs(plan: Plan, folder: Path, forks: ForkServer) -> dict[str, float]:
+    """Two jobs of one trainer and one server, one for each size of a part."""
+    found: dict[str, dict[str, float]] = {
+        size: run_job(size, plan, folder, forks) for size in SIZES
+    }
+    return {
+        "small pull": found["small"]["pull"],
+        "large pull": found["large"]["pull"],
+        "large push": found["large"]["push"],
+    }
+
+
+def run_job(
+    size: str, plan: Plan, folder: Path, forks: ForkServer, *more: str
+) -> dict[str, Any]:
+    """One of them: what its script has written."""
+    place = folder / size
+    place.mkdir(parents=True)
+    out = place / "result.json"
+    flags = {
+        "bytes": getattr(plan, f"{size}_bytes"),
+        "trips": getattr(plan, f"{size}_trips"),
+        "out": out,
+    }
+    words = [word for name, value in flags.items() for word in (f"--{name}", str(value))]
+    script = UserScript(str(JOB_SCRIPT), (*words, *more))
+    wait_job(forks, job_config("sync"), script, one_thread(), place)
+    found: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
+    return found
+
+
+def profile(plan: Plan, folder: Path, forks: ForkServer) -> list[Profile]:
+    """Where the job's trips spend their time, from runs that are not timed."""
+    small, large = (run_job(size, plan, folder, forks, "--profiled") for size in SIZES)
+    found = zip(WHAT, (small["pull"], large["pull"], large["push"]), strict=True)
+    return [Profile(what, "us", phases) for what, phases in found]
+
+
+def measure(
+    times: int, candidates: Sequence[Candidate], plan: Plan, folder: Path, forks: ForkServer
+) -> Runs:
+    """Interleaved runs of all candidates."""
+    pythons = {c: wait_python(c.environment) for c in candidates}
+    runs: Runs = {candidate: [] for candidate in candidates}
+    for again in range(times):
+        for index, candidate in enumerate(candidates):
+            place = folder / f"{index}-{again}"
+            place.mkdir(0o700)  # the transport listens nowhere else
+            run = run_once(candidate, plan, place, pythons[candidate], forks)
+            runs[candidate].append(run)
+            told = ", ".join(f"{what} {number(1e6 * run[what])} us" for what in WHAT)
+            say(f"{again + 1}/{times}  {candidate.who}: {told}")
+    return runs
+
+
+def figures_of(runs: Mapping[Candidate, Sequence[Mapping[str, float]]]) -> list[Figure]:
+    """Microseconds of a trip, by what and by whom."""
+    return [
+        Figure(what, c.who, c.kind, "us", tuple(1e6 * run[what] for run in found))
+        for what in WHAT
+        for c, found in runs.items()
+    ]
+
+
+def ratios_of(figures: Sequence[Figure]) -> list[Ratio]:
+    """Both of ours against everybody; goals are those of the whole path, the job's."""
+    by_name = {(figure.what, figure.who): figure for figure in figures}
+    return [
+        compared(
+            by_name[what, ours.who],
+            other,
+            GOALS.get((what, other.who)) if ours == JOB else None,
+        )
+        for what in WHAT
+        for ours in (TRANSPORT, JOB)
+        for other in figures
+        if other.what == what and other.kind != "ours"
+    ]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Measure, print, keep; see the module."""
+    parser = argparse.ArgumentParser(prog="benchmarks transport", description=__doc__)
+    parser.add_argument("--times", type=int, default=5, help="runs of each candidate")
+    parser.add_argument("--peers", default=",".join(PEERS), help="which of them")
+    parser.add_argument("--trips", type=int, default=2000, help="small ones, of each run")
+    parser.add_argument("--large-trips", type=int, default=50)
+    flags = parser.parse_args(arguments[1:])
+    where = circumstances(arguments)  # before the load is our own
+    plan = Plan(small_trips=flags.trips, large_trips=flags.large_trips)
+    peers = [PEERS[name] for name in flags.peers.split(",") if name]
+    with (
+        tempfile.TemporaryDirectory(prefix="pb-") as name,
+        fork_server(Path(name) / "forks", 1) as forks,
+    ):
+        candidates = [MEMCPY, SOCKET, TRANSPORT, JOB, *peers]
+        runs = measure(flags.times, candidates, plan, Path(name), forks)
+        profiles = profile(plan, Path(name) / "profile", forks)
+    figures = figures_of(runs)
+    ratios = ratios_of(figures)
+    equality = "every candidate gave back the bytes that were pushed before any clock ran"
+    print(f"{equality}\n\n{figure_table(figures)}\n\n{ratio_table(ratios)}")
+    print("\n".join(f"\n{profile_table(profile)}" for profile in profiles))
+    record = {
+        **where,
+        "plan": plan._asdict(),
+        "peers": {peer.who: versions(peer.environment) for peer in peers},
+        **kept(figures, ratios, equality, is_equal=True, profiles=profiles),
+    }
+    print(f"\n{write('transport', record)}")
+    return 0

@@ -1,0 +1,114 @@
+"""A step with nothing to compute is told whole; two checkouts are compared by pairs."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from benchmarks.dense import step_cost
+from benchmarks.dense.step_cost import (
+    AT_MOST,
+    differing,
+    figures_of,
+    measure_pairs,
+    pair_table,
+    ratios_of,
+    told_of,
+)
+from benchmarks.dense.step_cost_loops import Gauge, Plan, run
+from benchmarks.dense.step_cost_serve import Case, written
+from benchmarks.harness.watching import watched
+from paceline.config import JobConfig
+from paceline.launch.embedded import EmbeddedJob
+
+CASE = Case("run", "sync", "dense", blocks=2, steps=5)
+
+
+def found(us: float = 300.0, trainer: float = 60.0, loss: float = 1.0) -> dict[str, Any]:
+    return {
+        "us": [us, us],
+        "plain us": [100.0, 100.0],
+        "step us": [200.0, 200.0],
+        "cpu us": {"trainer": trainer, "server": 38.0, "coordinator": 2.0},
+        "calls": {"sleeps": 3.0},
+        "messages": {"Push": 2.0, "Tick": 2.0},
+        "losses": [loss, 1.0],
+    }
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize("model", ["dense", "rows", "both"])
+def test_all_figures_of_a_step_are_there(tmp_path: Path, model: str) -> None:
+    plan = Plan(model, "sync", blocks=2, steps=8)
+    with watched() as trips:
+        job = EmbeddedJob(JobConfig(run="r", cut_every_s=0.0), tmp_path)
+        try:
+            one = run(job.session("trainer-0"), plan, Gauge({}), trips)
+        finally:
+            job.close()
+    ours, plain = one["losses"]
+    assert ours == pytest.approx(plain, rel=1e-5)
+    took = zip(one["us"], one["step us"], strict=True)
+    assert all(block_us > step_us > 0 for block_us, step_us in took)
+    assert len(one["us"]) == len(one["plain us"]) == plan.blocks
+    assert one["cpu us"]["trainer"] > 0
+    assert one["cpu us"].keys() == {"trainer", "server", "coordinator"}
+    assert one["messages"]["Push"] == 2.0  # with its reply
+    assert one["calls"].keys() == {"reads and writes", "sleeps"}
+    rounds = (plan.blocks + 1) * plan.steps
+    assert written(tmp_path)["journal records"] >= rounds
+
+
+def test_a_case_is_told_by_medians_over_its_runs_and_by_the_counted_one() -> None:
+    told = told_of([found(200.0), found(300.0), found(900.0), found(5000.0)])
+    assert (told["us"], told["plain us"], told["times"]) == (300.0, 100.0, 3.0)
+    assert (told["step()"], told["server"], told["messages"]) == (200.0, 38.0, 4.0)
+    assert told["sleeps"] == 3.0
+    figures, (ratio,) = figures_of({CASE: [found(), found()]})
+    assert [figure.kind for figure in figures] == ["ours", "floor"]
+    assert ratio.value == pytest.approx(1 / 3)
+
+
+def test_another_loss_than_the_plain_loops_is_told_but_for_a_batch_behind() -> None:
+    behind = CASE._replace(pace="async:pull=2")
+    (told,) = differing({CASE: [found(loss=1.1)], behind: [found(loss=1.1)]})
+    assert told.startswith("NOT EQUAL: run, sync, dense: loss 1.1")
+    assert not differing({CASE: [found()]})
+
+
+def test_a_pair_is_one_ratio_without_roles_of_next_to_no_time() -> None:
+    ratios = ratios_of(found(us=330.0, trainer=90.0), found())
+    assert ratios == pytest.approx(
+        {"wall": 1.1, "trainer": 1.5, "server": 1.0, "together": 1.3}
+    )
+
+
+def test_checkouts_take_turns_and_are_held_to_their_medians() -> None:
+    asked: list[str] = []
+
+    def side(name: str, trainer: float) -> step_cost.Ask:
+        def ask(_: Case) -> dict[str, Any]:
+            asked.append(name)
+            return found(trainer=trainer)
+
+        return ask
+
+    pairs = measure_pairs([CASE], 2, side("now", 60.0 * 1.1), side("before", 60.0))
+    assert asked == ["now", "before", "before", "now"]
+    told, is_kept = pair_table(pairs)
+    assert not is_kept
+    assert [line.split()[3] for line in told.splitlines() if line.endswith("above")] == [
+        *("trainer", "together"),
+    ]
+    assert pair_table({CASE: {"wall": [0.9, AT_MOST, 1.5]}})[1]

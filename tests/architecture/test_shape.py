@@ -22,8 +22,7 @@ FUNCTION_FOLDERS = ("src", "tests", "benchmarks", "tools")
 
 # Those that are longer still; none may be added.
 STILL_LONG = {
-    "benchmarks.pace.asyncdiloco.main",
-    "benchmarks.tables.topics.main",
+    "benchmarks.tables.topics.compare.main",
     "paceline.coordinator.ledgers.book.__init__",
     "paceline.simulate.job.run_job",
     "paceline.trainer.loop.loop.deliver",

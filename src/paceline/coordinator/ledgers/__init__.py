@@ -29,7 +29,6 @@ from paceline.coordinator.ledgers.tasks import (
     num_todo,
     pick_of,
     pick_task,
-    returned_records,
 )
 
 __all__ = [
@@ -53,5 +52,4 @@ __all__ = [
     "pause_after",
     "pick_of",
     "pick_task",
-    "returned_records",
 ]

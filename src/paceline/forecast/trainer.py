@@ -26,7 +26,7 @@ from paceline.trainer.acts import (
     Posted,
     Replies,
 )
-from paceline.trainer.protocol import Coming, TrainerProtocol, nothing_coming
+from paceline.trainer.protocol import Coming, TrainerProtocol
 from paceline.trainer.verdicts import Batch, Flush
 
 PATIENCE_S = 1e9
@@ -71,7 +71,7 @@ class Trainer:
         self.pushed_s = self.in_free_s = place.agenda.now_s
         self._place, self._ended = place, ended
         self._compute, self._pause = compute, pause
-        self._coming: Coming = self._rows if place.plan.row_bytes else nothing_coming
+        self._coming: Coming | None = self._rows if place.plan.row_bytes else None
         self._posted: dict[int, _Posted] = {}  # {number: what was posted under it}
         self._awaits = ASKED  # the number of what it waits for
         self._asked = ""  # the role that it waits for

@@ -6,6 +6,7 @@ the same ones.
 Pure.
 """
 
+import math
 from collections.abc import Iterable
 
 from paceline.config import SSP, Async, AsyncDiLoCo, DiLoCo, LocalSGD, Pace, Sync
@@ -164,6 +165,13 @@ def why_not_beside(paces: Iterable[Pace]) -> str | None:
     )
 
 
+def push_from(pace: Pace) -> int:
+    """Stepped batches of a window from which it is pushed."""
+    if isinstance(pace, LocalSGD | DiLoCo | AsyncDiLoCo):
+        return pace.every
+    return pace.push_every if isinstance(pace, Async) else 1
+
+
 def push_due(pace: Pace, num_batches: int, *, must_close: bool) -> bool:
     """Whether a window of ``num_batches`` stepped batches is pushed now.
 
@@ -172,10 +180,7 @@ def push_due(pace: Pace, num_batches: int, *, must_close: bool) -> bool:
         num_batches: batches in the open window.
         must_close: the window ends here whatever its size: an edge, the end of a task.
     """
-    if isinstance(pace, LocalSGD | DiLoCo | AsyncDiLoCo):
-        return must_close or num_batches >= pace.every
-    every = pace.push_every if isinstance(pace, Async) else 1
-    return must_close or num_batches >= every
+    return must_close or num_batches >= push_from(pace)
 
 
 def adapts_steps(pace: Pace) -> int | None:
@@ -204,6 +209,22 @@ def pushes_overlap(pace: Pace) -> bool:
 
 
 _AT_ONCE = (SSP, Async)
+_ALWAYS, _NEVER = -math.inf, math.inf
+
+
+def pull_from(pace: Pace, *, has_pushed: bool) -> float:
+    """Batches since values were fetched last, from which they are fetched again."""
+    if isinstance(pace, AsyncDiLoCo):
+        return _ALWAYS if has_pushed else _NEVER  # the next delta begins there
+    if not isinstance(pace, _AT_ONCE):
+        return _NEVER
+    if isinstance(pace, SSP):
+        return _ALWAYS if has_pushed else 1
+    if not has_pushed:
+        return pace.pull_every
+    # The next chance is one push later, and what overlaps comes a push later still.
+    late = pace.push_every if pushes_overlap(pace) else 0
+    return pace.pull_every - late - pace.push_every + 1
 
 
 def pull_due(pace: Pace, num_batches: int, *, has_pushed: bool) -> bool:
@@ -214,17 +235,7 @@ def pull_due(pace: Pace, num_batches: int, *, has_pushed: bool) -> bool:
         num_batches: batches since values were fetched last.
         has_pushed: a push has just left, so that these would be in what is fetched.
     """
-    if isinstance(pace, AsyncDiLoCo):
-        return has_pushed  # the next delta begins there
-    if not isinstance(pace, _AT_ONCE):
-        return False
-    if isinstance(pace, SSP):
-        return num_batches >= 1 or has_pushed
-    if not has_pushed:
-        return num_batches >= pace.pull_every
-    # The next chance is one push later, and what overlaps comes a push later still.
-    late = pace.push_every if pushes_overlap(pace) else 0
-    return num_batches + pace.push_every > pace.pull_every - late
+    return num_batches >= pull_from(pace, has_pushed=has_pushed)
 
 
 def weigh(pace: Pace, records: int, total: int) -> float:

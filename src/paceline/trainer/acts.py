@@ -12,7 +12,7 @@ still exist. When they do not, `Abandoned` is raised inside the act.
 Pure.
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import NamedTuple, TypedDict, TypeVar, final
 
 import msgspec
@@ -262,6 +262,30 @@ class Asking:
             yield Pause(pause_s, wait)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
             came = yield Ask({s: m for s, m in messages.items() if s not in replies})
+
+    def read(
+        self, messages: dict[str, Message], abandon: Callable[[str], Act[None]]
+    ) -> Act[dict[str, Message]]:
+        """Ask servers for values in the middle of a step, on whatever timeline they are.
+
+        What is read on a new timeline serves only a step that will be dropped: ``abandon``
+        is told why, and the next batch joins again.
+        """
+        replies: dict[str, Message] = {}
+        while True:
+            asked = {
+                server: self.current(message)
+                for server, message in messages.items()
+                if server not in replies
+            }
+            try:
+                found = yield from self.ask_servers(asked)
+            except Abandoned as gone:
+                yield from abandon(str(gone))
+                yield from self.follow_timeline()
+                replies = {}
+                continue
+            return {**replies, **found}
 
     def check_timeline(self, wait: Wait) -> Act[None]:
         """Servers do not answer: is there still a job to wait for, on this timeline?"""

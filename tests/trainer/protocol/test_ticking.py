@@ -22,7 +22,7 @@ def asking() -> Asking:
 
 @pytest.fixture
 def teller(asking: Asking) -> TickSender:
-    return TickSender(asking, Tracking())
+    return TickSender(asking, Tracking({}))
 
 
 def acknowledge(teller: TickSender, part: SharedPart, batch: int) -> None:

@@ -148,7 +148,7 @@ class TrainerEngine:
     def _settle(self) -> None:
         """What has come is what parameters, rows and tracked objects are from now on."""
         for part, numbers in self.numbers.items():
-            if not self.protocol.stepping.is_flying(part):
+            if part not in self.protocol.stepping.flights:
                 numbers.settle(mixes=self.protocol.joined is self._joined)
         self._receive_rows()
         self._drop_if_joined_again()
@@ -196,7 +196,7 @@ class TrainerEngine:
             numbers.is_scaled = scaled != "never"
             if is_refused:
                 numbers.refuse()
-        for part in self.protocol.stepping.turns.in_order(parts):
+        for part in self.protocol.stepping.in_order(parts):
             self.step(part)
 
     def _check_as_sent(self, parts: Sequence[int]) -> None:
@@ -236,7 +236,7 @@ class TrainerEngine:
         if stepped.verdict == "kept":
             numbers.keep()
             return stepped
-        numbers.clear(is_flying=protocol.stepping.is_flying(part))
+        numbers.clear(is_flying=part in protocol.stepping.flights)
         if flush and has_batch:
             numbers.zero_grad()
         if stepped.verdict == "dropped" and not flush:
@@ -273,7 +273,7 @@ class TrainerEngine:
 
     def _land(self, part: int, *, at_once: bool = True) -> None:
         """Wait for the part's push that is on its way, or as far as the pace wants."""
-        if self.protocol.stepping.is_flying(part):
+        if part in self.protocol.stepping.flights:
             self.run(self.protocol.land(part, at_once=at_once))
 
     def _ask_ahead(self, part: int) -> dict[str, Message]:
@@ -296,7 +296,7 @@ class TrainerEngine:
     def _receive_rows(self) -> None:
         """What was asked for behind a push that has landed is here, or will never be."""
         for part in list(self._asked):
-            if self.protocol.stepping.is_flying(part):
+            if part in self.protocol.stepping.flights:
                 continue
             for table, rows in self._asked.pop(part).items():
                 if self.protocol.must_join or self.protocol.parts[part].is_late:
@@ -307,7 +307,7 @@ class TrainerEngine:
 
     def flush(self) -> None:
         """Close the open window of every part."""
-        for part in self.protocol.stepping.turns.in_order(sorted(self.numbers)):
+        for part in self.protocol.stepping.in_order(sorted(self.numbers)):
             self.step(part, flush=True)
 
     def fail_task(self, found: Batch, error: str) -> None:

@@ -17,8 +17,8 @@ from paceline.pace.fragments import round_overlap, takes_turns
 from paceline.pace.guards import bounds_ages, trains_old_again
 from paceline.pace.policy import (
     carries_over,
-    pull_due,
-    push_due,
+    pull_from,
+    push_from,
     pushes_overlap,
     spans_tasks,
     staleness_of,
@@ -163,6 +163,7 @@ class SharedPart:
         self.stepped = 0  # steps of this membership
         self.pushed_steps = 0  # of these, those of pushes that have left
         self.finished = 0  # of these, those that all servers have acknowledged
+        self.records = 0  # of windows that all servers have acknowledged
         self.seen = 0  # the slowest clock when the values here were asked for
         self.is_late = False  # what was asked for behind the last push is of no use
         self.versions: dict[str, int] = {}  # {server: version of the values here}
@@ -185,6 +186,9 @@ class SharedPart:
         self.spans_tasks = spans_tasks(pace)
         self.carries_over = carries_over(pace)
         self.bounds_ages = bounds_ages(pace)
+        self._push_from = push_from(pace)
+        self._pull_from = pull_from(pace, has_pushed=False)
+        self._pull_behind_push_from = pull_from(pace, has_pushed=True)
         # Of tables alone nothing is to be pulled, but rounds are waited for, and clocks and
         # versions are those of what was pulled last.
         is_free = not (self.is_sync or self.is_bounded or self.bounds_ages)
@@ -320,14 +324,16 @@ class SharedPart:
         if at_end and is_stepped:
             return True
         if self._is_preset:
-            return push_due(self.spec.pace, count, must_close=False)
+            return count >= self._push_from
         return self.strategy.push_due(count)
 
     def pull_due(self, *, has_pushed: bool) -> bool:
         """Whether the pace wants a pull now; rounds have their own."""
         waiting = self.batches_since_pull + self.window.num_batches(with_delivered=False)
         if self._is_preset:
-            return pull_due(self.spec.pace, waiting, has_pushed=has_pushed)
+            return waiting >= (
+                self._pull_behind_push_from if has_pushed else self._pull_from
+            )
         return self.strategy.pull_due(waiting, has_pushed=has_pushed)
 
     def took(self, replies: Mapping[str, Message]) -> None:

@@ -182,7 +182,7 @@ class Changes:
 
     def _set_inside(self, wanted: Changed) -> None:
         for part in wanted:
-            if self._protocol.stepping.is_flying(part):
+            if part in self._protocol.stepping.flights:
                 self._land_beside(part)
         found = self._carrier.run(set_within(self._protocol, wanted))
         if isinstance(found, ValuesClaimed) and found.verdict == "several":
@@ -204,7 +204,7 @@ class Changes:
         return {
             part: found
             for part, found in changed.items()
-            if protocol.stepping.is_flying(part) or protocol.parts[part].lacks_own
+            if part in protocol.stepping.flights or protocol.parts[part].lacks_own
         }
 
     def _changed(self, looked_at: Mapping[int, PartTensors]) -> Changed:

@@ -20,7 +20,7 @@ Each is a generator of questions (`paceline.trainer.acts`). Pure, without torch.
 
 from paceline.trainer.protocol.joining import LOST_BEFORE_BREAK, check_order, unshare
 from paceline.trainer.protocol.protocol import TrainerProtocol
-from paceline.trainer.protocol.pushing import Coming, nothing_coming
+from paceline.trainer.protocol.pushing import Coming
 from paceline.trainer.protocol.script_values import Changed, set_between, set_within
 from paceline.trainer.protocol.tables import (
     StandingThen,
@@ -39,7 +39,6 @@ __all__ = [
     "TrainerProtocol",
     "check_order",
     "let_go",
-    "nothing_coming",
     "push_alone_together",
     "set_between",
     "set_within",

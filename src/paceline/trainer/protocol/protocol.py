@@ -40,10 +40,10 @@ from paceline.trainer.protocol.joining import (
     join_job,
 )
 from paceline.trainer.protocol.pacing import StalenessGate
-from paceline.trainer.protocol.pushing import Coming, nothing_coming, pull_part
+from paceline.trainer.protocol.pushing import Coming, pull_part
 from paceline.trainer.protocol.stepping import Stepping
 from paceline.trainer.protocol.tables import Rotation
-from paceline.trainer.protocol.ticking import TickSender, read_values
+from paceline.trainer.protocol.ticking import TickSender
 from paceline.trainer.protocol.tracking import Tracking, wait_saved
 from paceline.trainer.verdicts import Batch, Flush, Leaving, Over, Stepped
 
@@ -69,7 +69,7 @@ class TrainerProtocol:
         self.joined: Joined | None = None
         self.parts: dict[int, SharedPart] = {}
         self.stage: StageSpec | None = None
-        self.tracked = Tracking()
+        self.tracked = Tracking(self.parts)
         self.leaving: str | None = None  # why the trainer must go; any thread may say so
         self.must_begin_again: str | None = None  # why the script must, from its top
         self.behind = UndoPoint()
@@ -184,24 +184,26 @@ class TrainerProtocol:
             if (self._leases.at_edge or work.begins_replay()) and self._is_open():
                 return Flush()
             servers, is_open = tuple(self.servers), self._is_open()
-            turn = yield from self.marching.next_turn(servers, is_open=is_open)
-            if turn == "go":
-                return self._deliver(self.stage, work)
-            return Flush() if turn == "flush" else None
+            if any(part.is_bounded for part in self.parts.values()):
+                turn = yield from self.marching.next_turn(servers, is_open=is_open)
+                if turn != "go":
+                    return Flush() if turn == "flush" else None
+            return self._deliver(self.stage, work)
         return (yield from self._ask_for_work(self.stage))
 
     def _ask_for_work(self, stage: StageSpec) -> Act[Flush | Over | None]:
         yield from self._land_all(but_fragments=True)
         if self._leases.current(stage) is not None:
             return None
-        is_open = self._is_open() or self.stepping.is_fragment_out()
+        is_out = bool(self.stepping.flights) and self.stepping.is_fragment_out()
+        is_open = self._is_open() or is_out
         held, who = self._leases.held(tuple(self.parts)), self.asking.who()
         asked = AskLease(**who, stage=stage.stage, held=held, is_open=is_open)
         reply = yield from self.asking.ask_once(asked)
-        self.tracked.note(reply)
         if isinstance(reply, Granted):
             yield from self._take(LeaseWork(reply.lease))
             return None
+        self.tracked.note(reply)
         if is_open:
             return Flush()
         if isinstance(reply, StageOver):
@@ -231,7 +233,7 @@ class TrainerProtocol:
             if self._must_join:
                 raise Abandoned(self._why_join)
             drop_unstepped(self.parts)
-            for number in self.stepping.turns.in_order(self.parts):
+            for number in self.stepping.in_order(list(self.parts)):
                 if (part := self.parts[number]).window.is_open():
                     yield from self._note((yield from self._push_window(part)))
             yield from self._keep_tracked()
@@ -261,14 +263,15 @@ class TrainerProtocol:
     # ------------------------------------------------------------ steps
 
     def step(
-        self, number: int, *, flush: bool = False, coming: Coming = nothing_coming
+        self, number: int, *, flush: bool = False, coming: Coming | None = None
     ) -> Act[Stepped]:
         """A step over everything delivered since the last one.
 
         Args:
             number: the part that steps.
             flush: push even if the pace would wait.
-            coming: the rows of the next batch; called when the push is on its way.
+            coming: the rows of the next batch, if any are known; called when the push is
+                on its way.
 
         Raises:
             UsageError: no batch was delivered since the last step.
@@ -312,13 +315,15 @@ class TrainerProtocol:
             yield from self._abandon(str(gone))
 
     def _land_all(self, *, but_fragments: bool = False) -> Act[None]:
-        if self.stage is not None:  # nothing is on its way or kept back then
+        if self.stepping.flights:
+            assert self.stage is not None, "without one nothing is pushed"
             landing = self.stepping.land_all(self.stage, but_fragments=but_fragments)
             yield from self._note((yield from landing))
-        yield from self._teller.tell_all(self.parts)
+        if self._teller.untold:
+            yield from self._teller.tell_all(self.parts)
 
     def _push_window(
-        self, part: SharedPart, coming: Coming = nothing_coming
+        self, part: SharedPart, coming: Coming | None = None
     ) -> Act[list[Ticked]]:
         assert self.stage is not None
         return self.stepping.push(part, self.stage, tuple(self.servers), coming)
@@ -370,8 +375,8 @@ class TrainerProtocol:
         return (yield from self.as_member(ask))
 
     def read(self, messages: dict[str, Message]) -> Act[dict[str, Message]]:
-        """Ask servers for values, on whatever timeline they are; see `read_values`."""
-        return read_values(self.asking, messages, self._abandon)
+        """Ask servers for values, on whatever timeline they are; see `Asking.read`."""
+        return self.asking.read(messages, self._abandon)
 
     def as_member(self, act: Callable[[], Act[T]]) -> Act[T]:
         """Do something as a member, joining again whenever what it belongs to is gone."""

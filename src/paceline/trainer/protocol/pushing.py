@@ -33,11 +33,6 @@ Coming = Callable[[], dict[str, Message]]
 """What to ask servers for, of the rows of the next batch; nothing where it is not known."""
 
 
-def nothing_coming() -> dict[str, Message]:
-    """No rows are asked for ahead."""
-    return {}
-
-
 class Acknowledged(msgspec.Struct, frozen=True):
     """A window that all servers have acknowledged.
 
@@ -89,12 +84,13 @@ def close_window(
     asking: Asking,
     part: SharedPart,
     servers: tuple[str, ...],
-    coming: Coming = nothing_coming,
+    coming: Coming | None = None,
 ) -> LeavingWindow:
     """A part's open window for all servers, with what they are asked for behind it."""
+    num_batches = part.window.num_batches(with_delivered=False)
     window, records = part.window.close()
     part.number += 1
-    part.pushed(window.num_batches())
+    part.pushed(num_batches)
     bases: dict[str, int] = {}
     if not part.is_sync:  # a round has no age
         bases, part.bases = part.bases, bases
@@ -119,7 +115,7 @@ def close_window(
     for server in servers[1:]:
         if (own := bases.get(server)) != base:
             pushes[server] = msgspec.structs.replace(push, base=own)
-    for server, message in coming().items():
+    for server, message in (coming() if coming is not None else {}).items():
         assert isinstance(message, PullRows)
         behind = msgspec.structs.replace(message, **asking.who())
         pushes[server] = msgspec.structs.replace(pushes[server], behind=behind)
@@ -168,7 +164,7 @@ def post_values(
     asking: Asking,
     part: SharedPart,
     servers: tuple[str, ...],
-    coming: Coming,
+    coming: Coming | None,
     *,
     at_round: int,
     with_dense: bool,
@@ -178,11 +174,13 @@ def post_values(
     Returns:
         What was asked, in the order in which to wait for it.
     """
-    rows: dict[str, Message] = {
-        server: msgspec.structs.replace(message, **asking.who(), at_round=at_round)
-        for server, message in coming().items()
-    }
-    posted = [(yield from asking.post(rows))] if rows else []
+    posted: list[Posted] = []
+    if coming is not None and (wanted := coming()):
+        rows: dict[str, Message] = {
+            server: msgspec.structs.replace(message, **asking.who(), at_round=at_round)
+            for server, message in wanted.items()
+        }
+        posted.append((yield from asking.post(rows)))
     if with_dense and part.has_values:
         pull = Pull(
             incarnation=asking.incarnation,

@@ -6,6 +6,7 @@ Fragments of a model are pushed by turns; with an overlap a trainer goes on mean
 Pure.
 """
 
+from collections.abc import Sequence
 from functools import partial
 from typing import final
 
@@ -25,7 +26,6 @@ from paceline.trainer.protocol.pushing import (
     close_window,
     collect_push,
     collect_values,
-    nothing_coming,
     post_values,
     pull_part,
 )
@@ -40,6 +40,7 @@ class Stepping:
     Attributes:
         tasks_finished: leases that this trainer has worked off.
         turns: of the fragments.
+        flights: {part: its last push}, of those that are on their way.
         collectives: {part: by what the values of its next push travel, if not by servers}.
     """
 
@@ -57,8 +58,14 @@ class Stepping:
         self.collectives: dict[int, Collective] = {}
         self._asking, self._teller = asking, teller
         self._leases, self._parts, self._marching = leases, parts, marching
-        self._flights: dict[int, Flight] = {}  # {part: its last push}
-        self._overlapping = Overlapping(asking, teller, leases, parts, self._flights)
+        self.flights: dict[int, Flight] = {}
+        self._overlapping = Overlapping(asking, teller, leases, parts, self.flights)
+
+    def in_order(self, numbers: Sequence[int]) -> Sequence[int]:
+        """Parts in the order in which they step: fragments last, by their turns."""
+        if not any(self._parts[number].takes_turns for number in numbers):
+            return numbers
+        return self.turns.in_order(numbers)
 
     def push_due(
         self, part: SharedPart, *, at_end: bool, with_delivered: bool = False
@@ -74,7 +81,7 @@ class Stepping:
         part: SharedPart,
         stage: StageSpec,
         servers: tuple[str, ...],
-        coming: Coming,
+        coming: Coming | None = None,
     ) -> Act[list[Ticked]]:
         """Push a part's open window; values are pulled where the pace wants it.
 
@@ -88,7 +95,7 @@ class Stepping:
         if part.spec.part in self.collectives:
             return self._exchange(part, stage, servers)
         is_plain = not part.takes_turns and part.writing is None
-        if is_plain and part.spec.part not in self._flights:
+        if is_plain and part.spec.part not in self.flights:
             return self._push_window(part, stage, servers, coming)
         return self._push(part, stage, servers, coming)
 
@@ -97,7 +104,7 @@ class Stepping:
         part: SharedPart,
         stage: StageSpec,
         servers: tuple[str, ...],
-        coming: Coming,
+        coming: Coming | None,
     ) -> Act[list[Ticked]]:
         ticked = yield from self.land(part, stage)
         if part.takes_turns:
@@ -112,10 +119,10 @@ class Stepping:
         part: SharedPart,
         stage: StageSpec,
         servers: tuple[str, ...],
-        coming: Coming,
+        coming: Coming | None,
     ) -> Act[list[Ticked]]:
         # Where nothing is waited for, one request to each server costs the least.
-        with_push = coming if part.pushes_overlap else nothing_coming
+        with_push = coming if part.pushes_overlap else None
         judge = part.judge
         leaving = close_window(self._asking, part, servers, with_push)
         if judge is not None:
@@ -129,21 +136,21 @@ class Stepping:
             yield post
             push = post.posted
         at_round = part.round if part.is_sync else 0
-        may_read = self._marching.may_read(part)
+        may_read = not part.is_bounded or self._marching.may_read(part)
         is_pulling = part.reads_round or (may_read and part.pull_due(has_pushed=True))
         goes_on = part.round_overlap > 0
         # Questions for other parts' rows would wait behind it.
         is_pulling = is_pulling and not (goes_on and not self.turns.are_alone())
         if part.pushes_overlap or not may_read:
-            coming = nothing_coming
-        if is_pulling:
+            coming = None
+        if is_pulling and part.is_bounded:
             self._marching.reads(part)
         values = yield from post_values(
             self._asking, part, servers, coming, at_round=at_round, with_dense=is_pulling
         )
         pulls_at = at_round if is_pulling else None
         flight = Flight(leaving.message, leaving.refused, push, values, pulls_at)
-        self._flights[part.spec.part] = flight
+        self.flights[part.spec.part] = flight
         if is_pulling and part.pushes_overlap:
             part.pulled(at_round)  # what is asked for now is due no more
         if goes_on or (part.pushes_overlap and self._leases.current(stage) is not None):
@@ -186,13 +193,13 @@ class Stepping:
 
     def land(self, part: SharedPart, stage: StageSpec) -> Act[list[Ticked]]:
         """Wait for a part's push that is on its way, if there is one."""
-        if part.spec.part not in self._flights:
+        if part.spec.part not in self.flights:
             return []
         if part.round_overlap:
             landed = yield from self._overlapping.land(part, stage)
             self.tasks_finished += landed.tasks_finished
             return [landed.ticked]
-        flight = self._flights.pop(part.spec.part)
+        flight = self.flights.pop(part.spec.part)
         done = yield from collect_push(self._asking, flight)
         if part.is_sync:
             ticked: Ticked | None = yield from self._count_round(part, stage, done)
@@ -231,27 +238,23 @@ class Stepping:
         """Before a step: wait for a part's push as far as the pace wants it by now."""
         if not part.round_overlap or self.turns.has_gone_far(part):
             return (yield from self.land(part, stage))
-        if part.spec.part in self._flights:
+        if part.spec.part in self.flights:
             yield from self._overlapping.tell_prepared(part)
         return []
 
     def _land_fragments(self, stage: StageSpec) -> Act[list[Ticked]]:
         ticked: list[Ticked] = []
-        for number in [n for n in self._flights if self._parts[n].takes_turns]:
+        for number in [n for n in self.flights if self._parts[n].takes_turns]:
             ticked += yield from self.land(self._parts[number], stage)
         return ticked
 
     def is_fragment_out(self) -> bool:
         """Whether the push of a fragment is on its way."""
-        return any(self._parts[number].takes_turns for number in self._flights)
-
-    def is_flying(self, part: int) -> bool:
-        """Whether a part's push is on its way."""
-        return part in self._flights
+        return any(self._parts[number].takes_turns for number in self.flights)
 
     def forget(self) -> None:
         """The timeline or the incarnation is gone, and what was on its way with it."""
-        self._flights.clear()
+        self.flights.clear()
         self._overlapping.forget()
         self.collectives.clear()
         self._teller.forget()

@@ -5,8 +5,6 @@ for a tick, and a trainer of quick steps may tell several windows in one: at a t
 before it asks for anything, and else every `TICK_EVERY_S`. If it dies before, the servers'
 marks say what it had done.
 
-Values that are read in the middle of a step, whatever becomes of the timeline.
-
 Pure.
 """
 
@@ -19,7 +17,7 @@ from paceline.ids import COORDINATOR, Span, Window
 from paceline.messages.meeting import MeetAgain
 from paceline.messages.shared import Message, RefusedPush, TrainerClock
 from paceline.messages.trainer import Tick, Ticked
-from paceline.trainer.acts import Abandoned, Act, Asking, Post, Posted
+from paceline.trainer.acts import Act, Asking, Post, Posted
 from paceline.trainer.holdings import SharedPart
 from paceline.trainer.protocol.pushing import Acknowledged
 from paceline.trainer.protocol.tracking import Tracking
@@ -61,12 +59,16 @@ class _Untold(msgspec.Struct, frozen=True):
 
 @final
 class TickSender:
-    """Ticks of one trainer."""
+    """Ticks of one trainer.
+
+    Attributes:
+        untold: {part: windows} that the coordinator does not know yet.
+    """
 
     def __init__(self, asking: Asking, tracked: Tracking) -> None:
         """Nothing is to be told."""
         self._asking, self._tracked = asking, tracked
-        self._untold: dict[int, _Untold] = {}  # {part: windows}
+        self.untold: dict[int, _Untold] = {}
         self._told_s: dict[int, float] = {}  # {part: when it was told of last}
 
     def add(self, part: SharedPart, done: Acknowledged, acked: tuple[int, ...]) -> None:
@@ -80,9 +82,9 @@ class TickSender:
         number = part.spec.part
         refused = () if done.refused is None else (done.refused,)
         untold = _Untold(done.window, acked, done.records, refused)
-        before = self._untold.get(number)
-        self._untold[number] = untold if before is None else before.joined(untold)
-        self._tracked.trained(number, done.records)
+        before = self.untold.get(number)
+        self.untold[number] = untold if before is None else before.joined(untold)
+        part.records += done.records
 
     def is_due(self, part: SharedPart) -> bool:
         """Whether a tick of a part should not wait any longer."""
@@ -107,7 +109,7 @@ class TickSender:
             wants_lease: a task that ends here is followed by the next one.
             clock: of the trainer, where a pace bounds it.
         """
-        untold = self._untold[part.spec.part]
+        untold = self.untold[part.spec.part]
         self._told_s[part.spec.part] = self._asking.now_s
         return Tick(
             incarnation=self._asking.incarnation,
@@ -154,10 +156,10 @@ class TickSender:
 
     def goes_on(self, part: SharedPart) -> None:
         """What is told of a part is answered later; what comes until then is news."""
-        self._untold.pop(part.spec.part, None)
+        self.untold.pop(part.spec.part, None)
 
     def _heard(self, part: SharedPart, ticked: Ticked) -> Ticked:
-        self._untold.pop(part.spec.part, None)
+        self.untold.pop(part.spec.part, None)
         self._asking.stopped = self._asking.stopped or ticked.stopped
         self._asking.records = ticked.records
         self._tracked.note(ticked)
@@ -165,41 +167,15 @@ class TickSender:
 
     def tell_all(self, parts: dict[int, SharedPart]) -> Act[None]:
         """Nothing is kept back: something is going to be asked."""
-        for number, untold in list(self._untold.items()):
+        for number, untold in list(self.untold.items()):
             if untold.is_news:
                 post = self.posting(
                     self.tick(parts[number], is_prepared=False, ends_step=True)
                 )
                 yield post
                 yield from self.collect(parts[number], post.posted)
-        self._untold.clear()  # the rest is told where it is acknowledged in every part
+        self.untold.clear()  # the rest is told where it is acknowledged in every part
 
     def forget(self) -> None:
         """The timeline or the incarnation is gone."""
-        self._untold.clear()
-
-
-def read_values(
-    asking: Asking, messages: dict[str, Message], abandon: Callable[[str], Act[None]]
-) -> Act[dict[str, Message]]:
-    """Ask servers for values, on whatever timeline they are.
-
-    What is read on a new timeline serves only a step that will be dropped: ``abandon`` is
-    told why, and the next batch joins again.
-    """
-    replies: dict[str, Message] = {}
-    while True:
-        try:
-            found = yield from asking.ask_servers(
-                {
-                    server: asking.current(message)
-                    for server, message in messages.items()
-                    if server not in replies
-                }
-            )
-        except Abandoned as gone:
-            yield from abandon(str(gone))
-            yield from asking.follow_timeline()
-            replies = {}
-            continue
-        return {**replies, **found}
+        self.untold.clear()

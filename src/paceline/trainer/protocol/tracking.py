@@ -5,13 +5,14 @@ Waiting for a cut, with the tracked state that it is to hold.
 Pure.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import final
 
 from paceline.messages.data import AskTracked, KeepTracked
 from paceline.messages.shared import AverageShare, Message, Waiting
 from paceline.messages.trainer import BuffersKept, Save, Saved, Ticked, TrackedKept
 from paceline.trainer.acts import Act, Asking
+from paceline.trainer.holdings import SharedPart
 
 _UNKNOWN = -1  # no number of a state: the objects may be as no other trainer has them
 _KEPT_BITS = 24  # a number is an incarnation and a count, so that nobody has it twice
@@ -26,15 +27,18 @@ class Tracking:
         number: 0 is the beginning.
         loads: how often a state was loaded into the objects.
         buffers: number of the state whose averaged objects were loaded last.
+        moves: how often a state has left or come.
     """
 
-    def __init__(self) -> None:
-        """As at the beginning."""
+    def __init__(self, parts: Mapping[int, SharedPart]) -> None:
+        """As at the beginning; the parts are the trainer's own."""
         self.is_wanted = False
         self.number = 0
         self.loads = 0
         self.buffers = 0
-        self._records: dict[int, int] = {}  # {part: see `records`}
+        self.moves = 0
+        self._parts = parts
+        self._since: dict[int, int] = {}  # {part: its records, where `records` begins}
         self._wants_buffers = False
         self._average: tuple[AverageShare, ...] = ()
         self._num_kept = 0
@@ -42,23 +46,26 @@ class Tracking:
     @property
     def records(self) -> int:
         """Trained since averaged objects were equal to those of all others."""
-        return max(self._records.values(), default=0)
+        since = self._since
+        return max(
+            (part.records - since.get(n, 0) for n, part in self._parts.items()), default=0
+        )
 
     @property
     def is_known(self) -> bool:
         """Whether the objects are, or are to be, of a state that has a number."""
         return self.number != _UNKNOWN
 
-    def trained(self, part: int, records: int) -> None:
-        """All servers have acknowledged a window of a part."""
-        self._records[part] = self._records.get(part, 0) + records
+    def _are_equal(self) -> None:
+        """Averaged objects are those of all others from here on."""
+        self._since = {number: part.records for number, part in self._parts.items()}
 
     def forget(self) -> None:
         """A step was dropped: the objects may have moved with it, or not."""
         self.is_wanted = self._wants_buffers = False
         self._average = ()
         self.number = _UNKNOWN
-        self._records.clear()
+        self._are_equal()
 
     def note(self, reply: Message) -> None:
         """The coordinator has answered; it may want the state."""
@@ -75,6 +82,7 @@ class Tracking:
         only, average = self._wants_buffers, self._average
         self.is_wanted = self._wants_buffers = False
         self._average = ()
+        self.moves += 1
         self._num_kept += 1
         number = (asking.incarnation << _KEPT_BITS) + self._num_kept
         for share in average:
@@ -97,20 +105,22 @@ class Tracking:
         """Load the state that ``server`` keeps, unless the objects are in it."""
         if wanted is None or wanted == self.number:
             return
+        self.moves += 1
         if wanted != 0:
             ask = AskTracked(**asking.who(), number=wanted)
             yield from asking.ask_servers({server: ask})
         self.number = wanted
         self.loads += 1
-        self._records.clear()
+        self._are_equal()
 
     def load_buffers(self, asking: Asking, server: str, wanted: int | None) -> Act[None]:
         """Load averaged objects of the state that a stage has ended with."""
         if wanted is not None and wanted != self.number:
+            self.moves += 1
             ask = AskTracked(**asking.who(), number=wanted)
             yield from asking.ask_servers({server: ask})
             self.buffers = wanted
-        self._records.clear()
+        self._are_equal()
 
 
 def wait_saved(

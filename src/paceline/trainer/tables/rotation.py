@@ -239,7 +239,7 @@ class RotationLoop:
         carrier = self._carrier
         if carrier.protocol.parts[part].window.is_open():
             carrier.step(part, flush=True)
-        if carrier.protocol.stepping.is_flying(part):
+        if part in carrier.protocol.stepping.flights:
             carrier.run(carrier.protocol.land(part))
 
     def _open(self) -> list[int]:

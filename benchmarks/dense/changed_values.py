@@ -5,7 +5,7 @@
     python -m benchmarks changed_values [--times 5] [--looks 8]
 
 The model of `benchmarks dense`, batches of 8, Adam, one thread: a plain step, and beside it
-what a trainer does to see changes (`paceline.trainer.model.watched_values`): versions and a
+what a trainer does to see changes (`paceline.trainer.model.watched`): versions and a
 few values at every step, checksums at the first three and then every 128th, over a loop of
 1,027 steps. Both are timed in turns, in one process.
 
@@ -24,7 +24,7 @@ from benchmarks.harness.figures import Figure, judged, kept
 from benchmarks.harness.goals import wanted
 from benchmarks.harness.record import circumstances, spread, write
 from paceline.timing import SystemClock
-from paceline.trainer.model.watched_values import EVERY_STEPS, FIRST_STEPS, WatchedValues
+from paceline.trainer.model.watched import EVERY_STEPS, FIRST_STEPS, WatchedValues
 
 BATCH, LOOKS = 8, 8
 

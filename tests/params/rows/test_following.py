@@ -10,7 +10,7 @@ from paceline.errors import UsageError
 from paceline.messages.shared import TableSpec
 from paceline.params.rows.following import RowStep, twin_by_now, twin_of
 from paceline.params.rows.table import RowTable
-from paceline.trainer.model.hyper_values import hyper_of
+from paceline.trainer.tensors.payload import hyper_of
 
 
 @pytest.mark.parametrize(

@@ -15,12 +15,10 @@ class Script:
     """What calls ask of their session."""
 
     def __init__(self) -> None:
-        self.why: str | None = None
+        self.must_begin_again: str | None = None
         self.sent = self.ended = 0
         self.has_left = False
-        self.calls = Calls(
-            lambda: self.why, self.send_log, self.end_loop, lambda: self.has_left
-        )
+        self.calls = Calls(self, self.send_log, self.end_loop, lambda: self.has_left)
 
     def send_log(self) -> None:
         self.sent += 1
@@ -160,7 +158,7 @@ def test_nothing_is_called_once_a_session_is_closed() -> None:
 
 def test_a_script_that_must_begin_again_is_told_at_its_next_call() -> None:
     script = Script()
-    script.why = "steps before a break are lost"
+    script.must_begin_again = "steps before a break are lost"
     with pytest.raises(Preempted, match="steps before a break are lost"):
         script.calls.check_open()
 

@@ -29,7 +29,7 @@ def test_a_loop_that_has_stepped_or_had_nothing_is_fine() -> None:
     assert Steps().judge(is_over=True).verdict == "fine"
     assert steps_of().judge(is_over=True).verdict == "fine"
     stepped = steps_of(0, 1)
-    stepped.step([0])
+    stepped.parts.add(0)
     assert stepped.judge(is_over=True).verdict == "fine"
 
 
@@ -84,7 +84,7 @@ def test_before_the_last_epoch_a_warning_is_enough() -> None:
 def test_a_part_that_is_left_out_while_others_step_is_named() -> None:
     steps = steps_of(0)
     assert steps.forgets(1, "weight") is None
-    steps.step([0, 2])
+    steps.parts.update([0, 2])
     assert steps.forgets(2, "weight") is None
     assert "'weight' has gradients" in (steps.forgets(1, "weight") or "")
 

@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn.utils import parametrizations
 
 from paceline.errors import UsageError
-from paceline.trainer.model.watched_models import WatchedModel
+from paceline.trainer.model.watched import WatchedModel
 from paceline.trainer.session import Session
 from tests.trainer.fake_job import FakeJob
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from paceline.trainer.model.watched_values import (
+from paceline.trainer.model.watched import (
     EVERY_STEPS,
     FEW,
     FIRST_STEPS,

@@ -3,8 +3,8 @@ import torch
 from torch import nn
 
 from paceline.errors import UsageError
-from paceline.trainer.model.hyper_values import hyper_of
 from paceline.trainer.share.description import describe
+from paceline.trainer.tensors.payload import hyper_of
 
 
 def test_tied_parameters_are_one_with_several_names() -> None:

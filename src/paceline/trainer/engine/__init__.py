@@ -15,7 +15,6 @@ from paceline.trainer.engine.open_calls import Calls
 from paceline.trainer.engine.tracked_objects import Tracker
 from paceline.trainer.engine.unsharing import (
     SharedModel,
-    check_shared,
     forget_model,
     unshare_part,
     why_not_unshared,
@@ -30,7 +29,6 @@ __all__ = [
     "Steps",
     "Tracker",
     "TrainerEngine",
-    "check_shared",
     "forget_model",
     "unshare_part",
     "why_not_unshared",

@@ -126,9 +126,6 @@ class TrainerEngine:
         self._joined: Joined | None = None
         self._tasks_finished = 0
         self._warned: set[str] = set()
-        self.num_void = (
-            0  # batches in hand whose loop has ended: taken ahead of their steps
-        )
 
     def run(self, act: Act[T], own: Own = _to_nobody) -> T:
         """Drive an act; the numbers of parts travel with it, and those that ``own`` has."""
@@ -182,7 +179,7 @@ class TrainerEngine:
             UsageError: no batch was delivered since the last step, or a gradient was
                 changed after it had been sent.
         """
-        self.steps.step(parts)
+        self.steps.parts.update(parts)
         found = [self.numbers[part] for part in parts]
         is_refused = scaled == "not finite"
         if not is_refused:

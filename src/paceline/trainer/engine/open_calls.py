@@ -19,10 +19,25 @@ import threading
 import warnings
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, final
+from typing import Any, Protocol, final
 
 from paceline.errors import Interrupted, Preempted, UsageError
 from paceline.trainer.engine.engine import StepWarning
+
+_NO_BATCH = (
+    "step() without a batch: a step belongs to the batches of a loop over "
+    "session.batches, and none is open; a loop that takes batches ahead of "
+    "their steps says so: session.batches(..., lookahead=1)"
+)
+_VOID = "step dropped: the loop was stopped, and this batch was taken ahead of its step"
+
+
+class Trainer(Protocol):
+    """Whose script calls."""
+
+    @property
+    def must_begin_again(self) -> str | None:
+        """Why the script must be started again; None if it need not."""
 
 
 @final
@@ -46,7 +61,7 @@ class Calls:
 
     def __init__(
         self,
-        must_begin_again: Callable[[], str | None],
+        trainer: Trainer,
         send_log: Callable[[], None],
         end_loop: Callable[[], None],
         has_left: Callable[[], bool] = lambda: False,
@@ -54,7 +69,7 @@ class Calls:
         """Nothing is under way.
 
         Args:
-            must_begin_again: why the script must be started again; None if it need not.
+            trainer: whose script calls.
             send_log: sends the numbers that wait.
             end_loop: the script goes on behind a loop, if it has left one early. Whether it
                 was left by `break` or by an exception, only its next call tells.
@@ -69,7 +84,7 @@ class Calls:
         self.is_interrupted = self.was_told = self.is_late = False
         self.around: Callable[[], AbstractContextManager[object]] = nullcontext
         self.spent: Generator[Any, None, None] | None = None
-        self._must_begin_again, self._send_log = must_begin_again, send_log
+        self._trainer, self._send_log = trainer, send_log
         self._end_loop, self._has_left = end_loop, has_left
         self._handled: BaseException | None = None  # when the last loop was begun
         self._pid = os.getpid()
@@ -97,10 +112,11 @@ class Calls:
         """
         if self.is_closed:
             raise UsageError("the session is closed; connect again")
-        ends = self.has_failed or is_script_over() or self.giving_up() is not None
-        if self.open_call is None and not ends:
+        if self.open_call is None and not (
+            self.has_failed or is_script_over() or self.giving_up() is not None
+        ):
             self._end_loop()
-        if (why := self._must_begin_again()) is not None:
+        if (why := self._trainer.must_begin_again) is not None:
             raise Preempted(why)
 
     def check_own(self) -> None:
@@ -138,28 +154,27 @@ class Calls:
                 f"handled; call {call} behind the except block, once the script goes on"
             )
 
-    def check_thread(self) -> None:
-        """Refuse a step where the batches of the loop are not taken.
+    def begin_step(self) -> bool:
+        """A step is to begin; false if the loop of its batch, in hand, has ended meanwhile.
 
         Raises:
-            UsageError: another thread takes them.
+            UsageError: the session is closed, no loop is open, or another thread takes
+                the batches of the one that is.
+            Preempted: the script must begin again.
         """
+        self.check_open()
+        if self.open_call is None:
+            if not self.num_void:
+                raise UsageError(_NO_BATCH)
+            self.num_void -= 1
+            warnings.warn(_VOID, StepWarning, stacklevel=4)
+            return False
         if self.taken_in not in (None, threading.get_ident()):
             raise UsageError(
                 "step(): another thread takes the batches of this loop, and nothing tells "
                 "which of them a step is for: take batches in the thread that steps; "
                 "session.batches(..., workers=n) reads them ahead, in processes of its own"
             )
-
-    def drops_step(self) -> bool:
-        """Whether a step is over a batch in hand whose loop has ended meanwhile."""
-        if self.open_call is not None or not self.num_void:
-            return False
-        self.num_void -= 1
-        why = (
-            "step dropped: the loop was stopped, and this batch was taken ahead of its step"
-        )
-        warnings.warn(why, StepWarning, stacklevel=4)
         return True
 
     def go_on(self) -> None:

@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 import torch
 
-from paceline.errors import UsageError
 from paceline.trainer.engine.engine import TrainerEngine
 from paceline.trainer.model import Schedules, WatchedModel, release
 from paceline.trainer.protocol import unshare
@@ -32,10 +31,6 @@ _ROWS = (
     "unshare: the rows of {name!r} are in one part with the model, and stay on the "
     "servers: share embeddings first, as parts of their own (session.embedding, or "
     "session.share(embedding)); then the rest of the model can be unshared"
-)
-_ENDED = (
-    "step() of an optimizer whose model was unshared: share the model again, and keep the "
-    "optimizer that this returns"
 )
 
 
@@ -76,17 +71,6 @@ def why_not_unshared(
         name = tables[0].spec.name if tables else numbers[shared.at].tables[0].spec.name
         return _ROWS.format(name=name)
     return None
-
-
-def check_shared(parts: tuple[int, ...], numbers: dict[int, PartTensors]) -> None:
-    """Refuse a step of what was unshared.
-
-    Raises:
-        UsageError: it was.
-    """
-    for part in parts:
-        if part not in numbers:
-            raise UsageError(_ENDED)
 
 
 def unshare_part(carrier: TrainerEngine, part: int) -> None:

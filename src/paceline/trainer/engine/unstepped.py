@@ -19,7 +19,6 @@ prefetcher the batch before the newest is in use; of the other one nobody holds 
 Pure.
 """
 
-from collections.abc import Iterable
 from typing import Final, Literal, NamedTuple, final
 
 from paceline.ids import TaskKey
@@ -70,6 +69,7 @@ class Steps:
     Attributes:
         batches: delivered.
         parts: of which the script has taken a step.
+        is_told: both steps were taken that tell a prefetcher.
     """
 
     def __init__(self, spec: StageSpec | None = None) -> None:
@@ -79,6 +79,7 @@ class Steps:
         self._stepped_at: list[int] = []  # batches that were there at the first two steps
         self.batches = 0
         self.parts: set[int] = set()
+        self.is_told = False
 
     def deliver(self, key: TaskKey) -> None:
         """A batch of a task was delivered."""
@@ -88,16 +89,13 @@ class Steps:
     def why_ahead(self) -> str | None:
         """What is to be said of a step over a batch, once there are two to tell by."""
         at = self._stepped_at
-        if len(at) == 2 or self.batches in at:
+        if self.is_told or self.batches in at:
             return None
         at.append(self.batches)
-        if len(at) < 2 or at[0] < 2 or at[1] > at[0] + 1:
+        self.is_told = len(at) == 2
+        if not self.is_told or at[0] < 2 or at[1] > at[0] + 1:
             return None
         return _MAY_BE_AHEAD.format(batches=at[0], ahead=at[0] - 1)
-
-    def step(self, parts: Iterable[int]) -> None:
-        """The script steps parts."""
-        self.parts.update(parts)
 
     def forgets(self, part: int, name: str) -> str | None:
         """What is to be said of gradients of a part that wait while others are stepped.

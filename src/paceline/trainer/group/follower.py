@@ -76,7 +76,7 @@ class Follower(Seat):
         self.numbers: dict[int, PartTensors] = {}
         self.tracker, self.outlook = Tracker(), Prefetcher()  # it knows of no batch to come
         self.membership = self
-        self.calls = Calls(lambda: self.must_begin_again, self._send_log, lambda: None)
+        self.calls = Calls(self, self._send_log, lambda: None)
         self._logbook, self._clock = Logbook(), clock
         self._leaving: str | None = None  # to be told; any thread may say so
         self._trained = 0

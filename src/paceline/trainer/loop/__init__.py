@@ -12,7 +12,7 @@
 """
 
 from paceline.trainer.loop.batch_end import has_batch, step_atomic, step_whole
-from paceline.trainer.loop.batches import Batches
+from paceline.trainer.loop.batches import Batches, run_stage
 from paceline.trainer.loop.lookahead import check_lookahead, check_step
 from paceline.trainer.loop.loop import TaskReader, check_steps, deliver
 from paceline.trainer.loop.script_changes import (
@@ -39,6 +39,7 @@ __all__ = [
     "deliver",
     "has_batch",
     "process_rests",
+    "run_stage",
     "step_atomic",
     "step_whole",
     "to_be_set",

@@ -12,11 +12,13 @@ Waits: as `loop` does, while it is iterated. The thread of the user's loop calls
 import threading
 import weakref
 from collections.abc import Callable, Generator, Iterator
-from typing import Any, Final, final
+from typing import Any, Final, TypeVar, final
 
 from paceline.errors import UsageError
 from paceline.trainer.engine import Calls
 from paceline.trainer.loop.stages import Stage, Stages
+
+T = TypeVar("T")
 
 SPENT: Final = object()
 """Comes instead of a batch: there is none to take, and steps are awaited."""
@@ -53,7 +55,7 @@ class Batches(Iterator[Any]):
             deliver: batches of a stage.
         """
         self._num_batches = planned.spec.num_batches_in_all()
-        begun = _taking(calls, stages.run(planned, deliver))
+        begun = run_stage(stages, planned, deliver, calls)
         # Of this object nothing is known in there: a loop that is left drops it at once.
         batches = _until_spent(calls, calls.iterate(begun))
         self._batches = weakref.ref(batches)
@@ -111,18 +113,34 @@ def _until_spent(
             batches.close()
 
 
-def _taking(
-    calls: Calls, batches: Generator[Any, None, None]
-) -> Generator[Any, None, None]:
-    """The same batches; which thread takes them is noted."""
+def run_stage(
+    stages: Stages,
+    planned: Stage,
+    deliver: Callable[[Stage], Generator[T, None, None]],
+    calls: Calls | None = None,
+) -> Generator[T, None, None]:
+    """What a stage brings, from the first on as the job's next stage.
+
+    One that the job refuses leaves its number to the next. With ``calls``, which thread
+    takes what it brings is noted.
+    """
+    delivered = deliver(stages.number(planned))
+    is_begun = False
     try:
         while True:
-            calls.taken_in = threading.get_ident()
+            if calls is not None:
+                calls.taken_in = threading.get_ident()
             try:
-                batch = next(batches)
+                found = next(delivered)
             except StopIteration:
                 return
-            yield batch
+            except UsageError:
+                if not is_begun:
+                    stages.take_back()
+                raise
+            is_begun = True
+            yield found
     finally:
-        calls.taken_in = None
-        batches.close()
+        if calls is not None:
+            calls.taken_in = None
+        delivered.close()

@@ -152,10 +152,6 @@ class Hands:
         if self._is_spent:
             yield SPENT
 
-    def void(self) -> None:
-        """The loop has ended for all: steps over what is in hand have no effect."""
-        self._carrier.num_void = len(self._ahead)
-
     def _find(self) -> Batch | Nothing:
         """The batch that comes next, of a lease that is held or can be had now."""
         protocol, stage = self._carrier.protocol, self._carrier.protocol.stage

@@ -17,26 +17,34 @@ import xxhash
 from paceline.data.ahead import ReadingPool, WantedBatch
 from paceline.data.order import Positions, records_at
 from paceline.data.source import ReadAhead, Source, read_ahead_of
-from paceline.data.split import batch_positions, task_positions
+from paceline.data.split import task_positions
 from paceline.errors import PacelineError, Preempted, UsageError, describe_error
 from paceline.ids import TaskKey
 from paceline.messages.shared import PartSpec, StageSpec
-from paceline.trainer.engine import Steps, TrainerEngine
+from paceline.trainer.engine import Calls, Steps, TrainerEngine
 from paceline.trainer.loop.batch_end import end_batch
 from paceline.trainer.loop.lookahead import Hands
 from paceline.trainer.loop.script_changes import Changes
+from paceline.trainer.loop.stages import Stage
 from paceline.trainer.loop.untold_changes import warn_of_untold
-from paceline.trainer.verdicts import Flush, Leaving, Over
+from paceline.trainer.model import changed_by_script, let_rest
+from paceline.trainer.verdicts import Batch, Flush, Leaving, Over
 
 _log = logging.getLogger("paceline.trainer")
 
 
 @final
 class TaskReader:
-    """Reads batches; the records of the current task are found once."""
+    """Reads batches; the records of the current task are found once.
+
+    Attributes:
+        ahead: how far before its turn a batch may be read.
+    """
 
     def __init__(self, source: Source, spec: StageSpec, num_workers: int = 0) -> None:
         """Read nothing yet; here, or with ``num_workers`` in other processes."""
+        # Batches of other processes are read ahead anyhow.
+        self.ahead: ReadAhead = "kept" if num_workers else read_ahead_of(source)
         self._source, self._spec = source, spec
         self._pool = ReadingPool(source, num_workers) if num_workers else None
         self._key: TaskKey | None = None
@@ -52,6 +60,10 @@ class TaskReader:
         stop = min(batch + 1 + self._pool.num_ahead, self._spec.num_batches(key.task))
         wanted = [self._wanted(key, number) for number in range(batch, stop)]
         return self._pool.wait_batch(wanted)
+
+    def read_found(self, found: Batch) -> Any:  # noqa: ANN401  (the user's data)
+        """See `read`."""
+        return self.read(found.key, found.batch)
 
     def follow(self, agreed: StageSpec) -> None:
         """The job has the stage shuffled in this way."""
@@ -69,8 +81,8 @@ class TaskReader:
 
     def _records_of(self, key: TaskKey, batch: int) -> Positions:
         spec = self._spec
-        first, stop = task_positions(spec, key.task)
         if key != self._key:
+            first, stop = task_positions(spec, key.task)
             self._records = records_at(
                 np.arange(first, stop),
                 spec.records,
@@ -80,51 +92,42 @@ class TaskReader:
                 loop=spec.loop,
             )
             self._key = key
-        start, end = batch_positions(spec, key.task, batch)
-        return self._records[start - first : end - first]
+        start = batch * spec.batch_size
+        return self._records[start : start + spec.batch_size]
 
 
 def deliver(
-    carrier: TrainerEngine,
-    changes: Changes,
-    source: Source,
-    spec: StageSpec,
-    num_workers: int = 0,
-    lookahead: int = 0,
+    carrier: TrainerEngine, changes: Changes, calls: Calls, stage: Stage, workers: int
 ) -> Generator[Any, None, None]:
     """Batches for this trainer until the stage is over for all.
 
     A loop that is left early pushes what was stepped and hands the rest back. A batch
     that cannot be read gives its task up; the coordinator counts the failure.
 
+    Args:
+        carrier: of the trainer.
+        changes: of its script.
+        calls: of its session.
+        stage: its data, and how they are cut.
+        workers: processes that read them.
+
     Raises:
         Preempted: the trainer was told to leave.
         UsageError: the loop has come to its end, and its script has never stepped.
     """
-    protocol, reader = carrier.protocol, TaskReader(source, spec, num_workers)
-    is_over = False
-    stopwatch = carrier.stopwatch
-    outlook = carrier.outlook
-    ahead: ReadAhead = "kept" if num_workers else read_ahead_of(source)
-    try:
-        changes.begin(spec.stage)
-        carrier.run(protocol.begin_stage(spec))
-    except BaseException:
-        reader.close()
-        raise
-    assert protocol.stage is not None
-    reader.follow(protocol.stage)
-    outlook.begin(lambda batch: reader.read(batch.key, batch.batch), ahead)
-    carrier.steps = Steps(protocol.stage)
-    hands = Hands(carrier, lambda batch: reader.read(batch.key, batch.batch), lookahead)
+    reader, outlook = TaskReader(stage.source, stage.spec, workers), carrier.outlook
+    begin_loop(carrier, changes, stage, reader)
+    hands = Hands(carrier, reader.read_found, stage.lookahead) if stage.lookahead else None
+    stopwatch, is_over = carrier.stopwatch, False
     try:
         while True:
             stopwatch.begin()
-            changes.send()
-            found = carrier.run(protocol.next_batch())
+            if changed := changed_by_script(carrier.numbers):
+                changes.send(changed)
+            found = carrier.run(carrier.protocol.next_batch())
             if isinstance(found, Over):
                 is_over = True
-                hands.void()
+                calls.num_void = 0 if hands is None else hands.num_ahead
                 check_steps(carrier, is_over=True)
                 return
             if isinstance(found, Leaving):
@@ -134,29 +137,58 @@ def deliver(
                 carrier.flush()
                 continue
             try:
-                data = hands.take(found)
+                data = outlook.take(found) if hands is None else hands.take(found)
             except Preempted:
                 raise
             except Exception as error:  # noqa: BLE001  (a user's data set may raise any)
                 _log.exception("task %s cannot be read", found.key)
                 carrier.fail_task(found, describe_error(error))
                 continue
-            changes.rest()
+            let_rest(carrier.numbers.values())
             carrier.steps.deliver(found.key)
-            yield from hands.hand(data)
-            end_batch(carrier)
+            if hands is None:
+                yield data
+            else:
+                yield from hands.hand(data)
+            if any(numbers.is_table for numbers in carrier.numbers.values()):
+                end_batch(carrier)
             stopwatch.end()
     finally:
         outlook.end()
         reader.close()
-        lost = None
-        if not is_over:
-            lost = changes.leave()
-            _leave(carrier)
-        changes.rest(is_end=True)
-        if lost is not None:
-            carrier.warn_once(lost)
-        warn_of_untold(carrier)
+        end_loop(carrier, changes, is_over=is_over)
+
+
+def begin_loop(
+    carrier: TrainerEngine, changes: Changes, stage: Stage, reader: TaskReader
+) -> None:
+    """The job has the stage; what is read of it is read in the job's order."""
+    spec, protocol = stage.spec, carrier.protocol
+    try:
+        changes.begin(spec.stage)
+        carrier.run(protocol.begin_stage(spec))
+    except BaseException:
+        reader.close()
+        raise
+    assert protocol.stage is not None
+    reader.follow(protocol.stage)
+    carrier.outlook.begin(reader.read_found, reader.ahead)
+    carrier.steps = Steps(protocol.stage)
+
+
+def end_loop(carrier: TrainerEngine, changes: Changes, *, is_over: bool) -> None:
+    """The loop is over for all, or is left."""
+    lost = None
+    if not is_over:
+        lost = changes.leave()
+        try:
+            carrier.leave_loop()
+        except PacelineError as error:  # it may be left because the job is gone
+            _log.warning("the loop was left without handing its leases back: %s", error)
+    let_rest(carrier.numbers.values(), is_end=True)
+    if lost is not None:
+        carrier.warn_once(lost)
+    warn_of_untold(carrier)
 
 
 def check_steps(carrier: TrainerEngine, *, is_over: bool) -> None:
@@ -184,10 +216,3 @@ def check_steps(carrier: TrainerEngine, *, is_over: bool) -> None:
 
 def _name_of(spec: PartSpec) -> str:
     return spec.parameters[0].names[0] if spec.parameters else spec.tables[0].name
-
-
-def _leave(carrier: TrainerEngine) -> None:
-    try:
-        carrier.leave_loop()
-    except PacelineError as error:  # the loop may be left because the job is gone
-        _log.warning("the loop was left without handing its leases back: %s", error)

@@ -17,7 +17,7 @@ calls.
 
 import contextlib
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import final
 
 import torch
@@ -26,6 +26,7 @@ from torch import nn
 from paceline.errors import PacelineError, UsageError
 from paceline.messages.values import ValuesClaimed
 from paceline.trainer.engine import TrainerEngine
+from paceline.trainer.model import changed_by_script, let_rest
 from paceline.trainer.protocol import Changed, set_between, set_within
 from paceline.trainer.tensors import PartTensors
 
@@ -75,8 +76,7 @@ class Changes:
             UsageError: it cannot be, or a model is not what was shared; and why.
         """
         check_models(self._carrier.numbers)
-        changed = self._changed(self._carrier.numbers)
-        if changed:
+        if changed := changed_by_script(self._carrier.numbers):
             acts = set_between(self._protocol, changed, self._saves, call=0, stage=stage)
             claimed = self._carrier.run(acts)
             if claimed.verdict == "several":
@@ -95,8 +95,7 @@ class Changes:
             UsageError: something has changed, and there are others, who have not.
         """
         check_models(self._carrier.numbers)
-        changed = self._changed(self._carrier.numbers)
-        if changed:
+        if changed := changed_by_script(self._carrier.numbers):
             found = self._carrier.run(set_within(self._protocol, changed, is_sent=False))
             if isinstance(found, ValuesClaimed) and found.verdict == "several":
                 raise UsageError(self._why_several(changed, found))
@@ -107,21 +106,19 @@ class Changes:
         finally:
             for part in changed:
                 self._carrier.numbers[part].watched.borrow(())
-            self.rest(is_end=True)
+            let_rest(self._carrier.numbers.values(), is_end=True)
 
-    def send(self, parts: Iterable[int] | None = None) -> None:
-        """A step of these parts, or the next batch, is about to come.
+    def send(self, changed: Changed) -> None:
+        """A step, or the next batch, is about to come, and this has changed.
 
         Raises:
-            UsageError: something has changed, and cannot be everybody's.
+            UsageError: it cannot be everybody's.
         """
         numbers, protocol = self._carrier.numbers, self._protocol
-        looked_at = numbers if parts is None else {part: numbers[part] for part in parts}
-        changed = self._changed(looked_at)
         for part in changed:
             if (name := numbers[part].watched.overlooked) is not None:
                 self._carrier.warn_once(_OVERLOOKED.format(name=name))
-        if not changed or protocol.must_join:
+        if protocol.must_join:
             return
         lacking = self._lacking(changed)
         found = self._carrier.run(set_within(protocol, changed, is_sent=not lacking))
@@ -135,18 +132,6 @@ class Changes:
             raise UsageError(self._refused)
         self._settled(changed)
 
-    def rest(self, *, is_end: bool = False) -> None:
-        """The user's hands are next."""
-        for numbers in self._carrier.numbers.values():
-            if numbers.deltas is None:
-                numbers.watched.rest(is_end=is_end)
-
-    def stepped(self, parts: Iterable[int]) -> None:
-        """A step of these parts is over, and the user's hands are next."""
-        for part in parts:
-            self._carrier.numbers[part].watched.stepped()
-        self.rest(is_end=self._protocol.peek() is None)  # perhaps the loop's
-
     def leave(self) -> str | None:
         """The loop is left early: what can be sent is; else why not, if it is news."""
         known = self._refused
@@ -157,7 +142,8 @@ class Changes:
         ):  # the next step or loop says so; after the last it is the script's own
             return None
         try:
-            self.send()
+            if changed := changed_by_script(self._carrier.numbers):
+                self.send(changed)
         except UsageError as error:
             return None if str(error) == known else str(error)
         except PacelineError:  # why it is left says more
@@ -178,7 +164,7 @@ class Changes:
         acts = set_between(self._protocol, wanted, self._saves, call=call, stage=None)
         self._carrier.run(acts)
         self._settled(wanted)
-        self.rest(is_end=True)
+        let_rest(self._carrier.numbers.values(), is_end=True)
 
     def _set_inside(self, wanted: Changed) -> None:
         for part in wanted:
@@ -188,7 +174,7 @@ class Changes:
         if isinstance(found, ValuesClaimed) and found.verdict == "several":
             raise UsageError(_INSIDE.format(trainers=found.trainers))
         self._settled(wanted)
-        self.rest()
+        let_rest(self._carrier.numbers.values())
 
     def _land_beside(self, part: int) -> None:
         """Wait for a push that is on its way; what comes with it is not what is wanted."""
@@ -206,13 +192,6 @@ class Changes:
             for part, found in changed.items()
             if part in protocol.stepping.flights or protocol.parts[part].lacks_own
         }
-
-    def _changed(self, looked_at: Mapping[int, PartTensors]) -> Changed:
-        found = {}
-        for part, numbers in looked_at.items():
-            if numbers.deltas is None and (changed := numbers.watched.changed()):
-                found[part] = frozenset(changed)
-        return found
 
     def _settled(self, changed: Changed) -> None:
         for part in changed:

@@ -4,7 +4,7 @@ Waits: for the data set, to be looked at. The thread of the user's script calls.
 """
 
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, TypeVar, final
 
 import msgspec
@@ -73,6 +73,7 @@ class Stages:
         """None has begun."""
         self.num_begun = 0
         self._num_loops = 0  # of these, over `Session.batches`
+        self._before = (0, 0)  # both, before the last one
         self._seat = seat
 
     def plan(
@@ -117,42 +118,21 @@ class Stages:
         check_stage(spec)
         return Stage(source, spec)
 
-    def run(
-        self, planned: Stage, deliver: Callable[[Stage], Generator[T, None, None]]
-    ) -> Generator[T, None, None]:
-        """What a stage brings, from the first on as the job's next stage.
-
-        One that the job refuses leaves its number to the next.
-        """
-        begun, loops = self.num_begun, self._num_loops
-        delivered = deliver(self._number(planned))
-        try:
-            try:
-                first = next(delivered)
-            except StopIteration:
-                return
-            except UsageError:
-                self.num_begun, self._num_loops = begun, loops
-                raise
-            yield first
-            yield from delivered
-        finally:
-            delivered.close()
-
     def call(self, planned: Stage, act: Callable[[Stage], T]) -> T:
-        """What an act on a stage, the job's next one, comes to; so, too."""
-        before, is_begun = (self.num_begun, self._num_loops), threading.Event()
+        """What an act on a stage, the job's next one, comes to."""
+        is_begun = threading.Event()
         try:
-            return act(self._number(planned)._replace(begun=is_begun.set))
+            return act(self.number(planned)._replace(begun=is_begun.set))
         except UsageError:
             if not is_begun.is_set():
-                self.num_begun, self._num_loops = before
+                self.take_back()
             raise
 
-    def _number(self, planned: Stage) -> Stage:
+    def number(self, planned: Stage) -> Stage:
         """It is the job's next stage, and tracks what is tracked by now."""
         tracker, spec = self._seat.tracker, planned.spec
         tracker.begin()
+        self._before = self.num_begun, self._num_loops
         is_loop = spec.is_training and spec.rotation is None
         numbered = msgspec.structs.replace(
             spec,
@@ -164,3 +144,7 @@ class Stages:
         self.num_begun += 1
         self._num_loops += is_loop
         return planned._replace(spec=numbered)
+
+    def take_back(self) -> None:
+        """The job has refused the stage: its number is the next one's."""
+        self.num_begun, self._num_loops = self._before

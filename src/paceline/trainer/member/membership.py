@@ -75,7 +75,7 @@ class Membership:
         self.driver = Driver(self._protocol, courier, clock, timeout_s)
         self.carrier = TrainerEngine(self._protocol, self.driver)
         self.calls = Calls(
-            lambda: self.must_begin_again,
+            self._protocol,
             self._send_log,
             lambda: self._end_loop(goes_on=True),
             lambda: self._protocol.behind.has_left,

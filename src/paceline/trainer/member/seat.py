@@ -26,6 +26,7 @@ from paceline.trainer.engine import Calls, Scaled, Steps, Tracker, unshare_part
 from paceline.trainer.evaluation import Evaluator, Work, evaluating
 from paceline.trainer.loop import Changes, Stage, check_step, deliver
 from paceline.trainer.member.membership import Had, Membership
+from paceline.trainer.model import changed_by_script, let_rest
 from paceline.trainer.peers import NO_LINK, PeerEvents
 from paceline.trainer.protocol import Changed
 from paceline.trainer.rows import Prefetcher
@@ -242,7 +243,7 @@ class Alone(MemberSeat):
     def share(self, spec: PartSpec, numbers: PartTensors) -> None:
         """See `Seat`."""
         self._carrier.share(spec, numbers)
-        self._changes.rest(is_end=True)
+        let_rest(self.numbers.values(), is_end=True)
 
     def unshare(self, part: int) -> None:
         """End a part, with its last values in its parameters."""
@@ -250,19 +251,26 @@ class Alone(MemberSeat):
 
     def step_all(self, parts: Sequence[int], *, scaled: Scaled) -> None:
         """See `Seat`; before it, what the script has changed by itself."""
-        shared = self._carrier.protocol.parts
-        if not self._carrier.protocol.must_join:
-            check_step(self._lookahead, [shared[part] for part in parts])
-            if not self._lookahead:
-                self._check_ahead()
-        self._changes.send(parts)
-        self._carrier.step_all(parts, scaled=scaled)
-        self._changes.stepped(parts)
-        if not any(part.window.has_delivered() for part in shared.values()):
-            self.membership.calls.go_on()
+        carrier, protocol, numbers = self._carrier, self._carrier.protocol, self.numbers
+        if not protocol.must_join and (self._lookahead or not carrier.steps.is_told):
+            self._check_step(parts)
+        if changed := changed_by_script({part: numbers[part] for part in parts}):
+            self._changes.send(changed)
+        carrier.step_all(parts, scaled=scaled)
+        for part in parts:
+            numbers[part].watched.stepped()
+        let_rest(numbers.values(), is_end=protocol.peek() is None)  # perhaps the loop's
+        calls = self.membership.calls
+        if calls.spent is not None and not any(
+            part.window.has_delivered() for part in protocol.parts.values()
+        ):
+            calls.go_on()
 
-    def _check_ahead(self) -> None:
-        if (why := self._carrier.steps.why_ahead()) is not None:
+    def _check_step(self, parts: Sequence[int]) -> None:
+        if self._lookahead:
+            shared = self._carrier.protocol.parts
+            check_step(self._lookahead, [shared[part] for part in parts])
+        elif (why := self._carrier.steps.why_ahead()) is not None:
             self._carrier.warn_once(f"step(): {why}")
 
     def set_values(self, wanted: Changed) -> None:
@@ -272,12 +280,9 @@ class Alone(MemberSeat):
 
     def deliver(self, stage: Stage, workers: int) -> Generator[Any, None, None]:
         """See `Seat`."""
-        source, spec, _, lookahead = stage
-        carrier, calls = self._carrier, self.membership.calls
-        calls.num_void = carrier.num_void = 0
-        self._lookahead = lookahead
-        yield from deliver(carrier, self._changes, source, spec, workers, lookahead)
-        calls.num_void = carrier.num_void
+        calls, self._lookahead = self.membership.calls, stage.lookahead
+        calls.num_void = 0
+        return deliver(self._carrier, self._changes, calls, stage, workers)
 
     def evaluate(
         self,
@@ -296,6 +301,7 @@ class Alone(MemberSeat):
     def save(self, number: int) -> None:
         """See `Seat`."""
         self.membership.calls.check_open()
-        if self.membership.calls.loop is not None:
-            self._changes.send()
+        is_inside = self.membership.calls.loop is not None
+        if is_inside and (changed := changed_by_script(self.numbers)):
+            self._changes.send(changed)
         self._carrier.run(self._carrier.protocol.save(number))

@@ -2,21 +2,17 @@
 
 ::
 
-    own_optimizer    the user's optimizer object, once it is shared
-    kept_groups      its parameter groups as they were at first
-    hyper_values     what they say, as plain values
+    own_optimizer    the user's optimizer object, once it is shared, and its groups
     schedules        rates that follow what the job has trained
-    watched_values   what a script does to parameters between the steps
-    watched_models   which parameters a model has, of which dtype
+    watched          what a script does to parameters and model between the steps
     model_buffers    its persistent buffers, as they are now
     frozen           what nothing trains, told by content
 """
 
 from paceline.trainer.model.frozen import Frozen
-from paceline.trainer.model.hyper_values import hyper_of
-from paceline.trainer.model.kept_groups import KeptGroups
 from paceline.trainer.model.model_buffers import Buffers
 from paceline.trainer.model.own_optimizer import (
+    KeptGroups,
     StateElsewhere,
     check_state,
     keep_own,
@@ -28,8 +24,13 @@ from paceline.trainer.model.own_optimizer import (
     why_not_kept,
 )
 from paceline.trainer.model.schedules import Factor, Schedules, why_not_tracked
-from paceline.trainer.model.watched_models import WatchedModel, check_initialized
-from paceline.trainer.model.watched_values import WatchedValues
+from paceline.trainer.model.watched import (
+    WatchedModel,
+    WatchedValues,
+    changed_by_script,
+    check_initialized,
+    let_rest,
+)
 
 __all__ = [
     "Buffers",
@@ -40,10 +41,11 @@ __all__ = [
     "StateElsewhere",
     "WatchedModel",
     "WatchedValues",
+    "changed_by_script",
     "check_initialized",
     "check_state",
-    "hyper_of",
     "keep_own",
+    "let_rest",
     "load_own_state",
     "own_state",
     "refuse_copy",

@@ -28,11 +28,15 @@ _TRACKED = (
 
 @final
 class Schedules:
-    """The schedules of one session."""
+    """The schedules of one session.
+
+    Attributes:
+        all: those that there are.
+    """
 
     def __init__(self) -> None:
         """There is none yet."""
-        self._all: list[_Schedule] = []
+        self.all: list[_Schedule] = []
 
     def add(self, optimizer: torch.optim.Optimizer, factor: Factor) -> None:
         """Let the rates of an optimizer's groups follow a factor from here on.
@@ -41,15 +45,15 @@ class Schedules:
             UsageError: a schedule has this optimizer already; or the factor of no records
                 is no number.
         """
-        if any(one.has(optimizer) for one in self._all):
+        if any(one.has(optimizer) for one in self.all):
             raise UsageError("schedule: this optimizer follows another one already")
         made = _Schedule(optimizer, factor)
         made.set_rates(0)
-        self._all.append(made)
+        self.all.append(made)
 
     def drop(self, optimizer: torch.optim.Optimizer) -> None:
         """The rates of an optimizer's groups follow nothing any more."""
-        self._all = [one for one in self._all if not one.has(optimizer)]
+        self.all = [one for one in self.all if not one.has(optimizer)]
 
     def set_rates(self, records: int) -> None:
         """Before a step: so many records of the job are acknowledged.
@@ -57,7 +61,7 @@ class Schedules:
         Raises:
             UsageError: a factor is no finite number from 0.
         """
-        for one in self._all:
+        for one in self.all:
             one.set_rates(records)
 
 

@@ -20,9 +20,9 @@ from paceline.pace.fragments import cut_fragments, fragments_of, mix_of
 from paceline.params.blocks import dtype_bytes
 from paceline.params.dense import NOT_SHARED, OPTIMIZERS
 from paceline.params.sparse import SPARSE_OPTIMIZERS, why_not_by_rows
-from paceline.trainer.model import Frozen, hyper_of
+from paceline.trainer.model import Frozen
 from paceline.trainer.rows import Embedding
-from paceline.trainer.tensors import Deltas
+from paceline.trainer.tensors import Deltas, hyper_of
 
 
 class Described(NamedTuple):

@@ -19,8 +19,8 @@ from paceline.config import RowOptimizer
 from paceline.errors import UsageError
 from paceline.messages.shared import PartSpec, TableSpec
 from paceline.params.rows import twin_of
-from paceline.trainer.model import hyper_of
 from paceline.trainer.rows import Embedding, EmbeddingRows
+from paceline.trainer.tensors import hyper_of
 
 _log = logging.getLogger("paceline.trainer")
 

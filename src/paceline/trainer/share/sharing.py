@@ -25,7 +25,6 @@ from paceline.params.rows import Array
 from paceline.trainer.engine import (
     Scaled,
     SharedModel,
-    check_shared,
     forget_model,
     why_not_unshared,
 )
@@ -44,6 +43,10 @@ from paceline.trainer.share.refusals import check_rows, warn_of_rows, why_not_pa
 from paceline.trainer.share.row_optimizers import agreed_tables, table_of
 from paceline.trainer.tensors import Deltas, PartTensors, norms_of, why_not_early
 
+_ENDED = (
+    "step() of an optimizer whose model was unshared: share the model again, and keep the "
+    "optimizer that this returns"
+)
 _NO_VALUES = (
     "cannot set values: make the change before session.share, or use --ranks-per-trainer 1"
 )
@@ -329,32 +332,26 @@ class Sharing:
         Parts with local steps take theirs first, by the trainer's own optimizer; none with
         gradients that are not finite, which would stay in its state.
         """
-        self._calls.check_open()
-        if self._calls.drops_step():
+        if not self._calls.begin_step():
             return
-        if self._calls.open_call is None:
-            raise UsageError(
-                "step() without a batch: a step belongs to the batches of a loop over "
-                "session.batches, and none is open; a loop that takes batches ahead of "
-                "their steps says so: session.batches(..., lookahead=1)"
-            )
-        self._calls.check_thread()
-        check_shared(parts, self._seat.numbers)
-        for part in parts:
-            for model in self._seat.numbers[part].models:
+        shared = self._seat.numbers
+        if not shared.keys() >= set(parts):
+            raise UsageError(_ENDED)
+        found = [shared[part] for part in parts]
+        for numbers in found:
+            for model in numbers.models:
                 model.check_step()
-        self.schedules.set_rates(self._seat.trained())
-        self._step_here(parts, scaled)
+        if self.schedules.all:
+            self.schedules.set_rates(self._seat.trained())
+        if any(numbers.deltas is not None for numbers in found):
+            self._step_here(found, scaled)
         self._seat.step_all(parts, scaled=scaled)
 
-    def _step_here(self, parts: tuple[int, ...], scaled: Scaled) -> None:
-        found = [self._seat.numbers[part] for part in parts]
-        local = [numbers for numbers in found if numbers.deltas is not None]
-        if not local:
-            return
+    def _step_here(self, found: list[PartTensors], scaled: Scaled) -> None:
         is_finite = scaled != "not finite" and all(one.is_finite() for one in found)
-        for numbers in local:
-            assert numbers.deltas is not None
+        for numbers in found:
+            if numbers.deltas is None:
+                continue
             if is_finite:
                 numbers.deltas.step()
             else:

@@ -12,7 +12,14 @@ from paceline.messages.data import Push
 from paceline.messages.shared import StageSpec
 from paceline.params.rows import Int64s
 from paceline.trainer.acts import Act
-from paceline.trainer.loop import Cutting, Stage, Stages, has_batch, step_atomic
+from paceline.trainer.loop import (
+    Cutting,
+    Stage,
+    Stages,
+    has_batch,
+    run_stage,
+    step_atomic,
+)
 from paceline.trainer.member import Membership
 from paceline.trainer.peers import Array, CollectiveCall, Operation
 from paceline.trainer.protocol import TrainerProtocol
@@ -85,7 +92,7 @@ class TableWriter:
             rotated = Rotated(stage, cells[0], rows, wanted.step_s)
             return RotationLoop(self._membership, rotated).run()
 
-        return self._calls.iterate(self._stages.run(planned, visit))
+        return self._calls.iterate(run_stage(self._stages, planned, visit))
 
     def exchange(
         self, part: int, operation: Operation, arrays: Sequence[Array]

@@ -16,6 +16,7 @@ from paceline.trainer.tensors.backward_overlap import why_not_early
 from paceline.trainer.tensors.gradients import GatherChoice, Gradients, norms_of
 from paceline.trainer.tensors.local_steps import Deltas
 from paceline.trainer.tensors.part_tensors import PartTensors
+from paceline.trainer.tensors.payload import hyper_of
 from paceline.trainer.tensors.repacing import has_lost, take_pace
 from paceline.trainer.tensors.sparse_weights import coalesced
 
@@ -26,6 +27,7 @@ __all__ = [
     "PartTensors",
     "coalesced",
     "has_lost",
+    "hyper_of",
     "norms_of",
     "take_pace",
     "why_not_early",

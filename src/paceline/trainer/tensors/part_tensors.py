@@ -35,7 +35,7 @@ from paceline.trainer.encoding import (
     on_cpu,
     plain,
 )
-from paceline.trainer.model import Frozen, WatchedModel, WatchedValues, hyper_of
+from paceline.trainer.model import Frozen, WatchedModel, WatchedValues
 from paceline.trainer.rows import EmbeddingRows, TableRows
 from paceline.trainer.rows.routing import RowGradient, merge
 from paceline.trainer.tensors.backward_overlap import EarlySender
@@ -50,7 +50,7 @@ from paceline.trainer.tensors.gradients import (
     drop_rows,
 )
 from paceline.trainer.tensors.local_steps import Deltas
-from paceline.trainer.tensors.payload import NOTHING, Load, counted, push_with
+from paceline.trainer.tensors.payload import NOTHING, Load, counted, hyper_of, push_with
 from paceline.trainer.tensors.shared_memory_pulls import DirectPulls
 from paceline.trainer.tensors.sparse_weights import RowPulls, coalesced, sparse_on_cpu
 from paceline.trainer.verdicts import RefusedStep

@@ -1,18 +1,22 @@
 """What a push holds, until all servers have acknowledged it, and each one's share of it.
 
+With it goes what the parameter groups of the optimizer say, as plain values that travel.
+
 Waits for nothing. The thread of the user's loop calls.
 """
 
-from collections.abc import Collection, Mapping
-from typing import NamedTuple
+import numbers
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
+import torch
 
 from paceline.config import Combine
 from paceline.errors import UsageError
 from paceline.messages.data import Push
 from paceline.messages.locking import RowSlots
-from paceline.messages.shared import Hyper, PartPlan
+from paceline.messages.shared import Hyper, HyperValue, PartPlan
 from paceline.params.blocks import dtype_bytes
 from paceline.params.rows import counts_table_steps, twin_by_now
 from paceline.params.sparse import SparseGradient
@@ -36,6 +40,43 @@ class Load(NamedTuple):
 
 
 NOTHING = Load()
+
+# Values that travel as they are; asked for with every push.
+_AS_THEY_ARE = frozenset({bool, int, float, str, type(None)})
+
+
+def hyper_of(groups: Sequence[dict[str, Any]]) -> tuple[Hyper, ...]:
+    """The plain values of parameter groups: numbers, booleans, words, tuples of numbers."""
+    found: list[Hyper] = []
+    for group in groups:
+        hyper: Hyper = {}
+        for name, value in group.items():
+            if type(value) in _AS_THEY_ARE:
+                hyper[name] = value
+            elif name != "params" and _is_plain(value):
+                hyper[name] = _plain(value)
+        found.append(hyper)
+    return tuple(found)
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, torch.Tensor):
+        return value.numel() == 1
+    if isinstance(value, tuple | list):
+        return all(isinstance(item, numbers.Real) or _is_scalar(item) for item in value)
+    return isinstance(value, str | numbers.Real)
+
+
+def _is_scalar(value: object) -> bool:
+    return isinstance(value, torch.Tensor) and value.numel() == 1
+
+
+def _plain(value: Any) -> HyperValue:  # noqa: ANN401  (a parameter group's value)
+    if isinstance(value, tuple | list):
+        return tuple(float(item) for item in value)
+    if isinstance(value, torch.Tensor) or not isinstance(value, bool | int | str):
+        return float(value)
+    return value
 
 
 def counted(

@@ -11,8 +11,8 @@ from paceline.pace.policy import (
     adapts_steps,
     outer_kind,
     outer_step,
-    pull_due,
-    push_due,
+    pull_from,
+    push_from,
     spans_tasks,
     steps_locally,
     updates_in_rounds,
@@ -63,9 +63,9 @@ def test_trainers_step_and_servers_apply_each_delta_by_itself() -> None:
     assert spans_tasks(PACE)
     assert outer_kind(PACE) == "DelayedNesterov"
     assert outer_step(PACE) == {"lr": 0.7, "momentum": 0.9, "delay": 3}
-    assert [push_due(PACE, n, must_close=False) for n in (4, 5)] == [False, True]
-    assert pull_due(PACE, 5, has_pushed=True)
-    assert not pull_due(PACE, 100, has_pushed=False), "a delta begins where values came"
+    assert push_from(PACE) == 5
+    assert pull_from(PACE, has_pushed=True) <= 0
+    assert pull_from(PACE, has_pushed=False) > 100, "a delta begins where values came"
 
 
 def test_only_where_it_adapts_slower_trainers_take_fewer() -> None:

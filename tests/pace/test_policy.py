@@ -7,8 +7,8 @@ from paceline.pace.policy import (
     is_within,
     may_do_without,
     outer_step,
-    pull_due,
-    push_due,
+    pull_from,
+    push_from,
     pushes_overlap,
     pushes_per_update,
     spans_tasks,
@@ -22,17 +22,16 @@ from paceline.pace.policy import (
 
 def test_sync_pushes_every_step_and_lets_rounds_pull() -> None:
     assert updates_in_rounds(Sync())
-    assert push_due(Sync(), 1, must_close=False)
-    assert not pull_due(Sync(), 1000, has_pushed=True)
+    assert push_from(Sync()) == 1
+    assert pull_from(Sync(), has_pushed=True) > 1000
 
 
-@given(st.integers(1, 9), st.integers(1, 9), st.integers(0, 20))
-def test_async_pushes_every_n_and_pulls_every_m(n: int, m: int, batches: int) -> None:
+@given(st.integers(1, 9), st.integers(1, 9))
+def test_async_pushes_every_n_and_pulls_every_m(n: int, m: int) -> None:
     pace = Async(push_every=n, pull_every=m)
     assert not updates_in_rounds(pace)
-    assert push_due(pace, batches, must_close=False) == (batches >= n)
-    assert push_due(pace, batches, must_close=True)
-    assert pull_due(pace, batches, has_pushed=False) == (batches >= m)
+    assert push_from(pace) == n
+    assert pull_from(pace, has_pushed=False) == m
 
 
 @given(st.integers(1, 9), st.integers(1, 20), st.integers(1, 8))
@@ -45,7 +44,7 @@ def test_a_batch_lacks_at_most_the_last_m_minus_one(n: int, m: int, windows: int
     for _ in range(windows):
         since += n
         lacking = max(lacking, since - 1 + late)
-        if pull_due(pace, since, has_pushed=True):
+        if since >= pull_from(pace, has_pushed=True):
             since = 0
     assert lacking <= max(m, n) - 1
 
@@ -76,10 +75,11 @@ def test_a_round_of_one_weighs_exactly_one() -> None:
 def test_ssp_pushes_and_pulls_every_step_at_once() -> None:
     pace = SSP(staleness=3)
     assert not updates_in_rounds(pace)
-    assert push_due(pace, 1, must_close=False)
-    assert pull_due(pace, 1, has_pushed=True)
-    assert pull_due(pace, 1, has_pushed=False), "values that lack an own push do not serve"
-    assert not pull_due(pace, 0, has_pushed=False)
+    assert push_from(pace) == 1
+    assert pull_from(pace, has_pushed=True) <= 0
+    assert pull_from(pace, has_pushed=False) == 1, (
+        "values that lack an own push do not serve"
+    )
     assert not pushes_overlap(pace)
 
 
@@ -139,10 +139,8 @@ def test_local_steps_are_pushed_in_rounds_of_so_many_batches(pace: Pace) -> None
     assert updates_in_rounds(pace)
     assert steps_locally(pace)
     assert spans_tasks(pace)
-    assert not push_due(pace, 3, must_close=False)
-    assert push_due(pace, 3, must_close=True)
-    assert push_due(pace, 4, must_close=False)
-    assert not pull_due(pace, 100, has_pushed=True), "rounds pull by themselves"
+    assert push_from(pace) == 4
+    assert pull_from(pace, has_pushed=True) > 100, "rounds pull by themselves"
 
 
 def test_local_sgd_takes_the_mean_delta_as_it_is() -> None:

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from paceline.config import Async, Sync
+from paceline.data.source import Records, TensorSource
 from paceline.errors import UsageError
 from paceline.messages.data import Pull, Push
 from paceline.messages.trainer import AskLease, FailTask, HandBack, Leave, Log, Save, Tick
@@ -44,6 +45,22 @@ def test_shuffled_batches_cover_every_epoch_in_another_order(session: Session) -
         step(batch)
     assert sorted(seen[:12]) == sorted(seen[12:]) == DATA.flatten().tolist()
     assert seen[:12] != seen[12:]
+
+
+def test_where_no_rows_are_asked_for_ahead_tensors_are_read_once(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, batch_of = [0], TensorSource.batch
+
+    def batch(source: TensorSource, records: Records) -> torch.Tensor:
+        read[0] += 1
+        found: torch.Tensor = batch_of(source, records)
+        return found
+
+    monkeypatch.setattr(TensorSource, "batch", batch)
+    step = stepper(*share_line(session))
+    taken = [step(batch) for batch in session.batches(DATA, 2, task_size=6)]
+    assert read == [len(taken)]
 
 
 def test_break_hands_back_what_no_step_has_used(job: FakeJob, session: Session) -> None:

@@ -20,7 +20,8 @@ from paceline.transport.frames import (
     parse_header,
     parse_preamble,
 )
-from paceline.transport.streams.receiving import FrameReader, Placed, transfer
+from paceline.transport.inprocess import transfer
+from paceline.transport.streams.receiving import FrameReader, Placed
 from tests.transport.corridors import Say
 
 unhurried = settings(deadline=None, max_examples=40)

@@ -166,21 +166,10 @@ def why_not_beside(paces: Iterable[Pace]) -> str | None:
 
 
 def push_from(pace: Pace) -> int:
-    """Stepped batches of a window from which it is pushed."""
+    """Stepped batches of a window from which it is pushed; its end pushes any."""
     if isinstance(pace, LocalSGD | DiLoCo | AsyncDiLoCo):
         return pace.every
     return pace.push_every if isinstance(pace, Async) else 1
-
-
-def push_due(pace: Pace, num_batches: int, *, must_close: bool) -> bool:
-    """Whether a window of ``num_batches`` stepped batches is pushed now.
-
-    Args:
-        pace: of the part.
-        num_batches: batches in the open window.
-        must_close: the window ends here whatever its size: an edge, the end of a task.
-    """
-    return must_close or num_batches >= push_from(pace)
 
 
 def adapts_steps(pace: Pace) -> int | None:
@@ -213,7 +202,11 @@ _ALWAYS, _NEVER = -math.inf, math.inf
 
 
 def pull_from(pace: Pace, *, has_pushed: bool) -> float:
-    """Batches since values were fetched last, from which they are fetched again."""
+    """Batches since values were fetched last, from which they are fetched again.
+
+    With ``has_pushed`` a push has just left, so that these would be in what is fetched.
+    Rounds pull by themselves.
+    """
     if isinstance(pace, AsyncDiLoCo):
         return _ALWAYS if has_pushed else _NEVER  # the next delta begins there
     if not isinstance(pace, _AT_ONCE):
@@ -225,17 +218,6 @@ def pull_from(pace: Pace, *, has_pushed: bool) -> float:
     # The next chance is one push later, and what overlaps comes a push later still.
     late = pace.push_every if pushes_overlap(pace) else 0
     return pace.pull_every - late - pace.push_every + 1
-
-
-def pull_due(pace: Pace, num_batches: int, *, has_pushed: bool) -> bool:
-    """Whether parameters are fetched now; rounds pull by themselves.
-
-    Args:
-        pace: of the part.
-        num_batches: batches since values were fetched last.
-        has_pushed: a push has just left, so that these would be in what is fetched.
-    """
-    return num_batches >= pull_from(pace, has_pushed=has_pushed)
 
 
 def weigh(pace: Pace, records: int, total: int) -> float:

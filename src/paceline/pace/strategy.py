@@ -14,7 +14,7 @@ from typing import final
 from paceline.config import SSP, Async, AsyncDiLoCo, DiLoCo, LocalSGD, Pace
 from paceline.errors import UsageError
 from paceline.pace.guards import compensation_of
-from paceline.pace.policy import pull_due, push_due, staleness_of
+from paceline.pace.policy import pull_from, push_from, staleness_of
 
 
 class Strategy(ABC):
@@ -45,7 +45,7 @@ class Strategy(ABC):
 
         An edge or the end of a task closes it whatever the answer.
         """
-        return push_due(self.preset, num_batches, must_close=False)
+        return num_batches >= push_from(self.preset)
 
     def pull_due(self, num_batches: int, *, has_pushed: bool) -> bool:
         """Whether values are fetched now; not asked in rounds, which bring them.
@@ -54,7 +54,7 @@ class Strategy(ABC):
             num_batches: since values were fetched last.
             has_pushed: a push has just left, so that it would be in what is fetched.
         """
-        return pull_due(self.preset, num_batches, has_pushed=has_pushed)
+        return num_batches >= pull_from(self.preset, has_pushed=has_pushed)
 
     def __str__(self) -> str:
         """The class with its attributes: what all trainers must agree on."""

@@ -313,7 +313,7 @@ class SimTrainer(SimProcess):
         clock = protocol.marching.clock
         if clock is None:
             return
-        bounded = [(n, part) for n, part in protocol.parts.items() if part.is_bounded]
+        bounded = [(n, part) for n, part in protocol.parts.items() if part.rules.is_bounded]
         staleness = {n: part.staleness(clock) for n, part in bounded}
         who, holders = (protocol.timeline, protocol.incarnation), self._holders()
         lease = protocol.marching.entered

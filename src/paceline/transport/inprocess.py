@@ -39,6 +39,7 @@ from paceline.transport.connection import (
 from paceline.transport.frames import (
     DATA_LIMITS,
     HANDSHAKE_LIMITS,
+    PREAMBLE_BYTES,
     Buffer,
     Header,
     Kind,
@@ -46,12 +47,14 @@ from paceline.transport.frames import (
     Preamble,
     allocate,
     encode_frame,
+    parse_header,
+    parse_preamble,
 )
 from paceline.transport.handshake import Hello, HelloCheck, Welcome, check_welcome
 from paceline.transport.listener import Listener, RequestType
 from paceline.transport.requests import OpenRequests, decode_message
 from paceline.transport.service import Peer, Service
-from paceline.transport.streams import Placed, transfer
+from paceline.transport.streams import Frame, Place, Placed
 
 logger = logging.getLogger("paceline.transport")
 
@@ -361,3 +364,19 @@ class _InProcessReply:
 def _place_hello(preamble: Preamble, header: Header) -> Placed:
     del preamble
     return decode_message(_HELLO_DECODER, header), []
+
+
+def transfer(pieces: Sequence[memoryview], limits: Limits, place: Place) -> Frame:
+    """Receive a frame from its encoded pieces instead of a socket: one copy.
+
+    Raises:
+        FrameRefused: as from a socket.
+    """
+    start = pieces[0]
+    preamble = parse_preamble(start[:PREAMBLE_BYTES], limits)
+    header = parse_header(start[PREAMBLE_BYTES:], preamble, limits)
+    message, buffers = place(preamble, header)
+    targets = [buffer.data for buffer in buffers if buffer.nbytes]
+    for target, piece in zip(targets, pieces[1:], strict=True):
+        target[:] = piece
+    return Frame(preamble.kind, preamble.request_id, message, buffers)

@@ -181,7 +181,7 @@ def test_what_a_step_costs_a_trainer_is_in_the_forecast(step_s: float) -> None:
         clock.work(0.1)  # forward and backward
         clock.advance(0.4)  # `step()`: waiting, and a little work of its own
         clock.work(step_s)
-        stopwatch.waited(0.4)
+        stopwatch.waited_s += 0.4
         stopwatch.end()
     told = stopwatch.take()
     assert told is not None

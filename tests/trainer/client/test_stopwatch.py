@@ -34,7 +34,7 @@ def test_waiting_for_others_does_not_count() -> None:
     stopwatch = Stopwatch(clock)
     stopwatch.begin()
     clock.advance(5.0)
-    stopwatch.waited(4.0)
+    stopwatch.waited_s += 4.0
     stopwatch.end()
     told = stopwatch.take()
     assert told is not None

@@ -77,7 +77,7 @@ def test_other_parts_step_first_and_fragments_by_their_turns() -> None:
     assert turns.in_order(parts) == [0, 2, 1]
     assert turns.in_order([1, 0]) == [0, 1]
     assert not turns.are_alone()
-    assert not parts[0].takes_turns
+    assert not parts[0].rules.takes_turns
 
 
 def test_a_push_is_far_enough_away_after_as_many_batches_as_overlap_it() -> None:

@@ -67,6 +67,7 @@ def test_between_local_paces_nobody_but_the_inner_state_changes() -> None:
 def test_gradients_go_ahead_of_their_push_only_where_the_pace_lets_them() -> None:
     numbers, spec = numbers_and_spec(sends_early=True)
     kept = follow(numbers, spec, Async(push_every=4))
+    assert numbers.early is not None
     assert not numbers.early.is_on
     follow(numbers, kept, Async())
     assert numbers.early.is_on

@@ -171,7 +171,7 @@ class Driver:
             raise
         finally:
             took_s = self._clock.now_s() - began_s
-            self.stopwatch.waited(took_s - (self._clock.worked_s() - worked_s))
+            self.stopwatch.waited_s += took_s - (self._clock.worked_s() - worked_s)
 
     def tell_computed(self) -> None:
         """Tell how long batches took since this was told last; any thread may call."""

@@ -4,7 +4,7 @@ From one batch to the next, less the time in which the trainer waited for other 
 read, to compute, and what a step itself costs (cutting gradients, sending, reading values).
 What is told of it are quantiles, now and then: enough to forecast the same job elsewhere.
 
-May be called by any thread.
+May be called by any thread; batches are begun and ended by one.
 """
 
 import threading
@@ -29,14 +29,20 @@ class Durations(NamedTuple):
 
 @final
 class Stopwatch:
-    """Durations of batches that have not been told yet."""
+    """Durations of batches that have not been told yet.
+
+    Attributes:
+        waited_s: how long the trainer has waited for others, in all; the thread that
+            begins and ends batches adds to it.
+    """
 
     def __init__(self, clock: Clock) -> None:
         """No batch has begun."""
         self._clock = clock
         self._lock = threading.Lock()  # guards all below
         self._began_s: float | None = None
-        self._waited_s = 0.0  # since then
+        self.waited_s = 0.0
+        self._waited_before_s = 0.0  # when it began
         self._kept: list[float] = []
         self._batches = 0
         self._total_s = 0.0  # of all of them
@@ -45,19 +51,15 @@ class Stopwatch:
     def begin(self) -> None:
         """A batch begins to be read."""
         with self._lock:
-            self._began_s, self._waited_s = self._clock.now_s(), 0.0
-
-    def waited(self, seconds: float) -> None:
-        """The trainer has waited for others for so long."""
-        with self._lock:
-            self._waited_s += seconds
+            self._began_s, self._waited_before_s = self._clock.now_s(), self.waited_s
 
     def end(self) -> None:
         """The batch that was begun has been computed."""
         with self._lock:
             if self._began_s is None:
                 return
-            taken_s = max(0.0, self._clock.now_s() - self._began_s - self._waited_s)
+            waited_s = self.waited_s - self._waited_before_s
+            taken_s = max(0.0, self._clock.now_s() - self._began_s - waited_s)
             self._total_s += taken_s
             if self._batches % self._every == 0:
                 self._kept.append(taken_s)

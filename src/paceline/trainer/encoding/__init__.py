@@ -8,7 +8,7 @@
     state_codec    what ``state_dict`` returns, as bytes that run nothing
 """
 
-from paceline.trainer.encoding.compression import GradientCoding, coded_rows
+from paceline.trainer.encoding.compression import GradientCoding
 from paceline.trainer.encoding.gpu_staging import HostGradients
 from paceline.trainer.encoding.state_codec import decode_state, encode_state
 from paceline.trainer.encoding.tensor_bytes import (
@@ -26,7 +26,6 @@ __all__ = [
     "ParameterMemory",
     "all_finite",
     "byte_array",
-    "coded_rows",
     "cut",
     "decode_state",
     "encode_state",

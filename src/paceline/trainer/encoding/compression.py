@@ -23,7 +23,6 @@ import torch
 
 from paceline.messages.shared import Block, PartPlan
 from paceline.params.codecs import Codec, Float32s, codec_of, codes_blocks_of
-from paceline.params.sparse import SparseGradient
 from paceline.trainer.encoding.tensor_bytes import byte_array, cut
 from paceline.transport.frames import ByteArray
 
@@ -136,8 +135,3 @@ class GradientCoding:
 def _cut_and_codec(plan: PartPlan) -> tuple[object, ...]:
     """All that what is left out depends on."""
     return plan.blocks, plan.spec.pace.codec
-
-
-def coded_rows(coding: GradientCoding, found: SparseGradient) -> list[ByteArray]:
-    """The two buffers of a gradient of rows."""
-    return [byte_array(found.rows), coding.code_rows(found.values)]

@@ -11,7 +11,7 @@ import torch
 
 from paceline.messages.shared import Block
 from paceline.params.sparse import Int64s
-from paceline.trainer.encoding.gpu_staging import CopiesOf, Home, copies_of
+from paceline.trainer.encoding.gpu_staging import Copies, CopiesOf, Home, copies_of
 from paceline.transport.frames import ByteArray
 
 
@@ -50,9 +50,15 @@ class ParameterMemory:
         parameter: torch.nn.Parameter,
         *,
         apart: bool = False,
-        copies_of: CopiesOf = copies_of,
+        copies_of: CopiesOf | None = None,
     ) -> None:
-        """Watch one parameter; the user may move it to another device at any time."""
+        """Watch one parameter; the user may move it to another device at any time.
+
+        Args:
+            parameter: the user's.
+            apart: its values may come at any time.
+            copies_of: for every device; None: the CPU needs none.
+        """
         self._parameter, self._is_apart, self._copies_of = parameter, apart, copies_of
         self._where = 0
         self._array: ByteArray | None = None
@@ -94,7 +100,7 @@ class ParameterMemory:
 
     def _place(self, block: Block) -> ByteArray:
         parameter = self._parameter
-        size, copies = parameter.element_size(), self._copies_of(parameter.device)
+        size, copies = parameter.element_size(), self._copies()
         is_own = parameter.device.type == "cpu" and parameter.is_contiguous()
         if is_own and copies is None and not self._is_apart:
             if self._array is None or self._where != parameter.data_ptr():
@@ -108,11 +114,17 @@ class ParameterMemory:
         assert self._array is not None
         return cut(self._array, block, size)
 
+    def _copies(self) -> Copies | None:
+        device = self._parameter.device
+        if self._copies_of is not None:
+            return self._copies_of(device)
+        return None if device.type == "cpu" else copies_of(device)
+
     def settle(self) -> None:
         """Values have landed: autograd knows, and a copy beside is brought home."""
         beside, rows = self._beside, self._rows
         if beside is not None and self._is_beside_whole:
-            beside.bring(self._parameter, self._copies_of(self._parameter.device))
+            beside.bring(self._parameter, self._copies())
         elif beside is not None and rows:
             numbers, device = torch.cat(rows), self._parameter.device
             with torch.no_grad():

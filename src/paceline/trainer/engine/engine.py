@@ -18,7 +18,7 @@ from typing import Literal, TypeVar, final
 
 import torch
 
-from paceline.errors import PacelineError, UsageError
+from paceline.errors import PacelineError
 from paceline.failpoints import failpoint
 from paceline.ids import COORDINATOR
 from paceline.messages.data import (
@@ -40,7 +40,7 @@ from paceline.trainer.client import Driver, Payload, bare
 from paceline.trainer.engine.tracked_objects import Tracker
 from paceline.trainer.engine.tracked_transfer import TrackedCarrying
 from paceline.trainer.engine.unstepped import Steps
-from paceline.trainer.protocol import TrainerProtocol
+from paceline.trainer.protocol import Coming, TrainerProtocol
 from paceline.trainer.rows import (
     EmbeddingRows,
     Expected,
@@ -57,6 +57,7 @@ from paceline.trainer.tensors import PartTensors, has_lost, take_pace
 from paceline.trainer.verdicts import AfterStep, Batch, Stepped
 
 T = TypeVar("T")
+Asked = dict[EmbeddingRows | TableRows, Expected]
 Own = Callable[[str, Message], Payload | None]  # (role, message) -> with its numbers
 # What a `GradScaler` says of a step: it is not there; the gradients are unscaled; or some
 # are not finite, which is its way to find a better scale, and no reason to warn.
@@ -73,20 +74,10 @@ _SCALED = (
     "the end of an epoch, or where another trainer had stopped), and only the GradScaler "
     "knows their scale: the batches count without them; step over the last batches, too"
 )
-_CHANGED = (
-    "step(): the gradient of {name!r} was changed after backward() had sent it, by "
-    "clipping or by a GradScaler that unscales: with overlap=True a gradient is sent as "
-    "it comes; share the model with overlap=False, or leave its gradients as they are"
-)
 
 
 class StepWarning(UserWarning):
     """A step had no effect, or not the one that its gradients would have had."""
-
-
-def _to_nobody(role: str, message: Message) -> Payload | None:
-    del role, message
-    return None
 
 
 @final
@@ -98,7 +89,7 @@ class TrainerEngine:
         numbers: what it moves, by part.
         tracker: the user's own objects.
         outlook: the batches before and behind the user's step.
-        after_step: is told what became of every step of a part.
+        after_step: is told what became of every step of a part; None: nobody asks.
         stopwatch: how long batches take.
         steps: of the loop that is open.
         entrust: lets another process of the trainer carry a question to a server; None:
@@ -113,12 +104,10 @@ class TrainerEngine:
         self.tracker = Tracker()
         self.outlook = Prefetcher()
         self.steps = Steps()
-        self.after_step: Callable[[AfterStep], None] = lambda _: None
-        self.entrust: Callable[[str, Message], Payload | None] = _to_nobody
+        self.after_step: Callable[[AfterStep], None] | None = None
+        self.entrust: Callable[[str, Message], Payload | None] | None = None
         self.attach_values: Callable[[str, AskValues], Payload] = bare
-        self._asked: dict[
-            int, dict[EmbeddingRows | TableRows, Expected]
-        ] = {}  # {part: rows to come}
+        self._asked: dict[int, Asked] = {}  # {part: rows to come}
         self._coming: Requests = {}  # for them
         self._tracked = TrackedCarrying(self.tracker, protocol.tracked)
         self._driver = driver
@@ -127,10 +116,11 @@ class TrainerEngine:
         self._tasks_finished = 0
         self._warned: set[str] = set()
 
-    def run(self, act: Act[T], own: Own = _to_nobody) -> T:
+    def run(self, act: Act[T], own: Own | None = None) -> T:
         """Drive an act; the numbers of parts travel with it, and those that ``own`` has."""
+        attach = self._attach if own is None else partial(self._attach_own, own)
         try:
-            return self._driver.run(act, lambda r, m: own(r, m) or self._attach(r, m))
+            return self._driver.run(act, attach)
         finally:
             self._settle()
 
@@ -144,12 +134,16 @@ class TrainerEngine:
 
     def _settle(self) -> None:
         """What has come is what parameters, rows and tracked objects are from now on."""
+        protocol = self.protocol
         for part, numbers in self.numbers.items():
-            if part not in self.protocol.stepping.flights:
-                numbers.settle(mixes=self.protocol.joined is self._joined)
-        self._receive_rows()
-        self._drop_if_joined_again()
-        self._tracked.load()
+            if numbers.has_landed and part not in protocol.stepping.flights:
+                numbers.settle(mixes=protocol.joined is self._joined)
+        if self._asked:
+            self._receive_rows()
+        if protocol.joined is not self._joined:
+            self._drop_if_joined_again()
+        if protocol.tracked.moves != self._tracked.moves:
+            self._tracked.load()
 
     def share(self, spec: PartSpec, numbers: PartTensors) -> None:
         """Share a part; afterwards its parameters hold the servers' values.
@@ -165,7 +159,7 @@ class TrainerEngine:
             self.protocol.parts.pop(spec.part, None)
             raise
         take_pace(numbers, self.plan(spec.part).spec)
-        if numbers.sends_early:
+        if numbers.early is not None:
             numbers.early.begin(self.protocol, self._driver, spec.part)
 
     def step_all(self, parts: Sequence[int], *, scaled: Scaled) -> None:
@@ -182,8 +176,9 @@ class TrainerEngine:
         self.steps.parts.update(parts)
         found = [self.numbers[part] for part in parts]
         is_refused = scaled == "not finite"
-        if not is_refused:
-            self._check_as_sent(parts)
+        for numbers in found:
+            if numbers.early is not None and not is_refused:
+                numbers.early.check()
         # One part alone is looked at when it is pushed.
         if not is_refused and len(found) > 1:
             is_refused = not all(numbers.is_finite() for numbers in found)
@@ -196,14 +191,10 @@ class TrainerEngine:
         for part in self.protocol.stepping.in_order(parts):
             self.step(part)
 
-    def _check_as_sent(self, parts: Sequence[int]) -> None:
-        for part in parts:
-            for index in self.numbers[part].early.changed():
-                name = self.protocol.parts[part].spec.parameters[index].names[0]
-                raise UsageError(_CHANGED.format(name=name))
-
     def step(self, part: int, *, flush: bool = False) -> Stepped:
         """See `_step`; other processes of the trainer learn of it."""
+        if self.after_step is None:
+            return self._step(part, flush=flush)
         has_batch = self.protocol.parts[part].window.has_delivered()
         is_refused = self.numbers[part].is_refused
         stepped = self._step(part, flush=flush)
@@ -227,15 +218,16 @@ class TrainerEngine:
         self._land(part, at_once=flush)
         if (flush or protocol.must_push(part)) and not protocol.must_join:
             self._load(part, flush=flush, has_batch=has_batch)
-        stepped = self.run(
-            protocol.step(part, flush=flush, coming=lambda: self._ask_ahead(part))
-        )
+        coming: Coming | None = None
+        if numbers.tables or self.outlook.keeps:
+            coming = partial(self._ask_ahead, part)
+        stepped = self.run(protocol.step(part, flush=flush, coming=coming))
         if stepped.verdict == "kept":
             numbers.keep()
             return stepped
         numbers.clear(is_flying=part in protocol.stepping.flights)
         if flush and has_batch:
-            numbers.zero_grad()
+            numbers.gradients.zero()
         if stepped.verdict == "dropped" and not flush:
             self.warn_once(f"step dropped: {stepped.reason}")
         if protocol.stepping.tasks_finished > self._tasks_finished:
@@ -246,14 +238,14 @@ class TrainerEngine:
     def _load(self, part: int, *, flush: bool, has_batch: bool) -> None:
         """Make gradients ready to be pushed."""
         numbers = self.numbers[part]
-        if flush and has_batch and numbers.is_scaled and numbers.has_fresh():
+        if flush and has_batch and numbers.is_scaled and numbers.gradients.has_fresh():
             numbers.refuse()
             self.warn_once(_SCALED)
         is_finite = numbers.load(
             self.plan(part),
             with_step=has_batch,
             only_fresh=flush,
-            as_copy=self.protocol.parts[part].pushes_overlap,
+            as_copy=self.protocol.parts[part].rules.pushes_overlap,
             is_decided=self.protocol.parts[part].fate == "effect",
         )
         self.protocol.parts[part].refused = numbers.refusal
@@ -279,9 +271,11 @@ class TrainerEngine:
         Who waits for his push runs this meanwhile: the data are read here, too.
         """
         protocol = self.protocol
-        ahead = int(protocol.parts[part].pushes_overlap)
+        ahead = int(protocol.parts[part].rules.pushes_overlap)
         coming = [protocol.peek(number) for number in range(ahead + 1)]
         self.outlook.look([batch for batch in coming if batch is not None])
+        if not self.numbers[part].tables:
+            return {}
         found = [(table, table.foresee(ahead)) for table in self.numbers[part].tables]
         asked = {table: rows for table, rows in found if rows is not None}
         wanted = [WantedRows(rows.route, rows.values) for rows in asked.values()]
@@ -299,7 +293,9 @@ class TrainerEngine:
                 if self.protocol.must_join or self.protocol.parts[part].is_late:
                     table.expect_nothing()
                 else:
-                    table.expect(rows, most=1 + self.protocol.parts[part].pushes_overlap)
+                    table.expect(
+                        rows, most=1 + self.protocol.parts[part].rules.pushes_overlap
+                    )
             self._coming = {key: one for key, one in self._coming.items() if key[1] != part}
 
     def flush(self) -> None:
@@ -321,7 +317,7 @@ class TrainerEngine:
             self.protocol.parts[part].refused = numbers.refusal
         self.run(self.protocol.leave_loop())
         for numbers in self.numbers.values():
-            numbers.zero_unspent()
+            numbers.gradients.zero(only_unspent=True)
             numbers.clear()
 
     # ------------------------------------------------------------ rows
@@ -345,7 +341,11 @@ class TrainerEngine:
     # ------------------------------------------------------------ within
 
     def _value_codec(self, part: int) -> Codec | None:
-        return value_codec(codec_of(self.plan(part)))
+        plan = self.plan(part)
+        return None if plan.spec.pace.codec is None else value_codec(codec_of(plan))
+
+    def _attach_own(self, own: Own, role: str, message: Message) -> Payload:
+        return own(role, message) or self._attach(role, message)
 
     def _attach(self, role: str, message: Message) -> Payload:
         if isinstance(message, PullRows):
@@ -359,9 +359,10 @@ class TrainerEngine:
         is_void = isinstance(message, Push) and message.is_void
         if is_void or role == COORDINATOR or not isinstance(message, _WITH_NUMBERS):
             return self._with_rows(role, Payload(message))
-        entrusted = self.entrust(role, message)
-        if entrusted is not None:
-            return entrusted
+        if self.entrust is not None:
+            entrusted = self.entrust(role, message)
+            if entrusted is not None:
+                return entrusted
         plan = self.plan(message.part)
         payload = self.numbers[message.part].attach(role, message, plan)
         return self._with_rows(role, payload)
@@ -376,12 +377,10 @@ class TrainerEngine:
     def _drop_if_joined_again(self) -> None:
         """What was computed before a rejoin belongs to batches that run again."""
         joined, before = self.protocol.joined, self._joined
-        if joined is before:
-            return
         if before is not None and joined is not None:
             is_lost = has_lost(before, joined)
             for part, numbers in self.numbers.items():
-                numbers.zero_grad()
+                numbers.gradients.zero()
                 numbers.clear()
                 take_pace(numbers, self.plan(part).spec, is_lost=is_lost)
                 for table in numbers.tables:

@@ -32,7 +32,7 @@ _NO_BATCH = (
 _VOID = "step dropped: the loop was stopped, and this batch was taken ahead of its step"
 
 
-class Trainer(Protocol):
+class MayBegin(Protocol):
     """Whose script calls."""
 
     @property
@@ -61,7 +61,7 @@ class Calls:
 
     def __init__(
         self,
-        trainer: Trainer,
+        trainer: MayBegin,
         send_log: Callable[[], None],
         end_loop: Callable[[], None],
         has_left: Callable[[], bool] = lambda: False,

@@ -87,13 +87,18 @@ def average(values: Sequence[Tensor], weights: Sequence[int]) -> Tensor:
 
 @final
 class TrackedCarrying:
-    """States that leave, and states that have come."""
+    """States that leave, and states that have come.
+
+    Attributes:
+        moves: of the state, up to which all that has come is loaded.
+    """
 
     def __init__(self, tracker: Tracker, state: Tracking) -> None:
         """Carry for these objects; ``state`` says which number they are to have."""
         self._tracker, self._state = tracker, state
         self._landings: dict[int, list[bytearray]] = {}  # {number: where a state landed}
         self._loads = self._buffers = 0
+        self.moves = 0
 
     def encode(self, message: KeepTracked) -> bytes:
         """The state that a message is to bring to a server."""
@@ -114,7 +119,7 @@ class TrackedCarrying:
     def load(self) -> None:
         """What has come is what tracked objects are, from the next batch on."""
         state, landings = self._state, self._landings
-        self._landings = {}
+        self.moves, self._landings = state.moves, {}
         # One that came for a timeline that was left at once is not looked at any more.
         if state.loads != self._loads and state.is_known:
             self._loads = state.loads

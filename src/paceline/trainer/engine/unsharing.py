@@ -81,7 +81,8 @@ def unshare_part(carrier: TrainerEngine, part: int) -> None:
             lambda: unshare(protocol.asking, protocol.parts[part], tuple(protocol.servers))
         )
     )
-    carrier.numbers.pop(part).early.end()
+    if (early := carrier.numbers.pop(part).early) is not None:
+        early.end()
     del protocol.parts[part]
 
 

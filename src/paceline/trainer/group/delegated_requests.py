@@ -80,7 +80,8 @@ class Errands:
         part = message.part
         # Where pushes overlap, what is asked behind one must go the same way.
         is_possible = (
-            self._is_possible and not self._carrier.protocol.parts[part].pushes_overlap
+            self._is_possible
+            and not self._carrier.protocol.parts[part].rules.pushes_overlap
         )
         speaking = self._joint.speaking(part) if is_possible else {}
         if isinstance(message, Pull):

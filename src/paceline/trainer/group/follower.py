@@ -38,7 +38,7 @@ from paceline.trainer.loop import (
     process_rests,
 )
 from paceline.trainer.member import Logbook, Seat
-from paceline.trainer.rows import Prefetcher
+from paceline.trainer.rows import Prefetcher, RowReader
 from paceline.trainer.rows.routing import Route
 from paceline.trainer.tensors import PartTensors
 from paceline.transport.streams import Received
@@ -99,6 +99,11 @@ class Follower(Seat):
             raise
         assert isinstance(answer, wire.GroupShared)
         self._following.plans[spec.part] = answer.plan
+
+    @property
+    def reader(self) -> RowReader:
+        """See `Seat`."""
+        return self
 
     def wait_rows(
         self, part: int, route: Route, values: torch.Tensor, *, create: bool
@@ -170,7 +175,7 @@ class Follower(Seat):
     def _drop_unspent(self) -> None:
         self._following.own.forget()
         for numbers in self.numbers.values():
-            numbers.zero_unspent()
+            numbers.gradients.zero(only_unspent=True)
             numbers.clear()
 
     # ------------------------------------------------------------ calls of the user's

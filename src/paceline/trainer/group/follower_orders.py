@@ -216,14 +216,14 @@ class Following:
         if not told.is_kept:
             numbers.clear()
         if told.zero_grad or (has_batch and not told.is_kept and not self._is_stepping):
-            numbers.zero_grad()
+            numbers.gradients.zero()
         self.own.stepped(told.part, is_kept=told.is_kept)
 
     def forget(self) -> None:
         """What was computed belongs to nothing any more."""
         self.own.forget()
         for numbers in self._numbers.values():
-            numbers.zero_grad()
+            numbers.gradients.zero()
             numbers.clear()
 
 

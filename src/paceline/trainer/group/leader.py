@@ -49,6 +49,7 @@ from paceline.trainer.loop import (
 )
 from paceline.trainer.member import Alone, MemberSeat, Membership
 from paceline.trainer.protocol import check_order
+from paceline.trainer.rows import RowReader
 from paceline.trainer.rows.routing import Route, route_ids
 from paceline.trainer.tensors import PartTensors
 from paceline.trainer.verdicts import AfterStep, Batch, Flush, Leaving, Over
@@ -106,6 +107,11 @@ class Leader(MemberSeat):
             self._followers.answer(self._followers.all, wire.GroupShared(plan))
 
     # ------------------------------------------------------------ rows
+
+    @property
+    def reader(self) -> RowReader:
+        """See `Seat`."""
+        return self
 
     def wait_rows(
         self, part: int, route: Route, values: torch.Tensor, *, create: bool

@@ -66,8 +66,8 @@ def offer(
 ) -> Offered:
     """What a rank has for a push of a part that would gather so."""
     only_fresh = gathering.only_fresh
-    there = numbers.outline(with_step=gathering.with_step, only_fresh=only_fresh)
-    is_unscaled = only_fresh and numbers.is_scaled and numbers.has_fresh()
+    there = numbers.gradients.outline(with_step=gathering.with_step, only_fresh=only_fresh)
+    is_unscaled = only_fresh and numbers.is_scaled and numbers.gradients.has_fresh()
     return Offered(
         records=own.records(part),
         dense=tuple(there.parameters - numbers.sparse),

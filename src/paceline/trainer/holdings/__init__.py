@@ -4,7 +4,8 @@
 
     leases         tasks that it works on, and how far each is
     leases_ahead   leases behind those whose batches await their step
-    parts          shared parts: the open window, the numbers, the pace
+    parts          shared parts: the open window, the numbers
+    rules          what their pace says, once
 
 Pure, without torch.
 """

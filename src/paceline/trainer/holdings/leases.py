@@ -109,7 +109,7 @@ class Leases:
     def is_at_end(self, stage: StageSpec | None, part: SharedPart) -> bool:
         """Whether a part's window that holds the last delivered batch must end with it."""
         assert stage is not None
-        return self.at_edge or (not part.spans_tasks and self.current(stage) is None)
+        return self.at_edge or (not part.rules.spans_tasks and self.current(stage) is None)
 
     def peek(self, stage: StageSpec, ahead: int) -> Batch | None:
         """The batch after ``ahead`` more of the same task; it is not delivered."""

@@ -13,19 +13,8 @@ import msgspec
 from paceline.ids import Span, TaskKey, Window
 from paceline.messages.data import Pulled
 from paceline.messages.shared import Lease, Message, PartPlan, PartSpec
-from paceline.pace.fragments import round_overlap, takes_turns
-from paceline.pace.guards import bounds_ages, trains_old_again
-from paceline.pace.policy import (
-    carries_over,
-    pull_from,
-    push_from,
-    pushes_overlap,
-    spans_tasks,
-    staleness_of,
-    trains_late_again,
-    updates_in_rounds,
-)
 from paceline.pace.strategy import AsPreset, Strategy, ask_staleness
+from paceline.trainer.holdings.rules import rules_of
 from paceline.trainer.verdicts import RefusedStep
 
 
@@ -137,19 +126,12 @@ class SharedPart:
     """A part as this trainer knows it.
 
     Attributes:
-        is_sync: whether it is updated in rounds.
-        is_bounded: whether the pace bounds clocks.
-        pushes_overlap: whether the trainer computes on while its last push is under way.
-        round_overlap: batches that it goes on for while a round of its own is under way.
-        takes_turns: whether pushes are due by turns, as those of fragments are.
-        spans_tasks: whether a window goes on behind the end of a task.
-        carries_over: whether a push whose round has closed without it is in the next.
-        bounds_ages: whether a push may be too old to be applied.
+        rules: what its pace says.
     """
 
     def __init__(self, spec: PartSpec, strategy: Strategy | None = None) -> None:
         """Not yet shared; without a strategy its pace says all."""
-        self._take_spec(spec)
+        self.spec, self.rules = spec, rules_of(spec)
         self.strategy = strategy or AsPreset(spec.pace)
         self._say_preset()
         self.plan: PartPlan | None = None
@@ -175,29 +157,10 @@ class SharedPart:
         self.lock_number = 0  # of the last lock
         self.forgotten = ""  # why what was delivered last is gone, until the next batch
 
-    def _take_spec(self, spec: PartSpec) -> None:
-        # What a pace says does not change; these are asked for twenty times a step.
-        self.spec, pace = spec, spec.pace
-        self.is_sync = updates_in_rounds(pace)
-        self.is_bounded = staleness_of(pace) is not None
-        self.pushes_overlap = pushes_overlap(pace)
-        self.round_overlap = round_overlap(pace)
-        self.takes_turns = takes_turns(pace)
-        self.spans_tasks = spans_tasks(pace)
-        self.carries_over = carries_over(pace)
-        self.bounds_ages = bounds_ages(pace)
-        self._push_from = push_from(pace)
-        self._pull_from = pull_from(pace, has_pushed=False)
-        self._pull_behind_push_from = pull_from(pace, has_pushed=True)
-        # Of tables alone nothing is to be pulled, but rounds are waited for, and clocks and
-        # versions are those of what was pulled last.
-        is_free = not (self.is_sync or self.is_bounded or self.bounds_ages)
-        self.has_values = bool(spec.parameters) or not is_free
-
     def take_plan(self, plan: PartPlan) -> None:
         """The part is as this plan says, at the pace that it has by now."""
         self.plan = plan
-        self._take_spec(plan.spec)
+        self.spec, self.rules = plan.spec, rules_of(plan.spec)
         if isinstance(self.strategy, AsPreset):  # one of the user's own stays
             self.strategy = AsPreset(plan.spec.pace)
         self._say_preset()
@@ -205,7 +168,7 @@ class SharedPart:
     def _say_preset(self) -> None:
         # Asked several times a step: what is the preset's own is not asked of an object.
         self._is_preset = isinstance(self.strategy, AsPreset)
-        self._bound = staleness_of(self.spec.pace) if self._is_preset else None
+        self._bound = self.rules.staleness if self._is_preset else None
 
     def forget(self, reason: str = "") -> None:
         """Drop what a gone timeline left open; the step over it will be told why."""
@@ -252,21 +215,8 @@ class SharedPart:
         """
         self.is_late = True
         self.round = last_round + 1
-        if not self.trains_late_again:
+        if not self.rules.trains_late_again:
             self.window.reopen(window)
-
-    @property
-    def reads_round(self) -> bool:
-        """Whether the round that a push will be in brings the next values.
-
-        It is not known yet which round that is where a push may be carried over.
-        """
-        return self.is_sync and not self.carries_over
-
-    @property
-    def trains_late_again(self) -> bool:
-        """Whether batches of a late push go back to the queue."""
-        return trains_late_again(self.spec.pace)
 
     @property
     def judge(self) -> str | None:
@@ -274,15 +224,10 @@ class SharedPart:
 
         It is always the same one, that of the first slot: one verdict for the whole push.
         """
-        if not self.bounds_ages or self.fate is not None or self.refused is not None:
+        if not self.rules.bounds_ages or self.fate is not None or self.refused is not None:
             return None
         assert self.plan is not None
         return self.plan.placement[min(self.plan.placement)]
-
-    @property
-    def trains_old_again(self) -> bool:
-        """Whether batches of a push that is too old go back to the queue."""
-        return trains_old_again(self.spec.pace)
 
     def deliver(self, lease: Lease, batch: int, records: int) -> None:
         """A batch of a lease was handed to the user.
@@ -308,7 +253,7 @@ class SharedPart:
 
     def base_round(self) -> int:
         """The round that parameters must stand at for the next push; 0 without rounds."""
-        return self.round - 1 if self.is_sync else 0
+        return self.round - 1 if self.rules.is_sync else 0
 
     def push_due(self, *, at_end: bool, with_delivered: bool = False) -> bool:
         """Whether the pace wants a push now.
@@ -324,16 +269,15 @@ class SharedPart:
         if at_end and is_stepped:
             return True
         if self._is_preset:
-            return count >= self._push_from
+            return count >= self.rules.push_from
         return self.strategy.push_due(count)
 
     def pull_due(self, *, has_pushed: bool) -> bool:
         """Whether the pace wants a pull now; rounds have their own."""
         waiting = self.batches_since_pull + self.window.num_batches(with_delivered=False)
         if self._is_preset:
-            return waiting >= (
-                self._pull_behind_push_from if has_pushed else self._pull_from
-            )
+            rules = self.rules
+            return waiting >= (rules.pull_from_pushed if has_pushed else rules.pull_from)
         return self.strategy.pull_due(waiting, has_pushed=has_pushed)
 
     def took(self, replies: Mapping[str, Message]) -> None:

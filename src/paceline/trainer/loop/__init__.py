@@ -8,7 +8,6 @@
     lookahead          batches taken ahead of their steps
     atomic_steps       what ends with a batch: steps of several tables
     script_changes     values the script changed reach the servers, or are refused
-    untold_changes     changes that nobody else hears of are told of
 """
 
 from paceline.trainer.loop.batch_end import has_batch, step_atomic, step_whole

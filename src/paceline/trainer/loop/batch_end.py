@@ -19,21 +19,24 @@ def end_batch(carrier: TrainerEngine) -> None:
     """
     for part, numbers in carrier.numbers.items():
         # Its gradients would be in no round, and its batch would count.
-        if numbers.must_step and carrier.protocol.parts[part].window.has_delivered():
+        model = "" if numbers.table is None else numbers.table.must_step
+        if model and carrier.protocol.parts[part].window.has_delivered():
             raise UsageError(
-                f"{numbers.must_step}: with allreduce every batch has its step(), and one "
+                f"{model}: with allreduce every batch has its step(), and one "
                 f"has ended without: accumulate gradients by larger batches"
             )
     step_atomic(carrier)
     for part, numbers in carrier.numbers.items():
-        if numbers.is_table and has_batch(carrier.protocol.parts[part]):
+        if numbers.table is not None and has_batch(carrier.protocol.parts[part]):
             carrier.step(part)
 
 
 def step_atomic(carrier: TrainerEngine) -> None:
     """What all atomic tables have of a batch leaves, as one."""
     parts = carrier.protocol.parts
-    whole = [p for p, n in carrier.numbers.items() if n.is_atomic and has_batch(parts[p])]
+    tables = {part: numbers.table for part, numbers in carrier.numbers.items()}
+    atomic = [part for part, table in tables.items() if table and table.is_atomic]
+    whole = [part for part in atomic if has_batch(parts[part])]
     if whole:
         step_whole(carrier, {part: {} for part in whole})
 

@@ -26,11 +26,21 @@ from paceline.trainer.loop.batch_end import end_batch
 from paceline.trainer.loop.lookahead import Hands
 from paceline.trainer.loop.script_changes import Changes
 from paceline.trainer.loop.stages import Stage
-from paceline.trainer.loop.untold_changes import warn_of_untold
 from paceline.trainer.model import changed_by_script, let_rest
 from paceline.trainer.verdicts import Batch, Flush, Leaving, Over
 
 _log = logging.getLogger("paceline.trainer")
+
+_FROZEN = (
+    "the parameter {name!r} was frozen when its model was shared, and its values are "
+    "others now: nothing shares them, so other trainers, checkpoints and exports have "
+    "those of share; make it a buffer (register_buffer), or share it as trainable "
+    "(requires_grad=True)"
+)
+_LATE = (
+    "the buffer {name!r} was registered within the loop, in a model that had none when the "
+    "loop began: no checkpoint of this loop has it; register it in the model's __init__"
+)
 
 
 @final
@@ -150,13 +160,11 @@ def deliver(
                 yield data
             else:
                 yield from hands.hand(data)
-            if any(numbers.is_table for numbers in carrier.numbers.values()):
+            if any(numbers.table for numbers in carrier.numbers.values()):
                 end_batch(carrier)
             stopwatch.end()
     finally:
-        outlook.end()
-        reader.close()
-        end_loop(carrier, changes, is_over=is_over)
+        end_loop(carrier, changes, reader, is_over=is_over)
 
 
 def begin_loop(
@@ -176,8 +184,12 @@ def begin_loop(
     carrier.steps = Steps(protocol.stage)
 
 
-def end_loop(carrier: TrainerEngine, changes: Changes, *, is_over: bool) -> None:
+def end_loop(
+    carrier: TrainerEngine, changes: Changes, reader: TaskReader, *, is_over: bool
+) -> None:
     """The loop is over for all, or is left."""
+    carrier.outlook.end()
+    reader.close()
     lost = None
     if not is_over:
         lost = changes.leave()
@@ -188,7 +200,18 @@ def end_loop(carrier: TrainerEngine, changes: Changes, *, is_over: bool) -> None
     let_rest(carrier.numbers.values(), is_end=True)
     if lost is not None:
         carrier.warn_once(lost)
-    warn_of_untold(carrier)
+    _warn_of_untold(carrier)
+
+
+def _warn_of_untold(carrier: TrainerEngine) -> None:
+    """A loop ends: warn of frozen parameters that have changed, and of late buffers."""
+    for numbers in carrier.numbers.values():
+        name = None if numbers.frozen is None else numbers.frozen.changed()
+        if name is not None:
+            carrier.warn_once(_FROZEN.format(name=name))
+    late = carrier.tracker.late_buffer()
+    if late is not None:
+        carrier.warn_once(_LATE.format(name=late))
 
 
 def check_steps(carrier: TrainerEngine, *, is_over: bool) -> None:
@@ -198,7 +221,7 @@ def check_steps(carrier: TrainerEngine, *, is_over: bool) -> None:
         UsageError: it has not, and what was delivered would count without being trained.
     """
     protocol = carrier.protocol
-    writes = any(numbers.is_table for numbers in carrier.numbers.values())
+    writes = any(numbers.table for numbers in carrier.numbers.values())
     asking = protocol.asking
     ends = asking.stopped is not None or asking.pauses or protocol.must_join
     if writes or ends or (not is_over and protocol.peek(0) is not None):
@@ -210,7 +233,7 @@ def check_steps(carrier: TrainerEngine, *, is_over: bool) -> None:
         carrier.warn_once(judged.reason)
     for part, numbers in carrier.numbers.items():
         told = carrier.steps.forgets(part, _name_of(protocol.parts[part].spec))
-        if told is not None and numbers.has_fresh():
+        if told is not None and numbers.gradients.has_fresh():
             carrier.warn_once(told)
 
 

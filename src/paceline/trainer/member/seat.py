@@ -15,7 +15,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, Protocol, final
 
-import torch
 from torch import nn
 
 from paceline.config import Pace
@@ -29,8 +28,7 @@ from paceline.trainer.member.membership import Had, Membership
 from paceline.trainer.model import changed_by_script, let_rest
 from paceline.trainer.peers import NO_LINK, PeerEvents
 from paceline.trainer.protocol import Changed
-from paceline.trainer.rows import Prefetcher
-from paceline.trainer.rows.routing import Route
+from paceline.trainer.rows import Prefetcher, RowReader
 from paceline.trainer.tensors import PartTensors
 
 _NOT_YET = "cannot do that yet: use --ranks-per-trainer 1"
@@ -108,11 +106,10 @@ class Seat(ABC):
     def plan(self, part: int) -> PartPlan:
         """The plan of a shared part."""
 
+    @property
     @abstractmethod
-    def wait_rows(
-        self, part: int, route: Route, values: torch.Tensor, *, create: bool
-    ) -> None:
-        """Fill ``values``, float32 ``(ids, dim)``, with the rows of a route."""
+    def reader(self) -> RowReader:
+        """Who fetches rows."""
 
     @abstractmethod
     def share(self, spec: PartSpec, numbers: PartTensors) -> None:
@@ -234,11 +231,10 @@ class Alone(MemberSeat):
         del call, why
         return self
 
-    def wait_rows(
-        self, part: int, route: Route, values: torch.Tensor, *, create: bool
-    ) -> None:
+    @property
+    def reader(self) -> RowReader:
         """See `Seat`."""
-        self._carrier.wait_rows(part, route, values, create=create)
+        return self._carrier
 
     def share(self, spec: PartSpec, numbers: PartTensors) -> None:
         """See `Seat`."""

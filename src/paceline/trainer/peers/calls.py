@@ -96,7 +96,7 @@ class Collectives:
         )
         self._calls.check_open()
         shared = protocol.parts[part]
-        if not shared.is_sync:
+        if not shared.rules.is_sync:
             raise UsageError(
                 f"{call}: its pace is {shared.spec.pace}, and values are exchanged in "
                 f"rounds of all trainers with work: make it with "

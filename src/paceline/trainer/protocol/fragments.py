@@ -127,7 +127,7 @@ class FragmentSchedule:
     def has_gone_far(self, part: SharedPart) -> bool:
         """Whether as many batches were taken since a fragment's push as overlap it."""
         since = part.window.num_batches(with_delivered=True)
-        return since >= part.round_overlap
+        return since >= part.rules.round_overlap
 
     def in_order(self, numbers: Iterable[int]) -> list[int]:
         """Parts in the order in which they step: fragments last, by their turns."""
@@ -144,7 +144,7 @@ class FragmentSchedule:
 
     def are_alone(self) -> bool:
         """Whether there are no other parts."""
-        return all(part.takes_turns for part in self._parts.values())
+        return all(part.rules.takes_turns for part in self._parts.values())
 
     def _circle(self) -> list[SharedPart]:
-        return [part for _, part in sorted(self._parts.items()) if part.takes_turns]
+        return [part for _, part in sorted(self._parts.items()) if part.rules.takes_turns]

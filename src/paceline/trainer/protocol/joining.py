@@ -132,7 +132,7 @@ def enter(
     asking.records = lease.records
     for number, part in sorted(parts.items()):
         part.round = lease.rounds.get(number, part.round)
-        if not part.is_sync or part.pulled_round < part.base_round():
+        if not part.rules.is_sync or part.pulled_round < part.base_round():
             marching.reads(part)
             yield from pull_part(asking, part, servers, part.base_round())
 

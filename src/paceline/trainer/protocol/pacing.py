@@ -129,8 +129,8 @@ class StalenessGate:
     def _bounded(self) -> list[SharedPart]:
         bounded = []
         for part in self._parts.values():  # a loop: it is asked several times a step
-            if part.is_sync:
+            if part.rules.is_sync:
                 return []
-            if part.is_bounded:
+            if part.rules.is_bounded:
                 bounded.append(part)
         return bounded

@@ -53,7 +53,11 @@ _KEPT, _PUSHED = Stepped("kept"), Stepped("pushed")
 
 @final
 class TrainerProtocol:
-    """All decisions of one trainer."""
+    """All decisions of one trainer.
+
+    Attributes:
+        must_join: what it was part of is gone; the next `next_batch` joins again.
+    """
 
     def __init__(self, trainer: str, pid: int, host: str, *, patience_s: float) -> None:
         """Not yet a member.
@@ -74,7 +78,7 @@ class TrainerProtocol:
         self.must_begin_again: str | None = None  # why the script must, from its top
         self.behind = UndoPoint()
         self._leases = Leases()
-        self._must_join, self._why_join = True, "it has not joined yet"
+        self.must_join, self._why_join = True, "it has not joined yet"
         self._pid, self._host = pid, host
         self.asking = Asking(patience_s)
         self._teller = TickSender(self.asking, self.tracked)
@@ -101,14 +105,9 @@ class TrainerProtocol:
         """Finished steps."""
         return self.asking.clock
 
-    @property
-    def must_join(self) -> bool:
-        """Whether what it was part of is gone; the next `next_batch` joins again."""
-        return self._must_join
-
     def peek(self, ahead: int = 0) -> Batch | None:
         """The batch after ``ahead`` more, if it is known already; it is not delivered."""
-        if self._must_join or self.stage is None or self.asking.stopped is not None:
+        if self.must_join or self.stage is None or self.asking.stopped is not None:
             return None
         return self._leases.peek(self.stage, ahead)
 
@@ -120,7 +119,7 @@ class TrainerProtocol:
             self.tracked.forget()
         joined = yield from join_job(self.asking, self.trainer, self._pid, self._host)
         self.joined, self.servers = joined, joined.servers
-        self._must_join = False
+        self.must_join = False
         self._leases.clear()
         for part in self.parts.values():
             part.forget()
@@ -136,7 +135,7 @@ class TrainerProtocol:
         part = self.parts[spec.part] = SharedPart(spec, strategy)
         while True:
             try:
-                if self._must_join:
+                if self.must_join:
                     yield from self.join()  # establishes the new part as well
                 else:
                     yield from establish(self.asking, part, tuple(self.servers))
@@ -184,7 +183,7 @@ class TrainerProtocol:
             if (self._leases.at_edge or work.begins_replay()) and self._is_open():
                 return Flush()
             servers, is_open = tuple(self.servers), self._is_open()
-            if any(part.is_bounded for part in self.parts.values()):
+            if any(part.rules.is_bounded for part in self.parts.values()):
                 turn = yield from self.marching.next_turn(servers, is_open=is_open)
                 if turn != "go":
                     return Flush() if turn == "flush" else None
@@ -230,7 +229,7 @@ class TrainerProtocol:
         if self.must_begin_again is not None:
             return
         try:
-            if self._must_join:
+            if self.must_join:
                 raise Abandoned(self._why_join)
             drop_unstepped(self.parts)
             for number in self.stepping.in_order(list(self.parts)):
@@ -251,7 +250,7 @@ class TrainerProtocol:
 
     def fail_task(self, found: Batch, error: str) -> Act[None]:
         """Give up the task of a batch that was taken back; every window is flushed."""
-        if self._must_join:
+        if self.must_join:
             return
         assert not self._is_open(), "what was delivered before is flushed first"
         try:
@@ -277,7 +276,7 @@ class TrainerProtocol:
             UsageError: no batch was delivered since the last step.
         """
         part = self.parts[number]
-        if self._must_join:
+        if self.must_join:
             return Stepped("dropped", self._why_join)
         if part.forgotten and not part.window.is_open():
             return Stepped("dropped", part.forgotten)
@@ -362,7 +361,9 @@ class TrainerProtocol:
         yield from self._land_all()
         self.tracked.is_wanted = False
         if self.stage is not None and self.stage.tracked:
-            rounds = {n: part.round - 1 for n, part in self.parts.items() if part.is_sync}
+            rounds = {
+                n: part.round - 1 for n, part in self.parts.items() if part.rules.is_sync
+            }
             yield from self.tracked.keep(self.asking, min(self.servers), rounds)
 
     def ask(self, message: Message) -> Act[Message]:
@@ -382,14 +383,14 @@ class TrainerProtocol:
         """Do something as a member, joining again whenever what it belongs to is gone."""
         while True:
             try:
-                if self._must_join:
+                if self.must_join:
                     yield from self.join()
                 return (yield from act())
             except Abandoned as gone:
                 yield from self._abandon(str(gone))
 
     def _abandon(self, reason: str) -> Act[None]:
-        self._must_join, self._why_join = True, reason
+        self.must_join, self._why_join = True, reason
         for part in self.parts.values():
             part.forget(reason)
         self.stepping.forget()

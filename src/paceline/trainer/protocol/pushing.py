@@ -92,7 +92,7 @@ def close_window(
     part.number += 1
     part.pushed(num_batches)
     bases: dict[str, int] = {}
-    if not part.is_sync:  # a round has no age
+    if not part.rules.is_sync:  # a round has no age
         bases, part.bases = part.bases, bases
     base = bases.get(servers[0]) if servers else None
     push = Push(
@@ -102,7 +102,7 @@ def close_window(
         number=part.number,
         window=window,
         records=records,
-        round=part.round if part.is_sync else None,
+        round=part.round if part.rules.is_sync else None,
         base=base,
         is_void=part.refused is not None or part.fate == "void",
     )
@@ -181,7 +181,7 @@ def post_values(
             for server, message in wanted.items()
         }
         posted.append((yield from asking.post(rows)))
-    if with_dense and part.has_values:
+    if with_dense and part.rules.has_values:
         pull = Pull(
             incarnation=asking.incarnation,
             timeline=asking.timeline,
@@ -212,7 +212,7 @@ def pull_part(
     asking: Asking, part: SharedPart, servers: tuple[str, ...], at_round: int
 ) -> Act[None]:
     """Fetch a part's dense values from all servers, as of ``at_round`` or later."""
-    if part.has_values:
+    if part.rules.has_values:
         pull = Pull(**asking.who(), part=part.spec.part, at_round=at_round)
         part.took((yield from asking.ask_servers(dict.fromkeys(servers, pull))))
     part.pulled(at_round)

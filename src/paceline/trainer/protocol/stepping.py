@@ -63,7 +63,7 @@ class Stepping:
 
     def in_order(self, numbers: Sequence[int]) -> Sequence[int]:
         """Parts in the order in which they step: fragments last, by their turns."""
-        if not any(self._parts[number].takes_turns for number in numbers):
+        if not any(self._parts[number].rules.takes_turns for number in numbers):
             return numbers
         return self.turns.in_order(numbers)
 
@@ -71,7 +71,7 @@ class Stepping:
         self, part: SharedPart, *, at_end: bool, with_delivered: bool = False
     ) -> bool:
         """Whether the pace wants a push of a part now; see `SharedPart.push_due`."""
-        if part.takes_turns:
+        if part.rules.takes_turns:
             is_stepped = with_delivered or not part.window.has_delivered()
             return (at_end and is_stepped) or self.turns.is_due(part)
         return part.push_due(at_end=at_end, with_delivered=with_delivered)
@@ -94,7 +94,7 @@ class Stepping:
         # Chosen here, not within an act: every act on the way costs at every reply.
         if part.spec.part in self.collectives:
             return self._exchange(part, stage, servers)
-        is_plain = not part.takes_turns and part.writing is None
+        is_plain = not part.rules.takes_turns and part.writing is None
         if is_plain and part.spec.part not in self.flights:
             return self._push_window(part, stage, servers, coming)
         return self._push(part, stage, servers, coming)
@@ -107,7 +107,7 @@ class Stepping:
         coming: Coming | None,
     ) -> Act[list[Ticked]]:
         ticked = yield from self.land(part, stage)
-        if part.takes_turns:
+        if part.rules.takes_turns:
             ticked += yield from self._land_fragments(stage)
             self.turns.pushed(part)
         if part.writing is not None:
@@ -122,7 +122,7 @@ class Stepping:
         coming: Coming | None,
     ) -> Act[list[Ticked]]:
         # Where nothing is waited for, one request to each server costs the least.
-        with_push = coming if part.pushes_overlap else None
+        with_push = coming if part.rules.pushes_overlap else None
         judge = part.judge
         leaving = close_window(self._asking, part, servers, with_push)
         if judge is not None:
@@ -135,15 +135,15 @@ class Stepping:
             post = self._asking.posting(leaving.pushes)
             yield post
             push = post.posted
-        at_round = part.round if part.is_sync else 0
-        may_read = not part.is_bounded or self._marching.may_read(part)
-        is_pulling = part.reads_round or (may_read and part.pull_due(has_pushed=True))
-        goes_on = part.round_overlap > 0
+        at_round = part.round if part.rules.is_sync else 0
+        may_read = not part.rules.is_bounded or self._marching.may_read(part)
+        is_pulling = part.rules.reads_round or (may_read and part.pull_due(has_pushed=True))
+        goes_on = part.rules.round_overlap > 0
         # Questions for other parts' rows would wait behind it.
         is_pulling = is_pulling and not (goes_on and not self.turns.are_alone())
-        if part.pushes_overlap or not may_read:
+        if part.rules.pushes_overlap or not may_read:
             coming = None
-        if is_pulling and part.is_bounded:
+        if is_pulling and part.rules.is_bounded:
             self._marching.reads(part)
         values = yield from post_values(
             self._asking, part, servers, coming, at_round=at_round, with_dense=is_pulling
@@ -151,9 +151,11 @@ class Stepping:
         pulls_at = at_round if is_pulling else None
         flight = Flight(leaving.message, leaving.refused, push, values, pulls_at)
         self.flights[part.spec.part] = flight
-        if is_pulling and part.pushes_overlap:
+        if is_pulling and part.rules.pushes_overlap:
             part.pulled(at_round)  # what is asked for now is due no more
-        if goes_on or (part.pushes_overlap and self._leases.current(stage) is not None):
+        if goes_on or (
+            part.rules.pushes_overlap and self._leases.current(stage) is not None
+        ):
             return []
         return (yield from self.land(part, stage))
 
@@ -183,7 +185,7 @@ class Stepping:
             raise
         ticked: list[Ticked] = []
         for left, one in zip(leaving, parts, strict=True):
-            if one.is_sync:
+            if one.rules.is_sync:
                 told: Ticked | None = yield from self._count_round(one, stage, left.whole())
             else:
                 is_last = one is part
@@ -195,13 +197,13 @@ class Stepping:
         """Wait for a part's push that is on its way, if there is one."""
         if part.spec.part not in self.flights:
             return []
-        if part.round_overlap:
+        if part.rules.round_overlap:
             landed = yield from self._overlapping.land(part, stage)
             self.tasks_finished += landed.tasks_finished
             return [landed.ticked]
         flight = self.flights.pop(part.spec.part)
         done = yield from collect_push(self._asking, flight)
-        if part.is_sync:
+        if part.rules.is_sync:
             ticked: Ticked | None = yield from self._count_round(part, stage, done)
         else:
             ticked = yield from self._count(part, stage, done)
@@ -214,14 +216,14 @@ class Stepping:
 
     def _read_after(self, part: SharedPart, flight: Flight, *, is_first: bool) -> Act[None]:
         """The values after a push, which servers had for the first time or had before."""
-        is_current = is_first or part.is_sync
+        is_current = is_first or part.rules.is_sync
         yield from collect_values(self._asking, part, flight.values, is_current=is_current)
         if part.is_late:
             yield from self._catch_up(part, flight.servers())
             return
-        if part.carries_over:
+        if part.rules.carries_over:
             yield from pull_part(self._asking, part, flight.servers(), part.base_round())
-        if flight.at_round is not None and not part.pushes_overlap:
+        if flight.at_round is not None and not part.rules.pushes_overlap:
             part.pulled(flight.at_round)
 
     def land_all(
@@ -230,13 +232,13 @@ class Stepping:
         """Wait for all pushes that are on their way, or all but fragments'."""
         ticked: list[Ticked] = []
         for part in list(self._parts.values()):
-            if not (but_fragments and part.takes_turns):
+            if not (but_fragments and part.rules.takes_turns):
                 ticked += yield from self.land(part, stage)
         return ticked
 
     def come_along(self, part: SharedPart, stage: StageSpec) -> Act[list[Ticked]]:
         """Before a step: wait for a part's push as far as the pace wants it by now."""
-        if not part.round_overlap or self.turns.has_gone_far(part):
+        if not part.rules.round_overlap or self.turns.has_gone_far(part):
             return (yield from self.land(part, stage))
         if part.spec.part in self.flights:
             yield from self._overlapping.tell_prepared(part)
@@ -244,13 +246,13 @@ class Stepping:
 
     def _land_fragments(self, stage: StageSpec) -> Act[list[Ticked]]:
         ticked: list[Ticked] = []
-        for number in [n for n in self.flights if self._parts[n].takes_turns]:
+        for number in [n for n in self.flights if self._parts[n].rules.takes_turns]:
             ticked += yield from self.land(self._parts[number], stage)
         return ticked
 
     def is_fragment_out(self) -> bool:
         """Whether the push of a fragment is on its way."""
-        return any(self._parts[number].takes_turns for number in self.flights)
+        return any(self._parts[number].rules.takes_turns for number in self.flights)
 
     def forget(self) -> None:
         """The timeline or the incarnation is gone, and what was on its way with it."""
@@ -290,14 +292,14 @@ class Stepping:
         # would go on into the next one.
         is_busy = part.window.is_open() or others or self._leases.current(stage)
         wants_lease = not is_busy
-        must_tell = part.is_bounded or num_complete or wants_lease
+        must_tell = part.rules.is_bounded or num_complete or wants_lease
         if not is_last or not (must_tell or self._teller.is_due(part)):
             return None
         tick = self._teller.tick(
             part,
             clock=self._marching.ticks(),
             is_prepared=done.is_prepared,
-            ends_step=not any(other.is_sync for other in others),
+            ends_step=not any(other.rules.is_sync for other in others),
             wants_lease=wants_lease,
         )
         post = self._teller.posting(tick)
@@ -324,7 +326,8 @@ class Stepping:
         tick = self._teller.tick(
             part,
             is_prepared=done.is_prepared,
-            ends_step=part.takes_turns or not any(other.is_sync for other in others),
+            ends_step=part.rules.takes_turns
+            or not any(other.rules.is_sync for other in others),
             wants_lease=not is_busy,
         )
         if collective is None:
@@ -382,7 +385,7 @@ class Stepping:
 
     def _catch_up(self, part: SharedPart, servers: tuple[str, ...]) -> Act[None]:
         """After a late push: on to the open round, with values of the last one."""
-        if part.trains_late_again:
+        if part.rules.trains_late_again:
             yield from hand_back(self._asking, self._leases, self._parts)
         else:
             yield from pull_part(self._asking, part, servers, part.base_round())

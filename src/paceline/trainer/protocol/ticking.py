@@ -119,7 +119,7 @@ class TickSender:
             window=untold.window,
             records=untold.records,
             acked=untold.acked,
-            round=part.round if part.is_sync else None,
+            round=part.round if part.rules.is_sync else None,
             is_prepared=is_prepared,
             ends_step=ends_step,
             next_lease=wants_lease,

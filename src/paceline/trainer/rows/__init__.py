@@ -12,7 +12,7 @@
 """
 
 from paceline.trainer.rows.embedding import Embedding, Mode
-from paceline.trainer.rows.embedding_rows import EmbeddingRows, Expected
+from paceline.trainer.rows.embedding_rows import EmbeddingRows, Expected, RowReader
 from paceline.trainer.rows.prefetch import Prefetcher
 from paceline.trainer.rows.replica import AskingServers, Replica
 from paceline.trainer.rows.requests import (
@@ -33,6 +33,7 @@ __all__ = [
     "Prefetcher",
     "Replica",
     "Requests",
+    "RowReader",
     "TableRows",
     "WantedRows",
     "attaching",

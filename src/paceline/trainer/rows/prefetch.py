@@ -49,12 +49,14 @@ class Prefetcher:
     Attributes:
         current: the batch that was delivered last, None outside of a loop.
         epoch: of that batch, or of the last one of a loop before.
+        keeps: what is read ahead is not read again.
     """
 
     def __init__(self) -> None:
         """No loop is open."""
         self.current: Any = None
         self.epoch = 0
+        self.keeps = False
         self._read: Read | None = None
         self._reads_ahead: ReadAhead = "never"
         self._ahead: dict[Batch, _Read] = {}  # the one that comes first is the first
@@ -62,11 +64,12 @@ class Prefetcher:
     def begin(self, read: Read, ahead: ReadAhead) -> None:
         """A loop is open; ``read`` reads its batches, and ahead of their turn so."""
         self.end()
-        self._read, self._reads_ahead = read, ahead
+        self._read, self._reads_ahead, self.keeps = read, ahead, ahead == "kept"
 
     def end(self) -> None:
         """The loop is over, or all that it had begun is void."""
         self._read = self.current = None
+        self.keeps = False
         self._ahead = {}
 
     def ahead(self, number: int) -> Any:  # noqa: ANN401  (the user's data)

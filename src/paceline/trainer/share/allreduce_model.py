@@ -76,8 +76,7 @@ def share_between(
     padded = np.zeros((rows, _WIDTH), begins.dtype)
     padded.reshape(-1)[: len(begins)] = begins
     spec, init = describe_table(name, padded.shape, begins.dtype, "add", padded, None)
-    table = sharing.add_table(spec, Sync(reduce="sum"), init)
-    membership.carrier.numbers[table.part].must_step = name
+    table = sharing.add_table(spec, Sync(reduce="sum"), init, must_step=name)
     _unflatten(table.read(np.arange(rows)).reshape(-1), parameters)
     tracker = membership.carrier.tracker
     tracker.add(f"parameters of {name}", _Kept(parameters, optimizer))

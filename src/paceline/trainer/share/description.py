@@ -17,6 +17,7 @@ from paceline.errors import UsageError
 from paceline.messages.shared import Hyper, OptimizerSpec, ParameterSpec
 from paceline.pace.changing import outer_optimizer
 from paceline.pace.fragments import cut_fragments, fragments_of, mix_of
+from paceline.pace.policy import steps_locally
 from paceline.params.blocks import dtype_bytes
 from paceline.params.dense import NOT_SHARED, OPTIMIZERS
 from paceline.params.sparse import SPARSE_OPTIMIZERS, why_not_by_rows
@@ -79,6 +80,20 @@ def describe(model: nn.Module, optimizer: torch.optim.Optimizer | None) -> Descr
         for p, own in names.items()
     )
     return Described(tuple(names), specs, OptimizerSpec(type(optimizer).__name__, groups))
+
+
+def describe_at(
+    pace: Pace,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer | None,
+    *,
+    processes: int,
+    known: Collection[str],
+) -> Described:
+    """As `describe`, or as `describe_local` where trainers move the model themselves."""
+    if steps_locally(pace):
+        return describe_local(model, optimizer, pace, processes=processes, known=known)
+    return describe(model, optimizer)
 
 
 def describe_local(

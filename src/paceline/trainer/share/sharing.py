@@ -35,13 +35,12 @@ from paceline.trainer.rows import Embedding, EmbeddingRows, TableRows
 from paceline.trainer.share.description import (
     Described,
     cut_local,
-    describe,
-    describe_local,
+    describe_at,
 )
 from paceline.trainer.share.optimizer import SharedOptimizer
 from paceline.trainer.share.refusals import check_rows, warn_of_rows, why_not_part
 from paceline.trainer.share.row_optimizers import agreed_tables, table_of
-from paceline.trainer.tensors import Deltas, PartTensors, norms_of, why_not_early
+from paceline.trainer.tensors import Deltas, PartTensors, TableManner, why_not_early
 
 _ENDED = (
     "step() of an optimizer whose model was unshared: share the model again, and keep the "
@@ -101,15 +100,12 @@ class Sharing:
         """
         strategy = said if isinstance(said, Strategy) else None
         pace, auto = begun(said.preset if isinstance(said, Strategy) else said)
-        if steps_locally(pace):
-            described = describe_local(
-                model, optimizer, pace, processes=self._seat.size, known=self._tables
-            )
-        else:
-            described = describe(model, optimizer)
+        modules = [module for module in model.modules() if isinstance(module, Embedding)]
+        described = describe_at(
+            pace, model, optimizer, processes=self._seat.size, known=self._tables
+        )
         named = zip(described.parameters, described.specs, strict=True)
         self.check_new({parameter: spec.names[0] for parameter, spec in named})
-        modules = [module for module in model.modules() if isinstance(module, Embedding)]
         if not described.specs and not modules:
             raise UsageError(
                 "share: the model has neither trainable parameters nor embeddings"
@@ -130,13 +126,24 @@ class Sharing:
         else:
             chosen = pace if is_said and strategy is None else None
             self._check_changes_nothing(modules, chosen, strategy, overlap=overlap)
+        own = range(first, self.num_parts) if described.specs else ()
+        return self._bind(model, modules, optimizer, described, own, pace)
+
+    def _bind(
+        self,
+        model: nn.Module,
+        modules: list[Embedding],
+        optimizer: torch.optim.Optimizer | None,
+        described: Described,
+        own: Sequence[int],
+        pace: Pace,
+    ) -> SharedOptimizer:
+        """What there is of a model is shared: its own parts, and its embeddings."""
         for module in modules:
             module.bind(self._tables[module.spec.name])
         self.models.append(model)
         watched = WatchedModel(model, self._parameters.__contains__)
-        with_tables = {self._tables[module.spec.name].part for module in modules}
-        own = range(first, self.num_parts) if described.specs else ()
-        parts = tuple(sorted(with_tables.union(own)))
+        parts = tuple(sorted({self._tables[m.spec.name].part for m in modules}.union(own)))
         self._seat.numbers[parts[0]].models.append(watched)
         self._shared[model] = SharedModel(tuple(own), parts[0], watched, optimizer)
         self._seat.tracker.add_model(parts[0], model, optimizer)
@@ -180,7 +187,7 @@ class Sharing:
         """All rows of a model are shared: what is said of them is said too late."""
         for module in modules:
             numbers = self._seat.numbers[self._tables[module.spec.name].part]
-            here = (numbers.pace, numbers.strategy, numbers.sends_early)
+            here = (numbers.pace, numbers.strategy, numbers.early is not None)
             name = module.spec.name
             check_rows(name, here, chosen, strategy, overlap=overlap)
 
@@ -233,15 +240,15 @@ class Sharing:
             strategy=strategy,
             sends_early=overlap,
         )
-        numbers.optimizer, numbers.pace = optimizer, pace
-        numbers.norms, numbers.frozen = norms_of(pace), described.frozen
+        numbers.follow_pace(pace)
+        numbers.optimizer, numbers.frozen = optimizer, described.frozen
         names = [spec.names[0] for spec in specs]
         numbers.watched = WatchedValues(described.parameters, names)
         self._seat.share(whole, numbers)
         self._paces[part], self.num_parts = pace, part + 1
         agreed = agreed_tables(whole, self._seat.plan(part).spec)
         pairs = zip(agreed, whole.tables, strict=True)
-        bound = [EmbeddingRows(spec, part, self._seat, said) for spec, said in pairs]
+        bound = [EmbeddingRows(spec, part, self._seat.reader, said) for spec, said in pairs]
         numbers.tables += bound
         self._tables |= {table.spec.name: table for table in bound}
         self._parameters.update(described.parameters)
@@ -254,6 +261,7 @@ class Sharing:
         *,
         atomic: bool = False,
         every: int | None = None,
+        must_step: str = "",
     ) -> TableRows:
         """Share a table of the user's own as the next part.
 
@@ -264,6 +272,7 @@ class Sharing:
             atomic: what a batch writes to all tables that are, is there as a whole.
             every: batches after which a trainer's copy is fetched again, if it
                 keeps one.
+            must_step: the model of which every batch has a step.
 
         Raises:
             UsageError: the pace is none for tables (so), or the name is another table's.
@@ -280,9 +289,9 @@ class Sharing:
             raise UsageError(f"table {spec.name!r}: {reason}")
         self._seat.alone(f"table {spec.name!r}", "has no tables of its own yet")
         part = PartSpec(self.num_parts, (), None, (spec,), pace)
-        rows = TableRows(spec, part.part, self._seat, begins)
-        numbers = PartTensors((), ())
-        numbers.pace, numbers.is_table, numbers.is_atomic = pace, True, atomic
+        rows = TableRows(spec, part.part, self._seat.reader, begins)
+        numbers = PartTensors.of_table(TableManner(atomic, must_step))
+        numbers.pace = pace
         numbers.tables.append(rows)
         self._seat.share(part, numbers)
         self._paces[part.part], self.num_parts = pace, part.part + 1

@@ -249,7 +249,8 @@ class RotationLoop:
     def _may_be_held(self, part: int) -> bool:
         """Whether what is pushed to a part can wait for what is pushed beside it."""
         carrier = self._carrier
-        return carrier.numbers[part].is_table and not carrier.protocol.parts[part].is_sync
+        is_table = carrier.numbers[part].table is not None
+        return is_table and not carrier.protocol.parts[part].rules.is_sync
 
     def _has_written(self, part: int) -> bool:
         tables = self._carrier.numbers[part].tables

@@ -56,7 +56,7 @@ class TableWriter:
 
     def step_table(self, part: int) -> None:
         """The batch in the user's hands is over for a table: what was written leaves."""
-        if self._carrier.numbers[part].is_atomic:
+        if (table := self._carrier.numbers[part].table) and table.is_atomic:
             step_atomic(self._carrier)
         else:
             self._carrier.step(part)

@@ -9,13 +9,13 @@
     repacing             the same numbers under another pace
     backward_overlap     gradients sent while backward still runs
     sparse_weights       ``nn.Embedding(sparse=True)``
-    shared_memory_pulls  values read where a server of this host keeps them
+    shared_memory_pulls  values as they are: read where a server of this host keeps them
 """
 
 from paceline.trainer.tensors.backward_overlap import why_not_early
-from paceline.trainer.tensors.gradients import GatherChoice, Gradients, norms_of
+from paceline.trainer.tensors.gradients import GatherChoice, Gradients
 from paceline.trainer.tensors.local_steps import Deltas
-from paceline.trainer.tensors.part_tensors import PartTensors
+from paceline.trainer.tensors.part_tensors import PartTensors, TableManner
 from paceline.trainer.tensors.payload import hyper_of
 from paceline.trainer.tensors.repacing import has_lost, take_pace
 from paceline.trainer.tensors.sparse_weights import coalesced
@@ -25,10 +25,10 @@ __all__ = [
     "GatherChoice",
     "Gradients",
     "PartTensors",
+    "TableManner",
     "coalesced",
     "has_lost",
     "hyper_of",
-    "norms_of",
     "take_pace",
     "why_not_early",
 ]

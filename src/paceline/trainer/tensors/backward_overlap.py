@@ -41,11 +41,11 @@ from torch import nn
 from torch.utils.hooks import RemovableHandle
 
 from paceline.config import Pace
-from paceline.errors import PacelineError
+from paceline.errors import PacelineError, UsageError
 from paceline.failpoints import failpoint
 from paceline.messages.data import PushEarly
 from paceline.messages.shared import Block, Refusal, Waiting
-from paceline.pace.policy import push_due, steps_locally
+from paceline.pace.policy import push_from, steps_locally
 from paceline.trainer.client import Driver, Payload, Sent
 from paceline.trainer.encoding import all_finite, byte_array, cut
 from paceline.trainer.holdings import SharedPart
@@ -104,6 +104,11 @@ class SendingThread:
 EARLY_BYTES: Final = 64 << 10
 
 _NETWORK: Final = "tcp:"
+_CHANGED: Final = (
+    "step(): the gradient of {name!r} was changed after backward() had sent it, by "
+    "clipping or by a GradScaler that unscales: with overlap=True a gradient is sent as "
+    "it comes; share the model with overlap=False, or leave its gradients as they are"
+)
 
 
 def why_not_early(
@@ -131,7 +136,7 @@ def why_not_early(
             f"overlap=True with {pace}: what is pushed is how far steps have led, which is "
             "known at step(); leave overlap out"
         )
-    if not push_due(pace, 1, must_close=False):
+    if push_from(pace) > 1:
         return (
             f"overlap=True with {pace}: gradients of several batches become one push, and "
             "only the last backward would have it; push every batch, or leave overlap out"
@@ -241,10 +246,12 @@ class EarlySender:
                 tag=self._tag,
                 blocks=tuple(block.slot for block in here),
                 # A push that is still on its way may be of the batch before.
-                is_lent=not part.pushes_overlap,
+                is_lent=not part.rules.pushes_overlap,
             )
             buffers = [cut(array, block, gradient.element_size()) for block in here]
-            pen = None if part.pushes_overlap else ~here[0].slot  # >= 0 are those of pushes
+            pen = (
+                None if part.rules.pushes_overlap else ~here[0].slot
+            )  # >= 0 are those of pushes
             payload = Payload(message, buffers, pen=pen)
             send = partial(self._send_one, index, server, payload, piece)
             if self._protocol.servers[server].startswith(_NETWORK):
@@ -266,13 +273,16 @@ class EarlySender:
 
     # ------------------------------------------------------------ step
 
-    def changed(self) -> list[int]:
-        """Parameters whose gradient was changed after it had been sent."""
-        return [
-            index
-            for index, piece in self._pieces.items()
-            if self._parameters[index].grad is not None and not self._is_as_sent(index)
-        ]
+    def check(self) -> None:
+        """A step begins: gradients are as they were sent.
+
+        Raises:
+            UsageError: one was changed since.
+        """
+        for index in self._pieces:
+            if self._parameters[index].grad is not None and not self._is_as_sent(index):
+                name = self._part.spec.parameters[index].names[0]
+                raise UsageError(_CHANGED.format(name=name))
 
     def name(self, indices: Collection[int]) -> set[int]:
         """Let the next push name what was sent of these parameters.

@@ -1,10 +1,7 @@
 """What a window's gradients come to, before they are cut for servers.
 
-Pure.
-
-Which gradients a step has used: what has not changed since is not used again.
-
-Pure; called by the thread of the user's loop.
+Gradients of several batches are summed, as calling backward several times would. What a
+step has used, and what has not changed since, is not used again.
 
 How large gradients usually are, and which are too large to be pushed.
 
@@ -24,7 +21,7 @@ import math
 import statistics
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final, NamedTuple, final
 
 import torch
@@ -32,8 +29,10 @@ from torch import nn
 
 from paceline.config import Pace
 from paceline.pace.guards import most_norm
+from paceline.trainer.encoding import plain
 from paceline.trainer.rows import EmbeddingRows, TableRows
 from paceline.trainer.rows.routing import RowGradient
+from paceline.trainer.tensors.sparse_weights import sparse_on_cpu
 from paceline.trainer.verdicts import RefusedStep
 
 
@@ -63,24 +62,97 @@ Join = Callable[[Gradients, GatherChoice], Gradients]
 """What this process has -> what all processes of the trainer have together."""
 
 
-def alone(gradients: Gradients, gathering: GatherChoice) -> Gradients:
-    """A trainer of one process has what that process has."""
-    del gathering
-    return gradients
-
-
 @final
-class SpentGradients:
-    """Gradients of a part's parameters as the last step found them."""
+class StepGradients:
+    """Gradients of a part in one process: of this step, and of those kept before it.
 
-    def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
-        """No step has used any."""
-        self._parameters = parameters
+    Attributes:
+        kept: {parameter index: the sum of those that wait}.
+    """
+
+    def __init__(
+        self,
+        parameters: Sequence[nn.Parameter],
+        sparse: Collection[int],
+        tables: Sequence[EmbeddingRows | TableRows],
+    ) -> None:
+        """No step has used any.
+
+        Args:
+            parameters: dense ones, in the order of the part.
+            sparse: which of them have sparse gradients.
+            tables: the part's own, as they come.
+        """
+        self._parameters, self._sparse, self._tables = parameters, sparse, tables
+        self.kept: dict[int, torch.Tensor] = {}
+        self._kept_rows: dict[str, list[RowGradient]] = {}  # {table name: waiting}
         # {parameter index: (its gradient at the last step, that gradient's version)}
         self._spent: dict[int, tuple[weakref.ref[torch.Tensor], int]] = {}
 
     def there(self, *, only_fresh: bool) -> dict[int, torch.Tensor]:
-        """{parameter index: its gradient}, of those alone that no step has used if so."""
+        """{parameter index: its gradient}, plain; ``only_fresh``: that no step has used."""
+        return {
+            index: (sparse_on_cpu if index in self._sparse else plain)(gradient)
+            for index, gradient in self._found(only_fresh=only_fresh).items()
+        }
+
+    def has_fresh(self) -> bool:
+        """Whether a backward has left gradients here since the last step."""
+        has_rows = any(table.waiting() for table in self._tables)
+        return has_rows or bool(self._found(only_fresh=True))
+
+    def outline(self, *, with_step: bool, only_fresh: bool) -> Outline:
+        """What `gather` would find; nothing moves."""
+        there = self._found(only_fresh=only_fresh) if with_step else {}
+        has_rows = with_step and any(table.waiting() for table in self._tables)
+        return Outline({*self.kept, *there}, has_rows or bool(self._kept_rows))
+
+    def gather(self, *, with_step: bool, only_fresh: bool) -> Gradients:
+        """What was kept, with this step's; rows' wait here until `clear`."""
+        dense = dict(self.kept)
+        if with_step:
+            for index, new in self.there(only_fresh=only_fresh).items():
+                kept = dense.get(index)
+                dense[index] = new if kept is None else kept.to(new.device) + new
+            self._keep_rows()
+        return Gradients(dense, dict(self._kept_rows))
+
+    def keep(self, *, with_dense: bool) -> None:
+        """Those of this step wait for the next push, with those before them."""
+        own = self.there(only_fresh=False) if with_dense else {}
+        for index, gradient in own.items():
+            kept = self.kept.get(index)
+            if kept is None:
+                self.kept[index] = gradient.clone()
+            elif index in self._sparse:
+                self.kept[index] = kept + gradient  # rows side by side, not summed yet
+            else:
+                self.kept[index] = kept.to(gradient.device).add_(gradient)
+        self._keep_rows()
+        self._spend()
+
+    def skip(self) -> None:
+        """Those of this step are used by none."""
+        self.drop_rows()
+        self._spend()
+
+    def clear(self) -> None:
+        """Nothing waits any more, whatever became of it."""
+        self.kept.clear()
+        self._kept_rows.clear()
+        self.skip()
+
+    def drop_rows(self) -> None:
+        """What batches have left in tables for the next push is not to be in it."""
+        for table in self._tables:
+            table.drop()
+
+    def zero(self, *, only_unspent: bool = False) -> None:
+        """Drop the parameters' own, or those that no step has used: their batch is gone."""
+        for index in self._found(only_fresh=only_unspent):
+            self._parameters[index].grad = None
+
+    def _found(self, *, only_fresh: bool) -> dict[int, torch.Tensor]:
         return {
             index: parameter.grad
             for index, parameter in enumerate(self._parameters)
@@ -94,12 +166,16 @@ class SpentGradients:
             spent is not None and spent[0]() is gradient and spent[1] == gradient._version
         )
 
-    def spend(self) -> None:
-        """A step has used all that there are."""
+    def _spend(self) -> None:
         self._spent = {
             index: (weakref.ref(gradient), gradient._version)
-            for index, gradient in self.there(only_fresh=False).items()
+            for index, gradient in self._found(only_fresh=False).items()
         }
+
+    def _keep_rows(self) -> None:
+        for table in self._tables:
+            if recorded := table.take():
+                self._kept_rows.setdefault(table.spec.name, []).extend(recorded)
 
 
 REMEMBERED: Final = 31
@@ -135,9 +211,3 @@ def norms_of(pace: Pace) -> Norms | None:
 def norm_of(gradients: Iterable[torch.Tensor]) -> float:
     """The Euclidean norm of all of them together."""
     return math.hypot(*(float(torch.linalg.vector_norm(one)) for one in gradients))
-
-
-def drop_rows(tables: Iterable[EmbeddingRows | TableRows]) -> None:
-    """What batches have left in tables for the next push is not to be in it."""
-    for table in tables:
-        table.drop()

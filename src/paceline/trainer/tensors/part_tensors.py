@@ -12,16 +12,14 @@ Called by the thread of the user's loop; landings write from whichever thread re
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from functools import partial
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
-import msgspec
 import torch
 from torch import nn
 
 from paceline.config import Pace
-from paceline.messages.data import KeepFrozen, Pull, Pulled, Push, Upload
-from paceline.messages.shared import Block, Message, PartPlan
+from paceline.messages.data import KeepFrozen, Pull, Push, Upload
+from paceline.messages.shared import Message, PartPlan
 from paceline.messages.values import SetValues
 from paceline.pace.guards import compensation_of
 from paceline.pace.strategy import Strategy
@@ -33,30 +31,46 @@ from paceline.trainer.encoding import (
     all_finite,
     byte_array,
     on_cpu,
-    plain,
 )
 from paceline.trainer.model import Frozen, WatchedModel, WatchedValues
 from paceline.trainer.rows import EmbeddingRows, TableRows
-from paceline.trainer.rows.routing import RowGradient, merge
+from paceline.trainer.rows.routing import merge
 from paceline.trainer.tensors.backward_overlap import EarlySender
 from paceline.trainer.tensors.gradients import (
     GatherChoice,
     Gradients,
     Join,
     Norms,
-    Outline,
-    SpentGradients,
-    alone,
-    drop_rows,
+    StepGradients,
+    norms_of,
 )
 from paceline.trainer.tensors.local_steps import Deltas
-from paceline.trainer.tensors.payload import NOTHING, Load, counted, hyper_of, push_with
+from paceline.trainer.tensors.payload import (
+    NOTHING,
+    Layout,
+    Load,
+    counted,
+    hyper_of,
+    layout_of,
+    push_with,
+)
 from paceline.trainer.tensors.shared_memory_pulls import DirectPulls
-from paceline.trainer.tensors.sparse_weights import RowPulls, coalesced, sparse_on_cpu
+from paceline.trainer.tensors.sparse_weights import RowPulls, coalesced
 from paceline.trainer.verdicts import RefusedStep
-from paceline.transport.frames import ByteArray, WritableBuffer
+from paceline.transport.frames import ByteArray
 
 _NOT_FINITE = RefusedStep("its gradients are not finite, or beyond its codec")
+
+
+class TableManner(NamedTuple):
+    """How the user writes to a table of his own.
+
+    ``is_atomic``: what tables write in a batch is there together or not at all;
+    ``must_step``: the model of which every batch has a step; empty: there is none.
+    """
+
+    is_atomic: bool = False
+    must_step: str = ""
 
 
 @final
@@ -75,15 +89,15 @@ class PartTensors:
         frozen: parameters of the model that nothing trains.
         is_scaled: a `GradScaler` steps; what no step has unscaled is no gradient yet.
         is_refused: no gradient of this step is to be used.
-        join: brings in what other processes of the trainer have.
+        join: brings in what other processes of the trainer have, if it has any.
         joins_on_gpu: dense gradients go to the host when they are joined, not before.
-        sends_early: gradients are sent while backward still runs.
-        is_atomic: what tables write in a batch is there together or not at all.
-        must_step: the model of which every batch has a step; empty: there is none.
-        is_table: what is pushed is what the user writes to a table, not gradients.
-        early: what of the next push was sent already.
+        table: what is pushed is what the user writes to a table, not gradients; and how.
+        early: what of the next push was sent already, where gradients are sent while
+            backward still runs.
+        has_landed: values have come and are not settled.
         watched: what the script itself does to the parameters.
         models: those that were shared with it.
+        gradients: what waits for a push.
     """
 
     def __init__(
@@ -110,16 +124,15 @@ class PartTensors:
         """
         self.deltas, self.strategy = deltas, strategy
         self.tables: list[EmbeddingRows | TableRows] = []
-        self.must_step = ""
-        self.is_table = self.is_atomic = False
+        self.table: TableManner | None = None
         self.refused = 0
         self.refusal: RefusedStep | None = None
         self.norms: Norms | None = None
         self.frozen: Frozen | None = None
         self.is_scaled = False
-        self.join: Join = alone
+        self.join: Join | None = None
         self.joins_on_gpu = False
-        self.sends_early, self.early = sends_early, EarlySender(parameters)
+        self.early = EarlySender(parameters) if sends_early else None
         self.is_refused = False
         self.parameters = tuple(parameters)
         self.watched = WatchedValues((), ())
@@ -129,44 +142,64 @@ class PartTensors:
         self.pace: Pace | None = None
         self.sparse = frozenset(sparse)
         self.memory = [ParameterMemory(parameter, apart=apart) for parameter in parameters]
-        self._pulls = RowPulls(self.memory)
-        self._coding, self._host = GradientCoding(), HostGradients()
-        # What is read without asking is read when the push before it is acknowledged.
-        self._direct = None if sparse else DirectPulls(self.memory, self._land)
-        self._kept: dict[int, torch.Tensor] = {}  # {parameter index: sum of gradients}
-        self._kept_rows: dict[str, list[RowGradient]] = {}  # {table name: waiting}
+        self.has_landed = False
+        self._pulls: DirectPulls | RowPulls = DirectPulls(self.memory, self._land)
+        self._coding: GradientCoding | None = None
+        self._sends_values = False  # those that gradients were computed on, with them
+        self._host = HostGradients()
+        self.gradients = StepGradients(self.parameters, self.sparse, self.tables)
         self._load = NOTHING
-        self._spent = SpentGradients(self.parameters)
-        self._blocks: dict[int, Block] = {}  # {slot: block}
+        self._layout: Layout = {}
         self._plan: PartPlan | None = None
-        self._has_landed = False
+
+    @classmethod
+    def of_table(cls, manner: TableManner) -> "PartTensors":
+        """Those of a table of the user's own."""
+        numbers = cls((), ())
+        numbers.table = manner
+        return numbers
+
+    def follow_pace(self, pace: Pace) -> None:
+        """What is pushed from now on is of this pace."""
+        self.pace, self.norms = pace, norms_of(pace)
+        self._sends_values = compensation_of(pace) is not None
 
     # ------------------------------------------------------------ what messages carry
 
     def attach(self, role: str, message: Message, plan: PartPlan) -> Payload:
         """The message with this part's numbers."""
         if plan is not self._plan:
-            self._plan = plan
-            self._blocks = {block.slot: block for block in plan.blocks}
-            self._pulls.follow(plan)
-            self._coding.follow(plan)
-            if self._direct is not None:
-                self._direct.follow(plan)
+            self._follow(plan)
+        if isinstance(message, Pull):
+            return self._pulls.payload(role, message)
+        if isinstance(message, Push):
+            return self._push(role, message)
         if isinstance(message, Upload | SetValues):
-            return Payload(message, [self._values(slot) for slot in message.slots])
+            return Payload(message, self._values(message.slots, plan))
         if isinstance(message, KeepFrozen):
             assert self.frozen is not None
             return Payload(message, self.frozen.piece(message.first, message.stop))
-        if isinstance(message, Pull):
-            return self._pull(role, message)
-        if isinstance(message, Push):
-            return self._push(role, message, plan)
         return Payload(message)
+
+    def _follow(self, plan: PartPlan) -> None:
+        """The part lies so, and its numbers travel so."""
+        self._plan, self._layout = plan, layout_of(plan)
+        if plan.spec.pace.codec is None:
+            self._coding = None
+        else:
+            self._coding = self._coding or GradientCoding()
+            self._coding.follow(plan)
+        rows = RowPulls(self.memory, self._land)
+        rows.follow(plan)
+        self._pulls = rows
+        if not self.sparse and not rows.are_coded:
+            self._pulls = DirectPulls(self.memory, self._land)
+            self._pulls.follow(plan)
 
     def settle(self, *, mixes: bool = False) -> None:
         """After a pull: what has landed is what the parameters are, or is mixed in."""
-        if self._has_landed:
-            self._has_landed = False
+        if self.has_landed:
+            self.has_landed = False
             own = self.deltas.own_values() if self.deltas is not None and mixes else []
             for memory in self.memory:
                 memory.settle()
@@ -174,59 +207,35 @@ class PartTensors:
                 self.deltas.anchor(own)
             self.watched.settled()
 
-    def _values(self, slot: int) -> ByteArray:
-        if slot in self._blocks:
-            block = self._blocks[slot]
-            return self.memory[block.parameter].read(block)
-        [table], plan = self.tables, self._plan
-        assert isinstance(table, TableRows), "rows of embeddings begin by themselves"
-        assert plan is not None, "attach has seen it"
-        return table.initial(slot, plan)
+    def _values(self, slots: Sequence[int], plan: PartPlan) -> list[ByteArray]:
+        blocks, found = {block.slot: block for block in plan.blocks}, []
+        for slot in slots:
+            if (block := blocks.get(slot)) is not None:
+                found.append(self.memory[block.parameter].read(block))
+                continue
+            [table] = self.tables
+            assert isinstance(table, TableRows), "rows of embeddings begin by themselves"
+            found.append(table.initial(slot, plan))
+        return found
 
     def _land(self) -> None:
-        self._has_landed = True
+        self.has_landed = True
 
-    def _pull(self, server: str, pull: Pull) -> Payload:
-        direct = self._direct
-        if direct is None or self._pulls.are_coded:
-            return self._pull_by_asking(server, pull)
-        question = direct.ask(server, pull)
-        payload = self._pull_by_asking(server, question)
-        answered = partial(direct.answered, server, question)
-        if direct.knows(server):
-            read = partial(direct.read, server, question)
-            return payload._replace(reply_sizes=(), landed=answered, direct=read)
-        return payload._replace(landed=answered)
-
-    def _pull_by_asking(self, server: str, pull: Pull) -> Payload:
-        def land(message: msgspec.Struct, sizes: Sequence[int]) -> Sequence[WritableBuffer]:
-            assert isinstance(message, Pulled)
-            self._land()
-            return self._pulls.place(server, message, sizes)
-
-        def landed(message: Message) -> Message:
-            if isinstance(message, Pulled):
-                self._pulls.landed(server, message)
-            return message
-
-        question, sizes = self._pulls.ask(server, pull)
-        return Payload(question, (), land, sizes, landed=landed)
-
-    def _push(self, server: str, push: Push, plan: PartPlan) -> Payload:
-        self._coding.sent()
-        early = self.early.take(server)
-        return push_with(self._load, push, server, plan, self._coding, early)
+    def _push(self, server: str, push: Push) -> Payload:
+        if self._coding is not None:
+            self._coding.sent()
+        early = {} if self.early is None else self.early.take(server)
+        here = self._layout.get(server, ())
+        return push_with(self._load, push, server, here, self._coding, early)
 
     def is_finite(self) -> bool:
         """Whether all gradients of this step are finite, and the codec can take them."""
         rows = [gradient for table in self.tables for gradient in table.waiting()]
-        found = [*self._gradients(only_fresh=False).values(), *rows]
-        return all_finite(found) and self._coding.fits(found)
+        return self._fits([*self.gradients.there(only_fresh=False).values(), *rows])
 
-    def has_fresh(self) -> bool:
-        """Whether a backward has left gradients here since the last step."""
-        has_rows = any(table.waiting() for table in self.tables)
-        return has_rows or bool(self._spent.there(only_fresh=True))
+    def _fits(self, gradients: Sequence[torch.Tensor]) -> bool:
+        is_finite = all_finite(gradients)
+        return is_finite and (self._coding is None or self._coding.fits(gradients))
 
     def refuse(self) -> None:
         """Use no gradient of this step, as `load` does when one is not finite."""
@@ -237,20 +246,9 @@ class PartTensors:
         if self.is_refused:
             self.is_refused = False
             self.refused += 1
-            drop_rows(self.tables)
-            self._spent.spend()
-            return
-        own = {} if self.deltas is not None else self._gradients(only_fresh=False)
-        for index, gradient in own.items():
-            kept = self._kept.get(index)
-            if kept is None:
-                self._kept[index] = gradient.clone()
-            elif index in self.sparse:
-                self._kept[index] = kept + gradient  # rows side by side, not summed yet
-            else:
-                self._kept[index] = kept.to(gradient.device).add_(gradient)
-        self._keep_rows()
-        self._spent.spend()
+            self.gradients.skip()
+        else:
+            self.gradients.keep(with_dense=self.deltas is None)
 
     def load(
         self,
@@ -274,23 +272,21 @@ class PartTensors:
             Whether all were finite, and the codec can take them; if not, or if the norm is
             beyond its bound, nothing is pushed: `refusal` says why.
         """
-        self._coding.follow(plan)
+        if plan is not self._plan:
+            self._follow(plan)
         is_refused = self.is_refused
         gathered = self.gather(with_step=with_step, only_fresh=only_fresh)
-        gathering = GatherChoice(with_step and not is_refused, only_fresh)
-        dense, kept_rows, is_void = self.join(gathered, gathering)
-        if is_void:
-            dense, kept_rows = {}, {}
-        if self.joins_on_gpu:
-            dense = self._host.wait_host(dense)
+        if self.join is not None:
+            choice = GatherChoice(with_step and not is_refused, only_fresh)
+            gathered = self._joined(gathered, choice, self.join)
+        dense, kept_rows, is_void = gathered
         indices = self.sparse & dense.keys()
         sparse = {index: coalesced(dense.pop(index)) for index in indices}
         rows = tuple(merge(table, plan, recorded) for table, recorded in kept_rows.items())
-        early = self.early.name(dense.keys() - self._kept.keys())
         by_rows = [found.values for found in sparse.values()]
-        unseen = [gradient for index, gradient in dense.items() if index not in early]
-        found = [*unseen, *by_rows, *(row.gradient for row in rows if row.has_sums)]
-        is_finite = not is_void and all_finite(found) and self._coding.fits(found)
+        found = [*self._unseen(dense), *by_rows]
+        found += [row.gradient for row in rows if row.has_sums]
+        is_finite = not is_void and self._fits(found)
         has_nothing = is_refused and not (dense or sparse or rows)
         self.refusal = None if is_finite and not has_nothing else _NOT_FINITE
         if self.norms is not None and self.refusal is None and not is_decided:
@@ -298,18 +294,36 @@ class PartTensors:
             self.refusal = self.norms.look([*dense.values(), *by_rows])
         if self.refusal is not None:
             dense, sparse, rows, kept_rows = {}, {}, (), {}
-            self.early.name(())
+            if self.early is not None:
+                self.early.name(())
         self.refused += is_refused or not is_finite
         if as_copy:
-            dense = {i: g if self._coding.codes(i) else g.clone() for i, g in dense.items()}
+            dense = {i: g if self._codes(i) else g.clone() for i, g in dense.items()}
             sparse = {index: gradient.copy() for index, gradient in sparse.items()}
         arrays = {index: byte_array(gradient) for index, gradient in dense.items()}
-        coded = self._coding.code_blocks(arrays)
-        then = self._values_then(arrays)
+        coded = {} if self._coding is None else self._coding.code_blocks(arrays)
+        then = self._values_then(arrays) if self._sends_values else {}
         hyper = hyper_of(self.groups)
-        stepped = counted(plan, hyper, kept_rows)
+        stepped = counted(plan, hyper, kept_rows) if kept_rows else ()
         self._load = Load(hyper, arrays, sparse, rows, coded, then, stepped)
         return is_finite
+
+    def _joined(self, own: Gradients, choice: GatherChoice, join: Join) -> Gradients:
+        """With what other processes have, on the host."""
+        dense, rows, is_void = join(own, choice)
+        if is_void:
+            return Gradients({}, {}, is_void)
+        return Gradients(self._host.wait_host(dense) if self.joins_on_gpu else dense, rows)
+
+    def _unseen(self, dense: dict[int, torch.Tensor]) -> list[torch.Tensor]:
+        """Gradients that nobody has looked at: what has gone early is finite."""
+        if self.early is None:
+            return list(dense.values())
+        named = self.early.name(dense.keys() - self.gradients.kept.keys())
+        return [gradient for index, gradient in dense.items() if index not in named]
+
+    def _codes(self, index: int) -> bool:
+        return self._coding is not None and self._coding.codes(index)
 
     def _values_then(self, indices: Iterable[int]) -> dict[int, ByteArray]:
         """Copies of the values that gradients were computed on, where servers want them.
@@ -317,21 +331,14 @@ class PartTensors:
         Copies: a push that has to be repeated must say the same, and by then others' may
         have come.
         """
-        if self.pace is None or compensation_of(self.pace) is None:
-            return {}
         return {i: byte_array(on_cpu(self.parameters[i]).clone()) for i in indices}
 
     def forget_left_out(self) -> None:
         """What the codec left out of pushes belongs to an abandoned future."""
-        self._coding.forget()
+        if self._coding is not None:
+            self._coding.forget()
         if self.deltas is not None:
             self.deltas.forget()
-
-    def outline(self, *, with_step: bool, only_fresh: bool) -> Outline:
-        """What `gather` would find of a step that is not refused; nothing moves."""
-        there = self._spent.there(only_fresh=only_fresh) if with_step else {}
-        has_rows = with_step and any(table.waiting() for table in self.tables)
-        return Outline({*self._kept, *there}, has_rows or bool(self._kept_rows))
 
     def gather(self, *, with_step: bool, only_fresh: bool) -> Gradients:
         """What this process has for a push: what was kept, with this step's gradients.
@@ -341,18 +348,16 @@ class PartTensors:
         if self.deltas is not None:
             self.is_refused = False
             return Gradients(self.deltas.take(), {})
-        dense = dict(self._kept)
         is_refused, self.is_refused = self.is_refused, False
         if with_step and is_refused:
-            drop_rows(self.tables)
-        elif with_step:
-            for index, new in self._gradients(only_fresh=only_fresh).items():
-                kept = dense.get(index)
-                dense[index] = new if kept is None else kept.to(new.device) + new
-            self._keep_rows()
-        if not self.joins_on_gpu:
+            self.gradients.drop_rows()
+        dense, rows, _ = self.gradients.gather(
+            with_step=with_step and not is_refused, only_fresh=only_fresh
+        )
+        is_here = all(gradient.is_cpu for gradient in dense.values())
+        if not (is_here or self.joins_on_gpu):
             dense = self._host.wait_host(dense)
-        return Gradients(dense, dict(self._kept_rows))
+        return Gradients(dense, rows)
 
     def clear(self, *, is_flying: bool = False) -> None:
         """The step is over, whatever became of it: nothing waits any more.
@@ -360,32 +365,9 @@ class PartTensors:
         Args:
             is_flying: the push is on its way, and may have to be repeated.
         """
-        self._kept.clear()
-        self._kept_rows.clear()
         if not is_flying:
             self._load = NOTHING
         self.is_refused = False
-        drop_rows(self.tables)
-        self._spent.spend()
-        self.early.clear(is_flying=is_flying)
-
-    def zero_grad(self) -> None:
-        """Drop the parameters' own gradients: their batch is accounted for, or gone."""
-        for parameter in self.parameters:
-            parameter.grad = None
-
-    def zero_unspent(self) -> None:
-        """Drop gradients that no step has used: their batches are handed back."""
-        for index in self._spent.there(only_fresh=True):
-            self.parameters[index].grad = None
-
-    def _gradients(self, *, only_fresh: bool) -> dict[int, torch.Tensor]:
-        return {
-            index: (sparse_on_cpu if index in self.sparse else plain)(gradient)
-            for index, gradient in self._spent.there(only_fresh=only_fresh).items()
-        }
-
-    def _keep_rows(self) -> None:
-        for table in self.tables:
-            if recorded := table.take():
-                self._kept_rows.setdefault(table.spec.name, []).extend(recorded)
+        self.gradients.clear()
+        if self.early is not None:
+            self.early.clear(is_flying=is_flying)

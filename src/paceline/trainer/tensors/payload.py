@@ -16,12 +16,12 @@ from paceline.config import Combine
 from paceline.errors import UsageError
 from paceline.messages.data import Push
 from paceline.messages.locking import RowSlots
-from paceline.messages.shared import Hyper, HyperValue, PartPlan
+from paceline.messages.shared import Block, Hyper, HyperValue, PartPlan
 from paceline.params.blocks import dtype_bytes
 from paceline.params.rows import counts_table_steps, twin_by_now
 from paceline.params.sparse import SparseGradient
 from paceline.trainer.client import Payload
-from paceline.trainer.encoding import GradientCoding, coded_rows, cut
+from paceline.trainer.encoding import GradientCoding, byte_array, cut
 from paceline.trainer.rows.routing import RowGradient
 from paceline.trainer.tensors.sparse_weights import cut_rows
 from paceline.transport.frames import Buffer, ByteArray
@@ -104,12 +104,35 @@ def counted(
     return tuple(found)
 
 
+class Placed(NamedTuple):
+    """A block of a server's: ``size`` bytes an element, ``dim`` elements a row."""
+
+    block: Block
+    size: int
+    dim: int
+
+
+Layout = Mapping[str, Sequence[Placed]]
+"""{server: its blocks of a part, in the order of the plan}"""
+
+
+def layout_of(plan: PartPlan) -> Layout:
+    """What lies where; found once, since a push asks for it every time."""
+    found: dict[str, list[Placed]] = {}
+    for block in plan.blocks:
+        spec = plan.spec.parameters[block.parameter]
+        dim = spec.shape[1] if len(spec.shape) > 1 else 1
+        placed = Placed(block, dtype_bytes(spec.dtype), dim)
+        found.setdefault(plan.placement[block.slot], []).append(placed)
+    return found
+
+
 def push_with(
     load: Load,
     push: Push,
     server: str,
-    plan: PartPlan,
-    coding: GradientCoding,
+    here: Sequence[Placed],
+    coding: GradientCoding | None,
     early: dict[int, int],
 ) -> Payload:
     """The push as a server gets it, with its share of what is loaded.
@@ -118,44 +141,22 @@ def push_with(
         load: all of it.
         push: as decided, without numbers.
         server: to whom it goes.
-        plan: of the part.
-        coding: how gradients travel.
+        here: the blocks that lie there.
+        coding: how gradients travel; None: as they are.
         early: what of it is there already, ``{slot: tag}``.
     """
-    specs = plan.spec.parameters
-    here = [block for block in plan.blocks if plan.placement[block.slot] == server]
     slots: list[int] = []
     buffers: list[Buffer] = []
-    for block in here:
+    for block, size, _ in here:
         gradient = load.dense.get(block.parameter)
         if gradient is not None and block.slot not in early:
             slots.append(block.slot)
             coded = load.coded.get(block.slot)
-            size = dtype_bytes(specs[block.parameter].dtype)
             buffers.append(cut(gradient, block, size) if coded is None else coded)
-    sparse: list[int] = []
-    for block in here:
-        found = load.sparse.get(block.parameter)
-        if found is not None:
-            # Also without a row here: the step counts for all blocks of a parameter.
-            share = cut_rows(found, block, specs[block.parameter].shape[1])
-            sparse.append(block.slot)
-            buffers += coded_rows(coding, share)
-    rows: list[RowSlots] = []
-    for loaded in load.rows:
-        for piece in loaded.route.pieces:
-            if piece.server == server:
-                replaces = loaded.rule == "replace"
-                slots_here = piece.slots
-                if replaces:
-                    slots_here = msgspec.structs.replace(slots_here, replaces=True)
-                rows.append(slots_here)
-                buffers.append(loaded.route.ids[piece.start : piece.stop])
-                buffers.append(coding.code_rows(loaded.gradient[piece.start : piece.stop]))
-    then = [block for block in here if block.parameter in load.then]
-    for block in then:
-        size = dtype_bytes(specs[block.parameter].dtype)
-        buffers.append(cut(load.then[block.parameter], block, size))
+    sparse = _add_sparse(load.sparse, here, coding, buffers) if load.sparse else []
+    rows = _add_rows(load.rows, server, coding, buffers) if load.rows else []
+    then = [placed for placed in here if placed.block.parameter in load.then]
+    buffers += [cut(load.then[block.parameter], block, size) for block, size, _ in then]
     # The next push of a round is computed from values of this one, applied.
     is_lent = push.round is not None
     message = msgspec.structs.replace(
@@ -166,7 +167,47 @@ def push_with(
         sparse_blocks=tuple(sparse),
         rows=tuple(rows),
         early=early,
-        then=tuple(block.slot for block in then),
+        then=tuple(block.slot for block, _, _ in then),
         stepped=load.stepped,
     )
     return Payload(message, buffers, pen=push.part if is_lent else None)
+
+
+def _add_sparse(
+    gradients: Mapping[int, SparseGradient],
+    here: Sequence[Placed],
+    coding: GradientCoding | None,
+    buffers: list[Buffer],
+) -> list[int]:
+    sparse: list[int] = []
+    for block, _, dim in here:
+        found = gradients.get(block.parameter)
+        if found is not None:
+            # Also without a row here: the step counts for all blocks of a parameter.
+            share = cut_rows(found, block, dim)
+            sparse.append(block.slot)
+            buffers += [byte_array(share.rows), _coded(coding, share.values)]
+    return sparse
+
+
+def _add_rows(
+    gradients: Sequence[RowGradient],
+    server: str,
+    coding: GradientCoding | None,
+    buffers: list[Buffer],
+) -> list[RowSlots]:
+    rows: list[RowSlots] = []
+    for loaded in gradients:
+        for piece in loaded.route.pieces:
+            if piece.server == server:
+                slots = piece.slots
+                if loaded.rule == "replace":
+                    slots = msgspec.structs.replace(slots, replaces=True)
+                rows.append(slots)
+                buffers.append(loaded.route.ids[piece.start : piece.stop])
+                buffers.append(_coded(coding, loaded.gradient[piece.start : piece.stop]))
+    return rows
+
+
+def _coded(coding: GradientCoding | None, rows: torch.Tensor) -> ByteArray:
+    return byte_array(rows) if coding is None else coding.code_rows(rows)

@@ -15,7 +15,6 @@ from paceline.messages.shared import PartSpec
 from paceline.messages.trainer import Joined
 from paceline.pace.policy import outer_step, pushes_overlap, steps_locally
 from paceline.trainer.tensors.backward_overlap import why_not_early
-from paceline.trainer.tensors.gradients import norms_of
 from paceline.trainer.tensors.local_steps import Deltas
 from paceline.trainer.tensors.part_tensors import PartTensors
 
@@ -39,10 +38,10 @@ def take_pace(numbers: PartTensors, spec: PartSpec, *, is_lost: bool = False) ->
         return
     dropped = " (the state of its optimizer is dropped)" if numbers.deltas else ""
     _log.info("part %d: %s instead of %s%s", spec.part, spec.pace, numbers.pace, dropped)
-    numbers.pace, numbers.norms = spec.pace, norms_of(spec.pace)
+    numbers.follow_pace(spec.pace)
     for memory in numbers.memory:
         memory.follow_overlap(apart=pushes_overlap(spec.pace))
-    if numbers.sends_early:
+    if numbers.early is not None:
         reason = why_not_early(spec.pace, numbers.parameters, processes=1)
         numbers.early.is_on = reason is None
     optimizer = numbers.optimizer

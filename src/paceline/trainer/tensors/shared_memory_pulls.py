@@ -1,4 +1,4 @@
-"""Pulls that a trainer answers itself: values read where a server of its host keeps them.
+"""Pulls of values as they are: read where a server of this host keeps them, or asked for.
 
 ::
 
@@ -15,7 +15,8 @@ Waits: in `DirectPulls.read`, for a round, `WAIT_S` at most. The thread of the u
 calls.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import final
 
 import msgspec
@@ -26,7 +27,9 @@ from paceline.messages.shared import Block, Message, PartPlan, Waiting
 from paceline.messages.waits import Wait
 from paceline.params.blocks import dtype_bytes
 from paceline.params.published import ROUND_START, Bytes, ValuesReader
+from paceline.trainer.client import Payload
 from paceline.trainer.encoding import ParameterMemory
+from paceline.transport.frames import WritableBuffer
 from paceline.transport.memory import find_memory, wait_change
 
 WAIT_S = 0.05  # a server that has died says nothing here; a question finds that out
@@ -56,15 +59,35 @@ class DirectPulls:
         self._timeline = -1
         self._readers: dict[str, ValuesReader | None] = {}  # {server: None: not found}
         self._blocks: dict[str, list[Block]] = {}  # {server: the part's, slots ascending}
+        self._by_slot: dict[int, Block] = {}
         self._sizes: dict[int, int] = {}  # {slot: bytes}
 
     def follow(self, plan: PartPlan) -> None:
         """The part is cut and placed so."""
         self._blocks, self._sizes, self._timeline = {}, {}, -1
+        self._by_slot = {block.slot: block for block in plan.blocks}
         for block in sorted(plan.blocks, key=lambda block: block.slot):
             self._blocks.setdefault(plan.placement[block.slot], []).append(block)
             size = dtype_bytes(plan.spec.parameters[block.parameter].dtype)
             self._sizes[block.slot] = (block.stop - block.start) * size
+
+    def payload(self, server: str, pull: Pull) -> Payload:
+        """The question, with where its answer goes, or where it is read instead."""
+        question = self.ask(server, pull)
+        answered = partial(self.answered, server, question)
+        if self.knows(server):  # when the push before it is acknowledged
+            read = partial(self.read, server, question)
+            return Payload(question, (), self._place, landed=answered, direct=read)
+        sizes = [self._sizes[block.slot] for block in self._blocks.get(server, ())]
+        return Payload(question, (), self._place, sizes, landed=answered)
+
+    def _place(
+        self, message: msgspec.Struct, _sizes: Sequence[int]
+    ) -> Sequence[WritableBuffer]:
+        assert isinstance(message, Pulled)
+        self._landed()
+        found = [self._by_slot[slot] for slot in message.slots]
+        return [self._memory[block.parameter].place(block) for block in found]
 
     def ask(self, server: str, pull: Pull) -> Pull:
         """The question as it is sent, if it must be."""

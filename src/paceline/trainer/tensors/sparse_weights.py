@@ -15,7 +15,8 @@ Values that are coded land beside, whole blocks too, and are decoded when all ar
 Called by the thread of the user's loop; landings write from whichever thread receives.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple, final
 
 import msgspec
@@ -23,12 +24,13 @@ import numpy as np
 import torch
 
 from paceline.messages.data import Pull, Pulled
-from paceline.messages.shared import Block, PartPlan
+from paceline.messages.shared import Block, Message, PartPlan
 from paceline.params.blocks import dtype_bytes
 from paceline.params.codecs import Codec, Float32s, codec_of, codes_blocks_of, value_codec
 from paceline.params.sparse import Int64s, SparseGradient
+from paceline.trainer.client import Payload
 from paceline.trainer.encoding import ParameterMemory, on_cpu
-from paceline.transport.frames import ByteArray
+from paceline.transport.frames import ByteArray, WritableBuffer
 
 _ROW_NUMBER_BYTES = 8
 
@@ -73,9 +75,16 @@ class _Reader(NamedTuple):
 class RowPulls:
     """What one trainer knows of a part's blocks with sparse gradients."""
 
-    def __init__(self, memory: Sequence[ParameterMemory]) -> None:
-        """Know nothing; ``memory`` is that of the part's parameters."""
-        self._memory = memory
+    def __init__(
+        self, memory: Sequence[ParameterMemory], landed: Callable[[], None]
+    ) -> None:
+        """Know nothing.
+
+        Args:
+            memory: of the part's parameters.
+            landed: told when values come.
+        """
+        self._memory, self._landed = memory, landed
         self._blocks: dict[int, Block] = {}  # {slot: block}, of all blocks
         self._bytes: dict[str, dict[int, int]] = {}  # {server: {slot: bytes of its block}}
         self._codecs: dict[int, Codec] = {}  # {slot: codec of its values}
@@ -101,6 +110,12 @@ class RowPulls:
         """Whether values travel by a codec, so that all trainers have them so."""
         return bool(self._codecs)
 
+    def payload(self, server: str, pull: Pull) -> Payload:
+        """The question, with where its answer goes."""
+        question, sizes = self.ask(server, pull)
+        land, landed = partial(self.place, server), partial(self.landed, server)
+        return Payload(question, (), land, sizes, landed=landed)
+
     def ask(self, server: str, pull: Pull) -> tuple[Pull, list[int]]:
         """The same question, for no more than what is not known, and room for the answer.
 
@@ -118,11 +133,13 @@ class RowPulls:
         return (msgspec.structs.replace(pull, known=known) if known else pull), sizes
 
     def place(
-        self, server: str, pulled: Pulled, sizes: Sequence[int]
-    ) -> list[ByteArray | Int64s]:
+        self, server: str, pulled: msgspec.Struct, sizes: Sequence[int]
+    ) -> list[WritableBuffer]:
         """Where an answer's buffers land: whole blocks in place, rows beside them."""
+        assert isinstance(pulled, Pulled)
+        self._landed()
         arriving: list[_Arriving] = []
-        places: list[ByteArray | Int64s] = []
+        places: list[WritableBuffer] = []
         for slot, size in zip(pulled.slots, sizes, strict=False):
             block = self._blocks[slot]
             if slot not in self._codecs:
@@ -140,8 +157,10 @@ class RowPulls:
         self._arriving[server] = arriving
         return places
 
-    def landed(self, server: str, pulled: Pulled) -> None:
+    def landed(self, server: str, pulled: Message) -> Message:
         """All buffers of an answer are here: rows go home, and what is known grows."""
+        if not isinstance(pulled, Pulled):
+            return pulled
         for slot, rows, values in self._arriving.pop(server, ()):
             block, codec = self._blocks[slot], self._codecs.get(slot)
             memory = self._memory[block.parameter]
@@ -152,6 +171,7 @@ class RowPulls:
                 plain = values if codec is None else _decoded(codec, values)
                 memory.put_rows(block, rows, plain)
         self._known |= pulled.updates
+        return pulled
 
 
 def _decoded(codec: Codec, coded: ByteArray) -> ByteArray:

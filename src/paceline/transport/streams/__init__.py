@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from paceline.transport.streams.connection import connect_stream
     from paceline.transport.streams.door import Door
     from paceline.transport.streams.listener import StreamListener
-    from paceline.transport.streams.receiving import FrameReader, Placed, transfer
+    from paceline.transport.streams.receiving import Frame, FrameReader, Place, Placed
     from paceline.transport.streams.tcp_socket import (
         TcpDoor,
         hold_port,
@@ -33,8 +33,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Door",
+    "Frame",
     "FrameChannel",
     "FrameReader",
+    "Place",
     "Placed",
     "Received",
     "StreamListener",
@@ -45,13 +47,14 @@ __all__ = [
     "place_reached",
     "reach_tcp",
     "reach_unix",
-    "transfer",
 ]
 
 _LAZY = {  # {name: the module that defines it}
     "Door": "paceline.transport.streams.door",
+    "Frame": "paceline.transport.streams.receiving",
     "FrameChannel": "paceline.transport.streams.channel",
     "FrameReader": "paceline.transport.streams.receiving",
+    "Place": "paceline.transport.streams.receiving",
     "Placed": "paceline.transport.streams.receiving",
     "Received": "paceline.transport.streams.channel",
     "StreamListener": "paceline.transport.streams.listener",
@@ -62,7 +65,6 @@ _LAZY = {  # {name: the module that defines it}
     "place_reached": "paceline.transport.streams.tcp_socket",
     "reach_tcp": "paceline.transport.streams.tcp_socket",
     "reach_unix": "paceline.transport.streams.unix_socket",
-    "transfer": "paceline.transport.streams.receiving",
 }
 # Hidden from type checkers: a visible __getattr__ would make every misspelt name typed.
 if not TYPE_CHECKING:

@@ -159,22 +159,6 @@ def _place_nothing(preamble: Preamble, header: Header) -> Placed:
     raise AssertionError(f"a closed reader reads {preamble} and {header}")
 
 
-def transfer(pieces: Sequence[memoryview], limits: Limits, place: Place) -> Frame:
-    """Receive a frame from its encoded pieces instead of a socket: one copy.
-
-    Raises:
-        FrameRefused: as from a socket.
-    """
-    start = pieces[0]
-    preamble = parse_preamble(start[:PREAMBLE_BYTES], limits)
-    header = parse_header(start[PREAMBLE_BYTES:], preamble, limits)
-    message, buffers = place(preamble, header)
-    targets = [buffer.data for buffer in buffers if buffer.nbytes]
-    for target, piece in zip(targets, pieces[1:], strict=True):
-        target[:] = piece
-    return Frame(preamble.kind, preamble.request_id, message, buffers)
-
-
 def drop_front(views: deque[memoryview], count: int) -> None:
     """Drop the first ``count`` bytes of a row of views, none of which is empty."""
     while count:

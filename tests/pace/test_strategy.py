@@ -8,9 +8,20 @@ import paceline
 from paceline.config import SSP, Async, DiLoCo, LocalSGD, Pace, Sync
 from paceline.errors import UsageError
 from paceline.pace.policy import pull_from, push_from
-from paceline.pace.strategy import AsPreset, ask_staleness, why_not_strategy
+from paceline.pace.strategy import ask_staleness, why_not_strategy
 
 PACES: list[Pace] = [Sync(), SSP(staleness=2), Async(push_every=3, pull_every=6)]
+
+
+class AsPreset(paceline.Strategy):
+    """It replaces nothing."""
+
+    def __init__(self, preset: Pace) -> None:
+        self._preset = preset
+
+    @property
+    def preset(self) -> Pace:
+        return self._preset
 
 
 class Loosening(paceline.Strategy):

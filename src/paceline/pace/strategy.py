@@ -9,7 +9,6 @@ Pure.
 """
 
 from abc import ABC, abstractmethod
-from typing import final
 
 from paceline.config import SSP, Async, AsyncDiLoCo, DiLoCo, LocalSGD, Pace
 from paceline.errors import UsageError
@@ -60,20 +59,6 @@ class Strategy(ABC):
         """The class with its attributes: what all trainers must agree on."""
         said = ", ".join(f"{name}={value!r}" for name, value in sorted(vars(self).items()))
         return f"{type(self).__qualname__}({said})"
-
-
-@final
-class AsPreset(Strategy):
-    """What a preset says, as it is."""
-
-    def __init__(self, preset: Pace) -> None:
-        """Of this preset."""
-        self._preset = preset
-
-    @property
-    def preset(self) -> Pace:
-        """See `Strategy`."""
-        return self._preset
 
 
 def why_not_strategy(strategy: Strategy, *, overlap: bool) -> str | None:

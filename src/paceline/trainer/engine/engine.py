@@ -192,20 +192,6 @@ class TrainerEngine:
             self.step(part)
 
     def step(self, part: int, *, flush: bool = False) -> Stepped:
-        """See `_step`; other processes of the trainer learn of it."""
-        if self.after_step is None:
-            return self._step(part, flush=flush)
-        has_batch = self.protocol.parts[part].window.has_delivered()
-        is_refused = self.numbers[part].is_refused
-        stepped = self._step(part, flush=flush)
-        is_kept = stepped.verdict == "kept"
-        zero_grad = flush and has_batch and not is_kept
-        self.after_step(
-            AfterStep(part, is_kept, zero_grad=zero_grad, is_refused=is_refused)
-        )
-        return stepped
-
-    def _step(self, part: int, *, flush: bool) -> Stepped:
         """A step of one part over the batches delivered since the last one.
 
         With ``flush`` it pushes, whatever the pace says, and drops the gradients.
@@ -215,6 +201,7 @@ class TrainerEngine:
         """
         protocol, numbers = self.protocol, self.numbers[part]
         has_batch = protocol.parts[part].window.has_delivered()
+        is_refused = numbers.is_refused
         self._land(part, at_once=flush)
         if (flush or protocol.must_push(part)) and not protocol.must_join:
             self._load(part, flush=flush, has_batch=has_batch)
@@ -222,17 +209,22 @@ class TrainerEngine:
         if numbers.tables or self.outlook.keeps:
             coming = partial(self._ask_ahead, part)
         stepped = self.run(protocol.step(part, flush=flush, coming=coming))
-        if stepped.verdict == "kept":
+        is_kept = stepped.verdict == "kept"
+        zero_grad = flush and has_batch and not is_kept
+        if is_kept:
             numbers.keep()
-            return stepped
-        numbers.clear(is_flying=part in protocol.stepping.flights)
-        if flush and has_batch:
+        else:
+            numbers.clear(is_flying=part in protocol.stepping.flights)
+        if zero_grad:
             numbers.gradients.zero()
         if stepped.verdict == "dropped" and not flush:
             self.warn_once(f"step dropped: {stepped.reason}")
-        if protocol.stepping.tasks_finished > self._tasks_finished:
+        if not is_kept and protocol.stepping.tasks_finished > self._tasks_finished:
             self._tasks_finished = protocol.stepping.tasks_finished
             failpoint("trainer.after_task")
+        if self.after_step is not None:
+            told = AfterStep(part, is_kept, zero_grad=zero_grad, is_refused=is_refused)
+            self.after_step(told)
         return stepped
 
     def _load(self, part: int, *, flush: bool, has_batch: bool) -> None:

@@ -38,7 +38,7 @@ from paceline.trainer.loop import (
     process_rests,
 )
 from paceline.trainer.member import Logbook, Seat
-from paceline.trainer.rows import Prefetcher, RowReader
+from paceline.trainer.rows import Prefetcher
 from paceline.trainer.rows.routing import Route
 from paceline.trainer.tensors import PartTensors
 from paceline.transport.streams import Received
@@ -74,7 +74,8 @@ class Follower(Seat):
         self.trainer, self.size, self.pace = place.role, place.size, place.pace
         self.num_trainers = 1  # its leader knows how many, and says what follows from it
         self.numbers: dict[int, PartTensors] = {}
-        self.tracker, self.outlook = Tracker(), Prefetcher()  # it knows of no batch to come
+        self.tracker, self.reader = Tracker(), self
+        self.outlook = Prefetcher()  # it knows of no batch to come
         self.membership = self
         self.calls = Calls(self, self._send_log, lambda: None)
         self._logbook, self._clock = Logbook(), clock
@@ -99,11 +100,6 @@ class Follower(Seat):
             raise
         assert isinstance(answer, wire.GroupShared)
         self._following.plans[spec.part] = answer.plan
-
-    @property
-    def reader(self) -> RowReader:
-        """See `Seat`."""
-        return self
 
     def wait_rows(
         self, part: int, route: Route, values: torch.Tensor, *, create: bool

@@ -49,7 +49,6 @@ from paceline.trainer.loop import (
 )
 from paceline.trainer.member import Alone, MemberSeat, Membership
 from paceline.trainer.protocol import check_order
-from paceline.trainer.rows import RowReader
 from paceline.trainer.rows.routing import Route, route_ids
 from paceline.trainer.tensors import PartTensors
 from paceline.trainer.verdicts import AfterStep, Batch, Flush, Leaving, Over
@@ -70,6 +69,7 @@ class Leader(MemberSeat):
             PeerLost: one did not come.
         """
         super().__init__(membership, place.size)
+        self.reader = self
         self._alone = Alone(membership)
         self._followers = Followers(place, self._serve, self._note, membership.driver.waits)
         self._active: list[int] = []  # followers with a batch
@@ -107,11 +107,6 @@ class Leader(MemberSeat):
             self._followers.answer(self._followers.all, wire.GroupShared(plan))
 
     # ------------------------------------------------------------ rows
-
-    @property
-    def reader(self) -> RowReader:
-        """See `Seat`."""
-        return self
 
     def wait_rows(
         self, part: int, route: Route, values: torch.Tensor, *, create: bool

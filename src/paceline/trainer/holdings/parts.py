@@ -13,7 +13,7 @@ import msgspec
 from paceline.ids import Span, TaskKey, Window
 from paceline.messages.data import Pulled
 from paceline.messages.shared import Lease, Message, PartPlan, PartSpec
-from paceline.pace.strategy import AsPreset, Strategy, ask_staleness
+from paceline.pace.strategy import Strategy, ask_staleness
 from paceline.trainer.holdings.rules import rules_of
 from paceline.trainer.verdicts import RefusedStep
 
@@ -127,13 +127,12 @@ class SharedPart:
 
     Attributes:
         rules: what its pace says.
+        strategy: the user's own, which says it instead; None: there is none.
     """
 
     def __init__(self, spec: PartSpec, strategy: Strategy | None = None) -> None:
         """Not yet shared; without a strategy its pace says all."""
-        self.spec, self.rules = spec, rules_of(spec)
-        self.strategy = strategy or AsPreset(spec.pace)
-        self._say_preset()
+        self.spec, self.rules, self.strategy = spec, rules_of(spec), strategy
         self.plan: PartPlan | None = None
         self.window = OpenWindow()
         self.number = 0  # of the last push
@@ -161,14 +160,6 @@ class SharedPart:
         """The part is as this plan says, at the pace that it has by now."""
         self.plan = plan
         self.spec, self.rules = plan.spec, rules_of(plan.spec)
-        if isinstance(self.strategy, AsPreset):  # one of the user's own stays
-            self.strategy = AsPreset(plan.spec.pace)
-        self._say_preset()
-
-    def _say_preset(self) -> None:
-        # Asked several times a step: what is the preset's own is not asked of an object.
-        self._is_preset = isinstance(self.strategy, AsPreset)
-        self._bound = self.rules.staleness if self._is_preset else None
 
     def forget(self, reason: str = "") -> None:
         """Drop what a gone timeline left open; the step over it will be told why."""
@@ -247,9 +238,10 @@ class SharedPart:
 
     def staleness(self, clock: int) -> int:
         """Steps that a trainer there may be ahead of the slowest, if clocks are bounded."""
-        if self._bound is not None:
-            return self._bound
-        return ask_staleness(self.strategy, clock)
+        if self.strategy is not None:
+            return ask_staleness(self.strategy, clock)
+        assert self.rules.staleness is not None, f"{self.spec.pace} bounds no clocks"
+        return self.rules.staleness
 
     def base_round(self) -> int:
         """The round that parameters must stand at for the next push; 0 without rounds."""
@@ -268,17 +260,17 @@ class SharedPart:
             return (at_end and is_stepped) or count >= self.steps
         if at_end and is_stepped:
             return True
-        if self._is_preset:
-            return count >= self.rules.push_from
-        return self.strategy.push_due(count)
+        if self.strategy is not None:
+            return self.strategy.push_due(count)
+        return count >= self.rules.push_from
 
     def pull_due(self, *, has_pushed: bool) -> bool:
         """Whether the pace wants a pull now; rounds have their own."""
         waiting = self.batches_since_pull + self.window.num_batches(with_delivered=False)
-        if self._is_preset:
-            rules = self.rules
-            return waiting >= (rules.pull_from_pushed if has_pushed else rules.pull_from)
-        return self.strategy.pull_due(waiting, has_pushed=has_pushed)
+        if self.strategy is not None:
+            return self.strategy.pull_due(waiting, has_pushed=has_pushed)
+        rules = self.rules
+        return waiting >= (rules.pull_from_pushed if has_pushed else rules.pull_from)
 
     def took(self, replies: Mapping[str, Message]) -> None:
         """Values have come that the next batches are computed on."""

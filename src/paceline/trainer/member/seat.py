@@ -69,6 +69,7 @@ class Seat(ABC):
         numbers: what is shared, by part.
         tracker: the user's own objects.
         outlook: the batches before and behind the user's step.
+        reader: who fetches rows.
         membership: the process as whoever has launched it ends it.
     """
 
@@ -79,6 +80,7 @@ class Seat(ABC):
     numbers: dict[int, PartTensors]
     tracker: Tracker
     outlook: Prefetcher
+    reader: RowReader
     membership: Presence
 
     def alone(self, call: str, why: str = _NOT_YET) -> "Alone":
@@ -105,11 +107,6 @@ class Seat(ABC):
     @abstractmethod
     def plan(self, part: int) -> PartPlan:
         """The plan of a shared part."""
-
-    @property
-    @abstractmethod
-    def reader(self) -> RowReader:
-        """Who fetches rows."""
 
     @abstractmethod
     def share(self, spec: PartSpec, numbers: PartTensors) -> None:
@@ -223,6 +220,7 @@ class Alone(MemberSeat):
     def __init__(self, membership: Membership) -> None:
         """Speak for a member of the job."""
         super().__init__(membership, 1)
+        self.reader = membership.carrier
         self._changes = Changes(self._carrier)
         self._lookahead = 0  # of the loop that was begun last
 
@@ -230,11 +228,6 @@ class Alone(MemberSeat):
         """See `Seat`: it is."""
         del call, why
         return self
-
-    @property
-    def reader(self) -> RowReader:
-        """See `Seat`."""
-        return self._carrier
 
     def share(self, spec: PartSpec, numbers: PartTensors) -> None:
         """See `Seat`."""

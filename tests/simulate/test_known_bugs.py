@@ -131,21 +131,21 @@ def slots_before_queue(patch: Patch) -> type[SimCoordinator]:
 
 def cut_without_tracked_state(patch: Patch) -> type[SimCoordinator]:
     """A cut holds whatever state of the user's objects lies there."""
-    patch.setattr(cut_decisions, "may_cut", lambda _book: True)
+    patch.setattr(cut_decisions, "may_cut", lambda *_: True)
     return SimCoordinator
 
 
 def newcomers_keep_their_own_state(patch: Patch) -> type[SimCoordinator]:
     """Who enters a round has the scheduler of who has never stepped."""
-    patch.setattr(grants, "may_enter", lambda _book, _incarnation: True)
-    patch.setattr(grants, "to_load", lambda _book, _incarnation: None)
+    patch.setattr(grants, "may_enter", lambda *_: True)
+    patch.setattr(grants, "to_load", lambda *_: None)
     return SimCoordinator
 
 
 def the_last_who_knows_may_go(patch: Patch) -> type[SimCoordinator]:
     """The loss of the only current state brings nobody back to the cut."""
     for place in (losses, requests):
-        patch.setattr(place, "must_return", lambda _book, _incarnation: False)
+        patch.setattr(place, "must_return", lambda *_: False)
     return SimCoordinator
 
 
@@ -207,9 +207,9 @@ def epoch_looked_at_after_reports_only(patch: Patch) -> type[SimCoordinator]:
     finished: list[TaskKey] = []
     look, finish = decisions._look_at_epoch, requests.finish_if_done
 
-    def finish_if_done(book: Book, key: TaskKey) -> None:
-        finished.append(key)
-        finish(book, key)
+    def finish_if_done(*asked: Any) -> None:
+        finished.append(asked[-1])
+        finish(*asked)
 
     def look_at_epoch(book: Book) -> None:
         if finished:

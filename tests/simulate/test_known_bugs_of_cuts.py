@@ -20,7 +20,7 @@ Patch = pytest.MonkeyPatch
 
 def damage_is_waited_out(patch: Patch) -> type[SimCoordinator]:
     """The coordinator does not hear that a cut cannot be read."""
-    patch.setattr(decisions, "look_at_unreadable", lambda _book: None)
+    patch.setattr(decisions, "look_at_unreadable", lambda *_: None)
     return SimCoordinator
 
 

@@ -19,7 +19,7 @@ Patch = pytest.MonkeyPatch
 
 def rounds_are_left_behind(patch: Patch) -> type[SimCoordinator]:
     """The pace changes while a server has yet to apply a committed round."""
-    patch.setattr(repacing, "_is_all_applied", lambda _book: True)
+    patch.setattr(repacing, "_is_all_applied", lambda *_: True)
     return SimCoordinator
 
 

@@ -160,13 +160,21 @@ def _disconnected(book: Book, event: Disconnected) -> None:
 def _time_passed(book: Book, _: TimePassed) -> None:
     look_for_losses(book)
     govern(book)
-    book.look_at_all()
+    book.questions.look_at_all()
 
 
 def _manifest_written(book: Book, event: ManifestWritten) -> None:
     if event.is_taken_over:
         break_taken_over(book, event.error)
-    commit_cut(book, event.cut, event.folder, event.error)
+    commit_cut(
+        book,
+        book.cutting,
+        book.keeping,
+        book.progress,
+        event.cut,
+        event.folder,
+        event.error,
+    )
 
 
 def _cut_sought(book: Book, event: CutSought) -> None:

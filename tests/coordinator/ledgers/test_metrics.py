@@ -1,6 +1,6 @@
 """The last number of a name is the one that was noted last, not the one that came last."""
 
-from paceline.coordinator.ledgers.metrics import Metrics
+from paceline.coordinator.ledgers.figures import Metrics
 
 
 def test_a_number_that_waited_does_not_replace_one_noted_since() -> None:

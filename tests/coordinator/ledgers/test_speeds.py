@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.config import AsyncDiLoCo
-from paceline.coordinator.ledgers.speeds import Speeds, decide_steps
+from paceline.coordinator.ledgers.figures import Speeds, decide_steps
 from paceline.messages.trainer import AskLease
 
 SPEED = st.floats(1e-6, 1e6)

@@ -18,7 +18,7 @@ Pure.
 from paceline.coordinator.decisions.averages import (
     buffers_at_end,
     buffers_kept,
-    wait_for_buffers,
+    wait_for_kept,
 )
 from paceline.coordinator.decisions.checkpoints import (
     Stored,
@@ -77,7 +77,6 @@ from paceline.coordinator.decisions.tracked import (
     must_return,
     state_at_end,
     tracked_kept,
-    wait_for_state,
 )
 from paceline.coordinator.decisions.values import answer_claim, count_trainers, were_set
 
@@ -132,10 +131,9 @@ __all__ = [
     "tick_asked",
     "ticked",
     "tracked_kept",
-    "wait_for_buffers",
     "wait_for_fences",
+    "wait_for_kept",
     "wait_for_pace",
-    "wait_for_state",
     "wait_of_all",
     "waits_for_cut",
     "were_set",

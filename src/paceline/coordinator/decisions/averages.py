@@ -15,8 +15,16 @@ before are lost with it. At other cuts the state is one current trainer's.
 Pure.
 """
 
-from paceline.coordinator.decisions.tracked import current, is_open, may_cut
-from paceline.coordinator.ledgers import Book
+from paceline.coordinator.decisions.tracked import current, is_open, may_cut, wait_for_state
+from paceline.coordinator.durable import Durable
+from paceline.coordinator.ledgers import (
+    Book,
+    Keeping,
+    Page,
+    Questions,
+    Reports,
+    TrainersSeen,
+)
 from paceline.messages.shared import AverageShare, Waiting
 from paceline.messages.trainer import BuffersKept
 from paceline.messages.waits import Wait, named, wait_for
@@ -24,78 +32,91 @@ from paceline.messages.waits import Wait, named, wait_for
 AWAIT_S = 30.0  # for buffers of a trainer that is a member and does not ask for work
 
 
-def may_end(book: Book) -> bool:
+def may_end(page: Page, keeping: Keeping, questions: Questions, seen: TrainersSeen) -> bool:
     """Whether the cut that ends a stage would hold the average; if not, it is asked for."""
-    state, spec = book.durable, book.durable.stage_spec()
-    is_alone = len(state.trainers) < 2 or not current(book)
-    if spec is None or not spec.averaged or is_alone or book.is_averaged:
-        return may_cut(book)
-    if book.averaging_s is None:
-        book.averaging_s = book.now
-    roles = _awaited(book)
-    missing = [inc for role, inc in roles if inc not in book.buffers]
-    if missing and book.now - book.averaging_s < AWAIT_S:
+    state, spec = page.durable, page.durable.stage_spec()
+    is_alone = len(state.trainers) < 2 or not current(page, keeping, questions)
+    if spec is None or not spec.averaged or is_alone or keeping.is_averaged:
+        return may_cut(page, keeping, questions)
+    if keeping.averaging_s is None:
+        keeping.averaging_s = page.now
+    roles = _awaited(page.durable, questions, seen)
+    missing = [inc for role, inc in roles if inc not in keeping.buffers]
+    if missing and page.now - keeping.averaging_s < AWAIT_S:
         for incarnation in missing:
             wait = Wait("state", "float buffers are kept, to be averaged")
-            _tell(book, incarnation, Waiting(wait=wait, buffers=True))
+            _tell(page, questions, incarnation, Waiting(wait=wait, buffers=True))
         return False
-    kept = [book.buffers[inc] for _, inc in roles if inc in book.buffers]
+    kept = [keeping.buffers[inc] for _, inc in roles if inc in keeping.buffers]
     shares = tuple(share for share in kept if share.records)
-    able = [inc for inc in current(book) if inc in book.buffers]
+    able = [inc for inc in current(page, keeping, questions) if inc in keeping.buffers]
     if not shares or not able:
-        return may_cut(book)
-    if book.average_by not in able:
-        book.average_by = able[0]
-    assert book.average_by is not None
+        return may_cut(page, keeping, questions)
+    if keeping.average_by not in able:
+        keeping.average_by = able[0]
+    assert keeping.average_by is not None
     wait = Wait("state", "buffers are averaged")
-    _tell(book, book.average_by, Waiting(wait=wait, average=shares))
+    _tell(page, questions, keeping.average_by, Waiting(wait=wait, average=shares))
     return False
 
 
-def buffers_kept(book: Book, message: BuffersKept) -> None:
+def buffers_kept(keeping: Keeping, message: BuffersKept) -> None:
     """A trainer has kept its averaged objects at a server."""
-    book.buffers[message.incarnation] = AverageShare(message.number, message.records)
+    keeping.buffers[message.incarnation] = AverageShare(message.number, message.records)
 
 
-def wait_for_buffers(book: Book) -> Wait | None:
+def wait_for_buffers(
+    state: Durable, keeping: Keeping, questions: Questions, seen: TrainersSeen
+) -> Wait | None:
     """Whose buffers are awaited, while others wait for the end of a stage."""
-    if book.averaging_s is None or book.is_averaged:
+    if keeping.averaging_s is None or keeping.is_averaged:
         return None
-    missing = [role for role, inc in _awaited(book) if inc not in book.buffers]
+    missing = [
+        role for role, inc in _awaited(state, questions, seen) if inc not in keeping.buffers
+    ]
     if missing:
         reason = f"the float buffers of {named(missing)} are awaited, to be averaged"
         return wait_for("state", reason, missing)
-    by = book.durable.incarnations().get(book.average_by or 0)
+    by = state.incarnations().get(keeping.average_by or 0)
     if by is None:
         return None
     return wait_for("state", f"{by} averages the float buffers", [by])
 
 
-def buffers_at_end(book: Book, stage: int) -> int | None:
+def wait_for_kept(book: Book) -> Wait | None:
+    """Who is asked to keep something at a server, while others wait for it."""
+    state, keeping = book.durable, book.keeping
+    buffers = wait_for_buffers(state, keeping, book.questions, book.seen)
+    return buffers or wait_for_state(state, keeping)
+
+
+def buffers_at_end(state: Durable, servers: Reports, stage: int) -> int | None:
     """Number of the state that a stage ended with, if its buffers may be loaded."""
-    state, stages = book.durable, book.durable.stages
+    stages = state.stages
     if stage not in stages or not stages[stage].averaged or not state.is_end_kept:
         return None
     later = (stages[n] for n in range(stage + 1, state.queue.stage) if n in stages)
     if any(spec.is_training for spec in later):
         return None
-    in_cut = max((report.tracked for report in book.reports.values()), default=0)
+    in_cut = servers.last_tracked()
     return state.tracked or in_cut or None
 
 
-def _awaited(book: Book) -> list[tuple[str, int]]:
+def _awaited(
+    state: Durable, questions: Questions, seen: TrainersSeen
+) -> list[tuple[str, int]]:
     """Trainers whose buffers belong to the average: all but those that have gone on."""
-    stage = book.durable.queue.stage
+    stage = state.queue.stage
     return [
         (role, incarnation)
-        for role, incarnation in sorted(book.durable.trainers.items())
-        if book.asked_stage.get(role, stage) <= stage and incarnation not in book.saves
+        for role, incarnation in sorted(state.trainers.items())
+        if seen.asked_stage.get(role, stage) <= stage and incarnation not in questions.saves
     ]
 
 
-def _tell(book: Book, incarnation: int, waiting: Waiting) -> None:
+def _tell(page: Page, questions: Questions, incarnation: int, waiting: Waiting) -> None:
     """Answer a trainer that waits for work; one that does not wait is told when it does."""
-    parked = book.leases.get(incarnation)
+    parked = questions.leases.get(incarnation)
     if parked is not None and not is_open(parked):
-        book.leases.take(incarnation)
-        book.reply(parked.ticket, waiting)
+        questions.leases.take(incarnation)
+        page.reply(parked.ticket, waiting)

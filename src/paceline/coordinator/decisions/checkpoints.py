@@ -33,18 +33,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from paceline.coordinator.decisions.averages import may_end, wait_for_buffers
+from paceline.coordinator.decisions.averages import may_end, wait_for_kept
 from paceline.coordinator.decisions.leases import takers
 from paceline.coordinator.decisions.membership import leave_timeline
-from paceline.coordinator.decisions.status import (
-    count_steps,
-    note_failure,
-    note_success,
-    note_wait,
-)
-from paceline.coordinator.decisions.tracked import may_cut, wait_for_state
+from paceline.coordinator.decisions.status import count_steps
+from paceline.coordinator.decisions.tracked import may_cut
 from paceline.coordinator.durable import (
     CutRecord,
+    Durable,
     has_nothing_to_train,
     is_touched,
     keep_paces,
@@ -61,10 +57,16 @@ from paceline.coordinator.durable.outcomes import (
 from paceline.coordinator.ledgers import (
     Book,
     Counted,
+    Cuts,
+    Keeping,
     OpenCut,
+    Page,
+    Questions,
+    Reports,
+    TaskProgress,
+    TrainersSeen,
     is_epoch_over,
     is_last_epoch,
-    pause_after,
 )
 from paceline.coordinator.ledgers.effects import DropCut, Happened, SeekCut, WriteManifest
 from paceline.ids import COORDINATOR, server_id
@@ -77,87 +79,100 @@ from paceline.pace.policy import outer_parts
 
 def look_at_cut(book: Book) -> None:
     """Begin a cut that is due, go on with the open one, or give it up."""
-    note_wait(book, waits=waits_for_cut(book))
-    cut = book.open_cut
+    book.cutting.note_wait(book.now, waits=waits_for_cut(book, book.cutting, book.seen))
+    cut = book.cutting.open
     if cut is not None:
         if book.now >= cut.until_s:
             who = ", ".join(cut.missing()) or "the coordinator"
-            fail_cut(book, f"{who} did not end writing in {cut.limit_s:.0f} s")
-        elif not cut.missing() and not book.is_writing_manifest:
-            book.is_writing_manifest = True
+            fail_cut(
+                book, book.cutting, f"{who} did not end writing in {cut.limit_s:.0f} s"
+            )
+        elif not cut.missing() and not book.cutting.is_writing:
+            book.cutting.is_writing = True
             book.effect(WriteManifest(cut.manifest()))
         return
-    state, ends_stage = book.durable, is_stage_over(book)
+    state, ends_stage = book.durable, is_stage_over(book.durable, book.seen)
     if not ends_stage and not _wants_cut(book):
         return
-    if not book.servers_ready() or state.is_returning or book.now < book.retry_cut_s:
+    if not book.servers_ready() or state.is_returning or book.now < book.cutting.retry_s:
         return
     if not state.parts or not book.parts_ready():
         return
-    may_begin = may_end if ends_stage else may_cut
-    if may_begin(book):
+    if _may_begin(book, ends_stage=ends_stage):
         book.commit(CutBegun(state.next_cut))
-        counted = Counted(book.count_records(), count_steps(book))
+        counted = Counted(book.count_records(), count_steps(book.durable, book.servers))
         number = state.next_cut - 1
-        book.open_cut = OpenCut(number, state, counted, book.now, ends_stage=ends_stage)
-        for incarnation, parked in book.saves.items():
-            assert isinstance(parked.message, Save)
-            key = (incarnation, parked.message.number)
-            book.save_cuts.setdefault(key, number)
-        if book.is_saving and book.last_save is None:
-            book.last_save = number
+        book.cutting.open = OpenCut(number, state, counted, book.now, ends_stage=ends_stage)
+        for incarnation in book.questions.saves:
+            book.cutting.of_saves.setdefault(_save_key(book.questions, incarnation), number)
+        if book.cutting.is_saving and book.cutting.last_save is None:
+            book.cutting.last_save = number
+
+
+def _may_begin(book: Book, *, ends_stage: bool) -> bool:
+    """Whether what trainers keep would be of the cut's moment; if not, it is asked for."""
+    if ends_stage:
+        return may_end(book, book.keeping, book.questions, book.seen)
+    return may_cut(book, book.keeping, book.questions)
 
 
 def fail_cut(
-    book: Book, reason: str, server: str | None = None, *, is_refused: bool = False
+    page: Page,
+    cutting: Cuts,
+    reason: str,
+    server: str | None = None,
+    *,
+    is_refused: bool = False,
 ) -> None:
     """Give the open cut up: what it wrote goes, and another is tried after a pause.
 
     Args:
-        book: of the job.
+        page: of the event.
+        cutting: has the open one.
         reason: why it is given up.
         server: whose share could not be written, if it was one.
         is_refused: storage did not take it. Before there is any cut nothing is trained, and
             nobody has waited for anything: the job fails.
     """
-    cut = book.open_cut
+    cut = cutting.open
     assert cut is not None
-    book.open_cut = None
-    book.failed_cuts += 1
-    pause_s = pause_after(book.failed_cuts)
-    book.retry_cut_s = book.now + pause_s
-    note_failure(book, cut.cut, reason)
-    book.forget_saves_in(cut.cut)
+    pause_s = cutting.failed(cut.cut, reason, page.now)
     fields: dict[str, object] = {"cut": cut.cut, "server": server, "reason": reason}
-    is_last = is_refused and book.durable.cut is None
+    is_last = is_refused and page.durable.cut is None
     retry_s = None if is_last else pause_s
-    book.effect(Happened("CutFailed", {**fields, "retry_s": retry_s}))
-    book.effect(DropCut(cut.folder))
-    if is_last and book.durable.broken is None:
-        book.commit(JobBroken(f"the first checkpoint cannot be written: {reason}"))
+    page.effect(Happened("CutFailed", {**fields, "retry_s": retry_s}))
+    page.effect(DropCut(cut.folder))
+    if is_last and page.durable.broken is None:
+        page.commit(JobBroken(f"the first checkpoint cannot be written: {reason}"))
 
 
-def break_taken_over(book: Book, reason: str | None) -> None:
+def break_taken_over(page: Page, reason: str | None) -> None:
     """The place of the cuts is another run's: this one could not go back to anything."""
-    if book.durable.broken is None:
-        book.commit(JobBroken(reason or "another run has taken its checkpoints over"))
+    if page.durable.broken is None:
+        page.commit(JobBroken(reason or "another run has taken its checkpoints over"))
 
 
-def commit_cut(book: Book, cut: int, folder: str, error: str | None) -> None:
+def commit_cut(
+    page: Page,
+    cutting: Cuts,
+    keeping: Keeping,
+    progress: TaskProgress,
+    cut: int,
+    folder: str,
+    error: str | None,
+) -> None:
     """The manifest of a cut is written, or could not be."""
-    book.is_writing_manifest = False
-    opened = book.open_cut
+    cutting.is_writing = False
+    opened = cutting.open
     if opened is None or opened.folder != folder:
-        book.effect(DropCut(folder))  # given up meanwhile, its files are gone
+        page.effect(DropCut(folder))  # given up meanwhile, its files are gone
         return
     if error is not None:
-        fail_cut(book, error, is_refused=True)
+        fail_cut(page, cutting, error, is_refused=True)
         return
-    book.open_cut = None
-    book.last_cut_s = book.now
-    note_success(book)
+    cutting.taken(page.now)
     order = opened.manifest()
-    book.commit(
+    page.commit(
         CutCommitted(
             cut,
             opened.timeline,
@@ -172,47 +187,44 @@ def commit_cut(book: Book, cut: int, folder: str, error: str | None) -> None:
         )
     )
     if opened.ends_stage:
-        book.progress.clear()
-        book.forget_buffers()
+        progress.clear()
+        keeping.forget_buffers()
 
 
-def look_at_saves(book: Book) -> None:
+def look_at_saves(page: Page, questions: Questions, cutting: Cuts) -> None:
     """Answer whoever waited for a cut that is committed now."""
-    if book.durable.cut is None:
+    if page.durable.cut is None:
         return
-    last = book.durable.cut.cut
-    for incarnation, parked in book.saves.to_look_at(last):
-        if book.save_cuts.get(_save_key(book, incarnation), last + 1) <= last:
-            book.saves.take(incarnation)
-            book.reply(parked.ticket, Saved(cut=last))
+    last = page.durable.cut.cut
+    for incarnation, parked in questions.saves.to_look_at(last):
+        if cutting.of_saves.get(_save_key(questions, incarnation), last + 1) <= last:
+            questions.saves.take(incarnation)
+            page.reply(parked.ticket, Saved(cut=last))
 
 
-def waits_for_cut(book: Book) -> bool:
+def waits_for_cut(page: Page, cutting: Cuts, seen: TrainersSeen) -> bool:
     """Whether work goes on only when a cut that failed has been taken after all."""
-    if book.cut_trouble is None:
+    if cutting.trouble is None:
         return False
-    return _is_first_missing(book) or is_stage_over(book)
+    return not page.is_cut_whole() or is_stage_over(page.durable, seen)
 
 
 def cut_wait(book: Book) -> Wait:
     """What somebody who waits for a cut waits for."""
-    if book.open_cut is None and book.cut_trouble is not None:
-        pause_s = max(0.0, book.retry_cut_s - book.now)
-        reason = f"{book.cut_trouble}; the next is tried in {pause_s:.0f} s"
+    if book.cutting.open is None and book.cutting.trouble is not None:
+        pause_s = max(0.0, book.cutting.retry_s - book.now)
+        reason = f"{book.cutting.trouble}; the next is tried in {pause_s:.0f} s"
         return wait_for("cut", reason, [COORDINATOR])
-    kept = None
-    if book.open_cut is None:
-        kept = wait_for_buffers(book) or wait_for_state(book)
+    kept = wait_for_kept(book) if book.cutting.open is None else None
     if kept is not None:
         return kept
-    servers = book.open_cut.missing() if book.open_cut is not None else []
+    servers = book.cutting.open.missing() if book.cutting.open is not None else []
     by = named(servers) if servers else "the coordinator"
-    return wait_for("cut", f"a cut is being taken by {by}", takers(book))
+    return wait_for("cut", f"a cut is being taken by {by}", takers(book.cutting))
 
 
-def is_stage_over(book: Book) -> bool:
+def is_stage_over(state: Durable, seen: TrainersSeen) -> bool:
     """Whether the stage has nothing more to do, or nobody is left to do it."""
-    state = book.durable
     if state.stage_spec() is None or state.queue.pending or state.settling:
         return False
     if state.is_returning or state.broken is not None:
@@ -223,33 +235,32 @@ def is_stage_over(book: Book) -> bool:
         return is_touched(state) or open_stage(state, state.queue.stage) > state.queue.stage
     if not state.has_started:
         return False
-    stages = [book.asked_stage.get(trainer, -1) for trainer in state.trainers]
+    stages = [seen.asked_stage.get(trainer, -1) for trainer in state.trainers]
     return bool(stages) and min(stages) > state.queue.stage
-
-
-def _is_first_missing(book: Book) -> bool:
-    return not book.is_cut_whole()
 
 
 def _wants_cut(book: Book) -> bool:
     state, config = book.durable, book.config
-    saves = book.saves
-    if saves and any(_save_key(book, inc) not in book.save_cuts for inc in saves):
+    saves = book.questions.saves
+    if saves and any(
+        _save_key(book.questions, inc) not in book.cutting.of_saves for inc in saves
+    ):
         return True
-    if book.is_saving and book.last_save is None:
+    if book.cutting.is_saving and book.cutting.last_save is None:
         return True
-    if _is_first_missing(book):
-        return bool(book.leases)  # the first lease waits for it
+    if not book.is_cut_whole():
+        return bool(book.questions.leases)  # the first lease waits for it
     assert state.cut is not None
     every_s, every_steps = config.cut_every_s, config.cut_every_steps
-    is_due = (every_s > 0 and book.now - book.last_cut_s >= every_s) or (
-        every_steps > 0 and count_steps(book) - state.cut.steps >= every_steps
+    is_due = (every_s > 0 and book.now - book.cutting.last_s >= every_s) or (
+        every_steps > 0
+        and count_steps(book.durable, book.servers) - state.cut.steps >= every_steps
     )
     return is_due and bool(state.queue.pending)
 
 
-def _save_key(book: Book, incarnation: int) -> tuple[int, int]:
-    message = book.saves[incarnation].message
+def _save_key(questions: Questions, incarnation: int) -> tuple[int, int]:
+    message = questions.saves[incarnation].message
     assert isinstance(message, Save)
     return incarnation, message.number
 
@@ -284,55 +295,54 @@ class Stored(NamedTuple):
     created: float = 0.0
 
 
-def begin_run(book: Book, stored: Stored) -> Resumed | None:
+def begin_run(page: Page, stored: Stored) -> Resumed | None:
     """Let this run be the job's; a coordinator restarted within it changes nothing.
 
     Returns:
         Where the run goes on, if it does.
     """
-    state, config = book.durable, book.config
+    state, config = page.durable, page.config
     if state.run == config.run:
         return None
     is_first = state.next_incarnation == 1 and stored.cut is None and not stored.timeline
     if is_first:
-        book.commit(RunBegun(config.run, 0, None, ()))
+        page.commit(RunBegun(config.run, 0, None, ()))
         return None
     if stored.cut is None and state.cut is not None and not config.begins_anew:
         place = config.checkpoints or "its folder"
-        book.commit(JobBroken(_LOST.format(cut=state.cut.cut, place=place)))
+        page.commit(JobBroken(_LOST.format(cut=state.cut.cut, place=place)))
         return None
     servers = [server_id(number) for number in range(config.servers)]
     timeline = max(state.timeline, stored.timeline) + 1
     plans = place_again(keep_paces(stored.plans, state), servers)
-    book.commit(RunBegun(config.run, timeline, stored.cut, plans))
+    page.commit(RunBegun(config.run, timeline, stored.cut, plans))
     cut = stored.cut.cut if stored.cut is not None else None
     told = [*stored.skipped, *stored.foreign]
     if len(told) > _MOST_TOLD:
         told[_MOST_TOLD:] = [f"{len(told) - _MOST_TOLD} more"]
     fields: dict[str, object] = {"cut": cut or 0, "timeline": timeline}
     passed_over = {"skipped": stored.skipped, "foreign": stored.foreign}
-    book.effect(Happened("Resumed", {**fields, **passed_over}))
+    page.effect(Happened("Resumed", {**fields, **passed_over}))
     return Resumed(cut, stored.records, stored.created, tuple(told))
 
 
-def look_at_unreadable(book: Book) -> None:
+def look_at_unreadable(page: Page, cutting: Cuts, servers: Reports) -> None:
     """Have an older cut sought, once a server cannot read the one that all return to."""
-    cut, why = book.durable.cut, why_unreadable(book)
-    if cut is None or why is None or book.sought == cut.folder:
+    cut, why = page.durable.cut, why_unreadable(page.durable, servers)
+    if cut is None or why is None or cutting.sought == cut.folder:
         return
-    if book.durable.broken is None:
-        book.sought = cut.folder
-        book.effect(SeekCut(cut.cut, cut.timeline, cut.folder))
+    if page.durable.broken is None:
+        cutting.sought = cut.folder
+        page.effect(SeekCut(cut.cut, cut.timeline, cut.folder))
 
 
-def why_unreadable(book: Book) -> str | None:
+def why_unreadable(state: Durable, servers: Reports) -> str | None:
     """What servers say of the cut that all return to; None if it can be read so far."""
-    state = book.durable
     if not state.is_returning:
         return None
     told = [
         f"{server}: {report.unreadable}"
-        for server, report in sorted(book.reports.items())
+        for server, report in sorted(servers.reports.items())
         if report.timeline == state.timeline
         and report.unreadable is not None
         and state.servers.get(server) == report.incarnation
@@ -343,12 +353,12 @@ def why_unreadable(book: Book) -> str | None:
 def return_further(book: Book, folder: str, found: Stored, error: str | None) -> None:
     """The newest cut that is older than ``folder`` is known, or that there is none."""
     state = book.durable
-    if book.sought != folder:
+    if book.cutting.sought != folder:
         return
-    book.sought = None
+    book.cutting.sought = None
     if state.cut is None or state.cut.folder != folder or state.broken is not None:
         return
-    why = why_unreadable(book)
+    why = why_unreadable(book.durable, book.servers)
     if why is None:
         return  # whoever could not read it is gone; its successor may
     if found.cut is None:
@@ -358,9 +368,9 @@ def return_further(book: Book, folder: str, found: Stored, error: str | None) ->
     if found.skipped:
         reason += f"; nor can older ones: {'; '.join(found.skipped)}"
     timeline = state.timeline + 1
-    plans = _placed(book, found.plans)
+    plans = _placed(book.durable, found.plans)
     skipped = CutSkipped(state.cut.cut, reason, timeline, found.cut, plans)
-    book.forget_saves_in(found.cut.cut + 1)
+    book.cutting.forget_saves_in(found.cut.cut + 1)
     leave_timeline(book, skipped, reason)
 
 
@@ -372,10 +382,10 @@ def _no_way_back(cut: CutRecord, why: str, error: str | None) -> str:
     )
 
 
-def _placed(book: Book, plans: tuple[PartPlan, ...]) -> tuple[PartPlan, ...]:
+def _placed(state: Durable, plans: tuple[PartPlan, ...]) -> tuple[PartPlan, ...]:
     """The parts of a cut, each slot where it lies in this run."""
-    known = {part: record.plan for part, record in book.durable.parts.items()}
-    servers, plans = sorted(book.durable.servers), keep_paces(plans, book.durable)
+    known = {part: record.plan for part, record in state.parts.items()}
+    servers, plans = sorted(state.servers), keep_paces(plans, state)
     return tuple(
         msgspec.structs.replace(plan, placement=here.placement)
         if (here := known.get(plan.spec.part)) is not None

@@ -14,13 +14,24 @@ Pure.
 import numpy as np
 
 from paceline.coordinator.decisions.tracked import may_enter, to_load
-from paceline.coordinator.durable import Choice, decide_cell, has_nothing_to_train
+from paceline.coordinator.durable import Choice, Durable, decide_cell, has_nothing_to_train
 from paceline.coordinator.durable.outcomes import (
     LeaseGranted,
     TaskDone,
     TaskFailed,
 )
-from paceline.coordinator.ledgers import Book, Pick, num_todo, pick_of, pick_task
+from paceline.coordinator.ledgers import (
+    Book,
+    Cuts,
+    Page,
+    Pick,
+    Reports,
+    TaskProgress,
+    TrainersSeen,
+    num_todo,
+    pick_of,
+    pick_task,
+)
 from paceline.coordinator.ledgers.effects import Happened
 from paceline.data.order import records_at
 from paceline.data.split import batch_positions, task_positions
@@ -69,10 +80,10 @@ def grant(
     state, spec = book.durable, book.durable.stage_spec()
     if spec is None or not may_grant(book):
         return None
-    if book.asked_stage.get(trainer, state.queue.stage) != state.queue.stage:
+    if book.seen.asked_stage.get(trainer, state.queue.stage) != state.queue.stage:
         return None
     held = len(state.queue.held_by(incarnation))
-    pick = pick_for(book, trainer)
+    pick = pick_for(book, book.seen, trainer)
     if (held >= MAX_LEASES and not has_said) or pick is None:
         return None  # nobody's state is asked for on behalf of one who has nothing to do
     if not held and not _may_begin(book, incarnation):
@@ -84,7 +95,7 @@ def grant(
         crashes = state.queue.crashes.get(key.task, 0)
         if first >= spec.num_batches(key.task):
             book.commit(TaskDone(key, spec.task_records(key.task)))
-            pick = pick_for(book, trainer)
+            pick = pick_for(book, book.seen, trainer)
         elif max(failures, timeouts, crashes) >= book.config.max_task_failures:
             records = spec.batch_records(key.task, 0, first - 1) if first else 0
             reason = (
@@ -93,7 +104,7 @@ def grant(
             )
             book.commit(TaskFailed(key, records, reason))
             book.effect(records_missing(spec, key, first, reason))
-            pick = pick_for(book, trainer)
+            pick = pick_for(book, book.seen, trainer)
         else:
             return _lend(book, trainer, incarnation, pick)
     return None
@@ -113,68 +124,67 @@ def grant_ahead(book: Book, trainer: str, incarnation: int) -> Lease | Wait | No
         return Wait("stage", f"the job is stopped: {state.stopped}")
     if not num_todo(state):
         return Wait("lease", "no task is left that nobody works on")
-    if book.track_from == incarnation:
+    if book.keeping.track_from == incarnation:
         reason = f"{trainer} keeps the state of its tracked objects before its next batch"
         return wait_for("state", reason, [trainer])
     return pause_of_all(book)
 
 
-def pick_for(book: Book, trainer: str) -> Pick | None:
+def pick_for(page: Page, seen: TrainersSeen, trainer: str) -> Pick | None:
     """The next task for a trainer, None if there is none; of a rotation, its next cell."""
-    if not book.is_rotating():
-        return pick_task(book.durable)
-    task = choose_cell(book, trainer).task
-    return None if task is None else pick_of(book.durable, task)
+    if not page.is_rotating():
+        return pick_task(page.durable)
+    task = choose_cell(page.durable, seen, trainer).task
+    return None if task is None else pick_of(page.durable, task)
 
 
-def choose_cell(book: Book, trainer: str) -> Choice:
+def choose_cell(state: Durable, seen: TrainersSeen, trainer: str) -> Choice:
     """The next cell for a trainer in the stage's loop."""
-    spec = book.durable.stage_spec()
+    spec = state.stage_spec()
     assert spec is not None
     assert spec.rotation is not None
-    state, members = book.durable, participants(book)
+    members = participants(state, seen)
     members[trainer] = state.trainers[trainer]  # its tick may ask, before it has asked
     return decide_cell(spec.rotation, spec.seed, state.queue, trainer, members)
 
 
-def has_moved(book: Book, trainer: str, key: TaskKey) -> bool:
+def has_moved(state: Durable, trainer: str, key: TaskKey) -> bool:
     """Whether a cell's data part was another's before."""
-    spec, keepers = book.durable.stage_spec(), book.durable.queue.keepers
+    spec, keepers = state.stage_spec(), state.queue.keepers
     if spec is None or spec.rotation is None:
         return False
     return keepers.get(spec.rotation.cell_of(key.task)[0]) != trainer
 
 
-def take_block(book: Book, key: TaskKey) -> BlockAt | None:
+def take_block(state: Durable, seen: TrainersSeen, key: TaskKey) -> BlockAt | None:
     """Who has left a cell's block last, if it is here still; from now on nobody has."""
-    spec = book.durable.stage_spec()
+    spec = state.stage_spec()
     if spec is None or spec.rotation is None:
         return None
-    left = book.blocks_at.pop((key.stage, spec.rotation.cell_of(key.task)[1]), None)
-    if left is None or book.durable.trainers.get(left[0].trainer) != left[1]:
+    left = seen.blocks_at.pop((key.stage, spec.rotation.cell_of(key.task)[1]), None)
+    if left is None or state.trainers.get(left[0].trainer) != left[1]:
         return None
     return left[0]
 
 
-def leave_block(book: Book, key: TaskKey) -> None:
+def leave_block(state: Durable, seen: TrainersSeen, key: TaskKey) -> None:
     """A cell's holder is done with it for now: it has the block's rows as they are."""
-    spec, record = book.durable.stage_spec(), book.durable.queue.pending[key.task]
+    spec, record = state.stage_spec(), state.queue.pending[key.task]
     if spec is not None and spec.rotation is not None:
         left = BlockAt(record.trainer, record.lease.token)
-        if len(book.blocks_at) > spec.rotation.blocks:
-            book.blocks_at.clear()  # of stages before
+        if len(seen.blocks_at) > spec.rotation.blocks:
+            seen.blocks_at.clear()  # of stages before
         block = spec.rotation.cell_of(key.task)[1]
-        book.blocks_at[key.stage, block] = (left, record.incarnation)
+        seen.blocks_at[key.stage, block] = (left, record.incarnation)
 
 
-def participants(book: Book) -> dict[str, int]:
+def participants(state: Durable, seen: TrainersSeen) -> dict[str, int]:
     """{trainer: incarnation} of those in the current stage's loop, as far as is known."""
-    state = book.durable
     queue = state.queue
     return {
         trainer: incarnation
         for trainer, incarnation in state.trainers.items()
-        if book.asked_stage.get(trainer) == queue.stage or queue.does_hold(incarnation)
+        if seen.asked_stage.get(trainer) == queue.stage or queue.does_hold(incarnation)
     }
 
 
@@ -183,7 +193,9 @@ def _lend(book: Book, trainer: str, incarnation: int, pick: Pick) -> Lease:
     state, key, first = book.durable, pick.key, pick.resume.first
     is_entering = not state.queue.held_by(incarnation)
     rounds = {part: state.parts[part].round + 1 for part in book.sync_parts()}
-    tracked = to_load(book, incarnation) if is_entering else None
+    tracked = (
+        to_load(book, book.keeping, book.servers, incarnation) if is_entering else None
+    )
     token = state.next_token
     entry, clock, slowest = state.queue.entry_of(incarnation) or token, 0, 0
     if is_entering:
@@ -191,27 +203,27 @@ def _lend(book: Book, trainer: str, incarnation: int, pick: Pick) -> Lease:
     records = state.round_records if rounds else book.count_records()
     edges, voids = pick.resume.edges, pick.resume.voids
     clocks = (entry, clock, slowest)
-    is_moved = has_moved(book, trainer, key)
-    known = (*clocks, records, voids, is_moved, take_block(book, key))
+    is_moved = has_moved(book.durable, trainer, key)
+    known = (*clocks, records, voids, is_moved, take_block(book.durable, book.seen, key))
     lease = Lease(token, key, first, edges, rounds, tracked, *known)
     book.commit(LeaseGranted(lease, trainer, incarnation))
     if key.stage != book.training.stage and book.is_training():
-        book.training.goes_on(key.stage, book.now, book.count_records)
+        book.training.begins(key.stage, book.now, book.count_records())
     if is_entering:
         book.rounds.enters(trainer, book.now)
         book.speeds.enters(incarnation, book.now)
-    book.entered.add(incarnation)
+    book.keeping.entered.add(incarnation)
     if first:
         book.progress.advance(key, first - 1)
-    book.start_clock(incarnation)
+    book.deadlines.goes_on(incarnation, book.durable, book.now)
     return lease
 
 
 def _may_begin(book: Book, incarnation: int) -> bool:
     """Whether a trainer without a lease may be among those who train."""
-    is_between = is_mid_step(book) or book.rounds.are_exchanging(book.durable)
+    is_between = is_mid_step(book.durable) or book.rounds.are_exchanging(book.durable)
     is_ready = not is_between and book.knows_clocks()
-    return is_ready and may_enter(book, incarnation)
+    return is_ready and may_enter(book, book.keeping, book.questions, incarnation)
 
 
 def may_grant(book: Book) -> bool:
@@ -221,48 +233,50 @@ def may_grant(book: Book) -> bool:
         return False
     if state.stopped is not None and has_nothing_to_train(state):
         return False
-    if book.open_cut is not None and book.open_cut.ends_stage:
+    if book.cutting.open is not None and book.cutting.open.ends_stage:
         return False  # its copy of the queue holds no lease
     if not state.has_started:
-        return len(book.leases) >= book.first_trainers()
-    return missing_from_ring(book) is None
+        return len(book.questions.leases) >= book.first_trainers()
+    return missing_from_ring(book, book.seen) is None
 
 
-def missing_from_ring(book: Book) -> list[str] | None:
+def missing_from_ring(page: Page, seen: TrainersSeen) -> list[str] | None:
     """Trainers that a rotation waits for before its first cell, if any.
 
     Who comes a moment late finds its data part begun by somebody else's look ahead, and has
     nothing to do for a whole round.
     """
-    state, queue = book.durable, book.durable.queue
-    stage, since_s = book.asked_first
-    if not book.is_rotating() or queue.epoch or queue.keepers:
+    state, queue = page.durable, page.durable.queue
+    stage, since_s = seen.asked_first
+    if not page.is_rotating() or queue.epoch or queue.keepers:
         return None
-    if stage != queue.stage or book.now >= since_s + GATHER_S:
+    if stage != queue.stage or page.now >= since_s + GATHER_S:
         return None
-    late = [t for t in state.trainers if book.asked_stage.get(t, -1) < queue.stage]
+    late = [t for t in state.trainers if seen.asked_stage.get(t, -1) < queue.stage]
     return sorted(late) or None
 
 
-def is_mid_step(book: Book) -> bool:
+def is_mid_step(state: Durable) -> bool:
     """Whether a holder of a lease is between two parts of one step."""
-    return book.durable.queue.does_any_hold(book.durable.mid_step)
+    return state.queue.does_any_hold(state.mid_step)
 
 
-def finish_if_done(book: Book, key: TaskKey) -> None:
+def finish_if_done(
+    page: Page, progress: TaskProgress, seen: TrainersSeen, key: TaskKey
+) -> None:
     """Close a pending task whose batches are all acknowledged in every part."""
-    spec = book.durable.stage_spec()
+    spec = page.durable.stage_spec()
     assert spec is not None
-    last = book.progress.last_acked(key)
-    if last == spec.num_batches(key.task) - 1 and is_pending(book, key):
-        leave_block(book, key)
-        book.commit(TaskDone(key, spec.task_records(key.task)))
-        book.progress.forget(key)
+    last = progress.last_acked(key)
+    if last == spec.num_batches(key.task) - 1 and is_pending(page.durable, key):
+        leave_block(page.durable, seen, key)
+        page.commit(TaskDone(key, spec.task_records(key.task)))
+        progress.forget(key)
 
 
-def is_pending(book: Book, key: TaskKey) -> bool:
+def is_pending(state: Durable, key: TaskKey) -> bool:
     """Whether somebody works on a task right now."""
-    queue = book.durable.queue
+    queue = state.queue
     is_current = (key.stage, key.epoch) == (queue.stage, queue.epoch)
     return is_current and key.task in queue.pending
 
@@ -270,11 +284,11 @@ def is_pending(book: Book, key: TaskKey) -> bool:
 def pause_of_all(book: Book) -> Wait | None:
     """Why nobody works just now, if the pace is to change; None if it is not."""
     state = book.durable
-    if book.wish is None or not book.pauses():
+    if book.pace.wish is None or not book.pauses():
         return None
     holders = sorted(state.queue.first_holders(MOST_NAMED))
     count = state.queue.num_holders()
-    paces = ", ".join(sorted({str(pace) for pace in book.wish.paces.values()}))
+    paces = ", ".join(sorted({str(pace) for pace in book.pace.wish.paces.values()}))
     waits = f"; it waits for {listed(holders, count)} to give tasks back" if holders else ""
     reason = f"the pace changes to {paces}{waits}"
     return Wait("pace", reason, tuple(holders), count - len(holders))
@@ -288,32 +302,38 @@ def wait_of_all(book: Book, *, for_pace: bool = False) -> Wait | None:
     if len(state.servers) < book.config.servers:
         missing = book.config.servers - len(state.servers)
         reason = f"{missing} of {book.config.servers} servers are not there yet"
-        return wait_for("servers", reason, awaited_servers(book))
-    if book.sought is not None:
-        reason = f"{book.sought} cannot be read; the newest older whole cut is sought"
+        return wait_for("servers", reason, awaited_servers(book, book.servers))
+    if book.cutting.sought is not None:
+        reason = (
+            f"{book.cutting.sought} cannot be read; the newest older whole cut is sought"
+        )
         return wait_for("cut", reason, [COORDINATOR])
     if state.repaced is not None and not book.servers_ready():
-        return wait_for("pace", "servers take over the new pace", awaited_servers(book))
+        return wait_for(
+            "pace", "servers take over the new pace", awaited_servers(book, book.servers)
+        )
     if state.is_returning or not book.servers_ready():
         reason = f"servers return to cut {state.cut.cut if state.cut else 0}"
-        return wait_for("servers", reason, awaited_servers(book))
+        return wait_for("servers", reason, awaited_servers(book, book.servers))
     if not book.parts_ready():
-        return wait_for("values", "a shared part has no values yet", _uploaders(book))
+        return wait_for(
+            "values", "a shared part has no values yet", _uploaders(book.durable)
+        )
     if not book.is_cut_whole():
-        return wait_for("cut", "the first cut is being taken", takers(book))
+        return wait_for("cut", "the first cut is being taken", takers(book.cutting))
     if state.stage_spec() is None:
         stage = state.queue.stage
-        late = [t for t in state.trainers if book.asked_stage.get(t, -1) < stage]
+        late = [t for t in state.trainers if book.seen.asked_stage.get(t, -1) < stage]
         return wait_for("stage", f"no trainer has told the data of stage {stage}", late)
     return None if for_pace else pause_of_all(book)
 
 
-def awaited_servers(book: Book) -> list[str]:
+def awaited_servers(page: Page, servers: Reports) -> list[str]:
     """Servers of the job that are not there, or not ready on this timeline."""
-    live, state = book.durable.servers, book.durable
+    live, state = page.durable.servers, page.durable
     awaited = []
-    for server in (server_id(n) for n in range(book.config.servers)):
-        report = book.reports.get(server)
+    for server in (server_id(n) for n in range(page.config.servers)):
+        report = servers.reports.get(server)
         is_here = report is not None and report.incarnation == live.get(server)
         if not (is_here and _is_ready(report, state.timeline)):
             awaited.append(server)
@@ -324,23 +344,23 @@ def _is_ready(report: ServerReport | None, timeline: int) -> bool:
     return report is not None and report.timeline == timeline and report.ready
 
 
-def wait_for_fences(book: Book) -> Wait:
+def wait_for_fences(page: Page, servers: Reports) -> Wait:
     """Servers have not all fenced who is lost."""
-    told = [book.fences.get(incarnation, {}) for incarnation in book.durable.settling]
-    servers = (server_id(n) for n in range(book.config.servers))
-    late = [server for server in servers if any(server not in one for one in told)]
+    told = [servers.fences.get(incarnation, {}) for incarnation in page.durable.settling]
+    names = (server_id(n) for n in range(page.config.servers))
+    late = [server for server in names if any(server not in one for one in told)]
     return wait_for("servers", "servers fence a lost trainer", late)
 
 
-def takers(book: Book) -> list[str]:
+def takers(cutting: Cuts) -> list[str]:
     """Who takes the open cut, as far as it is not done."""
-    servers = book.open_cut.missing() if book.open_cut is not None else []
+    servers = cutting.open.missing() if cutting.open is not None else []
     return servers or [COORDINATOR]
 
 
-def _uploaders(book: Book) -> list[str]:
+def _uploaders(state: Durable) -> list[str]:
     """Trainers that send the first values of parts that have none."""
-    names = book.durable.incarnations()
-    parts = book.durable.parts.values()
+    names = state.incarnations()
+    parts = state.parts.values()
     found = {names.get(part.uploader) for part in parts if not part.is_ready}
     return sorted(name for name in found if name is not None)

@@ -24,7 +24,6 @@ from paceline.coordinator.ledgers import Book, Loss
 from paceline.coordinator.ledgers.effects import Happened
 from paceline.messages.watching import Exited
 
-KEPT_LOST = 1024  # lost trainers whose end the launcher may still report
 STALL_S = 1.0  # between two looks; they are a tenth of a second apart
 
 
@@ -47,8 +46,8 @@ def exited(book: Book, report: Exited) -> None:
             how = f"signal {-report.code}" if report.code < 0 else f"code {report.code}"
             kind: LossKind = "crashed" if report.is_crash else "exited"
             lose(book, Loss(incarnation, kind, f"{report.role} ended with {how}"))
-            book.lost_tasks.pop(report.pid, None)
-    keys = book.lost_tasks.pop(report.pid, ())
+            book.seen.lost_tasks.pop(report.pid, None)
+    keys = book.seen.lost_tasks.pop(report.pid, ())
     if keys and report.is_crash:
         book.commit(TasksCrashed(keys))
 
@@ -59,7 +58,7 @@ def look_for_losses(book: Book) -> None:
     Time in which the coordinator itself stood still (its disk, its machine) is nobody's
     silence.
     """
-    stalled_s, book.looked_s = book.now - book.looked_s, book.now
+    stalled_s, book.members.looked_s = book.now - book.members.looked_s, book.now
     if stalled_s >= STALL_S:
         book.members.excuse(stalled_s)
         book.deadlines.excuse(stalled_s)
@@ -81,22 +80,22 @@ def settle(book: Book) -> None:
     """Lease a lost trainer's tasks again, or go on after a return, when all reported."""
     state = book.durable
     for incarnation, keys in sorted(state.settling.items()):
-        reports = book.fences.get(incarnation, {})
+        reports = book.servers.fences.get(incarnation, {})
         if set(reports) >= set(state.servers) and len(state.servers) == book.config.servers:
             told = reports.values()
             resumes = decide_resumes(keys, join_marks(keys, told), join_voids(told))
             book.commit(MarksSettled(incarnation, resumes))
-            book.fences.pop(incarnation, None)
+            book.servers.fences.pop(incarnation, None)
     if (
         state.is_returning
         and book.servers_ready()
-        and set(book.marks) >= set(state.servers)
+        and set(book.servers.marks) >= set(state.servers)
     ):
         book.commit(MarksRestored(state.timeline, _restored_resumes(book)))
 
 
 def _restored_resumes(book: Book) -> tuple[Resume, ...]:
-    reports = [report.marks for report in book.marks.values() if report.has_slots]
+    reports = [report.marks for report in book.servers.marks.values() if report.has_slots]
     keys = {entry.key for report in reports for entry in report}
     open_keys = [key for key in keys if not book.durable.is_over(key)]
     return decide_resumes(open_keys, join_marks(open_keys, reports), join_voids(reports))
@@ -109,18 +108,12 @@ def _lose_trainer(book: Book, trainer: str, loss: Loss) -> None:
         held.append(record.lease.key)
     info = book.members.info(loss.incarnation)
     if info is not None and info.pid and held:
-        book.lost_tasks[info.pid] = tuple(held)
-        if len(book.lost_tasks) > KEPT_LOST:
-            book.lost_tasks.pop(next(iter(book.lost_tasks)))
-    returns = must_return(book, loss.incarnation)
-    has_set = book.setter == loss.incarnation
+        book.seen.lost(info.pid, tuple(held))
+    returns = must_return(book, book.keeping, book.questions, loss.incarnation)
+    has_set = book.seen.setter == loss.incarnation
     lost = TrainerLost(trainer, loss.incarnation, loss.kind, loss.reason, has_set)
     book.commit(lost)
-    book.rounds.drop(trainer)
-    book.deadlines.pause(loss.incarnation)
-    book.asked_stage.pop(trainer, None)
-    book.unpark(loss.incarnation)
-    book.members.forget(loss.incarnation)
+    book.forget_trainer(trainer, loss.incarnation)
     if returns:
         reason = f"{trainer} is lost, and with it what its tracked objects had come to"
         leave_timeline(book, TimelineLeft(book.durable.timeline + 1, reason), reason)
@@ -129,13 +122,13 @@ def _lose_trainer(book: Book, trainer: str, loss: Loss) -> None:
 def _lose_server(book: Book, server: str, loss: Loss) -> None:
     info = book.members.info(loss.incarnation)
     if info is not None and loss.kind != "replaced":
-        book.to_replace[server] = info.pid
+        book.servers.to_replace[server] = info.pid
     timeline = book.durable.timeline + 1
     lost = ServerLost(server, loss.incarnation, loss.kind, loss.reason, timeline)
     leave_timeline(book, lost, f"{server} is lost")
-    book.reports.pop(server, None)
+    book.servers.reports.pop(server, None)
     book.members.forget(loss.incarnation)
-    book.idle_servers.take(server)
+    book.questions.servers.take(server)
 
 
 def leave_timeline(
@@ -149,27 +142,20 @@ def leave_timeline(
         book.deadlines.pause(incarnation)
     book.commit(left)
     if isinstance(left, PaceChanged):
-        book.refuse_parked(f"{reason}: all go on, on timeline {left.timeline}")
+        _refuse_all(book, f"{reason}: all go on, on timeline {left.timeline}")
     else:
         _tell_return(book, left.timeline, reason)
-    book.rounds.clear()
-    book.clocks.clear()
-    book.progress.clear()
-    book.fences.clear()
-    book.blocks_at.clear()
-    book.marks.clear()
-    if book.open_cut is not None:
-        book.forget_saves_in(book.open_cut.cut)
-        book.open_cut = None
-    book.entered.clear()
-    book.asked_stage.clear()
-    book.track_from = book.tracking_s = None
-    book.is_fresh = True
-    book.forget_buffers()
+    book.leave_timeline()
 
 
 def _tell_return(book: Book, timeline: int, reason: str) -> None:
     cut = book.durable.cut.cut if book.durable.cut is not None else 0
     fields: dict[str, object] = {"cut": cut, "timeline": timeline, "reason": reason}
     book.effect(Happened("Returned", fields))
-    book.refuse_parked(f"{reason}: all return to cut {cut} on timeline {timeline}")
+    _refuse_all(book, f"{reason}: all return to cut {cut} on timeline {timeline}")
+
+
+def _refuse_all(book: Book, text: str) -> None:
+    """The timeline is left: an answer would be of another than was asked on."""
+    for parked in book.questions.take_all_of_trainers():
+        book.refuse(parked.ticket, "timeline", text)

@@ -36,7 +36,17 @@ from paceline.coordinator.decisions.membership import leave_timeline
 from paceline.coordinator.decisions.tracked import may_cut, wait_for_state
 from paceline.coordinator.durable import Durable
 from paceline.coordinator.durable.outcomes import PaceChanged
-from paceline.coordinator.ledgers import NOT_TRAINING, PARK_S, Asker, Book, PaceWish, Parked
+from paceline.coordinator.ledgers import (
+    NOT_TRAINING,
+    PARK_S,
+    Asker,
+    Book,
+    PaceWish,
+    PaceWishes,
+    Page,
+    Parked,
+    Reports,
+)
 from paceline.messages.shared import Done, PartSpec
 from paceline.messages.trainer import MayGoOn, Tick
 from paceline.messages.waits import Wait
@@ -48,15 +58,15 @@ from paceline.pace.policy import steps_locally, updates_in_rounds
 from paceline.pace.tables import is_table
 
 
-def saw_wait(book: Book, parked: Parked) -> None:
+def saw_wait(page: Page, pace: PaceWishes, parked: Parked) -> None:
     """A question is answered now that has waited since it was parked."""
-    if book.governor is not None and isinstance(parked.message, Tick | MayGoOn):
-        book.governor.waited(book.now - (parked.until_s - PARK_S))
+    if pace.governor is not None and isinstance(parked.message, Tick | MayGoOn):
+        pace.governor.waited(page.now - (parked.until_s - PARK_S))
 
 
-def saw_numbers(book: Book, numbers: Mapping[str, float | None]) -> None:
+def saw_numbers(pace: PaceWishes, numbers: Mapping[str, float | None]) -> None:
     """A script has logged numbers."""
-    governor = book.governor
+    governor = pace.governor
     if governor is not None and governor.auto.watch in numbers:
         governor.logged(numbers[governor.auto.watch])
 
@@ -66,7 +76,7 @@ def why_no_pace(book: Book) -> str | None:
     state = book.durable
     if state.broken is not None or book.is_finishing:
         return "the job is over"
-    if state.stopped is not None or book.is_saving:
+    if state.stopped is not None or book.cutting.is_saving:
         return f"the job is being stopped: {state.stopped or 'its launcher ends the run'}"
     if book.config.ranks_per_trainer > 1:
         return "trainers of several processes keep the pace that they began with"
@@ -75,36 +85,36 @@ def why_no_pace(book: Book) -> str | None:
 
 def govern(book: Book) -> None:
     """Time has passed: let the pace change by a step, if there is reason to."""
-    parts = _governed(book)
+    parts = _governed(book.durable)
     if not parts:
-        book.governor = None
+        book.pace.governor = None
         return
     auto = parts[min(parts)].auto
     assert auto is not None
-    governor = book.governor
+    governor = book.pace.governor
     if governor is None or governor.auto != auto:
-        governor = book.governor = Governor(auto, book.now)
+        governor = book.pace.governor = Governor(auto, book.now)
     holders = book.durable.queue.num_holders() if book.is_training() else 0
     governor.passed(book.now, holders)
-    if book.wish is not None or why_no_pace(book) is not None or not holders:
+    if book.pace.wish is not None or why_no_pace(book) is not None or not holders:
         return
     change = governor.decide(book.now, parts[min(parts)].pace)
     if change is None:
         return
     paces = dict.fromkeys(parts, change.pace)
-    if _may_have(book, paces):
+    if _may_have(book.durable, paces):
         reason = f"auto: {change.reason}"
-        book.wish = PaceWish(paces, reason, is_auto=True, since_s=book.now)
+        book.pace.wish = PaceWish(paces, reason, is_auto=True, since_s=book.now)
 
 
-def _governed(book: Book) -> dict[int, PartSpec]:
-    specs = book.durable.trained()
+def _governed(state: Durable) -> dict[int, PartSpec]:
+    specs = state.trained()
     return {part: spec for part, spec in specs.items() if isinstance(spec.auto, Auto)}
 
 
-def _may_have(book: Book, paces: dict[int, Pace]) -> bool:
+def _may_have(state: Durable, paces: dict[int, Pace]) -> bool:
     """Whether the other parts let these have such paces."""
-    return why_not_change(book.durable.trained().values(), paces) is None
+    return why_not_change(state.trained().values(), paces) is None
 
 
 ASKED = "asked for"
@@ -121,21 +131,23 @@ def pace_asked(book: Book, asker: Asker, message: ChangePace) -> None:
     if state.parts and not paces:
         book.reply(ticket, Done())
         return
-    if book.wish is not None and book.wish.paces != paces:
-        text = f"{described(book.wish.paces)} is on its way; ask again when it is done"
+    if book.pace.wish is not None and book.pace.wish.paces != paces:
+        text = f"{described(book.pace.wish.paces)} is on its way; ask again when it is done"
         book.refuse(ticket, "invalid", text)
         return
-    reason = why_not_change(_specs(state), paces) or _why_not_round(book, paces)
+    reason = why_not_change(state.trained().values(), paces) or _why_not_round(
+        book.durable, paces
+    )
     for pace in paces.values():
         reason = reason or why_not_shared(pace, book.config.ranks_per_trainer)
     if reason is not None:
         book.refuse(ticket, "invalid", reason)
         return
-    if book.wish is None and paces:
-        book.wish = PaceWish(paces, ASKED, since_s=book.now)
+    if book.pace.wish is None and paces:
+        book.pace.wish = PaceWish(paces, ASKED, since_s=book.now)
     # Each time that it is asked for has its own ticket.
-    since_s = None if book.wish is None else book.wish.since_s
-    book.park(book.pace_asks, ticket, asker, message, since_s=since_s)
+    since_s = None if book.pace.wish is None else book.pace.wish.since_s
+    book.park(book.questions.paces, ticket, asker, message, since_s=since_s)
 
 
 def look_at_pace(book: Book) -> None:
@@ -143,20 +155,22 @@ def look_at_pace(book: Book) -> None:
     state = book.durable
     never = why_no_pace(book)
     if never is not None:
-        book.wish = None
-    elif book.wish is not None and _is_quiet(book):
-        wished, book.wish = book.wish, None
-        reason = why_not_change(_specs(state), wished.paces)  # a part may be new
-        if reason is None and _why_not_round(book, wished.paces) is None:
+        book.pace.wish = None
+    elif book.pace.wish is not None and _is_quiet(book):
+        wished, book.pace.wish = book.pace.wish, None
+        reason = why_not_change(state.trained().values(), wished.paces)  # a part may be new
+        if reason is None and _why_not_round(book.durable, wished.paces) is None:
             _change(book, wished)
-    for ticket, parked in book.pace_asks.to_look_at((book.wish, state.timeline, never)):
+    for ticket, parked in book.questions.paces.to_look_at(
+        (book.pace.wish, state.timeline, never)
+    ):
         message = parked.message
         assert isinstance(message, ChangePace)
         if never is not None:
-            book.pace_asks.take(ticket)
+            book.questions.paces.take(ticket)
             book.refuse(ticket, "invalid", never)
         elif state.parts and not (_why_no_part(state, message) or _wanted(state, message)):
-            book.pace_asks.take(ticket)
+            book.questions.paces.take(ticket)
             book.reply(ticket, Done())
 
 
@@ -168,7 +182,7 @@ def wait_for_pace(book: Book) -> Wait:
     pause = pause_of_all(book)
     if pause is None:
         return Wait("pace", "the pace is about to change")
-    other = wait_of_all(book, for_pace=True) or wait_for_state(book)
+    other = wait_of_all(book, for_pace=True) or wait_for_state(book.durable, book.keeping)
     if other is None:
         return pause
     whom, more = (pause.whom, pause.more) if pause.whom else (other.whom, other.more)
@@ -184,10 +198,6 @@ def described(paces: dict[int, Pace]) -> str:
     return f"a change to {each}"
 
 
-def _specs(state: Durable) -> list[PartSpec]:
-    return list(state.trained().values())
-
-
 def _why_no_part(state: Durable, message: ChangePace) -> str | None:
     if not message.part or _find(state, message.part) is not None:
         return None
@@ -195,15 +205,15 @@ def _why_no_part(state: Durable, message: ChangePace) -> str | None:
     return f"there is no part {message.part!r}; the job has {parts}"
 
 
-def _why_not_round(book: Book, paces: dict[int, Pace]) -> str | None:
+def _why_not_round(state: Durable, paces: dict[int, Pace]) -> str | None:
     """Why a table whose blocks go round cannot have its new pace; None if it can."""
-    spec = book.durable.stage_spec()
+    spec = state.stage_spec()
     rotating = None if spec is None or spec.rotation is None else spec.rotation.table
     pace = paces.get(-1 if rotating is None else rotating)
     if rotating is None or pace is None or not updates_in_rounds(pace):
         return None
     return (
-        f"blocks of {_name(book.durable, rotating)!r} go round in this loop, and with "
+        f"blocks of {_name(state, rotating)!r} go round in this loop, and with "
         f"{pace} one would go on before its rows are there: use async, or ask again when "
         f"the loop is over"
     )
@@ -245,19 +255,21 @@ def _is_quiet(book: Book) -> bool:
     state = book.durable
     if not book.pauses() or state.queue.pending or state.settling:
         return False
-    if wait_of_all(book, for_pace=True) is not None or book.open_cut is not None:
+    if wait_of_all(book, for_pace=True) is not None or book.cutting.open is not None:
         return False
-    if is_stage_over(book) or not _is_all_applied(book):
+    if is_stage_over(book.durable, book.seen):
         return False
-    return may_cut(book)
+    if not _is_all_applied(book.durable, book.servers):
+        return False
+    return may_cut(book, book.keeping, book.questions)
 
 
-def _is_all_applied(book: Book) -> bool:
+def _is_all_applied(state: Durable, servers: Reports) -> bool:
     """Whether every server has told that it has applied all committed rounds."""
-    rounds = book.durable.committed_rounds()
+    rounds = state.committed_rounds()
     return all(
         part in report.parts and report.parts[part].applied_round >= number
-        for report in book.reports.values()
+        for report in servers.reports.values()
         for part, number in rounds.items()
     )
 
@@ -266,7 +278,9 @@ def _change(book: Book, wished: PaceWish) -> None:
     state = book.durable
     before = {part: state.parts[part].plan.spec.pace for part in wished.paces}
     plans = tuple(
-        msgspec.structs.replace(record.plan, spec=_changed(record.plan.spec, pace, wished))
+        msgspec.structs.replace(
+            record.plan, spec=with_pace(record.plan.spec, pace, is_auto=wished.is_auto)
+        )
         for part, pace in sorted(wished.paces.items())
         for record in [state.parts[part]]
     )
@@ -283,7 +297,3 @@ def _change(book: Book, wished: PaceWish) -> None:
         records=book.count_records(),
     )
     leave_timeline(book, changed, "the pace changes")
-
-
-def _changed(spec: PartSpec, pace: Pace, wished: PaceWish) -> PartSpec:
-    return with_pace(spec, pace, is_auto=wished.is_auto)

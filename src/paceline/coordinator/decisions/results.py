@@ -10,9 +10,9 @@ takes their place.
 Pure.
 """
 
-from paceline.coordinator.durable import StageResults
+from paceline.coordinator.durable import Durable, StageResults
 from paceline.coordinator.durable.outcomes import StageValued, TaskDone
-from paceline.coordinator.ledgers import Book
+from paceline.coordinator.ledgers import Deadlines, Page, TaskProgress
 from paceline.messages.results import (
     MAX_RESULT_BYTES,
     AskResults,
@@ -26,9 +26,11 @@ from paceline.messages.shared import Done, Message, Refusal
 STAGE_BYTES = 64 << 20  # of all results of a stage: they lie in the journal and in cuts
 
 
-def finish_task(book: Book, message: FinishTask) -> Message:
+def finish_task(
+    page: Page, progress: TaskProgress, deadlines: Deadlines, message: FinishTask
+) -> Message:
     """Count a task and its result; the answer."""
-    state = book.durable
+    state = page.durable
     record = next(
         (
             record
@@ -41,23 +43,23 @@ def finish_task(book: Book, message: FinishTask) -> Message:
     if record is None or spec is None:
         text = f"token {message.token} is no lease of incarnation {message.incarnation}"
         return Refusal(kind="stale", text=text, timeline=state.timeline)
-    trouble = _trouble(book, spec.is_training, message)
+    trouble = _trouble(page.durable, spec.is_training, message)
     if trouble is not None:
         return Refusal(kind="invalid", text=trouble, timeline=state.timeline)
     result = message.result if message.kept is None else None
-    book.commit(TaskDone(record.lease.key, 0, result, message.kept))
-    book.progress.forget(record.lease.key)
-    book.deadlines.has_begun(message.incarnation)
-    book.start_clock(message.incarnation)
+    page.commit(TaskDone(record.lease.key, 0, result, message.kept))
+    progress.forget(record.lease.key)
+    deadlines.has_begun(message.incarnation)
+    deadlines.goes_on(message.incarnation, page.durable, page.now)
     return Done()
 
 
-def _trouble(book: Book, is_training: bool, message: FinishTask) -> str | None:
+def _trouble(state: Durable, is_training: bool, message: FinishTask) -> str | None:
     """Why a result cannot be counted."""
-    stage = book.durable.queue.stage
+    stage = state.queue.stage
     if is_training:
         return f"stage {stage} is training: its tasks end with their last batch"
-    results = book.durable.queue.results.get(stage, StageResults())
+    results = state.queue.results.get(stage, StageResults())
     came, limit = _size(message.result, message.kept), MAX_RESULT_BYTES
     if came <= limit:
         came, limit = came + sum(map(results.bytes_of, results.tasks())), STAGE_BYTES
@@ -70,9 +72,9 @@ def _trouble(book: Book, is_training: bool, message: FinishTask) -> str | None:
     )
 
 
-def page_of_results(book: Book, message: AskResults) -> Results:
+def page_of_results(state: Durable, message: AskResults) -> Results:
     """The value of a stage, or as many of its results as one answer holds."""
-    results = book.durable.queue.results.get(message.stage, StageResults())
+    results = state.queue.results.get(message.stage, StageResults())
     if results.has_value():
         return Results(value=results.value, missing=results.missing, kept=results.kept)
     page: dict[int, bytes] = {}
@@ -88,12 +90,12 @@ def page_of_results(book: Book, message: AskResults) -> Results:
             kept[task] = results.kept_states[task]
         else:
             page[task] = results.states[task]
-    return Results(states=page, missing=_missing(book, message.stage), kept_states=kept)
+    return Results(states=page, missing=_missing(state, message.stage), kept_states=kept)
 
 
-def keep_value(book: Book, message: KeepValue) -> Message:
+def keep_value(page: Page, message: KeepValue) -> Message:
     """Keep the first value that comes for a stage; the one that is kept."""
-    state = book.durable
+    state = page.durable
     if message.stage >= state.queue.stage:
         text = f"stage {message.stage} is not over: its results may be not all there"
         return Refusal(kind="invalid", text=text, timeline=state.timeline)
@@ -103,15 +105,17 @@ def keep_value(book: Book, message: KeepValue) -> Message:
         return Refusal(kind="invalid", text=text, timeline=state.timeline)
     results = state.queue.results.get(message.stage)
     if results is None or not results.has_value():
-        missing = _missing(book, message.stage)
-        book.commit(StageValued(message.stage, message.value, missing, message.kept))
-    return page_of_results(book, AskResults(incarnation=0, timeline=0, stage=message.stage))
+        missing = _missing(page.durable, message.stage)
+        page.commit(StageValued(message.stage, message.value, missing, message.kept))
+    return page_of_results(
+        page.durable, AskResults(incarnation=0, timeline=0, stage=message.stage)
+    )
 
 
-def _missing(book: Book, stage: int) -> int:
+def _missing(state: Durable, stage: int) -> int:
     """Tasks of a stage without a result."""
-    spec = book.durable.stages.get(stage)
-    results = book.durable.queue.results.get(stage, StageResults())
+    spec = state.stages.get(stage)
+    results = state.queue.results.get(stage, StageResults())
     return 0 if spec is None else spec.num_tasks() - len(results.tasks())
 
 

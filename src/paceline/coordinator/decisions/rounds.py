@@ -34,8 +34,20 @@ Pure.
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
+from paceline.coordinator.durable import Durable
 from paceline.coordinator.durable.outcomes import StepCommitted
-from paceline.coordinator.ledgers import Asker, Book, Differing, participants
+from paceline.coordinator.ledgers import (
+    Asker,
+    Book,
+    Cuts,
+    Differing,
+    Keeping,
+    Members,
+    Page,
+    Questions,
+    Rounds,
+    participants,
+)
 from paceline.messages.locking import CommitStep
 from paceline.messages.meeting import Exchange, LivingTrainer, Meet, MeetAgain, Peers
 from paceline.messages.shared import Done, PartSpec, RefusalKind
@@ -45,29 +57,29 @@ from paceline.pace.policy import backups_of, carries_over, is_in_step, updates_i
 _VOID = "a trainer came to the round, or left it, after its values were exchanged"
 
 
-def peers_of(book: Book) -> Peers:
+def peers_of(state: Durable, members: Members) -> Peers:
     """All living trainers, and where their doors are as far as they have told."""
     peers = {}
-    for trainer, incarnation in sorted(book.durable.trainers.items()):
-        info = book.members.info(incarnation)
+    for trainer, incarnation in sorted(state.trainers.items()):
+        info = members.info(incarnation)
         peers[trainer] = LivingTrainer(incarnation, "" if info is None else info.address)
-    return Peers(generation=book.durable.generation, peers=peers)
+    return Peers(generation=state.generation, peers=peers)
 
 
 def meet(book: Book, asker: Asker, message: Meet) -> None:
     """A trainer has come to a round whose values are exchanged; it waits for the others."""
-    reason = _why_not_meet(book, message)
+    reason = _why_not_meet(book.durable, message)
     if reason is not None:
         book.refuse(asker.ticket, *reason)
         return
     book.members.heard(message.incarnation, book.now).address = message.address
     book.deadlines.pause(message.incarnation)
     book.rounds.meetings.came(asker.role, message)
-    book.park(book.meets, (message.incarnation, message.part), asker, message)
+    book.park(book.questions.meets, (message.incarnation, message.part), asker, message)
 
 
-def _why_not_meet(book: Book, message: Meet) -> tuple[RefusalKind, str] | None:
-    record = book.durable.parts.get(message.part)
+def _why_not_meet(state: Durable, message: Meet) -> tuple[RefusalKind, str] | None:
+    record = state.parts.get(message.part)
     if record is None:
         return "invalid", f"part {message.part} is not shared"
     pace = record.plan.spec.pace
@@ -84,16 +96,18 @@ def _why_not_meet(book: Book, message: Meet) -> tuple[RefusalKind, str] | None:
     return None
 
 
-def look_at_meetings(book: Book) -> None:
+def look_at_meetings(page: Page, rounds: Rounds, questions: Questions) -> None:
     """Tell those who wait whom they exchange values with, or that they must meet again."""
-    rounds = book.rounds
+    rounds = rounds
     named = rounds.exchanges()
     for part in sorted({*rounds.meetings.parts(), *named}):
-        _look_at(book, part, named.get(part, {}))
+        _look_at(page, rounds, questions, part, named.get(part, {}))
 
 
-def _look_at(book: Book, part: int, ticked: dict[str, int]) -> None:
-    state, rounds = book.durable, book.rounds
+def _look_at(
+    page: Page, rounds: Rounds, questions: Questions, part: int, ticked: dict[str, int]
+) -> None:
+    state, rounds = page.durable, rounds
     if rounds.is_exchanged(part, state):
         return  # the round closes as soon as it may
     with_work = participants(state)
@@ -102,60 +116,64 @@ def _look_at(book: Book, part: int, ticked: dict[str, int]) -> None:
     if found is None and apart and rounds.meetings.parts():
         found = Differing(f"{apart[0]} has ended its batch without the call of the others")
     if isinstance(found, Differing):
-        _refuse_all(book, part, found.text)
+        _refuse_all(page, questions, part, found.text)
         return
     name = 0 if found is None else found.name
     for trainer, ticked_name in ticked.items():
         is_known = rounds.meetings.has(part, trainer)
         if ticked_name and (not is_known or (name and ticked_name != name)):
-            _tell_again(book, part, trainer)
+            _tell_again(page, rounds, questions, part, trainer)
     if isinstance(found, Exchange):
         for member in found.members:
-            parked = book.meets.take((member.incarnation, part))
+            parked = questions.meets.take((member.incarnation, part))
             if parked is not None:
-                book.reply(parked.ticket, found)
+                page.reply(parked.ticket, found)
 
 
-def _tell_again(book: Book, part: int, trainer: str) -> None:
-    incarnation = book.durable.trainers.get(trainer)
-    book.rounds.void(part, trainer)
+def _tell_again(
+    page: Page, rounds: Rounds, questions: Questions, part: int, trainer: str
+) -> None:
+    incarnation = page.durable.trainers.get(trainer)
+    rounds.void(part, trainer)
     if incarnation is not None:
-        parked = book.ticks.take((incarnation, part))
+        parked = questions.ticks.take((incarnation, part))
         if parked is not None:
-            book.reply(parked.ticket, MeetAgain(reason=_VOID))
+            page.reply(parked.ticket, MeetAgain(reason=_VOID))
 
 
-def _refuse_all(book: Book, part: int, text: str) -> None:
+def _refuse_all(page: Page, questions: Questions, part: int, text: str) -> None:
     """All who have come to the round made different calls: a mistake of the script's."""
-    for key, parked in book.meets.items():
+    for key, parked in questions.meets.items():
         if key[1] == part:
-            book.meets.take(key)
-            book.refuse(parked.ticket, "mismatch", text)
+            questions.meets.take(key)
+            page.refuse(parked.ticket, "mismatch", text)
 
 
 def step_asked(book: Book, asker: Asker, message: CommitStep) -> None:
     """All servers hold a step: commit it, now or when the open cut has its moment."""
-    if _is_committed(book, message):
+    if _is_committed(book.durable, message):
         book.reply(asker.ticket, Done())
     else:
-        book.park(book.steps, message.incarnation, asker, message)
+        book.park(book.questions.steps, message.incarnation, asker, message)
 
 
-def look_at_steps(book: Book) -> None:
+def look_at_steps(
+    page: Page, questions: Questions, cutting: Cuts, keeping: Keeping
+) -> None:
     """Commit all steps that wait, unless a cut is being pinned."""
-    if book.open_cut is not None and not book.open_cut.is_pinned():
+    if cutting.open is not None and not cutting.open.is_pinned():
         return
-    for parked in book.steps.take_all():
+    for parked in questions.steps.take_all():
         message = parked.message
         assert isinstance(message, CommitStep)
-        if not _is_committed(book, message):
-            book.commit(StepCommitted(message.incarnation, message.pushes))
-            book.applied()
-        book.reply(parked.ticket, Done())
+        if not _is_committed(page.durable, message):
+            page.commit(StepCommitted(message.incarnation, message.pushes))
+            keeping.applied()
+        page.reply(parked.ticket, Done())
 
 
-def _is_committed(book: Book, message: CommitStep) -> bool:
-    known = book.durable.steps.get(message.incarnation, {})
+def _is_committed(state: Durable, message: CommitStep) -> bool:
+    known = state.steps.get(message.incarnation, {})
     return all(number <= known.get(part, 0) for part, number in message.pushes.items())
 
 
@@ -211,9 +229,9 @@ def _circle(stuck: Mapping[int, OpenRound], trainers: set[str]) -> list[Waiter]:
     return path[[waiter.lacks for waiter in path].index(part) :]
 
 
-def look_at_standstill(book: Book) -> None:
+def look_at_standstill(page: Page, rounds: Rounds, questions: Questions) -> None:
     """Tell all who wait in open rounds that none of these can close, if it is so."""
-    rounds, state = book.rounds, book.durable
+    rounds, state = rounds, page.durable
     parts = {*rounds.ticked_parts(), *rounds.meetings.parts()}
     if len(parts) < 2:
         return
@@ -228,10 +246,10 @@ def look_at_standstill(book: Book) -> None:
         return
     specs = {part: state.parts[part].plan.spec for part in known}
     text = describe_standstill(circle, specs)
-    for waiting in (book.ticks, book.meets):
+    for waiting in (questions.ticks, questions.meets):
         for key, parked in waiting.items():
             waiting.take(key)
-            book.refuse(parked.ticket, "mismatch", text)
+            page.refuse(parked.ticket, "mismatch", text)
 
 
 def describe_standstill(circle: list[Waiter], specs: Mapping[int, PartSpec]) -> str:

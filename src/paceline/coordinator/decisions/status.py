@@ -6,75 +6,62 @@ Pure.
 """
 
 from paceline.coordinator.decisions.leases import wait_of_all
-from paceline.coordinator.ledgers import NOT_TRAINING, Book, num_todo
+from paceline.coordinator.durable import Durable
+from paceline.coordinator.ledgers import (
+    NOT_TRAINING,
+    Book,
+    Cuts,
+    Page,
+    Reports,
+    num_todo,
+)
 from paceline.messages.waits import Wait
 from paceline.messages.watching import JobStatus, ProcessStatus, QueueStatus, Trouble
 from paceline.timing import in_words
 
 
-def note_failure(book: Book, cut: int, reason: str) -> None:
-    """A cut could not be taken; the next is tried at `Book.retry_cut_s`."""
-    if book.cut_trouble is None:
-        book.cut_trouble_s = book.now
-    book.cut_trouble = f"cut {cut} failed: {reason}"
-    book.cut_why = reason
-
-
-def note_success(book: Book) -> None:
-    """A cut is taken."""
-    book.failed_cuts, book.cut_trouble, book.cut_awaited_s = 0, None, None
-
-
-def note_wait(book: Book, *, waits: bool) -> None:
-    """Whether work goes on only with a cut, while cuts fail."""
-    if not waits:
-        book.cut_awaited_s = None
-    elif book.cut_awaited_s is None:
-        book.cut_awaited_s = book.now
-
-
-def cut_trouble(book: Book) -> Trouble | None:
+def cut_trouble(page: Page, cutting: Cuts) -> Trouble | None:
     """What observers are told; None while cuts are taken."""
-    if book.cut_trouble is None:
+    if cutting.trouble is None:
         return None
-    pause_s = book.retry_cut_s - book.now
+    pause_s = cutting.retry_s - page.now
     tried = f"next try in {in_words(pause_s)}"
-    if book.durable.broken is not None:
+    if page.durable.broken is not None:
         return Trouble(
             "checkpoint",
-            book.config.checkpoints,
-            f"no checkpoint can be written: {book.cut_why}",
+            page.config.checkpoints,
+            f"no checkpoint can be written: {cutting.why}",
             None,
         )
-    if book.open_cut is not None:
+    if cutting.open is not None:
         tried = "tried again now"
     elif pause_s <= 0:
         tried = "tried again when the next one is due"
-    since_s, waited_s = book.now - book.cut_trouble_s, None
+    since_s, waited_s = page.now - cutting.trouble_s, None
     said = "no checkpoint can be written"
-    if book.cut_awaited_s is not None:
-        since_s = waited_s = book.now - book.cut_awaited_s
-        which = "last" if book.is_cut_whole() else "first"
+    if cutting.awaited_s is not None:
+        since_s = waited_s = page.now - cutting.awaited_s
+        which = "last" if page.is_cut_whole() else "first"
         said = f"waits for the {which} checkpoint"
-    text = f"{said}: {book.cut_why}; {tried}; since {in_words(since_s)}"
-    return Trouble("checkpoint", book.config.checkpoints, text, waited_s)
+    text = f"{said}: {cutting.why}; {tried}; since {in_words(since_s)}"
+    return Trouble("checkpoint", page.config.checkpoints, text, waited_s)
 
 
-def count_steps(book: Book) -> int:
+def count_steps(state: Durable, servers: Reports) -> int:
     """Rounds or direct pushes applied, as far as the servers have reported."""
     versions = [
         max((part.version for part in report.parts.values()), default=0)
-        for report in book.reports.values()
+        for report in servers.reports.values()
     ]
-    return max([*versions, *book.durable.committed_rounds().values()], default=0)
+    return max([*versions, *state.committed_rounds().values()], default=0)
 
 
 def job_status(book: Book) -> JobStatus:
     """Everything that an observer may know."""
     state, queue, spec = book.durable, book.durable.queue, book.durable.stage_spec()
-    worked_off, in_all = _evaluated(book)
+    worked_off, in_all = _evaluated(book.durable)
     counters: dict[str, int] = {}
-    for report in book.reports.values():
+    for report in book.servers.reports.values():
         for name, count in report.counters.items():
             counters[name] = counters.get(name, 0) + count
     if state.late_pushes:
@@ -95,9 +82,9 @@ def job_status(book: Book) -> JobStatus:
         records=book.count_records(),
         tasks_done=queue.tasks_done,
         tasks_failed=queue.tasks_failed,
-        steps=count_steps(book),
+        steps=count_steps(book.durable, book.servers),
         metrics=book.metrics.last(),
-        total_records=_total_records(book),
+        total_records=_total_records(book.durable),
         timeline=state.timeline,
         cut=state.cut.cut if state.cut is not None else 0,
         counters=counters,
@@ -106,7 +93,7 @@ def job_status(book: Book) -> JobStatus:
         kind=spec.kind if spec is not None else "train",
         left_out=queue.left_out,
         left_epoch=queue.left_epoch,
-        trouble=cut_trouble(book),
+        trouble=cut_trouble(book, book.cutting),
         changing=_changing(book),
         trained=book.training.told(book.now),
         stage_records=worked_off,
@@ -115,25 +102,25 @@ def job_status(book: Book) -> JobStatus:
     )
 
 
-def _pace(book: Book) -> str:
+def _pace(page: Page) -> str:
     """The pace of all parts, or that of each."""
-    specs = book.durable.trained()
+    specs = page.durable.trained()
     told = [f"auto: {s.pace}" if s.auto else str(s.pace) for s in specs.values()]
     if len(set(told)) > 1:
         pairs = zip(specs, told, strict=True)
         return "; ".join(f"part {part} {pace}" for part, pace in pairs)
-    return told[0] if told else str(book.config.pace)
+    return told[0] if told else str(page.config.pace)
 
 
-def _total_records(book: Book) -> int:
+def _total_records(state: Durable) -> int:
     """Records that all known loops train."""
-    stages = book.durable.stages.values()
+    stages = state.stages.values()
     return sum(spec.records * spec.epochs for spec in stages if spec.is_training)
 
 
-def _evaluated(book: Book) -> tuple[int, int]:
+def _evaluated(state: Durable) -> tuple[int, int]:
     """Records that are worked off, of all, in a stage of evaluation or prediction."""
-    spec, queue = book.durable.stage_spec(), book.durable.queue
+    spec, queue = state.stage_spec(), state.queue
     if spec is None or spec.is_training:
         return 0, 0
     begun = min(queue.next_fresh * spec.task_size, spec.records)
@@ -153,7 +140,7 @@ def _state(book: Book) -> str:
 
 def _changing(book: Book) -> str | None:
     """What a change of pace waits for, if there is to be one."""
-    if book.wish is None:
+    if book.pace.wish is None:
         return None
     wait = wait_of_all(book)
     return NOT_TRAINING if wait is None else wait.reason
@@ -167,9 +154,14 @@ def waits(book: Book) -> dict[int, Wait]:
         if info is not None and info.wait is not None:
             lasts_s = info.wait.since_s + book.now - info.wait_s
             found[incarnation] = info.wait.lasting(lasts_s)
-    for parts in (book.ticks, book.meets, book.shares):
+    for parts in (book.questions.ticks, book.questions.meets, book.questions.shares):
         found |= {incarnation: wait for (incarnation, _), wait in parts.waits(book.now)}
-    for asked in (book.leases, book.ahead, book.saves, book.steps):
+    for asked in (
+        book.questions.leases,
+        book.questions.ahead,
+        book.questions.saves,
+        book.questions.steps,
+    ):
         found |= dict(asked.waits(book.now))
     return found
 
@@ -192,7 +184,7 @@ def _processes(book: Book) -> tuple[ProcessStatus, ...]:
                 state="waiting" if wait is not None else state,
                 wait=wait,
                 clock=info.clock if info else 0,
-                records=book.trainer_records.get(role, 0),
+                records=book.seen.records.get(role, 0),
             )
         )
     return tuple(processes)

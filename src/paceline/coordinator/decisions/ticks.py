@@ -4,8 +4,9 @@ Pure.
 """
 
 from paceline.coordinator.decisions.leases import finish_if_done, grant, is_pending
+from paceline.coordinator.durable import Durable
 from paceline.coordinator.durable.outcomes import PushLate
-from paceline.coordinator.ledgers import Asker, Book
+from paceline.coordinator.ledgers import Asker, Book, Page, Speeds
 from paceline.coordinator.ledgers.effects import Happened
 from paceline.errors import HAS_ENDED
 from paceline.messages.trainer import Tick, Ticked
@@ -26,16 +27,16 @@ def tick_asked(book: Book, asker: Asker, message: Tick) -> None:
         if message.clock is not None:
             book.clocks.tell(message.incarnation, message.clock, book.durable.queue)
         ticked(book, message)
-        note_speed(book, message)
+        note_speed(book, book.speeds, message)
         reply_ticked(book, asker.role, asker.ticket, message)
-    elif has_ticked(book, message):
+    elif has_ticked(book.durable, message):
         ticked(book, message)
         reply_ticked(book, asker.role, asker.ticket, message)
-    elif is_in_time(book, message) and may_tick(book, message):
+    elif is_in_time(book.durable, message) and may_tick(book.durable, message):
         book.deadlines.stopped(message.incarnation, message.records, book.now)
         book.rounds.tick(asker.role, message)
         key = (message.incarnation, message.part)
-        book.park(book.ticks, key, asker, message)
+        book.park(book.questions.ticks, key, asker, message)
     elif message.round <= part.round and backups_of(part.plan.spec.pace):
         came_late(book, asker.role, asker.ticket, message)
     else:
@@ -46,12 +47,12 @@ def tick_asked(book: Book, asker: Asker, message: Tick) -> None:
         book.refuse(asker.ticket, "stale", text)
 
 
-def has_ticked(book: Book, tick: Tick) -> bool:
+def has_ticked(state: Durable, tick: Tick) -> bool:
     """Whether a committed round has this tick, whose answer was lost.
 
     Who only keeps others company does so in a round that waits for all, and in no other.
     """
-    part = book.durable.parts[tick.part]
+    part = state.parts[tick.part]
     is_alone = carries_over(part.plan.spec.pace)
     assert tick.round is not None, "without rounds a tick is counted as it comes"
     is_open = tick.round > part.round
@@ -62,16 +63,16 @@ def has_ticked(book: Book, tick: Tick) -> bool:
     return part.counted.get(tick.incarnation, 0) >= tick.number
 
 
-def is_in_time(book: Book, tick: Tick) -> bool:
+def is_in_time(state: Durable, tick: Tick) -> bool:
     """Whether the open round can have this tick."""
-    part = book.durable.parts[tick.part]
+    part = state.parts[tick.part]
     return tick.round == part.round + 1 or carries_over(part.plan.spec.pace)
 
 
-def may_tick(book: Book, tick: Tick) -> bool:
+def may_tick(state: Durable, tick: Tick) -> bool:
     """Whether the window is the asker's to apply: a lease may be back in the queue."""
-    queue, (stage, epoch, spans) = book.durable.queue, tick.window
-    if not updates_in_rounds(book.durable.parts[tick.part].plan.spec.pace):
+    queue, (stage, epoch, spans) = state.queue, tick.window
+    if not updates_in_rounds(state.parts[tick.part].plan.spec.pace):
         return False
     if (stage, epoch) != (queue.stage, queue.epoch):
         return False
@@ -84,17 +85,19 @@ def may_tick(book: Book, tick: Tick) -> bool:
 
 def ticked(book: Book, tick: Tick) -> None:
     """A window has its effect: tasks go on, or are done."""
-    book.applied()
+    book.keeping.applied()
     _note_refused(book, tick)
     queue, (stage, epoch, spans) = book.durable.queue, tick.window
     if (stage, epoch) != (queue.stage, queue.epoch):
         return
-    book.training.acknowledged(stage, book.now, book.count_records)
+    if stage != book.training.stage:
+        book.training.begins(stage, book.now, book.count_records())
+    book.training.ended_s = book.now
     for span, last in zip(spans, tick.acked, strict=True):
         record = queue.pending.get(span.task)
         if record is not None:
             book.progress.advance(record.lease.key, last)
-            finish_if_done(book, record.lease.key)
+            finish_if_done(book, book.progress, book.seen, record.lease.key)
 
 
 def _note_refused(book: Book, tick: Tick) -> None:
@@ -102,7 +105,7 @@ def _note_refused(book: Book, tick: Tick) -> None:
     for push in tick.refused:
         pairs = zip(push.window.task_keys(), push.window.spans, strict=True)
         if not any(
-            is_pending(book, key) and book.progress.last_acked(key) < span.last
+            is_pending(book.durable, key) and book.progress.last_acked(key) < span.last
             for key, span in pairs
         ):
             continue  # the answer to this tick was lost, and it comes again
@@ -111,26 +114,26 @@ def _note_refused(book: Book, tick: Tick) -> None:
         fields |= {"window": str(push.window), "records": push.records}
         fields |= {"reason": push.reason, "norm": push.norm}
         book.effect(Happened("PushRefused", fields))
-        if book.governor is not None and push.norm is not None:
-            book.governor.refused(push.norm)
+        if book.pace.governor is not None and push.norm is not None:
+            book.pace.governor.refused(push.norm)
 
 
-def note_speed(book: Book, tick: Tick) -> None:
+def note_speed(page: Page, speeds: Speeds, tick: Tick) -> None:
     """A delta is applied: how fast its trainer is, where that decides how long they are."""
-    if adapts_steps(book.durable.parts[tick.part].plan.spec.pace) is not None:
+    if adapts_steps(page.durable.parts[tick.part].plan.spec.pace) is not None:
         batches = tick.window.num_batches()
-        book.speeds.came(tick.incarnation, tick.number, batches, book.now)
+        speeds.came(tick.incarnation, tick.number, batches, page.now)
 
 
 def came_late(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
     """A round was closed without this tick: its push has no effect, and that is counted."""
     assert tick.round is not None
     who = (tick.incarnation, tick.part)
-    if book.last_late.get(who) != tick.number:  # else its answer was lost
-        book.last_late[who] = tick.number
+    if book.seen.last_late.get(who) != tick.number:  # else its answer was lost
+        book.seen.last_late[who] = tick.number
         late = (tick.part, tick.round, trainer, tick.incarnation, tick.number, tick.records)
         book.commit(PushLate(*late))
-    book.start_clock(tick.incarnation)
+    book.deadlines.goes_on(tick.incarnation, book.durable, book.now)
     round_now, stopped = book.durable.parts[tick.part].round, book.durable.stopped
     book.reply(
         ticket,
@@ -160,11 +163,11 @@ def reply_ticked(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
         if lease is None:
             lease = grant(book, trainer, tick.incarnation)
             is_fresh = lease is not None
-    done = book.trainer_records.get(trainer, 0)
-    book.trainer_records[trainer] = done + tick.records
+    done = book.seen.records.get(trainer, 0)
+    book.seen.records[trainer] = done + tick.records
     if not is_fresh:  # whoever is granted a lease has its clock started with it
-        book.start_clock(tick.incarnation)
-    track = tick.ends_step and book.track_from == tick.incarnation
+        book.deadlines.goes_on(tick.incarnation, book.durable, book.now)
+    track = tick.ends_step and book.keeping.track_from == tick.incarnation
     slowest = None if tick.clock is None else book.clocks.slowest(book.durable.queue)
     part = book.durable.parts[tick.part]
     every = adapts_steps(part.plan.spec.pace)
@@ -184,17 +187,17 @@ def reply_ticked(book: Book, trainer: str, ticket: int, tick: Tick) -> None:
     )
 
 
-def told_records(book: Book, tick: Tick) -> int:
+def told_records(page: Page, tick: Tick) -> int:
     """Records of the job that were acknowledged, the same for all who ticked a round.
 
     What is computed from them (a learning rate) must be the same for all of its
     contributors, also for one whose answer was lost and who ticks again.
     """
     if tick.round is None:
-        in_rounds = book.sync_parts()
-        return book.durable.round_records if in_rounds else book.count_records()
-    part = book.durable.parts[tick.part]
+        in_rounds = page.sync_parts()
+        return page.durable.round_records if in_rounds else page.count_records()
+    part = page.durable.parts[tick.part]
     if carries_over(part.plan.spec.pace):  # its push may be in a later round than it says
-        return book.durable.round_records
+        return page.durable.round_records
     known = (outcome.records for outcome in part.recent if outcome.round == tick.round)
-    return next(known, book.durable.round_records)
+    return next(known, page.durable.round_records)

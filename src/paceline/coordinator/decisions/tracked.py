@@ -17,8 +17,9 @@ Pure.
 
 from collections.abc import Collection
 
+from paceline.coordinator.durable import Durable
 from paceline.coordinator.durable.outcomes import StateKept
-from paceline.coordinator.ledgers import Book, Parked
+from paceline.coordinator.ledgers import Keeping, Page, Parked, Questions, Reports
 from paceline.messages.shared import Waiting
 from paceline.messages.trainer import AskLease, TrackedKept
 from paceline.messages.waits import Wait, wait_for
@@ -27,136 +28,148 @@ _KEEPS = Wait("state", "tracked state is kept")
 LONGEST_ASK_S = 30.0  # without rounds: then a cut is taken with what was kept before
 
 
-def is_tracked(book: Book) -> bool:
+def is_tracked(state: Durable) -> bool:
     """Whether the current stage moves tracked objects: an evaluation moves none."""
-    spec = book.durable.stage_spec()
+    spec = state.stage_spec()
     return spec is not None and spec.is_training and bool(spec.tracked)
 
 
-def current(book: Book) -> list[int]:
+def current(page: Page, keeping: Keeping, questions: Questions) -> list[int]:
     """Incarnations whose objects are current, those that come to a batch soonest first."""
-    holds = book.durable.queue.held_by
-    took_part = _took_part(book)
-    live = book.durable.trainers.values()
+    holds = page.durable.queue.held_by
+    took_part = _took_part(page, keeping)
+    live = page.durable.trainers.values()
     found = set(live).intersection(*took_part) if took_part else set()
     # Who waits for a cut does not come to its next batch before it.
-    return sorted(found, key=lambda one: (one in book.saves, not holds(one), one))
+    return sorted(found, key=lambda one: (one in questions.saves, not holds(one), one))
 
 
-def is_current(book: Book, incarnation: int) -> bool:
+def is_current(page: Page, keeping: Keeping, incarnation: int) -> bool:
     """Whether this member is among `current`, without a look at all others."""
-    took_part = _took_part(book)
+    took_part = _took_part(page, keeping)
     return bool(took_part) and all(incarnation in ticked for ticked in took_part)
 
 
-def _is_nobody_current(book: Book) -> bool:
-    first = next(iter(_took_part(book)), ())
-    live = book.durable.trainers.values()
-    return not any(one in live and is_current(book, one) for one in first)
+def _is_nobody_current(page: Page, keeping: Keeping) -> bool:
+    first = next(iter(_took_part(page, keeping)), ())
+    live = page.durable.trainers.values()
+    return not any(one in live and is_current(page, keeping, one) for one in first)
 
 
-def _took_part(book: Book) -> list[Collection[int]]:
+def _took_part(page: Page, keeping: Keeping) -> list[Collection[int]]:
     """Incarnations, living and dead, that took part in what each part has applied last."""
-    parts = book.parts_in_step()
+    parts = page.parts_in_step()
     if not parts:
-        return [book.entered]
-    rounds = [book.durable.parts[part].recent for part in parts]
+        return [keeping.entered]
+    rounds = [page.durable.parts[part].recent for part in parts]
     return [recent[-1].ticked for recent in rounds if recent]
 
 
-def may_cut(book: Book) -> bool:
+def may_cut(page: Page, keeping: Keeping, questions: Questions) -> bool:
     """Whether a cut would hold tracked state of its own moment; if not, it is asked for."""
-    if _is_settled(book):
-        return not (is_tracked(book) and book.durable.mid_step)
-    if book.tracking_s is None:
-        book.tracking_s = book.now
-    waited_s = book.now - book.tracking_s
-    if not book.parts_in_step() and waited_s >= LONGEST_ASK_S:
+    if _is_settled(page, keeping):
+        return not (is_tracked(page.durable) and page.durable.mid_step)
+    if keeping.tracking_s is None:
+        keeping.tracking_s = page.now
+    waited_s = page.now - keeping.tracking_s
+    if not page.parts_in_step() and waited_s >= LONGEST_ASK_S:
         return True
-    _ask(book)
+    _ask(page, keeping, questions)
     return False
 
 
-def may_enter(book: Book, incarnation: int) -> bool:
+def may_enter(page: Page, keeping: Keeping, questions: Questions, incarnation: int) -> bool:
     """Whether a trainer without a lease may get one now; if not, state is asked for."""
-    if not book.parts_in_step() or _is_settled(book) or is_current(book, incarnation):
+    if (
+        not page.parts_in_step()
+        or _is_settled(page, keeping)
+        or is_current(page, keeping, incarnation)
+    ):
         return True
-    _ask(book)
+    _ask(page, keeping, questions)
     return False
 
 
-def to_load(book: Book, incarnation: int) -> int | None:
+def to_load(page: Page, keeping: Keeping, servers: Reports, incarnation: int) -> int | None:
     """Which tracked state a trainer loads that is granted a lease now.
 
     Whoever evaluates loads the one that lies in the cut: all evaluate with the same.
     """
-    spec = book.durable.stage_spec()
+    spec = page.durable.stage_spec()
     if spec is None or not spec.tracked:
         return None
-    if spec.is_training and is_current(book, incarnation):
+    if spec.is_training and is_current(page, keeping, incarnation):
         return None
-    in_cut = max((report.tracked for report in book.reports.values()), default=0)
-    return book.durable.tracked or in_cut
+    in_cut = servers.last_tracked()
+    return page.durable.tracked or in_cut
 
 
-def state_at_end(book: Book, incarnation: int, stage: int) -> int | None:
+def state_at_end(
+    page: Page, keeping: Keeping, servers: Reports, incarnation: int, stage: int
+) -> int | None:
     """Which tracked state a trainer loads that comes to the end of a stage.
 
     One without a batch in the last rounds has not seen what they came to.
     """
-    state, spec = book.durable, book.durable.stages.get(stage)
+    state, spec = page.durable, page.durable.stages.get(stage)
     if spec is None or not spec.is_training or not spec.tracked or not state.is_end_kept:
         return None
-    if not book.parts_in_step() or is_current(book, incarnation):
+    if not page.parts_in_step() or is_current(page, keeping, incarnation):
         return None
     later = (state.stages[n] for n in range(stage + 1, state.queue.stage))
     if any(one.is_training for one in later):
         return None
-    in_cut = max((report.tracked for report in book.reports.values()), default=0)
+    in_cut = servers.last_tracked()
     return state.tracked or in_cut or None
 
 
-def tracked_kept(book: Book, message: TrackedKept) -> None:
+def tracked_kept(page: Page, keeping: Keeping, message: TrackedKept) -> None:
     """A trainer has kept its state at a server; as of other rounds it does not count."""
     incarnation = message.incarnation
-    committed = {part: book.durable.parts[part].round for part in book.parts_in_step()}
+    committed = {part: page.durable.parts[part].round for part in page.parts_in_step()}
     stood = {part: at for part, at in message.rounds.items() if part in committed}
     # Servers have let go of what was averaged: told a second time, it must not count again.
-    is_superseded = book.is_averaged and not message.is_average
-    if is_current(book, incarnation) and stood == committed and not is_superseded:
-        book.commit(StateKept(message.number))
-        book.is_fresh, book.is_averaged = True, message.is_average
-    if book.track_from == incarnation:
-        book.track_from = None
+    is_superseded = keeping.is_averaged and not message.is_average
+    if is_current(page, keeping, incarnation) and stood == committed and not is_superseded:
+        page.commit(StateKept(message.number))
+        keeping.is_fresh, keeping.is_averaged = True, message.is_average
+    if keeping.track_from == incarnation:
+        keeping.track_from = None
 
 
-def must_return(book: Book, incarnation: int) -> bool:
+def must_return(
+    page: Page, keeping: Keeping, questions: Questions, incarnation: int
+) -> bool:
     """Whether the loss of a trainer takes the only current state with it."""
-    if not is_tracked(book) or book.is_fresh or book.durable.is_returning:
+    if not is_tracked(page.durable) or keeping.is_fresh or page.durable.is_returning:
         return False
-    return current(book) == [incarnation]
+    return current(page, keeping, questions) == [incarnation]
 
 
-def _is_settled(book: Book) -> bool:
-    if not is_tracked(book) or book.is_fresh or _is_nobody_current(book):
-        book.track_from = book.tracking_s = None
+def _is_settled(page: Page, keeping: Keeping) -> bool:
+    if (
+        not is_tracked(page.durable)
+        or keeping.is_fresh
+        or _is_nobody_current(page, keeping)
+    ):
+        keeping.track_from = keeping.tracking_s = None
         return True
     return False
 
 
-def _ask(book: Book) -> None:
+def _ask(page: Page, keeping: Keeping, questions: Questions) -> None:
     """Let one current trainer know; one that waits, for work or a cut, is told at once."""
-    candidates = current(book)
-    if book.track_from not in candidates:
-        book.track_from = candidates[0]
-    assert book.track_from is not None
-    parked = book.leases.get(book.track_from)
+    candidates = current(page, keeping, questions)
+    if keeping.track_from not in candidates:
+        keeping.track_from = candidates[0]
+    assert keeping.track_from is not None
+    parked = questions.leases.get(keeping.track_from)
     if parked is not None and not is_open(parked):
-        book.leases.take(book.track_from)
-        book.reply(parked.ticket, Waiting(wait=_KEEPS, track=True))
-    saving = book.saves.take(book.track_from)
+        questions.leases.take(keeping.track_from)
+        page.reply(parked.ticket, Waiting(wait=_KEEPS, track=True))
+    saving = questions.saves.take(keeping.track_from)
     if saving is not None:
-        book.reply(saving.ticket, Waiting(wait=_KEEPS, track=True))
+        page.reply(saving.ticket, Waiting(wait=_KEEPS, track=True))
 
 
 def is_open(parked: Parked) -> bool:
@@ -164,11 +177,11 @@ def is_open(parked: Parked) -> bool:
     return isinstance(parked.message, AskLease) and parked.message.is_open
 
 
-def wait_for_state(book: Book) -> Wait | None:
+def wait_for_state(state: Durable, keeping: Keeping) -> Wait | None:
     """Who is asked for its tracked state, while others wait for it."""
-    if book.track_from is None:
+    if keeping.track_from is None:
         return None
-    asked = book.durable.incarnations().get(book.track_from)
+    asked = state.incarnations().get(keeping.track_from)
     if asked is None:
         return None
     return wait_for("state", f"{asked} keeps the state of its tracked objects", [asked])

@@ -16,53 +16,54 @@ Pure.
 """
 
 from paceline.coordinator.decisions.leases import wait_for_fences
-from paceline.coordinator.durable import is_touched
+from paceline.coordinator.durable import Durable, is_touched
 from paceline.coordinator.durable.outcomes import ValuesTaken
-from paceline.coordinator.ledgers import Book
+from paceline.coordinator.ledgers import Page, Reports, TrainersSeen
 from paceline.messages.shared import Done, Message, Waiting
 from paceline.messages.values import ClaimValues, ValuesClaimed, ValuesSet
 from paceline.messages.waits import Wait, wait_for
 
 
-def answer_claim(book: Book, message: ClaimValues) -> Message:
+def answer_claim(
+    page: Page, seen: TrainersSeen, servers: Reports, message: ClaimValues
+) -> Message:
     """Whether the asker sets the values, and the reason it waits for if it must."""
-    state, asker = book.durable, message.incarnation
-    if book.setter not in state.trainers.values():
-        book.setter = 0
-    trainers = count_trainers(book)
-    is_done = _is_done(book, message)
-    if is_done and book.setter in {0, asker}:
-        book.setter = 0
+    state, asker = page.durable, message.incarnation
+    if seen.setter not in state.trainers.values():
+        seen.setter = 0
+    trainers = count_trainers(page)
+    is_done = _is_done(page.durable, message)
+    if is_done and seen.setter in {0, asker}:
+        seen.setter = 0
         return ValuesClaimed(verdict="done", trainers=trainers)
     if not message.call and not is_done and trainers > 1:
         return ValuesClaimed(verdict="several", trainers=trainers)
-    if (wait := _wait_to_set(book, asker)) is not None:
+    if (wait := _wait_to_set(page, seen, servers, asker)) is not None:
         return Waiting(wait=wait)
-    book.setter = asker
+    seen.setter = asker
     return ValuesClaimed(verdict="yours", trainers=trainers)
 
 
-def were_set(book: Book, message: ValuesSet) -> Message:
+def were_set(page: Page, seen: TrainersSeen, message: ValuesSet) -> Message:
     """All servers have the values: the next cut says so; or it is over with that."""
-    queue = book.durable.queue
+    queue = page.durable.queue
     if message.call > queue.values_set:
-        book.commit(ValuesTaken(message.call))
+        page.commit(ValuesTaken(message.call))
     elif message.stage is not None:
         setter = message.incarnation
-        book.commit(ValuesTaken(queue.values_set, stage=message.stage, setter=setter))
-    elif not message.call and book.setter == message.incarnation:
-        book.setter = 0
+        page.commit(ValuesTaken(queue.values_set, stage=message.stage, setter=setter))
+    elif not message.call and seen.setter == message.incarnation:
+        seen.setter = 0
     return Done()
 
 
-def count_trainers(book: Book) -> int:
+def count_trainers(page: Page) -> int:
     """Trainers that are here, or that the job's first lease waits for."""
-    live = len(book.durable.trainers)
-    return live if book.durable.has_started else max(live, book.first_trainers())
+    live = len(page.durable.trainers)
+    return live if page.durable.has_started else max(live, page.first_trainers())
 
 
-def _is_done(book: Book, message: ClaimValues) -> bool:
-    state = book.durable
+def _is_done(state: Durable, message: ClaimValues) -> bool:
     if message.call:
         return message.call <= state.queue.values_set
     if message.stage is None:
@@ -74,12 +75,14 @@ def _is_done(book: Book, message: ClaimValues) -> bool:
     return is_passed or (message.stage == queue.stage and is_touched(state))
 
 
-def _wait_to_set(book: Book, asker: int) -> Wait | None:
-    state = book.durable
-    if book.setter not in {0, asker}:
+def _wait_to_set(
+    page: Page, seen: TrainersSeen, servers: Reports, asker: int
+) -> Wait | None:
+    state = page.durable
+    if seen.setter not in {0, asker}:
         names = {incarnation: name for name, incarnation in state.trainers.items()}
-        setter = names[book.setter]
+        setter = names[seen.setter]
         return wait_for("values", f"{setter} sets the values of all", [setter])
     if state.settling:
-        return wait_for_fences(book)
+        return wait_for_fences(page, servers)
     return None

@@ -80,7 +80,7 @@ def look_again(book: Book) -> None:
         if book.rounds.open or book.rounds.meetings.open:
             _look_at_open_rounds(book)
         _look_at_questions(book)
-    if book.idle_servers and _may_have_orders(book):
+    if book.questions.servers and _may_have_orders(book):
         answer_servers(book)
 
 
@@ -92,52 +92,52 @@ def _look_at_the_job(book: Book) -> None:
     if book.clocks.are_told:
         book.clocks.drop_idle(state.queue)
     if state.is_returning:
-        look_at_unreadable(book)
+        look_at_unreadable(book, book.cutting, book.servers)
     if state.queue.failed:
         _look_at_failed_tasks(book)
-    if book.shares:
+    if book.questions.shares:
         _look_at_parts(book)
     if _may_be_cut(book):
         look_at_cut(book)
-    if book.wish is not None or book.pace_asks:
+    if book.pace.wish is not None or book.questions.paces:
         look_at_pace(book)
 
 
 def _look_at_open_rounds(book: Book) -> None:
-    if book.rounds.meetings.open or book.meets:
-        look_at_meetings(book)
-    if book.open_cut is None or book.open_cut.is_pinned():
+    if book.rounds.meetings.open or book.questions.meets:
+        look_at_meetings(book, book.rounds, book.questions)
+    if book.cutting.open is None or book.cutting.open.is_pinned():
         _look_at_rounds(book)
-    look_at_standstill(book)
+    look_at_standstill(book, book.rounds, book.questions)
 
 
 def _look_at_questions(book: Book) -> None:
-    if book.steps:
-        look_at_steps(book)
+    if book.questions.steps:
+        look_at_steps(book, book.questions, book.cutting, book.keeping)
     _look_at_epoch(book)
-    if book.leases:
+    if book.questions.leases:
         _look_at_leases(book)
-    if book.ahead:
+    if book.questions.ahead:
         _look_at_clocks(book)
-    if book.saves:
-        look_at_saves(book)
+    if book.questions.saves:
+        look_at_saves(book, book.questions, book.cutting)
 
 
 def _may_have_orders(book: Book) -> bool:
     """Whether there may be an answer for a server that waits."""
-    idle, (cause, _) = book.idle_servers, book.orders_gate
+    idle, (cause, _) = book.questions.servers, book.servers.orders_gate
     is_looked_at = idle.must_look() or cause != book.cause_of_orders()
     return is_looked_at or idle.first_due_s() <= book.now
 
 
 def _may_be_cut(book: Book) -> bool:
     """Whether a cut is open, or one may be due: for a question, a time, a stage's end."""
-    if book.open_cut is not None or book.cut_trouble is not None:
+    if book.cutting.open is not None or book.cutting.trouble is not None:
         return True
-    if book.saves or book.is_saving or not book.durable.queue.pending:
+    if book.questions.saves or book.cutting.is_saving or not book.durable.queue.pending:
         return True
     every_s, every_steps = book.config.cut_every_s, book.config.cut_every_steps
-    is_time = 0 < every_s <= book.now - book.last_cut_s
+    is_time = 0 < every_s <= book.now - book.cutting.last_s
     return is_time or every_steps > 0 or not book.is_cut_whole()
 
 
@@ -145,15 +145,16 @@ def end_waits(book: Book) -> None:
     """Answer every question that has been parked for its time with the reason."""
     if book.now < book.first_due_s:
         return
+    asked = book.questions
     first_due_s = (
-        _end_waits(book, book.leases),
-        _end_waits(book, book.ticks),
-        _end_waits(book, book.meets),
-        _end_waits(book, book.ahead),
-        _end_waits(book, book.shares),
-        _end_waits(book, book.saves),
-        _end_waits(book, book.steps),
-        _end_waits(book, book.pace_asks),
+        _end_waits(book, asked.leases),
+        _end_waits(book, asked.ticks),
+        _end_waits(book, asked.meets),
+        _end_waits(book, asked.ahead),
+        _end_waits(book, asked.shares),
+        _end_waits(book, asked.saves),
+        _end_waits(book, asked.steps),
+        _end_waits(book, asked.paces),
     )
     book.first_due_s = min(first_due_s)
 
@@ -162,7 +163,7 @@ def _end_waits(book: Book, waiting: Parking[_Key]) -> float:
     """Answer those who have waited long enough; when the next one has."""
     while (due := waiting.oldest_due(book.now)) is not None:
         key, parked = due
-        saw_wait(book, parked)
+        saw_wait(book, book.pace, parked)
         wait = wait_of(book, parked).lasting(book.now - parked.since_s)
         book.reply(parked.ticket, Waiting(wait=wait, pauses=book.pauses()))
         waiting.put_off(key, wait, book.now)  # it was counted among those who wait
@@ -171,7 +172,9 @@ def _end_waits(book: Book, waiting: Parking[_Key]) -> float:
 
 def _look_at_parts(book: Book) -> None:
     state = book.durable
-    for (incarnation, part), parked in book.shares.to_look_at(_what_shares_wait_for(book)):
+    for (incarnation, part), parked in book.questions.shares.to_look_at(
+        _what_shares_wait_for(book)
+    ):
         message = parked.message
         assert isinstance(message, SharePart)
         record = state.parts.get(part)
@@ -182,7 +185,7 @@ def _look_at_parts(book: Book) -> None:
             record = state.parts[part]
         reason = why_not_same(record.plan.spec, message.spec)
         if reason is not None:  # two came before there were servers
-            book.shares.take((incarnation, part))
+            book.questions.shares.take((incarnation, part))
             book.refuse(parked.ticket, "mismatch", reason)
             continue
         is_created = _is_created(book, part)
@@ -205,20 +208,22 @@ def _what_shares_wait_for(book: Book) -> tuple[object, ...]:
 
 
 def _answer_share(book: Book, incarnation: int, part: int, record: PartRecord) -> None:
-    parked = book.shares.take((incarnation, part))
+    parked = book.questions.shares.take((incarnation, part))
     assert parked is not None
     answer = PartAnswer(plan=record.plan, upload=not record.is_ready)
     book.reply(parked.ticket, answer)
 
 
 def _is_created(book: Book, part: int) -> bool:
-    return book.servers_ready() and all(part in r.parts for r in book.reports.values())
+    return book.servers_ready() and all(
+        part in r.parts for r in book.servers.reports.values()
+    )
 
 
 def _look_at_rounds(book: Book) -> None:
     for part in book.rounds.ticked_parts():
         # Whose tracked objects are asked for must stand where the round does.
-        needs_all = book.track_from is not None
+        needs_all = book.keeping.track_from is not None
         book.rounds.look(part, book.durable, book.now)
         if not _may_close(book, part):
             continue
@@ -229,13 +234,13 @@ def _look_at_rounds(book: Book) -> None:
             continue
         own = sum(one.records for one in committed.contributions)
         book.commit(structs.replace(committed, records=book.count_records() + own))
-        book.applied()  # here, since nobody may be waiting for the answer just now
+        book.keeping.applied()  # here, since nobody may be waiting for the answer just now
         waiting = []
         for incarnation in committed.ticked:
-            parked = book.ticks.take((incarnation, part))
+            parked = book.questions.ticks.take((incarnation, part))
             if parked is not None:
                 assert isinstance(parked.message, Tick)
-                saw_wait(book, parked)
+                saw_wait(book, book.pace, parked)
                 ticked(book, parked.message)
                 waiting.append(parked)
         for parked in waiting:  # every task is closed before the first lease is granted
@@ -254,7 +259,7 @@ def _may_close(book: Book, part: int) -> bool:
         return True
     if not book.servers_ready():
         return False
-    stand = [report.parts[part].applied_round for report in book.reports.values()]
+    stand = [report.parts[part].applied_round for report in book.servers.reports.values()]
     return min(stand) >= record.round + 1 - KEPT_ROUNDS
 
 
@@ -278,27 +283,29 @@ def _look_at_failed_tasks(book: Book) -> None:
 
 def _look_at_leases(book: Book) -> None:
     state = book.durable
-    gate = None if book.leases.are_all_new() else _what_asks_wait_for(book)
-    asks = book.leases.to_look_at(gate)
+    gate = None if book.questions.leases.are_all_new() else _what_asks_wait_for(book)
+    asks = book.questions.leases.to_look_at(gate)
     for incarnation, parked in sorted(asks, key=lambda item: item[1].role):
         message = parked.message
         assert isinstance(message, AskLease)
-        if incarnation not in book.leases:
+        if incarnation not in book.questions.leases:
             continue  # it was told to keep its tracked state first
         if state.broken is not None:
-            book.leases.take(incarnation)
+            book.questions.leases.take(incarnation)
             text = f"the job has failed: {state.broken}"
             book.refuse(parked.ticket, "broken", text)
             continue
         is_stopped = state.stopped is not None and is_stopped_before(state, message.stage)
         if message.stage < state.queue.stage or is_stopped:
-            book.leases.take(incarnation)
-            kept = buffers_at_end(book, message.stage)
+            book.questions.leases.take(incarnation)
+            kept = buffers_at_end(book.durable, book.servers, message.stage)
             over = StageOver(
                 stopped=state.stopped,
                 cut=state.last_cut(),
                 tracked=kept,
-                state=state_at_end(book, incarnation, message.stage),
+                state=state_at_end(
+                    book, book.keeping, book.servers, incarnation, message.stage
+                ),
             )
             book.reply(parked.ticket, over)
             continue
@@ -310,11 +317,11 @@ def _look_at_leases(book: Book) -> None:
         lend = grant_ahead if message.is_ahead else grant
         lease = known or lend(book, parked.role, incarnation)
         if isinstance(lease, Wait):
-            book.leases.take(incarnation)
+            book.questions.leases.take(incarnation)
             spent = Waiting(wait=lease, is_spent=True, pauses=book.pauses())
             book.reply(parked.ticket, spent)
         elif lease is not None:
-            book.leases.take(incarnation)
+            book.questions.leases.take(incarnation)
             book.reply(parked.ticket, Granted(lease=lease))
 
 
@@ -324,13 +331,13 @@ def _look_at_clocks(book: Book) -> None:
     slowest = book.clocks.slowest(book.durable.queue)
     if slowest is None:
         return
-    for incarnation, parked in book.ahead.to_look_at(slowest):
+    for incarnation, parked in book.questions.ahead.to_look_at(slowest):
         ask = parked.message
         assert isinstance(ask, MayGoOn)
         if is_within(ask.staleness, ask.clock.steps, slowest):
-            book.ahead.take(incarnation)
-            saw_wait(book, parked)
-            book.start_clock(incarnation)
+            book.questions.ahead.take(incarnation)
+            saw_wait(book, book.pace, parked)
+            book.deadlines.goes_on(incarnation, book.durable, book.now)
             book.reply(parked.ticket, GoOn(slowest=slowest))
 
 
@@ -341,11 +348,21 @@ def _what_asks_wait_for(book: Book) -> tuple[object, ...]:
     return (
         (state.timeline, queue.stage, queue.epoch, queue.next_fresh == 0),
         (state.stopped, state.broken, len(state.stages)),
-        (may_grant(book), is_mid_step(book), book.knows_clocks(), pick_task(state) is None),
+        (
+            may_grant(book),
+            is_mid_step(book.durable),
+            book.knows_clocks(),
+            pick_task(state) is None,
+        ),
         (bool(state.settling), book.pauses()),
-        (book.is_fresh, book.track_from, book.track_from in book.leases),
+        (
+            book.keeping.is_fresh,
+            book.keeping.track_from,
+            book.keeping.track_from in book.questions.leases,
+        ),
         book.rounds.are_exchanging(state),
-        is_tracked(book) and (state.generation, state.committed_rounds()),
+        is_tracked(book.durable) and (state.generation, state.committed_rounds()),
         # Which cell is next depends on all cells, and on who is here.
-        book.is_rotating() and (book.revision, sorted(participants(book))),
+        book.is_rotating()
+        and (book.revision, sorted(participants(book.durable, book.seen))),
     )

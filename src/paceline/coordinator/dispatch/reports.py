@@ -177,7 +177,7 @@ def server_reported(book: Book, asker: Asker, report: ServerReport) -> None:
             return
         live = state.next_incarnation
         book.commit(ServerJoined(server, live))
-        book.to_replace.pop(server, None)
+        book.servers.to_replace.pop(server, None)
         book.members.heard(live, book.now).pid = report.pid
         book.reply(ticket, Orders(incarnation=live))
         return
@@ -188,45 +188,45 @@ def server_reported(book: Book, asker: Asker, report: ServerReport) -> None:
     info = book.members.heard(live, book.now)
     info.pid, info.host, info.address = report.pid, report.host, report.address
     info.state = "ready" if report.ready else "restoring"
-    book.reports[server] = report
+    book.servers.reports[server] = report
     if report.broken is not None and state.broken is None:
         book.commit(JobBroken(report.broken))
     if report.timeline == state.timeline:
         _take_answers(book, report)
-        if book.open_cut is not None and report.pinned_cut == book.open_cut.cut:
-            book.open_cut.pin(server)
-    book.park(book.idle_servers, server, asker, report)
+        if book.cutting.open is not None and report.pinned_cut == book.cutting.open.cut:
+            book.cutting.open.pin(server)
+    book.park(book.questions.servers, server, asker, report)
 
 
 def answer_servers(book: Book) -> None:
     """Send orders to every waiting server for which there are any."""
     due = _take_due(book)
     gate = _what_orders_follow_from(book)
-    for server, parked in due + book.idle_servers.to_look_at(gate):
-        report = book.reports.get(server)
+    for server, parked in due + book.questions.servers.to_look_at(gate):
+        report = book.servers.reports.get(server)
         if report is None or book.durable.servers.get(server) != report.incarnation:
-            book.idle_servers.take(server)
+            book.questions.servers.take(server)
             continue
         if book.is_finishing:
             book.reply(parked.ticket, _shut_down(report.incarnation, "the job is over"))
-            book.idle_servers.take(server)
+            book.questions.servers.take(server)
             continue
         orders = plan_orders(
             book.durable,
             report,
-            open_cut=book.open_cut,
-            fenced={inc for inc, seen in book.fences.items() if server in seen},
-            has_marks=server in book.marks,
+            open_cut=book.cutting.open,
+            fenced={inc for inc, seen in book.servers.fences.items() if server in seen},
+            has_marks=server in book.servers.marks,
         )
         if orders or parked.until_s <= book.now:
             book.reply(parked.ticket, Orders(incarnation=report.incarnation, orders=orders))
-            book.idle_servers.take(server)
+            book.questions.servers.take(server)
 
 
 def _take_due(book: Book) -> list[tuple[str, Parked]]:
     taken = []
-    while (due := book.idle_servers.oldest_due(book.now)) is not None:
-        book.idle_servers.take(due[0])
+    while (due := book.questions.servers.oldest_due(book.now)) is not None:
+        book.questions.servers.take(due[0])
         taken.append(due)
     return taken
 
@@ -234,15 +234,15 @@ def _take_due(book: Book) -> list[tuple[str, Parked]]:
 def _what_orders_follow_from(book: Book) -> object:
     """All that orders depend on, but the server's own report."""
     state, cause = book.durable, book.cause_of_orders()
-    known, gate = book.orders_gate
+    known, gate = book.servers.orders_gate
     if cause != known:
         gate = (
             (state.timeline, state.is_returning, book.is_finishing, state.tracked),
             (state.generation, state.committed_rounds(), tuple(state.settling)),
             None if state.cut is None else state.cut.cut,
-            None if book.open_cut is None else book.open_cut.cut,
+            None if book.cutting.open is None else book.cutting.open.cut,
         )
-        book.orders_gate = (cause, gate)
+        book.servers.orders_gate = (cause, gate)
     return gate
 
 
@@ -251,10 +251,10 @@ def launcher_reported(book: Book, asker: Asker, report: LauncherReport) -> None:
     for end in report.exits:
         exited(book, end)
     book.is_finishing = book.is_finishing or report.finishing
-    book.is_saving = book.is_saving or report.saving
+    book.cutting.is_saving = book.cutting.is_saving or report.saving
     orders = LauncherOrders(
         status=job_status(book),
-        replace=dict(book.to_replace),
+        replace=dict(book.servers.to_replace),
         trainers=book.durable.wanted_trainers,
         is_saved=book.is_saved(),
     )
@@ -290,20 +290,20 @@ def _take_answers(book: Book, report: ServerReport) -> None:
 
 def _fenced(book: Book, server: str, report: FenceReport) -> None:
     if report.incarnation in book.durable.settling:
-        book.fences.setdefault(report.incarnation, {})[server] = report.marks
+        book.servers.fences.setdefault(report.incarnation, {})[server] = report.marks
 
 
 def _marked(book: Book, server: str, report: MarksReport) -> None:
     if report.timeline == book.durable.timeline:
-        book.marks[server] = report
+        book.servers.marks[server] = report
 
 
 def _cut_written(book: Book, server: str, report: CutReport) -> None:
-    cut = book.open_cut
+    cut = book.cutting.open
     if cut is None or cut.cut != report.cut:
         return
     if report.error is not None:
-        fail_cut(book, report.error, server, is_refused=report.is_refused)
+        fail_cut(book, book.cutting, report.error, server, is_refused=report.is_refused)
     else:
         cut.reported(server, report)
 

@@ -168,7 +168,9 @@ def _share(book: Book, asker: Asker, message: SharePart) -> None:
     if reason is not None:
         book.refuse(asker.ticket, "mismatch", f"share: {reason}")
         return
-    book.park(book.shares, (message.incarnation, message.spec.part), asker, message)
+    book.park(
+        book.questions.shares, (message.incarnation, message.spec.part), asker, message
+    )
 
 
 def _uploaded(book: Book, asker: Asker, message: PartUploaded) -> None:
@@ -208,57 +210,57 @@ def _begin_stage(book: Book, asker: Asker, message: BeginStage) -> None:
 
 
 def _ask_lease(book: Book, asker: Asker, message: AskLease) -> None:
-    book.asked_stage[asker.role] = message.stage
-    if message.stage > book.asked_first[0]:
-        book.asked_first = (message.stage, book.now)
+    book.seen.asked_stage[asker.role] = message.stage
+    if message.stage > book.seen.asked_first[0]:
+        book.seen.asked_first = (message.stage, book.now)
     acked_by_token = dict(message.held)
     for record in list(book.durable.queue.held_by(message.incarnation).values()):
         lease = record.lease
         if lease.token in acked_by_token:
             book.progress.advance(lease.key, acked_by_token[lease.token])
-            finish_if_done(book, lease.key)
+            finish_if_done(book, book.progress, book.seen, lease.key)
     if not book.durable.queue.held_by(message.incarnation):
         book.speeds.rests(message.incarnation)
-    book.park(book.leases, message.incarnation, asker, message)
+    book.park(book.questions.leases, message.incarnation, asker, message)
 
 
 def _may_go_on(book: Book, asker: Asker, message: MayGoOn) -> None:
     book.clocks.tell(message.incarnation, message.clock, book.durable.queue)
     book.deadlines.pause(message.incarnation)
-    book.park(book.ahead, message.incarnation, asker, message)
+    book.park(book.questions.ahead, message.incarnation, asker, message)
 
 
 def _tracked_kept(book: Book, asker: Asker, message: TrackedKept) -> None:
-    tracked_kept(book, message)
+    tracked_kept(book, book.keeping, message)
     book.reply(asker.ticket, Done())
 
 
 def _buffers_kept(book: Book, asker: Asker, message: BuffersKept) -> None:
-    buffers_kept(book, message)
+    buffers_kept(book.keeping, message)
     book.reply(asker.ticket, Done())
 
 
 def _hand_back(book: Book, asker: Asker, message: HandBack) -> None:
     acked_by_token = dict(zip(message.tokens, message.acked, strict=True))
-    give_back(book, message, acked_by_token)
+    give_back(book, book.progress, book.seen, message, acked_by_token)
     book.rounds.drop(asker.role)
-    book.start_clock(message.incarnation)
+    book.deadlines.goes_on(message.incarnation, book.durable, book.now)
     book.reply(asker.ticket, Done())
 
 
 def _fail_task(book: Book, asker: Asker, message: FailTask) -> None:
-    give_back(book, message, {message.token: message.acked})
+    give_back(book, book.progress, book.seen, message, {message.token: message.acked})
     book.rounds.drop(asker.role)
-    book.start_clock(message.incarnation)
+    book.deadlines.goes_on(message.incarnation, book.durable, book.now)
     book.reply(asker.ticket, Done())
 
 
 def _finish_task(book: Book, asker: Asker, message: FinishTask) -> None:
-    book.reply(asker.ticket, finish_task(book, message))
+    book.reply(asker.ticket, finish_task(book, book.progress, book.deadlines, message))
 
 
 def _ask_results(book: Book, asker: Asker, message: AskResults) -> None:
-    book.reply(asker.ticket, page_of_results(book, message))
+    book.reply(asker.ticket, page_of_results(book.durable, message))
 
 
 def _keep_value(book: Book, asker: Asker, message: KeepValue) -> None:
@@ -270,7 +272,7 @@ def _beat(book: Book, asker: Asker, message: Beat) -> None:
     if message.evaluated > info.evaluated:
         info.evaluated = message.evaluated
         book.deadlines.has_begun(message.incarnation)
-        book.start_clock(message.incarnation)
+        book.deadlines.goes_on(message.incarnation, book.durable, book.now)
     is_current = message.timeline == book.durable.timeline
     if message.bounded_clock is not None and is_current:
         book.clocks.tell(message.incarnation, message.bounded_clock, book.durable.queue)
@@ -290,11 +292,11 @@ def _claim_once(book: Book, asker: Asker, message: ClaimOnce) -> None:
 
 
 def _claim_values(book: Book, asker: Asker, message: ClaimValues) -> None:
-    book.reply(asker.ticket, answer_claim(book, message))
+    book.reply(asker.ticket, answer_claim(book, book.seen, book.servers, message))
 
 
 def _values_set(book: Book, asker: Asker, message: ValuesSet) -> None:
-    book.reply(asker.ticket, were_set(book, message))
+    book.reply(asker.ticket, were_set(book, book.seen, message))
 
 
 def _stop(book: Book, asker: Asker, message: Stop) -> None:
@@ -305,7 +307,7 @@ def _stop(book: Book, asker: Asker, message: Stop) -> None:
 
 def _log(book: Book, asker: Asker, message: Log) -> None:
     book.metrics.note(message.numbers, message.ages_s, book.now)
-    saw_numbers(book, message.numbers)
+    saw_numbers(book.pace, message.numbers)
     fields: dict[str, object] = {
         "trainer": asker.role,
         "records": book.count_records(),
@@ -327,8 +329,8 @@ def _save(book: Book, asker: Asker, message: Save) -> None:
         book.reply(asker.ticket, Refusal(kind="invalid", text=text))
         return
     if message.left is not None:
-        book.asked_stage[asker.role] = message.left + 1
-    book.park(book.saves, message.incarnation, asker, message)
+        book.seen.asked_stage[asker.role] = message.left + 1
+    book.park(book.questions.saves, message.incarnation, asker, message)
 
 
 def _leave(book: Book, asker: Asker, message: Leave) -> None:
@@ -336,8 +338,8 @@ def _leave(book: Book, asker: Asker, message: Leave) -> None:
     uploads = any(
         record.uploader == message.incarnation for record in book.durable.parts.values()
     )
-    takes_along = must_return(book, message.incarnation)
-    sets = book.setter == message.incarnation
+    takes_along = must_return(book, book.keeping, book.questions, message.incarnation)
+    sets = book.seen.setter == message.incarnation
     if (
         holds or uploads or takes_along or sets
     ):  # half done: it is fenced, as if it had died
@@ -345,10 +347,7 @@ def _leave(book: Book, asker: Asker, message: Leave) -> None:
         lose(book, loss)
     else:
         book.commit(TrainerLeft(asker.role, message.incarnation, message.is_done))
-        book.rounds.drop(asker.role)
-        book.asked_stage.pop(asker.role, None)
-        book.unpark(message.incarnation)
-        book.members.forget(message.incarnation)
+        book.forget_trainer(asker.role, message.incarnation)
     book.reply(asker.ticket, Done())
 
 
@@ -364,7 +363,7 @@ def _door_opened(book: Book, asker: Asker, message: DoorOpened) -> None:
 
 def _peers(book: Book, asker: Asker, message: AskPeers) -> None:
     assert message.incarnation
-    book.reply(asker.ticket, peers_of(book))
+    book.reply(asker.ticket, peers_of(book.durable, book.members))
 
 
 _ANSWERS: dict[type[Message], Callable[[Book, Asker, Any], None]] = {

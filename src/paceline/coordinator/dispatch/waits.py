@@ -14,10 +14,9 @@ from paceline.coordinator.decisions import (
     missing_from_ring,
     participants,
     takers,
-    wait_for_buffers,
     wait_for_fences,
+    wait_for_kept,
     wait_for_pace,
-    wait_for_state,
     wait_of_all,
     waits_for_cut,
 )
@@ -58,9 +57,9 @@ def _wait_for_change(book: Book, _: str, __: ChangePace) -> Wait:
 
 
 def _wait_of_tick(book: Book, _: str, tick: Tick) -> Wait:
-    cut = book.open_cut
+    cut = book.cutting.open
     if cut is not None and not cut.is_pinned():
-        return wait_for("cut", f"cut {cut.cut} is being taken", takers(book))
+        return wait_for("cut", f"cut {cut.cut} is being taken", takers(book.cutting))
     missing = book.rounds.missing(tick.part, book.durable)
     gathers = book.rounds.reason_to_wait(tick.part, book.durable, book.now)
     if gathers is not None:
@@ -84,7 +83,7 @@ def _wait_to_go_on(book: Book, _: str, ask: MayGoOn) -> Wait:
 
 
 def _wait_for_lease(book: Book, trainer: str, ask: AskLease) -> Wait:
-    if book.open_cut or waits_for_cut(book):
+    if book.cutting.open or waits_for_cut(book, book.cutting, book.seen):
         return cut_wait(book)
     return wait_of_all(book) or _wait_for_task(book, trainer, ask.stage)
 
@@ -93,30 +92,30 @@ def _wait_for_task(book: Book, trainer: str, stage: int) -> Wait:
     state, queue = book.durable, book.durable.queue
     if not state.has_started:
         return _wait_for_members(book)
-    if (late := missing_from_ring(book)) is not None:
+    if (late := missing_from_ring(book, book.seen)) is not None:
         reason = f"the rotation begins as soon as {named(late)} come, or in a second"
         return wait_for("members", reason, late)
     if state.settling:
-        return wait_for_fences(book)
+        return wait_for_fences(book, book.servers)
     # A thousand may ask: nobody looks at all holders for each.
     holders, count = sorted(queue.first_holders(MOST_NAMED)), queue.num_holders()
     others = (tuple(holders), count - len(holders))
     if stage > queue.stage:
         if not count:
-            asked = book.asked_stage
+            asked = book.seen.asked_stage
             behind = [t for t in state.trainers if asked.get(t, -1) < stage]
             holders, count = sorted(behind)[:MOST_NAMED], len(behind)
         reason = f"what comes before is not over, and with {listed(holders, count)}"
         return Wait("stage", reason, tuple(holders), count - len(holders))
     if not book.knows_clocks():
         return Wait("clock", _CLOCKS_UNKNOWN, *others)
-    if is_mid_step(book):
+    if is_mid_step(book.durable):
         return Wait("round", "others are between two parts of a step", *others)
-    kept = wait_for_buffers(book) or wait_for_state(book)
+    kept = wait_for_kept(book)
     if kept is not None:
         return kept
-    if book.is_rotating() and trainer in participants(book):
-        choice = choose_cell(book, trainer)
+    if book.is_rotating() and trainer in participants(book.durable, book.seen):
+        choice = choose_cell(book.durable, book.seen, trainer)
         return wait_for("block", choice.reason, choice.whom)
     reason = f"the epoch's last tasks are with {listed(holders, count)}"
     return Wait("lease", reason, *others)
@@ -124,8 +123,8 @@ def _wait_for_task(book: Book, trainer: str, stage: int) -> Wait:
 
 def _wait_for_members(book: Book) -> Wait:
     """The job's first trainers: those that are not here, and members that do not ask."""
-    here, wanted = len(book.leases), book.first_trainers()
-    members, asking = book.durable.trainers, book.leases
+    here, wanted = len(book.questions.leases), book.first_trainers()
+    members, asking = book.durable.trainers, book.questions.leases
     late = (name for name, one in members.items() if one not in asking)
     expected = (trainer_id(n) for n in range(book.config.max_trainers))
     absent = (trainer for trainer in expected if trainer not in members)

@@ -4,26 +4,40 @@
 
     book         all of it, with the durable state and this event
     tasks        what may be leased, how far it is
-    members      who is alive
+    members      who is alive, what servers have told
+    seen         what trainers were seen to do
     clocks       how many steps each has finished
     rounds       which pushes make one update; quorum: which need not
     meetings     rounds whose values travel between trainers
     parking      questions that cannot be answered yet
     cuts         one checkpoint at a time
-    metrics, speeds, training   numbers of the user's, of trainers, of the run
+    keeping      what trainers keep at servers, to be in a cut
+    figures      numbers of the user's, of trainers, of the run
     effects      what a service does once outcomes are journalled
 
 Pure.
 """
 
-from paceline.coordinator.ledgers.book import NOT_TRAINING, PARK_S, Book, PaceWish
-from paceline.coordinator.ledgers.cuts import Counted, ManifestOrder, OpenCut, pause_after
+from paceline.coordinator.ledgers.book import (
+    NOT_TRAINING,
+    PARK_S,
+    Book,
+    PaceWish,
+    PaceWishes,
+    Page,
+)
+from paceline.coordinator.ledgers.cuts import Counted, Cuts, ManifestOrder, OpenCut
+from paceline.coordinator.ledgers.figures import Speeds
+from paceline.coordinator.ledgers.keeping import Keeping
 from paceline.coordinator.ledgers.meetings import Differing
-from paceline.coordinator.ledgers.members import Loss
-from paceline.coordinator.ledgers.parking import Asker, Parked, Parking
-from paceline.coordinator.ledgers.rounds import participants
+from paceline.coordinator.ledgers.members import Loss, Members, Reports
+from paceline.coordinator.ledgers.parking import Asker, Parked, Parking, Questions
+from paceline.coordinator.ledgers.rounds import Rounds, participants
+from paceline.coordinator.ledgers.seen import TrainersSeen
 from paceline.coordinator.ledgers.tasks import (
+    Deadlines,
     Pick,
+    TaskProgress,
     is_epoch_over,
     is_last_epoch,
     num_todo,
@@ -37,19 +51,30 @@ __all__ = [
     "Asker",
     "Book",
     "Counted",
+    "Cuts",
+    "Deadlines",
     "Differing",
+    "Keeping",
     "Loss",
     "ManifestOrder",
+    "Members",
     "OpenCut",
     "PaceWish",
+    "PaceWishes",
+    "Page",
     "Parked",
     "Parking",
     "Pick",
+    "Questions",
+    "Reports",
+    "Rounds",
+    "Speeds",
+    "TaskProgress",
+    "TrainersSeen",
     "is_epoch_over",
     "is_last_epoch",
     "num_todo",
     "participants",
-    "pause_after",
     "pick_of",
     "pick_task",
 ]

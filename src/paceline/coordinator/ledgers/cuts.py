@@ -125,3 +125,65 @@ class OpenCut:
             self.ends_stage,
             *self.counted,
         )
+
+
+@final
+class Cuts:
+    """The cut that is taken, the last one, and how it goes with cuts that fail."""
+
+    def __init__(self, now: float) -> None:
+        """None is taken."""
+        self.open: OpenCut | None = None
+        self.is_writing = False  # the manifest of the open one
+        # when one was committed; none is begun before `retry_s`; failing since
+        self.last_s = self.retry_s = self.trouble_s = now
+        self.num_failed = 0  # in a row
+        self.trouble: str | None = None  # why the last one failed, if it did
+        self.why = ""  # the bare reason
+        self.awaited_s: float | None = None  # since when work stands still for one
+        self.sought: str | None = None  # folder of the one that an older one is sought for
+        # {(incarnation, number of its save): cut}
+        self.of_saves: dict[tuple[int, int], int] = {}
+        self.is_saving = False  # the launcher ends the run early
+        self.last_save: int | None = None  # the cut that was begun for it
+
+    def failed(self, cut: int, reason: str, now: float) -> float:
+        """The open one is given up; in how many seconds another is tried."""
+        self.open = None
+        self.num_failed += 1
+        if self.trouble is None:
+            self.trouble_s = now
+        self.trouble, self.why = f"cut {cut} failed: {reason}", reason
+        self.forget_saves_in(cut)
+        pause_s = pause_after(self.num_failed)
+        self.retry_s = now + pause_s
+        return pause_s
+
+    def taken(self, now: float) -> None:
+        """The open one is committed."""
+        self.open, self.last_s = None, now
+        self.num_failed, self.trouble, self.awaited_s = 0, None, None
+
+    def note_wait(self, now: float, *, waits: bool) -> None:
+        """Whether work goes on only with a cut, while cuts fail."""
+        if not waits:
+            self.awaited_s = None
+        elif self.awaited_s is None:
+            self.awaited_s = now
+
+    def forget_saves_in(self, cut: int) -> None:
+        """A cut, and what came behind it, is not: whoever waited for it wants another."""
+        self.of_saves = {k: number for k, number in self.of_saves.items() if number < cut}
+        if self.last_save is not None and self.last_save >= cut:
+            self.last_save = None
+
+    def forget(self, incarnation: int) -> None:
+        """A trainer is gone."""
+        for key in [key for key in self.of_saves if key[0] == incarnation]:
+            del self.of_saves[key]
+
+    def drop(self) -> None:
+        """The timeline is left: what was open is void."""
+        if self.open is not None:
+            self.forget_saves_in(self.open.cut)
+            self.open = None

@@ -4,13 +4,17 @@ A launcher's exit report counts at once, a closed connection after `GRACE_S`, si
 after the job's time-out. After a restart of the coordinator everybody has been heard
 just now. A false death is harmless: the incarnation is fenced and joins again.
 
+What servers have told of themselves, which a restarted coordinator is told again.
+
 Pure.
 """
 
 import math
 from typing import NamedTuple, final
 
+from paceline.coordinator.durable import Durable
 from paceline.coordinator.durable.outcomes import LossKind
+from paceline.messages.server import MarkEntry, MarksReport, ServerReport
 from paceline.messages.waits import Wait
 
 GRACE_S = 0.5  # a connection that closes and comes back within this was never lost
@@ -44,13 +48,18 @@ class MemberInfo:
 
 @final
 class Members:
-    """Signs of life by incarnation."""
+    """Signs of life by incarnation.
 
-    def __init__(self, timeout_s: float) -> None:
+    Attributes:
+        looked_s: when losses were looked for last.
+    """
+
+    def __init__(self, timeout_s: float, now: float = 0.0) -> None:
         """``timeout_s``: silence after which a member counts as dead."""
         self._timeout_s = timeout_s
         self._infos: dict[int, MemberInfo] = {}
         self._quiet_until_s = -math.inf  # before then nobody can be found dead
+        self.looked_s = now
 
     def heard(self, incarnation: int, now: float) -> MemberInfo:
         """A message of a member arrived."""
@@ -110,3 +119,39 @@ class Members:
                 until_s = min(until_s, info.closed_s + GRACE_S)
         self._quiet_until_s = until_s
         return sorted(found)
+
+
+@final
+class Reports:
+    """What servers have told."""
+
+    def __init__(self, count: int) -> None:
+        """Nothing is told; ``count``: servers of the job."""
+        self.reports: dict[str, ServerReport] = {}  # {server id: its last report}
+        self.fences: dict[int, dict[str, tuple[MarkEntry, ...]]] = {}
+        self.marks: dict[str, MarksReport] = {}  # {server id: after a return}
+        self.to_replace: dict[str, int] = {}  # {server id: pid of its dead process}
+        self.orders_gate: tuple[object, object] = (None, None)  # (of what, what it came to)
+        self._count = count
+
+    def are_ready(self, state: Durable) -> bool:
+        """Whether all servers of the job are members, on this timeline, and ready."""
+        live, timeline = state.servers, state.timeline
+        if len(live) != self._count:
+            return False
+        for server, incarnation in live.items():  # a loop: it is asked at every event
+            report = self.reports.get(server)
+            if report is None or report.incarnation != incarnation:
+                return False
+            if report.timeline != timeline or not report.ready:
+                return False
+        return True
+
+    def last_tracked(self) -> int:
+        """Number of the tracked state that they keep with the cut; 0: there is none."""
+        return max((report.tracked for report in self.reports.values()), default=0)
+
+    def drop(self) -> None:
+        """The timeline is left: marks and fences are told anew."""
+        self.fences.clear()
+        self.marks.clear()

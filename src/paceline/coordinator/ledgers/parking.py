@@ -181,3 +181,48 @@ class Parking(Generic[KeyT]):
             return None
         key, question = next(iter(self._parked.items()))
         return None if question.until_s > now else (key, question)
+
+
+@final
+class Questions:
+    """All questions that wait, by what they ask for."""
+
+    def __init__(self) -> None:
+        """Nobody waits."""
+        self.leases: Parking[int] = Parking()  # {incarnation: AskLease}
+        # {(incarnation, part): Tick}, and the same: Meet
+        self.ticks: Parking[tuple[int, int]] = Parking(is_looked_at=False)
+        self.meets: Parking[tuple[int, int]] = Parking(is_looked_at=False)
+        self.ahead: Parking[int] = Parking()  # {incarnation: MayGoOn}
+        self.shares: Parking[tuple[int, int]] = Parking()  # the same: SharePart
+        self.steps: Parking[int] = Parking(is_looked_at=False)  # {incarnation: CommitStep}
+        self.saves: Parking[int] = Parking()  # {incarnation: Save}
+        self.servers: Parking[str] = Parking()  # {server id: ServerReport}
+        self.paces: Parking[int] = Parking()  # {ticket: ChangePace}
+
+    def forget(self, incarnation: int) -> None:
+        """A trainer is gone: nobody waits for these answers."""
+        for asked in (self.leases, self.saves, self.steps, self.ahead):
+            asked.take(incarnation)
+        for waiting in (self.ticks, self.shares, self.meets):
+            for key in [key for key in waiting if key[0] == incarnation]:
+                waiting.take(key)
+
+    def take_all_of_trainers(self) -> list[Parked]:
+        """No trainer waits any longer; what all have waited with."""
+        return [
+            *self.leases.take_all(),
+            *self.ticks.take_all(),
+            *self.ahead.take_all(),
+            *self.shares.take_all(),
+            *self.saves.take_all(),
+            *self.meets.take_all(),
+            *self.steps.take_all(),
+        ]
+
+    def look_at_all(self) -> None:
+        """Whoever waits is looked at again, as if everything had changed."""
+        for asked in (self.leases, self.ahead, self.saves, self.paces):
+            asked.look_at_all()
+        self.shares.look_at_all()
+        self.servers.look_at_all()

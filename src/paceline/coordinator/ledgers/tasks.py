@@ -173,6 +173,14 @@ class Deadlines:
         self._running[incarnation] = _Running(due_s, now)
         self._first_due_s = min(self._first_due_s, due_s)
 
+    def goes_on(self, incarnation: int, state: Durable, now: float) -> None:
+        """A trainer goes on; what it holds is to be done in a time that runs from now."""
+        spec, held = state.stage_spec(), state.queue.held_by(incarnation)
+        if spec is None or not held:
+            self.pause(incarnation)
+            return
+        self.start(incarnation, sum(map(spec.task_records, held)), now)
+
     def is_first(self, incarnation: int) -> bool:
         """Whether a trainer is at the first batch of its membership."""
         return incarnation not in self._have_begun

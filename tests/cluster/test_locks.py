@@ -253,3 +253,37 @@ def test_only_rows_that_a_block_has_changed_are_written(run: Run) -> None:
         return table.pull().tolist()
 
     assert run(script, trainers=1) == [[-np.inf, -np.inf, 7.0, -np.inf]]
+
+
+def test_what_versions_did_is_refused_with_the_block_that_does_it(run: Run) -> None:
+    def script(session: paceline.Session) -> None:
+        table = session.table("t", (4,), "int64", combine="replace")
+        instead = r"given up: a lock block says the same.*with table\.lock\(ids\) as rows"
+        with pytest.raises(UsageError, match=f"pull: versions are {instead}"):
+            table.pull([1, 2], versions=True)
+        with pytest.raises(UsageError, match=f"push: if_version is {instead}"):
+            table.push([1, 2], [5, 5], if_version=np.zeros(2, np.int64))
+        with pytest.raises(UsageError, match=r"'t' are replaced.*use table\.lock\(ids\)"):
+            table.push([1, 2], [5, 5])
+        assert not table.pull().any()
+
+    run(script, trainers=1)
+
+
+def test_rows_that_others_have_changed_meanwhile_are_computed_anew(run: Run) -> None:
+    """As the page about tables writes it."""
+
+    def script(session: paceline.Session) -> Any:
+        table = session.table("t", (40, 2), "int64", combine="replace", pace=Async())
+        data = torch.from_numpy(np.arange(400) % 40)
+        for ids in session.batches(data, 8, task_size=40):
+            rows, counts = np.unique(ids.numpy(), return_counts=True)
+            read = table.pull(rows)
+            new = read + counts[:, None]
+            with table.lock(rows) as mine:
+                is_same = (mine.values == read).all()
+                mine.values[...] = new if is_same else mine.values + counts[:, None]
+        return table.pull().tolist()
+
+    for found in run(script):
+        assert found == [[10, 10]] * 40

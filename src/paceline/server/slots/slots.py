@@ -74,7 +74,7 @@ class _Lined:
         self._lock = threading.Lock()  # guards `_left`
         self._left = len(queues)
         self._asker = asker
-        self._is_over = False  # the asker alone looks
+        self.is_over = False  # and left to the asker, who alone looks
 
     def ended(self) -> None:
         """A turn has ended; do what follows if it was the last."""
@@ -85,7 +85,7 @@ class _Lined:
         for values in self._changes:
             values.done()
         if self._asker == threading.get_ident():
-            self._is_over = True
+            self.is_over = True
         else:
             self._done()
 
@@ -98,13 +98,12 @@ class _Lined:
         for queue in self._queues:
             queue.run(self)
         self._asker = None
-        return self._is_over
+        return self.is_over
 
     def go_before(self) -> None:
-        """Somebody else is next: do what follows first, if it is the asker's."""
-        if self._is_over:
-            self._is_over = False
-            self._done()
+        """Somebody else is next: do first what was left to the asker."""
+        self.is_over = False
+        self._done()
 
 
 @final
@@ -147,15 +146,15 @@ class SlotQueue:
         """
         with self._lock:
             self._placed.append(_Placed(turn, done, owner))
-            if self.is_full:
+            if len(self._placed) >= MOST_WAITING:
                 self._full.add(self)
 
     def run(self, asked: _Lined | None = None) -> None:
         """Run all that may start, others' turns too, until nothing may."""
-        while placed := self._next():
+        while self._placed and (placed := self._next()):
             turn, has_ended = placed[0].turn, True
             try:
-                if asked is not None:
+                if asked is not None and asked.is_over:
                     asked.go_before()
                 if isinstance(turn, BesideTurn):
                     has_ended = turn.attempt()
@@ -195,7 +194,7 @@ class SlotQueue:
                 while len(found) < turn.most and self._goes_with(turn):
                     found.append(self._placed.popleft())
                 self.num_merged += len(found) - 1
-            if not self.is_full:
+            if self._full and not self.is_full:
                 self._full.discard(self)
             return found
 

@@ -5,7 +5,6 @@
     table, arguments    pull, push, lock, rotate, allreduce
     description         a table as what is shared of it
     writes              how what is pushed leaves: with its batch, or alone
-    versions            rows replaced only if nobody has changed them
     locks               rows that one trainer has for itself
     rotation, cell      a loop over cells: blocks in, changed blocks out
     rotation_plan       a rotation as a stage

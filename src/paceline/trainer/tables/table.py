@@ -10,7 +10,7 @@ Waits: for servers. The thread of the user's script calls.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, Protocol, final, overload
+from typing import Any, Final, Protocol, final
 
 import numpy as np
 
@@ -28,10 +28,10 @@ from paceline.trainer.tables.arguments import (
 from paceline.trainer.tables.cell import Cell
 from paceline.trainer.tables.locks import RowLock, Wish
 from paceline.trainer.tables.rotation_plan import Rotate
-from paceline.trainer.tables.versions import (
-    checked_versions,
-    replace_unchanged,
-    versions_of,
+
+_LOCK_INSTEAD: Final = (
+    "a lock block says the same, on the latest values: `with table.lock(ids) as rows: "
+    "rows.values[...] = compute(rows.values)`"
 )
 
 
@@ -81,15 +81,7 @@ class Table:
         self.dtype = np.dtype(combine.dtype)
         self._rows, self._writer = rows, writer
 
-    @overload
-    def pull(self, ids: Ids = None, *, versions: Literal[False] = False) -> Array: ...
-
-    @overload
-    def pull(self, ids: Ids = None, *, versions: Literal[True]) -> tuple[Array, Int64s]: ...
-
-    def pull(
-        self, ids: Ids = None, *, versions: bool = False
-    ) -> Array | tuple[Array, Int64s]:
+    def pull(self, ids: Ids = None, *, versions: bool = False) -> Array:
         """Rows as they are on the servers now, with what this batch has pushed so far.
 
         Nothing waits for anybody's pushes, and no row is made: one that nobody has written
@@ -98,26 +90,20 @@ class Table:
         Args:
             ids: whole numbers (n,), in any order, repeated or not; None: all rows of a
                 dense table.
-            versions: return those as well, for `push`.
+            versions: given up, and refused with what to write instead.
 
         Returns:
-            The caller's own array (n, ...), of the table's dtype; with ``versions`` also
-            int64 (n,): equal ones are of equal rows, and say nothing else.
+            The caller's own array (n, ...), of the table's dtype.
 
         Raises:
             UsageError: an id is none of a dense table's rows; or None of a keyed table.
         """
+        if versions:
+            raise UsageError(f"pull: versions are given up: {_LOCK_INSTEAD}")
         found = self._rows.read(self._ids(ids))
-        shaped = found.reshape(len(found), *self._row)
-        return (shaped, versions_of(found)) if versions else shaped
+        return found.reshape(len(found), *self._row)
 
-    @overload
-    def push(self, ids: Ids, values: Values) -> None: ...
-
-    @overload
-    def push(self, ids: Ids, values: Values, *, if_version: Ids) -> Int64s: ...
-
-    def push(self, ids: Ids, values: Values, *, if_version: Ids = None) -> Int64s | None:
+    def push(self, ids: Ids, values: Values, *, if_version: object = None) -> None:
         """Combine values with rows by the table's rule: each exactly once, whoever dies.
 
         Inside a loop over `Session.batches` they leave when the batch is over, together:
@@ -125,37 +111,24 @@ class Table:
         one they leave at once and have their effect at most once; what a return to a cut
         undoes is not pushed again.
 
-        With ``if_version``, for tables with ``combine="replace"``: at once, rows become
-        these values if none has changed since it was read; otherwise nothing is written
-        and the batch goes on: pull, compute and push again. In a loop what is written is
-        the batch's push to the table, which has one.
-
         Args:
             ids: as in `pull`; values of equal ids are combined first.
             values: (n, ...), or one row for all of them.
-            if_version: int64 (n,), what `pull` returned of these ids; each id once.
-
-        Returns:
-            With ``if_version``: ids of rows that have changed since; none: it is written.
+            if_version: given up, and refused with what to write instead.
 
         Raises:
             UsageError: ids or values are not the table's; the rule is ``replace``, which
-                needs a right to the rows, or a version; or the batch has been flushed.
-            LockTimeout: with ``if_version``, others have had rows under locks all the time.
-            LockLost: with ``if_version``, outside of a loop: all have returned to a cut
-                meanwhile, and it is not known whether the rows are written.
+                needs a right to the rows; or the batch has been flushed.
         """
         rule = self._rows.combine.rule
         if if_version is not None:
-            return self._push_if(ids, values, if_version)
+            raise UsageError(f"push: if_version is given up: {_LOCK_INSTEAD}")
         if rule == "replace":
             raise UsageError(
                 f"push: rows of {self.name!r} are replaced, and nobody else may change "
-                f"them meanwhile: use table.lock(ids), table.rotate(...), or "
-                f"push(..., if_version=...)"
+                f"them meanwhile: use table.lock(ids) or table.rotate(...)"
             )
         self._write(ids, values, rule)
-        return None
 
     def lock(
         self,
@@ -345,22 +318,6 @@ class Table:
         rows = self._rows
         check_call(operation, arrays, rows.combine, has_pushed=rows.has_written())
         return self._writer.exchange(self._rows.part, operation, arrays)
-
-    def _push_if(self, ids: Ids, values: Values, if_version: Ids) -> Int64s:
-        rule = self._rows.combine.rule
-        if rule != "replace":
-            raise UsageError(
-                f"push: table {self.name!r} has the rule {rule!r}, by which pushes come "
-                f'together in any order: leave if_version out, or make it combine="replace"'
-            )
-        self._rows.require_latest("push with if_version")
-        self._check_push()
-        checked = self._ids(ids)
-        read = checked_versions(self.name, checked, if_version)
-        replacing = self._values(values, len(checked))
-        wish = Wish(is_shared=False, timeout_s=60.0, lease_s=10.0)
-        lock = self._writer.lock(self._rows, checked, wish)
-        return replace_unchanged(lock, checked, replacing, read)
 
     def _write(self, ids: Ids, values: Values, rule: str) -> None:
         self._check_push()

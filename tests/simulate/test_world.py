@@ -1,7 +1,7 @@
 """Virtual time loses nothing."""
 
-from paceline.simulate.faults import QUIET
-from paceline.simulate.world import World
+from tests.simulate.faults import QUIET
+from tests.simulate.world import World
 
 
 def test_what_lies_beyond_a_stop_happens_after_it() -> None:

@@ -14,12 +14,6 @@ from paceline.messages.peers import AskValues, Values
 from paceline.messages.shared import Lease, Message, PartSpec, StageSpec
 from paceline.messages.trainer import Leave, Tick
 from paceline.pace.fragments import takes_turns
-from paceline.simulate import checks
-from paceline.simulate.checks import check_told, encode_counts
-from paceline.simulate.clocks import ClockHistory, Holder
-from paceline.simulate.coordinator import SimCoordinator
-from paceline.simulate.exchanges import SWEEP_S, ExchangeHistory, SimDoor
-from paceline.simulate.world import Answer, SimProcess, World
 from paceline.trainer.acts import (
     Act,
     Ask,
@@ -33,6 +27,12 @@ from paceline.trainer.acts import (
 from paceline.trainer.holdings import SharedPart
 from paceline.trainer.protocol import TrainerProtocol
 from paceline.trainer.verdicts import Batch, Flush, Leaving, RefusedStep, Task
+from tests.simulate import checks
+from tests.simulate.checks import check_told, encode_counts
+from tests.simulate.clocks import ClockHistory, Holder
+from tests.simulate.coordinator import SimCoordinator
+from tests.simulate.exchanges import SWEEP_S, ExchangeHistory, SimDoor
+from tests.simulate.world import Answer, SimProcess, World
 
 FAULT = "crash_trainer"
 CALL_TIMEOUT_S = 2.0

@@ -13,7 +13,7 @@ from random import Random
 from typing import final
 
 from paceline.messages.shared import Message
-from paceline.simulate.faults import FaultRates, Faults
+from tests.simulate.faults import FaultRates, Faults
 
 Answer = Callable[[Message], None]
 GotReply = Callable[[Message | None], None]  # None: timed out

@@ -7,7 +7,7 @@ from typing import final
 from paceline.ids import COORDINATOR, LAUNCHER
 from paceline.messages.shared import Message
 from paceline.messages.watching import Exited, LauncherOrders, LauncherReport
-from paceline.simulate.world import Answer, SimProcess, World
+from tests.simulate.world import Answer, SimProcess, World
 
 POLL_S = 0.3
 RESTART_S = 0.2

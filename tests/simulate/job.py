@@ -34,24 +34,24 @@ from paceline.messages.shared import (
 )
 from paceline.pace.changing import begun
 from paceline.pace.tables import why_not_for_table
-from paceline.simulate.checks import (
+from paceline.trainer.peers import How
+from tests.simulate.checks import (
     RoundHistory,
     Violation,
     check_evaluated,
     check_exactly_once,
     check_one_verdict,
 )
-from paceline.simulate.clocks import ClockHistory
-from paceline.simulate.coordinator import SimCoordinator, SimJournal
-from paceline.simulate.disk import Disk, Voided
-from paceline.simulate.exchanges import ExchangeHistory
-from paceline.simulate.faults import FaultRates
-from paceline.simulate.launcher import SimLauncher
-from paceline.simulate.operator import PaceChange, SimOperator
-from paceline.simulate.server import SimServer
-from paceline.simulate.trainer import SimTrainer, TrainerHistory
-from paceline.simulate.world import SimProcess, World
-from paceline.trainer.peers import How
+from tests.simulate.clocks import ClockHistory
+from tests.simulate.coordinator import SimCoordinator, SimJournal
+from tests.simulate.disk import Disk, Voided
+from tests.simulate.exchanges import ExchangeHistory
+from tests.simulate.faults import FaultRates
+from tests.simulate.launcher import SimLauncher
+from tests.simulate.operator import PaceChange, SimOperator
+from tests.simulate.server import SimServer
+from tests.simulate.trainer import SimTrainer, TrainerHistory
+from tests.simulate.world import SimProcess, World
 
 
 class SimJob(NamedTuple):

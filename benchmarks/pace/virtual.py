@@ -288,7 +288,7 @@ class _Landing:
         lambda self, value: setattr(self._trainer, "in_free_s", value),
     )
 
-    def got(self, number: int, reply: Message | Lost) -> None:
+    def got(self, number: int, role: str, reply: Message | Lost) -> None:
         """A reply is here."""
         message = self._message
         if isinstance(message, Push) and isinstance(reply, Pushed):
@@ -296,7 +296,7 @@ class _Landing:
                 self._numbers.applied(message)
         elif isinstance(message, Pull) and isinstance(reply, Pulled):
             self._numbers.pulled(self._trainer, reply.round)
-        self._trainer.got(number, reply)
+        self._trainer.got(number, role, reply)
 
 
 @final
@@ -356,7 +356,7 @@ class _Run:
         goodput = useful_s / (seconds * plan.trainers)
         return Outcome(seconds, wanted, goodput, numbers.updates, self._died, numbers.curve)
 
-    def got(self, number: int, reply: Message) -> None:
+    def got(self, number: int, role: str, reply: Message) -> None:
         """The coordinator knows of an exit."""
 
     def _start(self, index: int) -> None:

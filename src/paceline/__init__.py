@@ -14,7 +14,6 @@ and survives whoever dies. The rooms, in the order of the data's way::
     launch           the front door: `connect`, embedded and local jobs
     watch            the window: progress, status, the picture of a run
     forecast         how fast a job would be on other machines
-    simulate         the wind tunnel: the same decisions in virtual time, with faults
     cli              one file per command
     examples         users' code, outside the package: only public names
 

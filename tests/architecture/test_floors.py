@@ -26,7 +26,7 @@ FLOORS = (
     ("pace",),
     ("coordinator", "trainer", "server", "watch"),
     ("launch",),
-    ("testing", "simulate", "forecast"),
+    ("testing", "forecast"),
     ("cli",),
     ("",),  # paceline itself
 )

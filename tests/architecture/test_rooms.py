@@ -94,7 +94,7 @@ INSIDE: dict[str, Floors] = {
         ("following", "slots", "table", "values"),
     ),
     "paceline.forecast": (
-        ("agenda", "gauge", "line", "models"),
+        ("agenda", "driver", "gauge", "line", "models"),
         ("plan",),
         ("coordinator",),
         ("server",),

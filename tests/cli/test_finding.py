@@ -22,7 +22,7 @@ from paceline.transport.handshake.secret import Secret
 from paceline.transport.service import Peer, Reply
 from tests.cli.running import STATUS, exit_code
 
-BLOCKED = ("numpy", "torch", "matplotlib", "paceline.simulate", "paceline.data")
+BLOCKED = ("numpy", "torch", "matplotlib", "paceline.forecast", "paceline.data")
 
 
 def running(root: Path, name: str, pid: int | None = None) -> JobDir:

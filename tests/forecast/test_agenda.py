@@ -67,6 +67,16 @@ def test_nothing_happens_behind_the_end() -> None:
     assert found == [1.0, 2.0]
 
 
+def test_what_an_end_has_put_off_happens_in_the_next_run() -> None:
+    agenda, found = Agenda(), list[float]()
+    for moment_s in (1.0, 2.0, 3.0):
+        agenda.at(moment_s, lambda: found.append(agenda.now_s))
+    agenda.at(1.0, agenda.end)
+    agenda.run(LONG_S)
+    assert not agenda.run(2.5)
+    assert found == [1.0, 2.0]
+
+
 def test_what_is_too_far_ahead_does_not_happen_yet() -> None:
     agenda, found = Agenda(), list[float]()
     agenda.at(5.0, lambda: found.append(agenda.now_s))

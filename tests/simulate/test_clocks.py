@@ -11,12 +11,12 @@ from paceline.config import SSP, Async, Pace
 from paceline.coordinator.dispatch import consequences as decisions
 from paceline.coordinator.ledgers.clocks import Clocks, Holding
 from paceline.messages.shared import TrainerClock
-from paceline.simulate.checks import Violation
-from paceline.simulate.faults import QUIET
-from paceline.simulate.job import SimJob, draw_job, run_job
 from paceline.trainer.holdings.parts import SharedPart
 from paceline.trainer.protocol import pacing as marching
 from paceline.trainer.protocol.pacing import StalenessGate
+from tests.simulate.checks import Violation
+from tests.simulate.faults import QUIET
+from tests.simulate.job import SimJob, draw_job, run_job
 
 READS = int(os.environ.get("PACELINE_SIM_READS", "8000"))  # of all bounds together
 BOUNDS = [0, 1, 3, 10]

@@ -10,8 +10,8 @@ from paceline.config import Async, AsyncDiLoCo, DiLoCo, Pace, Sync
 from paceline.forecast.job import forecast
 from paceline.forecast.models.models import Slow
 from paceline.forecast.plan import Plan
-from paceline.simulate.faults import QUIET
-from paceline.simulate.job import SimJob, draw_job, run_job
+from tests.simulate.faults import QUIET
+from tests.simulate.job import SimJob, draw_job, run_job
 
 SEEDS = int(os.environ.get("PACELINE_SIM_SEEDS", "400")) // 4
 

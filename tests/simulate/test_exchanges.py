@@ -8,11 +8,11 @@ import pytest
 
 from paceline.config import Sync
 from paceline.coordinator.ledgers.rounds import Rounds
-from paceline.simulate.checks import Violation
-from paceline.simulate.job import SimJob, draw_job, run_job
 from paceline.trainer.peers.collective import CollectiveCall
 from paceline.trainer.peers.outbox import PeerOutbox
 from paceline.trainer.peers.reduction import How
+from tests.simulate.checks import Violation
+from tests.simulate.job import SimJob, draw_job, run_job
 
 NUM_SEEDS = 30
 HOWS: tuple[How, ...] = ("allreduce", "regroup+allgather")

@@ -5,9 +5,9 @@ import os
 import pytest
 
 from paceline.config import Async, DiLoCo, Pace
-from paceline.simulate.checks import Violation
-from paceline.simulate.job import draw_job, run_job
 from paceline.trainer.protocol.fragments import FragmentSchedule
+from tests.simulate.checks import Violation
+from tests.simulate.job import draw_job, run_job
 
 SEEDS = int(os.environ.get("PACELINE_SIM_SEEDS", "200"))
 HALVES = DiLoCo(every=4, fragments=2)

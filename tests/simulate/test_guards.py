@@ -10,13 +10,13 @@ from paceline.config import SSP, Async, Guards, Pace, Sync
 from paceline.ids import TaskKey, Window
 from paceline.server.decisions import voids
 from paceline.server.decisions.state import ServerState
-from paceline.simulate.checks import Violation, check_one_verdict
-from paceline.simulate.faults import QUIET
-from paceline.simulate.job import SimJob, SimReport, draw_job, run_job
 from paceline.trainer.acts import Act, Asking
 from paceline.trainer.holdings.parts import SharedPart
 from paceline.trainer.protocol import stepping
 from paceline.trainer.protocol.pushing import LeavingWindow
+from tests.simulate.checks import Violation, check_one_verdict
+from tests.simulate.faults import QUIET
+from tests.simulate.job import SimJob, SimReport, draw_job, run_job
 
 Patch = pytest.MonkeyPatch
 SEEDS = 60

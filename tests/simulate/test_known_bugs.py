@@ -43,12 +43,12 @@ from paceline.messages.server import (
 from paceline.messages.trainer import Tick
 from paceline.server.decisions.state import RoundDecision, ServerState
 from paceline.server.decisions.taking import Marks, WindowDecision
-from paceline.simulate.checks import Violation
-from paceline.simulate.coordinator import FAULT, SimCoordinator
-from paceline.simulate.job import draw_job, run_job
-from paceline.simulate.server import SimServer
 from paceline.trainer.acts import Act, Asking, Collect, Collected, Posted
 from paceline.trainer.holdings.leases import Leases
+from tests.simulate.checks import Violation
+from tests.simulate.coordinator import FAULT, SimCoordinator
+from tests.simulate.job import draw_job, run_job
+from tests.simulate.server import SimServer
 
 Patch = pytest.MonkeyPatch
 

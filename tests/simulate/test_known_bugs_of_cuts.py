@@ -10,10 +10,10 @@ from paceline.coordinator.decisions.checkpoints import Stored
 from paceline.coordinator.dispatch import consequences as decisions
 from paceline.coordinator.ledgers.book import Book
 from paceline.ids import cut_folder
-from paceline.simulate.checks import Violation
-from paceline.simulate.coordinator import SimCoordinator
-from paceline.simulate.disk import Disk, SimShare
-from paceline.simulate.job import draw_job, run_job
+from tests.simulate.checks import Violation
+from tests.simulate.coordinator import SimCoordinator
+from tests.simulate.disk import Disk, SimShare
+from tests.simulate.job import draw_job, run_job
 
 Patch = pytest.MonkeyPatch
 

@@ -10,9 +10,9 @@ from paceline.messages.server import TakePaces
 from paceline.messages.shared import Contribution
 from paceline.server.decisions.part import Part
 from paceline.server.decisions.state import ServerState
-from paceline.simulate.checks import Violation
-from paceline.simulate.coordinator import SimCoordinator
-from paceline.simulate.job import draw_job, run_job
+from tests.simulate.checks import Violation
+from tests.simulate.coordinator import SimCoordinator
+from tests.simulate.job import draw_job, run_job
 
 Patch = pytest.MonkeyPatch
 

@@ -8,8 +8,8 @@ import pytest
 
 from paceline.config import SSP, Async, Pace, Sync
 from paceline.messages.rotation import RotationSpec
-from paceline.simulate.faults import QUIET
-from paceline.simulate.job import SimJob, draw_job, run_job
+from tests.simulate.faults import QUIET
+from tests.simulate.job import SimJob, draw_job, run_job
 
 NUM_SEEDS = max(10, int(os.environ.get("PACELINE_SIM_SEEDS", "400")) // 20)
 PACES: list[tuple[Pace, ...]] = [(Async(),), (Async(), SSP(2)), (Sync(),)]

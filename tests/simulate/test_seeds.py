@@ -11,9 +11,9 @@ from collections import Counter
 import pytest
 
 from paceline.config import SSP, Async, LocalSGD, Pace, Sync
-from paceline.simulate.faults import QUIET
-from paceline.simulate.job import SimJob, draw_job, run_job
-from paceline.simulate.operator import PaceChange
+from tests.simulate.faults import QUIET
+from tests.simulate.job import SimJob, draw_job, run_job
+from tests.simulate.operator import PaceChange
 
 NUM_SEEDS = int(os.environ.get("PACELINE_SIM_SEEDS", "400"))
 SECONDS = float(os.environ.get("PACELINE_SIM_SECONDS", "240"))

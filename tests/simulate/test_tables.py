@@ -3,8 +3,8 @@
 import pytest
 
 from paceline.config import SSP, Async, Pace, Sync
-from paceline.simulate.faults import QUIET
-from paceline.simulate.job import SimJob, draw_job, run_job
+from tests.simulate.faults import QUIET
+from tests.simulate.job import SimJob, draw_job, run_job
 
 PACES: list[Pace] = [Async(), Async(push_every=3), SSP(staleness=1), Sync(reduce="sum")]
 

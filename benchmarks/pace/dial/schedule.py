@@ -114,14 +114,14 @@ class _Desk:
             self.sent[push.number] = Contribution(index, tuple(self.begun), now_s)
             self.begun.clear()
 
-    def got(self, number: int, reply: Message | Lost) -> None:
+    def got(self, number: int, role: str, reply: Message | Lost) -> None:
         if isinstance(reply, Pulled):
             self.held = self.base
         if isinstance(reply, Pushed):
             sent = self.asked.pop(number)
             if reply.verdict == "applied":
                 self.applied(reply.version, self.sent.pop(sent))
-        self.trainer.got(number, reply)
+        self.trainer.got(number, role, reply)
 
 
 def _nothing(_version: int, _sent: Contribution) -> None:

@@ -10,6 +10,7 @@ run as they run in a job, in virtual time, message by message. What takes time i
                  fitting: the same from the events of a real run
     plan         what is asked: so many trainers, servers, this pace, these models
     agenda       virtual time
+    driver       lets a trainer act in it; shared with the wind tunnel (`tests/simulate`)
     line         whatever serves one at a time: a server, its network, the coordinator
     coordinator  `CoordinatorState` behind a line
     server       `ServerState` behind lines; one stands for all, which have equal shares

@@ -70,7 +70,7 @@ class Agenda:
             heapq.heappush(self._slots, slot)
 
     def end(self) -> None:
-        """Nothing more shall happen."""
+        """Let no more time pass in this run."""
         self._is_over = True
 
     def run(self, until_s: float) -> bool:
@@ -78,7 +78,9 @@ class Agenda:
 
         Returns:
             Whether it was ended before ``until_s``, and before nothing was left to happen.
+            What has not happened then does in the next run.
         """
+        self._is_over = False
         pop = heapq.heappop
         while not self._is_over and (soon := self._soon or self._next_slot()):
             moment_s, _, what, arguments = soon[0]

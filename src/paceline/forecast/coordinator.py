@@ -22,7 +22,7 @@ from paceline.coordinator.state import (
 from paceline.forecast.agenda import Agenda, Happening
 from paceline.forecast.line import Line
 from paceline.forecast.plan import Plan
-from paceline.ids import cut_folder
+from paceline.ids import COORDINATOR, cut_folder
 from paceline.messages.shared import Message
 
 LOOK_S = 0.5  # between two looks at what only time changes
@@ -32,7 +32,7 @@ MANIFEST_S = 0.01
 class AskingTrainer(Protocol):
     """Who has asked, and is told the reply under its own number."""
 
-    def got(self, number: int, reply: Message) -> None:
+    def got(self, number: int, role: str, reply: Message) -> None:
         """The reply is here."""
 
 
@@ -83,7 +83,7 @@ class Coordinator:
                 asking = self._asking.pop(effect.ticket, None)
                 if asking is not None:
                     asker, number = asking
-                    agenda.at(arrives_s, asker.got, number, effect.message)
+                    agenda.at(arrives_s, asker.got, number, COORDINATOR, effect.message)
             elif isinstance(effect, WriteManifest):
                 order = effect.order
                 folder = cut_folder(order.cut, order.timeline)

@@ -38,7 +38,7 @@ class ForecastLauncher:
         if plan.deaths is not None:
             self._doom_server()
 
-    def got(self, number: int, reply: Message) -> None:
+    def got(self, number: int, role: str, reply: Message) -> None:
         """The coordinator knows of an exit."""
 
     def _draw(self, index: int) -> tuple[Draw, Draw | None]:

@@ -50,7 +50,7 @@ class Reader(Protocol):
     pushed_s: float
     in_free_s: float
 
-    def got(self, number: int, reply: Message | Lost) -> None:
+    def got(self, number: int, role: str, reply: Message | Lost) -> None:
         """A reply is here."""
 
 
@@ -127,7 +127,8 @@ class Server:
 
     def _arrive(self, life: int, reader: Reader, number: int, message: Message) -> None:
         if life != self._life or not self._is_alive:
-            self._agenda.at(self._agenda.now_s + self._latency_s, reader.got, number, GONE)
+            gone_s = self._agenda.now_s + self._latency_s
+            self._agenda.at(gone_s, reader.got, number, SERVER, GONE)
             return
         if isinstance(message, Push):
             self._push(reader, number, message)
@@ -212,15 +213,15 @@ class Server:
         self._agenda.at(lands_s, self._landing, self._life, reader, number, reply)
 
     def _land(self, life: int, reader: Reader, number: int, reply: Message) -> None:
-        reader.got(number, reply if life == self._life else GONE)
+        reader.got(number, SERVER, reply if life == self._life else GONE)
 
     # ------------------------------------------------------------ the control side
 
-    def got(self, number: int, reply: Message) -> None:
+    def got(self, number: int, role: str, reply: Message) -> None:
         """Orders are here."""
         if number != self._life or not self._is_alive:
             return
-        assert isinstance(reply, Orders), reply
+        assert isinstance(reply, Orders), f"{role} says {reply}"
         self._incarnation = reply.incarnation
         self._carry_out(number, list(reply.orders))
 
@@ -296,18 +297,14 @@ class Server:
         if order.timeline == self._state.timeline:
             return
         self._state.begin_paces(order)
-        for reader, number, _ in self._parked:
-            self._agenda.at(self._agenda.now_s, reader.got, number, GONE)
-        self._parked = []
+        self._let_go()
         self._state.end_paces(order)
         self._most_merged = max(pushes_per_update(p.spec.pace) for p in order.plans)
 
     def _restore(self, order: Restore) -> None:
         self._pinned_cut = -1
         self._state.begin_restore(order)
-        for reader, number, _ in self._parked:
-            self._agenda.at(self._agenda.now_s, reader.got, number, GONE)
-        self._parked = []
+        self._let_go()
         share = _Share(0, {}, {}) if order.folder is None else self._disk[order.folder]
         self._state.end_restore(order, share.marks, share.versions, share.voids)
 
@@ -336,8 +333,12 @@ class Server:
     def die(self) -> None:
         """One of the servers dies: whoever waits for it waits in vain."""
         self._is_alive = False
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Whoever waits for values does so in vain."""
         for reader, number, _ in self._parked:
-            self._agenda.at(self._agenda.now_s, reader.got, number, GONE)
+            self._agenda.at(self._agenda.now_s, reader.got, number, SERVER, GONE)
         self._parked = []
 
     def come_back(self) -> None:

@@ -8,6 +8,7 @@ from typing import final
 
 from paceline.forecast.agenda import Agenda
 from paceline.forecast.coordinator import Coordinator
+from paceline.forecast.driver import ActDriver
 from paceline.forecast.gauge import Gauge, Spell
 from paceline.forecast.models import Draw
 from paceline.forecast.plan import Plan
@@ -16,25 +17,15 @@ from paceline.ids import COORDINATOR
 from paceline.messages.data import PullRows
 from paceline.messages.shared import Message
 from paceline.messages.trainer import AskLease, Leave
-from paceline.trainer.acts import (
-    Act,
-    Ask,
-    Collect,
-    Lost,
-    Pause,
-    Post,
-    Posted,
-    Replies,
-)
+from paceline.trainer.acts import Act, Ask, Collect, Pause, Replies
 from paceline.trainer.protocol import Coming, TrainerProtocol
 from paceline.trainer.verdicts import Batch, Flush
 
 PATIENCE_S = 1e9
-ASKED = 0  # the number of what is waited for at once; posts count from 1
 
 
 @final
-class Trainer:
+class Trainer(ActDriver):
     """One process of a trainer: it shares, runs one loop to its end, and leaves.
 
     Attributes:
@@ -64,6 +55,7 @@ class Trainer:
             pause: how long nothing happens before each batch; None: never.
             ended: is told when its script has come to its end.
         """
+        super().__init__(self._run())
         self.role, self.pid = role, pid
         self.protocol = TrainerProtocol(role, pid, "forecast", patience_s=PATIENCE_S)
         self.is_alive = True
@@ -72,28 +64,10 @@ class Trainer:
         self._place, self._ended = place, ended
         self._compute, self._pause = compute, pause
         self._coming: Coming | None = self._rows if place.plan.row_bytes else None
-        self._posted: dict[int, _Posted] = {}  # {number: what was posted under it}
-        self._awaits = ASKED  # the number of what it waits for
-        self._asked = ""  # the role that it waits for
         self._spell: Spell = "other"
         self._script_is: Spell = "other"  # when it waits for nobody
         self._since_s = place.agenda.now_s
-        self._act = self._run()
-        place.agenda.at(place.agenda.now_s, self._begin)
-
-    def got(self, number: int, reply: Message | Lost) -> None:
-        """A reply is here."""
-        if not self.is_alive:
-            return
-        if number == self._awaits:
-            self._posted.pop(number, None)
-            self._awaits = _NOBODY
-            self._resume({self._asked: reply})
-            return
-        posted = self._posted.get(number)
-        if posted is None:
-            return
-        posted.reply = reply
+        place.agenda.at(place.agenda.now_s, self.resume, None)
 
     def account(self) -> None:
         """What has passed since it was accounted last went to what it does now."""
@@ -135,86 +109,40 @@ class Trainer:
             PullRows(incarnation=0, timeline=0, part=0, rows=(), create=True),
         )
 
-    def _begin(self) -> None:
-        self._resume(None)
-
-    def _go_on(self) -> None:
-        if self.is_alive:
-            self._resume({})
-
-    def _resume(self, replies: Replies | None) -> None:
-        """Let the protocol act until it waits for something; None: from its beginning."""
-        place = self._place
-        agenda, send = place.agenda, self._act.send
-        now_s = self.protocol.asking.now_s = agenda.now_s
-        place.gauge.spells[self._spell] += now_s - self._since_s  # as `account`
-        self._since_s = now_s
+    def resume(self, replies: Replies | None) -> None:
+        """Let the protocol act until it waits for something, if it is alive."""
+        if not self.is_alive:
+            return
+        self.account()
+        self.protocol.asking.now_s = self._since_s
         try:
-            wanted = send(replies)  # type: ignore[arg-type]  # a generator begins with None
-            while True:
-                if type(wanted) is Post:
-                    self._post(wanted.posted)
-                    wanted = send(_NOTHING)
-                elif type(wanted) is Collect:
-                    number = wanted.posted.number
-                    posted = self._posted[number]
-                    if posted.reply is None:
-                        self._wait(number, posted.role, _spell(posted.role))
-                        return
-                    del self._posted[number]
-                    wanted = send({posted.role: posted.reply})
-                elif type(wanted) is Ask:
-                    [(role, message)] = wanted.calls.items()
-                    self._ask(role, message)
-                    return
-                elif type(wanted) is Pause:
-                    self._spell = "other" if wanted.wait else self._script_is
-                    agenda.at(now_s + wanted.seconds, self._go_on)
-                    return
-                else:
-                    self._posted.clear()
-                    wanted = send(_NOTHING)
+            while (told := self.go_on(replies)) is not None:
+                replies = told
         except StopIteration:
             self.is_alive = False
             self._ended(self)
 
-    def _post(self, posted: Posted) -> None:
-        [(role, message)] = posted.calls.items()
-        self._posted[posted.number] = _Posted(role)
+    def carry(self, number: int, role: str, message: Message) -> None:
+        """Send a question to the coordinator, or to the one server that stands for all."""
         if role == COORDINATOR:
-            self._place.coordinator.ask(self.role, message, self, posted.number)
+            self._place.coordinator.ask(self.role, message, self, number)
         else:
-            self._place.server.ask(self, posted.number, message)
+            self._place.server.ask(self, number, message)
 
-    def _ask(self, role: str, message: Message) -> None:
-        if role == COORDINATOR:
-            is_idle = isinstance(message, AskLease)
-            self._wait(ASKED, role, "without work" if is_idle else "coordinator")
-            self._place.coordinator.ask(self.role, message, self, ASKED)
+    def waits(self, wanted: Ask | Collect | Pause) -> None:
+        """Note what its time goes to."""
+        if isinstance(wanted, Pause):
+            self._spell = "other" if wanted.wait else self._script_is
+            self._place.agenda.at(self._since_s + wanted.seconds, self.resume, _NOTHING)
+            return
+        calls = wanted.calls if isinstance(wanted, Ask) else wanted.posted.calls
+        [(role, message)] = calls.items()
+        if role != COORDINATOR:
+            self._spell = "servers"
         else:
-            self._wait(ASKED, role, "servers")
-            self._place.server.ask(self, ASKED, message)
-
-    def _wait(self, number: int, role: str, spell: Spell) -> None:
-        self._awaits, self._asked, self._spell = number, role, spell
+            self._spell = "without work" if isinstance(message, AskLease) else "coordinator"
 
 
-@final
-class _Posted:
-    """What was posted to a role, and the reply once it is there."""
-
-    __slots__ = ("reply", "role")
-
-    def __init__(self, role: str) -> None:
-        self.role = role
-        self.reply: Message | Lost | None = None
-
-
-def _spell(role: str) -> Spell:
-    return "coordinator" if role == COORDINATOR else "servers"
-
-
-_NOBODY = -1
 _NOTHING: Replies = {}
 
 

@@ -12,20 +12,17 @@
     calls, arguments  collective calls of a script
 """
 
-from paceline.trainer.peers.admission import Admission
 from paceline.trainer.peers.arguments import check_call
 from paceline.trainer.peers.calls import Collectives
 from paceline.trainer.peers.collective import CollectiveCall, Kind, Operation, Slice
 from paceline.trainer.peers.events import SEND_S, PeerEvents
 from paceline.trainer.peers.inbox import Event
 from paceline.trainer.peers.link import NO_LINK, PeerLink, PeerWires
-from paceline.trainer.peers.outbox import PeerOutbox
-from paceline.trainer.peers.reduction import Array, How, reduce_in_order
+from paceline.trainer.peers.reduction import Array, How
 
 __all__ = [
     "NO_LINK",
     "SEND_S",
-    "Admission",
     "Array",
     "CollectiveCall",
     "Collectives",
@@ -35,9 +32,7 @@ __all__ = [
     "Operation",
     "PeerEvents",
     "PeerLink",
-    "PeerOutbox",
     "PeerWires",
     "Slice",
     "check_call",
-    "reduce_in_order",
 ]

@@ -1,19 +1,19 @@
-"""Virtual time, processes that die, and a network that does not care.
+"""Processes that die, and a network that does not care, in the virtual time of forecasts.
 
 A process handles messages and timers; both are void once it has died. A question is
 answered, or times out: requests and replies are lost, repeated and delayed on their own.
 """
 
-import heapq
 import itertools
 import signal
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from random import Random
-from typing import final
+from typing import Any, final
 
+from paceline.forecast.agenda import Agenda, Happening
 from paceline.messages.shared import Message
-from paceline.simulate.faults import FaultRates, Faults
+from tests.simulate.faults import FaultRates, Faults
 
 Answer = Callable[[Message], None]
 GotReply = Callable[[Message | None], None]  # None: timed out
@@ -47,21 +47,21 @@ class SimProcess(ABC):
         if self.world.faults.happens(fault):
             raise Crash
 
-    def act(self, what: Callable[[], None]) -> None:
+    def act(self, what: Happening, *arguments: Any) -> None:
         """Run one act of this process: not if it is dead, later if it is frozen."""
         if not self.is_alive:
             return
         if self.frozen_until_s > self.world.now_s:
-            self.world.at(self.frozen_until_s, lambda: self.act(what))
+            self.world.agenda.at(self.frozen_until_s, self.act, what, *arguments)
             return
         try:
-            what()
+            what(*arguments)
         except Crash:
             self.world.kill(self)
 
-    def after(self, seconds: float, what: Callable[[], None]) -> None:
+    def after(self, seconds: float, what: Happening, *arguments: Any) -> None:
         """Run an act of this process later."""
-        self.world.at(self.world.now_s + seconds, lambda: self.act(what))
+        self.world.agenda.at(self.world.now_s + seconds, self.act, what, *arguments)
 
     def ask(
         self,
@@ -88,22 +88,21 @@ class World:
         """Everything that follows is a function of the seed and the rates."""
         self.random = Random(seed)
         self.faults = Faults(self.random, rates)
-        self.now_s = 0.0
+        self.agenda = Agenda()
         self.processes: dict[str, SimProcess] = {}  # {role: its running process}
         self.ended: Callable[[SimProcess, int], None] = lambda _process, _code: None
         self._opens_s: dict[tuple[str, str], float] = {}  # {(from, to): a clog's end}
         self._arrived_s: dict[tuple[int, str], float] = {}  # {(pid, to): last, in order}
-        self._events: list[tuple[float, int, Callable[[], None]]] = []
-        self._numbers = itertools.count()
         self._pids = itertools.count(1000)
+
+    @property
+    def now_s(self) -> float:
+        """The moment that it is."""
+        return self.agenda.now_s
 
     def new_pid(self) -> int:
         """A pid that no process had before."""
         return next(self._pids)
-
-    def at(self, moment_s: float, what: Callable[[], None]) -> None:
-        """Let something happen at a moment."""
-        heapq.heappush(self._events, (moment_s, next(self._numbers), what))
 
     def start(self, process: SimProcess) -> None:
         """Let a process be the one of its role."""
@@ -120,15 +119,6 @@ class World:
             if self.processes.get(process.role) is process:
                 del self.processes[process.role]
             self.ended(process, code)
-
-    def run(self, until_s: float, is_done: Callable[[], bool]) -> bool:
-        """Let time pass; true if it was done before ``until_s``."""
-        events = self._events
-        while events and events[0][0] <= until_s and not is_done():
-            moment_s, _, what = heapq.heappop(events)
-            self.now_s = max(self.now_s, moment_s)
-            what()
-        return is_done()
 
     def ask(
         self,
@@ -151,12 +141,12 @@ class World:
 
         def answer(reply: Message) -> None:
             for delay_s in self._deliveries(to, sender.role):
-                self.at(self.now_s + delay_s, lambda: sender.act(lambda: settle(reply)))
+                sender.after(delay_s, settle, reply)
 
         def arrive() -> None:
             receiver = self.processes.get(to)
             if receiver is not None:
-                receiver.act(lambda: receiver.received(sender.role, message, answer))
+                receiver.act(receiver.received, sender.role, message, answer)
 
         for delay_s in self._deliveries(sender.role, to):
             moment_s = self.now_s + delay_s
@@ -164,8 +154,8 @@ class World:
                 link = (sender.pid, to)
                 moment_s = max(moment_s, self._arrived_s.get(link, 0.0))
                 self._arrived_s[link] = moment_s
-            self.at(moment_s, arrive)
-        sender.after(timeout_s, lambda: settle(None))
+            self.agenda.at(moment_s, arrive)
+        sender.after(timeout_s, settle, None)
 
     def _deliveries(self, sender: str, receiver: str) -> list[float]:
         """How long each copy of a message takes; none of it may arrive."""

@@ -7,7 +7,7 @@ from typing import final
 from paceline.ids import COORDINATOR, LAUNCHER
 from paceline.messages.shared import Message
 from paceline.messages.watching import Exited, LauncherOrders, LauncherReport
-from paceline.simulate.world import Answer, SimProcess, World
+from tests.simulate.world import Answer, SimProcess, World
 
 POLL_S = 0.3
 RESTART_S = 0.2
@@ -15,7 +15,7 @@ RESTART_S = 0.2
 
 @final
 class SimLauncher(SimProcess):
-    """Starts every role again until the trainers have ended well."""
+    """Starts every role again until the trainers have ended well; then time ends."""
 
     def __init__(self, world: World, starts: dict[str, Callable[[], SimProcess]]) -> None:
         """Start all roles: ``starts`` is {role: how to start its process}."""
@@ -32,18 +32,19 @@ class SimLauncher(SimProcess):
         """Nobody asks a launcher."""
         raise AssertionError(f"{sender} asked {message!r} of the launcher: {answer}")
 
-    def is_done(self) -> bool:
-        """Whether every trainer has ended well."""
-        return not self._working
-
     def _saw_end(self, process: SimProcess, code: int) -> None:
         role = process.role
         is_crash = code == -signal.SIGSEGV
         self._exits = (*self._exits, Exited(role, process.pid, code, is_crash))
         if code == 0 and role.startswith("trainer"):
             self._working.remove(role)
+            if not self._working:
+                self.world.agenda.end()
         else:
-            self.after(RESTART_S, lambda: self.world.start(self._starts[role]()))
+            self.after(RESTART_S, self._start_again, role)
+
+    def _start_again(self, role: str) -> None:
+        self.world.start(self._starts[role]())
 
     def _poll(self) -> None:
         exits = self._exits

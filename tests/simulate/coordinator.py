@@ -29,8 +29,8 @@ from paceline.coordinator.state import (
 from paceline.ids import COORDINATOR, cut_folder
 from paceline.messages.shared import Message
 from paceline.pace.policy import outer_parts
-from paceline.simulate.disk import Disk
-from paceline.simulate.world import Answer, SimProcess, World
+from tests.simulate.disk import Disk
+from tests.simulate.world import Answer, SimProcess, World
 
 TICK_S = 0.1
 SEEK_S = 0.2  # whole cuts are read

@@ -14,20 +14,15 @@ import numpy as np
 
 from paceline.messages.peers import AskValues, Values
 from paceline.messages.shared import Contribution, Message
-from paceline.simulate.checks import Violation
-from paceline.simulate.world import Answer, World
 from paceline.timing import Clock
-from paceline.trainer.peers import (
-    Admission,
-    Array,
-    CollectiveCall,
-    How,
-    Operation,
-    PeerOutbox,
-    reduce_in_order,
-)
+from paceline.trainer.peers import Array, CollectiveCall, How, Operation
+from paceline.trainer.peers.admission import Admission
+from paceline.trainer.peers.outbox import PeerOutbox
+from paceline.trainer.peers.reduction import reduce_in_order
 from paceline.trainer.protocol import TrainerProtocol
 from paceline.transport.frames import Buffer, byte_view
+from tests.simulate.checks import Violation
+from tests.simulate.world import Answer, World
 
 WIDTH = 5
 SWEEP_S = 0.25

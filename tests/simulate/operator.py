@@ -6,7 +6,7 @@ from paceline.config import Pace
 from paceline.ids import COORDINATOR, OPERATOR
 from paceline.messages.shared import Done, Message, Refusal
 from paceline.messages.watching import ChangePace
-from paceline.simulate.world import Answer, SimProcess, World
+from tests.simulate.world import Answer, SimProcess, World
 
 TIMEOUT_S = 2.0
 

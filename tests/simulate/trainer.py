@@ -1,12 +1,12 @@
 """A trainer in the wind tunnel: `TrainerProtocol` with a user who computes nothing."""
 
-from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple, TypeVar, final
+from typing import NamedTuple, final
 
 import msgspec
 
 from paceline.errors import PREEMPTED_EXIT_CODE
+from paceline.forecast.driver import ActDriver
 from paceline.ids import COORDINATOR
 from paceline.messages.beats import Beat
 from paceline.messages.data import KeepTracked, Pull, Pulled, Push
@@ -14,25 +14,16 @@ from paceline.messages.peers import AskValues, Values
 from paceline.messages.shared import Lease, Message, PartSpec, StageSpec
 from paceline.messages.trainer import Leave, Tick
 from paceline.pace.fragments import takes_turns
-from paceline.simulate import checks
-from paceline.simulate.checks import check_told, encode_counts
-from paceline.simulate.clocks import ClockHistory, Holder
-from paceline.simulate.coordinator import SimCoordinator
-from paceline.simulate.exchanges import SWEEP_S, ExchangeHistory, SimDoor
-from paceline.simulate.world import Answer, SimProcess, World
-from paceline.trainer.acts import (
-    Act,
-    Ask,
-    Collect,
-    Lost,
-    Pause,
-    Post,
-    Replies,
-    Wanted,
-)
+from paceline.trainer.acts import Act, Ask, Collect, Lost, Pause, Replies
 from paceline.trainer.holdings import SharedPart
 from paceline.trainer.protocol import TrainerProtocol
 from paceline.trainer.verdicts import Batch, Flush, Leaving, RefusedStep, Task
+from tests.simulate import checks
+from tests.simulate.checks import check_told, encode_counts
+from tests.simulate.clocks import ClockHistory, Holder
+from tests.simulate.coordinator import SimCoordinator
+from tests.simulate.exchanges import SWEEP_S, ExchangeHistory, SimDoor
+from tests.simulate.world import Answer, SimProcess, World
 
 FAULT = "crash_trainer"
 CALL_TIMEOUT_S = 2.0
@@ -40,7 +31,6 @@ BEAT_S = 0.4
 PATIENCE_S = 1e6
 LONGEST_LEAVE_S = 2.0
 WILD = 0.2  # of all pushes, where norms are looked at
-T = TypeVar("T")
 
 States = dict[int, dict[int, int]]  # {number of a kept state: {part: steps}}
 
@@ -59,7 +49,7 @@ class TrainerHistory(NamedTuple):
 
 
 @final
-class SimTrainer(SimProcess):
+class SimTrainer(SimProcess, ActDriver):
     """One process of a trainer, running a script of one loop."""
 
     def __init__(
@@ -81,7 +71,8 @@ class SimTrainer(SimProcess):
             step_s: how long a step takes, on average.
             history: of the run.
         """
-        super().__init__(world, role)
+        SimProcess.__init__(self, world, role)
+        ActDriver.__init__(self, self._run())
         self.protocol = TrainerProtocol(role, self.pid, "world", patience_s=PATIENCE_S)
         self._parts, self._stages, self._step_s = parts, stages, step_s
         self._states, self._values, self._clocks, exchanges = history
@@ -92,11 +83,8 @@ class SimTrainer(SimProcess):
         self._steps = dict.fromkeys((part.part for part in parts), 0)  # what is tracked
         self._loads = 0
         self._entered: Lease | None = None  # the lease that it was seen to enter with
-        self._posted: dict[int, ComingReplies] = {}
-        self._script = self._run()
-        self._has_begun = False
         self.after(BEAT_S, self._beat)
-        self.act(lambda: self._go_on({}))
+        self.act(self.resume, None)
 
     def received(self, sender: str, message: Message, answer: Answer) -> None:
         """Nobody but another trainer asks one."""
@@ -224,7 +212,8 @@ class SimTrainer(SimProcess):
             return msgspec.structs.replace(message, hyper=({"steps": steps},))
         return message
 
-    def _go_on(self, replies: Replies) -> None:
+    def resume(self, replies: Replies | None) -> None:
+        """Do one thing more, unless it dies."""
         self.may_crash(FAULT)
         if self.world.faults.happens("freeze"):
             self.frozen_until_s = self.world.now_s + self.world.faults.freeze_s()
@@ -232,27 +221,26 @@ class SimTrainer(SimProcess):
             self._be_told_to_leave()
         self.protocol.asking.now_s = self.world.now_s
         try:
-            wanted = self._script.send(replies) if self._has_begun else next(self._script)
-            self._has_begun = True
+            told = self.go_on(replies)
         except StopIteration:
             was_told = self.protocol.leaving is not None
             self.world.end(self, PREEMPTED_EXIT_CODE if was_told else 0)
             return
-        self._do(wanted)
+        if told:
+            self.resume(told)
+        elif told is not None:
+            self.after(0.0, self.resume, told)
 
-    def _do(self, wanted: Wanted) -> None:
+    def carry(self, number: int, role: str, message: Message) -> None:
+        """Send a question through the world."""
+        got = partial(self._got, number, role, message)
+        carried = self._with_numbers(message)
+        self.ask(role, carried, got, CALL_TIMEOUT_S, in_order=role != COORDINATOR)
+
+    def waits(self, wanted: Ask | Collect | Pause) -> None:
+        """Only a pause ends by itself."""
         if isinstance(wanted, Pause):
-            self.after(wanted.seconds, lambda: self._go_on({}))
-        elif isinstance(wanted, Ask):
-            self._ask_all(wanted.calls).when_whole(self._go_on)
-        elif isinstance(wanted, Collect):
-            self._posted.pop(wanted.posted.number).when_whole(self._go_on)
-        else:
-            if isinstance(wanted, Post):
-                self._posted[wanted.posted.number] = self._ask_all(wanted.posted.calls)
-            else:
-                self._posted.clear()
-            self.after(0.0, lambda: self._go_on({}))
+            self.after(wanted.seconds, self.resume, {})
 
     def _be_told_to_leave(self) -> None:
         self.protocol.leaving = "SIGTERM"
@@ -267,17 +255,7 @@ class SimTrainer(SimProcess):
         self.ask(COORDINATOR, leave, lambda _: None, CALL_TIMEOUT_S)
         self.after(0.1, lambda: self.world.end(self, PREEMPTED_EXIT_CODE))
 
-    def _ask_all(self, calls: dict[str, Message]) -> "ComingReplies":
-        gathering = ComingReplies(len(calls))
-        for role, message in calls.items():
-            got = partial(self._got, gathering, role, message)
-            carried = self._with_numbers(message)
-            self.ask(role, carried, got, CALL_TIMEOUT_S, in_order=role != COORDINATOR)
-        return gathering
-
-    def _got(
-        self, gathering: "ComingReplies", role: str, asked: Message, reply: Message | None
-    ) -> None:
+    def _got(self, number: int, role: str, asked: Message, reply: Message | None) -> None:
         # What an incarnation before has asked for is answered to nobody.
         if (
             isinstance(asked, Pull)
@@ -288,7 +266,7 @@ class SimTrainer(SimProcess):
         if isinstance(asked, AskValues) and isinstance(reply, Values):
             assert self._door is not None
             self._door.landed(role, asked, reply)
-        gathering.got(role, reply)
+        self.got(number, role, Lost("timed out") if reply is None else reply)
 
     def _is_member(self) -> bool:
         """Whether there is a coordinator, and it does not take this one for dead."""
@@ -337,28 +315,3 @@ class SimTrainer(SimProcess):
             )
             self.ask(COORDINATOR, beat, lambda _: None, CALL_TIMEOUT_S)
         self.after(BEAT_S, self._beat)
-
-
-@final
-class ComingReplies:
-    """Replies to one message to each of several roles, as they come."""
-
-    def __init__(self, wanted: int) -> None:
-        """Wait for so many."""
-        self._wanted = wanted
-        self._replies: Replies = {}
-        self._then: Callable[[Replies], None] | None = None
-
-    def got(self, role: str, reply: Message | None) -> None:
-        """A reply has come, or will not."""
-        self._replies[role] = reply if reply is not None else Lost("timed out")
-        self._look()
-
-    def when_whole(self, then: Callable[[Replies], None]) -> None:
-        """Do this once all are here."""
-        self._then = then
-        self._look()
-
-    def _look(self) -> None:
-        if self._then is not None and len(self._replies) == self._wanted:
-            self._then(self._replies)

@@ -1,9 +1,29 @@
-"""One whole run in the wind tunnel: a job, its faults, and what must hold.
+"""The wind tunnel: one whole run of a job, its faults, and what must hold.
 
-A run has two phases: faults happen for a while, then the world heals and the job must
-end within a bound. Everything is a function of the seed.
+The real decisions of all roles run in one process, in the virtual time of a forecast.
+Messages are lost, repeated, delayed and overtake each other; every role is killed and
+restarted between any two of its acts; trainers are frozen until they are thought dead
+and wake again. A run has two phases: faults happen for a while, then the world heals and
+the job must end within a bound. Any run is replayed from its seed alone.
+
+::
+
+    world        processes that die, a network that does not care
+    faults       what may go wrong, and how often; heals after a while
+    coordinator  `CoordinatorState` with a journal that survives it
+    disk         shares of cuts, some of them damaged
+    server       `ServerState` over slots that count what they applied
+    trainer      `TrainerProtocol` with a user who computes nothing
+    exchanges    values that travel between trainers
+    launcher     exit reports, restarts, replacements
+    operator     asks for another pace now and then
+    checks       what must hold: exactly once, round atomicity, queue conservation
+    clocks       what a bound on clocks promises
+    job          one whole run
 """
 
+from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import NamedTuple
 
@@ -34,24 +54,26 @@ from paceline.messages.shared import (
 )
 from paceline.pace.changing import begun
 from paceline.pace.tables import why_not_for_table
-from paceline.simulate.checks import (
+from paceline.trainer.peers import How
+from tests.simulate.checks import (
     RoundHistory,
     Violation,
     check_evaluated,
     check_exactly_once,
     check_one_verdict,
 )
-from paceline.simulate.clocks import ClockHistory
-from paceline.simulate.coordinator import SimCoordinator, SimJournal
-from paceline.simulate.disk import Disk, Voided
-from paceline.simulate.exchanges import ExchangeHistory
-from paceline.simulate.faults import FaultRates
-from paceline.simulate.launcher import SimLauncher
-from paceline.simulate.operator import PaceChange, SimOperator
-from paceline.simulate.server import SimServer
-from paceline.simulate.trainer import SimTrainer, TrainerHistory
-from paceline.simulate.world import SimProcess, World
-from paceline.trainer.peers import How
+from tests.simulate.clocks import ClockHistory
+from tests.simulate.coordinator import SimCoordinator, SimJournal
+from tests.simulate.disk import Disk, Voided
+from tests.simulate.exchanges import ExchangeHistory
+from tests.simulate.faults import FaultRates
+from tests.simulate.launcher import SimLauncher
+from tests.simulate.operator import PaceChange, SimOperator
+from tests.simulate.server import SimServer
+from tests.simulate.trainer import SimTrainer, TrainerHistory
+from tests.simulate.world import SimProcess, World
+
+SETTLE_S = 5.0  # servers take what is still on its way to them
 
 
 class SimJob(NamedTuple):
@@ -197,11 +219,45 @@ def run_job(job: SimJob, coordinator: type[SimCoordinator] = SimCoordinator) -> 
     )
     journal, disk = SimJournal(), Disk()
     rounds = RoundHistory(is_all=not job.changes)
-    parts = tuple(
-        _table(number, pace) if number in job.tables else _part(number, pace)
-        for number, pace in enumerate(job.paces)
-    )
-    stage = StageSpec(
+    parts, stage = _parts(job), _stage(job)
+    evaluations = _evaluations(job, stage)
+    exchanges = None if job.exchange is None else ExchangeHistory(job.exchange)
+    history = TrainerHistory({}, {}, ClockHistory(), exchanges)
+    starts: dict[str, Callable[[], SimProcess]] = {
+        COORDINATOR: lambda: coordinator(world, config, journal, disk)
+    }
+    for role in map(server_id, range(job.servers)):
+        starts[role] = partial(SimServer, world, role, disk, rounds)
+    for role in map(trainer_id, range(job.trainers)):
+        stages = (stage, *evaluations)
+        starts[role] = partial(SimTrainer, world, role, parts, stages, job.step_s, history)
+    if job.changes:
+        world.start(SimOperator(world, job.changes))
+    SimLauncher(world, starts)
+    _run(job, world)
+    check_evaluated(evaluations, history.values)
+    _check_exchanges(job, journal, exchanges)
+    report = _check(job, world, stage, rounds, journal, history.clocks.num_reads)
+    return report._replace(exchanged=len(exchanges) if exchanges is not None else 0)
+
+
+def _run(job: SimJob, world: World) -> None:
+    """Let time pass until all trainers have ended, and servers have what is on its way."""
+    agenda = world.agenda
+    try:
+        if not agenda.run(job.fault_s):
+            world.faults.heal()
+            if not agenda.run(job.fault_s + job.heal_s):
+                raise Violation(f"not done {job.heal_s:g} s after healing: {_where(world)}")
+        world.faults.heal()
+        agenda.run(world.now_s + SETTLE_S)
+    except AssertionError as error:
+        raise Violation(f"seed {job.seed} at {world.now_s:.3f} s: {error}") from error
+
+
+def _stage(job: SimJob) -> StageSpec:
+    """The loop of every script."""
+    return StageSpec(
         0,
         job.records,
         job.batch_size,
@@ -214,45 +270,17 @@ def run_job(job: SimJob, coordinator: type[SimCoordinator] = SimCoordinator) -> 
         averaged=("steps",) if job.is_tracked and job.is_averaged else (),
         rotation=job.rotation,
     )
-    evaluations = tuple(
-        msgspec.structs.replace(
-            stage,
-            stage=1 + number,
-            epochs=1,
-            shuffle=False,
-            kind="evaluate",
-            averaged=(),
-            rotation=None,
-        )
+
+
+def _evaluations(job: SimJob, stage: StageSpec) -> tuple[StageSpec, ...]:
+    """What is evaluated behind the loop."""
+    evaluation = msgspec.structs.replace(
+        stage, epochs=1, shuffle=False, kind="evaluate", averaged=(), rotation=None
+    )
+    return tuple(
+        msgspec.structs.replace(evaluation, stage=1 + number)
         for number in range(job.evaluations)
     )
-    exchanges = None if job.exchange is None else ExchangeHistory(job.exchange)
-    history = TrainerHistory({}, {}, ClockHistory(), exchanges)
-    starts = {COORDINATOR: lambda: coordinator(world, config, journal, disk)}
-    all_starts: dict[str, object] = dict(starts)
-    for index in range(job.servers):
-        role = server_id(index)
-        all_starts[role] = lambda role=role: SimServer(world, role, disk, rounds)
-    for index in range(job.trainers):
-        role = trainer_id(index)
-        all_starts[role] = lambda role=role: SimTrainer(
-            world, role, parts, (stage, *evaluations), job.step_s, history
-        )
-    if job.changes:
-        world.start(SimOperator(world, job.changes))
-    launcher = SimLauncher(world, all_starts)  # type: ignore[arg-type]  # all of them start a Process
-    try:
-        if not world.run(job.fault_s, launcher.is_done):
-            world.faults.heal()
-            if not world.run(job.fault_s + job.heal_s, launcher.is_done):
-                raise Violation(f"not done {job.heal_s:g} s after healing: {_where(world)}")
-        _settle(world)
-    except AssertionError as error:
-        raise Violation(f"seed {job.seed} at {world.now_s:.3f} s: {error}") from error
-    check_evaluated(evaluations, history.values)
-    _check_exchanges(job, journal, exchanges)
-    report = _check(job, world, stage, rounds, journal, history.clocks.num_reads)
-    return report._replace(exchanged=len(exchanges) if exchanges is not None else 0)
 
 
 def _check_exchanges(
@@ -272,6 +300,14 @@ def _check_exchanges(
                 raise Violation(f"seed {job.seed}: {error}") from error
 
 
+def _parts(job: SimJob) -> tuple[PartSpec, ...]:
+    """What every script shares."""
+    return tuple(
+        _table(number, pace) if number in job.tables else _part(number, pace)
+        for number, pace in enumerate(job.paces)
+    )
+
+
 def _part(number: int, pace: Pace) -> PartSpec:
     parameters = tuple(ParameterSpec((f"w{i}",), (40_000,), "float32") for i in range(2))
     optimizer, (first, auto) = OptimizerSpec("SGD", ({"lr": 1.0},)), begun(pace)
@@ -281,12 +317,6 @@ def _part(number: int, pace: Pace) -> PartSpec:
 def _table(number: int, pace: Pace) -> PartSpec:
     own = Combine(dtype="int64", num_rows=None if number % 2 else 5)
     return PartSpec(number, (), None, (TableSpec(f"t{number}", 1, own, Zeros()),), pace)
-
-
-def _settle(world: World) -> None:
-    """Let servers take what is still on its way to them."""
-    world.faults.heal()
-    world.run(world.now_s + 5.0, lambda: False)
 
 
 def _where(world: World) -> str:
@@ -354,6 +384,3 @@ def _voided(part: int, servers: list[SimServer]) -> Voided:
         for server in servers
         for slot in server.slots(part)
     }
-
-
-__all__ = ["SimJob", "SimProcess", "SimReport", "draw_job", "run_job"]

@@ -19,7 +19,7 @@ import msgspec
 
 from paceline.messages.data import Pulled
 from paceline.messages.shared import Lease
-from paceline.simulate.checks import Violation
+from tests.simulate.checks import Violation
 
 
 class Seen(Pulled, frozen=True):

@@ -42,10 +42,10 @@ from paceline.server.decisions import (
     TrackedState,
     TrackedStates,
 )
-from paceline.simulate.checks import RoundHistory, Violation, check_steps
-from paceline.simulate.clocks import Seen
-from paceline.simulate.disk import Applied, Disk, SimShare, Voided
-from paceline.simulate.world import Answer, SimProcess, World
+from tests.simulate.checks import RoundHistory, Violation, check_steps
+from tests.simulate.clocks import Seen
+from tests.simulate.disk import Applied, Disk, SimShare, Voided
+from tests.simulate.world import Answer, SimProcess, World
 
 FAULT = "crash_server"
 WRITE_S = 0.3  # a share is written while pushes and rounds go on

@@ -64,8 +64,6 @@ bench-tables: $(DEV)
 	$(BIN)/python -m benchmarks classification
 	$(BIN)/python -m benchmarks factorisation_models
 	$(BIN)/python -m benchmarks table_stragglers
-	$(BIN)/python -m benchmarks flights
-	$(BIN)/python -m benchmarks rotation_waits
 	$(BIN)/python -m benchmarks allreduce
 
 bench-page: $(DEV)

@@ -104,8 +104,6 @@ SETS = {
             small="--models rotation,push-pull --rates 0.04",
         ),
         Command("table_stragglers", "tables.stragglers", small="--only k-means"),
-        Command("flights", "tables.classification.flights", small="--small"),
-        Command("rotation_waits", "tables.rotation_waits", small="--small --times 1"),
         Command("allreduce", "tables.allreduce", small="--small"),
     ),
 }

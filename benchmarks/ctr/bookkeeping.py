@@ -14,54 +14,20 @@ compared too, differs less.
 Exit status: 0; 1 if the losses differ. A goal that is missed is told, and is no failure.
 """
 
-import argparse
 import statistics
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
-
 from benchmarks.ctr import compare as ctr
-from benchmarks.ctr.loops import Plan
-from benchmarks.harness.figures import (
-    Figure,
-    Profile,
-    compared,
-    figure_table,
-    kept,
-    profile_table,
-    ratio_table,
-)
+from benchmarks.harness.bench import TIMES, Found, Run, bench
+from benchmarks.harness.figures import Figure, Profile, compared
 from benchmarks.harness.goals import wanted
-from benchmarks.harness.processes import fork_server
-from benchmarks.harness.record import circumstances, say, spread, write
-from paceline.launch.processes.forkserver import ForkServer
+from benchmarks.harness.record import spread
 
 WITH, WITHOUT = "with", "without"
 OFF = "benchmarks.ctr.bookkeeping_off_now"
 
-Runs = Mapping[str, Sequence[ctr.Run]]  # {with or without: runs}
-
-
-def measure(
-    times: int, plan: Plan, folder: Path, forks: Mapping[str, ForkServer]
-) -> dict[str, list[ctr.Run]]:
-    """Interleaved runs of both."""
-    data = folder / "data.npz"
-    trained = (plan.warm + plan.timed) * plan.batch
-    records = ctr.draw_records(trained + ctr.HELD_OUT, 0, plan.ids)
-    np.savez(data, ids=records["ids"], labels=records["labels"])
-    runs: dict[str, list[ctr.Run]] = {WITH: [], WITHOUT: []}
-    for again in range(times):
-        # Whoever is first finds the machine as the other left it: they take turns.
-        for side in (WITH, WITHOUT) if again % 2 == 0 else (WITHOUT, WITH):
-            place = folder / f"{side}-{again}"
-            place.mkdir()
-            run = ctr.run_once(ctr.OURS, plan, data, place, forks[side])
-            runs[side].append(run)
-            say(f"{again + 1}/{times}  {side}: {run.rate:,.0f} records/s")
-    return runs
+Runs = Mapping[str, Sequence[ctr.Trained]]  # {with or without: runs}
 
 
 def compare_losses(runs: Runs) -> tuple[bool, str]:
@@ -76,7 +42,7 @@ def compare_losses(runs: Runs) -> tuple[bool, str]:
 
 def figures_of(runs: Runs) -> list[Figure]:
     """Records per second, then processor time; without bookkeeping is the floor."""
-    measures: tuple[tuple[str, Callable[[ctr.Run], float], bool], ...] = (
+    measures: tuple[tuple[str, Callable[[ctr.Trained], float], bool], ...] = (
         ("records/s", lambda run: run.rate, True),
         ("ms of all processors, of a step", lambda run: sum(run.cpu_ms.values()), False),
     )
@@ -109,38 +75,25 @@ def profiles_of(runs: Runs) -> list[Profile]:
     ]
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Measure, print, keep; see the module."""
-    parser = argparse.ArgumentParser(prog="benchmarks bookkeeping", description=__doc__)
-    parser.add_argument("--times", type=int, default=5, help="runs of each side")
-    parser.add_argument("--warm", type=int, default=40, help="steps before the clock")
-    parser.add_argument("--steps", type=int, default=200, help="steps that are timed")
-    parser.add_argument("--ids", type=int, default=ctr.IDS)
-    flags = parser.parse_args(arguments[1:])
-    where = circumstances(arguments)  # before the load is our own
-    plan = Plan(
-        flags.ids,
-        ctr.BATCH,
-        flags.warm,
-        flags.steps,
-        "adam",
-        task_batches=ctr.TASK_BATCHES,
+@bench("bookkeeping", TIMES, *ctr.STEPS)
+def main(run: Run) -> Found:
+    """Measure with and without, who is first taking turns."""
+    plan, data = ctr.plan_of(run.flags), run.folder / "data.npz"
+    ctr.write_data(plan, data)
+
+    def once(side: str, place: Path) -> ctr.Trained:
+        preloaded = () if side == WITH else (OFF,)
+        return ctr.run_once(ctr.OURS, plan, data, place, run, preloaded)
+
+    runs = run.interleaved(
+        (WITH, WITHOUT),
+        once,
+        lambda side, trained: f"{side}: {trained.rate:,.0f} records/s",
+        is_turned=True,
     )
-    with (
-        tempfile.TemporaryDirectory(prefix="paceline-bench-") as name,
-        fork_server(Path(name) / "forks", 1) as whole,
-        fork_server(Path(name) / "forks-off", 1, [OFF]) as bare,
-    ):
-        sides = {WITH: whole, WITHOUT: bare}
-        runs = measure(flags.times, plan, Path(name), sides)
     is_equal, told = compare_losses(runs)
     figures = figures_of(runs)
     rate, bare_rate, spent, bare_spent = figures
     ratios = [compared(rate, bare_rate, wanted("journal")), compared(spent, bare_spent)]
-    print(told if is_equal else f"{told}\nNOT EQUAL: the rates below mean nothing")
-    print(f"\n{figure_table(figures)}\n\n{ratio_table(ratios)}")
-    profiles = profiles_of(runs)
-    print("\n".join(f"\n{profile_table(profile)}" for profile in profiles))
-    found = kept(figures, ratios, told, is_equal=is_equal, profiles=profiles)
-    print(f"\n{write('bookkeeping', {**where, 'plan': plan._asdict(), **found})}")
-    return 0 if is_equal else 1
+    more = {"plan": plan._asdict()}
+    return Found(figures, ratios, told, is_equal, profiles_of(runs), more=more)

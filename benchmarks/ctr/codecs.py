@@ -19,45 +19,29 @@ Exit status: 0; 1 if a job trained fewer records than another. A codec that lose
 than the goal allows is told, and is no failure.
 """
 
-import argparse
 import statistics
-import tempfile
+import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.harness.apart import APART, CODECS, LOSSLESS, pace_of, who_of
-from benchmarks.harness.environments import one_thread
-from benchmarks.harness.figures import (
-    Figure,
-    Ratio,
-    compared,
-    figure_table,
-    judged,
-    kept,
-    ratio_table,
-)
+from benchmarks.harness.bench import Found, Run, bench, flags_of, opt
+from benchmarks.harness.figures import Figure, Ratio, compared, judged
 from benchmarks.harness.goals import wanted
-from benchmarks.harness.processes import (
-    ROOT,
-    fork_server,
-    job_config,
-    wait_job,
-    wait_script,
-)
-from benchmarks.harness.record import circumstances, say, spread, write
-from paceline.launch.job.commands import UserScript
-from paceline.launch.processes.forkserver import ForkServer
+from benchmarks.harness.processes import job_config
+from benchmarks.harness.record import ROOT, say, spread
 from paceline.watch.summary import Summary
 
+sys.path.insert(0, str(ROOT / "examples" / "ctr"))
+
+import flights
+
 SCRIPT = ROOT / "examples" / "ctr" / "train.py"
-DATA_SCRIPT = ROOT / "benchmarks" / "ctr" / "codecs_data.py"
 SIDES = 2  # trainers, and servers
-LIMIT_S = 600.0  # of fetching the data
 SENT = ("gradient_bytes_sent", "value_bytes_sent")  # counters of a part
 
 
-class Run(NamedTuple):
+class Trained(NamedTuple):
     """One job."""
 
     auc: float  # of the test records
@@ -66,7 +50,7 @@ class Run(NamedTuple):
     rate: float  # records per second of the whole job
 
 
-def run_of(summary: Summary) -> Run:
+def run_of(summary: Summary) -> Trained:
     """What a job's summary says.
 
     Raises:
@@ -81,36 +65,10 @@ def run_of(summary: Summary) -> Run:
         if name.startswith("part-") and name.rpartition(".")[2] in SENT
     )
     sent_kib = sent / summary.steps / 1024
-    return Run(auc, summary.records, sent_kib, summary.records_per_second)
+    return Trained(auc, summary.records, sent_kib, summary.records_per_second)
 
 
-def run_once(codec: str, seed: int, epochs: int, folder: Path, forks: ForkServer) -> Run:
-    """The demo with a codec and a seed, in processes of its own."""
-    config = job_config(pace_of(codec), trainers=SIDES, servers=SIDES, seed=seed)
-    words = ("--seed", str(seed), "--epochs", str(epochs))
-    script = UserScript(str(SCRIPT), words)
-    return run_of(wait_job(forks, config, script, one_thread(), folder, "tcp"))
-
-
-def measure(
-    codecs: Sequence[str], times: int, epochs: int, folder: Path, forks: ForkServer
-) -> dict[str, list[Run]]:
-    """Interleaved runs, one of each with each seed: {codec: runs by seed}."""
-    # Whoever is first would wait for the imports, and for the data.
-    wait_script(forks, DATA_SCRIPT, (), one_thread(), folder / "data", LIMIT_S)
-    runs: dict[str, list[Run]] = {codec: [] for codec in (LOSSLESS, *codecs)}
-    for seed in range(times):
-        for number, (codec, found) in enumerate(runs.items()):
-            place = folder / f"{number}-{seed}"
-            place.mkdir()
-            found.append(run_once(codec, seed, epochs, place, forks))
-            run = found[-1]
-            told = f"AUC {run.auc:.4f}, {run.sent_kib:,.0f} KiB a step"
-            say(f"{seed + 1}/{times}  {who_of(codec)}: {told}, {run.rate:,.0f} records/s")
-    return runs
-
-
-def figures_of(runs: Mapping[str, Sequence[Run]]) -> list[Figure]:
+def figures_of(runs: Mapping[str, Sequence[Trained]]) -> list[Figure]:
     """AUC, bytes of a step and rates; no codec is ours as well."""
     measures = (
         ("AUC", "AUC", "auc", True),
@@ -131,7 +89,7 @@ def figures_of(runs: Mapping[str, Sequence[Run]]) -> list[Figure]:
     ]
 
 
-def lost(runs: Mapping[str, Sequence[Run]], codec: str) -> float:
+def lost(runs: Mapping[str, Sequence[Trained]], codec: str) -> float:
     """How much lower the median AUC is than without a codec; below 0: it is higher."""
     with_codec, without = (
         statistics.median(run.auc for run in runs[one]) for one in (codec, LOSSLESS)
@@ -139,7 +97,9 @@ def lost(runs: Mapping[str, Sequence[Run]], codec: str) -> float:
     return without - with_codec
 
 
-def ratios_of(runs: Mapping[str, Sequence[Run]], figures: Sequence[Figure]) -> list[Ratio]:
+def ratios_of(
+    runs: Mapping[str, Sequence[Trained]], figures: Sequence[Figure]
+) -> list[Ratio]:
     """What each codec loses, how much less it sends, and how the rates compare."""
     by_name = {(figure.what, figure.who): figure for figure in figures}
     ratios = []
@@ -155,7 +115,7 @@ def ratios_of(runs: Mapping[str, Sequence[Run]], figures: Sequence[Figure]) -> l
     return sorted(ratios, key=lambda ratio: ratio.what)
 
 
-def compare_jobs(runs: Mapping[str, Sequence[Run]]) -> tuple[bool, str]:
+def compare_jobs(runs: Mapping[str, Sequence[Trained]]) -> tuple[bool, str]:
     """Whether all jobs trained the same number of records, and how seeds alone differ."""
     records = {run.records for found in runs.values() for run in found}
     seeds = spread([run.auc for run in runs[LOSSLESS]])
@@ -167,24 +127,20 @@ def compare_jobs(runs: Mapping[str, Sequence[Run]]) -> tuple[bool, str]:
     return len(records) == 1, told
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Measure, print, keep; see the module."""
-    parser = argparse.ArgumentParser(prog="benchmarks codecs", description=__doc__)
-    parser.add_argument("--times", type=int, default=5, help="seeds")
-    parser.add_argument("--codecs", default=",".join(CODECS))
-    parser.add_argument("--epochs", type=int, default=1)
-    flags = parser.parse_args(arguments[1:])
-    where = circumstances(arguments)  # before the load is our own
-    codecs = [name for name in flags.codecs.split(",") if name]
-    with (
-        tempfile.TemporaryDirectory(prefix="paceline-bench-") as name,
-        fork_server(Path(name) / "forks", 1, [APART]) as forks,
-    ):
-        runs = measure(codecs, flags.times, flags.epochs, Path(name), forks)
+@bench("codecs", opt("times", 5, "seeds"), opt("codecs", CODECS), opt("epochs", 1))
+def main(run: Run) -> Found:
+    """The demo with each codec and each seed, in processes of its own."""
+    flights.load()  # whoever is first would wait for the data
+    runs: dict[str, list[Trained]] = {codec: [] for codec in (LOSSLESS, *run.flags.codecs)}
+    for seed in range(run.flags.times):
+        for codec, found in runs.items():
+            config = job_config(pace_of(codec), trainers=SIDES, servers=SIDES, seed=seed)
+            words = flags_of(seed=seed, epochs=run.flags.epochs)
+            summary = run.job(SCRIPT, words, run.place(), config, preloaded=(APART,))
+            one = run_of(summary)
+            found.append(one)
+            told = f"AUC {one.auc:.4f}, {one.sent_kib:,.0f} KiB a step"
+            say(f"seed {seed}  {who_of(codec)}: {told}, {one.rate:,.0f} records/s")
     figures = figures_of(runs)
-    ratios = ratios_of(runs, figures)
     is_equal, told = compare_jobs(runs)
-    print(f"{told}\n\n{figure_table(figures)}\n\n{ratio_table(ratios)}")
-    found = kept(figures, ratios, told, is_equal=is_equal)
-    print(f"\n{write('codecs', {**where, **found})}")
-    return 0 if is_equal else 1
+    return Found(figures, ratios_of(runs, figures), told, is_equal)

@@ -18,9 +18,8 @@ Exit status: 0; 1 if the loss of `async` differs. A goal that is missed is told,
 failure.
 """
 
-import argparse
 import json
-import tempfile
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,22 +28,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.ctr.loops import Plan
-from benchmarks.harness.figures import (
-    Figure,
-    Kind,
-    Profile,
-    Ratio,
-    compared,
-    figure_table,
-    kept,
-    profile_table,
-    ratio_table,
-)
+from benchmarks.harness.bench import TIMES, Found, Run, bench, flags_of, opt, result
+from benchmarks.harness.figures import Figure, Kind, Profile, Ratio, compared
 from benchmarks.harness.goals import wanted
-from benchmarks.harness.processes import fork_server, job_config, wait_job, wait_script
-from benchmarks.harness.record import circumstances, say, spread, table, write
-from paceline.launch.job.commands import UserScript
-from paceline.launch.processes.forkserver import ForkServer
+from benchmarks.harness.processes import job_config
+from benchmarks.harness.record import spread, table
 
 SCRIPT = Path(__file__).with_name("loops.py")
 FIELDS = 26
@@ -55,7 +43,6 @@ HELD_OUT = 20_480
 THREADS = (1, 2)  # of the peer
 LOSS_WITHIN = 0.01
 HOPELESS = 1.5  # a plain loop so many times slower than the best runs once only
-LIMIT_S = 900.0  # of one run
 TASK_BATCHES = 64  # as in any job of 4,096 batches and more; a run is a piece of one
 
 
@@ -84,7 +71,7 @@ PACELINE = (OURS, AHEAD)
 TUNED = {(AHEAD.pace, "adam"): 0.05}
 
 
-class Run(NamedTuple):
+class Trained(NamedTuple):
     """One process of one candidate."""
 
     rate: float  # records per second
@@ -111,32 +98,46 @@ def draw_records(records: int, seed: int, ids: int = IDS) -> dict[str, NDArray[A
     return {"ids": chosen.astype(np.int64), "labels": labels.astype(np.float32)}
 
 
+def write_data(plan: Plan, data: Path, seed: int = 0) -> dict[str, NDArray[Any]]:
+    """Draw what all candidates of a plan train on, and what is held out."""
+    trained = (plan.warm + plan.timed) * plan.batch
+    records = draw_records(trained + HELD_OUT, seed, plan.ids)
+    np.savez(data, ids=records["ids"], labels=records["labels"])
+    return records
+
+
 def run_once(
-    candidate: Candidate, plan: Plan, data: Path, folder: Path, forks: ForkServer
-) -> Run:
+    candidate: Candidate,
+    plan: Plan,
+    data: Path,
+    place: Path,
+    run: Run,
+    preloaded: Sequence[str] = (),
+) -> Trained:
     """One run in processes of its own, in a fresh folder."""
     plan = plan._replace(rows_lr=TUNED.get((candidate.pace, plan.rows), 0.0))
-    out = folder / "result.json"
-    flags = {"data": data, "out": out, "threads": candidate.threads}
-    named = [word for name, value in flags.items() for word in (f"--{name}", str(value))]
-    arguments = (candidate.kind, *named, "--plan", json.dumps(plan._asdict()))
-    threads = {"OMP_NUM_THREADS": str(candidate.threads)}
+    named = flags_of(
+        data=data,
+        out=place / "result.json",
+        threads=candidate.threads,
+        plan=json.dumps(plan._asdict()),
+    )
+    words, threads = (candidate.kind, *named), {"OMP_NUM_THREADS": str(candidate.threads)}
     if candidate.kind == "paceline":
-        script = UserScript(str(SCRIPT), arguments)
-        wait_job(forks, job_config(candidate.pace), script, threads, folder)
+        config = job_config(candidate.pace)
+        run.job(SCRIPT, words, place, config, threads, preloaded)
     else:
-        wait_script(forks, SCRIPT, arguments, threads, folder / "log", LIMIT_S)
-    result = json.loads(out.read_text())
-    rate = plan.timed * plan.batch / result.pop("seconds")
-    return Run(rate=rate, **result)
+        run.script(SCRIPT, words, place, threads)
+    found = result(place)
+    return Trained(plan.timed * plan.batch / found.pop("seconds"), **found)
 
 
-def rates(runs: dict[Candidate, list[Run]], candidate: Candidate) -> float:
+def rates(runs: dict[Candidate, list[Trained]], candidate: Candidate) -> float:
     """The median rate of a candidate."""
     return spread([run.rate for run in runs[candidate]]).median
 
 
-def best_plain(runs: dict[Candidate, list[Run]], threads: int) -> Candidate:
+def best_plain(runs: dict[Candidate, list[Trained]], threads: int) -> Candidate:
     """The fastest plain loop of at most so many threads.
 
     Who has two cores may still use one thread: on a machine that others use as well, two
@@ -145,32 +146,8 @@ def best_plain(runs: dict[Candidate, list[Run]], threads: int) -> Candidate:
     return max((c for c in PLAIN if c.threads <= threads), key=lambda c: rates(runs, c))
 
 
-def measure(
-    times: int, plan: Plan, data: Path, folder: Path, forks: ForkServer
-) -> dict[Candidate, list[Run]]:
-    """Interleaved runs; a hopeless plain loop is not run again."""
-    candidates = [*PLAIN, FLOOR, *PACELINE]
-    runs: dict[Candidate, list[Run]] = {candidate: [] for candidate in candidates}
-    for number in range(times):
-        for candidate in candidates:
-            pace = candidate.pace.replace(":", "-")
-            place = folder / f"{candidate.kind}{pace}-{candidate.threads}-{number}"
-            place.mkdir()
-            run = run_once(candidate, plan, data, place, forks)
-            runs[candidate].append(run)
-            say(f"{number + 1}/{times}  {candidate}: {run.rate:,.0f} records/s")
-        if number == 0:
-            hopeless = {
-                c
-                for c in PLAIN
-                if rates(runs, c) * HOPELESS < rates(runs, best_plain(runs, c.threads))
-            }
-            candidates = [c for c in candidates if c not in hopeless]
-    return runs
-
-
 def compare_losses(
-    runs: dict[Candidate, list[Run]],
+    runs: dict[Candidate, list[Trained]],
 ) -> tuple[dict[Candidate, bool], dict[str, float]]:
     """{ours: whether its held-out loss is that of the best plain loops}, {who: loss}."""
     peers = [best_plain(runs, threads) for threads in THREADS]
@@ -183,7 +160,7 @@ def compare_losses(
     return equal, {str(c): loss for c, loss in losses.items()}
 
 
-def figures_of(runs: dict[Candidate, list[Run]], rows: str) -> list[Figure]:
+def figures_of(runs: dict[Candidate, list[Trained]], rows: str) -> list[Figure]:
     """Records per second of every candidate."""
     kinds: dict[str, Kind] = {"paceline": "ours", FLOOR.kind: "floor"}
     return [
@@ -200,7 +177,7 @@ def figures_of(runs: dict[Candidate, list[Run]], rows: str) -> list[Figure]:
 
 
 def ratios_of(
-    runs: dict[Candidate, list[Run]],
+    runs: dict[Candidate, list[Trained]],
     figures: Sequence[Figure],
     equal: Mapping[Candidate, bool],
 ) -> list[Ratio]:
@@ -216,7 +193,7 @@ def ratios_of(
     return ratios
 
 
-def profiles_of(run: Run, steps: int) -> list[Profile]:
+def profiles_of(run: Trained, steps: int) -> list[Profile]:
     """Where a step of the trainer goes, and what each process of the job spends."""
     phases = {name: 1000 * seconds / steps for name, seconds in run.phases.items()}
     return [
@@ -225,58 +202,57 @@ def profiles_of(run: Run, steps: int) -> list[Profile]:
     ]
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Measure, print, keep; see the module."""
-    parser = argparse.ArgumentParser(prog="benchmarks ctr", description=__doc__)
-    parser.add_argument("--times", type=int, default=5, help="runs of each candidate")
-    parser.add_argument("--rows", choices=["adam", "adagrad"], default="adam")
-    parser.add_argument("--warm", type=int, default=40, help="steps before the clock")
-    parser.add_argument("--steps", type=int, default=200, help="steps that are timed")
-    parser.add_argument("--ids", type=int, default=IDS)
-    parser.add_argument("--seed", type=int, default=0)
-    flags = parser.parse_args(arguments[1:])
-    where = circumstances(arguments)  # before the load is our own
-    plan = Plan(
-        flags.ids,
-        BATCH,
-        flags.warm,
-        flags.steps,
-        flags.rows,
-        task_batches=TASK_BATCHES,
+def is_hopeless(runs: dict[Candidate, list[Trained]], one: Candidate) -> bool:
+    """Whether a plain loop is so slow that once is enough."""
+    if one not in PLAIN:
+        return False
+    return rates(runs, one) * HOPELESS < rates(runs, best_plain(runs, one.threads))
+
+
+STEPS = (  # of all benchmarks of this job
+    opt("warm", 40, "steps before the clock"),
+    opt("steps", 200, "steps that are timed"),
+    opt("ids", IDS),
+)
+ROWS = opt("rows", "adam", choices=["adam", "adagrad"])
+
+
+def plan_of(flags: Namespace, rows: str = "adam") -> Plan:
+    """What candidates are to do, as the options say."""
+    sizes = (flags.ids, BATCH, flags.warm, flags.steps)
+    return Plan(*sizes, rows, task_batches=TASK_BATCHES)
+
+
+@bench("ctr", TIMES, ROWS, *STEPS, opt("seed", 0))
+def main(run: Run) -> Found:
+    """Measure all, and profile ours once more."""
+    plan, data = plan_of(run.flags, run.flags.rows), run.folder / "data.npz"
+    records = write_data(plan, data, run.flags.seed)
+    runs = run.interleaved(
+        [*PLAIN, FLOOR, *PACELINE],
+        lambda one, place: run_once(one, plan, data, place, run),
+        lambda one, trained: f"{one}: {trained.rate:,.0f} records/s",
+        gives_up=is_hopeless,
     )
-    with (
-        tempfile.TemporaryDirectory(prefix="paceline-bench-") as name,
-        fork_server(Path(name) / "forks", 1) as forks,
-    ):
-        folder, data = Path(name), Path(name) / "data.npz"
-        trained = (plan.warm + plan.timed) * plan.batch
-        records = draw_records(trained + HELD_OUT, flags.seed, flags.ids)
-        np.savez(data, ids=records["ids"], labels=records["labels"])
-        runs = measure(flags.times, plan, data, folder, forks)
-        profiled = plan._replace(is_profiled=True)
-        (folder / "profile").mkdir()
-        profile = run_once(OURS, profiled, data, folder / "profile", forks)
+    profile = run_once(OURS, plan._replace(is_profiled=True), data, run.place(), run)
     equal, losses = compare_losses(runs)
-    is_equal = equal[OURS]
     share = float(records["labels"].mean())
     chance = -share * np.log(share) - (1 - share) * np.log(1 - share)
-    print(f"rows under {flags.rows}; held-out loss (by chance {chance:.4f}):")
-    print(table([[name, f"{loss:.4f}"] for name, loss in losses.items()]))
+    rows = [["held-out loss", ""], ["by chance", f"{chance:.4f}"]]
+    rows += [[name, f"{loss:.4f}"] for name, loss in losses.items()]
     for mine, is_same in equal.items():
-        told = "equal within 1 %" if is_same else "NOT EQUAL: its rates mean nothing"
-        print(f"{mine.pace}: {told}")
-    figures = figures_of(runs, flags.rows)
-    ratios = ratios_of(runs, figures, equal)
-    profiles = profiles_of(profile, plan.timed)
-    tables = [figure_table(figures), ratio_table(ratios), *map(profile_table, profiles)]
-    print("\n" + "\n\n".join(tables))
-    told = "held-out loss: " + ", ".join(f"{n}: {loss:.4f}" for n, loss in losses.items())
-    record = {
-        **where,
-        "plan": plan._asdict(),
-        "losses": losses,
-        **kept(figures, ratios, told, is_equal=is_equal, profiles=profiles),
-        "runs": {str(c): [run._asdict() for run in found] for c, found in runs.items()},
-    }
-    print(f"\n{write('ctr', record)}")
-    return 0 if is_equal else 1
+        rows.append([mine.pace, "equal" if is_same else "NOT EQUAL, not judged"])
+    figures = figures_of(runs, run.flags.rows)
+    return Found(
+        figures,
+        ratios_of(runs, figures, equal),
+        "held-out loss: " + ", ".join(f"{n}: {loss:.4f}" for n, loss in losses.items()),
+        equal[OURS],
+        profiles_of(profile, plan.timed),
+        [table(rows)],
+        {
+            "plan": plan._asdict(),
+            "losses": losses,
+            "runs": {str(c): [one._asdict() for one in found] for c, found in runs.items()},
+        },
+    )

@@ -20,11 +20,9 @@ Exit status: 0; 1 if the losses of all runs of a library differ from ours. A goa
 missed is told, and is no failure.
 """
 
-import argparse
 import contextlib
 import json
 import socket
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -36,20 +34,13 @@ from torch import nn
 from benchmarks.ctr import compare as ctr
 from benchmarks.ctr.handed import Handed, Job, write_handed
 from benchmarks.ctr.loops import DIM, HALF_WIDTH, NETWORK_LR, ROWS_LR, Model, Plan
+from benchmarks.harness.bench import TIMES, Found, Run, bench, opt, result
 from benchmarks.harness.environments import one_thread, versions, wait_python
-from benchmarks.harness.figures import (
-    Figure,
-    Ratio,
-    compared,
-    figure_table,
-    kept,
-    ratio_table,
-)
+from benchmarks.harness.figures import Figure, Ratio, compared
 from benchmarks.harness.goals import wanted
-from benchmarks.harness.processes import fork_server, wait_modules
-from benchmarks.harness.record import circumstances, say, spread, write
+from benchmarks.harness.processes import wait_modules
+from benchmarks.harness.record import spread
 from paceline.config import JobConfig, Uniform
-from paceline.launch.processes.forkserver import ForkServer
 from paceline.params.rows.initial import fill_initial, init_key
 
 LIMIT_S = 900.0  # of one run
@@ -87,7 +78,7 @@ CHANGES = {  # of the environment
 }
 
 
-class Run(NamedTuple):
+class Trained(NamedTuple):
     """One run of one candidate."""
 
     rate: float  # records per second
@@ -146,7 +137,7 @@ def free_ports(count: int) -> list[int]:
         return [sock.getsockname()[1] for sock in socks]
 
 
-def run_peer(peer: Peer, job: Job, handed: Path, folder: Path, python: Path) -> Run:
+def run_peer(peer: Peer, job: Job, handed: Path, folder: Path, python: Path) -> Trained:
     """One run of a peer, in processes of its own."""
     roles, out = ROLES[peer.library], folder / "result.json"
     ports = ",".join(map(str, free_ports(len(roles))))
@@ -156,38 +147,11 @@ def run_peer(peer: Peer, job: Job, handed: Path, folder: Path, python: Path) -> 
     environment = {**one_thread(), **CHANGES[peer.library]}
     module = f"benchmarks.ctr.with_{peer.library}"
     wait_modules(python, module, commands, environment, folder, LIMIT_S)
-    found = json.loads(out.read_text(encoding="utf-8"))
-    return Run(job.timed * job.batch / found["seconds"], found["loss"])
+    found = result(folder)
+    return Trained(job.timed * job.batch / found["seconds"], found["loss"])
 
 
-def measure(
-    times: int, plan: Plan, names: Sequence[str], folder: Path, forks: ForkServer
-) -> dict[str, list[Run]]:
-    """Interleaved runs of ours and the peers: {who: runs}."""
-    pythons = {name: wait_python(PEERS[name].library) for name in names}
-    data, handed = folder / "data.npz", folder / "handed"
-    handed.mkdir()
-    trained = (plan.warm + plan.timed) * plan.batch
-    records = ctr.draw_records(trained + ctr.HELD_OUT, 0, plan.ids)
-    np.savez(data, ids=records["ids"], labels=records["labels"])
-    job = hand_over(plan, records, handed)
-    runs: dict[str, list[Run]] = {}
-    for again in range(times):
-        for name in ("ours", *names):
-            place = folder / f"{name}-{again}"
-            place.mkdir()
-            if name == "ours":
-                who, found = OURS, ctr.run_once(ctr.OURS, plan, data, place, forks)
-                run = Run(found.rate, found.loss)
-            else:
-                who = PEERS[name].who
-                run = run_peer(PEERS[name], job, handed, place, pythons[name])
-            runs.setdefault(who, []).append(run)
-            say(f"{again + 1}/{times}  {who}: {run.rate:,.0f} records/s, {run.loss:.4f}")
-    return runs
-
-
-def equal_losses(runs: Mapping[str, Sequence[Run]]) -> tuple[dict[str, bool], str]:
+def equal_losses(runs: Mapping[str, Sequence[Trained]]) -> tuple[dict[str, bool], str]:
     """Whose held-out loss is that of ours: {who: equal}, and what they are."""
     losses = {
         who: spread([run.loss for run in found]).median for who, found in runs.items()
@@ -214,7 +178,7 @@ def ratios_of(figures: Sequence[Figure], equal: Mapping[str, bool]) -> list[Rati
     return ratios
 
 
-def figures_of(what: str, runs: Mapping[str, Sequence[Run]]) -> list[Figure]:
+def figures_of(what: str, runs: Mapping[str, Sequence[Trained]]) -> list[Figure]:
     """Records per second of every candidate."""
     return [
         Figure(
@@ -229,45 +193,39 @@ def figures_of(what: str, runs: Mapping[str, Sequence[Run]]) -> list[Figure]:
     ]
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Measure, print, keep; see the module."""
-    parser = argparse.ArgumentParser(prog="benchmarks ctr_peers", description=__doc__)
-    parser.add_argument("--times", type=int, default=5, help="runs of each candidate")
-    parser.add_argument("--peers", default=",".join(PEERS), help="which of them")
-    parser.add_argument("--rows", choices=["adam", "adagrad"], default="adam")
-    parser.add_argument("--warm", type=int, default=40, help="steps before the clock")
-    parser.add_argument("--steps", type=int, default=200, help="steps that are timed")
-    parser.add_argument("--ids", type=int, default=ctr.IDS)
-    flags = parser.parse_args(arguments[1:])
-    where = circumstances(arguments)  # before the load is our own
-    names = [name for name in flags.peers.split(",") if name]
-    plan = Plan(
-        flags.ids,
-        ctr.BATCH,
-        flags.warm,
-        flags.steps,
-        flags.rows,
-        task_batches=ctr.TASK_BATCHES,
+@bench(
+    "ctr_peers",
+    TIMES,
+    opt("peers", tuple(PEERS), "which", tuple(PEERS)),
+    ctr.ROWS,
+    *ctr.STEPS,
+)
+def main(run: Run) -> Found:
+    """Measure ours beside the peers."""
+    names, plan = run.flags.peers, ctr.plan_of(run.flags, run.flags.rows)
+    peers = {PEERS[name].who: PEERS[name] for name in names}
+    pythons = {who: wait_python(peer.library) for who, peer in peers.items()}
+    data, handed = run.folder / "data.npz", run.place()
+    job = hand_over(plan, ctr.write_data(plan, data), handed)
+
+    def once(who: str, place: Path) -> Trained:
+        if who == OURS:
+            found = ctr.run_once(ctr.OURS, plan, data, place, run)
+            return Trained(found.rate, found.loss)
+        return run_peer(peers[who], job, handed, place, pythons[who])
+
+    runs = run.interleaved(
+        (OURS, *peers),
+        once,
+        lambda who, one: f"{who}: {one.rate:,.0f} records/s, {one.loss:.4f}",
     )
-    with (
-        tempfile.TemporaryDirectory(prefix="paceline-bench-") as name,
-        fork_server(Path(name) / "forks", 1) as forks,
-    ):
-        runs = measure(flags.times, plan, names, Path(name), forks)
     equal, told = equal_losses(runs)
-    figures = figures_of(f"CTR, rows under {flags.rows}", runs)
-    ratios = ratios_of(figures, equal)
-    libraries = {PEERS[name].library for name in names}
+    figures = figures_of(f"CTR, rows under {run.flags.rows}", runs)
+    libraries = {peer.library for peer in peers.values()}
     is_equal = all(
-        any(equal[PEERS[name].who] for name in names if PEERS[name].library == library)
+        any(equal[who] for who, peer in peers.items() if peer.library == library)
         for library in libraries
     )
-    print(f"{told}\n\n{figure_table(figures)}\n\n{ratio_table(ratios)}")
-    record = {
-        **where,
-        "plan": plan._asdict(),
-        "peers": {library: versions(library) for library in sorted(libraries)},
-        **kept(figures, ratios, told, is_equal=is_equal),
-    }
-    print(f"\n{write('ctr_peers', record)}")
-    return 0 if is_equal else 1
+    known = {library: versions(library) for library in sorted(libraries)}
+    more = {"plan": plan._asdict(), "peers": known}
+    return Found(figures, ratios_of(figures, equal), told, is_equal, more=more)

@@ -14,15 +14,12 @@ Waits: for nothing but its own computing.
 Exit status: 0; 1 if it costs more than one hundredth of the step.
 """
 
-import argparse
-from collections.abc import Sequence
-
 import torch
 
 from benchmarks.dense.loops import CLASSES, FEATURES, make_model
-from benchmarks.harness.figures import Figure, judged, kept
+from benchmarks.harness.bench import Found, Run, bench, opt
+from benchmarks.harness.figures import Figure, judged
 from benchmarks.harness.goals import wanted
-from benchmarks.harness.record import circumstances, spread, write
 from paceline.timing import SystemClock
 from paceline.trainer.model.watched import EVERY_STEPS, FIRST_STEPS, WatchedValues
 
@@ -56,26 +53,19 @@ def measure(clock: SystemClock, looks: int) -> float:
     return 100 * looking_s / stepping_s
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Print the shares and their median."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--times", type=int, default=5)
-    parser.add_argument("--looks", type=int, default=LOOKS, help="whole ones, in a loop")
-    flags = parser.parse_args(arguments[1:])
-    where = circumstances(arguments)  # before the load is our own
+@bench(
+    "changed_values",
+    opt("times", 5),
+    opt("looks", LOOKS, "whole ones, in a loop"),
+    must=["changed-values"],
+)
+def main(run: Run) -> Found:
+    """Measure the share some times."""
     torch.set_num_threads(1)
-    clock = SystemClock()
-    shares = tuple(measure(clock, flags.looks) for _ in range(flags.times))
-    found, goal = spread(shares), wanted("changed-values")
-    print(
-        f"looking takes {found.median:.2f} % of a plain step ({found.least:.2f} to "
-        f"{found.most:.2f}); wanted: {goal.words}"
-    )
+    clock, looks = SystemClock(), run.flags.looks
+    shares = tuple(measure(clock, looks) for _ in range(run.flags.times))
     figure = Figure("looking for changed values, batches of 8", "ours", "ours", "%", shares)
     told = "a plain step and the looking beside it are timed in turns, in one process"
     # In a shorter loop the first steps, which are looked at as a whole, weigh more.
-    is_whole = flags.looks >= LOOKS
-    ratios = [judged(figure, goal)] if is_whole else []
-    record = kept([figure], ratios, told, is_equal=True)
-    print(f"\n{write('changed_values', {**where, **record})}")
-    return int(is_whole and found.median > (goal.at_most or 0.0))
+    ratios = [judged(figure, wanted("changed-values"))] if looks >= LOOKS else []
+    return Found([figure], ratios, told)

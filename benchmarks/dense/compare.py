@@ -19,9 +19,7 @@ then, to the end of the step, less what a pull takes by itself.
 Exit status: 0; 1 if the models differ. A goal that is missed is told, and is no failure.
 """
 
-import argparse
 import json
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,30 +28,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.dense.loops import CLASSES, FEATURES, HOOKS, SIDES, Plan
+from benchmarks.harness.apart import pace_of
+from benchmarks.harness.bench import TIMES, Found, Run, bench, flags_of, opt, result
 from benchmarks.harness.environments import one_thread
-from benchmarks.harness.figures import (
-    Figure,
-    Kind,
-    Profile,
-    Ratio,
-    compared,
-    figure_table,
-    judged,
-    kept,
-    profile_table,
-    ratio_table,
-)
+from benchmarks.harness.figures import Figure, Kind, Profile, Ratio, compared, judged
 from benchmarks.harness.goals import Goal, wanted
-from benchmarks.harness.processes import (
-    ROOT,
-    fork_server,
-    job_config,
-    wait_job,
-    wait_scripts,
-)
-from benchmarks.harness.record import circumstances, say, spread, write
-from paceline.launch.job.commands import UserScript
-from paceline.launch.processes.forkserver import ForkServer
+from benchmarks.harness.processes import job_config, wait_scripts
+from benchmarks.harness.record import ROOT, say, spread
 
 SCRIPT = Path(__file__).with_name("loops.py")
 ROUND_SCRIPT = ROOT / "benchmarks" / "transport" / "job.py"
@@ -89,7 +70,7 @@ def coded(codecs: Sequence[str]) -> list[Candidate]:
     return found
 
 
-class Run(NamedTuple):
+class Trained(NamedTuple):
     """Both sides of one candidate; what differs is that of the slower one."""
 
     rate: float  # records per second, of both together
@@ -106,38 +87,40 @@ def draw_records(records: int, seed: int) -> dict[str, NDArray[Any]]:
     return {"features": features, "labels": (features @ hidden).argmax(axis=1)}
 
 
+def write_data(plan: Plan, folder: Path) -> Path:
+    """Draw what all candidates of a plan train on, and what is held out."""
+    path = folder / f"data-{plan.batch}.npz"
+    trained = SIDES * (plan.warm + plan.timed) * plan.batch
+    np.savez(path, **draw_records(trained + HELD_OUT, seed=0))
+    return path
+
+
 def run_once(
-    candidate: Candidate, plan: Plan, data: Path, folder: Path, forks: ForkServer
-) -> Run:
+    candidate: Candidate, plan: Plan, data: Path, place: Path, run: Run
+) -> Trained:
     """One run, each side in a process of its own, in a fresh folder."""
-    shared = ("--data", str(data), "--out", str(folder))
-    words = (candidate.name, *shared, "--plan", json.dumps(plan._asdict()))
-    codec = candidate.codec
+    told = json.dumps(plan._asdict())
+    words = (candidate.name, *flags_of(data=data, out=place, plan=told))
     if candidate.kind == "ours":
-        pace = f"sync:codec={codec}" if codec else "sync"
-        script = UserScript(str(SCRIPT), words)
-        wait_job(forks, job_config(pace, trainers=SIDES), script, one_thread(), folder)
+        run.job(SCRIPT, words, place, job_config(pace_of(candidate.codec), SIDES))
     else:
-        sides = [(*words, "--side", str(side), "--codec", codec) for side in range(SIDES)]
-        wait_scripts(forks, SCRIPT, sides, one_thread(), folder / "log", LIMIT_S)
-    results = [
-        json.loads((folder / f"result-{side}.json").read_text()) for side in range(SIDES)
-    ]
-    seconds = max(result["seconds"] for result in results)
-    parameters = np.load(folder / "parameters-0.npy")
+        coded = flags_of(codec=candidate.codec)
+        sides = [(*words, *coded, *flags_of(side=side)) for side in range(SIDES)]
+        forks = run.forks()
+        wait_scripts(forks, SCRIPT, sides, one_thread(), place / "log", LIMIT_S)
+    results = [result(place, side) for side in range(SIDES)]
+    seconds = max(one["seconds"] for one in results)
+    parameters = np.load(place / "parameters-0.npy")
     records = SIDES * plan.timed * plan.batch
-    return Run(records / seconds, results[0]["loss"], parameters, results[0]["phases"])
+    return Trained(records / seconds, results[0]["loss"], parameters, results[0]["phases"])
 
 
-def run_rounds(trips: int, folder: Path, forks: ForkServer, *more: str) -> dict[str, Any]:
+def run_rounds(run: Run, *more: str) -> dict[str, Any]:
     """A job of one trainer and one small parameter: what its script has written."""
-    folder.mkdir()
-    out = folder / "result.json"
-    flags = {"bytes": ROUND_BYTES, "trips": trips, "out": out}
-    words = tuple(word for name, v in flags.items() for word in (f"--{name}", str(v)))
-    script = UserScript(str(ROUND_SCRIPT), (*words, *more))
-    wait_job(forks, job_config("sync"), script, one_thread(), folder)
-    found: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
+    place = run.place()
+    words = flags_of(bytes=ROUND_BYTES, trips=run.flags.rounds, out=place / "result.json")
+    run.job(ROUND_SCRIPT, (*words, *more), place, job_config("sync"))
+    found: dict[str, Any] = result(place)
     return found
 
 
@@ -146,7 +129,7 @@ def distance(ours: NDArray[np.float32], other: NDArray[np.float32]) -> float:
     return float(np.linalg.norm(ours - other) / np.linalg.norm(other))
 
 
-def compare_models(runs: Mapping[Candidate, Sequence[Run]]) -> tuple[bool, str]:
+def compare_models(runs: Mapping[Candidate, Sequence[Trained]]) -> tuple[bool, str]:
     """Whether both have learned the same, and what was compared."""
     losses = {c: spread([run.loss for run in runs[c]]).median for c in (OURS, DDP)}
     apart = max(distance(ours.parameters, runs[DDP][0].parameters) for ours in runs[OURS])
@@ -160,7 +143,7 @@ def compare_models(runs: Mapping[Candidate, Sequence[Run]]) -> tuple[bool, str]:
     return is_equal, told
 
 
-def figures_of(batch: int, runs: Mapping[Candidate, Sequence[Run]]) -> list[Figure]:
+def figures_of(batch: int, runs: Mapping[Candidate, Sequence[Trained]]) -> list[Figure]:
     """Records per second of every candidate."""
     what = f"batch {batch} each"
     return [
@@ -176,14 +159,14 @@ def figures_of(batch: int, runs: Mapping[Candidate, Sequence[Run]]) -> list[Figu
     ]
 
 
-def loses(runs: Mapping[Candidate, Sequence[Run]], candidate: Candidate) -> bool:
+def loses(runs: Mapping[Candidate, Sequence[Trained]], candidate: Candidate) -> bool:
     """Whether a held-out loss is another than DDP's."""
     loss, of_ddp = (spread([run.loss for run in runs[c]]).median for c in (candidate, DDP))
     return abs(loss / of_ddp - 1) > LOSS_WITHIN
 
 
 def ratios_of(
-    runs: Mapping[Candidate, Sequence[Run]], batch: int, goal: Goal | None
+    runs: Mapping[Candidate, Sequence[Trained]], batch: int, goal: Goal | None
 ) -> list[Ratio]:
     """Ours against DDP and the floor; with a codec against DDP, and DDP with the same."""
     by_name = {figure.who: figure for figure in figures_of(batch, runs)}
@@ -202,107 +185,56 @@ def ratios_of(
 
 
 def measure(
-    times: int,
-    candidates: Sequence[Candidate],
-    plan: Plan,
-    data: Path,
-    folder: Path,
-    forks: ForkServer,
-) -> dict[Candidate, list[Run]]:
+    run: Run, candidates: Sequence[Candidate], plan: Plan, data: Path
+) -> dict[Candidate, list[Trained]]:
     """Interleaved runs."""
-    runs: dict[Candidate, list[Run]] = {candidate: [] for candidate in candidates}
-    for again in range(times):
-        for candidate, found in runs.items():
-            place = folder / f"{candidate.name}{candidate.codec}-{plan.batch}-{again}"
-            place.mkdir()
-            found.append(run_once(candidate, plan, data, place, forks))
-            rate = f"{found[-1].rate:,.0f} records/s"
-            say(f"{again + 1}/{times}  batch {plan.batch}, {candidate.who}: {rate}")
-    return runs
+    return run.interleaved(
+        candidates,
+        lambda one, place: run_once(one, plan, data, place, run),
+        lambda one, found: f"batch {plan.batch}, {one.who}: {found.rate:,.0f} records/s",
+    )
 
 
-class Findings(NamedTuple):
-    """Of all batch sizes."""
-
-    figures: list[Figure]
-    ratios: list[Ratio]
-    told: list[str]  # what was compared
-    are_equal: list[bool]
-    profiles: list[Profile]
-
-
-def measure_batch(
-    plan: Plan,
-    times: int,
-    codecs: Sequence[str],
-    folder: Path,
-    forks: ForkServer,
-    findings: Findings,
-) -> None:
-    """Measure one batch size, profile it once more, and add to the findings."""
-    data = folder / f"data-{plan.batch}.npz"
-    trained = SIDES * (plan.warm + plan.timed) * plan.batch
-    np.savez(data, **draw_records(trained + HELD_OUT, seed=0))
-    candidates = [OURS, DDP, FLOOR, *coded(codecs)]
-    runs = measure(times, candidates, plan, data, folder, forks)
-    place = folder / f"profile-{plan.batch}"
-    place.mkdir()
-    profile = run_once(OURS, plan._replace(is_profiled=True), data, place, forks)
-    is_equal, words = compare_models(runs)
-    findings.figures.extend(figures_of(plan.batch, runs))
-    goal = wanted(f"dense-{plan.batch}") if plan.batch in BATCHES else None
-    findings.ratios.extend(ratios_of(runs, plan.batch, goal))
-    findings.told.append(f"batch {plan.batch}: {words}")
-    findings.are_equal.append(is_equal)
-    phases = {name: 1000 * s / plan.timed for name, s in profile.phases.items()}
-    what = f"a step of a trainer, batch {plan.batch}"
-    findings.profiles.append(Profile(what, "ms", phases))
-
-
-def measure_rounds(
-    times: int, trips: int, folder: Path, forks: ForkServer
-) -> tuple[Figure, Profile]:
+def measure_rounds(run: Run) -> tuple[Figure, Profile]:
     """What a round costs beside its numbers, and where its step goes."""
     ms = []
-    for again in range(times):
-        found = run_rounds(trips, folder / f"rounds-{again}", forks)
+    for again in range(run.flags.times):
+        found = run_rounds(run)
         ms.append(1000 * (found["after push"] - found["pull"]))
-        say(f"{again + 1}/{times}  bookkeeping of a round: {ms[-1]:.3f} ms")
+        say(f"{again + 1}/{run.flags.times}  bookkeeping of a round: {ms[-1]:.3f} ms")
     who = "paceline, 1 trainer + 1 server"
     figure = Figure("bookkeeping of a round", who, "ours", "ms", tuple(ms))
-    phases = run_rounds(trips, folder / "rounds", forks, "--profiled")["step"]
+    phases = run_rounds(run, "--profiled")["step"]
     return figure, Profile("a step of 4 KiB, nothing computed", "us", phases)
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Measure, print, keep; see the module."""
-    parser = argparse.ArgumentParser(prog="benchmarks dense", description=__doc__)
-    parser.add_argument("--times", type=int, default=5, help="runs of each candidate")
-    parser.add_argument("--batches", default="64,8", help="sizes, of each trainer")
-    parser.add_argument("--codecs", default="fp16", help="as well, or an empty word")
-    parser.add_argument("--warm", type=int, default=20, help="steps before the clock")
-    parser.add_argument("--steps", type=int, default=200, help="steps that are timed")
-    parser.add_argument("--rounds", type=int, default=500, help="of the small parameter")
-    flags = parser.parse_args(arguments[1:])
-    where = circumstances(arguments)  # before the load is our own
-    codecs = [name for name in flags.codecs.split(",") if name]
-    findings = Findings([], [], [], [], [])
-    with (
-        tempfile.TemporaryDirectory(prefix="paceline-bench-") as name,
-        fork_server(Path(name) / "forks", 1) as forks,
-    ):
-        for batch in map(int, flags.batches.split(",")):
-            plan = Plan(batch, flags.warm, flags.steps)
-            measure_batch(plan, flags.times, codecs, Path(name), forks, findings)
-        figure, rounds = measure_rounds(flags.times, flags.rounds, Path(name), forks)
-    figures = [*findings.figures, figure]
-    ratios = [*findings.ratios, judged(figure, wanted("round"))]
-    findings.profiles.append(rounds)
-    is_equal, told = all(findings.are_equal), "\n".join(findings.told)
-    print(told if is_equal else f"{told}\nNOT EQUAL: the rates below mean nothing")
-    print(f"\n{figure_table(figures)}\n\n{ratio_table(ratios)}")
-    for profile in findings.profiles:
-        print(f"\n{profile_table(profile)}")
-    found = kept(figures, ratios, told, is_equal=is_equal, profiles=findings.profiles)
-    print(f"\n{write('dense', {**where, **found})}")
-    return 0 if is_equal else 1
+@bench(
+    "dense",
+    TIMES,
+    opt("batches", BATCHES, "sizes, of each trainer"),
+    opt("codecs", ("fp16",), "as well, or an empty word"),
+    opt("warm", 20, "steps before the clock"),
+    opt("steps", 200, "steps that are timed"),
+    opt("rounds", 500, "of the small parameter"),
+)
+def main(run: Run) -> Found:
+    """Measure each batch size, and profile it once more; then rounds."""
+    figures, ratios, told = list[Figure](), list[Ratio](), list[str]()
+    profiles, is_equal = list[Profile](), True
+    for batch in run.flags.batches:
+        plan = Plan(batch, run.flags.warm, run.flags.steps)
+        data = write_data(plan, run.folder)
+        runs = measure(run, [OURS, DDP, FLOOR, *coded(run.flags.codecs)], plan, data)
+        profile = run_once(OURS, plan._replace(is_profiled=True), data, run.place(), run)
+        is_same, words = compare_models(runs)
+        is_equal = is_equal and is_same
+        figures += figures_of(batch, runs)
+        goal = wanted(f"dense-{batch}") if batch in BATCHES else None
+        ratios += ratios_of(runs, batch, goal)
+        told.append(f"batch {batch}: {words}")
+        phases = {name: 1000 * s / plan.timed for name, s in profile.phases.items()}
+        profiles.append(Profile(f"a step of a trainer, batch {batch}", "ms", phases))
+    figure, rounds = measure_rounds(run)
+    ratios.append(judged(figure, wanted("round")))
+    profiles.append(rounds)
+    return Found([*figures, figure], ratios, "\n".join(told), is_equal, profiles)

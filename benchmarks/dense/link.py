@@ -21,38 +21,28 @@ The namespaces have no names, and are gone with the processes in them.
 Exit status: 0; 1 if the model depends on the number of servers.
 """
 
-import argparse
 import contextlib
 import json
 import statistics
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, cast, final
 
-import numpy as np
-
-from benchmarks.dense.compare import HELD_OUT, draw_records
+from benchmarks.dense.compare import write_data
 from benchmarks.dense.loops import SIDES, Plan
 from benchmarks.dense.network import NEAR, NoNetworkError, SlowLink
 from benchmarks.harness.apart import APART, CODECS, LOSSLESS, pace_of, who_of
+from benchmarks.harness.bench import Found, Run, bench, flags_of, opt, result
 from benchmarks.harness.environments import one_thread
-from benchmarks.harness.figures import (
-    Figure,
-    Ratio,
-    compared,
-    figure_table,
-    kept,
-    ratio_table,
-)
+from benchmarks.harness.figures import Figure, Ratio, compared
 from benchmarks.harness.processes import fork_server, job_config, wait_job
-from benchmarks.harness.record import circumstances, say, spread, write
+from benchmarks.harness.record import spread
 from paceline.ids import role_kind
 from paceline.launch.job.commands import Command, UserScript
 from paceline.launch.processes.forkserver import ForkServer
 from paceline.launch.processes.process import Child
 
-SCRIPT = Path(__file__).with_name("link_loops.py")
+SCRIPT = Path(__file__).with_name("loops.py")
 WIDTH = 256
 CODED_SERVERS = 2  # with a codec
 LOSS_WITHIN = 1e-3  # among numbers of servers: their blocks differ, and so do last bits
@@ -70,7 +60,7 @@ class Case(NamedTuple):
         return f"{self.servers} server{'s' * (self.servers > 1)}, {who_of(self.codec)}"
 
 
-class Run(NamedTuple):
+class Trained(NamedTuple):
     """One job; what differs is that of the slower trainer."""
 
     step_ms: float
@@ -96,20 +86,19 @@ class TwoPlaces:
 
 def run_once(
     case: Case, plan: Plan, data: Path, folder: Path, places: TwoPlaces, link: SlowLink
-) -> Run:
+) -> Trained:
     """One job over the link, in a fresh folder."""
-    words = ("--data", str(data), "--out", str(folder), "--width", str(WIDTH))
-    script = UserScript(str(SCRIPT), (*words, "--plan", json.dumps(plan._asdict())))
+    told = json.dumps(plan._asdict())
+    words = ("link", *flags_of(data=data, out=folder, width=WIDTH, plan=told))
+    script = UserScript(str(SCRIPT), words)
     config = job_config(pace_of(case.codec), trainers=SIDES, servers=case.servers)
     forks = cast(ForkServer, places)  # a launcher only starts
     wait_job(forks, config, script, one_thread(), folder, "tcp", NEAR)
-    results = [
-        json.loads((folder / f"result-{side}.json").read_text()) for side in range(SIDES)
-    ]
+    results = [result(folder, side) for side in range(SIDES)]
     return run_of(results, plan.timed, link)
 
 
-def run_of(results: Sequence[Mapping[str, float]], steps: int, link: SlowLink) -> Run:
+def run_of(results: Sequence[Mapping[str, float]], steps: int, link: SlowLink) -> Trained:
     """What the trainers of a job wrote; each has counted the bytes of all."""
     seconds = max(result["seconds"] for result in results)
     up, down = (
@@ -118,7 +107,7 @@ def run_of(results: Sequence[Mapping[str, float]], steps: int, link: SlowLink) -
     )
     # One trainer's share of the one direction can never overlap all of the other.
     floor_bytes = max(up + down / len(results), down + up / len(results))
-    return Run(
+    return Trained(
         1000 * seconds / steps,
         1000 * link.floor_s(floor_bytes),
         (up + down) / 1024,
@@ -132,31 +121,7 @@ def cases_of(servers: Sequence[int], codecs: Sequence[str]) -> list[Case]:
     return [*(Case(number, LOSSLESS) for number in servers), *coded]
 
 
-def measure(
-    times: int, cases: Sequence[Case], plan: Plan, link: SlowLink, folder: Path
-) -> dict[Case, list[Run]]:
-    """Interleaved runs."""
-    data = folder / "data.npz"
-    trained = SIDES * (plan.warm + plan.timed) * plan.batch
-    np.savez(data, **draw_records(trained + HELD_OUT, seed=0))
-    runs: dict[Case, list[Run]] = {case: [] for case in cases}
-    with contextlib.ExitStack() as stack:
-        near = stack.enter_context(fork_server(folder / "near", 1, [APART]))
-        with link.inside():
-            far = stack.enter_context(fork_server(folder / "far", 1))
-        places = TwoPlaces(near, far, link)
-        for again in range(times):
-            for number, (case, found) in enumerate(runs.items()):
-                place = folder / f"{number}-{again}"
-                place.mkdir()
-                found.append(run_once(case, plan, data, place, places, link))
-                run = found[-1]
-                told = f"{run.step_ms:.0f} ms a step, floor {run.floor_ms:.0f}"
-                say(f"{again + 1}/{times}  {case}: {told}, {run.kib:,.0f} KiB")
-    return runs
-
-
-def figures_of(runs: Mapping[Case, Sequence[Run]]) -> list[Figure]:
+def figures_of(runs: Mapping[Case, Sequence[Trained]]) -> list[Figure]:
     """Steps, each beside its own floor, and bytes."""
     figures = []
     for case, found in runs.items():
@@ -171,7 +136,9 @@ def figures_of(runs: Mapping[Case, Sequence[Run]]) -> list[Figure]:
     return figures
 
 
-def ratios_of(runs: Mapping[Case, Sequence[Run]], figures: Sequence[Figure]) -> list[Ratio]:
+def ratios_of(
+    runs: Mapping[Case, Sequence[Trained]], figures: Sequence[Figure]
+) -> list[Ratio]:
     """Each step against its floor, and against that of the first case."""
     by_name = {(figure.what, figure.who): figure for figure in figures}
     first = by_name[STEP, str(next(iter(runs)))]
@@ -180,7 +147,7 @@ def ratios_of(runs: Mapping[Case, Sequence[Run]], figures: Sequence[Figure]) -> 
     return [*floors, *(compared(step, first) for step in steps if step != first)]
 
 
-def compare_models(runs: Mapping[Case, Sequence[Run]]) -> tuple[bool, str]:
+def compare_models(runs: Mapping[Case, Sequence[Trained]]) -> tuple[bool, str]:
     """Whether the number of servers changes what is learned; what codecs change is told."""
     losses = {
         case: spread([run.loss for run in found]).median for case, found in runs.items()
@@ -191,33 +158,48 @@ def compare_models(runs: Mapping[Case, Sequence[Run]]) -> tuple[bool, str]:
     return is_equal, f"held-out loss: {words}"
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Measure, print, keep; see the module."""
-    parser = argparse.ArgumentParser(prog="benchmarks link", description=__doc__)
-    parser.add_argument("--times", type=int, default=5, help="runs of each case")
-    parser.add_argument("--mbit", type=float, default=100.0, help="of the link, each way")
-    parser.add_argument("--servers", default="1,2,4", help="numbers of them, no codec")
-    parser.add_argument("--codecs", default=",".join(CODECS))
-    parser.add_argument("--batch", type=int, default=32, help="of each trainer")
-    parser.add_argument("--warm", type=int, default=2, help="steps before the clock")
-    parser.add_argument("--steps", type=int, default=10, help="steps that are timed")
-    flags = parser.parse_args(arguments[1:])
-    where = circumstances(arguments)  # before the load is our own
+def measure(
+    run: Run, cases: Sequence[Case], plan: Plan, link: SlowLink
+) -> dict[Case, list[Trained]]:
+    """Interleaved runs."""
+    data = write_data(plan, run.folder)
+    near = run.forks(APART)
+    with contextlib.ExitStack() as stack:
+        with link.inside():
+            far = stack.enter_context(fork_server(run.folder / "far", 1))
+        places = TwoPlaces(near, far, link)
+
+        def once(case: Case, place: Path) -> Trained:
+            return run_once(case, plan, data, place, places, link)
+
+        def told(case: Case, one: Trained) -> str:
+            took = f"{one.step_ms:.0f} ms a step, floor {one.floor_ms:.0f}"
+            return f"{case}: {took}, {one.kib:,.0f} KiB"
+
+        return run.interleaved(cases, once, told)
+
+
+@bench(
+    "link",
+    opt("times", 5, "runs of each case"),
+    opt("mbit", 100.0, "of the link, each way"),
+    opt("servers", (1, 2, 4), "numbers of them, no codec"),
+    opt("codecs", CODECS),
+    opt("batch", 32, "of each trainer"),
+    opt("warm", 2, "steps before the clock"),
+    opt("steps", 10, "steps that are timed"),
+)
+def main(run: Run) -> Found | int:
+    """Measure, where there can be such a link."""
+    flags = run.flags
     try:
         link = SlowLink(flags.mbit)
     except NoNetworkError as error:
         print(f"no slow link here, nothing is measured: {error}")
         return 0
-    servers = [int(number) for number in flags.servers.split(",")]
-    codecs = [name for name in flags.codecs.split(",") if name]
     plan = Plan(flags.batch, flags.warm, flags.steps, task=flags.warm + flags.steps)
-    with tempfile.TemporaryDirectory(prefix="paceline-bench-") as name:
-        runs = measure(flags.times, cases_of(servers, codecs), plan, link, Path(name))
+    runs = measure(run, cases_of(flags.servers, flags.codecs), plan, link)
     figures = figures_of(runs)
-    ratios = ratios_of(runs, figures)
     is_equal, told = compare_models(runs)
     told = f"{flags.mbit:g} Mbit/s each way; {told}"
-    print(f"{told}\n\n{figure_table(figures)}\n\n{ratio_table(ratios)}")
-    found = kept(figures, ratios, told, is_equal=is_equal)
-    print(f"\n{write('link', {**where, **found})}")
-    return 0 if is_equal else 1
+    return Found(figures, ratios_of(runs, figures), told, is_equal)

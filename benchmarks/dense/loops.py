@@ -7,6 +7,8 @@
     ddp       one of two processes under DistributedDataParallel over Gloo
     paceline  one of two trainers of the job that the environment names, in `sync`
     floor     forward, backward and Adam, alone: nothing is exchanged
+    link      as `paceline`, over a link whose bytes it counts as well
+    allreduce as `paceline`, and gradients travel between trainers, without servers
 
 All begin with the same network and use torch's fused Adam. In every step the two take the
 same two batches: tasks of `Plan.task` batches each, one for either.
@@ -27,11 +29,14 @@ from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
 import paceline
+from benchmarks.dense.network import FAR_DEVICE, read_traffic
 from benchmarks.harness.phases import PhaseClock, Stopwatch, phase, watched_trainer
 
 FEATURES, WIDTH, CLASSES = 784, 1024, 10
 LR = 1e-3
 SIDES = 2  # trainers, or processes of DDP
+OURS = ("paceline", "link", "allreduce")
+KINDS = ("ddp", "floor", *OURS)
 HOOKS = {"fp16": default_hooks.fp16_compress_hook}  # DDP's others want NCCL
 
 Batch = tuple[Tensor, Tensor]  # features (batch, FEATURES) float32, labels (batch,) int64
@@ -115,12 +120,21 @@ def run_alone(
 
 
 def run_paceline(
-    session: paceline.Session, model: nn.Module, data: Batch, plan: Plan
+    session: paceline.Session,
+    model: nn.Module,
+    data: Batch,
+    plan: Plan,
+    kind: str = "paceline",
 ) -> Stopwatch:
     """A side as a trainer of a job."""
-    optimizer = session.share(model, torch.optim.Adam(model.parameters(), lr=LR))
+    if kind == "allreduce":  # the trainer's own optimizer steps
+        adam = torch.optim.Adam(model.parameters(), lr=LR, fused=True)
+        optimizer = session.share(model, adam, pace="allreduce")
+    else:
+        optimizer = session.share(model, torch.optim.Adam(model.parameters(), lr=LR))
+    count = link_bytes if kind == "link" else dict
     clock = PhaseClock() if plan.is_profiled else None
-    watch = Stopwatch(plan.warm, plan.timed, clock)
+    watch = Stopwatch(plan.warm, plan.timed, clock, count)
     batches = session.batches(
         data, plan.batch, shuffle=False, task_size=plan.task * plan.batch
     )
@@ -132,6 +146,12 @@ def run_paceline(
     return watch
 
 
+def link_bytes() -> dict[str, int]:
+    """What went over this end of the link so far, of all trainers there."""
+    traffic = read_traffic(FAR_DEVICE)
+    return {"up_bytes": traffic.sent, "down_bytes": traffic.received}
+
+
 def held_out_loss(model: nn.Module, data: Batch) -> float:
     """Mean loss over records that no step has seen."""
     with torch.no_grad():
@@ -141,11 +161,12 @@ def held_out_loss(model: nn.Module, data: Batch) -> float:
 def main() -> None:
     """Be one side of a candidate, and write what came of it."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kind", choices=["ddp", "paceline", "floor"])
+    parser.add_argument("kind", choices=KINDS)
     parser.add_argument("--side", type=int, default=-1, help="0 or 1; a trainer knows it")
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True, help="a folder")
     parser.add_argument("--plan", required=True, help="a Plan as JSON")
+    parser.add_argument("--width", type=int, default=WIDTH)
     parser.add_argument("--codec", default="", help="of DDP; ours is in its pace")
     flags = parser.parse_args()
     plan = Plan(**json.loads(flags.plan))
@@ -155,10 +176,10 @@ def main() -> None:
         labels = torch.from_numpy(arrays["labels"])
     stop = SIDES * (plan.warm + plan.timed) * plan.batch
     data, held_out = (features[:stop], labels[:stop]), (features[stop:], labels[stop:])
-    side, model = flags.side, make_model()
-    if flags.kind == "paceline":
+    side, model = flags.side, make_model(flags.width)
+    if flags.kind in OURS:
         side = int(os.environ["PACELINE_ROLE"].rpartition("-")[2])
-        watch = run_paceline(paceline.connect(), model, data, plan)
+        watch = run_paceline(paceline.connect(), model, data, plan, flags.kind)
     else:
         meeting = str(flags.out / "meeting") if flags.kind == "ddp" else ""
         watch = run_alone(side, model, data, plan, meeting, flags.codec)
@@ -169,6 +190,7 @@ def main() -> None:
         "loss": held_out_loss(model, held_out),
         "cpu_ms": watch.cpu_ms,
         "phases": watch.phases,
+        **watch.counted,
     }
     (flags.out / f"result-{side}.json").write_text(json.dumps(result), encoding="utf-8")
 

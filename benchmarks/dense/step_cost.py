@@ -22,7 +22,6 @@ the processor time are left out. Launchers are not measured.
 Exit status: 0; 1 if models differ, or if a median of the pairs is above `AT_MOST`.
 """
 
-import argparse
 import contextlib
 import itertools
 import json
@@ -33,19 +32,22 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from benchmarks.dense.step_cost_serve import Case, Found
-from benchmarks.harness.figures import Figure, Ratio, compared, kept, number
-from benchmarks.harness.record import ROOT, circumstances, say, spread, table, write
+from benchmarks.dense.step_cost_serve import Case
+from benchmarks.dense.step_cost_serve import Found as Trained
+from benchmarks.harness.bench import Found, Run, bench, opt
+from benchmarks.harness.figures import Figure, Ratio, compared, number
+from benchmarks.harness.record import ROOT, say, spread, table, write
 
 SERVE = Path(__file__).with_name("step_cost_serve.py")
-PLACES, PACES, MODELS = "embedded,run", "sync,async,async:pull=2", "dense,rows,both"
+PLACES, PACES = ("embedded", "run"), ("sync", "async", "async:pull=2")
+MODELS = ("dense", "rows", "both")
 ROLES = ("trainer", "server", "coordinator")
 LOSS_WITHIN = 1e-4
 AT_MOST = 1.02  # times what it was before
 LEAST_SHARE = 0.05
 
 
-Ask = Callable[..., Found]  # runs a case: `ask(case, is_counted=False)`
+Ask = Callable[..., Trained]  # runs a case: `ask(case, is_counted=False)`
 
 
 @contextlib.contextmanager
@@ -60,13 +62,13 @@ def checkout(root: Path) -> Iterator[Ask]:
         text=True,
     )
 
-    def ask(case: Case, *, is_counted: bool = False) -> Found:
+    def ask(case: Case, *, is_counted: bool = False) -> Trained:
         assert child.stdin is not None
         assert child.stdout is not None
         print(json.dumps([case, is_counted]), file=child.stdin, flush=True)
         if not (line := child.stdout.readline()):
             raise RuntimeError(f"{case}: it failed with {root}, as said above")
-        found: Found = json.loads(line)
+        found: Trained = json.loads(line)
         if not Path(found["paceline"]).is_relative_to(root / "src"):
             raise RuntimeError(f"expected paceline of {root}, got {found['paceline']}")
         return found
@@ -75,9 +77,9 @@ def checkout(root: Path) -> Iterator[Ask]:
         yield ask
 
 
-def measure(cases: Sequence[Case], times: int, ask: Ask) -> dict[Case, list[Found]]:
+def measure(cases: Sequence[Case], times: int, ask: Ask) -> dict[Case, list[Trained]]:
     """Interleaved runs; the last of each case has counted messages, and is not timed."""
-    runs: dict[Case, list[Found]] = {case: [] for case in cases}
+    runs: dict[Case, list[Trained]] = {case: [] for case in cases}
     for again, case in itertools.product(range(times), cases):
         runs[case].append(ask(case))
         say(f"{again + 1}/{times}  {case}: {middle(runs[case][-1]['us']):.0f} us")
@@ -89,17 +91,17 @@ def measure(cases: Sequence[Case], times: int, ask: Ask) -> dict[Case, list[Foun
 middle = statistics.median
 
 
-def differing(runs: Mapping[Case, Sequence[Found]]) -> list[str]:
+def differing(runs: Mapping[Case, Sequence[Trained]]) -> list[str]:
     """Cases that have not learned what the plain loop beside them has."""
     losses = {case: found[0]["losses"] for case, found in runs.items()}
     return [
-        f"NOT EQUAL: {case}: loss {ours:.6f}, of the plain loop {plain:.6f}"
+        f"{case}: loss {ours:.6f}, of the plain loop {plain:.6f}"
         for case, (ours, plain) in losses.items()
         if "pull=" not in case.pace and abs(ours / plain - 1) > LOSS_WITHIN
     ]
 
 
-def told_of(runs: Sequence[Found]) -> dict[str, float]:
+def told_of(runs: Sequence[Trained]) -> dict[str, float]:
     """Medians over the runs of a case: {what of a step: how much}."""
     *timed, counted = runs
     took = {n: middle([middle(run[n]) for run in timed]) for n in ("us", "plain us")}
@@ -112,7 +114,7 @@ def told_of(runs: Sequence[Found]) -> dict[str, float]:
     return {**took, "times": times, "step()": step, **spent, "messages": messages, **calls}
 
 
-def figures_of(runs: Mapping[Case, Sequence[Found]]) -> tuple[list[Figure], list[Ratio]]:
+def figures_of(runs: Mapping[Case, Sequence[Trained]]) -> tuple[list[Figure], list[Ratio]]:
     """Ours and the plain loop's of each case, and their ratio as on the page."""
     figures, ratios = [], []
     for case, found in runs.items():
@@ -129,7 +131,7 @@ def figures_of(runs: Mapping[Case, Sequence[Found]]) -> tuple[list[Figure], list
 Pairs = dict[Case, dict[str, list[float]]]  # {case: {wall, role or together: ratios}}
 
 
-def ratios_of(now: Found, before: Found) -> dict[str, float]:
+def ratios_of(now: Trained, before: Trained) -> dict[str, float]:
     """One pair: wall time and processor time, by role and together, now by before."""
     new, old = now["cpu us"], before["cpu us"]
     whole = sum(old.values())
@@ -166,42 +168,43 @@ def pair_table(pairs: Pairs) -> tuple[str, bool]:
     return table(rows), is_kept
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Measure, print, keep; see the module."""
-    parser = argparse.ArgumentParser(prog="benchmarks step_cost", description=__doc__)
-    parser.add_argument("--times", type=int, default=5, help="runs of each case")
-    parser.add_argument("--places", default=PLACES)
-    parser.add_argument("--paces", default=PACES)
-    parser.add_argument("--models", default=MODELS)
-    parser.add_argument("--blocks", type=int, default=20, help="that are timed, of a run")
-    parser.add_argument("--steps", type=int, default=50, help="of a block")
-    parser.add_argument("--before", type=Path, help="another checkout, to compare with")
-    parser.add_argument("--pairs", type=int, default=10, help="with --before")
-    flags = parser.parse_args(arguments[1:])
-    where = circumstances(arguments)  # before the load is our own
-    named = [words.split(",") for words in (flags.places, flags.paces, flags.models)]
-    cases = [
-        Case(place, pace, model, flags.blocks, flags.steps)
-        for place, pace, model in itertools.product(*named)
-    ]
+@bench(
+    "step_cost",
+    opt("times", 5, "runs of each case"),
+    opt("places", PLACES),
+    opt("paces", PACES),
+    opt("models", MODELS),
+    opt("blocks", 20, "that are timed, of a run"),
+    opt("steps", 50, "of a block"),
+    opt("before", None, "another checkout, to compare with", kind=Path),
+    opt("pairs", 10, "with --before"),
+)
+def main(run: Run) -> Found | int:
+    """Measure this checkout, or compare it with another."""
+    flags = run.flags
+    named = itertools.product(flags.places, flags.paces, flags.models)
+    cases = [Case(*names, flags.blocks, flags.steps) for names in named]
     with contextlib.ExitStack() as stack:
         now = stack.enter_context(checkout(ROOT))
         if flags.before is not None:
             before = stack.enter_context(checkout(flags.before.resolve()))
             pairs = measure_pairs(cases, flags.pairs, now, before)
             told, is_kept = pair_table(pairs)
-            named_pairs = {str(case): found for case, found in pairs.items()}
-            print(f"{told}\n\n{write('step_cost_pairs', {**where, 'pairs': named_pairs})}")
+            of_cases = {str(case): found for case, found in pairs.items()}
+            record = write("step_cost_pairs", {**run.where, "pairs": of_cases})
+            print(f"{told}\n\n{record}")
             return 0 if is_kept else 1
         runs = measure(cases, flags.times, now)
     wrong = differing(runs)
-    told = "the loss is that of the plain loop beside it, but for pull=2"
     steps = {str(case): told_of(found) for case, found in runs.items()}
     rows = [["a step", *next(iter(steps.values()))]]
     rows += [[name, *map(number, found.values())] for name, found in steps.items()]
-    print("\n".join(wrong or [told]) + f"\n\n{table(rows)}")
-    figures, ratios = figures_of(runs)
-    record = {**where, **kept(figures, ratios, told, is_equal=not wrong), "steps": steps}
-    record["messages"] = {str(case): found[-1]["messages"] for case, found in runs.items()}
-    print(f"\n{write('step_cost', record)}")
-    return 1 if wrong else 0
+    told = "the loss is that of the plain loop beside it, but for pull=2"
+    messages = {str(case): found[-1]["messages"] for case, found in runs.items()}
+    return Found(
+        *figures_of(runs),
+        "\n".join(wrong or [told]),
+        not wrong,
+        tables=[table(rows)],
+        more={"steps": steps, "messages": messages},
+    )

@@ -10,7 +10,7 @@ import os
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any, TypeVar, final
 
@@ -98,26 +98,36 @@ class PhaseClock:
 class Stopwatch:
     """Times the steps behind the warm ones, and what the other processes of a job spend."""
 
-    def __init__(self, warm: int, timed: int, clock: PhaseClock | None = None) -> None:
+    def __init__(
+        self,
+        warm: int,
+        timed: int,
+        clock: PhaseClock | None = None,
+        count: Callable[[], Mapping[str, int]] = dict,
+    ) -> None:
         self.seconds = 0.0
+        self.counted: dict[str, int] = {}  # {what: of the timed steps}, if it is counted
         self.cpu_ms: dict[str, float] = {}  # {process: of its processors, per step}
         self.phases: dict[str, float] = {}  # {phase: seconds}, if there is a clock
-        self._warm, self._timed, self._clock = warm, timed, clock
+        self._warm, self._timed = warm, timed
+        self._clock, self._count = clock, count
         self._processes = _siblings()
 
     def watch(self, batches: Iterable[T]) -> Iterator[T]:
         """The batches; the time runs until the last one's step is over."""
         began_s = 0.0
         began_cpu_s: dict[str, float] = {}
+        began: Mapping[str, int] = {}
         for number, batch in enumerate(batches):
             if number == self._warm:
                 began_cpu_s = self._cpu_s()
                 if self._clock is not None:
                     self._clock.restart()
-                began_s = time.perf_counter()
+                began, began_s = self._count(), time.perf_counter()
             yield batch
             if number == self._warm + self._timed - 1:
                 self.seconds = time.perf_counter() - began_s
+                self.counted = {what: n - began[what] for what, n in self._count().items()}
                 self.phases = {} if self._clock is None else self._clock.seconds()
                 self.cpu_ms = {
                     name: 1000 * (now - began_cpu_s[name]) / self._timed

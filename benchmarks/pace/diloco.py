@@ -17,27 +17,15 @@ Bytes are the servers' own count of what was pushed.
 Exit status: 0; 1 if a job trained fewer records than another.
 """
 
-import argparse
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.harness.apart import APART
-from benchmarks.harness.environments import one_thread
-from benchmarks.harness.figures import (
-    Figure,
-    Ratio,
-    figure_table,
-    judged,
-    kept,
-    ratio_table,
-)
+from benchmarks.harness.bench import Found, Run, bench, opt
+from benchmarks.harness.figures import Figure, Ratio, judged
 from benchmarks.harness.goals import wanted
-from benchmarks.harness.processes import ROOT, fork_server, job_config, wait_job
-from benchmarks.harness.record import circumstances, say, write
-from paceline.launch.job.commands import UserScript
-from paceline.launch.processes.forkserver import ForkServer
+from benchmarks.harness.processes import job_config
+from benchmarks.harness.record import ROOT, say
 
 SCRIPT = ROOT / "benchmarks" / "pace" / "language.py"
 TRAINERS, EVERY, BATCH = 4, 50, 128
@@ -49,7 +37,7 @@ RATES = (0.02, 0.03, 0.04)
 _SENT = ".gradient_bytes_sent"  # of each part
 
 
-class Run(NamedTuple):
+class Trained(NamedTuple):
     """One job."""
 
     loss: float  # held out, nats a byte
@@ -58,35 +46,31 @@ class Run(NamedTuple):
     seconds: float
 
 
-def run_once(pace: str, rate: float, batches: int, seed: int, forks: ForkServer) -> Run:
+def run_once(pace: str, rate: float, seed: int, run: Run) -> Trained:
     """Train once, in processes of its own."""
-    with tempfile.TemporaryDirectory(prefix="paceline-bench-") as name:
-        words = tuple(map(str, (batches, BATCH, rate, seed, EVERY, TRAINERS)))
-        config = job_config(pace, trainers=TRAINERS, seed=seed)
-        script, folder = UserScript(str(SCRIPT), words), Path(name)
-        summary = wait_job(forks, config, script, one_thread(), folder, "tcp")
+    words = (run.flags.batches, BATCH, rate, seed, EVERY, TRAINERS)
+    config = job_config(pace, trainers=TRAINERS, seed=seed)
+    summary = run.job(SCRIPT, words, run.place(), config, preloaded=(APART,))
     loss = summary.metrics.get("held_out")
     if loss is None:
         raise ValueError(f"expected a held-out loss, got {summary.metrics}")
     counters = summary.counters.items()
     sent = sum(count for name, count in counters if name.endswith(_SENT))
     pushed = sent / 2**20
-    run = Run(loss, pushed, summary.records, summary.seconds)
+    found = Trained(loss, pushed, summary.records, summary.seconds)
     say(f"{pace}, rate {rate:g}, seed {seed}: loss {loss:.4f}, pushed {pushed:,.1f} MiB")
-    return run
+    return found
 
 
-def tuned(
-    pace: str, rates: Sequence[float], batches: int, times: int, forks: ForkServer
-) -> tuple[float, list[Run]]:
+def tuned(pace: str, run: Run) -> tuple[float, list[Trained]]:
     """The best rate of a grid, and the runs with it, one for each seed."""
-    first = {rate: run_once(pace, rate, batches, 0, forks) for rate in rates}
+    first = {rate: run_once(pace, rate, 0, run) for rate in run.flags.rates}
     best = min(first, key=lambda rate: first[rate].loss)
-    others = [run_once(pace, best, batches, seed, forks) for seed in range(1, times)]
+    others = [run_once(pace, best, seed, run) for seed in range(1, run.flags.times)]
     return best, [first[best], *others]
 
 
-def figures_of(runs: dict[str, list[Run]]) -> list[Figure]:
+def figures_of(runs: dict[str, list[Trained]]) -> list[Figure]:
     """Held-out loss, bytes and seconds of each pace."""
     measures = (
         ("held-out loss", "nats a byte", "loss"),
@@ -135,33 +119,23 @@ def pace_with(codec: str) -> str:
     return f"{OURS},codec={codec}"
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Measure, print, keep; see the module."""
-    parser = argparse.ArgumentParser(prog="benchmarks diloco", description=__doc__)
-    parser.add_argument("--times", type=int, default=3, help="seeds of the best rate")
-    parser.add_argument("--batches", type=int, default=12000, help="of all trainers")
-    parser.add_argument("--rates", default=",".join(map(str, RATES)))
-    flags = parser.parse_args(arguments[1:])
-    where = circumstances(arguments)
-    rates = [float(rate) for rate in flags.rates.split(",")]
-    runs: dict[str, list[Run]] = {}
-    with (
-        tempfile.TemporaryDirectory(prefix="paceline-bench-") as name,
-        fork_server(Path(name) / "forks", 1, [APART]) as forks,
-    ):
-        best = 0.0
-        for pace in (LOCKSTEP, OURS):
-            best, runs[pace] = tuned(pace, rates, flags.batches, flags.times, forks)
-        for pace in (*map(pace_with, CODECS), IN_FRAGMENTS):
-            seeds = range(flags.times)
-            found = [run_once(pace, best, flags.batches, seed, forks) for seed in seeds]
-            runs[pace] = found
+@bench(
+    "diloco",
+    opt("times", 3, "seeds of the best rate"),
+    opt("batches", 12000, "of all trainers"),
+    opt("rates", RATES),
+)
+def main(run: Run) -> Found:
+    """Tune lockstep and DiLoCo, and take the best rate for the others."""
+    runs: dict[str, list[Trained]] = {}
+    best = 0.0
+    for pace in (LOCKSTEP, OURS):
+        best, runs[pace] = tuned(pace, run)
+    for pace in (*map(pace_with, CODECS), IN_FRAGMENTS):
+        seeds = range(run.flags.times)
+        runs[pace] = [run_once(pace, best, seed, run) for seed in seeds]
     figures = figures_of(runs)
-    ratios = ratios_of(figures)
-    records = {run.records for found in runs.values() for run in found}
-    told = f"{flags.batches} batches of {BATCH} examples each, rates {flags.rates}"
-    print(f"{told}\n\n{figure_table(figures)}\n\n{ratio_table(ratios)}")
-    is_equal = len(records) == 1
-    record = {**where, **kept(figures, ratios, told, is_equal=is_equal)}
-    print(f"\n{write('diloco', record)}")
-    return 0 if is_equal else 1
+    records = {one.records for found in runs.values() for one in found}
+    rates = ",".join(map(str, run.flags.rates))
+    told = f"{run.flags.batches} batches of {BATCH} examples each, rates {rates}"
+    return Found(figures, ratios_of(figures), told, len(records) == 1)

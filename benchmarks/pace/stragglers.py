@@ -20,30 +20,18 @@ Waits: for the jobs.
 Exit status: 0; 1 if a job never came to that loss.
 """
 
-import argparse
 import json
 import math
-import tempfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.harness.environments import one_thread
-from benchmarks.harness.figures import (
-    Figure,
-    Ratio,
-    figure_table,
-    judged,
-    kept,
-    ratio_table,
-)
+from benchmarks.harness.bench import Found, Run, bench, opt
+from benchmarks.harness.figures import Figure, Ratio, judged
 from benchmarks.harness.goals import wanted
-from benchmarks.harness.processes import ROOT, fork_server, job_config, wait_job
-from benchmarks.harness.record import circumstances, say, write
+from benchmarks.harness.processes import job_config
+from benchmarks.harness.record import ROOT, say
 from benchmarks.pace.dial.replay import Rule
 from benchmarks.pace.dial.tuning import BATCH, MOMENTUM, TARGET, Place, Tuned, grid, tune
-from paceline.launch.job.commands import UserScript
-from paceline.launch.processes.forkserver import ForkServer
 
 SCRIPT = ROOT / "benchmarks" / "pace" / "reading.py"
 PRELOADED = "benchmarks.pace.dial.tuning"
@@ -85,7 +73,7 @@ CASES = (
 )
 
 
-class Run(NamedTuple):
+class Trained(NamedTuple):
     """One job: when its loss was reached, and how many records a second it trained."""
 
     seconds: float
@@ -102,24 +90,8 @@ def seconds_to(trace: Sequence[tuple[float, float]], target: float) -> float:
     return next((seconds for seconds, loss in trace if loss <= target), math.inf)
 
 
-def run_once(
-    pace: str, sleep: str, rule: tuple[float, float], seed: int, forks: ForkServer
-) -> Run:
-    """Train once, in processes of its own; ``rule`` is learning rate and momentum."""
-    with tempfile.TemporaryDirectory(prefix="paceline-bench-") as name:
-        folder = Path(name)
-        numbers = (str(seed), *map(str, rule), str(EPOCHS), str(JUDGE))
-        words = (sleep, *numbers, str(folder / "trace.json"))
-        config = job_config(pace, trainers=TRAINERS, seed=seed)
-        script = UserScript(str(SCRIPT), words)
-        summary = wait_job(forks, config, script, one_thread(), folder)
-        trace = json.loads((folder / "trace.json").read_text())
-    ended_s = trace[-1][0]
-    return Run(seconds_to(trace, TARGET), summary.records / ended_s)
-
-
 def figures_of(
-    case: Case, runs: Mapping[str, list[Run]], tuned: Mapping[str, Tuned]
+    case: Case, runs: Mapping[str, list[Trained]], tuned: Mapping[str, Tuned]
 ) -> list[Figure]:
     """Seconds to the target and records a second of each pace, and what was forecast."""
     seconds, rate = f"seconds to a loss, {case.what}", f"records/s, {case.what}"
@@ -160,45 +132,45 @@ def ratios_of(case: Case, figures: Sequence[Figure]) -> list[Ratio]:
     return ratios
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Measure, print, keep; see the module."""
-    parser = argparse.ArgumentParser(prog="benchmarks paces", description=__doc__)
-    parser.add_argument("--times", type=int, default=5, help="seeds")
-    parser.add_argument("--momentum", type=float, default=MOMENTUM)
-    flags = parser.parse_args(arguments[1:])
-    where = circumstances(arguments)
-    figures: list[Figure] = []
-    ratios: list[Ratio] = []
-    rates, told_rates = grid(flags.momentum), list[str]()
-    with (
-        tempfile.TemporaryDirectory(prefix="paceline-bench-") as name,
-        fork_server(Path(name) / "forks", 1, [PRELOADED]) as forks,
-    ):
-        for case in CASES:
-            runs: dict[str, list[Run]] = {}
-            tuned: dict[str, Tuned] = {}
-            for pace in (LOCKSTEP, *case.goals.values(), *case.beside):
-                place, rule = Place(TRAINERS, case.sleep), Rule(rates, flags.momentum)
-                best = tuned[pace] = tune(place, pace, BATCHES, TUNED_OVER, rule)
-                edge = "" if best.is_inside else ", an end of the grid"
-                told_rates.append(f"{best.rate:.3g}{edge} for {pace} where {case.what}")
-                say(f"{told_rates[-1]}: {best.median('seconds'):.1f} s in virtual time")
-                with_rule = (best.rate, flags.momentum)
-                runs[pace] = [
-                    run_once(pace, case.sleep, with_rule, seed, forks)
-                    for seed in range(flags.times)
-                ]
-                say(f"{pace}: {', '.join(f'{run.seconds:.1f} s' for run in runs[pace])}")
-            here = figures_of(case, runs, tuned)
-            figures += here
-            ratios += ratios_of(case, here)
+def run_once(
+    pace: str, sleep: str, rule: tuple[float, float], seed: int, run: Run
+) -> Trained:
+    """Train once, in processes of its own; ``rule`` is learning rate and momentum."""
+    place = run.place()
+    words = (sleep, seed, *rule, EPOCHS, JUDGE, place / "trace.json")
+    config = job_config(pace, trainers=TRAINERS, seed=seed)
+    summary = run.job(SCRIPT, words, place, config, preloaded=(PRELOADED,))
+    trace = json.loads((place / "trace.json").read_text())
+    return Trained(seconds_to(trace, TARGET), summary.records / trace[-1][0])
+
+
+@bench("paces", opt("times", 5, "seeds"), opt("momentum", MOMENTUM))
+def main(run: Run) -> Found:
+    """Find the best rate of each pace in virtual time, and run it for real."""
+    figures, ratios, told_rates = list[Figure](), list[Ratio](), list[str]()
+    momentum = run.flags.momentum
+    rates = grid(momentum)
+    for case in CASES:
+        runs: dict[str, list[Trained]] = {}
+        tuned: dict[str, Tuned] = {}
+        for pace in (LOCKSTEP, *case.goals.values(), *case.beside):
+            place, rule = Place(TRAINERS, case.sleep), Rule(rates, momentum)
+            best = tuned[pace] = tune(place, pace, BATCHES, TUNED_OVER, rule)
+            edge = "" if best.is_inside else ", an end of the grid"
+            told_rates.append(f"{best.rate:.3g}{edge} for {pace} where {case.what}")
+            say(f"{told_rates[-1]}: {best.median('seconds'):.1f} s in virtual time")
+            runs[pace] = [
+                run_once(pace, case.sleep, (best.rate, momentum), seed, run)
+                for seed in range(run.flags.times)
+            ]
+            say(f"{pace}: {', '.join(f'{one.seconds:.1f} s' for one in runs[pace])}")
+        here = figures_of(case, runs, tuned)
+        figures += here
+        ratios += ratios_of(case, here)
     is_reached = all(v < math.inf for f in figures for v in f.values if f.unit == "s")
     told = (
-        f"Batches of {BATCH}, held-out loss {TARGET:g}, momentum {flags.momentum:g}; the "
+        f"Batches of {BATCH}, held-out loss {TARGET:g}, momentum {momentum:g}; the "
         f"best of learning rates from {rates[0]:.3g} to {rates[-1]:.3g}, each the root of "
         f"2 times the one before: {'; '.join(told_rates)}"
     )
-    print(f"{told}\n\n{figure_table(figures)}\n\n{ratio_table(ratios)}")
-    record = {**where, **kept(figures, ratios, told, is_equal=is_reached)}
-    print(f"\n{write('paces', record)}")
-    return 0 if is_reached else 1
+    return Found(figures, ratios, told, is_reached)

@@ -22,21 +22,16 @@ stand beside what is wanted; all goes to ``build/bench``.
 Exit status: 0, also where a figure is worse than wanted; 1 if one could not be measured.
 """
 
-import argparse
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.harness import figures as figures_
-from benchmarks.harness.figures import Ratio, figure_table, judged, kept, ratio_table
+from benchmarks.harness.bench import Found, Run, bench, opt
+from benchmarks.harness.figures import Figure, Ratio, judged
 from benchmarks.harness.goals import Goal, wanted
-from benchmarks.harness.processes import fork_server
-from benchmarks.harness.record import circumstances, say, write
+from benchmarks.harness.record import say
 from benchmarks.recovery.coordinator import wait_coordinator_times
 from benchmarks.recovery.kills import Killed, KillPlan, wait_killed
 from benchmarks.recovery.times import leased_again, stall, trains_again
-from paceline.launch.processes.forkserver import ForkServer
 
 WATCHED_S = 3.0  # after a kill
 QUIET_S = 1.0  # before it, to compare
@@ -44,7 +39,7 @@ TASKS = 100_000
 ROWS, DIM = 400_000, 32  # 51 MB of values, and as much of Adagrad's state
 
 
-class Figure(NamedTuple):
+class Times(NamedTuple):
     """What was measured, and what is wanted of the median; None: it is there to compare."""
 
     name: str
@@ -52,15 +47,15 @@ class Figure(NamedTuple):
     seconds: list[float]
 
 
-def trainer_figures(pace: str, killed: Killed) -> list[Figure]:
+def trainer_figures(pace: str, killed: Killed) -> list[Times]:
     """What the deaths of trainers cost the others."""
     quiet = [stall(killed.steps, k.role, k.moment - QUIET_S, QUIET_S) for k in killed.kills]
     stalls = [stall(killed.steps, k.role, k.moment, WATCHED_S) for k in killed.kills]
     leases = [leased_again(killed.events, k.role, k.moment) for k in killed.kills]
     return [
-        Figure(f"{pace}: longest gap before a kill", None, known(quiet)),
-        Figure(f"{pace}: others' longest stall", wanted(f"stall-{pace}"), known(stalls)),
-        Figure(f"{pace}: work leased again", wanted("leased-again"), known(leases)),
+        Times(f"{pace}: longest gap before a kill", None, known(quiet)),
+        Times(f"{pace}: others' longest stall", wanted(f"stall-{pace}"), known(stalls)),
+        Times(f"{pace}: work leased again", wanted("leased-again"), known(leases)),
     ]
 
 
@@ -69,9 +64,11 @@ def known(values: Sequence[float | None]) -> list[float]:
     return [value for value in values if value is not None]
 
 
-def wait_figures(times: int, tasks: int, folder: Path, forks: ForkServer) -> list[Figure]:
+def wait_figures(run: Run) -> list[Times]:
     """Measure everything, one job after the other."""
-    figures: list[Figure] = []
+    figures: list[Times] = []
+    times, tasks, folder = run.flags.times, run.flags.tasks, run.folder
+    forks = run.forks()
     for pace in ("async", "sync"):
         say(f"{pace}: {times} trainers are killed")
         victims = ("trainer-0", "trainer-1", "trainer-2")
@@ -80,7 +77,7 @@ def wait_figures(times: int, tasks: int, folder: Path, forks: ForkServer) -> lis
     say(f"a coordinator with {tasks:,} tasks is killed {times} times")
     seconds = wait_coordinator_times(times, tasks, folder / "coordinator", forks)
     name = f"coordinator with {tasks:,} tasks answers again"
-    figures.append(Figure(name, wanted("coordinator"), seconds))
+    figures.append(Times(name, wanted("coordinator"), seconds))
     say(f"a server with 100 MB is killed {times} times")
     arguments = ("--rows", str(ROWS), "--dim", str(DIM))
     plan = KillPlan("async", ("server-0",), times, trainers=1, arguments=arguments)
@@ -88,16 +85,14 @@ def wait_figures(times: int, tasks: int, folder: Path, forks: ForkServer) -> lis
     moments = [moment for steps in killed.steps.values() for moment in steps]
     again = [trains_again(killed.events, moments, k.moment) for k in killed.kills]
     name = f"server with {killed.cut_bytes / 1e6:.0f} MB: a step at the cut"
-    figures.append(Figure(name, wanted("server"), known(again)))
+    figures.append(Times(name, wanted("server"), known(again)))
     return figures
 
 
-def for_page(figures: Sequence[Figure]) -> tuple[list[figures_.Figure], list[Ratio]]:
+def for_page(figures: Sequence[Times]) -> tuple[list[Figure], list[Ratio]]:
     """The same as all benchmarks keep it."""
     measured = [figure for figure in figures if figure.seconds]
-    found = [
-        figures_.Figure(f.name, "paceline", "ours", "s", tuple(f.seconds)) for f in measured
-    ]
+    found = [Figure(f.name, "paceline", "ours", "s", tuple(f.seconds)) for f in measured]
     ratios = [
         judged(one, f.goal)
         for f, one in zip(measured, found, strict=True)
@@ -106,23 +101,15 @@ def for_page(figures: Sequence[Figure]) -> tuple[list[figures_.Figure], list[Rat
     return found, ratios
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Measure, print, keep; see the module."""
-    parser = argparse.ArgumentParser(prog="benchmarks recovery", description=__doc__)
-    parser.add_argument("--times", type=int, default=20, help="kills for each figure")
-    parser.add_argument("--tasks", type=int, default=TASKS, help="in the journal")
-    flags = parser.parse_args(arguments[1:])
-    where = circumstances(arguments)  # before the load is our own
-    with (
-        tempfile.TemporaryDirectory(prefix="paceline-bench-") as name,
-        fork_server(Path(name) / "forks", 1) as forks,
-    ):
-        figures = wait_figures(flags.times, flags.tasks, Path(name), forks)
+@bench(
+    "recovery",
+    opt("times", 20, "kills for each figure"),
+    opt("tasks", TASKS, "in the journal"),
+)
+def main(run: Run) -> Found:
+    """Measure everything."""
+    figures = wait_figures(run)
     found, ratios = for_page(figures)
-    print(f"{figure_table(found)}\n\n{ratio_table(ratios)}")
     is_whole = all(figure.seconds for figure in figures)
     told = "every figure was measured" if is_whole else "not every figure was measured"
-    print(f"\n{told}")
-    record = {**where, **kept(found, ratios, told, is_equal=is_whole)}
-    print(f"\n{write('recovery', record)}")
-    return 0 if is_whole else 1
+    return Found(found, ratios, told, is_whole)

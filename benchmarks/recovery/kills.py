@@ -17,13 +17,11 @@ from typing import Any, NamedTuple, final
 import msgspec
 import psutil
 
-from paceline.config import JobConfig, parse_pace
+from benchmarks.harness.processes import job_config, wait_job
 from paceline.launch.job.commands import UserScript
 from paceline.launch.job.folder import JobDir
-from paceline.launch.local import LocalRun, fresh_run_id, wait_local_run
 from paceline.launch.processes.forkserver import ForkServer
 from paceline.timing import Deadline, SystemClock
-from paceline.watch.progress import open_show
 
 SCRIPT = Path(__file__).with_name("job.py")
 POLL_S = 0.05
@@ -65,7 +63,7 @@ class _Killer:
 
     def __init__(self, plan: KillPlan, folder: Path, forks: ForkServer) -> None:
         self.kills: list[Kill] = []
-        self.error: Exception | None = None  # read when the thread has ended
+        self._error: Exception | None = None  # read when the thread has ended
         self._plan, self._folder, self._forks = plan, folder, forks
         self._random = Random(plan.seed)
         self._over = threading.Event()
@@ -78,6 +76,8 @@ class _Killer:
     def __exit__(self, *_: object) -> None:
         self._over.set()
         self._thread.join()
+        if self._error is not None:
+            raise self._error
 
     def _run(self) -> None:
         try:
@@ -89,7 +89,7 @@ class _Killer:
                 self._over.wait(SETTLED_S)
             self._wait_stepping(self.kills[-1].moment)
         except Exception as error:  # noqa: BLE001  (raised where the thread is joined)
-            self.error = error
+            self._error = error
             os.kill(os.getpid(), signal.SIGINT)  # the launcher ends the job
         (self._folder / "stop").touch()
 
@@ -130,25 +130,11 @@ def wait_killed(plan: KillPlan, folder: Path, forks: ForkServer) -> Killed:
     """
     folder.mkdir()
     job = JobDir(folder / "job")
-    config = JobConfig(
-        run=fresh_run_id(),
-        trainers=plan.trainers,
-        servers=1,
-        pace=parse_pace(plan.pace),
-        cut_every_s=0.0,
-    )
+    config = job_config(plan.pace, plan.trainers)
     script = UserScript(str(SCRIPT), ("--folder", str(folder), *plan.arguments))
-    with (folder / "show").open("w") as output, _Killer(plan, folder, forks) as killer:
-        show = open_show(output)
-        run = LocalRun(config, script, job)
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        result = wait_local_run(
-            run, show, SystemClock(), environment=environment, forks=forks
-        )
-    if killer.error is not None:
-        raise killer.error
-    if result.verdict.exit_code:
-        raise RuntimeError(f"the job failed: {result.verdict}")
+    threads = {"OMP_NUM_THREADS": "1"}
+    with _Killer(plan, folder, forks) as killer:
+        wait_job(forks, config, script, threads, folder)
     cuts = [sum(f.stat().st_size for f in cut.iterdir()) for cut in _cuts(job)]
     return Killed(killer.kills, read_steps(folder), read_events(job.events), max(cuts))
 

@@ -2,8 +2,8 @@
 
 ::
 
-    python -m benchmarks.scale.coordinator_process coordinator FOLDER TRAINERS
-    python -m benchmarks.scale.coordinator_process echo FOLDER TRAINERS
+    python -m benchmarks.scale.coordinator_process FOLDER coordinator TRAINERS
+    python -m benchmarks.scale.coordinator_process FOLDER echo TRAINERS
 
 A coordinator as a job has it: journal, event log and sockets in FOLDER. Or its floor: the
 same transport and messages, and a service that says `Ticked` to everything at once.
@@ -19,6 +19,7 @@ from typing import final
 
 import msgspec
 
+from benchmarks.scale.lines import RUN
 from paceline.config import Async, JobConfig
 from paceline.coordinator.service import CoordinatorService
 from paceline.events import EventLog
@@ -30,7 +31,6 @@ from paceline.store.journal.journal import Journal
 from paceline.timing import SystemClock
 from paceline.transport import service as link
 
-RUN = "scale"
 TIMEOUT_S = 600.0  # the crowd sends no beats
 
 
@@ -53,11 +53,11 @@ class Echo:
         """A connection has gone."""
 
 
-def main(kind: str, folder: Path, trainers: int) -> None:
+def main(folder: Path, kind: str, trainers: int) -> None:
     """Serve until standard input ends."""
     clock = SystemClock()
     wires = Wires(RUN, COORDINATOR, clock)
-    address = f"unix:{folder / kind}.sock"
+    address = f"unix:{folder}/s.sock"
     with contextlib.ExitStack() as stack:
         if kind == "echo":
             service: link.Service = Echo()
@@ -83,4 +83,4 @@ def main(kind: str, folder: Path, trainers: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]))
+    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))

@@ -19,9 +19,8 @@ that is missed is a defect.
 Exit status: 0; 1 if bytes or round trips grow.
 """
 
-import argparse
+import itertools
 import statistics
-import tempfile
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,17 +30,10 @@ import torch
 from torch import nn
 
 import paceline
-from benchmarks.harness.figures import (
-    COUNTS,
-    Figure,
-    Ratio,
-    compared,
-    figure_table,
-    kept,
-    ratio_table,
-)
+from benchmarks.harness.bench import Found, Run, bench, opt
+from benchmarks.harness.figures import COUNTS, Figure, Ratio, compared
 from benchmarks.harness.goals import wanted
-from benchmarks.harness.record import circumstances, say, write
+from benchmarks.harness.record import say
 from benchmarks.harness.watching import Trip, watched
 from paceline.config import JobConfig, parse_pace
 from paceline.launch.embedded import EmbeddedJob
@@ -175,28 +167,19 @@ def ratios_of(figures: Sequence[Figure], counts: dict[Case, Counts]) -> list[Rat
     return ratios
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Count, print, keep; see the module."""
-    parser = argparse.ArgumentParser(prog="benchmarks scaling", description=__doc__)
-    parser.add_argument("--sizes", default="1,2,4", help="numbers of servers and trainers")
-    parser.add_argument("--steps", type=int, default=20, help="of each trainer")
-    flags = parser.parse_args(arguments[1:])
-    where = circumstances(arguments)
-    sizes = [int(size) for size in flags.sizes.split(",")]
-    counts: dict[Case, Counts] = {}
+@bench(
+    "scaling",
+    opt("sizes", (1, 2, 4), "numbers of servers and trainers"),
+    opt("steps", 20, "of each trainer"),
+    must=["counts"],
+)
+def main(run: Run) -> Found:
+    """Count each size of a job."""
     torch.set_num_threads(1)
-    with tempfile.TemporaryDirectory(prefix="paceline-bench-") as name:
-        for pace in ("sync", "async"):
-            for servers in sizes:
-                for trainers in sizes:
-                    case = Case(pace, servers, trainers)
-                    folder = Path(name) / f"{pace}-{servers}-{trainers}"
-                    counts[case] = count(case, flags.steps, folder)
-                    say(f"{case}: {counts[case]}")
+    sizes, counts = run.flags.sizes, dict[Case, Counts]()
+    for case in itertools.starmap(Case, itertools.product(("sync", "async"), sizes, sizes)):
+        counts[case] = count(case, run.flags.steps, run.place() / "job")
+        say(f"{case}: {counts[case]}")
     figures = figures_of(counts)
-    ratios = ratios_of(figures, counts)
     told = "counts of the same step, whatever the numbers of servers and trainers"
-    print(f"{figure_table(figures)}\n\n{ratio_table(ratios)}")
-    found = kept(figures, ratios, told, is_equal=True)
-    print(f"\n{write('scaling', {**where, **found})}")
-    return 0 if all(ratio.verdict == "reached" for ratio in ratios) else 1
+    return Found(figures, ratios_of(figures, counts), told)

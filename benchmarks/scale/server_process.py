@@ -19,6 +19,7 @@ from typing import final
 
 import msgspec
 
+from benchmarks.scale.lines import RUN
 from paceline.config import Async, JobConfig
 from paceline.ids import COORDINATOR
 from paceline.launch.job.wiring import Wires
@@ -30,7 +31,7 @@ from paceline.store.blobs.blobs import BlobStore
 from paceline.timing import SystemClock
 from paceline.transport import service as link
 
-RUN, SERVER = "scale", "server-0"
+SERVER = "server-0"
 REPORT_S = 0.1  # between two reports
 
 
@@ -80,7 +81,7 @@ def main(folder: Path, elements: int) -> None:
     config = JobConfig(run=RUN, pace=Async())
     orders = OneOrder(CreatePart(plan=plan_of(elements)))
     led = f"unix:{folder / 'coordinator.sock'}"
-    address = f"unix:{folder / 'server.sock'}"
+    address = f"unix:{folder / 's.sock'}"
     with contextlib.ExitStack() as stack:
         lead = Wires(RUN, COORDINATOR, clock)
         stack.enter_context(lead.listen_as_coordinator(led, orders))

@@ -11,16 +11,14 @@ counted once and every push decided, or it is no result.
 Waits: for nothing but its own computing.
 """
 
-import argparse
 import gc
 import time
-from collections.abc import Sequence
 from typing import NamedTuple
 
-from benchmarks.harness import figures as figures_
-from benchmarks.harness.figures import judged, kept
+from benchmarks.harness.bench import Found, Run, bench, opt
+from benchmarks.harness.figures import Figure, judged
 from benchmarks.harness.goals import wanted
-from benchmarks.harness.record import circumstances, table, write
+from benchmarks.harness.record import table
 from paceline.config import Pace, parse_pace
 from paceline.forecast.job import forecast
 from paceline.forecast.models.models import Lognormal
@@ -29,7 +27,7 @@ from paceline.forecast.plan import Plan
 PACES = ("sync", "ssp:3", "async")
 
 
-class Figure(NamedTuple):
+class Took(NamedTuple):
     """What one forecast took: seconds of the clock, and of this core."""
 
     batches: int
@@ -37,7 +35,7 @@ class Figure(NamedTuple):
     core_s: float
 
 
-def measure(trainers: int, steps: int, pace: Pace) -> Figure:
+def measure(trainers: int, steps: int, pace: Pace) -> Took:
     """Forecast a job of small pushes, and check its counts."""
     plan = Plan(
         trainers=trainers,
@@ -51,40 +49,24 @@ def measure(trainers: int, steps: int, pace: Pace) -> Figure:
     found = forecast(plan)
     took = (time.perf_counter() - wall_s, time.process_time() - core_s)
     assert found.batches == found.records == trainers * steps, found
-    return Figure(found.batches, *took)
+    return Took(found.batches, *took)
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Measure each pace; 1 if ten thousand trainers with a hundred steps take too long."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--trainers", type=int, default=10_000)
-    parser.add_argument("--steps", type=int, default=100)
-    flags = parser.parse_args(arguments[1:])
-    where = circumstances(arguments)  # before the load is our own
-    is_whole = (flags.trainers, flags.steps) == (10_000, 100)
+@bench("simulator", opt("trainers", 10_000), opt("steps", 100), must=["simulator"])
+def main(run: Run) -> Found:
+    """Measure each pace."""
+    trainers, steps = run.flags.trainers, run.flags.steps
     gc.disable()  # as the command does
-    rows = [("pace", "batches", "clock", "core", "core, a batch")]
-    figures: dict[str, Figure] = {}
+    rows, figures = [["pace", "batches", "clock s", "core s", "core us, a batch"]], []
     for pace in PACES:
-        found = measure(flags.trainers, flags.steps, parse_pace(pace))
-        figures[pace] = found
+        found = measure(trainers, steps, parse_pace(pace))
         each_us = 1e6 * found.core_s / found.batches
-        row = (f"{found.batches:,}", f"{found.wall_s:.1f} s", f"{found.core_s:.1f} s")
-        rows.append((pace, *row, f"{each_us:.0f} us"))
+        cells = (f"{found.wall_s:.1f}", f"{found.core_s:.1f}", f"{each_us:.0f}")
+        rows.append([pace, f"{found.batches:,}", *cells])
+        figures.append(Figure("a forecast", pace, "ours", "s", (found.core_s,)))
         gc.collect()
-    print(table(rows))
-    for_page = [
-        figures_.Figure("a forecast", pace, "ours", "s", (found.core_s,))
-        for pace, found in figures.items()
-    ]
-    size = f"{flags.trainers:,} trainers with {flags.steps} steps"
-    told = f"{size}: every batch was counted once"
     # A smaller job says nothing of the goal.
-    goal = wanted("simulator")
-    ratios = [judged(figure, goal) for figure in for_page if is_whole]
-    record = kept(for_page, ratios, told, is_equal=True)
-    print(f"\n{write('simulator', {**where, **record})}")
-    slowest_s = max(found.core_s for found in figures.values())
-    goal_s = goal.at_most or 0.0
-    print(f"wanted: 10,000 trainers with 100 steps in {goal_s:.0f} s of one core")
-    return int(is_whole and slowest_s > goal_s)
+    is_whole = (trainers, steps) == (10_000, 100)
+    ratios = [judged(figure, wanted("simulator")) for figure in figures if is_whole]
+    told = f"{trainers:,} trainers with {steps} steps: every batch was counted once"
+    return Found(figures, ratios, told, tables=[table(rows)])

@@ -18,9 +18,7 @@ of the sides; Gloo's differ from it by rounding alone. Models as in `benchmarks 
 Exit status: 0; 1 if results differ.
 """
 
-import argparse
-import json
-import tempfile
+import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -28,29 +26,19 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.dense import compare as dense
-from benchmarks.dense.loops import SIDES, Plan
+from benchmarks.dense.loops import Plan
+from benchmarks.harness.bench import TIMES, Found, Run, bench, flags_of, opt, result
 from benchmarks.harness.environments import one_thread
-from benchmarks.harness.figures import (
-    Figure,
-    Kind,
-    Ratio,
-    compared,
-    figure_table,
-    kept,
-    ratio_table,
-)
-from benchmarks.harness.processes import fork_server, job_config, wait_job, wait_scripts
-from benchmarks.harness.record import circumstances, say, write
+from benchmarks.harness.figures import Figure, Kind, Ratio, compared
+from benchmarks.harness.processes import job_config, wait_scripts
 from benchmarks.tables.allreduce_loops import values_of
-from paceline.launch.job.commands import UserScript
-from paceline.launch.processes.forkserver import ForkServer
 from paceline.trainer.peers.reduction import HOWS
 
 SCRIPT = Path(__file__).with_name("allreduce_loops.py")
 LIMIT_S = 300.0
 WARM = 5
 GLOO_WITHIN = 1e-5
-BETWEEN = dense.OURS._replace(name="between", who="paceline, 2 trainers, allreduce")
+BETWEEN = dense.OURS._replace(name="allreduce", who="paceline, 2 trainers, allreduce")
 
 
 class Case(NamedTuple):
@@ -84,7 +72,7 @@ CANDIDATES = (
 )
 
 
-class Run(NamedTuple):
+class Reduced(NamedTuple):
     """Milliseconds of a call: of the slowest side, and of processors, by all sides.
 
     What server and coordinator use is not among them. ``is_right``: so was the sum.
@@ -100,25 +88,20 @@ def calls_of(kib: int) -> int:
     return max(20, min(400, 64 * 1024 // kib))
 
 
-def run_once(candidate: Candidate, case: Case, folder: Path, forks: ForkServer) -> Run:
+def run_once(candidate: Candidate, case: Case, folder: Path, run: Run) -> Reduced:
     """One run, each side in a process of its own."""
     kind = {"ours": "ours", "peer": "gloo", "floor": "floor"}[candidate.kind]
-    shape = ("--kib", str(case.kib), "--sides", str(case.sides), "--warm", str(WARM))
-    words = (kind, *shape, "--calls", str(case.calls), "--out", str(folder))
+    words = (kind, *flags_of(**case._asdict(), warm=WARM, out=folder))
     if candidate.kind == "ours":
-        script = UserScript(str(SCRIPT), (*words, "--how", candidate.how))
         config = job_config("sync", trainers=case.sides)
-        wait_job(forks, config, script, one_thread(), folder)
+        run.job(SCRIPT, (*words, *flags_of(how=candidate.how)), folder, config)
     else:
-        sides = [(*words, "--side", str(side)) for side in range(case.sides)]
-        wait_scripts(forks, SCRIPT, sides, one_thread(), folder / "log", LIMIT_S)
-    told = [
-        json.loads((folder / f"result-{side}.json").read_text(encoding="utf-8"))
-        for side in range(case.sides)
-    ]
+        sides = [(*words, *flags_of(side=side)) for side in range(case.sides)]
+        wait_scripts(run.forks(), SCRIPT, sides, one_thread(), folder / "log", LIMIT_S)
+    told = [result(folder, side) for side in range(case.sides)]
     is_right = candidate.kind == "floor" or is_sum(candidate, case, folder)
     waited_s = max(one["seconds"] for one in told)
-    return Run(1000 * waited_s, 1000 * sum(one["used_s"] for one in told), is_right)
+    return Reduced(1000 * waited_s, 1000 * sum(one["used_s"] for one in told), is_right)
 
 
 def is_sum(candidate: Candidate, case: Case, folder: Path) -> bool:
@@ -134,24 +117,9 @@ def is_sum(candidate: Candidate, case: Case, folder: Path) -> bool:
     return all(np.allclose(one, expected, GLOO_WITHIN, GLOO_WITHIN) for one in found)
 
 
-def measure(
-    times: int, case: Case, folder: Path, forks: ForkServer
-) -> dict[Candidate, list[Run]]:
-    """Interleaved runs of everyone."""
-    runs: dict[Candidate, list[Run]] = {one: [] for one in CANDIDATES}
-    for again in range(times):
-        for number, (one, found) in enumerate(runs.items()):
-            place = folder / f"{case.kib}-{case.sides}-{again}-{number}"
-            place.mkdir()
-            found.append(run_once(one, case, place, forks))
-            ms = f"{found[-1].ms:.2f} ms, {found[-1].used_ms:.2f} of processors"
-            say(f"{again + 1}/{times}  {case.what}, {one.who}: {ms}")
-    return runs
-
-
 def add_case(
     case: Case,
-    runs: Mapping[Candidate, Sequence[Run]],
+    runs: Mapping[Candidate, Sequence[Reduced]],
     figures: list[Figure],
     ratios: list[Ratio],
 ) -> None:
@@ -173,47 +141,9 @@ def add_case(
                 ratios += [compared(figure, by_who[other]) for other in (GLOO, FLOOR)]
 
 
-def run_between(plan: Plan, data: Path, folder: Path, forks: ForkServer) -> dense.Run:
-    """A run of the dense model whose gradients travel between trainers."""
-    words = ("dense", "--data", str(data), "--out", str(folder))
-    script = UserScript(str(SCRIPT), (*words, "--plan", json.dumps(plan._asdict())))
-    config = job_config("sync", trainers=SIDES)
-    wait_job(forks, config, script, one_thread(), folder)
-    results = [
-        json.loads((folder / f"result-{side}.json").read_text(encoding="utf-8"))
-        for side in range(SIDES)
-    ]
-    seconds = max(result["seconds"] for result in results)
-    parameters = np.load(folder / "parameters-0.npy")
-    rate = SIDES * plan.timed * plan.batch / seconds
-    return dense.Run(rate, results[0]["loss"], parameters, {})
-
-
-def measure_model(
-    times: int, plan: Plan, folder: Path, forks: ForkServer
-) -> dict[dense.Candidate, list[dense.Run]]:
-    """Interleaved runs of the dense model, ours both ways."""
-    data = folder / f"data-{plan.batch}.npz"
-    trained = SIDES * (plan.warm + plan.timed) * plan.batch
-    np.savez(data, **dense.draw_records(trained + dense.HELD_OUT, seed=0))
-    candidates = (dense.OURS, BETWEEN, dense.DDP, dense.FLOOR)
-    runs: dict[dense.Candidate, list[dense.Run]] = {one: [] for one in candidates}
-    for again in range(times):
-        for one, found in runs.items():
-            place = folder / f"{one.name}-{plan.batch}-{again}"
-            place.mkdir()
-            if one is BETWEEN:
-                found.append(run_between(plan, data, place, forks))
-            else:
-                found.append(dense.run_once(one, plan, data, place, forks))
-            rate = f"{found[-1].rate:,.0f} records/s"
-            say(f"{again + 1}/{times}  batch {plan.batch}, {one.who}: {rate}")
-    return runs
-
-
 def add_model(
     batch: int,
-    runs: Mapping[dense.Candidate, Sequence[dense.Run]],
+    runs: Mapping[dense.Candidate, Sequence[dense.Trained]],
     figures: list[Figure],
     ratios: list[Ratio],
 ) -> tuple[bool, str]:
@@ -229,45 +159,42 @@ def add_model(
     return is_equal, f"batch {batch}: {told}"
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Measure, print, keep; see the module."""
-    parser = argparse.ArgumentParser(prog="benchmarks allreduce", description=__doc__)
-    parser.add_argument("--times", type=int, default=5, help="runs of each candidate")
-    parser.add_argument("--kib", default="4,64,1024,16384")
-    parser.add_argument("--sides", default="2,4", help="numbers of processes")
-    parser.add_argument("--batches", default="64,8", help="of the model; empty: none")
-    parser.add_argument("--steps", type=int, default=200, help="of the model")
-    parser.add_argument("--small", action="store_true", help="one run of little")
-    flags = parser.parse_args(arguments[1:])
+@bench(
+    "allreduce",
+    TIMES,
+    opt("kib", (4, 64, 1024, 16384)),
+    opt("sides", (2, 4), "numbers of processes"),
+    opt("batches", (64, 8), "of the model; empty: none"),
+    opt("steps", 200, "of the model"),
+    opt("small", False, "one run of little"),
+)
+def main(run: Run) -> Found:
+    """Reduce values of all sizes, then train the model."""
+    flags = run.flags
     if flags.small:
-        flags.times, flags.kib, flags.sides, flags.steps = 1, "4,1024", "2", 40
-    where = circumstances(arguments)  # before the load is our own
-    figures: list[Figure] = []
-    ratios: list[Ratio] = []
-    wrong: list[str] = []
-    told: list[str] = []
-    with (
-        tempfile.TemporaryDirectory(prefix="paceline-bench-") as name,
-        fork_server(Path(name) / "forks", 1) as forks,
-    ):
-        for sides in map(int, flags.sides.split(",")):
-            for kib in map(int, flags.kib.split(",")):
-                case = Case(kib, sides, calls_of(kib))
-                runs = measure(flags.times, case, Path(name), forks)
-                add_case(case, runs, figures, ratios)
-                for one, found in runs.items():
-                    if not all(run.is_right for run in found):
-                        wrong.append(f"{case.what}, {one.who}: another sum")
-        for batch in map(int, filter(None, flags.batches.split(","))):
-            plan = Plan(batch, 20, flags.steps)
-            models = measure_model(flags.times, plan, Path(name), forks)
-            is_equal, words = add_model(batch, models, figures, ratios)
-            told.append(words)
-            if not is_equal:
-                wrong.append(words)
+        flags.times, flags.kib, flags.sides, flags.steps = 1, (4, 1024), (2,), 40
+    figures, ratios = list[Figure](), list[Ratio]()
+    wrong, told = list[str](), list[str]()
+    for sides, kib in itertools.product(flags.sides, flags.kib):
+        case = Case(kib, sides, calls_of(kib))
+        runs = run.interleaved(
+            CANDIDATES,
+            lambda one, place, case=case: run_once(one, case, place, run),
+            lambda one, found, case=case: f"{case.what}, {one.who}: {found.ms:.2f} ms",
+        )
+        add_case(case, runs, figures, ratios)
+        wrong += [
+            f"{case.what}, {one.who}: another sum"
+            for one, found in runs.items()
+            if not all(reduced.is_right for reduced in found)
+        ]
+    for batch in flags.batches:
+        plan = Plan(batch, 20, flags.steps)
+        data = dense.write_data(plan, run.folder)
+        candidates = (dense.OURS, BETWEEN, dense.DDP, dense.FLOOR)
+        models = dense.measure(run, candidates, plan, data)
+        is_equal, words = add_model(batch, models, figures, ratios)
+        told.append(words)
+        wrong += [] if is_equal else [words]
     told.append("; ".join(wrong) or "all sums are those of one order, to the bit")
-    equality = "\n".join(told)
-    print(f"{equality}\n\n{figure_table(figures)}\n\n{ratio_table(ratios)}")
-    record = kept(figures, ratios, equality, is_equal=not wrong)
-    print(f"\n{write('allreduce', {**where, **record})}")
-    return 1 if wrong else 0
+    return Found(figures, ratios, "\n".join(told), not wrong)

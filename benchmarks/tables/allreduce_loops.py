@@ -7,7 +7,6 @@
     ours     a trainer of the job that the environment names: `Table.allreduce`
     gloo     one of several processes: `torch.distributed.all_reduce`, a sum
     floor    a copy of the same bytes, in as many processes
-    dense    a trainer of the dense benchmark whose gradients travel between trainers
 
 Every call reduces values that another call of another side has not: what came of all is
 summed up, so that the sides can be compared.
@@ -28,8 +27,6 @@ import torch
 from torch import distributed
 
 import paceline
-from benchmarks.dense.loops import LR, Plan, held_out_loss, make_model, train
-from benchmarks.harness.phases import Stopwatch
 
 ROW = 1024  # numbers
 Values = np.ndarray[Any, np.dtype[np.float32]]
@@ -104,52 +101,22 @@ def run_floor(flags: argparse.Namespace, side: int, watch: Watch) -> Values:
     return total
 
 
-def run_dense(flags: argparse.Namespace, side: int) -> None:
-    """A side of the dense benchmark, without servers; writes what `dense_loops` does."""
-    plan = Plan(**json.loads(flags.plan))
-    with np.load(flags.data) as arrays:
-        features = torch.from_numpy(arrays["features"])
-        labels = torch.from_numpy(arrays["labels"])
-    stop = 2 * (plan.warm + plan.timed) * plan.batch
-    session, model = paceline.connect(), make_model()
-    adam = torch.optim.Adam(model.parameters(), lr=LR, fused=True)
-    optimizer = session.share(model, adam, pace="allreduce")
-    watch = Stopwatch(plan.warm, plan.timed)
-    batches = session.batches(
-        (features[:stop], labels[:stop]),
-        plan.batch,
-        shuffle=False,
-        task_size=plan.task * plan.batch,
-    )
-    train(model, optimizer, watch.watch(batches))
-    values = torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
-    np.save(flags.out / f"parameters-{side}.npy", values.numpy())
-    loss = held_out_loss(model, (features[stop:], labels[stop:]))
-    told = {"seconds": watch.seconds, "loss": loss, "phases": {}}
-    (flags.out / f"result-{side}.json").write_text(json.dumps(told), encoding="utf-8")
-
-
 def main() -> None:
     """Be one side, and write what came of it."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kind", choices=["ours", "gloo", "floor", "dense"])
+    parser.add_argument("kind", choices=["ours", "gloo", "floor"])
     parser.add_argument("--how", default="auto")
     parser.add_argument("--kib", type=int, default=4)
     parser.add_argument("--sides", type=int, default=2)
     parser.add_argument("--side", type=int, default=-1, help="a trainer knows it")
     parser.add_argument("--warm", type=int, default=5)
     parser.add_argument("--calls", type=int, default=20)
-    parser.add_argument("--plan", default="", help="of the dense benchmark, as JSON")
-    parser.add_argument("--data", type=Path, default=None, help="of the dense benchmark")
     parser.add_argument("--out", type=Path, required=True, help="a folder")
     flags = parser.parse_args()
     torch.set_num_threads(1)
     side, watch = flags.side, Watch(flags.warm, flags.calls)
     if side < 0:
         side = int(os.environ["PACELINE_ROLE"].rpartition("-")[2])
-    if flags.kind == "dense":
-        run_dense(flags, side)
-        return
     run = {"ours": run_ours, "gloo": run_gloo, "floor": run_floor}[flags.kind]
     total = run(flags, side, watch)
     np.save(flags.out / f"total-{side}.npy", total)

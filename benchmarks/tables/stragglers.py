@@ -19,9 +19,8 @@ Runs of models are interleaved. Waits: for the jobs. Exit status: 0; 1 if a job 
 to its objective.
 """
 
-import argparse
+import itertools
 import math
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
@@ -30,16 +29,14 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from benchmarks.harness.environments import one_thread
-from benchmarks.harness.figures import Figure, Ratio, figure_table, kept
-from benchmarks.harness.processes import fork_server, job_config, wait_job, wait_script
-from benchmarks.harness.record import FOLDER, ROOT, circumstances, say, table, write
+from benchmarks.harness.bench import Found, Run, bench, flags_of, opt
+from benchmarks.harness.figures import Figure, Ratio
+from benchmarks.harness.processes import job_config
+from benchmarks.harness.record import FOLDER, ROOT, say
 from benchmarks.tables.factorisation import models as factorisation_models
 from benchmarks.tables.factorisation.job import write_split
 from benchmarks.tables.topics import compare as topics
 from benchmarks.tables.topics import job as topics_job
-from paceline.launch.job.commands import UserScript
-from paceline.launch.processes.forkserver import ForkServer
 from paceline.watch.draw import COLORS, STYLE, import_pyplot
 
 # On the path since the imports above.
@@ -57,14 +54,7 @@ KMEANS_ITERATIONS, KMEANS_SLEEP_S = 12, 0.8  # of an iteration
 KMEANS_PARTS = {"push-pull": SMALLER}
 KMEANS_SCRIPT = ROOT / "benchmarks" / "tables" / "clusters" / "job.py"
 
-Run = Callable[[str, bool], float]  # (model, is one slow) -> seconds to the objective
-
-
-class Place(NamedTuple):
-    """Where runs leave their files."""
-
-    folder: Path
-    forks: ForkServer
+Once = Callable[[str, bool], float]  # (model, is one slow) -> seconds to the objective
 
 
 class Algorithm(NamedTuple):
@@ -78,28 +68,28 @@ class Algorithm(NamedTuple):
 
     objective: str
     models: tuple[str, ...]
-    run: Run
+    run: Once
 
 
-def factorisation(place: Place) -> Algorithm:
+def factorisation(run: Run) -> Algorithm:
     """Matrix factorisation to an error."""
-    data = place.folder / "ratings.npz"
+    data = run.folder / "ratings.npz"
     write_split(movielens(), data)
-    runs = factorisation_models.Place(data, place.folder, place.forks)
+    place = factorisation_models.Place(data, run)
 
-    def run(model: str, is_slow: bool) -> float:
+    def once(model: str, is_slow: bool) -> float:
         slow = TRAINERS - 1 if is_slow else -1
-        found = factorisation_models.run_once(runs, model, 2, MF_RATES[model], slow)
+        found = factorisation_models.run_once(place, model, 2, MF_RATES[model], slow)
         return found.seconds
 
     target = factorisation_models.TARGET
-    return Algorithm(f"a held-out RMSE of {target}", tuple(MF_RATES), run)
+    return Algorithm(f"a held-out RMSE of {target}", tuple(MF_RATES), once)
 
 
-def lda(place: Place) -> Algorithm:
+def lda(run: Run) -> Algorithm:
     """Topics to a likelihood."""
     train, held_out = topics_job.corpus.load("reuters").split()
-    texts = place.folder / "texts.npz"
+    texts = run.folder / "texts.npz"
     topics_job.write_texts(train, held_out, texts)
 
     def told(model: str, slow: int, out: Path) -> topics_job.Told:
@@ -118,45 +108,47 @@ def lda(place: Place) -> Algorithm:
         )
 
     def see(model: str, slow: int) -> topics_job.Seen:
-        folder = Path(tempfile.mkdtemp(dir=place.folder))
+        folder = run.place()
         out = folder / "seen"
         words = (msgspec.json.encode(told(model, slow, out)).decode(),)
         if model == "plain":
-            wait_script(place.forks, topics.SCRIPT, words, {}, folder / "log", 600.0)
+            run.script(topics.SCRIPT, words, folder, {})
         else:
-            config = job_config("sync", trainers=TRAINERS)
-            script = UserScript(str(topics.SCRIPT), words)
-            wait_job(place.forks, config, script, one_thread(), folder)
+            run.job(topics.SCRIPT, words, folder, job_config("sync", TRAINERS))
         return msgspec.json.decode(out.read_bytes(), type=topics_job.Seen)
 
     target = see("plain", -1).log_likelihood[-1]
 
-    def run(model: str, is_slow: bool) -> float:
+    def once(model: str, is_slow: bool) -> float:
         seen = see(model, TRAINERS - 1 if is_slow else -1)
         seconds = topics.until(target, seen.log_likelihood, seen.seconds)
         return math.inf if seconds is None else seconds
 
     models = ("rotation", "push-pull", "no-sync", "locking")
-    return Algorithm(f"a log-likelihood of {target:.3f} a token", models, run)
+    return Algorithm(f"a log-likelihood of {target:.3f} a token", models, once)
 
 
-def kmeans(place: Place) -> Algorithm:
+def kmeans(run: Run) -> Algorithm:
     """Iterations of Lloyd's algorithm."""
 
-    def run(model: str, is_slow: bool) -> float:
-        folder = Path(tempfile.mkdtemp(dir=place.folder))
-        out, num_points = folder / "run.npz", 1797
-        words = [str(folder), str(SLOWER if is_slow else 1)]
-        words += [str(KMEANS_SLEEP_S / num_points), "--model", model, "--data", "digits"]
-        words += ["--iterations", str(KMEANS_ITERATIONS), "--out", str(out), "--k", "16"]
-        words += ["--parts", str(KMEANS_PARTS.get(model, TRAINERS))]
-        script = UserScript(str(KMEANS_SCRIPT), tuple(words))
-        wait_job(place.forks, job_config("async", TRAINERS), script, one_thread(), folder)
+    def once(model: str, is_slow: bool) -> float:
+        folder, num_points = run.place(), 1797
+        out, each_s = folder / "run.npz", KMEANS_SLEEP_S / num_points
+        flags = flags_of(
+            model=model,
+            data="digits",
+            iterations=KMEANS_ITERATIONS,
+            out=out,
+            k=16,
+            parts=KMEANS_PARTS.get(model, TRAINERS),
+        )
+        words = (folder, SLOWER if is_slow else 1, each_s, *flags)
+        run.job(KMEANS_SCRIPT, words, folder, job_config("async", TRAINERS))
         with np.load(out) as found:
             return float(found["seconds"][-1] - found["seconds"][0])
 
     models = ("rotation", "push-pull", "allreduce")
-    return Algorithm(f"{KMEANS_ITERATIONS} iterations", models, run)
+    return Algorithm(f"{KMEANS_ITERATIONS} iterations", models, once)
 
 
 ALGORITHMS = {"mf": factorisation, "lda": lda, "k-means": kmeans}
@@ -210,47 +202,31 @@ def draw(ratios: Sequence[Ratio], picture: Path) -> None:
         pyplot.close(figure)
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Measure, print, keep, draw; see the module."""
-    parser = argparse.ArgumentParser(
-        prog="benchmarks table_stragglers", description=__doc__
-    )
-    parser.add_argument("--times", type=int, default=1, help="runs of each")
-    parser.add_argument("--only", default=",".join(ALGORITHMS))
-    parser.add_argument("--picture", type=Path, default=FOLDER / "table_stragglers.png")
-    flags = parser.parse_args(arguments[1:])
-    where = circumstances(arguments)
+@bench(
+    "table_stragglers",
+    opt("times", 1, "runs of each"),
+    opt("only", tuple(ALGORITHMS), choices=tuple(ALGORITHMS)),
+    opt("picture", FOLDER / "table_stragglers.png", kind=Path),
+)
+def main(run: Run) -> Found:
+    """Run each model of each algorithm without and with a slow trainer, and draw."""
     runs: dict[tuple[str, str], dict[bool, list[float]]] = {}
     objectives = []
-    with (
-        tempfile.TemporaryDirectory(prefix="paceline-bench-") as name,
-        fork_server(Path(name) / "forks", 1) as forks,
-    ):
-        for algorithm in flags.only.split(","):
-            found = ALGORITHMS[algorithm](Place(Path(name), forks))
-            objectives.append(f"{algorithm}: {found.objective}")
-            for _ in range(flags.times):
-                for model in found.models:
-                    for is_slow in (False, True):
-                        seconds = found.run(model, is_slow)
-                        of_model = runs.setdefault((algorithm, model), {})
-                        of_model.setdefault(is_slow, []).append(seconds)
-                        beside = ", one slow" if is_slow else ""
-                        say(f"{algorithm}, {model}{beside}: {seconds:.1f} s")
+    for algorithm in run.flags.only:
+        found = ALGORITHMS[algorithm](run)
+        objectives.append(f"{algorithm}: {found.objective}")
+        turns = itertools.product(range(run.flags.times), found.models, (False, True))
+        for _, model, is_slow in turns:
+            seconds = found.run(model, is_slow)
+            of_model = runs.setdefault((algorithm, model), {})
+            of_model.setdefault(is_slow, []).append(seconds)
+            say(f"{algorithm}, {model}{', one slow' * is_slow}: {seconds:.1f} s")
     figures, ratios = figures_of(runs), times_longer(runs)
-    rows = [["", "model", "equal, s", "one slow, s", "times as long"]]
-    for (algorithm, model), seen in runs.items():
-        even, slow = median(seen[False]), median(seen[True])
-        times = f"{slow / even:.2f}"
-        rows.append([algorithm, model, f"{even:.1f}", f"{slow:.1f}", times])
+    draw(ratios, run.flags.picture)
     told = (
         f"Four trainers to one objective ({'; '.join(objectives)}); where work is "
         f"anybody's, {FREE_TIMES:.2f} times as long is what there is to pay, where all "
         f"wait for all, {SLOWER:g} times"
     )
-    print(f"{told}\n\n{figure_table(figures)}\n\n{table(rows)}")
     is_reached = all(value < math.inf for figure in figures for value in figure.values)
-    record = {**where, **kept(figures, ratios, told, is_equal=is_reached)}
-    print(f"\n{write('table_stragglers', record)}")
-    draw(ratios, flags.picture)
-    return 0 if is_reached else 1
+    return Found(figures, ratios, told, is_reached)

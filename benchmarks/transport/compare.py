@@ -19,32 +19,17 @@ Exit status: 0; 1 if a candidate could not be measured. A goal that is missed is
 is no failure.
 """
 
-import argparse
 import json
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks.harness.bench import TIMES, Found, Run, bench, flags_of, opt, result
 from benchmarks.harness.environments import OURS, one_thread, versions, wait_python
-from benchmarks.harness.figures import (
-    Figure,
-    Kind,
-    Profile,
-    Ratio,
-    compared,
-    figure_table,
-    kept,
-    number,
-    profile_table,
-    ratio_table,
-)
+from benchmarks.harness.figures import Figure, Kind, Profile, Ratio, compared, number
 from benchmarks.harness.goals import wanted
-from benchmarks.harness.processes import fork_server, job_config, wait_job, wait_modules
-from benchmarks.harness.record import circumstances, say, write
+from benchmarks.harness.processes import job_config, wait_modules
 from benchmarks.transport.timing import Plan
-from paceline.launch.job.commands import UserScript
-from paceline.launch.processes.forkserver import ForkServer
 
 JOB_SCRIPT = Path(__file__).with_name("job.py")
 LIMIT_S = 600.0  # of one run
@@ -83,7 +68,7 @@ Runs = dict[Candidate, list[dict[str, float]]]  # {candidate: {what: seconds} of
 
 
 def run_once(
-    candidate: Candidate, plan: Plan, folder: Path, python: Path, forks: ForkServer
+    candidate: Candidate, plan: Plan, folder: Path, python: Path, run: Run
 ) -> dict[str, float]:
     """One run in processes of its own: {what: seconds of a trip}.
 
@@ -91,7 +76,7 @@ def run_once(
         RuntimeError: it failed; its own words are in the message.
     """
     if candidate == JOB:
-        return run_jobs(plan, folder, forks)
+        return run_jobs(plan, run)
     out = folder / "result.json"
     # Without a server of ours, Ray starts its own; its paths are long, the kernel's short.
     place = "" if candidate == MEMCPY else str(folder)
@@ -101,63 +86,18 @@ def run_once(
     module = f"benchmarks.transport.{candidate.module}"
     commands = {role: (role, *shared) for role in roles}
     wait_modules(python, module, commands, environment, folder, LIMIT_S)
-    found: dict[str, float] = json.loads(out.read_text(encoding="utf-8"))
+    found: dict[str, float] = result(folder)
     return found
 
 
-def run_jobs(plan: Plan, folder: Path, forks: ForkServer) -> dict[str, float]:
+def run_jobs(plan: Plan, run: Run) -> dict[str, float]:
     """Two jobs of one trainer and one server, one for each size of a part."""
-    found: dict[str, dict[str, float]] = {
-        size: run_job(size, plan, folder, forks) for size in SIZES
-    }
+    found = {size: run_job(size, plan, run) for size in SIZES}
     return {
         "small pull": found["small"]["pull"],
         "large pull": found["large"]["pull"],
         "large push": found["large"]["push"],
     }
-
-
-def run_job(
-    size: str, plan: Plan, folder: Path, forks: ForkServer, *more: str
-) -> dict[str, Any]:
-    """One of them: what its script has written."""
-    place = folder / size
-    place.mkdir(parents=True)
-    out = place / "result.json"
-    flags = {
-        "bytes": getattr(plan, f"{size}_bytes"),
-        "trips": getattr(plan, f"{size}_trips"),
-        "out": out,
-    }
-    words = [word for name, value in flags.items() for word in (f"--{name}", str(value))]
-    script = UserScript(str(JOB_SCRIPT), (*words, *more))
-    wait_job(forks, job_config("sync"), script, one_thread(), place)
-    found: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
-    return found
-
-
-def profile(plan: Plan, folder: Path, forks: ForkServer) -> list[Profile]:
-    """Where the job's trips spend their time, from runs that are not timed."""
-    small, large = (run_job(size, plan, folder, forks, "--profiled") for size in SIZES)
-    found = zip(WHAT, (small["pull"], large["pull"], large["push"]), strict=True)
-    return [Profile(what, "us", phases) for what, phases in found]
-
-
-def measure(
-    times: int, candidates: Sequence[Candidate], plan: Plan, folder: Path, forks: ForkServer
-) -> Runs:
-    """Interleaved runs of all candidates."""
-    pythons = {c: wait_python(c.environment) for c in candidates}
-    runs: Runs = {candidate: [] for candidate in candidates}
-    for again in range(times):
-        for index, candidate in enumerate(candidates):
-            place = folder / f"{index}-{again}"
-            place.mkdir(0o700)  # the transport listens nowhere else
-            run = run_once(candidate, plan, place, pythons[candidate], forks)
-            runs[candidate].append(run)
-            told = ", ".join(f"{what} {number(1e6 * run[what])} us" for what in WHAT)
-            say(f"{again + 1}/{times}  {candidate.who}: {told}")
-    return runs
 
 
 def figures_of(runs: Mapping[Candidate, Sequence[Mapping[str, float]]]) -> list[Figure]:
@@ -185,34 +125,57 @@ def ratios_of(figures: Sequence[Figure]) -> list[Ratio]:
     ]
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Measure, print, keep; see the module."""
-    parser = argparse.ArgumentParser(prog="benchmarks transport", description=__doc__)
-    parser.add_argument("--times", type=int, default=5, help="runs of each candidate")
-    parser.add_argument("--peers", default=",".join(PEERS), help="which of them")
-    parser.add_argument("--trips", type=int, default=2000, help="small ones, of each run")
-    parser.add_argument("--large-trips", type=int, default=50)
-    flags = parser.parse_args(arguments[1:])
-    where = circumstances(arguments)  # before the load is our own
-    plan = Plan(small_trips=flags.trips, large_trips=flags.large_trips)
-    peers = [PEERS[name] for name in flags.peers.split(",") if name]
-    with (
-        tempfile.TemporaryDirectory(prefix="pb-") as name,
-        fork_server(Path(name) / "forks", 1) as forks,
-    ):
-        candidates = [MEMCPY, SOCKET, TRANSPORT, JOB, *peers]
-        runs = measure(flags.times, candidates, plan, Path(name), forks)
-        profiles = profile(plan, Path(name) / "profile", forks)
+def run_job(size: str, plan: Plan, run: Run, *more: str) -> dict[str, Any]:
+    """One of them: what its script has written."""
+    place = run.place()
+    words = flags_of(
+        bytes=getattr(plan, f"{size}_bytes"),
+        trips=getattr(plan, f"{size}_trips"),
+        out=place / "result.json",
+    )
+    run.job(JOB_SCRIPT, (*words, *more), place, job_config("sync"))
+    found: dict[str, Any] = result(place)
+    return found
+
+
+def profile(plan: Plan, run: Run) -> list[Profile]:
+    """Where the job's trips spend their time, from runs that are not timed."""
+    small, large = (run_job(size, plan, run, "--profiled") for size in SIZES)
+    found = zip(WHAT, (small["pull"], large["pull"], large["push"]), strict=True)
+    return [Profile(what, "us", phases) for what, phases in found]
+
+
+@bench(
+    "transport",
+    TIMES,
+    opt("peers", tuple(PEERS), "which of them", tuple(PEERS)),
+    opt("trips", 2000, "small ones, of each run"),
+    opt("large-trips", 50),
+)
+def main(run: Run) -> Found:
+    """Measure ours, floors and peers, and profile ours once more."""
+    plan = Plan(small_trips=run.flags.trips, large_trips=run.flags.large_trips)
+    peers = [PEERS[name] for name in run.flags.peers]
+    candidates = [MEMCPY, SOCKET, TRANSPORT, JOB, *peers]
+    pythons = {one: wait_python(one.environment) for one in candidates}
+
+    def told(one: Candidate, trips: Mapping[str, float]) -> str:
+        took = ", ".join(f"{what} {number(1e6 * trips[what])} us" for what in WHAT)
+        return f"{one.who}: {took}"
+
+    runs = run.interleaved(
+        candidates,
+        lambda one, place: run_once(one, plan, place, pythons[one], run),
+        told,
+    )
     figures = figures_of(runs)
-    ratios = ratios_of(figures)
-    equality = "every candidate gave back the bytes that were pushed before any clock ran"
-    print(f"{equality}\n\n{figure_table(figures)}\n\n{ratio_table(ratios)}")
-    print("\n".join(f"\n{profile_table(profile)}" for profile in profiles))
-    record = {
-        **where,
-        "plan": plan._asdict(),
-        "peers": {peer.who: versions(peer.environment) for peer in peers},
-        **kept(figures, ratios, equality, is_equal=True, profiles=profiles),
-    }
-    print(f"\n{write('transport', record)}")
-    return 0
+    return Found(
+        figures,
+        ratios_of(figures),
+        "every candidate gave back the bytes that were pushed before any clock ran",
+        profiles=profile(plan, run),
+        more={
+            "plan": plan._asdict(),
+            "peers": {peer.who: versions(peer.environment) for peer in peers},
+        },
+    )

@@ -11,11 +11,11 @@ Numbers depend on the seeds alone, however busy the machine is.
 Waits: for the disk.
 """
 
-import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
-from benchmarks.harness.record import FOLDER, ROOT, circumstances, say, table, write
+from benchmarks.harness.bench import Run, bench, opt
+from benchmarks.harness.record import FOLDER, ROOT, say, table, write
 from benchmarks.pace.dial.ages import ages
 from benchmarks.pace.dial.drawing import draw
 from benchmarks.pace.dial.local import steps
@@ -37,47 +37,31 @@ PAGE = ROOT / "docs" / "dial.md"
 SEEDS = 3
 
 
-def chosen(only: str) -> list[str]:
-    """Which experiments are meant: all, or those that are named.
-
-    Raises:
-        ValueError: one is named that there is not.
-    """
-    names = [name for name in only.split(",") if name]
-    for name in names:
-        if name not in EXPERIMENTS:
-            raise ValueError(f"{name!r}: expected one of {', '.join(EXPERIMENTS)}")
-    return names or list(EXPERIMENTS)
-
-
-def keep(found: Table, arguments: Sequence[str], pictures: Path) -> None:
+def keep(found: Table, where: Mapping[str, object], pictures: Path) -> None:
     """Print a table, keep its record, draw it."""
     print(f"\n{found.title}\n{found.setting}\n\n{table(found.rows)}")
     for doubt in found.doubts:
         print(f"but: {doubt}")
-    print(write(f"dial_{found.name}", {**circumstances(arguments), **found.record()}))
+    print(write(f"dial_{found.name}", {**where, **found.record()}))
     draw(found, EXPERIMENTS[found.name].picture, pictures / f"dial-{found.name}.svg")
 
 
-def main(arguments: Sequence[str]) -> int:
+@bench(
+    "dial",
+    opt("only", tuple(EXPERIMENTS), choices=tuple(EXPERIMENTS)),
+    opt("seeds", SEEDS),
+    opt("page", False, "into docs/dial.md, too"),
+)
+def main(run: Run) -> int:
     """Run, print, keep, draw; see the module."""
-    parser = argparse.ArgumentParser(prog="benchmarks dial", description=__doc__)
-    parser.add_argument("--only", default="", help="names, with commas")
-    parser.add_argument("--seeds", type=int, default=SEEDS)
-    parser.add_argument("--page", action="store_true", help="into docs/dial.md, too")
-    flags = parser.parse_args(arguments[1:])
-    try:
-        names = chosen(flags.only)
-    except ValueError as error:
-        parser.error(str(error))
-    pictures = ROOT / "docs" / "images" if flags.page else FOLDER
+    pictures = ROOT / "docs" / "images" if run.flags.page else FOLDER
     clock = SystemClock()
-    for name in names:
+    for name in run.flags.only:
         began_s = clock.now_s()
-        found = EXPERIMENTS[name].make(flags.seeds)
+        found = EXPERIMENTS[name].make(run.flags.seeds)
         say(f"{name}: {clock.now_s() - began_s:.0f} s")
-        keep(found, arguments, pictures)
-        if flags.page:
+        keep(found, run.where, pictures)
+        if run.flags.page:
             text = PAGE.read_text(encoding="utf-8")
-            PAGE.write_text(pasted(text, found, flags.seeds), encoding="utf-8")
+            PAGE.write_text(pasted(text, found, run.flags.seeds), encoding="utf-8")
     return 0

@@ -6,14 +6,7 @@ Pure.
 from collections.abc import Sequence
 
 from benchmarks.pace.dial.table import Table, doubts_of, told, told_s
-from benchmarks.pace.dial.tuning import (
-    BATCH,
-    GRID,
-    TARGET,
-    Place,
-    Tuned,
-    tune,
-)
+from benchmarks.pace.dial.tuning import BATCH, GRID, TARGET, Place, Tuned, tune
 from paceline.forecast.job import forecast
 from paceline.forecast.models.models import Pauses
 

@@ -1,7 +1,7 @@
-"""Logistic regression on tables, beside scikit-learn.
+"""Logistic regression on tables until a loss, beside scikit-learn.
 
 ::
 
-    compare  until a loss (`floor`, `job`, `with_scikit`)
-    flights  weights of hashed flights beside SGDClassifier (`flights_job`, `flights_sgd`)
+    compare  all of them (`floor`, `with_scikit`)
+    job      the example as a job that notes when
 """

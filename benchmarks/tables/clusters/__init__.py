@@ -2,6 +2,6 @@
 
 ::
 
-    compare  all of them (`floor`, `with_scikit`, `picture`)
+    compare  all of them (`floor`, `with_scikit`)
     job      a trainer of the example that is measured
 """

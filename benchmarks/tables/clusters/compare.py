@@ -18,37 +18,23 @@ The floor is the plain loop: the kernel alone, in one process.
 Exit status: 0; 1 if the inertias differ. A goal that is missed is told, and is no failure.
 """
 
-import argparse
-import json
-import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.harness.environments import ONE_THREAD, one_thread, versions, wait_python
-from benchmarks.harness.figures import (
-    Figure,
-    Kind,
-    Ratio,
-    compared,
-    figure_table,
-    kept,
-    ratio_table,
-)
+from benchmarks.harness.bench import TIMES, Found, Run, bench, flags_of, opt
+from benchmarks.harness.environments import versions
+from benchmarks.harness.figures import Figure, Ratio, compared
 from benchmarks.harness.goals import wanted
-from benchmarks.harness.processes import fork_server, job_config, wait_job, wait_modules
-from benchmarks.harness.record import circumstances, say, write
+from benchmarks.harness.page import draw
+from benchmarks.harness.processes import job_config
+from benchmarks.tables import beside
+from benchmarks.tables.beside import PEER, Candidate, fit
 from benchmarks.tables.clusters.floor import inertia_of, load_points, measure_floor
-from benchmarks.tables.clusters.picture import draw_figures
-from paceline.launch.job.commands import UserScript
-from paceline.launch.processes.forkserver import ForkServer
 
 SCRIPT = Path(__file__).with_name("job.py")
-PEER = "scikit-learn"
-LIMIT_S = 900.0
 OURS_WITHIN, PEER_WITHIN = 1e-9, 1e-4
 SLOWER = 4.0
 UNEVEN_PARTS = 10
@@ -56,30 +42,6 @@ FREE = ("push-pull",)  # models in which nobody waits within an iteration
 EVEN, UNEVEN = "k-means, an iteration", "k-means, an iteration, one of two 4x slower"
 USED = "k-means, processor time of an iteration"
 GOALS = {number: wanted(f"kmeans-{number}") for number in (1, 2)}
-
-
-class Candidate(NamedTuple):
-    """Who is measured.
-
-    Args:
-        model: of ours; empty for the peer, and for the floor.
-        number: trainers, or threads of the peer; 0: the floor.
-        is_uneven: the second trainer is `SLOWER` times slower.
-    """
-
-    model: str
-    number: int
-    is_uneven: bool = False
-
-    @property
-    def who(self) -> str:
-        """For people."""
-        if not self.number:
-            return "the kernel alone"
-        several = "s" if self.number > 1 else ""
-        if not self.model:
-            return f"{PEER}, {self.number} thread{several}"
-        return f"{self.model}, {self.number} trainer{several}"
 
 
 class Plan(NamedTuple):
@@ -91,7 +53,7 @@ class Plan(NamedTuple):
     seed: int
 
 
-class Run(NamedTuple):
+class Lloyd(NamedTuple):
     """One run.
 
     Args:
@@ -105,84 +67,36 @@ class Run(NamedTuple):
     inertia: float
 
 
-def candidates(models: Sequence[str], *, has_peer: bool) -> list[Candidate]:
-    """All, in the order in which they take turns."""
-    peers = [Candidate("", threads) for threads in (1, 2)] if has_peer else []
-    ours = [Candidate(model, trainers) for model in models for trainers in (1, 2)]
-    uneven = [Candidate(model, 2, is_uneven=True) for model in models]
-    return [Candidate("", 0), *peers, *ours, *uneven]
-
-
-def run_ours(chosen: Candidate, plan: Plan, folder: Path, forks: ForkServer) -> Run:
+def run_ours(chosen: Candidate, plan: Plan, place: Path, run: Run) -> Lloyd:
     """One job; its time is from its first iteration known to its last."""
-    out = folder / "run.npz"
-    words = [str(folder), str(SLOWER if chosen.is_uneven else 1), "0"]
-    words += ["--model", chosen.model, "--data", plan.data, "--k", str(plan.k)]
+    out = place / "run.npz"
     # Even shares; where a batch is anyone's, smaller ones beside a slow trainer, so that
     # the quick one gets more.
     is_cut = chosen.is_uneven and chosen.model in FREE
     parts = UNEVEN_PARTS if is_cut else chosen.number
-    words += ["--iterations", str(plan.iterations), "--parts", str(parts)]
-    words += ["--seed", str(plan.seed), "--out", str(out)]
-    config = job_config("async", chosen.number)
-    script = UserScript(str(SCRIPT), tuple(words))
-    wait_job(forks, config, script, one_thread(), folder)
+    flags = flags_of(model=chosen.model, parts=parts, out=out, **plan._asdict())
+    words = (place, SLOWER if chosen.is_uneven else 1, 0, *flags)
+    run.job(SCRIPT, words, place, job_config("async", chosen.number))
     with np.load(out) as found:
         seconds, centroids = found["seconds"], found["centroids"]
     spans = len(seconds) - 1
-    used_s = sum(float(file.read_text()) for file in folder.glob("*.processor_s"))
+    used_s = sum(float(file.read_text()) for file in place.glob("*.processor_s"))
     waited_s = float(seconds[-1] - seconds[0])
-    return Run(waited_s / spans, used_s / spans, inertia_of(plan.data, centroids))
+    return Lloyd(waited_s / spans, used_s / spans, inertia_of(plan.data, centroids))
 
 
-def run_peer(chosen: Candidate, plan: Plan, folder: Path, python: Path) -> Run:
+def run_peer(chosen: Candidate, plan: Plan, place: Path) -> Lloyd:
     """One process of scikit-learn, with that many threads."""
-    out, points, start = folder / "run.json", folder / "points.npy", folder / "start.npy"
+    points, start = place / "points.npy", place / "start.npy"
     pixels, begins = load_points(plan.data, plan.k, plan.seed)
     np.save(points, pixels)
     np.save(start, begins)
-    words = ("fit", "--points", str(points), "--start", str(start), "--out", str(out))
-    threads = dict.fromkeys(ONE_THREAD, str(chosen.number))
-    wait_modules(
-        python,
-        "benchmarks.tables.clusters.with_scikit",
-        {"fit": (*words, "--iterations", str(plan.iterations))},
-        {**one_thread(), **threads},
-        folder,
-        LIMIT_S,
-    )
-    found = json.loads(out.read_text(encoding="utf-8"))
-    inertia = inertia_of(plan.data, np.load(out.with_suffix(".npy")))
-    return Run(found["seconds"], found["used_s"], inertia)
+    words = flags_of(points=points, start=start, iterations=plan.iterations)
+    found, centroids = fit(chosen, "clusters.with_scikit", words, place)
+    return Lloyd(found["seconds"], found["used_s"], inertia_of(plan.data, centroids))
 
 
-def measure(
-    times: int, plan: Plan, chosen: Sequence[Candidate], folder: Path, forks: ForkServer
-) -> dict[Candidate, list[Run]]:
-    """Interleaved runs of everyone."""
-    has_peer = any(one.number and not one.model for one in chosen)
-    python = wait_python(PEER) if has_peer else Path(sys.executable)
-    runs: dict[Candidate, list[Run]] = {one: [] for one in chosen}
-    for again in range(times):
-        for number, one in enumerate(chosen):
-            place = folder / f"{again}-{number}"
-            place.mkdir()
-            if not one.number:
-                run = Run(*measure_floor(plan.data, plan.k, plan.seed, plan.iterations))
-            elif one.model:
-                run = run_ours(one, plan, place, forks)
-            else:
-                run = run_peer(one, plan, place, python)
-            runs[one].append(run)
-            uneven = ", one slower" if one.is_uneven else ""
-            say(
-                f"{again + 1}/{times}  {one.who}{uneven}: {1000 * run.seconds:.1f} ms, "
-                f"{1000 * run.used_s:.1f} of a processor"
-            )
-    return runs
-
-
-def equality(runs: Mapping[Candidate, Sequence[Run]]) -> tuple[bool, str]:
+def equality(runs: Mapping[Candidate, Sequence[Lloyd]]) -> tuple[bool, str]:
     """Whether all came to the inertia of the plain loop, and how far they are from it."""
     [floor] = {run.inertia for run in runs[Candidate("", 0)]}
     gaps = {
@@ -197,70 +111,57 @@ def equality(runs: Mapping[Candidate, Sequence[Run]]) -> tuple[bool, str]:
     return ours <= OURS_WITHIN and max(peers, default=0.0) <= PEER_WITHIN, told
 
 
-def figures_of(runs: Mapping[Candidate, Sequence[Run]]) -> list[Figure]:
-    """Milliseconds of an iteration, of everyone; of a processor, where work is even."""
-    figures = []
-    for one, found in runs.items():
-        kind: Kind = "ours" if one.model else "peer" if one.number else "floor"
-        waited = tuple(1000 * run.seconds for run in found)
-        used = tuple(1000 * run.used_s for run in found)
-        what = UNEVEN if one.is_uneven else EVEN
-        figures.append(Figure(what, one.who, kind, "ms", waited))
-        if not one.is_uneven:
-            figures.append(Figure(USED, one.who, kind, "ms", used))
-    return figures
+def candidates(models: Sequence[str], *, has_peer: bool) -> list[Candidate]:
+    """All, in the order in which they take turns."""
+    uneven = [Candidate(model, 2, is_uneven=True) for model in models]
+    return [*beside.candidates(models, has_peer=has_peer), *uneven]
+
+
+def figures_of(runs: Mapping[Candidate, Sequence[Lloyd]]) -> list[Figure]:
+    """Milliseconds of an iteration, of everyone."""
+    return beside.figures_of(runs, lambda one: UNEVEN if one.is_uneven else EVEN, USED)
 
 
 def ratios_of(figures: Sequence[Figure]) -> list[Ratio]:
-    """Ours against as many threads, and against the kernel alone; the uneven ones, too."""
-    named = {(figure.what, figure.who): figure for figure in figures}
-    ratios = []
-    for figure in figures:
-        if figure.kind != "ours":
-            continue
-        number = 2 if "2 trainers" in figure.who else 1
-        peer = named.get((figure.what, Candidate("", number).who))
-        if figure.what == UNEVEN:
-            ratios.append(compared(figure, named[EVEN, figure.who]._replace(what=UNEVEN)))
-            continue
-        if peer is not None:
-            goal = GOALS[number] if figure.what == EVEN else None
-            ratios.append(compared(figure, peer, goal))
-        ratios.append(compared(figure, named[figure.what, Candidate("", 0).who]))
-    return ratios
+    """Ours against as many threads and the plain loop; uneven ones against even ones."""
+    even = {figure.who: figure for figure in figures if figure.what == EVEN}
+    uneven = [figure for figure in figures if figure.what == UNEVEN]
+    slower = [compared(one, even[one.who]._replace(what=UNEVEN)) for one in uneven]
+    return [*beside.ratios_of(figures, EVEN, GOALS), *slower]
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Measure, print, keep; see the module."""
-    parser = argparse.ArgumentParser(prog="benchmarks clusters", description=__doc__)
-    parser.add_argument("--times", type=int, default=5, help="runs of each candidate")
-    parser.add_argument("--models", default="push-pull")
-    parser.add_argument("--data", default="fashion-mnist")
-    parser.add_argument("--k", type=int, default=10)
-    parser.add_argument("--iterations", type=int, default=30)
-    parser.add_argument("--seed", type=int, default=6, help="of the start")
-    parser.add_argument("--no-peer", action="store_true")
-    parser.add_argument("--picture", type=Path, default=None, help="a PNG to draw")
-    flags = parser.parse_args(arguments[1:])
-    where = circumstances(arguments)  # before the load is our own
+@bench(
+    "clusters",
+    TIMES,
+    opt("models", ("push-pull",)),
+    opt("data", "fashion-mnist"),
+    opt("k", 10),
+    opt("iterations", 30),
+    opt("seed", 6, "of the start"),
+    opt("no-peer", False),
+    opt("picture", None, "a PNG to draw", kind=Path),
+)
+def main(run: Run) -> Found:
+    """Measure everyone."""
+    flags = run.flags
     plan = Plan(flags.data, flags.k, flags.iterations, flags.seed)
-    chosen = candidates(flags.models.split(","), has_peer=not flags.no_peer)
-    with (
-        tempfile.TemporaryDirectory(prefix="paceline-bench-") as name,
-        fork_server(Path(name) / "forks", 1) as forks,
-    ):
-        runs = measure(flags.times, plan, chosen, Path(name), forks)
-    is_equal, told = equality(runs)
+
+    def once(one: Candidate, place: Path) -> Lloyd:
+        if not one.number:
+            return Lloyd(*measure_floor(plan.data, plan.k, plan.seed, plan.iterations))
+        return run_ours(one, plan, place, run) if one.model else run_peer(one, plan, place)
+
+    def told(one: Candidate, found: Lloyd) -> str:
+        who = f"{one.who}{', one slower' if one.is_uneven else ''}"
+        used = f"{1000 * found.used_s:.1f} of a processor"
+        return f"{who}: {1000 * found.seconds:.1f} ms, {used}"
+
+    chosen = candidates(flags.models, has_peer=not flags.no_peer)
+    runs = run.interleaved(chosen, once, told)
+    is_equal, words = equality(runs)
     figures = figures_of(runs)
-    ratios = ratios_of(figures)
-    print(f"{told}\n\n{figure_table(figures)}\n\n{ratio_table(ratios)}")
-    record = {
-        **where,
-        "plan": plan._asdict(),
-        "peers": {} if flags.no_peer else {PEER: versions(PEER)},
-        **kept(figures, ratios, told, is_equal=is_equal),
-    }
-    print(f"\n{write('clusters', record)}")
     if flags.picture is not None:
-        draw_figures(flags.picture, figures)
-    return 0 if is_equal else 1
+        draw([figure for figure in figures if figure.what == USED], flags.picture)
+    peers = {} if flags.no_peer else {PEER: versions(PEER)}
+    more = {"plan": plan._asdict(), "peers": peers}
+    return Found(figures, ratios_of(figures), words, is_equal, more=more)

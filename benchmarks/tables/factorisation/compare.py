@@ -23,32 +23,21 @@ Runs are interleaved, each in processes of its own.
 Exit status: 0; 1 if somebody never came to the target.
 """
 
-import argparse
-import json
 import os
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
+from benchmarks.harness.bench import TIMES, Found, Run, bench, flags_of, opt, result
 from benchmarks.harness.environments import one_thread, versions, wait_python
-from benchmarks.harness.figures import (
-    Figure,
-    Ratio,
-    compared,
-    figure_table,
-    kept,
-    ratio_table,
-)
+from benchmarks.harness.figures import Figure, Ratio, compared
 from benchmarks.harness.goals import wanted
-from benchmarks.harness.processes import fork_server, job_config, wait_job, wait_modules
-from benchmarks.harness.record import ROOT, circumstances, say, write
+from benchmarks.harness.processes import job_config, wait_modules
+from benchmarks.harness.record import ROOT, say
 from benchmarks.tables.factorisation.job import Told, write_split
-from paceline.launch.job.commands import UserScript
-from paceline.launch.processes.forkserver import ForkServer
 
 # On the path since the import above.
 from plain import Settings  # isort: skip
@@ -101,9 +90,8 @@ class Race(NamedTuple):
 
     case: Case
     data: Path
-    folder: Path
     python: Path
-    forks: ForkServer
+    run: Run
 
     def told(self, model: str, trainers: int, out: Path, look_from: int = 1) -> Told:
         """What a trainer of ours does."""
@@ -122,32 +110,29 @@ class Race(NamedTuple):
         self, model: str, trainers: int, place: Path, look_from: int = 1
     ) -> tuple[float, int]:
         """Seconds of one job of ours, and its epochs."""
-        out = place / "seen.json"
-        words = self.told(model, trainers, out, look_from)
-        told = msgspec.json.encode(words).decode()
-        config = job_config("sync", trainers=trainers)
-        script = UserScript(str(SCRIPT), (told,))
-        wait_job(self.forks, config, script, one_thread(), place)
-        seen = json.loads(out.read_text())
+        told = self.told(model, trainers, place / "result.json", look_from)
+        words = (msgspec.json.encode(told).decode(),)
+        self.run.job(SCRIPT, words, place, job_config("sync", trainers=trainers))
+        seen = result(place)
         reached = [(s, n) for s, n, error in seen if error <= self.case.target]
         return min(reached, default=(float("inf"), look_from))
 
     def peer(self, name: str, threads: int, place: Path) -> float:
         """Seconds of one fit of a peer."""
-        case, out = self.case, place / "fitted.json"
+        case = self.case
         k, rate = case.libmf if name == "libmf" else (case.settings.k, case.settings.rate)
-        words = (name, "--data", str(self.data), "--out", str(out))
-        numbers = {
-            "target": case.target,
-            "k": k,
-            "threads": threads,
-            "rate": rate,
-            "penalty": case.settings.penalty,
-        }
-        flags = tuple(x for n, value in numbers.items() for x in (f"--{n}", str(value)))
+        words = flags_of(
+            data=self.data,
+            out=place / "result.json",
+            target=case.target,
+            k=k,
+            threads=threads,
+            rate=rate,
+            penalty=case.settings.penalty,
+        )
         environment = {**one_thread(), "OMP_NUM_THREADS": str(threads)}
         module = "benchmarks.tables.factorisation.peers"
-        arguments = {name: (*words, *flags)}
+        arguments = {name: (name, *words)}
         for last in (False, False, True):
             try:
                 wait_modules(self.python, module, arguments, environment, place, PEER_S)
@@ -157,18 +142,17 @@ class Race(NamedTuple):
                 say(f"{name}, once more: {failed}")
             else:
                 break
-        return float(json.loads(out.read_text())["seconds"])
+        return float(result(place)["seconds"])
 
     def alone(self, place: Path) -> dict[str, float]:
         """Our loops without a job; compiled anew."""
-        out = place / "alone.json"
-        told = msgspec.json.encode(self.told("no-sync", 1, out)).decode()
+        told = msgspec.json.encode(self.told("no-sync", 1, place / "result.json")).decode()
         environment = {**one_thread(), "NUMBA_CACHE_DIR": str(place / "numba")}
         module = "benchmarks.tables.factorisation.alone"
         arguments = {"alone": ("--told", told)}
         python = Path(sys.executable)
         wait_modules(python, module, arguments, environment, place, LIMIT_S)
-        found: dict[str, float] = json.loads(out.read_text())
+        found: dict[str, float] = result(place)
         return found
 
 
@@ -182,31 +166,25 @@ def figures_of(race: Race, times: int, models: Sequence[str]) -> list[Figure]:
         found.setdefault((f"{case.name}, {what}", who, kind), []).append(seconds)
         say(f"{case.name}, {what}, {who}: {seconds:.3f} s")
 
+    place = race.run.place
     for again in range(times):
-
-        def place(name: str, number: int = again) -> Path:
-            made = race.folder / f"{case.name}-{name}-{number}"
-            made.mkdir()
-            return made
-
-        alone = race.alone(place("alone"))
+        alone = race.alone(place())
         note("compiling, once", "all loops", "ours", alone["compiling_s"])
         for threads in (1, 2):
             what = f"{threads} against {threads}"
             note(what, "our loop alone, one thread", "floor", alone["floor_s"])
             for model in models:
                 if not again:
-                    looks = place(f"{model}-{threads}-looks")
-                    epochs[model, threads] = race.ours(model, threads, looks)[1]
-                of, there = epochs[model, threads], place(f"{model}-{threads}")
-                seconds = race.ours(model, threads, there, of)[0]
+                    epochs[model, threads] = race.ours(model, threads, place())[1]
+                of = epochs[model, threads]
+                seconds = race.ours(model, threads, place(), of)[0]
                 note(what, f"paceline, {model}", "ours", seconds)
-            seconds = race.peer("libmf", threads, place(f"libmf-{threads}"))
+            seconds = race.peer("libmf", threads, place())
             note(what, "LIBMF", "peer", seconds)
             if threads == 1:
                 note(what, "a plain loop of ours", "peer", alone["plain_s"])
             if threads == 1 and case.has_surprise:
-                seconds = race.peer("surprise", 1, place("surprise"))
+                seconds = race.peer("surprise", 1, place())
                 note(what, "scikit-surprise", "peer", seconds)
     return [
         Figure(what, who, kind, "s", tuple(values))  # type: ignore[arg-type]  # one of three
@@ -233,34 +211,22 @@ def ratios_of(figures: Sequence[Figure]) -> list[Ratio]:
     return ratios
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Measure, print, keep; see the module."""
-    parser = argparse.ArgumentParser(prog="benchmarks factorisation", description=__doc__)
-    parser.add_argument("--times", type=int, default=5, help="runs of each candidate")
-    parser.add_argument("--data", default="movielens,generated")
-    parser.add_argument("--models", default="rotation,no-sync,push-pull,locking")
-    flags = parser.parse_args(arguments[1:])
-    where = circumstances(arguments)  # before the load is our own
+@bench(
+    "factorisation",
+    TIMES,
+    opt("data", ("movielens", "generated")),
+    opt("models", ("rotation", "no-sync", "push-pull", "locking")),
+)
+def main(run: Run) -> Found:
+    """Measure everyone on each set of ratings."""
     os.environ |= {"CFLAGS": BUILT_WITH, "LDFLAGS": "-fopenmp"}
     python, figures, told = wait_python(PINS), list[Figure](), list[str]()
-    with (
-        tempfile.TemporaryDirectory(prefix="paceline-bench-") as name,
-        fork_server(Path(name) / "forks", 1) as forks,
-    ):
-        for case, split in cases(flags.data.split(",")):
-            data = Path(name) / f"{case.name}.npz"
-            write_split(split, data)
-            race = Race(case, data, Path(name), python, forks)
-            figures += figures_of(race, flags.times, flags.models.split(","))
-            told.append(f"{case.name}: held-out RMSE {case.target:.4f}, {case.settings}")
-    ratios, equality = ratios_of(figures), "; ".join(told)
+    for case, split in cases(run.flags.data):
+        data = run.place() / "ratings.npz"
+        write_split(split, data)
+        race = Race(case, data, python, run)
+        figures += figures_of(race, run.flags.times, run.flags.models)
+        told.append(f"{case.name}: held-out RMSE {case.target:.4f}, {case.settings}")
     is_reached = all(value < LIMIT_S for figure in figures for value in figure.values)
-    print(f"{equality}\n\n{figure_table(figures)}\n\n{ratio_table(ratios)}")
-    record = {
-        **where,
-        "peers": {PINS: versions(PINS)},
-        "built_with": BUILT_WITH,
-        **kept(figures, ratios, equality, is_equal=is_reached),
-    }
-    print(f"\n{write('factorisation', record)}")
-    return 0 if is_reached else 1
+    more = {"peers": {PINS: versions(PINS)}, "built_with": BUILT_WITH}
+    return Found(figures, ratios_of(figures), "; ".join(told), is_reached, more=more)

@@ -16,34 +16,21 @@ each; with that rate it runs as often as is wanted. (One slice has the rate of t
 Exit status: 0; 1 if a model never came to the error.
 """
 
-import argparse
-import json
 import math
 import re
 import statistics
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
-from benchmarks.harness.environments import one_thread
-from benchmarks.harness.figures import (
-    Figure,
-    Kind,
-    Ratio,
-    compared,
-    figure_table,
-    kept,
-    ratio_table,
-)
+from benchmarks.harness.bench import Found, Run, bench, opt, result
+from benchmarks.harness.figures import Figure, Kind, Ratio, compared
 from benchmarks.harness.goals import wanted
-from benchmarks.harness.processes import fork_server, job_config, wait_job
-from benchmarks.harness.record import FOLDER, ROOT, circumstances, say, table, write
+from benchmarks.harness.processes import job_config
+from benchmarks.harness.record import FOLDER, ROOT, say, table
 from benchmarks.tables.factorisation.job import Told, write_split
-from paceline.launch.job.commands import UserScript
-from paceline.launch.processes.forkserver import ForkServer
 from paceline.watch.draw import COLORS, STYLE, import_pyplot
 
 # On the path since the import above.
@@ -95,17 +82,15 @@ class Place(NamedTuple):
     """Where runs find their data and leave their files."""
 
     data: Path
-    folder: Path
-    forks: ForkServer
+    run: Run
 
 
 def run_once(place: Place, model: str, slices: int, rate: float, slow: int = -1) -> Result:
     """One job of four trainers; ``slow``: which of them sleeps four times as long."""
-    folder = Path(tempfile.mkdtemp(dir=place.folder))
-    out, num_ratings = folder / "seen.json", 90_000
+    folder, num_ratings = place.run.place(), 90_000
     told = Told(
         data=str(place.data),
-        out=str(out),
+        out=str(folder / "result.json"),
         model=model,
         settings=tuple(Settings(k=16, rate=rate, penalty=0.1)),
         epochs=EPOCHS,
@@ -116,11 +101,10 @@ def run_once(place: Place, model: str, slices: int, rate: float, slow: int = -1)
         sleep_s=EPOCH_S / num_ratings,
         slow=slow,
     )
-    script = UserScript(str(SCRIPT), (msgspec.json.encode(told).decode(),))
-    config = job_config("sync", trainers=TRAINERS)
-    wait_job(place.forks, config, script, one_thread(), folder)
+    words = (msgspec.json.encode(told).decode(),)
+    place.run.job(SCRIPT, words, folder, job_config("sync", trainers=TRAINERS))
     # What is not finite has become nothing in the file.
-    seen = [(s, n, math.inf if e is None else e) for s, n, e in json.loads(out.read_text())]
+    seen = [(s, n, math.inf if e is None else e) for s, n, e in result(folder)]
     reached = [(seconds, epochs) for seconds, epochs, error in seen if error <= TARGET]
     seconds, epochs = reached[0] if reached else (math.inf, 1)
     logs = "".join(path.read_text() for path in folder.glob("job/logs/trainer-*.log"))
@@ -186,55 +170,43 @@ def draw(runs: Mapping[str, Sequence[Result]], picture: Path) -> None:
         pyplot.close(figure)
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Measure, print, keep, draw; see the module."""
-    parser = argparse.ArgumentParser(
-        prog="benchmarks factorisation_models", description=__doc__
-    )
-    parser.add_argument("--models", default="rotation,push-pull,no-sync,locking")
-    parser.add_argument("--rates", default=",".join(map(str, RATES)))
-    parser.add_argument("--times", type=int, default=1, help="runs at the best rate")
-    parser.add_argument("--picture", type=Path, default=FOLDER / "factorisation_models.png")
-    flags = parser.parse_args(arguments[1:])
-    where, rates = circumstances(arguments), [float(x) for x in flags.rates.split(",")]
-    chosen = [(model, 2) for model in flags.models.split(",")]
-    chosen += [(model, 1) for model, _ in chosen if model == "rotation"]
+@bench(
+    "factorisation_models",
+    opt("models", ("rotation", "push-pull", "no-sync", "locking")),
+    opt("rates", RATES),
+    opt("times", 1, "runs at the best rate"),
+    opt("picture", FOLDER / "factorisation_models.png", kind=Path),
+)
+def main(run: Run) -> Found:
+    """Find the best rate of each model, run it as often as is wanted, and draw."""
+    rates, models = run.flags.rates, run.flags.models
+    chosen = [(model, 2) for model in models]
+    chosen += [("rotation", 1)] if "rotation" in models else []
     runs: dict[str, list[Result]] = {}
     told = []
-    with (
-        tempfile.TemporaryDirectory(prefix="paceline-bench-") as name,
-        fork_server(Path(name) / "forks", 1) as forks,
-    ):
-        place = Place(Path(name) / "data.npz", Path(name), forks)
-        write_split(movielens(), place.data)
-        for model, slices in chosen:
-            own_rates = rates if slices > 1 else [runs["rotation"][0].rate]
-            best, *others = tuned(place, model, slices, own_rates)
-            runs[best.name] = [best]
-            diverged = [f"{run.rate:g}" for run in others if run.seconds == math.inf]
-            never = f" (never at {', '.join(diverged)})" if diverged else ""
-            told.append(f"{best.rate:g} for {best.name}{never}")
-        for _ in range(flags.times - 1):
-            for found in runs.values():
-                again = found[0]
-                found.append(run_once(place, again.model, again.slices, again.rate))
-                say("  ".join(found[-1].row()))
+    place = Place(run.folder / "data.npz", run)
+    write_split(movielens(), place.data)
+    for model, slices in chosen:
+        own_rates = rates if slices > 1 else [runs["rotation"][0].rate]
+        best, *others = tuned(place, model, slices, own_rates)
+        runs[best.name] = [best]
+        diverged = [f"{one.rate:g}" for one in others if one.seconds == math.inf]
+        never = f" (never at {', '.join(diverged)})" if diverged else ""
+        told.append(f"{best.rate:g} for {best.name}{never}")
+    for _ in range(run.flags.times - 1):
+        for found in runs.values():
+            again = found[0]
+            found.append(run_once(place, again.model, again.slices, again.rate))
+            say("  ".join(found[-1].row()))
+    draw(runs, run.flags.picture)
     head = ["model", "rate", "epochs", "s/epoch", "product", "waiting for blocks"]
-    print(table([head, *(found[0].row() for found in runs.values())]))
     figures = figures_of(runs)
-    ratios = ratios_of(figures)
-    equality = (
+    return Found(
+        figures,
+        ratios_of(figures),
         f"Four trainers, a held-out RMSE of {TARGET}; each model at its best rate of "
-        f"{', '.join(f'{rate:g}' for rate in rates)}: {'; '.join(told)}"
+        f"{', '.join(f'{rate:g}' for rate in rates)}: {'; '.join(told)}",
+        all(one.seconds < math.inf for found in runs.values() for one in found),
+        tables=[table([head, *(found[0].row() for found in runs.values())])],
+        more={"runs": {who: [one._asdict() for one in f] for who, f in runs.items()}},
     )
-    print(f"\n{equality}\n\n{figure_table(figures)}\n\n{ratio_table(ratios)}")
-    is_reached = all(run.seconds < math.inf for found in runs.values() for run in found)
-    curves = {who: [run._asdict() for run in found] for who, found in runs.items()}
-    record = {
-        **where,
-        "runs": curves,
-        **kept(figures, ratios, equality, is_equal=is_reached),
-    }
-    print(f"\n{write('factorisation_models', record)}")
-    draw(runs, flags.picture)
-    return 0 if is_reached else 1

@@ -22,14 +22,12 @@ server's and the coordinator's), which says more where others are at work.
 Waits: for processes, `LIMIT_S` each. Exit status: 0; a candidate that fails ends it.
 """
 
-import argparse
 import json
 import os
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Sequence
+from argparse import Namespace
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -38,20 +36,13 @@ import matplotlib as mpl
 import msgspec
 import numpy as np
 
+from benchmarks.harness.bench import Found, Run, bench, opt
 from benchmarks.harness.environments import one_thread, wait_python
-from benchmarks.harness.figures import Figure, Kind, Ratio, compared, kept, ratio_table
+from benchmarks.harness.figures import Figure, Kind, Ratio, compared
 from benchmarks.harness.goals import wanted
-from benchmarks.harness.processes import (
-    fork_server,
-    job_config,
-    wait_job,
-    wait_modules,
-    wait_script,
-)
-from benchmarks.harness.record import ROOT, circumstances, say, table, write
+from benchmarks.harness.processes import job_config, wait_modules
+from benchmarks.harness.record import ROOT, table
 from benchmarks.tables.topics.job import Seen, Told, corpus, quality, write_texts
-from paceline.launch.job.commands import UserScript
-from paceline.launch.processes.forkserver import ForkServer
 
 mpl.use("Agg")
 
@@ -106,22 +97,20 @@ NUM_COLOURS = 10  # before matplotlib begins with the first one again
 TO_TARGET = "topics, seconds to a likelihood"
 
 
-class Place(NamedTuple):
-    """Where a run finds its data and leaves its files."""
-
-    folder: Path
-    texts: Path
-    forks: ForkServer
-
-
-def run(one: Candidate, flags: argparse.Namespace, train: Any, place: Place) -> Seen:  # noqa: ANN401  (a corpus of the example)
+def run_once(
+    one: Candidate,
+    run: Run,
+    train: Any,  # noqa: ANN401  (a corpus of the example)
+    texts: Path,
+    folder: Path,
+) -> Seen:
     """One candidate, once, in processes of its own."""
-    folder = Path(tempfile.mkdtemp(dir=place.folder))
+    flags = run.flags
     if one.who in PEERS:
-        return run_peer(one, flags, train, place, folder)
+        return run_peer(one, flags, train, texts, folder)
     parts = 1 if one.threads == 1 else flags.parts * one.threads
     told = Told(
-        data=str(place.texts),
+        data=str(texts),
         out=str(folder / "seen"),
         model=one.who,
         topics=flags.topics,
@@ -133,24 +122,23 @@ def run(one: Candidate, flags: argparse.Namespace, train: Any, place: Place) -> 
     )
     words = (msgspec.json.encode(told).decode(),)
     if one.who == "plain":
-        wait_script(place.forks, SCRIPT, words, {}, folder / "log", LIMIT_S)
+        run.script(SCRIPT, words, folder, {}, LIMIT_S)
     else:
-        config = job_config("sync", trainers=one.threads)
-        wait_job(place.forks, config, UserScript(str(SCRIPT), words), {}, folder)
+        run.job(SCRIPT, words, folder, job_config("sync", trainers=one.threads), {})
     return msgspec.json.decode(Path(told.out).read_bytes(), type=Seen)
 
 
 def run_peer(
     one: Candidate,
-    flags: argparse.Namespace,
+    flags: Namespace,
     train: Any,  # noqa: ANN401  (as above)
-    place: Place,
+    texts: Path,
     folder: Path,
 ) -> Seen:
     """A peer in its own environment; its counts are measured here."""
     out = folder / "counts.npz"
     known = {
-        "data": place.texts,
+        "data": texts,
         "out": out,
         "topics": flags.topics,
         "vocabulary": len(train.vocabulary),
@@ -296,55 +284,8 @@ def draw(all_runs: dict[str, list[Seen]], target: float, picture: Path) -> None:
     plt.close(figure)
 
 
-def parse_flags(arguments: Sequence[str]) -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--data", choices=corpus.NAMES, default="king-james")
-    parser.add_argument("--topics", type=int, default=100)
-    parser.add_argument("--alpha", type=float, default=0.1)
-    parser.add_argument("--beta", type=float, default=0.01)
-    parser.add_argument("--epochs", type=int, default=80)
-    parser.add_argument("--target-epoch", type=int, default=50)
-    parser.add_argument("--look-every", type=int, default=10)
-    parser.add_argument("--parts", type=int, default=1, help="for each of several trainers")
-    parser.add_argument("--times", type=int, default=3)
-    parser.add_argument("--only", help="words that a candidate's name must have one of")
-    parser.add_argument("--picture", type=Path)
-    return parser.parse_args(arguments[1:])
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Run all in turns, and tell."""
-    flags = parse_flags(arguments)
-    now = circumstances(arguments)
-    train, held_out = corpus.load(flags.data).split()
-    words = flags.only.split(",") if flags.only else [""]
-    chosen = [
-        one
-        for one in CANDIDATES
-        if one.who == "plain" or any(word in one.name for word in words)
-    ]
-    runs: dict[str, list[Seen]] = {one.name: [] for one in chosen}
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        write_texts(train, held_out, folder / "texts.npz")
-        with fork_server(folder / "forks.log", 1) as forks:
-            place = Place(folder, folder / "texts.npz", forks)
-            for number in range(flags.times):
-                for one in chosen:
-                    began = time.monotonic()
-                    seen = run(one, flags, train, place)
-                    assert seen.is_exact, f"{one.name}: counts are no histogram of topics"
-                    runs[one.name].append(seen)
-                    say(
-                        f"{number + 1}/{flags.times} {one.name}: "
-                        f"{seen.log_likelihood[-1]:.4f} after {seen.seconds[-1]:.2f} s "
-                        f"({time.monotonic() - began:.0f} s in all)"
-                    )
-    kernel = runs[chosen[0].name][0]
-    target = kernel.log_likelihood[kernel.epochs.index(flags.target_epoch)]
-    found = {name: figures(seen, target) for name, seen in runs.items()}
-    floor = found[chosen[0].name]["seconds"]
+def rows_of(found: dict[str, dict[str, Any]], floor_s: float) -> list[list[str]]:
+    """What is told of everyone, for people."""
     heads = "epochs,ms/epoch,cpu,seconds,x kernel,kernel,waited,last"
     rows = [["", *heads.split(",")]]
     for name, one in found.items():
@@ -356,38 +297,71 @@ def main(arguments: Sequence[str]) -> int:
                 f"{one['epoch_s'] * 1e3:.1f}",
                 f"{one['cpu_s'] * 1e3:.1f}",
                 "-" if seconds is None else f"{seconds:.2f}",
-                "-" if seconds is None else f"{seconds / floor:.2f}",
+                "-" if seconds is None else f"{seconds / floor_s:.2f}",
                 f"{one['kernel_share']:.0%}",
                 f"{one['waited_share']:.0%}",
                 f"{one['last']:.4f}",
             ]
         )
-    compile_s = wait_compiled()
-    print(
-        f"{flags.data}: {len(train.words)} tokens, K = {flags.topics}, target {target:.4f}"
-    )
-    print(table(rows))
-    print(f"compiling the kernel, once and apart: {compile_s:.1f} s")
-    curves = {
-        name: [msgspec.to_builtins(one) for one in seen] for name, seen in runs.items()
-    }
-    known = {"data": flags.data, "topics": flags.topics, "target": target}
-    told = {**known, "compile_s": compile_s, "found": found, "curves": curves}
-    measures = measured(runs, target)
-    ratios = compare(measures)
-    print(f"\n{ratio_table(ratios)}")
-    equality = (
-        f"{flags.data}: {len(train.words):,} tokens, K = {flags.topics}, alpha "
-        f"{flags.alpha}, beta {flags.beta}, until a log-likelihood per token of "
-        f"{target:.4f}, that of the kernel alone after {flags.target_epoch} epochs"
-    )
-    is_equal = len(measures) == 2 * len(chosen)  # who never came to it has no figures
-    page = kept(measures, ratios, equality, is_equal=is_equal)
-    say(str(write("topics", {**now, **told, **page})))
+    return rows
+
+
+@bench(
+    "topics",
+    opt("data", "king-james", choices=corpus.NAMES),
+    opt("topics", 100),
+    opt("alpha", 0.1),
+    opt("beta", 0.01),
+    opt("epochs", 80),
+    opt("target-epoch", 50),
+    opt("look-every", 10),
+    opt("parts", 1, "for each of several trainers"),
+    opt("times", 3),
+    opt("only", ("",), "words that a candidate's name must have one of"),
+    opt("picture", None, kind=Path),
+)
+def main(run: Run) -> Found:
+    """Run all in turns, and tell."""
+    flags, texts = run.flags, run.folder / "texts.npz"
+    train, held_out = corpus.load(flags.data).split()
+    write_texts(train, held_out, texts)
+
+    def once(one: Candidate, place: Path) -> Seen:
+        seen = run_once(one, run, train, texts, place)
+        assert seen.is_exact, f"{one.name}: counts are no histogram of topics"
+        return seen
+
+    def told(one: Candidate, seen: Seen) -> str:
+        last, seconds = seen.log_likelihood[-1], seen.seconds[-1]
+        return f"{one.name}: {last:.4f} after {seconds:.2f} s"
+
+    plain, *others = CANDIDATES
+    chosen = [one for one in others if any(word in one.name for word in flags.only)]
+    seen = run.interleaved([plain, *chosen], once, told)
+    runs = {one.name: found for one, found in seen.items()}
+    kernel = runs[plain.name][0]
+    target = kernel.log_likelihood[kernel.epochs.index(flags.target_epoch)]
+    found = {name: figures(of_one, target) for name, of_one in runs.items()}
     if flags.picture is not None:
         draw(runs, target, flags.picture)
-    return 0
-
-
-if __name__ == "__main__":
-    main()
+    compile_s, measures = wait_compiled(), measured(runs, target)
+    return Found(
+        measures,
+        compare(measures),
+        f"{flags.data}: {len(train.words):,} tokens, K = {flags.topics}, alpha "
+        f"{flags.alpha}, beta {flags.beta}, until a log-likelihood per token of "
+        f"{target:.4f}, that of the kernel alone after {flags.target_epoch} epochs",
+        len(measures) == 2 * len(runs),  # who never came to it has no figures
+        tables=[
+            table(rows_of(found, found[plain.name]["seconds"])),
+            f"compiling the kernel, once and apart: {compile_s:.1f} s",
+        ],
+        more={
+            "data": flags.data,
+            "topics": flags.topics,
+            "target": target,
+            "compile_s": compile_s,
+            "found": found,
+            "curves": {name: msgspec.to_builtins(of_one) for name, of_one in runs.items()},
+        },
+    )

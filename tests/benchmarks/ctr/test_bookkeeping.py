@@ -13,7 +13,7 @@ from benchmarks.ctr.bookkeeping import (
     profiles_of,
 )
 from benchmarks.ctr.bookkeeping_off import removed
-from benchmarks.ctr.compare import Run
+from benchmarks.ctr.compare import Trained
 from benchmarks.harness.figures import compared
 from benchmarks.harness.goals import wanted
 from paceline.config import Async, JobConfig
@@ -72,8 +72,8 @@ def test_without_bookkeeping_no_window_is_looked_at() -> None:
 
 def test_what_is_left_is_a_share_of_the_rate_and_of_cpu_time() -> None:
     runs = {
-        WITH: [Run(97.0, 0.5, {"trainer": 6.0, "server": 4.0}, {})],
-        WITHOUT: [Run(100.0, 0.5, {"trainer": 6.0, "server": 3.0}, {})],
+        WITH: [Trained(97.0, 0.5, {"trainer": 6.0, "server": 4.0}, {})],
+        WITHOUT: [Trained(100.0, 0.5, {"trainer": 6.0, "server": 3.0}, {})],
     }
     assert compare_losses(runs)[0]
     with_rate, without_rate, with_time, without_time = figures_of(runs)

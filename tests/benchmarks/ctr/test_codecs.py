@@ -3,14 +3,7 @@
 import msgspec
 import pytest
 
-from benchmarks.ctr.codecs import (
-    Run,
-    compare_jobs,
-    figures_of,
-    lost,
-    ratios_of,
-    run_of,
-)
+from benchmarks.ctr.codecs import Trained, compare_jobs, figures_of, lost, ratios_of, run_of
 from benchmarks.harness.apart import CODECS, LOSSLESS, apart, pace_of
 from paceline.config import Sync, parse_pace
 from paceline.server.slots import published as service_lending
@@ -37,12 +30,12 @@ SUMMARY = Summary(
 )
 
 
-def runs(*aucs: float, kib: float = 10.0) -> list[Run]:
-    return [Run(auc, 1000, kib, 500.0) for auc in aucs]
+def runs(*aucs: float, kib: float = 10.0) -> list[Trained]:
+    return [Trained(auc, 1000, kib, 500.0) for auc in aucs]
 
 
 def test_bytes_are_those_that_travelled_in_a_step_of_all_parts() -> None:
-    assert run_of(SUMMARY) == Run(auc=0.75, records=1000, sent_kib=4.0, rate=500.0)
+    assert run_of(SUMMARY) == Trained(auc=0.75, records=1000, sent_kib=4.0, rate=500.0)
 
 
 def test_a_job_that_scored_nothing_is_named() -> None:

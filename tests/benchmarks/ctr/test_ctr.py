@@ -13,7 +13,7 @@ from benchmarks.ctr.compare import (
     OURS,
     PLAIN,
     Candidate,
-    Run,
+    Trained,
     best_plain,
     compare_losses,
     draw_records,
@@ -38,8 +38,8 @@ def data() -> tuple[Batch, Batch]:
     return (ids[:stop], labels[:stop]), (ids[stop:], labels[stop:])
 
 
-def run(rate: float, loss: float = 0.5) -> Run:
-    return Run(rate, loss, {}, {})
+def run(rate: float, loss: float = 0.5) -> Trained:
+    return Trained(rate, loss, {}, {})
 
 
 def test_records_have_ids_in_range_and_each_field_its_own_frequent_ones() -> None:

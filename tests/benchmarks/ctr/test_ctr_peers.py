@@ -12,7 +12,7 @@ from benchmarks.ctr.loops import DIM, HALF_WIDTH, Model, Plan
 from benchmarks.ctr.peers import (
     OURS,
     PEERS,
-    Run,
+    Trained,
     equal_losses,
     figures_of,
     free_ports,
@@ -53,9 +53,9 @@ def test_the_handed_network_answers_as_ours_does(tmp_path: Path) -> None:
 def test_a_ratio_has_a_goal_only_where_the_losses_are_equal() -> None:
     stale, waiting = PEERS["paddle"].who, PEERS["paddle-1"].who
     runs = {
-        OURS: [Run(50.0, 0.500)],
-        stale: [Run(40.0, 0.600)],
-        waiting: [Run(5.0, 0.504)],
+        OURS: [Trained(50.0, 0.500)],
+        stale: [Trained(40.0, 0.600)],
+        waiting: [Trained(5.0, 0.504)],
     }
     equal, told = equal_losses(runs)
     assert equal == {OURS: True, stale: False, waiting: True}

@@ -13,21 +13,14 @@ from benchmarks.dense.compare import (
     DDP,
     FLOOR,
     OURS,
-    Run,
+    Trained,
     coded,
     compare_models,
     distance,
     draw_records,
     ratios_of,
 )
-from benchmarks.dense.loops import (
-    SIDES,
-    Batch,
-    Plan,
-    batches_of,
-    make_model,
-    run_paceline,
-)
+from benchmarks.dense.loops import SIDES, Batch, Plan, batches_of, make_model, run_paceline
 from benchmarks.harness.goals import wanted
 from paceline.config import JobConfig, Sync
 from paceline.launch.embedded import EmbeddedJob
@@ -40,8 +33,8 @@ def data(plan: Plan) -> Batch:
     return torch.from_numpy(arrays["features"]), torch.from_numpy(arrays["labels"])
 
 
-def run(rate: float, loss: float = 0.5, parameter: float = 1.0) -> Run:
-    return Run(rate, loss, np.full(4, parameter, np.float32), {})
+def run(rate: float, loss: float = 0.5, parameter: float = 1.0) -> Trained:
+    return Trained(rate, loss, np.full(4, parameter, np.float32), {})
 
 
 def test_the_model_has_as_many_parameters_as_is_said() -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import threading
+from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -10,7 +11,7 @@ import pytest
 
 from benchmarks.dense.link import (
     Case,
-    Run,
+    Trained,
     cases_of,
     compare_models,
     figures_of,
@@ -27,6 +28,7 @@ from benchmarks.dense.network import (
     Traffic,
     read_traffic,
 )
+from benchmarks.harness.bench import Run
 
 T = TypeVar("T")
 LIMIT_S = 60.0
@@ -99,7 +101,10 @@ def test_every_number_of_servers_and_every_codec_is_a_case() -> None:
 
 
 def test_a_step_is_compared_with_its_own_floor_and_with_the_first_case() -> None:
-    runs = {PLAIN: [Run(400.0, 300.0, 9.0, 0.5)], CODED: [Run(200.0, 150.0, 5.0, 0.5)]}
+    runs = {
+        PLAIN: [Trained(400.0, 300.0, 9.0, 0.5)],
+        CODED: [Trained(200.0, 150.0, 5.0, 0.5)],
+    }
     ratios = {(r.ours, r.against): r.value for r in ratios_of(runs, figures_of(runs))}
     assert ratios == {
         (str(PLAIN), f"{PLAIN}: its bytes"): 0.75,
@@ -109,9 +114,9 @@ def test_a_step_is_compared_with_its_own_floor_and_with_the_first_case() -> None
 
 
 def test_codecs_may_change_what_is_learned_and_servers_may_not() -> None:
-    runs = {PLAIN: [Run(1, 1, 1, 0.5)], CODED: [Run(1, 1, 1, 0.6)]}
+    runs = {PLAIN: [Trained(1, 1, 1, 0.5)], CODED: [Trained(1, 1, 1, 0.6)]}
     assert compare_models(runs)[0]
-    assert not compare_models({**runs, Case(4, ""): [Run(1, 1, 1, 0.6)]})[0]
+    assert not compare_models({**runs, Case(4, ""): [Trained(1, 1, 1, 0.6)]})[0]
 
 
 @pytest.mark.slow
@@ -130,7 +135,13 @@ def test_the_two_ends_are_apart_and_this_machines_network_is_untouched() -> None
 @pytest.mark.system
 def test_a_job_crosses_the_link_and_its_bytes_are_counted(tmp_path: Path) -> None:
     plan = Plan(batch=4, warm=1, timed=3, task=4)
-    runs = on_a_link(lambda link: measure(1, [PLAIN], plan, link, tmp_path))
+
+    def look(link: SlowLink) -> dict[Case, list[Trained]]:
+        with contextlib.ExitStack() as stack:
+            run = Run(Namespace(times=1), {}, tmp_path, stack)
+            return measure(run, [PLAIN], plan, link)
+
+    runs = on_a_link(look)
     [run] = runs[PLAIN]
     own_kib = 2 * 269_322 * 4 / 1024  # gradients and values of the trainer that looks
     assert run.kib > own_kib

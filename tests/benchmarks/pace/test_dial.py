@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.pace.dial.drawing import draw
-from benchmarks.pace.dial.experiments import EXPERIMENTS, PAGE, chosen
+from benchmarks.pace.dial.experiments import EXPERIMENTS, PAGE
 from benchmarks.pace.dial.pasted import pasted
 from benchmarks.pace.dial.table import Experiment, Table, doubts_of, told
 
@@ -68,10 +68,3 @@ def test_the_same_numbers_make_the_same_picture(
         draw(table, experiment.picture, tmp_path / f"{name}.svg")
     drawn = [(tmp_path / f"{name}.svg").read_bytes() for name in ("first", "second")]
     assert drawn[0] == drawn[1]
-
-
-def test_only_experiments_that_there_are_can_be_named() -> None:
-    assert chosen("ages,bound") == ["ages", "bound"]
-    assert chosen("") == list(EXPERIMENTS)
-    with pytest.raises(ValueError, match="'age': expected one of slowness, bound, "):
-        chosen("age")

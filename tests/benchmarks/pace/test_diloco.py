@@ -7,8 +7,8 @@ from benchmarks.pace import diloco, language
 
 def runs_of(
     loss: dict[str, float], pushed: dict[str, float]
-) -> dict[str, list[diloco.Run]]:
-    return {pace: [diloco.Run(loss[pace], pushed[pace], 100, 1.0)] * 3 for pace in loss}
+) -> dict[str, list[diloco.Trained]]:
+    return {pace: [diloco.Trained(loss[pace], pushed[pace], 100, 1.0)] * 3 for pace in loss}
 
 
 def test_codecs_and_fragments_are_judged_against_deltas_as_they_are() -> None:

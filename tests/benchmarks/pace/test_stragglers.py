@@ -5,7 +5,7 @@ import math
 import pytest
 
 from benchmarks.pace.dial.tuning import Reached, best
-from benchmarks.pace.stragglers import CASES, Run, figures_of, ratios_of, seconds_to
+from benchmarks.pace.stragglers import CASES, Trained, figures_of, ratios_of, seconds_to
 
 CASE = CASES[1]
 
@@ -19,7 +19,7 @@ def test_paces_are_judged_against_lockstep_and_those_that_are_not_there_are_left
     None
 ):
     tuned = best([[Reached(5.0, 1, 1)] * 3], (0.1, 0.2, 0.4))
-    runs = {"sync": [Run(10.0, 100.0)], "sync:backup=1": [Run(4.0, 200.0)]}
+    runs = {"sync": [Trained(10.0, 100.0)], "sync:backup=1": [Trained(4.0, 200.0)]}
     figures = figures_of(CASE, runs, dict.fromkeys(runs, tuned))
     [ratio] = ratios_of(CASE, figures)
     assert (ratio.ours, ratio.against, ratio.value) == ("sync:backup=1", "sync", 0.4)
@@ -30,7 +30,7 @@ def test_paces_are_judged_against_lockstep_and_those_that_are_not_there_are_left
 
 def test_a_pace_without_a_goal_is_compared_and_not_judged() -> None:
     tuned = best([[Reached(5.0, 1, 1)] * 3], (0.1, 0.2, 0.4))
-    runs = {"sync": [Run(10.0, 100.0)], "async": [Run(6.0, 200.0)]}
+    runs = {"sync": [Trained(10.0, 100.0)], "async": [Trained(6.0, 200.0)]}
     figures = figures_of(CASE, runs, dict.fromkeys(runs, tuned))
     [ratio] = ratios_of(CASE, figures)
     assert (ratio.value, ratio.verdict) == (pytest.approx(0.6), "")

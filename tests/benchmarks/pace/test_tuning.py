@@ -5,14 +5,7 @@ import math
 import numpy as np
 
 from benchmarks.pace.dial.replay import Look
-from benchmarks.pace.dial.tuning import (
-    NEVER,
-    SMOOTHED,
-    Place,
-    Reached,
-    best,
-    first_reached,
-)
+from benchmarks.pace.dial.tuning import NEVER, SMOOTHED, Place, Reached, best, first_reached
 from paceline.config import Sync
 
 

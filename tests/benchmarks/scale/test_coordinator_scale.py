@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.scale.coordinator_queue import QueueFigure, measure_queue
-from benchmarks.scale.coordinator_scale import Rates, figures_of, measure, ratios_of, report
+from benchmarks.scale.coordinator_scale import Rates, figures_of, measure, ratios_of
 
 
 @pytest.mark.slow
@@ -12,7 +12,6 @@ def test_a_small_crowd_is_led_and_timed(kind: str) -> None:
     rates = measure(kind, 2, trainers=5, times=1, seconds=0.2)
     assert rates.per_s[0] > 50
     assert 0 < rates.cpu_us[0] < 1e6 / 50
-    assert kind in report({kind: rates}, [])
 
 
 def test_a_rate_and_a_long_queue_are_held_to_their_goals() -> None:

@@ -2,11 +2,10 @@
 
 import pytest
 
+from benchmarks.tables.beside import Candidate, candidates
 from benchmarks.tables.classification.compare import (
     UNTIL,
-    Candidate,
-    Run,
-    candidates,
+    Fitted,
     equality,
     figures_of,
     ratios_of,
@@ -17,11 +16,11 @@ INFINITE = float("inf")
 FLOOR, PEER, OURS = Candidate("", 0), Candidate("", 2), Candidate("push-pull", 2)
 
 
-def runs(peer: float = 1.0) -> dict[Candidate, list[Run]]:
+def runs(peer: float = 1.0) -> dict[Candidate, list[Fitted]]:
     return {
-        FLOOR: [Run(0.01, 0.01, 1.0, 20)],
-        PEER: [Run(0.04, 0.02, peer, 9)],
-        OURS: [Run(0.02, 0.02, 1.0, 20)],
+        FLOOR: [Fitted(0.01, 0.01, 1.0, 20)],
+        PEER: [Fitted(0.04, 0.02, peer, 9)],
+        OURS: [Fitted(0.02, 0.02, 1.0, 20)],
     }
 
 
@@ -35,7 +34,7 @@ def test_everyone_takes_turns_and_all_have_names_of_their_own() -> None:
 def test_a_run_is_from_the_first_gradient_to_who_knows_the_loss_first() -> None:
     first = [(10.0, 1.0, INFINITE), (11.0, 1.5, 0.9), (12.0, 2.0, 0.4), (13.0, 3.0, 0.3)]
     second = [(10.5, 4.0, INFINITE), (11.5, 4.1, 0.9), (12.5, 4.2, 0.4)]
-    assert run_of([second, first], 0.5) == Run(2.0, pytest.approx(1.2), 0.4, 1)
+    assert run_of([second, first], 0.5) == Fitted(2.0, pytest.approx(1.2), 0.4, 1)
 
 
 def test_who_never_came_to_the_loss_is_no_run() -> None:
@@ -56,4 +55,4 @@ def test_ratios_are_of_equal_numbers_and_of_the_floor() -> None:
     named = {(r.what, r.against): r for r in ratios_of(figures_of(runs()))}
     assert named[UNTIL, "scikit-learn, 2 threads"].value == pytest.approx(2.0)
     assert named[UNTIL, "scikit-learn, 2 threads"].verdict == "reached"
-    assert named[UNTIL, "the gradient alone"].value == pytest.approx(0.5)
+    assert named[UNTIL, "the plain loop alone"].value == pytest.approx(0.5)

@@ -2,11 +2,11 @@
 
 import pytest
 
+from benchmarks.tables.beside import Candidate
 from benchmarks.tables.clusters.compare import (
     EVEN,
     UNEVEN,
-    Candidate,
-    Run,
+    Lloyd,
     candidates,
     equality,
     figures_of,
@@ -17,14 +17,14 @@ FLOOR, PEER = Candidate("", 0), Candidate("", 1)
 OURS, SLOW = Candidate("rotation", 2), Candidate("rotation", 2, is_uneven=True)
 
 
-def runs(ours: float = 10.0, peer: float = 10.0) -> dict[Candidate, list[Run]]:
+def runs(ours: float = 10.0, peer: float = 10.0) -> dict[Candidate, list[Lloyd]]:
     return {
-        FLOOR: [Run(0.01, 0.01, 10.0), Run(0.02, 0.01, 10.0)],
-        PEER: [Run(0.04, 0.01, peer)],
-        Candidate("", 2): [Run(0.03, 0.01, peer)],
-        Candidate("rotation", 1): [Run(0.02, 0.01, ours)],
-        OURS: [Run(0.015, 0.01, ours)],
-        SLOW: [Run(0.03, 0.01, ours)],
+        FLOOR: [Lloyd(0.01, 0.01, 10.0), Lloyd(0.02, 0.01, 10.0)],
+        PEER: [Lloyd(0.04, 0.01, peer)],
+        Candidate("", 2): [Lloyd(0.03, 0.01, peer)],
+        Candidate("rotation", 1): [Lloyd(0.02, 0.01, ours)],
+        OURS: [Lloyd(0.015, 0.01, ours)],
+        SLOW: [Lloyd(0.03, 0.01, ours)],
     }
 
 

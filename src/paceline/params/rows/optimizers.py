@@ -125,12 +125,7 @@ def step(
             kernels.row_wise_adagrad(values, sums, rows, gradients, lr32, f32(eps))
         case FirstAdam():
             _step_adam(optimizer.today(), values, state, rows, gradients, rate, 0)
-        case Adam(weight_decay=decay):
-            gradients = _decayed(values, rows, gradients, decay)
-            _step_adam(optimizer, values, state, rows, gradients, rate, table_step)
-        case AdamW(lr=lr, weight_decay=decay):
-            if decay:
-                kernels.shrink(values, rows, f32(1 - lr * rate * decay))
+        case Adam() | AdamW():
             _step_adam(optimizer, values, state, rows, gradients, rate, table_step)
         case FTRL(lr=alpha, beta=beta, l1=l1, l2=l2):
             assert rate == 1.0, "refused by why_not_guarded"
@@ -157,6 +152,11 @@ def _step_adam(
     table_step: int,
 ) -> None:
     lr, (b1, b2), eps = float(optimizer.lr), optimizer.betas, float(optimizer.eps)
+    decay = optimizer.weight_decay
+    if isinstance(optimizer, Adam):
+        gradients = _decayed(values, rows, gradients, decay)
+    elif decay:
+        kernels.shrink(values, rows, np.float32(1 - optimizer.lr * rate * decay))
     m, v = state["exp_avg"], state["exp_avg_sq"]
     if optimizer.steps == "table":
         f32, found = np.float32, np.empty(gradients.shape, np.float32)

@@ -8,7 +8,7 @@ LIVE = {1: "trainer-0", 2: "trainer-1"}
 
 def members() -> Members:
     """Two that were heard of at 0, and looked at."""
-    found = Members(TIMEOUT_S)
+    found = Members(TIMEOUT_S, 0.0)
     for incarnation in LIVE:
         found.heard(incarnation, 0.0)
     assert found.losses(LIVE, 0.0) == []

@@ -1,4 +1,4 @@
-"""What follows from how things stand, looked at after every event.
+"""What follows from how things stand, looked at after every event that may change it.
 
 Rounds close, epochs and stages end, cuts begin and are committed, parts are planned,
 leases are granted, those who are ahead go on, waits end. Each function looks at one of

@@ -134,9 +134,10 @@ class Cuts:
     def __init__(self, now: float) -> None:
         """None is taken."""
         self.open: OpenCut | None = None
-        self.is_writing = False  # the manifest of the open one
-        # when one was committed; none is begun before `retry_s`; failing since
-        self.last_s = self.retry_s = self.trouble_s = now
+        self.is_writing = False  # the manifest of the open one is being written
+        self.last_s = now  # when one was committed last
+        self.retry_s = now  # none is begun before
+        self.trouble_s = now  # since when they fail
         self.num_failed = 0  # in a row
         self.trouble: str | None = None  # why the last one failed, if it did
         self.why = ""  # the bare reason

@@ -54,7 +54,7 @@ class Members:
         looked_s: when losses were looked for last.
     """
 
-    def __init__(self, timeout_s: float, now: float = 0.0) -> None:
+    def __init__(self, timeout_s: float, now: float) -> None:
         """``timeout_s``: silence after which a member counts as dead."""
         self._timeout_s = timeout_s
         self._infos: dict[int, MemberInfo] = {}

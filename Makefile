@@ -53,18 +53,10 @@ bench-peers: $(DEV)
 	$(BIN)/python -m benchmarks peers
 
 bench-paces: $(DEV)
-	$(BIN)/python -m benchmarks paces
-	$(BIN)/python -m benchmarks diloco
-	$(BIN)/python -m benchmarks dial
+	$(BIN)/python -m benchmarks pace
 
 bench-tables: $(DEV)
-	$(BIN)/python -m benchmarks factorisation
-	$(BIN)/python -m benchmarks topics
-	$(BIN)/python -m benchmarks clusters
-	$(BIN)/python -m benchmarks classification
-	$(BIN)/python -m benchmarks factorisation_models
-	$(BIN)/python -m benchmarks table_stragglers
-	$(BIN)/python -m benchmarks allreduce
+	$(BIN)/python -m benchmarks tables
 
 bench-page: $(DEV)
 	$(BIN)/python -m benchmarks page

@@ -101,7 +101,7 @@ SETS = {
         Command(
             "factorisation_models",
             "tables.factorisation.models",
-            small="--models rotation,push-pull --rates 0.04",
+            small="--models rotation,push-pull --rates 0.02",
         ),
         Command("table_stragglers", "tables.stragglers", small="--only k-means"),
         Command("allreduce", "tables.allreduce", small="--small"),

@@ -2,6 +2,7 @@
 
 ::
 
+    bench         how a benchmark is declared, and all that is done around it
     record        what every benchmark writes down: machine, commit, versions, spread
     goals         what is wanted: the one table of it
     figures       what was measured of whom, ratios and goals: in every record, for the page
@@ -9,6 +10,6 @@
     environments  the peers, each in a virtual environment of its own
     processes     processes of a benchmark: forked, a job's, or a peer's
     watching      what goes over a trainer's connections
-    phases        where the time of a trainer's thread goes
-    apart         a job on one host as if it were on several
+    phases        where a trainer's time goes: a stopwatch, and a clock at its seams
+    apart         a job on one host as if it were on several; codecs
 """

@@ -146,14 +146,19 @@ def _aimed(ratio: Ratio, goal: Goal) -> Ratio:
     )
 
 
-def figure_table(figures: Sequence[Figure]) -> str:
-    """The figures for people."""
+def figure_rows(figures: Sequence[Figure]) -> list[list[str]]:
+    """A head, then medians and ends."""
     rows = [["", "", "unit", "median", "least", "most", "runs"]]
     for figure in figures:
         s = spread(figure.values)
         cells = [amount(value, figure.unit) for value in s[:3]]
         rows.append([figure.what, figure.who, figure.unit, *cells, str(s.times)])
-    return table(rows)
+    return rows
+
+
+def figure_table(figures: Sequence[Figure]) -> str:
+    """The figures for people."""
+    return table(figure_rows(figures))
 
 
 def ratio_table(ratios: Sequence[Ratio]) -> str:

@@ -19,7 +19,7 @@ class Goal(NamedTuple):
 
     Args:
         name: by which a benchmark asks for it.
-        benchmark: whose records tell; the module's name.
+        benchmark: whose records tell, by its name.
         what: is measured, in words.
         against: whom or what; empty for an amount.
         at_least: what is wanted; or else

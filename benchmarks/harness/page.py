@@ -20,7 +20,14 @@ from typing import Any, NamedTuple
 
 import matplotlib as mpl
 
-from benchmarks.harness.figures import COUNTS, Figure, Ratio, amount, read, read_profiles
+from benchmarks.harness.figures import (
+    COUNTS,
+    Figure,
+    Ratio,
+    figure_rows,
+    read,
+    read_profiles,
+)
 from benchmarks.harness.goals import TABLE
 from benchmarks.harness.record import BUSY_SHARE, FOLDER, ROOT, spread
 
@@ -87,11 +94,13 @@ def doubts(record: Record) -> list[str]:
     """Why a record's numbers are no more than a hint; empty if they are more."""
     figures, ratios = read(dict(record))
     sides = tuple(side for ratio in ratios for side in (ratio.ours, ratio.against))
+    compared = {ratio.what for ratio in ratios}
     runs = [
         len(figure.values)
         for figure in figures
         # A side may be the best of some: then it ends with whose it is.
-        if figure.unit not in COUNTS and any(s.endswith(figure.who) for s in sides)
+        if figure.unit not in COUNTS and figure.what in compared
+        if any(s.endswith(figure.who) for s in sides)
     ]
     least = min(runs, default=ENOUGH_RUNS)
     said = []
@@ -161,16 +170,6 @@ def distance(ratio: Ratio) -> float:
     if ratio.at_least is not None:
         return ratio.value - ratio.at_least
     return (ratio.at_most or 0.0) - ratio.value
-
-
-def figure_rows(figures: Sequence[Figure]) -> list[list[str]]:
-    """Medians and ends."""
-    rows = [["", "", "unit", "median", "least", "most", "runs"]]
-    for figure in figures:
-        s = spread(figure.values)
-        cells = [amount(value, figure.unit) for value in s[:3]]
-        rows.append([figure.what, figure.who, figure.unit, *cells, str(s.times)])
-    return rows
 
 
 def section(found: Found, picture: str) -> str:

@@ -1,4 +1,4 @@
-"""Where a paceline step's time goes, phase by phase, as the trainer's thread sees it.
+"""Where time goes: a stopwatch for a loop, and a clock at the seams of a trainer.
 
 A phase's time is its own: what runs inside another phase counts there. The phases are the
 seams of the trainer: the benchmark wraps them in one run that is not timed otherwise, since

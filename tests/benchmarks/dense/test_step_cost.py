@@ -1,5 +1,8 @@
 """A step with nothing to compute is told whole; two checkouts are compared by pairs."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +22,7 @@ from benchmarks.dense.step_cost import (
 )
 from benchmarks.dense.step_cost_loops import Gauge, Plan, run
 from benchmarks.dense.step_cost_serve import Case, written
+from benchmarks.harness.record import ROOT
 from benchmarks.harness.watching import watched
 from paceline.config import JobConfig
 from paceline.launch.embedded import EmbeddedJob
@@ -112,3 +116,26 @@ def test_checkouts_take_turns_and_are_held_to_their_medians() -> None:
         *("trainer", "together"),
     ]
     assert pair_table({CASE: {"wall": [0.9, AT_MOST, 1.5]}})[1]
+
+
+FLAT = {  # what a checkout had before its benchmarks stood in rooms
+    "__init__": "",
+    "environments": "def one_thread(): ...",
+    "processes": "fork_server = job_config = wait_job = wait_script = None",
+    "watching": "Trips = watched = object",
+}
+
+
+@pytest.mark.slow
+def test_a_checkout_whose_benchmarks_are_flat_can_be_compared_with(tmp_path: Path) -> None:
+    (tmp_path / "benchmarks").mkdir()
+    for name, text in FLAT.items():
+        (tmp_path / "benchmarks" / f"{name}.py").write_text(text)
+    files = [step_cost.SERVE, step_cost.SERVE.with_name("step_cost_loops.py")]
+    load = "import runpy, sys\nfor file in sys.argv[1:]: runpy.run_path(file)"
+    path = os.pathsep.join([str(ROOT / "src"), str(tmp_path)])
+    subprocess.run(
+        [sys.executable, "-P", "-c", load, *map(str, files)],
+        env={**os.environ, "PYTHONPATH": path},
+        check=True,
+    )

@@ -223,8 +223,8 @@ class SimTrainer(SimProcess, ActDriver):
         try:
             told = self.go_on(replies)
         except StopIteration:
-            was_told = self.protocol.leaving is not None
-            self.world.end(self, PREEMPTED_EXIT_CODE if was_told else 0)
+            told_to = self.protocol.leaving or self.protocol.must_begin_again
+            self.world.end(self, 0 if told_to is None else PREEMPTED_EXIT_CODE)
             return
         # What is here already it takes at once; behind a post it may freeze first.
         if told:

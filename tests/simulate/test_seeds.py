@@ -58,6 +58,11 @@ def test_a_seed_replays_exactly() -> None:
     assert run_job(draw_job(7)) == run_job(draw_job(7))
 
 
+def test_a_script_that_must_begin_again_is_started_again() -> None:
+    """Seed 1012: all return to before the loop, and nobody was left to evaluate."""
+    assert run_job(draw_job(1012)).skipped
+
+
 @pytest.mark.parametrize(
     "paces",
     [(Sync(),), (Async(),), (Async(push_every=4, pull_every=8),), (Sync(), Async())],

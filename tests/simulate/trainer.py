@@ -223,9 +223,10 @@ class SimTrainer(SimProcess, ActDriver):
         try:
             told = self.go_on(replies)
         except StopIteration:
-            was_told = self.protocol.leaving is not None
-            self.world.end(self, PREEMPTED_EXIT_CODE if was_told else 0)
+            told_to = self.protocol.leaving or self.protocol.must_begin_again
+            self.world.end(self, 0 if told_to is None else PREEMPTED_EXIT_CODE)
             return
+        # What is here already it takes at once; behind a post it may freeze first.
         if told:
             self.resume(told)
         elif told is not None:
@@ -253,7 +254,7 @@ class SimTrainer(SimProcess, ActDriver):
             incarnation=protocol.incarnation, timeline=protocol.timeline, is_done=False
         )
         self.ask(COORDINATOR, leave, lambda _: None, CALL_TIMEOUT_S)
-        self.after(0.1, lambda: self.world.end(self, PREEMPTED_EXIT_CODE))
+        self.after(0.1, self.world.end, self, PREEMPTED_EXIT_CODE)
 
     def _got(self, number: int, role: str, asked: Message, reply: Message | None) -> None:
         # What an incarnation before has asked for is answered to nobody.

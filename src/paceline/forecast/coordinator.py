@@ -19,7 +19,7 @@ from paceline.coordinator.state import (
     ManifestWritten,
     TimePassed,
 )
-from paceline.forecast.agenda import Agenda, Happening
+from paceline.forecast.agenda import Agenda
 from paceline.forecast.line import Line
 from paceline.forecast.plan import Plan
 from paceline.ids import COORDINATOR, cut_folder
@@ -53,7 +53,6 @@ class Coordinator:
         self.line = Line()
         self.state = CoordinatorState(plan.config(), Durable(), agenda.now_s)
         self._agenda, self._decided = agenda, decided
-        self._taking: Happening = self._take  # made once: it is asked for all the time
         self._latency_s, self._service_s = plan.network.latency_s, plan.coordinator_s
         self._tickets = itertools.count(1)
         self._asking: dict[int, tuple[AskingTrainer, int]] = {}  # {ticket: who, its number}
@@ -63,7 +62,7 @@ class Coordinator:
         """A role asks; the asker is told the reply when there is one."""
         agenda = self._agenda
         served_s = self.line.take(agenda.now_s + self._latency_s, self._service_s)
-        agenda.at(served_s, self._taking, role, message, asker, number)
+        agenda.at(served_s, self._take, role, message, asker, number)
 
     def _take(self, role: str, message: Message, asker: AskingTrainer, number: int) -> None:
         ticket = next(self._tickets)

@@ -17,8 +17,6 @@ class Line:
         num_served: how many have come.
     """
 
-    __slots__ = ("busy_s", "free_s", "num_served", "waited_s")
-
     def __init__(self) -> None:
         """Nobody has come."""
         self.free_s = self.busy_s = self.waited_s = 0.0

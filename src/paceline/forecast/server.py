@@ -9,7 +9,7 @@ Pure: the agenda's time is the only one.
 
 from typing import NamedTuple, Protocol, final
 
-from paceline.forecast.agenda import Agenda, Happening
+from paceline.forecast.agenda import Agenda
 from paceline.forecast.coordinator import Coordinator
 from paceline.forecast.line import Line
 from paceline.forecast.plan import Plan
@@ -90,9 +90,6 @@ class Server:
         self.num_pushes = self.num_messages = self.bytes_in = self.bytes_out = 0
         self._agenda, self._plan, self._coordinator = agenda, plan, coordinator
         self._ages = ages
-        # A bound method is a new object whenever it is asked for; these are, all the time.
-        self._arriving: Happening = self._arrive
-        self._landing: Happening = self._land
         self._byte_s = 1 / plan.network.bytes_per_s
         self._latency_s = plan.network.latency_s
         self._apply_s, self._add_s = plan.apply_share_s(), plan.add_share_s()
@@ -123,7 +120,7 @@ class Server:
         self.bytes_in += int(share)
         self.num_messages += 1
         arrives_s = max(received_s, pushed_s + self._latency_s)
-        agenda.at(arrives_s, self._arriving, self._life, reader, number, message)
+        agenda.at(arrives_s, self._arrive, self._life, reader, number, message)
 
     def _arrive(self, life: int, reader: Reader, number: int, message: Message) -> None:
         if life != self._life or not self._is_alive:
@@ -210,7 +207,7 @@ class Server:
         self.num_messages += 1
         reader.in_free_s = max(ready_s, reader.in_free_s) + size * self._byte_s
         lands_s = max(sent_s, reader.in_free_s) + self._latency_s
-        self._agenda.at(lands_s, self._landing, self._life, reader, number, reply)
+        self._agenda.at(lands_s, self._land, self._life, reader, number, reply)
 
     def _land(self, life: int, reader: Reader, number: int, reply: Message) -> None:
         reader.got(number, SERVER, reply if life == self._life else GONE)

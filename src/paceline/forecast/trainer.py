@@ -4,7 +4,7 @@ Pure: the agenda's time is the only one.
 """
 
 from collections.abc import Callable
-from typing import final
+from typing import NamedTuple, final
 
 from paceline.forecast.agenda import Agenda
 from paceline.forecast.coordinator import Coordinator
@@ -24,6 +24,16 @@ from paceline.trainer.verdicts import Batch, Flush
 PATIENCE_S = 1e9
 
 
+class ForecastPlace(NamedTuple):
+    """Where trainers run: whom they ask, and who measures them."""
+
+    agenda: Agenda
+    plan: Plan
+    coordinator: Coordinator
+    server: Server
+    gauge: Gauge
+
+
 @final
 class Trainer(ActDriver):
     """One process of a trainer: it shares, runs one loop to its end, and leaves.
@@ -40,7 +50,7 @@ class Trainer(ActDriver):
         self,
         role: str,
         pid: int,
-        place: "ForecastPlace",
+        place: ForecastPlace,
         compute: Draw,
         pause: Draw | None,
         ended: Callable[["Trainer"], None],
@@ -144,21 +154,3 @@ class Trainer(ActDriver):
 
 
 _NOTHING: Replies = {}
-
-
-@final
-class ForecastPlace:
-    """Where trainers run: whom they ask, and who measures them."""
-
-    def __init__(
-        self,
-        agenda: Agenda,
-        plan: Plan,
-        coordinator: Coordinator,
-        server: Server,
-        gauge: Gauge,
-    ) -> None:
-        """One for all trainers of a job."""
-        self.agenda, self.plan = agenda, plan
-        self.coordinator, self.server = coordinator, server
-        self.gauge = gauge

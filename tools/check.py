@@ -46,7 +46,7 @@ TEST_STEPS = {  # {step: arguments of pytest}; few, since each process imports t
     "rooms": ["tests", *TWO_PROCESSES, "-m", "not system and not soak"],
     "system": ["tests", *TWO_PROCESSES, "-m", "system and not soak"],
 }
-FAST_FOLDERS = [  # a room's own; of the trainer what is pure
+FAST_FOLDERS = [  # a room by itself; of the trainer what is pure
     *("architecture", "cli", "coordinator", "data", "launch", "messages", "pace"),
     *("pace_specs", "params", "server", "store", "tools", "transport", "watch"),
     *("trainer/protocol", "trainer/holdings", "test_config.py", "test_events.py"),

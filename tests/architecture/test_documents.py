@@ -23,7 +23,7 @@ def documents() -> list[Path]:
 def own_files() -> Iterator[Path]:
     """Every text file that is ours."""
     yield from (path for path in ROOT.iterdir() if path.is_file())
-    for folder in (*CODE_FOLDERS, "docs", ".ci"):
+    for folder in (*CODE_FOLDERS, "docs", ".ci", ".github"):
         for path in sorted((ROOT / folder).rglob("*")):
             if (
                 path.is_file()

@@ -1,8 +1,11 @@
 """The closing line of the checks tells the truth."""
 
+import re
 from pathlib import Path
 
-from tools.check import Counts, count
+from tools.check import FAST_FOLDERS, LINT_STEPS, Counts, count
+
+ROOT = Path(__file__).parents[2]
 
 REPORT = """<testsuites><testsuite>
   <testcase name="a"/>
@@ -33,3 +36,15 @@ def test_counts_add_up_and_read_as_the_closing_line() -> None:
     total = Counts(2, 1).plus(Counts(3, 0))
     assert str(total) == "5 passed, 1 failed"
     assert str(total.plus(Counts(skipped=2))) == "5 passed, 1 failed, 2 skipped"
+
+
+def test_hooks_before_a_commit_are_the_commands_of_lint() -> None:
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text()
+    entries = [entry.split() for entry in re.findall(r"entry: \.venv/bin/(.*)", hooks)]
+    commands = [command for commands in LINT_STEPS.values() for command in commands]
+    wanted = [[word for word in command if word != "."] for command in commands]
+    assert sorted(entries) == sorted(wanted)
+
+
+def test_the_fast_tests_are_where_check_looks() -> None:
+    assert not [name for name in FAST_FOLDERS if not (ROOT / "tests" / name).exists()]

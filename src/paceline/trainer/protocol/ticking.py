@@ -162,7 +162,8 @@ class TickSender:
         self.untold.pop(part.spec.part, None)
         self._asking.stopped = self._asking.stopped or ticked.stopped
         self._asking.records = ticked.records
-        self._tracked.note(ticked)
+        if ticked.track:
+            self._tracked.note(ticked)
         return ticked
 
     def tell_all(self, parts: dict[int, SharedPart]) -> Act[None]:

@@ -22,7 +22,7 @@ FLOORS = (
     ("pace_specs",),
     ("config",),
     ("messages", "events"),
-    ("data", "params", "store", "transport"),
+    ("data", "params", "parking", "store", "transport"),
     ("pace",),
     ("coordinator", "trainer", "server", "watch"),
     ("launch",),

@@ -73,7 +73,7 @@ OUTSIDE_WORLD = (
 )
 # Decisions, by module name; a service waits and carries, and is not one.
 PURE = re.compile(
-    r"paceline\.(params|pace)(\.|$)"
+    r"paceline\.(params|pace|parking)(\.|$)"
     r"|paceline\.data\.(order|split)$"
     r"|paceline\.trainer\.(protocol|holdings)(\.|$)"
     r"|paceline\.coordinator\.(durable|ledgers|decisions|dispatch)(\.|$)"

@@ -76,7 +76,7 @@ INSIDE: dict[str, Floors] = {
         ("address", "frames"),
         ("handshake", "memory", "service"),
         ("connection",),
-        ("listener", "requests"),
+        ("listener", "patience", "requests"),
         ("streams",),
         ("inprocess",),
         ("opening",),

@@ -44,6 +44,25 @@ ALLOWED = {
 }
 
 
+# Words that stand for one thing alone: the names of the house that may have them.
+OF_ONE_THING = {
+    "early": {  # gradients that are at a server before the push that names them
+        "EARLY_BYTES",
+        "EarlyGradients",
+        "EarlySender",
+        "PushEarly",
+        "_early",
+        "answer_early",
+        "early",
+        "early_gradients",
+        "early_push",
+        "read_early",
+        "sends_early",
+        "why_not_early",
+    },
+}
+
+
 def words(name: str) -> list[str]:
     """``rowChunks`` and ``row_chunks`` are ``row`` and ``chunk``: singular, lower case."""
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name)
@@ -78,6 +97,15 @@ def misnamed(module: Module) -> Iterator[str]:
                 yield module.at(line, f"{name}: say {FORBIDDEN[word]}, not {word!r}")
 
 
+def of_another_thing(module: Module) -> Iterator[str]:
+    """Names with a word that stands for another thing."""
+    file = module.path.removesuffix(".py").rpartition("/")[2]
+    for name, line in [*given_names(module), (file, 1)]:
+        for word in words(name):
+            if name not in OF_ONE_THING.get(word, {name}):
+                yield module.at(line, f"{name}: {word!r} is said of one thing alone")
+
+
 def misnamed_files(module: Module) -> Iterator[str]:
     """Files and folders with a forbidden word."""
     for word in words(module.path.removesuffix(".py")):
@@ -103,6 +131,27 @@ def test_names_speak_the_words_of_the_house() -> None:
 )
 def test_a_forbidden_word_is_caught(text: str) -> None:
     assert complaints(misnamed, [planted(text)])
+
+
+def test_a_word_of_one_thing_is_said_of_no_other() -> None:
+    assert_clean(of_another_thing, "src")
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("class EndEarly: pass", "paceline.pace.planted"),
+        ("is_early = True", "paceline.pace.planted"),
+        ("", "paceline.pace.early_stops"),
+    ],
+)
+def test_a_word_that_is_said_of_another_thing_is_caught(text: str, name: str) -> None:
+    assert complaints(of_another_thing, [planted(text, name)])
+    assert not complaints(of_another_thing, [planted("sends_early = 1")])
+
+
+def test_words_of_one_thing_are_on_the_page() -> None:
+    assert OF_ONE_THING.keys() <= table("What we say").keys()
 
 
 def test_a_foreign_name_may_be_called() -> None:

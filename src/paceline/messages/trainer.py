@@ -124,7 +124,7 @@ class ShuffledAs(Message, frozen=True):
 
 
 class StageOver(Message, frozen=True):
-    """The stage has ended for all; ``stopped`` carries the reason of an early stop.
+    """The stage has ended for all; ``stopped`` carries the reason of a stop.
 
     ``cut`` is the last committed one: it holds this end. ``tracked``: averaged objects are
     those of this state from here on. ``state``: all tracked objects are, for one that was
@@ -259,7 +259,7 @@ class Claimed(Message, frozen=True):
 
 
 class Stop(TrainerMessage, frozen=True):
-    """Early stop for all trainers."""
+    """Training stops, for all trainers."""
 
     reason: str
 

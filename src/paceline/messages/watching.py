@@ -150,7 +150,7 @@ class Resumed(msgspec.Struct, frozen=True):
 class JobStatus(Message, frozen=True):
     """How the job stands; ``paceline status --json`` prints it.
 
-    ``epochs`` are the finished ones; ``stopped`` is the reason of an early stop;
+    ``epochs`` are the finished ones; ``stopped`` is the reason of a stop;
     ``error`` the reason why the job cannot go on. ``kind`` says what the current stage's
     tasks are for; ``records`` and ``epochs`` count training alone. ``pace`` is that of all
     parts, or says that of each; ``changing`` what a change of it waits for. ``left_out``

@@ -15,6 +15,7 @@ while reports go on. A coordinator that has gone is looked for until `Control.cl
 Waits: for the coordinator and for storage, in its own threads; `close`, with a deadline.
 """
 
+import contextlib
 import logging
 import os
 import socket
@@ -56,6 +57,7 @@ from paceline.server.snapshots import Pinned, read_share, write_share
 from paceline.server.standing import ServerCore
 from paceline.store.blobs import BlobStore
 from paceline.transport.connection import Connection
+from paceline.transport.patience import PatientConnection
 
 SLICE_S = 0.05  # how long a report may be parked while there will be news of our own
 PAUSE_S = 0.02  # between reports whose orders cannot be carried out yet
@@ -89,7 +91,10 @@ class Control:
         """Do nothing before `start`; ``on_change``: parked requests may be answerable."""
         self._standing = standing
         self._myself = myself
-        self._coordinator = coordinator
+        # Hanging up would mean death.
+        self._coordinator = PatientConnection(
+            lambda: coordinator(self._incarnation), keeps_late=True
+        )
         self._store = store
         self._on_change = on_change
         self._incarnation = 0
@@ -97,10 +102,9 @@ class Control:
         self._writing: int | None = None  # the cut whose share is being written; by _lock
         self._stopping = threading.Event()
         self._news = threading.Event()  # a thread of ours has something to report
-        # Guards the four fields below.
+        # Guards the three fields below.
         self._lock = threading.Lock()
         self._answers: dict[str, ServerAnswer] = {}  # {what: not yet acknowledged}
-        self._connection: Connection | None = None
         self._unreadable: str | None = None  # why the cut to return to cannot be loaded
         self._threads = [self._thread(self._stay_connected, "control")]
 
@@ -112,10 +116,8 @@ class Control:
         """Hang up and end the threads."""
         self._stopping.set()
         self._news.set()
-        with self._lock:
-            connection, control = self._connection, self._threads[0]
-        if connection is not None:
-            connection.close()
+        self._coordinator.close()
+        control = self._threads[0]
         if control.ident is not None:
             control.join(timeout_s)
         with self._lock:  # no more are begun, now that the first has ended
@@ -126,43 +128,23 @@ class Control:
     # ------------------------------------------------------------ reports
 
     def _stay_connected(self) -> None:
-        back_off_s = FIRST_BACK_OFF_S
-        while not self._is_ending():
-            try:
-                connection = self._connect()
-            except TransportError as error:
-                logger.info("%s looks for the coordinator: %s", self._myself.server, error)
-                self._stopping.wait(back_off_s)
-                back_off_s = min(2 * back_off_s, LONGEST_BACK_OFF_S)
-                continue
-            back_off_s = FIRST_BACK_OFF_S
-            try:
-                self._talk(connection)
-            except TransportError as error:
-                logger.info("%s lost the coordinator: %s", self._myself.server, error)
-                self._stopping.wait(FIRST_BACK_OFF_S)
-            finally:
-                connection.close()
+        with contextlib.closing(self._coordinator):
+            self._talk()
 
-    def _connect(self) -> Connection:
-        connection = self._coordinator(self._incarnation)
-        with self._lock:
-            self._connection = connection
-        if self._stopping.is_set():
-            connection.close()
-        return connection
-
-    def _talk(self, connection: Connection) -> None:
-        """Report and obey until the connection breaks or the server is to end."""
+    def _talk(self) -> None:
+        """Report and obey until the server is to end."""
         is_told = False  # why nothing can be journalled
         while not self._is_ending():
             self._news.clear()
             report = self._report()
             timeout_s = SLICE_S if self._is_busy() else self._myself.timeout_s
             try:
-                reply = connection.call(report, timeout_s=timeout_s).message
+                reply = self._coordinator.call(report, timeout_s)
             except DeadlineExceeded:
-                # The coordinator forgets the older report; hanging up would mean death.
+                continue  # the coordinator forgets the older report
+            except TransportError as error:
+                logger.info("%s looks for the coordinator: %s", self._myself.server, error)
+                self._coordinator.pause()
                 continue
             if isinstance(reply, Waiting):
                 if not is_told:

@@ -28,7 +28,7 @@ class Flush(NamedTuple):
 
 
 class Over(NamedTuple):
-    """The loop is over for all; ``stopped`` carries the reason of an early stop."""
+    """The loop is over for all; ``stopped`` carries the reason of a stop."""
 
     stopped: str | None
 

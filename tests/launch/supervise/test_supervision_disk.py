@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from paceline.errors import DISK_EXIT_CODE
 from paceline.launch.supervise.run_events import (
     Decision,
-    EndEarly,
+    EndInterrupted,
     Finish,
     GiveUp,
     HeldUp,
@@ -92,7 +92,7 @@ def test_ctrl_c_on_a_full_disk_ends_at_once_since_nothing_can_be_saved() -> None
     job.apply(held(0.1), 2.0)
     job.apply(RunInterrupted(), 2.1)
     (decision,) = job.apply(held(9.0), 2.2)
-    assert decision == EndEarly(f"interrupted; {FULL}")
+    assert decision == EndInterrupted(f"interrupted; {FULL}")
 
 
 def test_ctrl_c_without_a_checkpoint_says_what_was_missing() -> None:
@@ -104,7 +104,7 @@ def test_ctrl_c_without_a_checkpoint_says_what_was_missing() -> None:
         decision.reason
         for second in range(70)
         for decision in job.apply(without_cut(3.0 + second), 5.0 + second)
-        if isinstance(decision, EndEarly)
+        if isinstance(decision, EndInterrupted)
     ]
     assert ends[0] == f"interrupted; no cut could be taken in 60 s: {NO_CUT}"
 

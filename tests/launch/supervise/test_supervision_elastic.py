@@ -2,7 +2,7 @@
 
 from paceline.launch.supervise.run_events import (
     CoordinatorSilent,
-    EndEarly,
+    EndInterrupted,
     Finish,
     Kill,
     Retire,
@@ -84,7 +84,7 @@ def test_an_interrupted_run_ends_when_trainers_have_left_and_a_cut_is_taken() ->
     assert job.supervision.is_saving
     assert job.answer(1.4) == []
     (decision,) = job.answer(1.6, is_saved=True)
-    assert isinstance(decision, EndEarly)
+    assert isinstance(decision, EndInterrupted)
 
 
 def test_a_trainer_that_waits_for_its_restart_is_not_started_after_an_interrupt() -> None:
@@ -119,7 +119,7 @@ def test_an_interrupted_run_ends_without_a_cut_when_none_can_be_taken() -> None:
     assert job.answer(61.9) == []
 
     (decision,) = job.answer(62.0)
-    assert isinstance(decision, EndEarly)
+    assert isinstance(decision, EndInterrupted)
 
 
 def test_an_interrupted_run_whose_coordinator_never_spoke_is_not_waited_for() -> None:
@@ -130,4 +130,4 @@ def test_an_interrupted_run_whose_coordinator_never_spoke_is_not_waited_for() ->
     assert job.apply(CoordinatorSilent(), 1.3) == []
 
     (decision,) = job.apply(CoordinatorSilent(), 1.4)
-    assert isinstance(decision, EndEarly)
+    assert isinstance(decision, EndInterrupted)

@@ -7,8 +7,9 @@ import pytest
 
 from paceline.messages.peers import AskValues, Values
 from paceline.messages.shared import Message, Refusal, Waiting
+from paceline.parking import PARK_S
 from paceline.timing import ManualClock
-from paceline.trainer.peers.outbox import PARK_S, PeerOutbox
+from paceline.trainer.peers.outbox import PeerOutbox
 
 
 class Asker:

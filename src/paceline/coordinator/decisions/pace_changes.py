@@ -38,7 +38,6 @@ from paceline.coordinator.durable import Durable
 from paceline.coordinator.durable.outcomes import PaceChanged
 from paceline.coordinator.ledgers import (
     NOT_TRAINING,
-    PARK_S,
     Asker,
     Book,
     PaceWish,
@@ -56,6 +55,7 @@ from paceline.pace.changing import changes_optimizer, has_pace, why_not_change, 
 from paceline.pace.guards import why_not_shared
 from paceline.pace.policy import steps_locally, updates_in_rounds
 from paceline.pace.tables import is_table
+from paceline.parking import PARK_S
 
 
 def saw_wait(page: Page, pace: PaceWishes, parked: Parked) -> None:

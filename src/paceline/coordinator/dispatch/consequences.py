@@ -48,7 +48,7 @@ from paceline.coordinator.durable.outcomes import (
 )
 from paceline.coordinator.ledgers import (
     Book,
-    Parking,
+    Parked,
     is_epoch_over,
     is_last_epoch,
     pick_task,
@@ -67,6 +67,7 @@ from paceline.messages.trainer import (
 from paceline.messages.waits import Wait
 from paceline.pace.changing import why_not_same
 from paceline.pace.policy import carries_over, is_within
+from paceline.parking import Parking
 
 _Key = TypeVar("_Key")
 
@@ -159,10 +160,9 @@ def end_waits(book: Book) -> None:
     book.first_due_s = min(first_due_s)
 
 
-def _end_waits(book: Book, waiting: Parking[_Key]) -> float:
+def _end_waits(book: Book, waiting: Parking[_Key, Parked]) -> float:
     """Answer those who have waited long enough; when the next one has."""
-    while (due := waiting.oldest_due(book.now)) is not None:
-        key, parked = due
+    for key, parked in waiting.due(book.now):
         saw_wait(book, book.pace, parked)
         wait = wait_of(book, parked).lasting(book.now - parked.since_s)
         book.reply(parked.ticket, Waiting(wait=wait, pauses=book.pauses()))

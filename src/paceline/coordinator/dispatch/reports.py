@@ -18,7 +18,7 @@ import msgspec
 from paceline.coordinator.decisions import exited, fail_cut, job_status, lose
 from paceline.coordinator.durable import CutRecord, Durable, PartRecord, decode_queue
 from paceline.coordinator.durable.outcomes import JobBroken, Scaled, ServerJoined
-from paceline.coordinator.ledgers import Asker, Book, Loss, OpenCut, Parked
+from paceline.coordinator.ledgers import Asker, Book, Loss, OpenCut
 from paceline.messages.server import (
     CommitRound,
     ConfirmTracked,
@@ -200,7 +200,10 @@ def server_reported(book: Book, asker: Asker, report: ServerReport) -> None:
 
 def answer_servers(book: Book) -> None:
     """Send orders to every waiting server for which there are any."""
-    due = _take_due(book)
+    waiting = book.questions.servers
+    due = waiting.due(book.now)
+    for server, _ in due:
+        waiting.take(server)
     gate = _what_orders_follow_from(book)
     for server, parked in due + book.questions.servers.to_look_at(gate):
         report = book.servers.reports.get(server)
@@ -221,14 +224,6 @@ def answer_servers(book: Book) -> None:
         if orders or parked.until_s <= book.now:
             book.reply(parked.ticket, Orders(incarnation=report.incarnation, orders=orders))
             book.questions.servers.take(server)
-
-
-def _take_due(book: Book) -> list[tuple[str, Parked]]:
-    taken = []
-    while (due := book.questions.servers.oldest_due(book.now)) is not None:
-        book.questions.servers.take(due[0])
-        taken.append(due)
-    return taken
 
 
 def _what_orders_follow_from(book: Book) -> object:

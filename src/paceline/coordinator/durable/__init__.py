@@ -10,7 +10,7 @@
     rotation     which cell is next
     placement    parts to slots to servers
     recovery     marks to where a task goes on
-    stops        what an early stop leaves to do
+    stops        what a stop leaves to do
     happenings   outcomes as lines of the event log
 
 Pure.

@@ -1,6 +1,6 @@
-"""What an early stop leaves to do: nothing of training, everything of evaluation.
+"""What a stop leaves to do: nothing of training, everything of evaluation.
 
-A script that has stopped early goes on through its loops, which are over at once, to its
+A script that has stopped goes on through its loops, which are over at once, to its
 evaluations, which run. The job comes along: from a loop that nobody has begun it jumps to
 the next stage that is no training, over all loops between.
 
@@ -22,7 +22,7 @@ def has_nothing_to_train(state: Durable) -> bool:
 
 
 def open_stage(state: Durable, stage: int) -> int:
-    """The first stage from ``stage`` on that is not over by an early stop.
+    """The first stage from ``stage`` on that is not over by a stop.
 
     That is ``stage`` itself, unless the job was stopped and a trainer has told of an
     evaluation behind it: whoever tells of a stage has told of all before.

@@ -9,7 +9,7 @@
     clocks       how many steps each has finished
     rounds       which pushes make one update; quorum: which need not
     meetings     rounds whose values travel between trainers
-    parking      questions that cannot be answered yet
+    questions    what is asked and cannot be answered yet
     cuts         one checkpoint at a time
     keeping      what trainers keep at servers, to be in a cut
     figures      numbers of the user's, of trainers, of the run
@@ -20,7 +20,6 @@ Pure.
 
 from paceline.coordinator.ledgers.book import (
     NOT_TRAINING,
-    PARK_S,
     Book,
     PaceWish,
     PaceWishes,
@@ -31,7 +30,7 @@ from paceline.coordinator.ledgers.figures import Speeds
 from paceline.coordinator.ledgers.keeping import Keeping
 from paceline.coordinator.ledgers.meetings import Differing
 from paceline.coordinator.ledgers.members import Loss, Members, Reports
-from paceline.coordinator.ledgers.parking import Asker, Parked, Parking, Questions
+from paceline.coordinator.ledgers.questions import Asker, Parked, Questions
 from paceline.coordinator.ledgers.rounds import Rounds, participants
 from paceline.coordinator.ledgers.seen import TrainersSeen
 from paceline.coordinator.ledgers.tasks import (
@@ -47,7 +46,6 @@ from paceline.coordinator.ledgers.tasks import (
 
 __all__ = [
     "NOT_TRAINING",
-    "PARK_S",
     "Asker",
     "Book",
     "Counted",
@@ -63,7 +61,6 @@ __all__ = [
     "PaceWishes",
     "Page",
     "Parked",
-    "Parking",
     "Pick",
     "Questions",
     "Reports",

@@ -31,7 +31,7 @@ from paceline.coordinator.ledgers.effects import Effect, SendReply
 from paceline.coordinator.ledgers.figures import Metrics, Speeds, Training
 from paceline.coordinator.ledgers.keeping import Keeping
 from paceline.coordinator.ledgers.members import Members, Reports
-from paceline.coordinator.ledgers.parking import Asker, KeyT, Parked, Parking, Questions
+from paceline.coordinator.ledgers.questions import Asker, Parked, Questions
 from paceline.coordinator.ledgers.rounds import Rounds
 from paceline.coordinator.ledgers.seen import TrainersSeen
 from paceline.coordinator.ledgers.tasks import Deadlines, TaskProgress, returned_records
@@ -40,8 +40,8 @@ from paceline.messages.shared import Message, Refusal, RefusalKind
 from paceline.messages.watching import Resumed
 from paceline.pace.auto import Governor
 from paceline.pace.policy import is_in_step, staleness_of, updates_in_rounds
+from paceline.parking import PARK_S, KeyT, Parking
 
-PARK_S = 1.0
 NOT_TRAINING = "no loop over batches is running yet"
 _OF_TASKS = (LeaseGranted, TaskDone, TaskReturned, TaskFailed)
 
@@ -101,7 +101,7 @@ class Page(ABC):
 
     def park(
         self,
-        waiting: Parking[KeyT],
+        waiting: Parking[KeyT, Parked],
         key: KeyT,
         asker: Asker,
         message: Message,
@@ -111,7 +111,7 @@ class Page(ABC):
         until_s = self.now + PARK_S
         self.first_due_s = min(self.first_due_s, until_s)
         since_s = self.now if since_s is None else since_s
-        parked = Parked(asker.ticket, asker.role, message, until_s, since_s)
+        parked = Parked(asker.ticket, asker.role, message, until_s=until_s, since_s=since_s)
         waiting.park(key, parked)
 
     def num_outcomes(self) -> int:

@@ -5,10 +5,11 @@ Waits: `call_running`, for `ANSWER_S` at most: the coordinator may be coming bac
 
 import os
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import cast
 
-from paceline.errors import PeerLost, StoreError, UsageError
+from paceline.errors import StoreError, UsageError
 from paceline.ids import OPERATOR
 from paceline.launch.job.folder import JobDir, RunFile
 from paceline.launch.job.resuming import resume_command
@@ -18,6 +19,7 @@ from paceline.messages.shared import Message, Refusal, Waiting
 from paceline.messages.watching import Scale
 from paceline.timing import Clock, Deadline
 from paceline.transport.connection import Connection
+from paceline.transport.patience import PatientConnection
 
 ANSWER_S = 5.0
 
@@ -141,19 +143,19 @@ def call_running(
         TransportError: its coordinator does not answer within `ANSWER_S`.
     """
     deadline = Deadline(clock, ANSWER_S)
-    while True:
+
+    def reach() -> Connection:
         connect_s = max(0.1, deadline.remaining_s())
         wires = Wires(run.run, role, clock, connect_s, read_secret(job.secret))
-        try:
-            with connect(wires, run.coordinator) as connection:
-                answer = connection.call(message, timeout_s=deadline.remaining_s())
-            return cast("Message", answer.message)
-        except PeerLost as error:
-            if not _is_alive(run):
-                command = resume_command(job.path, job.read_script())
-                raise UsageError(
-                    f"the job of {job.path} runs no more: its launcher (process {run.pid}) "
-                    f"went without a summary; go on with: {command}"
-                ) from error
-            if deadline.is_over():
-                raise
+        return connect(wires, run.coordinator)
+
+    def look() -> None:
+        if not _is_alive(run):
+            command = resume_command(job.path, job.read_script())
+            raise UsageError(
+                f"the job of {job.path} runs no more: its launcher (process {run.pid}) "
+                f"went without a summary; go on with: {command}"
+            )
+
+    with closing(PatientConnection(reach)) as coordinator:
+        return cast("Message", coordinator.wait_answer(message, deadline, look))

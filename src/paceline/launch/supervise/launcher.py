@@ -35,7 +35,7 @@ from paceline.launch.supervise.link import Reporter
 from paceline.launch.supervise.run_events import (
     CoordinatorSilent,
     Decision,
-    EndEarly,
+    EndInterrupted,
     Finish,
     GiveUp,
     HeldUp,
@@ -184,7 +184,7 @@ class Launcher:
                 self._show.say(f"{decision.role} is told to leave: {decision.reason}")
                 if decision.role in self._children:
                     self._children[decision.role].tell_to_leave()
-            elif isinstance(decision, EndEarly):
+            elif isinstance(decision, EndInterrupted):
                 return Verdict(Ending.INTERRUPTED, decision.reason)
             elif isinstance(decision, GiveUp):
                 cause = self._last_cause(decision)

@@ -7,13 +7,13 @@ Waits: `call_report`, for at most its time-out. For one thread.
 """
 
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Protocol, final
 
 from paceline.errors import TransportError
 from paceline.messages.shared import Refusal
 from paceline.messages.watching import Exited, JobStatus, LauncherOrders, LauncherReport
 from paceline.transport.connection import Connection
+from paceline.transport.patience import PatientConnection
 
 
 class Reporter(Protocol):
@@ -41,8 +41,7 @@ class CoordinatorLink:
         Args:
             connect: makes a fresh connection, or raises `TransportError`.
         """
-        self._connect = connect
-        self._connection: Connection | None = None
+        self._coordinator = PatientConnection(connect)
         self._exits: list[Exited] = []
 
     def note_exit(self, exited: Exited) -> None:
@@ -62,11 +61,8 @@ class CoordinatorLink:
         sent = tuple(self._exits)
         report = LauncherReport(exits=sent, finishing=finishing, saving=saving)
         try:
-            if self._connection is None:
-                self._connection = self._connect()
-            answer = self._connection.call(report, timeout_s=timeout_s).message
+            answer = self._coordinator.call(report, timeout_s)
         except TransportError:
-            self.close()
             return None
         if isinstance(answer, Refusal):
             return None
@@ -77,8 +73,5 @@ class CoordinatorLink:
         return answer
 
     def close(self) -> None:
-        """Hang up; the next report connects again."""
-        if self._connection is not None:
-            with suppress(TransportError):
-                self._connection.close()
-            self._connection = None
+        """Hang up."""
+        self._coordinator.close()

@@ -84,7 +84,7 @@ class Finish(NamedTuple):
     status: JobStatus
 
 
-class EndEarly(NamedTuple):
+class EndInterrupted(NamedTuple):
     """An interrupted run may end now."""
 
     reason: str
@@ -100,4 +100,4 @@ Happening = (
     | RunInterrupted
     | None
 )
-Decision = Start | Kill | Retire | GiveUp | Finish | EndEarly
+Decision = Start | Kill | Retire | GiveUp | Finish | EndInterrupted

@@ -36,7 +36,7 @@ from paceline.launch.supervise.hearing import Hearing
 from paceline.launch.supervise.run_events import (
     CoordinatorSilent,
     Decision,
-    EndEarly,
+    EndInterrupted,
     Finish,
     GiveUp,
     Happening,
@@ -233,7 +233,7 @@ class Supervision:
             return []
         if self._is_interrupted:
             ends = trouble.kind == "journal"  # else the last cut may be tried again
-            return [EndEarly(f"interrupted; {trouble.text}")] if ends else []
+            return [EndInterrupted(f"interrupted; {trouble.text}")] if ends else []
         if limit_s is None or trouble.waited_s < limit_s:
             return []
         reason = f"{trouble.text}, longer than --disk-wait ({limit_s:g} s)"
@@ -251,7 +251,7 @@ class Supervision:
         if self._is_over():
             return [Finish(orders.status)]
         if self.is_saving and orders.is_saved:
-            return [EndEarly(f"interrupted; saved as cut {orders.status.cut}")]
+            return [EndInterrupted(f"interrupted; saved as cut {orders.status.cut}")]
         members = {process.id: process.pid for process in orders.status.processes}
         for post in self._posts.values():
             post.is_member = members.get(post.role) == post.pid
@@ -306,7 +306,7 @@ class Supervision:
             trouble = self._status.trouble if self._status is not None else None
             why = f": {trouble.text}" if trouble is not None else ""
             decisions.append(
-                EndEarly(f"interrupted; no cut could be taken in {SAVE_S:g} s{why}")
+                EndInterrupted(f"interrupted; no cut could be taken in {SAVE_S:g} s{why}")
             )
         return decisions
 
@@ -323,7 +323,7 @@ class Supervision:
     def _unanswered(self, asked: CoordinatorSilent, now: float) -> list[Decision]:
         reason = self._hearing.note_silence(asked.signs, now)
         if self.is_saving and self._hearing.is_in_vain:
-            return [EndEarly("interrupted; the coordinator does not answer")]
+            return [EndInterrupted("interrupted; the coordinator does not answer")]
         return [] if reason is None else _kill(self._posts[COORDINATOR], reason)
 
     def _is_lingering(self, post: _Post, now: float) -> bool:

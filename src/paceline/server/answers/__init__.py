@@ -5,7 +5,6 @@
     pushes             what trainers have computed
     reads              dense values, and rows
     answers            at once, or by actions that lead to the answer
-    parked             requests that wait for a round
     rows_behind_push   rows asked for in the request of a push
     early_push         gradients ahead of their push
     lock_requests      locks and held pushes

@@ -11,7 +11,7 @@ Waits for nothing. Any thread may call.
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, final
+from typing import final
 
 import msgspec
 
@@ -20,8 +20,8 @@ from paceline.messages.data import PulledRows, PullRows
 from paceline.messages.locking import ApplyStep, KeepLocks, Lock, Locked, Unlock
 from paceline.messages.shared import Done, Message, Refusal, Waiting
 from paceline.messages.waits import Wait
+from paceline.parking import PARK_S, ParkedQuestion, Parking
 from paceline.server.answers.answers import carry_out, give, invalid
-from paceline.server.answers.parked import PARK_S
 from paceline.server.locks import (
     LockAsker,
     LockEffect,
@@ -41,14 +41,13 @@ Read = Callable[[Peer, PullRows, list[Bytes], Reply], None]
 LockMessage = Lock | Unlock | KeepLocks | ApplyStep
 
 
-class _Asked(NamedTuple):
-    """A request for a lock, and until when it may be parked."""
+class _Asked(ParkedQuestion, frozen=True):
+    """A request for a lock."""
 
     peer: Peer
     message: Lock
     buffers: list[Bytes]
     reply: Reply
-    until_s: float
 
     @property
     def key(self) -> LockKey:
@@ -69,7 +68,8 @@ class Locking:
     def __init__(self, standing: ServerCore, clock: Clock, read: Read) -> None:
         """Nobody waits; ``read`` answers who asks for rows, now or later."""
         self._standing, self._clock, self._read = standing, clock, read
-        self._parked: dict[LockKey, _Asked] = {}  # by the lock of `_standing`
+        # By the lock of `_standing`.
+        self._parked: Parking[LockKey, _Asked] = Parking(is_looked_at=False)
 
     def received(
         self, peer: Peer, message: LockMessage, buffers: list[Bytes], reply: Reply
@@ -77,7 +77,7 @@ class Locking:
         """Take a trainer's request."""
         if isinstance(message, Lock):
             until_s = self._clock.now_s() + PARK_S
-            self._ask(_Asked(peer, message, buffers, reply, until_s))
+            self._ask(_Asked(peer, message, buffers, reply, until_s=until_s))
         elif isinstance(message, ApplyStep):
             self._apply_step(message, reply)
         else:
@@ -87,16 +87,16 @@ class Locking:
     def disconnected(self, peer: Peer) -> None:
         """Nobody waits for these answers; who comes back keeps its place for a while."""
         with self._standing.lock:
-            gone = [key for key, asked in self._parked.items() if asked.peer == peer]
-            for key in gone:
-                del self._parked[key]
+            for key, asked in self._parked.items():
+                if asked.peer == peer:
+                    self._parked.take(key)
 
     def look_again(self) -> None:
         """Something has changed: answer what can be answered now."""
         with self._standing.lock:
-            parked, self._parked = list(self._parked.values()), {}
-        for one in parked:
-            self._ask(one)
+            keys = list(self._parked)
+        for key in keys:
+            self._look_at(key)
         self.go_on()
 
     def go_on(self) -> None:
@@ -105,25 +105,22 @@ class Locking:
         while held.turns:
             with self._standing.lock:
                 turns, held.turns = held.turns, []
-                asked = [self._parked.pop(key) for key in turns if key in self._parked]
-            for one in asked:
-                self._ask(one)
+            for key in turns:
+                self._look_at(key)
 
     def pass_time(self, now_s: float) -> None:
         """Let go what has run out; answer those who have waited long enough."""
         with self._standing.lock:
             self._standing.held.turns += self._standing.held.locks.expire(now_s)
-            overdue = [one for one in self._parked.values() if one.until_s <= now_s]
-            for one in overdue:
-                del self._parked[one.key]
-        for one in overdue:
-            self._ask(one)
+            due = self._parked.due(now_s)
+        for key, _ in due:
+            self._look_at(key)
         self.go_on()
 
     def close(self) -> None:
         """Nobody is answered by this server any more."""
         with self._standing.lock:
-            parked, self._parked = list(self._parked.values()), {}
+            parked = self._parked.take_all()
         for one in parked:
             reason = f"{self._standing.server} closes"
             give(one.reply, Waiting(wait=Wait("servers", reason)))
@@ -134,8 +131,17 @@ class Locking:
         with self._standing.lock:
             answer = self._decide(asked)
             if answer is None:
-                self._parked[asked.key] = asked
+                self._parked.park(asked.key, asked)
                 return
+        carry_out(answer, asked.reply)
+
+    def _look_at(self, key: LockKey) -> None:
+        with self._standing.lock:
+            asked = self._parked.get(key)
+            answer = None if asked is None else self._decide(asked)
+            if asked is None or answer is None:
+                return
+            self._parked.take(key)
         carry_out(answer, asked.reply)
 
     def _decide(self, asked: _Asked) -> Message | Action | None:
@@ -182,7 +188,7 @@ class Locking:
                 self._standing.held.locks.keep(message, now)
                 return Done()
             key = LockKey(message.part, LockAsker(message.incarnation, message.number))
-            self._parked.pop(key, None)  # its asker has gone on
+            self._parked.take(key)  # its asker has gone on
             self._standing.held.turns += self._standing.held.locks.let_go(key, now)
             return Done()
 

@@ -7,21 +7,38 @@ Waits for nothing but the lock of the `ServerCore`. Any thread may call.
 """
 
 import functools
-from typing import final
+import itertools
+from typing import NamedTuple, final
 
 from paceline.errors import UsageError
 from paceline.messages.data import Pull, Pulled, PulledRows, PullRows, ValuesPlace
 from paceline.messages.server import PartReport
 from paceline.messages.shared import Message, Refusal, Waiting
-from paceline.messages.waits import wait_for
-from paceline.server.answers.answers import give, invalid
-from paceline.server.answers.parked import PARK_S, ParkedReads, Read
+from paceline.messages.waits import Wait, wait_for
+from paceline.parking import PARK_S, ParkedQuestion, Parking
+from paceline.server.answers.answers import carry_out, give, invalid
 from paceline.server.requests import PartLayout, coded_block_bytes
 from paceline.server.requests.contents import Bytes, read_known, read_pull_rows
 from paceline.server.slots import Action, BlockReads, nothing
 from paceline.server.standing import ServerCore
 from paceline.timing import Clock
 from paceline.transport.service import Peer, Reply, is_awaited, places_of
+
+
+class Read(ParkedQuestion, frozen=True):
+    """A request for values."""
+
+    peer: Peer
+    message: Pull | PullRows
+    buffers: list[Bytes]
+    reply: Reply
+
+
+class _Key(NamedTuple):
+    """One of an asker's requests for values of a round."""
+
+    who: tuple[int, int, int]  # incarnation, part, round
+    number: int
 
 
 @final
@@ -31,32 +48,53 @@ class Reads:
     def __init__(self, standing: ServerCore, clock: Clock) -> None:
         """Nobody waits; ``clock`` says for how long requests are parked."""
         self._standing, self._clock = standing, clock
-        self._parked = ParkedReads(standing.server)  # by the lock of `_standing`
+        # By the lock of `_standing`.
+        self._parked: Parking[_Key, Read] = Parking(
+            is_looked_at=False, who=lambda key: key.who
+        )
+        self._numbers = itertools.count()
 
     def ask(
         self, peer: Peer, message: Pull | PullRows, buffers: list[Bytes], reply: Reply
     ) -> None:
         """Answer, now or later."""
-        self._read(Read(peer, message, buffers, reply, self._clock.now_s() + PARK_S))
+        now_s = self._clock.now_s()
+        until_s = now_s + PARK_S
+        request = Read(peer, message, buffers, reply, until_s=until_s, since_s=now_s)
+        with self._standing.lock:
+            answer = self._decide(request)
+            if answer is None:
+                who = message.incarnation, message.part, message.at_round
+                self._parked.park(_Key(who, next(self._numbers)), request)
+                return
+        carry_out(answer, reply)
 
     def look_again(self) -> None:
         """Something has changed: answer what can be answered now."""
         with self._standing.lock:
-            parked = self._parked.take_all()
-        for request in parked:
-            self._read(request)
+            keys = list(self._parked)
+        for key in keys:
+            self._look_at(key)
 
     def pass_time(self, now_s: float) -> None:
         """Tell those who have waited for long what they wait for."""
+        server, told = self._standing.server, []
         with self._standing.lock:
-            put_off = self._parked.put_off(now_s)
-        for request, wait in put_off:
+            for key, request in self._parked.due(now_s):
+                part, at_round = request.message.part, request.message.at_round
+                reason = f"round {at_round} of part {part} is not applied at {server} yet"
+                wait = Wait("round", reason, (server,)).lasting(now_s - request.since_s)
+                self._parked.put_off(key, wait, now_s)
+                told.append((request, wait))
+        for request, wait in told:
             give(request.reply, Waiting(wait=wait))
 
     def disconnected(self, peer: Peer) -> None:
         """Nobody waits for these answers any more."""
         with self._standing.lock:
-            self._parked.drop(peer)
+            for key, request in self._parked.items():
+                if request.peer == peer:
+                    self._parked.take(key)
 
     def close(self) -> None:
         """Nobody is answered by this server any more."""
@@ -67,16 +105,14 @@ class Reads:
         for request in parked:
             give(request.reply, closes)
 
-    def _read(self, request: Read) -> None:
+    def _look_at(self, key: _Key) -> None:
         with self._standing.lock:
-            answer = self._decide(request)
-            if answer is None:
-                self._parked.park(request)
+            request = self._parked.get(key)
+            answer = None if request is None else self._decide(request)
+            if request is None or answer is None:
                 return
-        if isinstance(answer, Message):
-            give(request.reply, answer)
-        else:
-            answer()
+            self._parked.take(key)
+        carry_out(answer, request.reply)
 
     def _decide(self, request: Read) -> Message | Action | None:
         """Under the lock: the answer, what leads to it, or None: it must wait."""

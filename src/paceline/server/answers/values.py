@@ -61,7 +61,7 @@ def _decide_set(
             f"values of part {message.part} came after a push, or others, of their sender"
         )
         return Refusal(kind="stale", text=text, timeline=message.timeline)
-    if why_not == "early":
+    if why_not == "ahead":
         reason = f"part {message.part} is not as far as the values are of"
         return Waiting(wait=wait_for("servers", reason, [standing.server]))
     pushed = Pushed(verdict="applied", version=part.version)

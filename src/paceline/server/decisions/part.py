@@ -62,7 +62,7 @@ class Part:
     def set_values(self, message: SetValues) -> str | None:
         """Decide values that are to replace what is here: None, they do.
 
-        Otherwise why not: ``repeat``, they have; ``early``, they come too soon to be
+        Otherwise why not: ``repeat``, they have; ``ahead``, they come too soon to be
         decided, or are being set; ``late``, its sender has pushed or set others since.
         """
         tag, is_settled = self.set.get(message.incarnation, (0, True))
@@ -70,9 +70,9 @@ class Part:
         if message.tag < tag or (last is not None and last.number > message.number):
             return "late"
         if message.tag == tag:
-            return "repeat" if is_settled else "early"
+            return "repeat" if is_settled else "ahead"
         if self.round < message.at_round:
-            return "early"
+            return "ahead"
         self.set[message.incarnation] = (message.tag, False)
         self.version += 1
         return None

@@ -69,6 +69,23 @@ class Courier:
             self._connections[role], self._addresses[role] = connection, address
             return connection
 
+    def call(
+        self, role: str, address: str, incarnation: int, message: Message, timeout_s: float
+    ) -> Message:
+        """Ask once, without numbers; a connection that was lost is dropped.
+
+        Raises:
+            TransportError: nobody is there, or there was no answer in time.
+        """
+        connection = self.reach(role, address, incarnation)
+        try:
+            answer = connection.call(message, timeout_s=timeout_s).message
+        except PeerLost:
+            self.drop(role, connection)
+            raise
+        assert isinstance(answer, Message)
+        return answer
+
     def drop(self, role: str, connection: Connection) -> None:
         """Close a connection; the next `reach` makes another."""
         if self.doors is not None and role_kind(role) == "trainer":

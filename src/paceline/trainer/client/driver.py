@@ -182,7 +182,7 @@ class Driver:
     def tell(self, message: Message) -> None:
         """Send the coordinator a message once; whether it arrives does not matter."""
         with contextlib.suppress(TransportError):
-            self._reach(COORDINATOR).call(message, timeout_s=self._timeout_s)
+            self._call(COORDINATOR, message, self._timeout_s)
 
     def send(self, server: str, payload: Payload) -> Sent | None:
         """Send a server what `settle` waits for later; None if it cannot be reached."""
@@ -211,12 +211,7 @@ class Driver:
             evaluated=protocol.evaluation.evaluated,
             bounded_clock=protocol.asking.bounded_clock,
         )
-        connection = self._reach(COORDINATOR)
-        try:
-            answer = connection.call(beat, timeout_s=self._timeout_s).message
-        except PeerLost:
-            self._courier.drop(COORDINATOR, connection)
-            raise
+        answer = self._call(COORDINATOR, beat, self._timeout_s)
         protocol.asking.pauses |= isinstance(answer, Beaten) and answer.pauses
         self.asked_s = self._clock.now_s()
 
@@ -228,7 +223,7 @@ class Driver:
             self.locks.stop(self._timeout_s)
 
     def _tell_server(self, server: str, message: Message) -> None:
-        self._reach(server).call(message, timeout_s=1.0)
+        self._call(server, message, 1.0)
 
     def _pause(self, pause: Pause) -> None:
         if pause.wait is not None:
@@ -237,11 +232,14 @@ class Driver:
             why = "" if pause.wait is None else f": {pause.wait.reason}"
             raise UsageError(f"the session was closed while waiting{why}")
 
-    def _reach(self, role: str) -> Connection:
+    def _call(self, role: str, message: Message, timeout_s: float) -> Message:
+        where = self._address(role), self._protocol.incarnation
+        return self._courier.call(role, *where, message, timeout_s)
+
+    def _address(self, role: str) -> str:
         protocol = self._protocol
         address = "" if role == COORDINATOR else protocol.asking.doors.get(role, "")
-        address = address or protocol.servers.get(role, "")
-        return self._courier.reach(role, address, self._protocol.incarnation)
+        return address or protocol.servers.get(role, "")
 
     def _send(
         self,
@@ -324,7 +322,8 @@ class Driver:
     def _submit(self, role: str, payload: Payload, sending: _Sending) -> None:
         connection: Connection | None = None
         try:
-            connection = self._reach(role)
+            incarnation = self._protocol.incarnation
+            connection = self._courier.reach(role, self._address(role), incarnation)
             request_id = connection.submit(
                 payload.message,
                 payload.buffers,

@@ -2,7 +2,7 @@
 
 Silence of one time-out means death, and a step may take longer than that. So a thread
 beats over the coordinator's connection whenever the loop has not talked to it for a while.
-It reads nothing and decides nothing: a new timeline or an early stop is found out by the
+It reads nothing and decides nothing: a new timeline or a stop is found out by the
 loop itself.
 
 Waits: for the coordinator's answer; between beats.

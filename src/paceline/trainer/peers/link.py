@@ -328,15 +328,8 @@ class PeerLink:
         return reply.text
 
     def _ask_coordinator(self, message: TrainerMessage, timeout_s: float) -> Message:
-        incarnation = self._protocol.incarnation
-        connection = self._courier.reach(COORDINATOR, "", incarnation)
-        try:
-            answer = connection.call(message, timeout_s=timeout_s).message
-        except PeerLost:
-            self._courier.drop(COORDINATOR, connection)
-            raise
-        assert isinstance(answer, Message)
-        return answer
+        who = self._protocol.incarnation
+        return self._courier.call(COORDINATOR, "", who, message, timeout_s)
 
     def _pause(self, deadline: Deadline, pause_s: float, what: str, reason: str) -> float:
         """Wait a little; how long the next pause is."""

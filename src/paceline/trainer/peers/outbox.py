@@ -11,26 +11,27 @@ Waits for nothing. Any thread may call; answers are given by whoever lays out or
 
 import threading
 from collections.abc import Sequence
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import numpy as np
 
 from paceline.messages.peers import ArraySpec, AskValues, PeerMessage, Values
 from paceline.messages.shared import Refusal, Waiting
 from paceline.messages.waits import Wait
+from paceline.parking import PARK_S, ParkedQuestion, Parking
 from paceline.timing import Clock
 from paceline.trainer.peers.reduction import Array, slice_bounds
 from paceline.transport.frames import ByteArray
 from paceline.transport.service import Reply
 
-PARK_S = 1.0
 MOST_PARKED = 4096
 
 
-class _Parked(NamedTuple):
+class _Asked(ParkedQuestion, frozen=True):
+    """A trainer's question; one of it waits for each stage."""
+
     message: AskValues
     reply: Reply
-    until_s: float
 
 
 @final
@@ -43,7 +44,7 @@ class PeerOutbox:
         self._lock = threading.Lock()  # guards the fields below
         self._exchange = 0
         self._stages: dict[int, tuple[Array, ...]] = {}
-        self._parked: dict[tuple[str, int], _Parked] = {}  # {(asker, stage): question}
+        self._parked: Parking[tuple[str, int], _Asked] = Parking(is_looked_at=False)
 
     def lay_out(self, exchange: int, stage: int, arrays: Sequence[Array]) -> None:
         """Let these be had; they must stay as they are until another exchange's are."""
@@ -57,7 +58,7 @@ class PeerOutbox:
                 if (parked.message.exchange, parked.message.stage) == (exchange, stage)
             ]
             for key, _ in ready:
-                del self._parked[key]
+                self._parked.take(key)
         for _, parked in ready:
             _hand_out(parked.message, arrays, parked.reply)
 
@@ -76,10 +77,10 @@ class PeerOutbox:
         with self._lock:
             is_here = message.exchange == self._exchange and message.stage in self._stages
             arrays = self._stages[message.stage] if is_here else ()
-            before = None if is_here else self._parked.pop(key, None)
+            before = None if is_here else self._parked.take(key)
             if not is_here and len(self._parked) < MOST_PARKED:
                 until_s = self._clock.now_s() + PARK_S
-                self._parked[key] = _Parked(message, reply, until_s)
+                self._parked.park(key, _Asked(message, reply, until_s=until_s))
         if is_here:
             _hand_out(message, arrays, reply)
         elif before is not None:
@@ -89,9 +90,10 @@ class PeerOutbox:
         """Answer those who have waited long enough."""
         now = self._clock.now_s()
         with self._lock:
-            late = [key for key, parked in self._parked.items() if parked.until_s <= now]
-            parked = [self._parked.pop(key) for key in late]
-        for one in parked:
+            due = self._parked.due(now)
+            for key, _ in due:
+                self._parked.take(key)
+        for _, one in due:
             wait = Wait("exchange", "it has not come as far in its own loop")
             one.reply(Waiting(wait=wait))
 

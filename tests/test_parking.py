@@ -6,29 +6,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.coordinator.ledgers.parking import AGAIN_S, Parked, Parking
+from paceline.coordinator.ledgers import Parked
 from paceline.messages.shared import Done
 from paceline.messages.waits import Wait
+from paceline.parking import AGAIN_S, Parking
+
+Questions = Parking[int, Parked]
 
 
 def question(ticket: int, until_s: float = 1.0) -> Parked:
-    return Parked(ticket, f"trainer-{ticket}", Done(), until_s)
+    return Parked(ticket, f"trainer-{ticket}", Done(), until_s=until_s)
 
 
 @pytest.fixture
-def parking() -> Parking[int]:
-    made: Parking[int] = Parking()
+def parking() -> Questions:
+    made: Questions = Parking()
     for key in (3, 1, 2):
         made.park(key, question(key, until_s=float(10 - key)))
     return made
 
 
-def looked_at(parking: Parking[int], gate: object) -> list[int]:
+def looked_at(parking: Questions, gate: object) -> list[int]:
     return [key for key, _ in parking.to_look_at(gate)]
 
 
 def test_everybody_is_looked_at_once_and_again_when_the_gate_has_changed(
-    parking: Parking[int],
+    parking: Questions,
 ) -> None:
     assert looked_at(parking, "closed") == [3, 1, 2]
     assert looked_at(parking, "closed") == []
@@ -36,7 +39,7 @@ def test_everybody_is_looked_at_once_and_again_when_the_gate_has_changed(
 
 
 def test_behind_an_unchanged_gate_only_new_questions_are_looked_at(
-    parking: Parking[int],
+    parking: Questions,
 ) -> None:
     looked_at(parking, "closed")
     parking.park(4, question(4))
@@ -45,7 +48,7 @@ def test_behind_an_unchanged_gate_only_new_questions_are_looked_at(
 
 
 def test_the_gate_makes_no_difference_while_nobody_was_looked_at(
-    parking: Parking[int],
+    parking: Questions,
 ) -> None:
     assert parking.are_all_new()
     looked_at(parking, "closed")
@@ -60,7 +63,9 @@ def test_the_gate_makes_no_difference_while_nobody_was_looked_at(
     assert not parking.are_all_new()
 
 
-def test_behind_the_same_gate_a_look_is_for_who_is_new(parking: Parking[int]) -> None:
+def test_behind_the_same_gate_a_look_is_for_who_is_new(
+    parking: Questions,
+) -> None:
     assert parking.must_look()
     looked_at(parking, "closed")
     assert not parking.must_look()
@@ -72,19 +77,19 @@ def test_behind_the_same_gate_a_look_is_for_who_is_new(parking: Parking[int]) ->
     assert parking.must_look()
 
 
-def test_who_was_answered_meanwhile_is_not_looked_at(parking: Parking[int]) -> None:
+def test_who_was_answered_meanwhile_is_not_looked_at(parking: Questions) -> None:
     parking.take(1)
     assert looked_at(parking, "closed") == [3, 2]
 
 
-def test_all_can_be_looked_at_whatever_the_gate(parking: Parking[int]) -> None:
+def test_all_can_be_looked_at_whatever_the_gate(parking: Questions) -> None:
     looked_at(parking, "closed")
     parking.look_at_all()
     assert looked_at(parking, "closed") == [3, 1, 2]
 
 
 def test_a_new_question_takes_the_place_of_the_old_one_behind_all_others(
-    parking: Parking[int],
+    parking: Questions,
 ) -> None:
     parking.park(3, question(6))
     assert list(parking) == [1, 2, 3]
@@ -92,18 +97,19 @@ def test_a_new_question_takes_the_place_of_the_old_one_behind_all_others(
 
 
 def test_the_longest_waiting_is_due_first_and_nobody_before_its_time() -> None:
-    parking: Parking[int] = Parking()
+    parking: Questions = Parking()
     parking.park(1, question(1, until_s=1.0))
     parking.park(2, question(2, until_s=2.0))
-    assert parking.oldest_due(0.9) is None
-    assert parking.oldest_due(1.0) == (1, question(1, until_s=1.0))
+    assert not parking.due(0.9)
+    assert parking.due(1.0) == [(1, question(1, until_s=1.0))]
+    assert [key for key, _ in parking.due(2.0)] == [1, 2]
     parking.take(1)
-    assert parking.oldest_due(1.0) is None
+    assert not parking.due(1.0)
     assert len(parking) == 1
 
 
 def test_nothing_is_left_of_questions_that_nobody_looks_at() -> None:
-    parking: Parking[int] = Parking(is_looked_at=False)
+    parking: Questions = Parking(is_looked_at=False)
     for key in range(100):
         parking.park(key, question(key))
         assert parking.take(key) == question(key)
@@ -133,7 +139,7 @@ asked = st.builds(
 def test_who_is_put_off_and_asks_again_waits_since_the_first_time(
     events: list[Asked],
 ) -> None:
-    parking: Parking[int] = Parking()
+    parking: Questions = Parking()
     now, began, told = 0.0, {}, {}  # {key: when}
     for key, what, after_s in events:
         now += after_s
@@ -141,7 +147,7 @@ def test_who_is_put_off_and_asks_again_waits_since_the_first_time(
             if now - told[gone] > AGAIN_S:
                 del began[gone], told[gone]
         if what == "park":
-            parking.park(key, Parked(0, "trainer", Done(), now + 1.0, now))
+            parking.park(key, Parked(0, "trainer", Done(), until_s=now + 1.0, since_s=now))
             began.setdefault(key, now)
             if key in told and now - told[key] > AGAIN_S:
                 del told[key]
@@ -163,9 +169,9 @@ def test_who_is_put_off_and_asks_again_waits_since_the_first_time(
 
 
 def test_nothing_is_left_of_those_who_were_put_off_and_never_came_back() -> None:
-    parking: Parking[int] = Parking()
+    parking: Questions = Parking()
     for key in range(100):
         now = float(10 * key)
-        parking.park(key, Parked(0, "trainer", Done(), now + 1.0, now))
+        parking.park(key, Parked(0, "trainer", Done(), until_s=now + 1.0, since_s=now))
         parking.put_off(key, WAIT, now + 1.0)
     assert len(vars(parking)["_put_off"]) == 1

@@ -6,9 +6,10 @@
     python -m benchmarks step_cost --before ../other --pairs 10    against another checkout
 
 `nn.Linear(4, 1)`, four numbers of a row, or both, batches of 8 under SGD, one thread: in an
-embedded job and in one of processes (one trainer, one server). Blocks of steps take turns
-with those of the same plain loop in the same process, which must have learned the same
-(`async:pull=2` is a batch behind, and is not compared).
+embedded job and in one of processes (one trainer, one server). `--models clicks` is the
+network of `ctr` and its 26 fields, `--models digits` that of `dense`. Blocks of steps take
+turns with those of the same plain loop in the same process, which must have learned the
+same (`async:pull=2` is a batch behind, and is not compared).
 
 Told of a step: wall time and the plain loop's, `step()` alone, processor time by role, how
 often processes sleep, and read or write files (no other system calls, and no sockets, are
@@ -40,7 +41,7 @@ from benchmarks.harness.record import ROOT, say, spread, table, write
 
 SERVE = Path(__file__).with_name("step_cost_serve.py")
 PLACES, PACES = ("embedded", "run"), ("sync", "async", "async:pull=2")
-MODELS = ("dense", "rows", "both")
+MODELS = ("dense", "rows", "both")  # and, where asked for, clicks and digits
 ROLES = ("trainer", "server", "coordinator")
 LOSS_WITHIN = 1e-4
 AT_MOST = 1.02  # times what it was before

@@ -17,13 +17,19 @@ import json
 import os
 import threading
 import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
 import psutil
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import mse_loss
+from torch.nn.functional import (
+    binary_cross_entropy_with_logits,
+    cross_entropy,
+    mse_loss,
+)
 
 import paceline
 
@@ -32,30 +38,57 @@ try:
 except ModuleNotFoundError:  # a checkout whose benchmarks have no rooms yet
     from benchmarks.watching import Trips, watched
 
-WIDTH, BATCH, IDS, LR = 4, 8, 64, 0.01
 TASK_BATCHES = 64  # as in any long job
 PROCESS, THREAD = 2, 6  # kinds of clocks, see `_clock_s`
 
-Batch = tuple[Tensor, Tensor, Tensor]  # features (BATCH, WIDTH), ids, targets (BATCH,)
+Batch = tuple[Tensor, Tensor, Tensor]  # features, ids, targets; a record is a row of each
 
 
 class Plan(NamedTuple):
     """What a process is to do: blocks of so many steps, and one more before the clock."""
 
-    model: str  # dense, rows, both
+    model: str  # of MODELS
     pace: str
     blocks: int
     steps: int
 
 
-class Model(nn.Module):
-    """Next to nothing to compute: one linear layer, rows that are added up, or both."""
+class Model(nn.Module, ABC):
+    """What is learned, by paceline and by the plain loop; `linear` and `rows` may be None.
 
-    def __init__(self, kind: str, rows: nn.Module) -> None:
+    Attributes:
+        batch, ids, width: records of a batch, ids that there are, numbers of a row.
+    """
+
+    batch, ids, width = 8, 64, 4
+
+    def __init__(self, rows: nn.Module | None, linear: nn.Module | None) -> None:
         super().__init__()
-        torch.manual_seed(0)  # whatever was drawn for the rows: both loops begin alike
-        self.rows = None if kind == "dense" else rows
-        self.linear = None if kind == "rows" else nn.Linear(WIDTH, 1)
+        self.rows, self.linear = rows, linear
+
+    @abstractmethod
+    def loss(self, batch: Batch) -> Tensor:
+        """Of a batch."""
+
+    @staticmethod
+    def row_rules() -> tuple[Any, Any]:
+        """How rows learn: paceline's rule, and torch's optimizer of parameters."""
+        return paceline.SGD(lr=0.01), lambda values: torch.optim.SGD(values, lr=0.01)
+
+    @staticmethod
+    def optimizer(parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+        """Of the network."""
+        return torch.optim.SGD(parameters, lr=0.01)
+
+    @classmethod
+    def draw(cls, records: int) -> Batch:
+        """So many records; every row is there after the first few."""
+        ids = torch.cat([torch.arange(cls.ids), torch.randint(0, cls.ids, (records,))])
+        return torch.randn(records, cls.width), ids[:records], torch.randn(records)
+
+
+class Small(Model):
+    """Next to nothing to compute: one linear layer, rows that are added up, or both."""
 
     def loss(self, batch: Batch) -> Tensor:
         """Of a batch."""
@@ -66,6 +99,113 @@ class Model(nn.Module):
         return mse_loss(found, targets)
 
 
+@final
+class Dense(Small):
+    """4 -> 1."""
+
+    def __init__(self, _: nn.Module) -> None:
+        super().__init__(None, nn.Linear(self.width, 1))
+
+
+@final
+class Rows(Small):
+    """Four numbers of a row."""
+
+    def __init__(self, rows: nn.Module) -> None:
+        super().__init__(rows, None)
+
+
+@final
+class Both(Small):
+    """Rows and a layer."""
+
+    def __init__(self, rows: nn.Module) -> None:
+        super().__init__(rows, nn.Linear(self.width, 1))
+
+
+@final
+class Clicks(Model):
+    """26 id fields of 16 numbers, network 416-128-64-1 under Adam, batches of 512."""
+
+    batch, ids, width = 512, 100_000, 16
+    fields = 26
+
+    def __init__(self, rows: nn.Module) -> None:
+        wide = self.fields * self.width
+        layers = (nn.Linear(wide, 128), nn.ReLU(), nn.Linear(128, 64), nn.ReLU())
+        super().__init__(rows, nn.Sequential(*layers, nn.Linear(64, 1)))
+
+    def loss(self, batch: Batch) -> Tensor:
+        """Of a batch."""
+        assert self.rows is not None
+        assert self.linear is not None
+        logits = self.linear(self.rows(batch[1]).flatten(1)).squeeze(1)
+        return binary_cross_entropy_with_logits(logits, batch[2])
+
+    @staticmethod
+    def row_rules() -> tuple[Any, Any]:
+        """Adagrad."""
+        return paceline.Adagrad(lr=0.01), lambda some: torch.optim.Adagrad(some, lr=0.01)
+
+    @staticmethod
+    def optimizer(parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+        """Adam."""
+        return torch.optim.Adam(parameters, lr=1e-3, fused=True)
+
+    @classmethod
+    def draw(cls, records: int) -> Batch:
+        """Ids of which few are drawn often."""
+        often = torch.rand(records, cls.fields).pow(6) * cls.ids
+        return (
+            torch.zeros(records, 0),
+            often.long(),
+            torch.randint(0, 2, (records,)).float(),
+        )
+
+
+@final
+class Digits(Model):
+    """784-1024-1024-10 under Adam, batches of 8."""
+
+    width = 784
+
+    def __init__(self, _: nn.Module) -> None:
+        layers = (nn.Linear(784, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU())
+        super().__init__(None, nn.Sequential(*layers, nn.Linear(1024, 10)))
+
+    def loss(self, batch: Batch) -> Tensor:
+        """Of a batch."""
+        assert self.linear is not None
+        return cross_entropy(self.linear(batch[0]), batch[2])
+
+    @staticmethod
+    def optimizer(parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+        """Adam."""
+        return torch.optim.Adam(parameters, lr=1e-3, fused=True)
+
+    @classmethod
+    def draw(cls, records: int) -> Batch:
+        """Noise and ten classes."""
+        features, ids = torch.randn(records, cls.width), torch.zeros(records, 0)
+        return features, ids, torch.randint(0, 10, (records,))
+
+
+MODELS: dict[str, type[Any]] = {
+    "dense": Dense,
+    "rows": Rows,
+    "both": Both,
+    "clicks": Clicks,
+    "digits": Digits,
+}
+
+
+def made(kind: str, rows: nn.Module) -> Model:
+    """A model; whatever was drawn for its rows, two loops begin alike."""
+    torch.manual_seed(0)
+    model: Model = MODELS[kind](rows)
+    return model
+
+
 def learn(model: Model, optimizer: Any, batch: Batch) -> float:  # noqa: ANN401  (ours, torch's)
     """One step of the loop that both share; returns the seconds of `step` alone."""
     model.loss(batch).backward()
@@ -74,6 +214,24 @@ def learn(model: Model, optimizer: Any, batch: Batch) -> float:  # noqa: ANN401 
     took_s = time.perf_counter() - began_s
     optimizer.zero_grad()
     return took_s
+
+
+@final
+class Optimizers:
+    """Of a plain loop: that of the network and that of its rows, as one."""
+
+    def __init__(self, *some: list[torch.optim.Optimizer]) -> None:
+        self._all = [one for each in some for one in each]
+
+    def step(self) -> None:
+        """Of all."""
+        for one in self._all:
+            one.step()
+
+    def zero_grad(self) -> None:
+        """Of all."""
+        for one in self._all:
+            one.zero_grad()
 
 
 class Gauge(NamedTuple):
@@ -122,33 +280,31 @@ def _clock_s(number: int, kind: int) -> float:
     return time.clock_gettime((~number << 3) | kind)
 
 
-def draw(plan: Plan) -> Batch:
-    """Records of all steps; every row is there after the first few."""
-    records = (plan.blocks + 1) * plan.steps * BATCH
-    torch.manual_seed(1)
-    ids = torch.cat([torch.arange(IDS), torch.randint(0, IDS, (records,))])[:records]
-    return torch.randn(records, WIDTH), ids, torch.randn(records)
-
-
 def run(
     session: paceline.Session, plan: Plan, gauge: Gauge, trips: Trips | None = None
 ) -> dict[str, Any]:
     """Train in blocks that take turns with the plain loop's; returns what was found."""
-    rule = paceline.SGD(lr=LR)
-    rows = paceline.Embedding("rows", WIDTH, optimizer=rule, init=paceline.Zeros())
-    model = Model(plan.model, rows)
-    plain_rows = nn.Embedding.from_pretrained(
-        torch.zeros(IDS, WIDTH), freeze=False, sparse=True
+    kind = MODELS[plan.model]
+    rule, row_optimizer = kind.row_rules()
+    model = made(
+        plan.model,
+        paceline.Embedding("rows", kind.width, optimizer=rule, init=paceline.Zeros()),
     )
-    plain = Model(plan.model, plain_rows)
-    sgd = torch.optim.SGD(model.linear.parameters(), lr=LR) if model.linear else None
-    shared = session.share(model, sgd, pace=plan.pace)
-    own = torch.optim.SGD(plain.parameters(), lr=LR)
-    task, last = TASK_BATCHES * BATCH, (plan.blocks + 1) * plan.steps
+    zeros = torch.zeros(kind.ids, kind.width)
+    plain = made(plan.model, nn.Embedding.from_pretrained(zeros, freeze=False, sparse=True))
+    network = kind.optimizer(model.linear.parameters()) if model.linear else None
+    shared = session.share(model, network, pace=plan.pace)
+    own = Optimizers(
+        [kind.optimizer(plain.linear.parameters())] if plain.linear else [],
+        [row_optimizer(plain.rows.parameters())] if plain.rows else [],
+    )
+    task, last = TASK_BATCHES * kind.batch, (plan.blocks + 1) * plan.steps
     took_us: dict[str, list[float]] = {"us": [], "plain us": [], "step us": []}
     block, step_s, plain_cpu_s = list[Batch](), 0.0, 0.0
     found: dict[str, Any] = {"paceline": paceline.__file__}
-    data = session.batches(draw(plan), BATCH, shuffle=False, task_size=task)
+    torch.manual_seed(1)
+    records = kind.draw(last * kind.batch)
+    data = session.batches(records, kind.batch, shuffle=False, task_size=task)
     began_s = time.perf_counter()
     for number, batch in enumerate(data, start=1):
         block.append(batch)

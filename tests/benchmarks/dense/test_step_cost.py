@@ -52,7 +52,8 @@ def one_thread() -> Iterator[None]:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("one_thread")
-@pytest.mark.parametrize("model", ["dense", "rows", "both"])
+@pytest.mark.filterwarnings("ignore:Sparse invariant checks:UserWarning")  # Adagrad's
+@pytest.mark.parametrize("model", ["dense", "rows", "both", "clicks", "digits"])
 def test_all_figures_of_a_step_are_there(tmp_path: Path, model: str) -> None:
     plan = Plan(model, "sync", blocks=2, steps=8)
     with watched() as trips:

@@ -74,7 +74,7 @@ def contents(root: Path) -> dict[str, bytes]:
     return {
         path.relative_to(root).as_posix(): path.read_bytes()
         for path in [*files, root / "CHANGELOG.md"]
-        if "__pycache__" not in path.parts
+        if not {"__pycache__", "paceline.egg-info"} & set(path.parts)  # of who installs it
     }
 
 

@@ -4,6 +4,7 @@
 # make check   before a commit, in two minutes: format, lint, types, imports, the rules of the house,
 #              and the fast tests of rooms; of the trainer those of its pure sub-rooms, and none that
 #              puts whole jobs together (tests/cluster, tests/simulate ...): make test runs all
+# make test-around  what needs libraries that paceline can do without; nothing may be skipped
 # make lint    format, lint, types
 # make docs    the documentation as a site in build/site
 # make bench   all that needs no other library; twenty minutes, on an idle machine
@@ -25,7 +26,7 @@ JOB    := runs/demo-$(shell date +%Y%m%d-%H%M%S)
 FUZZ   := .venv/.installed-fuzz
 FUZZ_SECONDS ?= 60
 
-.PHONY: setup demo test check lint docs bench bench-peers bench-paces bench-tables bench-page soak fuzz clean
+.PHONY: setup demo test test-around check lint docs bench bench-peers bench-paces bench-tables bench-page soak fuzz clean
 
 setup: $(DEV)
 
@@ -38,6 +39,9 @@ test: $(DEV)
 
 check: $(DEV)
 	@$(BIN)/python tools/check.py lint fast
+
+test-around: $(DEV)
+	@$(BIN)/python tools/check.py around
 
 lint: $(DEV)
 	@$(BIN)/python tools/check.py lint

@@ -26,6 +26,9 @@ for _number, _usual in (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The rules of the house first, then from fast to slow; examples last."""
     items.sort(key=_place)
+    for item in items:
+        if "bucket" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.around)
 
 
 def _place(item: pytest.Item) -> tuple[bool, bool, bool]:

@@ -7,13 +7,16 @@
                            ones before those over 0.25 s; in two processes
     system                 those with real processes, and what users copy: the examples;
                            in two processes, too
+    around                 what needs libraries that paceline can do without: Parquet,
+                           object stores, the site; nothing of it may be skipped
 
 Waits for each command, without a bound of its own: pytest ends tests that hang. The last
 line says how many tests passed and failed over all steps; the exit status is 0 only when
 every step did what it should. Runs from the repository's root, reads nothing from stdin::
 
     .venv/bin/python tools/check.py            everything
-    .venv/bin/python tools/check.py lint       the named groups: lint, fast, test, soak
+    .venv/bin/python tools/check.py lint       the named groups: lint, fast, test,
+                                             around, soak
 
 The fast tests are those of rooms by themselves, without the slow ones: two minutes with
 `lint` on two idle cores. Whole jobs, and the trainer's rooms that carry, are left out.
@@ -43,9 +46,10 @@ LINT_STEPS = {  # {step: commands}
 }
 TWO_PROCESSES = ["--numprocesses=2", "--dist=worksteal"]
 TEST_STEPS = {  # {step: arguments of pytest}; few, since each process imports torch
-    "rooms": ["tests", *TWO_PROCESSES, "-m", "not system and not soak"],
-    "system": ["tests", *TWO_PROCESSES, "-m", "system and not soak"],
+    "rooms": ["tests", *TWO_PROCESSES, "-m", "not system and not soak and not around"],
+    "system": ["tests", *TWO_PROCESSES, "-m", "system and not soak and not around"],
 }
+AROUND_STEPS = {"around": ["tests", *TWO_PROCESSES, "-rs", "-m", "around and not soak"]}
 FAST_FOLDERS = [  # a room by itself; of the trainer what is pure
     *("architecture", "cli", "coordinator", "data", "launch", "messages", "pace"),
     *("pace_specs", "params", "server", "store", "tools", "transport", "watch"),
@@ -55,7 +59,7 @@ FAST_STEPS = {
     "fast": [
         *(f"tests/{folder}" for folder in FAST_FOLDERS),
         *TWO_PROCESSES,
-        *("-m", "not slow and not system and not soak"),
+        *("-m", "not slow and not system and not soak and not around"),
     ],
 }
 SOAK_STEPS = {
@@ -63,7 +67,12 @@ SOAK_STEPS = {
     "reads": ["tests/cluster/test_ssp.py", "-rP"],
     "soak": ["tests", "-m", "soak"],
 }
-TEST_GROUPS = {"fast": FAST_STEPS, "test": TEST_STEPS, "soak": SOAK_STEPS}
+TEST_GROUPS = {
+    "fast": FAST_STEPS,
+    "test": TEST_STEPS,
+    "around": AROUND_STEPS,
+    "soak": SOAK_STEPS,
+}
 SOAK_SIZES = {  # {variable: how much is looked at, unless it is set already}
     "PACELINE_SIM_SEEDS": "20000",
     "PACELINE_SIM_SECONDS": "1e9",
@@ -134,7 +143,8 @@ def run_test_step(step: str, arguments: list[str], folder: Path) -> tuple[bool, 
     if status == NO_TESTS_COLLECTED:
         return True, Counts()
     counts = count(report)
-    return status == 0 and counts.failed == 0, counts
+    is_whole = step not in AROUND_STEPS or counts.skipped == 0
+    return status == 0 and counts.failed == 0 and is_whole, counts
 
 
 def announce(step: str) -> float:

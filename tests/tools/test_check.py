@@ -3,6 +3,9 @@
 import re
 from pathlib import Path
 
+import pytest
+
+from tools import check
 from tools.check import FAST_FOLDERS, LINT_STEPS, Counts, count
 
 ROOT = Path(__file__).parents[2]
@@ -24,6 +27,19 @@ def test_failures_and_errors_count_as_failed(tmp_path: Path) -> None:
 
 def test_a_run_that_left_no_report_counts_as_one_failure(tmp_path: Path) -> None:
     assert count(tmp_path / "missing.xml") == Counts(failed=1)
+
+
+@pytest.mark.parametrize(("step", "is_content"), [("around", False), ("rooms", True)])
+def test_a_skip_around_is_a_failure(
+    step: str, is_content: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(command: list[str], _: object) -> int:
+        report = next(word for word in command if word.startswith("--junitxml="))
+        Path(report.partition("=")[2]).write_text("<a><testcase><skipped/></testcase></a>")
+        return 0
+
+    monkeypatch.setattr(check, "run_command", run)
+    assert check.run_test_step(step, [], tmp_path) == (is_content, Counts(skipped=1))
 
 
 def test_a_torn_report_counts_as_one_failure(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ from mkdocs.exceptions import ConfigurationError
 
 from tools.design_notes import on_config
 
+pytestmark = pytest.mark.around
+
 
 def config(docs: Path, nav: list[object]) -> MkDocsConfig:
     found = MkDocsConfig()

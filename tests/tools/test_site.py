@@ -1,6 +1,5 @@
 """The documentation builds into a site that is whole, and that asks nobody else."""
 
-import importlib.util
 import os
 import re
 import subprocess
@@ -38,10 +37,7 @@ def build(folder: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    importlib.util.find_spec("material") is None,
-    reason="mkdocs-material is not installed: pip install -c constraints.txt -e '.[docs]'",
-)
+@pytest.mark.around
 def test_the_site_is_whole_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
     build(tmp_path)
     front = (tmp_path / "index.html").read_text()

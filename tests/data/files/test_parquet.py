@@ -17,6 +17,8 @@ from paceline.errors import DataError, UsageError
 pa = pytest.importorskip("pyarrow", reason="needs paceline[parquet]")
 pq = pytest.importorskip("pyarrow.parquet", reason="needs paceline[parquet]")
 
+pytestmark = pytest.mark.around
+
 PICKED = np.array([6, 0, 5, 6, 2])
 
 

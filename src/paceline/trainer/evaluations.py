@@ -5,39 +5,25 @@ Waits: for coordinator and servers, and the data set. The thread of the user's s
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, final
+from typing import Any, final
 
 from torch import nn
 
-from paceline.trainer.evaluation import Metric, MetricWork, Work, open_predictions
+from paceline.trainer.evaluation import Metric, MetricStates, Work, open_predictions
 from paceline.trainer.loop import Cutting, Stage, Stages
 from paceline.trainer.member import Seat
 
 _BETWEEN = "end the loop first; to evaluate now and then, make a loop of each epoch"
 
 
-class Models(Protocol):
-    """Who knows what was shared."""
-
-    @property
-    def models(self) -> Sequence[nn.Module]:
-        """All models that were."""
-
-
 @final
 class Evaluations:
     """The calls of one session that look at models and change nothing."""
 
-    def __init__(self, seat: Seat, stages: Stages, sharing: Models) -> None:
-        """Ask for one process of a trainer.
-
-        Args:
-            seat: the process.
-            stages: of the session.
-            sharing: what it has shared.
-        """
+    def __init__(self, seat: Seat, stages: Stages, models: Sequence[nn.Module]) -> None:
+        """Ask for one process of a trainer; ``models``: those that are shared by then."""
         self._seat, self._calls = seat, seat.membership.calls
-        self._stages, self._sharing = stages, sharing
+        self._stages, self._models = stages, models
 
     def evaluate(
         self,
@@ -80,7 +66,7 @@ class Evaluations:
         """
         cutting = Cutting(batch_size, 1, False, 0, task_size, collate_fn, workers)
         self._calls.check_idle("evaluate", _BETWEEN)
-        work = MetricWork(metric)
+        work = MetricStates(metric)
         planned = self._stages.plan("evaluate", dataset, cutting)
         return work.decode(self._run(planned, step, work, workers))
 
@@ -128,7 +114,7 @@ class Evaluations:
     def _run(
         self, planned: Stage, step: Callable[[Any], Any], work: Work, workers: int
     ) -> bytes:
-        models = self._sharing.models
+        models = self._models
         return self._stages.call(
             planned, lambda stage: self._seat.evaluate(stage, step, work, models, workers)
         )

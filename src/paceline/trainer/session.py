@@ -41,7 +41,7 @@ from paceline.trainer.model import Factor, check_initialized, why_not_tracked
 from paceline.trainer.peers import SEND_S, Event
 from paceline.trainer.rows import Embedding, Mode
 from paceline.trainer.share import SharedOptimizer, Sharing, check_arguments, share_between
-from paceline.trainer.tables import Table, describe_table, open_table
+from paceline.trainer.tables import Table, describe_table
 
 _DEFAULT_INIT = Uniform(0.05)
 _NO_SYNC = Async()
@@ -59,7 +59,7 @@ class Session:
         self._stages = Stages(seat)
         self._num_saves = 0
         self._has_warned = False  # of tracked schedulers
-        asked = Evaluations(seat, self._stages, self._sharing)
+        asked = Evaluations(seat, self._stages, self._sharing.models)
         self.evaluate, self.predict = asked.evaluate, asked.predict
 
     def share(
@@ -211,7 +211,7 @@ class Session:
             spec, said, begins, atomic=atomic, every=replicate_every
         )
         membership = self._seat.alone("table").membership
-        return open_table(membership, self._stages, rows, replicate_every)
+        return Table(membership, self._stages, rows, replicate_every)
 
     def track(self, **objects: object) -> None:
         """Let the state of the user's own objects survive: scheduler, GradScaler, EMA.

@@ -282,10 +282,10 @@ class Alone(MemberSeat):
         workers: int,
     ) -> bytes:
         """See `Seat`."""
-        evaluator = Evaluator(self._carrier, stage.source, stage.spec, step, work)
+        evaluator = Evaluator(self._carrier, stage, step, work)
         calling = self.membership.calls.calling(stage.spec.kind)
         with self._changes.evaluating(), calling, evaluating(models):
-            return evaluator.run(workers, stage.begun).value
+            return evaluator.run(workers)
 
     def save(self, number: int) -> None:
         """See `Seat`."""

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, final
 
 import msgspec
 import numpy as np
-import torch
 import xxhash
 
 from paceline.config import Pace
@@ -18,6 +17,7 @@ from paceline.messages.rotation import RotationSpec
 from paceline.messages.shared import StageSpec
 from paceline.pace.policy import updates_in_rounds
 from paceline.trainer.rows import TableRows
+from paceline.trainer.tables.arguments import as_array
 
 MOST_CELLS = 1 << 16  # the coordinator knows the records of each
 MOST_KNOWN = 4  # rotations whose cells are kept
@@ -139,9 +139,7 @@ def describe_rotation(
 
 
 def _numbers(name: str, values: Any, count: int) -> Int64s:  # noqa: ANN401  (whatever holds numbers)
-    if isinstance(values, torch.Tensor):
-        values = values.detach().cpu().numpy()
-    found = np.asarray(values)
+    found = as_array(values)
     if found.shape != (count,) or (count and found.dtype.kind not in "iu"):
         raise UsageError(
             f"rotate: expected {name} as whole numbers ({count},), one per record, got "

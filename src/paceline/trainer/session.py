@@ -323,11 +323,7 @@ class Session:
         self._seat.events.send(to, payload, topic, timeout_s=timeout_s)
 
     def events(self, timeout_s: float) -> list[Event]:
-        """What other trainers have sent, oldest first; waits until there is something.
-
-        Args:
-            timeout_s: how long to wait; then the list is empty.
-        """
+        """What other trainers have sent, oldest first; waits ``timeout_s`` for the first."""
         return self._seat.events.events(timeout_s)
 
     def poll(self) -> list[Event]:

@@ -54,18 +54,10 @@ class Weighted(NamedTuple):
 
 @final
 class GroupTensors:
-    """One rank's end of the collectives.
-
-    Attributes:
-        gpus: of this machine.
-    """
+    """One rank's end of the collectives."""
 
     def __init__(self, place: GroupPlace, gpus: Gpus | None = None) -> None:
         """Meet the other ranks.
-
-        Args:
-            place: of this rank.
-            gpus: of this machine; CUDA's if None.
 
         Raises:
             UsageError: the script has a process group of its own.
@@ -119,14 +111,10 @@ class GroupTensors:
     def go_between_gpus(
         self, parts: Sequence[int], numbers: Mapping[int, PartTensors]
     ) -> None:
-        """Let dense numbers of these parts, and of no others, stay on GPUs.
-
-        Args:
-            parts: the same in every rank.
-            numbers: of this rank, by part.
+        """Let dense numbers of these parts, in every rank, and of no others, stay on GPUs.
 
         Raises:
-            PeerLost: its GPU cannot be connected with the others'.
+            PeerLost: this rank's GPU cannot be connected with the others'.
         """
         devices = {part: numbers[part].parameters[0].device for part in parts}
         if devices and self._group is None:
@@ -144,12 +132,9 @@ class GroupTensors:
     def reduce(
         self, part: int, given: Weighted, shares: Shares
     ) -> list[torch.Tensor | None]:
-        """Add tensors up over all ranks, each times its rank's weight.
+        """Add tensors of a part up over all ranks, each times its rank's weight.
 
-        Args:
-            part: whose they are.
-            given: by this rank.
-            shares: which sums each rank gets, the same in every rank.
+        ``shares``, the same in every rank: which sums each rank gets.
 
         Returns:
             Of the shapes of ``like``: the sums that are this rank's, and zeros; None where
@@ -187,10 +172,7 @@ class GroupTensors:
     ) -> None:
         """Let tensors have everywhere, in place, the values of the rank that holds them.
 
-        Args:
-            part: whose they are.
-            parameters: of the same shapes and dtypes in every rank.
-            shares: which values each rank holds, the same in every rank.
+        ``shares``, the same in every rank: which values each rank holds.
         """
         device, group = self._road(part)
         bundles = _bundles([one.dtype for one in parameters], shares)

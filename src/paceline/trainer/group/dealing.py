@@ -51,15 +51,11 @@ def deal(protocol: BatchSource, size: int) -> Act[Dealt]:
 
 
 def weights(pace: Pace, records: Sequence[int]) -> tuple[float, ...]:
-    """The weight of each rank's gradients in those of the trainer.
+    """The weight of each rank's gradients in those of the trainer, by its records.
 
     Those of a trainer of its own, in a round of all ranks: ``n_i / N``, or 1 where the
     pace sums. With the trainer's own weight ``N / (all records of the round)`` it comes to
     what it would be if every rank were a trainer.
-
-    Args:
-        pace: of the part.
-        records: of each rank in the window.
     """
     total = max(1, sum(records))
     return tuple(weigh(pace, count, total) for count in records)

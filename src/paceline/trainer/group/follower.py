@@ -48,12 +48,7 @@ _log = logging.getLogger("paceline.trainer")
 
 @final
 class Follower(Seat):
-    """One rank that does not lead.
-
-    Attributes:
-        calls: the calls that are under way.
-        must_begin_again: None: the leader ends the trainer when its script must.
-    """
+    """One rank that does not lead."""
 
     must_begin_again: str | None = None
 
@@ -61,12 +56,6 @@ class Follower(Seat):
         self, place: wire.GroupPlace, courier: Courier, clock: Clock, timeout_s: float
     ) -> None:
         """Meet the other ranks.
-
-        Args:
-            place: of this rank.
-            courier: the way to servers.
-            clock: for deadlines.
-            timeout_s: a server's reply that takes longer is lost.
 
         Raises:
             PeerLost: one did not come.

@@ -35,12 +35,7 @@ from paceline.transport.streams import FrameChannel, Received
 
 @final
 class Following:
-    """A follower's end of the way to its leader.
-
-    Attributes:
-        plans: of the parts that are shared.
-        own: the batches of this rank.
-    """
+    """A follower's end of the way to its leader; ``own``: the batches of this rank."""
 
     def __init__(
         self,
@@ -49,13 +44,7 @@ class Following:
         tracker: Tracker,
         carrying: Carrying,
     ) -> None:
-        """Meet the other ranks.
-
-        Args:
-            place: of this rank.
-            numbers: its parameters and gradients, by part; filled as parts are shared.
-            tracker: its own copies of the user's objects.
-            carrying: its way to servers.
+        """Meet the other ranks; ``numbers`` is filled as parts are shared.
 
         Raises:
             PeerLost: one did not come.

@@ -1,17 +1,10 @@
-"""Gradients of all ranks of a trainer, as one push of it.
+"""Gradients of all ranks of a trainer, as one push of it, and values for all of them.
 
 ::
 
     Step    tells what each rank has, from how many records; who is at none is asked: Offer
     Reduce  dense gradients add up where their share is, each times its rank's weight
     Reduced gradients with rows
-
-Waits: for followers, which wait in calls of their own. The thread of the user's script
-calls.
-
-How values that have come to ranks of a trainer become those of all.
-
-::
 
     pulled by the leader alone    its parameters go to the others
     pulled by shares              each rank's share goes to the others
@@ -46,14 +39,6 @@ class JointGradients:
         carrier: TrainerEngine,
         own: OwnShare,
     ) -> None:
-        """Nothing is pushed yet.
-
-        Args:
-            followers: the other ranks.
-            tensors: dense numbers of all.
-            carrier: of the leader.
-            own: the leader's own batches.
-        """
         self._followers, self._tensors = followers, tensors
         self._carrier, self._own = carrier, own
         self._size = 1 + len(followers.all)
@@ -140,13 +125,6 @@ class GroupValues:
     def __init__(
         self, followers: Followers, tensors: GroupTensors, carrier: TrainerEngine
     ) -> None:
-        """Nothing is shared yet.
-
-        Args:
-            followers: the other ranks.
-            tensors: dense numbers of all.
-            carrier: of the leader.
-        """
         self._followers, self._tensors, self._carrier = followers, tensors, carrier
         self._versions: dict[int, list[int]] = {}  # {part: of what followers have}
         self._shared: set[int] = set()  # parts whose last values came by shares

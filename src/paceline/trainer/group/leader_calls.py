@@ -52,14 +52,7 @@ class Followers:
         note: Callable[[wire.Tell], object],
         waits: Waits,
     ) -> None:
-        """None has called yet.
-
-        Args:
-            place: of the leader.
-            serve: answers what can be answered at any call.
-            note: is told what followers say without waiting.
-            waits: of the trainer.
-        """
+        """None has called yet; ``note`` is told what followers say without waiting."""
         self._waits = waits
         self._place, self._serve, self._note = place, serve, note
         self._channels = {

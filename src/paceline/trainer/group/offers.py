@@ -31,7 +31,6 @@ class OwnShare:
     """The batches of one rank that wait for a step, or for a push, by part."""
 
     def __init__(self) -> None:
-        """None wait."""
         self._records: dict[int, int] = {}  # {part: records since its last push}
         self._waiting: set[int] = set()  # parts that have not stepped since the last batch
 
@@ -88,11 +87,7 @@ def bring(
 ) -> Brought:
     """Write the gradients with rows that a rank brings.
 
-    Args:
-        gradients: of the rank.
-        plan: of their part.
-        sparse: which parameters have sparse gradients.
-        is_finite: what it says of its sums.
+    ``sparse``: parameters with sparse gradients; ``is_finite``: what it says of its sums.
     """
     with_rows = [index for index in gradients.dense if index in sparse]
     buffers: list[Buffer] = []

@@ -70,7 +70,6 @@ class Stages:
     """The stages of one run of the script, in the order of its calls."""
 
     def __init__(self, seat: Staged) -> None:
-        """None has begun."""
         self.num_begun = 0
         self._num_loops = 0  # of these, over `Session.batches`
         self._before = (0, 0)  # both, before the last one

@@ -16,7 +16,6 @@ class Logbook:
     """Numbers that were logged and not sent yet."""
 
     def __init__(self) -> None:
-        """Nothing yet."""
         self._numbers: dict[str, float | None] = {}
         self._noted_s: dict[str, float] = {}
         self._sent_s = -math.inf

@@ -16,13 +16,7 @@ from paceline.trainer.peers.reduction import HOWS, RULES, Array
 def check_call(
     operation: Operation, arrays: Sequence[Array], combine: Combine, *, has_pushed: bool
 ) -> None:
-    """Refuse a call that cannot be made.
-
-    Args:
-        operation: what is to be computed.
-        arrays: of which values.
-        combine: what rows of the table are.
-        has_pushed: whether the batch has pushed to the table of the call.
+    """Refuse a call that cannot be made; ``has_pushed``: to its table, in this batch.
 
     Raises:
         UsageError: an argument is none, and what is expected instead.

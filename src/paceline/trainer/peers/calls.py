@@ -38,7 +38,6 @@ class Collectives:
     def __init__(
         self, link: PeerLink, carrier: TrainerEngine, calls: Calls, clock: Clock
     ) -> None:
-        """Nothing is called yet."""
         self._link, self._carrier, self._calls = link, carrier, calls
         self._shelf = PeerOutbox(clock)
         link.answer(AskValues, self._shelf.received)

@@ -67,8 +67,6 @@ class CollectiveCall:
     """The values of one call, until its round is committed; a `Collective`.
 
     Attributes:
-        what: see `Collective`.
-        address: the same.
         members: of the exchange that was begun last, by role id.
         results: what has come of each array; nothing where it is another member's.
         gathered: with ``allgather``: what each member has brought.

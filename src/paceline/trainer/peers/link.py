@@ -72,15 +72,7 @@ class PeerLink:
         timeout_s: float,
         wires: PeerWires | None = None,
     ) -> None:
-        """Open nothing, know nobody.
-
-        Args:
-            protocol: who the trainer is.
-            courier: the way to the coordinator.
-            clock: for deadlines.
-            timeout_s: a reply that takes longer is asked for again.
-            wires: the way to other trainers' doors; None: there is none.
-        """
+        """A reply that takes longer than ``timeout_s`` is asked for again."""
         self._wires = wires
         self._protocol, self._courier = protocol, courier
         self._clock, self._timeout_s = clock, timeout_s
@@ -101,10 +93,7 @@ class PeerLink:
     ) -> None:
         """From here on requests of this kind are answered so.
 
-        Args:
-            kind: of request.
-            answerer: answers it; with ``is_timeless`` on whatever timeline the asker is.
-            is_timeless: whether a return to a cut means nothing to it.
+        ``is_timeless``: on whatever timeline the asker is: a return to a cut means nothing.
         """
         self._answerers[kind] = answerer
         if is_timeless:

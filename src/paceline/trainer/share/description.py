@@ -109,13 +109,6 @@ def describe_local(
     Any optimizer will do that steps on the parameters it is given; parameters of the
     model that it does not have stay as they are on the servers.
 
-    Args:
-        model: whose trainable parameters are shared.
-        optimizer: the trainer's own.
-        pace: says what servers step with.
-        processes: of the trainer.
-        known: tables that are shared already.
-
     Raises:
         UsageError: a parameter that the model has not; sparse gradients, or rows that are
             not shared yet; a dtype that cannot be shared; a trainer of several processes.

@@ -25,14 +25,9 @@ def why_not_part(
     processes: int,
     overlap: bool,
 ) -> str | None:
-    """Why a part cannot be shared so; None if it can.
+    """Why a part cannot be shared so, beside ``others``; None if it can.
 
-    Args:
-        part: as it is to be.
-        strategy: of the user's own, if there is one.
-        others: the paces of the parts that are there.
-        processes: of a trainer.
-        overlap: gradients are to be sent while backward still runs.
+    ``overlap``: gradients are to be sent while backward still runs.
     """
     reason = why_not_hogwild(part) or why_not_guarded(part)
     reason = reason or why_not_shared(part.pace, processes)
@@ -57,14 +52,9 @@ def check_rows(
     *,
     overlap: bool,
 ) -> None:
-    """Refuse what is said of rows that are shared already, and would change nothing.
+    """Refuse what is said of a table's rows that are shared already, and changes nothing.
 
-    Args:
-        name: of their table.
-        here: pace, strategy and overlap that they have.
-        chosen: the pace that is said; None: none is.
-        strategy: the strategy that is said.
-        overlap: whether that is said.
+    ``here``: pace, strategy and overlap that they have.
 
     Raises:
         UsageError: something is.
@@ -84,12 +74,7 @@ def check_rows(
 
 
 def warn_of_rows(here: Mapping[str, Pace | Strategy | None], said: Pace | Strategy) -> None:
-    """Warn of rows that a model shares with another, where its pace is not theirs.
-
-    Args:
-        here: {table: pace or strategy}, of those that are shared already.
-        said: for the model.
-    """
+    """Warn of rows, {table: pace or strategy}, that are shared at another than said."""
     for name, pace in here.items():
         if pace != said:
             text = (

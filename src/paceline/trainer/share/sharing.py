@@ -57,13 +57,11 @@ class Sharing:
 
     Attributes:
         models: all that were shared, whole.
-        schedules: of learning rates.
         num_parts: that were shared, with those that have ended.
         num_refused: pushes of these that went without their gradients.
     """
 
     def __init__(self, seat: Seat) -> None:
-        """Nothing is shared yet from this process in its trainer."""
         self.models: list[nn.Module] = []
         self.schedules = Schedules()
         self.num_parts = self.num_refused = 0
@@ -85,12 +83,7 @@ class Sharing:
     ) -> SharedOptimizer:
         """Share what is new in a model as the next part, and bind its embeddings.
 
-        Args:
-            model: with what is new, and with rows that may be shared already.
-            optimizer: the user's own.
-            said: the pace.
-            overlap: gradients are sent while backward still runs.
-            is_said: the pace was given for this model; otherwise it is the job's.
+        ``is_said``: the pace was given for this model; otherwise it is the job's.
 
         Returns:
             The optimizer whose step moves the model's own part and those of its tables.

@@ -162,14 +162,9 @@ def checked_ids(name: str, num_rows: int | None, ids: Ids) -> Int64s:
 def checked_values(
     name: str, row: tuple[int, ...], dtype: np.dtype[Any], values: Values, count: int
 ) -> Array:
-    """Values as (count, dim) of a table's dtype, the caller's own.
+    """Values (count, ...), or one row for all, as (count, dim); the caller's own.
 
-    Args:
-        name: the table's.
-        row: shape of a row.
-        dtype: the table's.
-        values: (count, ...), or one row for all.
-        count: ids.
+    ``row`` is the shape of a row, ``dtype`` the table's.
 
     Raises:
         UsageError: they have another shape, or do not fit the dtype.

@@ -57,7 +57,6 @@ class LockedRows:
     """
 
     def __init__(self, ids: Int64s, values: Array, tokens: Int64s) -> None:
-        """Rows as they came."""
         self.ids, self.values, self.tokens = ids, values, tokens
 
 
@@ -94,7 +93,6 @@ class RowLock:
         wish: Wish,
         membership: Membership,
     ) -> None:
-        """Not locked yet; see `paceline.trainer.tables.table.Table.lock`."""
         self.rows, self.part = rows, rows.part
         self._ids, self._wish = ids, wish
         self._carrier, self._calls = membership.carrier, membership.calls

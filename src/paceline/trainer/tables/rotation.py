@@ -77,13 +77,7 @@ def rotate(
 
 @final
 class RotationLoop:
-    """One loop over cells.
-
-    Attributes:
-        waited_s: for leases and rows, between the user's cells.
-        pushed_s: until servers had what cells have changed.
-        computed_s: in the user's hands.
-    """
+    """One loop over cells."""
 
     def __init__(
         self,

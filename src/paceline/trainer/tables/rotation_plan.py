@@ -71,7 +71,6 @@ class KnownCells:
     """What was cut last, by what it was cut from: a script may rotate again and again."""
 
     def __init__(self) -> None:
-        """Nothing was cut yet."""
         self._known: dict[str, Cells] = {}
 
     def cells(self, name: str, cut: Callable[[], Cells]) -> Cells:
@@ -87,13 +86,6 @@ def describe_rotation(
     spec: StageSpec, rows: TableRows, num_blocks: int, wanted: Rotate, known: KnownCells
 ) -> tuple[StageSpec, Cells]:
     """The stage, cut into cells, and the records of each.
-
-    Args:
-        spec: of the stage, as if it were none of a rotation.
-        rows: of the table that rotates.
-        num_blocks: of the table.
-        wanted: what the user said; checked.
-        known: of the rotations before; a loop over the same data is cut as before.
 
     Raises:
         UsageError: ``by`` or ``group`` do not fit the data or the table.

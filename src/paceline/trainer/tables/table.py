@@ -46,10 +46,7 @@ _LOCK_INSTEAD: Final = (
 class Table:
     """Rows that algorithms change themselves: dense, or keyed by any int64 id.
 
-    Attributes:
-        name: its name in the job.
-        shape: (rows, ...) of a dense table; (None, ...) of a keyed one.
-        dtype: numpy's.
+    ``shape``: (rows, ...) of a dense table, (None, ...) of a keyed one. ``dtype``: numpy's.
     """
 
     def __init__(
@@ -359,7 +356,6 @@ class Table:
             carrier.warn_once(f"push outside of a loop dropped: {lost}")
 
     def __repr__(self) -> str:
-        """Name, shape, dtype."""
         return f"Table({self.name!r}, {self.shape}, {self.dtype})"
 
 

@@ -48,14 +48,9 @@ class Evaluations:
         those of that cut; ``metric`` stays as it is. If tasks were given up, the value is
         of the others, with an `IncompleteWarning`.
 
-        Args:
-            metric: a `torchmetrics.Metric` or `MetricCollection`.
-            step: batch -> arguments of ``metric.update``: a tuple, or the only one.
-            dataset: read in its order.
-            batch_size: as for `batches`.
-            task_size: as for `batches`.
-            collate_fn: as for `batches`.
-            workers: as for `batches`.
+        ``metric`` is a `torchmetrics.Metric` or `MetricCollection`; ``step`` makes of a
+        batch the arguments of its ``update``: a tuple, or the only one. The data set is
+        read in its order; the rest is as for `batches`.
 
         Returns:
             What ``metric.compute()`` returns; its tensors are on the CPU.
@@ -88,16 +83,11 @@ class Evaluations:
         exactly once. A function is called for each batch, and again for those of a task
         that is begun anew: write by key.
 
-        Args:
-            step: batch -> predictions: a tensor or an array, or dictionaries and tuples
-                of them, with one entry for each record.
-            dataset: as for `batches`; read in its order.
-            writer: path or fsspec URL of a folder for this call alone; or
-                ``writer(first_record, predictions)``.
-            batch_size: as for `batches`.
-            task_size: as for `batches`; a file has the predictions of a task.
-            collate_fn: as for `batches`.
-            workers: as for `batches`.
+        ``step`` makes of a batch a tensor or an array, or dictionaries and tuples of them,
+        with one entry for each record. ``writer`` is the path or fsspec URL of a folder for
+        this call alone, or ``writer(first_record, predictions)``. A file has the
+        predictions of a task; the data set is read in its order, and the rest is as for
+        `batches`.
 
         Raises:
             UsageError: inside a loop; an argument is wrong; the folder holds predictions

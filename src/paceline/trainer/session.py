@@ -56,7 +56,7 @@ class Session:
         self._seat, self._calls = seat, seat.membership.calls
         self.trainer = seat.trainer
         self._sharing = Sharing(seat)
-        self._stages = Stages(seat)
+        self._stages = Stages(seat.size, seat.numbers, seat.tracker)
         self._num_saves = 0
         self._has_warned = False  # of tracked schedulers
         asked = Evaluations(seat, self._stages, self._sharing.models)
@@ -323,7 +323,7 @@ class Session:
         self._seat.events.send(to, payload, topic, timeout_s=timeout_s)
 
     def events(self, timeout_s: float) -> list[Event]:
-        """What other trainers have sent, oldest first; waits ``timeout_s`` for the first."""
+        """What other trainers have sent, oldest first; waits ``timeout_s`` for one."""
         return self._seat.events.events(timeout_s)
 
     def poll(self) -> list[Event]:

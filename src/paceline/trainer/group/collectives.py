@@ -38,20 +38,6 @@ _CPU = torch.device("cpu")
 _HALVES = {torch.float16, torch.bfloat16}
 
 
-class Weighted(NamedTuple):
-    """What one rank gives to a sum.
-
-    Attributes:
-        tensors: contiguous; None stands for zeros.
-        like: of the same shapes and dtypes, the same in every rank.
-        weight: of this rank.
-    """
-
-    tensors: Sequence[torch.Tensor | None]
-    like: Sequence[torch.Tensor]
-    weight: float
-
-
 @final
 class GroupTensors:
     """One rank's end of the collectives."""
@@ -130,21 +116,26 @@ class GroupTensors:
             one.joins_on_gpu = part in devices
 
     def reduce(
-        self, part: int, given: Weighted, shares: Shares
+        self,
+        part: int,
+        tensors: Sequence[torch.Tensor | None],
+        like: Sequence[torch.Tensor],
+        weight: float,
+        shares: Shares,
     ) -> list[torch.Tensor | None]:
         """Add tensors of a part up over all ranks, each times its rank's weight.
 
-        ``shares``, the same in every rank: which sums each rank gets.
+        ``tensors`` are contiguous; None stands for zeros. ``like`` are of the same shapes
+        and dtypes, the same in every rank, as ``shares`` are: which sums each rank gets.
 
         Returns:
             Of the shapes of ``like``: the sums that are this rank's, and zeros; None where
             none of a tensor is. On the GPU, where numbers of the part stay there.
         """
-        _, like, weight = given
         device, group = self._road(part)
         flat = [
             _scaled(tensor, one, weight, device)
-            for tensor, one in zip(given.tensors, like, strict=True)
+            for tensor, one in zip(tensors, like, strict=True)
         ]
         bundles = _bundles([one.dtype for one in flat], shares)
         sums = [_together(flat, bundle.pieces) for bundle in bundles]

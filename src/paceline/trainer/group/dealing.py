@@ -12,27 +12,17 @@ Pure.
 """
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from paceline.config import Pace
 from paceline.pace.policy import weigh
 from paceline.trainer.acts import Act
+from paceline.trainer.protocol import TrainerProtocol
 from paceline.trainer.verdicts import Batch, Flush, Leaving, Over
 
 Dealt = tuple[Batch, ...] | Flush | Over | Leaving
 
 
-class BatchSource(Protocol):
-    """Whose batches are dealt: a `TrainerProtocol`."""
-
-    def next_batch(self) -> Act[Batch | Flush | Over | Leaving]:
-        """Deliver the next batch, or say what else to do."""
-
-    def peek(self, ahead: int = 0) -> Batch | None:
-        """The batch that would come without asking anybody; it is not delivered."""
-
-
-def deal(protocol: BatchSource, size: int) -> Act[Dealt]:
+def deal(protocol: TrainerProtocol, size: int) -> Act[Dealt]:
     """The next batches of a trainer of ``size`` ranks, at least one, or what else to do.
 
     The first may have to be waited for; the others are those at hand behind it, up to the

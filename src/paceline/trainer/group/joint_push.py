@@ -20,7 +20,7 @@ import torch
 
 from paceline.trainer.engine import TrainerEngine
 from paceline.trainer.group import wire as wire
-from paceline.trainer.group.collectives import GroupTensors, Weighted
+from paceline.trainer.group.collectives import GroupTensors
 from paceline.trainer.group.dealing import weights as weights_of
 from paceline.trainer.group.leader_calls import Followers
 from paceline.trainer.group.offers import WHOLE_STEP, OwnShare, rows_of, weighted
@@ -88,7 +88,7 @@ class JointGradients:
 
     def _offers(self, part: int, gathering: GatherChoice) -> dict[int, wire.Offered]:
         """{rank: what it has}; who has said it with a step of this kind is not asked."""
-        calls = self._followers.calls()
+        calls = self._followers.calls
         steps = {index: calls[index].message for index in self._followers.all}
         offers = {
             index: call.offered[part]
@@ -111,7 +111,7 @@ class JointGradients:
         like = [parameters[i] for i in wanted]
         pieces = shares(self._carrier.plan(part), self._speaking[part], wanted)
         found = [own.dense.get(i) for i in wanted]
-        sums = self._tensors.reduce(part, Weighted(found, like, weight), pieces)
+        sums = self._tensors.reduce(part, found, like, weight, pieces)
         return {
             i: torch.zeros_like(parameters[i], device="cpu") if total is None else total
             for i, total in zip(wanted, sums, strict=True)

@@ -11,7 +11,7 @@ Pure.
 """
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import NamedTuple, final
+from typing import final
 
 import numpy as np
 import torch
@@ -75,16 +75,9 @@ def offer(
     )
 
 
-class Brought(NamedTuple):
-    """What a rank brings to a push, as it travels."""
-
-    message: Reduced
-    buffers: list[Buffer]
-
-
 def bring(
     gradients: Gradients, plan: PartPlan, sparse: Collection[int], *, is_finite: bool
-) -> Brought:
+) -> tuple[Reduced, list[Buffer]]:
     """Write the gradients with rows that a rank brings.
 
     ``sparse``: parameters with sparse gradients; ``is_finite``: what it says of its sums.
@@ -97,7 +90,7 @@ def bring(
     for table, recorded in gradients.rows.items():
         merged = merge(table, plan, recorded)
         buffers += [merged.route.ids, merged.gradient.numpy()]
-    return Brought(Reduced(is_finite, tuple(with_rows), tuple(gradients.rows)), buffers)
+    return Reduced(is_finite, tuple(with_rows), tuple(gradients.rows)), buffers
 
 
 def rows_of(

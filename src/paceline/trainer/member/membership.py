@@ -167,7 +167,6 @@ class Membership:
             self.carrier.run(end_loop(self._protocol, goes_on=goes_on))
 
     def _send_log(self) -> None:
-        now = self._clock.now_s()
-        ages_s, numbers = self._logbook.ages_s(now), self._logbook.take(now)
+        numbers, ages_s = self._logbook.take(self._clock.now_s())
         if numbers:
             self.ask(Log(incarnation=0, timeline=0, numbers=numbers, ages_s=ages_s))

@@ -29,7 +29,6 @@ from paceline.trainer.peers.outbox import PeerOutbox
 from paceline.trainer.peers.reduction import (
     Array,
     How,
-    num_bytes,
     reduce_in_order,
     slice_bounds,
     takes_two_hops,
@@ -139,7 +138,7 @@ class CollectiveCall:
         if self._served is not None:
             return 0
         kind, how = self._operation.kind, self._operation.how
-        size = num_bytes(self._own)
+        size = sum(array.nbytes for array in self._own)
         self._has_two_hops = kind == "allreduce" and takes_two_hops(
             how, size, len(self.members)
         )

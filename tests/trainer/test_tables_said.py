@@ -8,7 +8,7 @@ import pytest
 from paceline.config import Async, Constant, Highest, Lowest, Normal, Zeros
 from paceline.errors import UsageError
 from paceline.trainer.session import Session
-from paceline.trainer.tables.description import describe_table
+from paceline.trainer.tables.arguments import describe_table
 from tests.trainer.fake_job import FakeJob
 
 

@@ -95,7 +95,6 @@ class Abandoned(Exception):  # noqa: N818  (control flow of acts, never raised o
     """
 
     def __init__(self, reason: str, *, is_counted: bool = False) -> None:
-        """For this reason."""
         super().__init__(reason)
         self.is_counted = is_counted
 

@@ -5,39 +5,25 @@ Waits: for coordinator and servers, and the data set. The thread of the user's s
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, final
+from typing import Any, final
 
 from torch import nn
 
-from paceline.trainer.evaluation import Metric, MetricWork, Work, open_predictions
+from paceline.trainer.evaluation import Metric, MetricStates, Work, open_predictions
 from paceline.trainer.loop import Cutting, Stage, Stages
 from paceline.trainer.member import Seat
 
 _BETWEEN = "end the loop first; to evaluate now and then, make a loop of each epoch"
 
 
-class Models(Protocol):
-    """Who knows what was shared."""
-
-    @property
-    def models(self) -> Sequence[nn.Module]:
-        """All models that were."""
-
-
 @final
 class Evaluations:
     """The calls of one session that look at models and change nothing."""
 
-    def __init__(self, seat: Seat, stages: Stages, sharing: Models) -> None:
-        """Ask for one process of a trainer.
-
-        Args:
-            seat: the process.
-            stages: of the session.
-            sharing: what it has shared.
-        """
+    def __init__(self, seat: Seat, stages: Stages, models: Sequence[nn.Module]) -> None:
+        """Ask for one process of a trainer; ``models``: those that are shared by then."""
         self._seat, self._calls = seat, seat.membership.calls
-        self._stages, self._sharing = stages, sharing
+        self._stages, self._models = stages, models
 
     def evaluate(
         self,
@@ -62,14 +48,9 @@ class Evaluations:
         those of that cut; ``metric`` stays as it is. If tasks were given up, the value is
         of the others, with an `IncompleteWarning`.
 
-        Args:
-            metric: a `torchmetrics.Metric` or `MetricCollection`.
-            step: batch -> arguments of ``metric.update``: a tuple, or the only one.
-            dataset: read in its order.
-            batch_size: as for `batches`.
-            task_size: as for `batches`.
-            collate_fn: as for `batches`.
-            workers: as for `batches`.
+        ``metric`` is a `torchmetrics.Metric` or `MetricCollection`; ``step`` makes of a
+        batch the arguments of its ``update``: a tuple, or the only one. The data set is
+        read in its order; the rest is as for `batches`.
 
         Returns:
             What ``metric.compute()`` returns; its tensors are on the CPU.
@@ -80,7 +61,7 @@ class Evaluations:
         """
         cutting = Cutting(batch_size, 1, False, 0, task_size, collate_fn, workers)
         self._calls.check_idle("evaluate", _BETWEEN)
-        work = MetricWork(metric)
+        work = MetricStates(metric)
         planned = self._stages.plan("evaluate", dataset, cutting)
         return work.decode(self._run(planned, step, work, workers))
 
@@ -102,16 +83,11 @@ class Evaluations:
         exactly once. A function is called for each batch, and again for those of a task
         that is begun anew: write by key.
 
-        Args:
-            step: batch -> predictions: a tensor or an array, or dictionaries and tuples
-                of them, with one entry for each record.
-            dataset: as for `batches`; read in its order.
-            writer: path or fsspec URL of a folder for this call alone; or
-                ``writer(first_record, predictions)``.
-            batch_size: as for `batches`.
-            task_size: as for `batches`; a file has the predictions of a task.
-            collate_fn: as for `batches`.
-            workers: as for `batches`.
+        ``step`` makes of a batch a tensor or an array, or dictionaries and tuples of them,
+        with one entry for each record. ``writer`` is the path or fsspec URL of a folder for
+        this call alone, or ``writer(first_record, predictions)``. A file has the
+        predictions of a task; the data set is read in its order, and the rest is as for
+        `batches`.
 
         Raises:
             UsageError: inside a loop; an argument is wrong; the folder holds predictions
@@ -128,7 +104,7 @@ class Evaluations:
     def _run(
         self, planned: Stage, step: Callable[[Any], Any], work: Work, workers: int
     ) -> bytes:
-        models = self._sharing.models
+        models = self._models
         return self._stages.call(
             planned, lambda stage: self._seat.evaluate(stage, step, work, models, workers)
         )

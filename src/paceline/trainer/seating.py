@@ -21,14 +21,6 @@ def take_seat(
 ) -> Seat:
     """Join the job, as one of its trainers or as a process of one.
 
-    Args:
-        trainer: role id.
-        courier: the way to coordinator and servers.
-        clock: for deadlines.
-        timeout_s: a reply that takes longer is asked for again.
-        peers: the way to other trainers; None: there is none.
-        group: where this process stands in a trainer of several.
-
     Raises:
         JobFailed: there is no coordinator.
         ForeignPeer: the coordinator is of another run, version or secret.

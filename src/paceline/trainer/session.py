@@ -41,7 +41,7 @@ from paceline.trainer.model import Factor, check_initialized, why_not_tracked
 from paceline.trainer.peers import SEND_S, Event
 from paceline.trainer.rows import Embedding, Mode
 from paceline.trainer.share import SharedOptimizer, Sharing, check_arguments, share_between
-from paceline.trainer.tables import Table, describe_table, open_table
+from paceline.trainer.tables import Table, describe_table
 
 _DEFAULT_INIT = Uniform(0.05)
 _NO_SYNC = Async()
@@ -56,10 +56,10 @@ class Session:
         self._seat, self._calls = seat, seat.membership.calls
         self.trainer = seat.trainer
         self._sharing = Sharing(seat)
-        self._stages = Stages(seat)
+        self._stages = Stages(seat.size, seat.numbers, seat.tracker)
         self._num_saves = 0
         self._has_warned = False  # of tracked schedulers
-        asked = Evaluations(seat, self._stages, self._sharing)
+        asked = Evaluations(seat, self._stages, self._sharing.models)
         self.evaluate, self.predict = asked.evaluate, asked.predict
 
     def share(
@@ -211,7 +211,7 @@ class Session:
             spec, said, begins, atomic=atomic, every=replicate_every
         )
         membership = self._seat.alone("table").membership
-        return open_table(membership, self._stages, rows, replicate_every)
+        return Table(membership, self._stages, rows, replicate_every)
 
     def track(self, **objects: object) -> None:
         """Let the state of the user's own objects survive: scheduler, GradScaler, EMA.
@@ -323,11 +323,7 @@ class Session:
         self._seat.events.send(to, payload, topic, timeout_s=timeout_s)
 
     def events(self, timeout_s: float) -> list[Event]:
-        """What other trainers have sent, oldest first; waits until there is something.
-
-        Args:
-            timeout_s: how long to wait; then the list is empty.
-        """
+        """What other trainers have sent, oldest first; waits ``timeout_s`` for one."""
         return self._seat.events.events(timeout_s)
 
     def poll(self) -> list[Event]:

@@ -7,9 +7,12 @@ import torch
 import torchmetrics
 from torchmetrics import classification, retrieval
 
+from paceline.ids import TaskKey
 from paceline.trainer.evaluation.metric_states import MetricStates
+from paceline.trainer.verdicts import Task
 
 RECORDS = 101
+TASK = Task(TaskKey(0, 0, 0), 0, 0)
 draw = torch.Generator().manual_seed(2)
 SCORES = torch.rand(RECORDS, generator=draw)
 LABELS = (SCORES + torch.rand(RECORDS, generator=draw) > 1).long()
@@ -52,9 +55,10 @@ def computed(metric: Any, columns: tuple[torch.Tensor, ...], task: int, batch: i
         states.begin()
         for start in range(first, min(first + task, RECORDS), batch):
             stop = min(start + batch, first + task)
-            states.update(tuple(column[start:stop] for column in columns))
-        encoded.append(states.encode())
-    return states.compute(encoded)
+            batch_of = tuple(column[start:stop] for column in columns)
+            states.add(start, stop - start, batch_of)
+        encoded.append(states.finish(TASK))
+    return states.decode(states.value(encoded, 0))
 
 
 @pytest.mark.parametrize("name", [*EXACT, *CLOSE])
@@ -90,7 +94,8 @@ def test_one_argument_needs_no_tuple_and_the_users_metric_stays_as_it_is() -> No
     metric.update(torch.tensor(5.0))
     states = MetricStates(metric)
     states.begin()
-    states.update(torch.tensor(2.0))
-    assert states.compute([states.encode(), states.encode()]) == 4.0
+    states.add(0, 1, torch.tensor(2.0))
+    value = states.value([states.finish(TASK), states.finish(TASK)], 0)
+    assert states.decode(value) == 4.0
     assert metric.compute() == 5.0
     assert metric.dist_sync_fn is None

@@ -5,7 +5,7 @@ import pytest
 
 from paceline.config import Combine
 from paceline.errors import UsageError
-from paceline.trainer.peers.arguments import check_call
+from paceline.trainer.peers.calls import check_call
 from paceline.trainer.peers.collective import Operation
 
 

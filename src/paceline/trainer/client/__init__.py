@@ -11,7 +11,7 @@
 
 from paceline.trainer.client.connections import Courier
 from paceline.trainer.client.driver import Attach, Driver, Payload, Sent, bare
-from paceline.trainer.client.lock_renewal import HeldLock, LockKeeper
+from paceline.trainer.client.lock_renewal import HeldLock
 from paceline.trainer.client.waits import Waits, WaitTeller
 
 __all__ = [
@@ -19,7 +19,6 @@ __all__ = [
     "Courier",
     "Driver",
     "HeldLock",
-    "LockKeeper",
     "Payload",
     "Sent",
     "WaitTeller",

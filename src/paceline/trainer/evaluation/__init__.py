@@ -7,8 +7,8 @@
     predictions     where predictions go
 """
 
-from paceline.trainer.evaluation.evaluation import Evaluator, MetricWork, Work, evaluating
-from paceline.trainer.evaluation.metric_states import Metric
+from paceline.trainer.evaluation.evaluation import Evaluator, Work, evaluating
+from paceline.trainer.evaluation.metric_states import Metric, MetricStates
 from paceline.trainer.evaluation.predictions import open_predictions
 
-__all__ = ["Evaluator", "Metric", "MetricWork", "Work", "evaluating", "open_predictions"]
+__all__ = ["Evaluator", "Metric", "MetricStates", "Work", "evaluating", "open_predictions"]

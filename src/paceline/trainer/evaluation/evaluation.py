@@ -15,16 +15,14 @@ import contextlib
 import logging
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol, final
+from typing import Any, Protocol, final
 
 import torch
 from torch import nn
 
-from paceline.data.source import Source
 from paceline.data.split import batch_positions
 from paceline.errors import (
     IncompleteWarning,
-    JobFailed,
     PacelineError,
     Preempted,
     UsageError,
@@ -33,10 +31,8 @@ from paceline.errors import (
 from paceline.failpoints import failpoint
 from paceline.messages.results import MAX_RESULT_BYTES
 from paceline.messages.shared import StageSpec
-from paceline.trainer.encoding import decode_state, encode_state
 from paceline.trainer.engine import TrainerEngine
-from paceline.trainer.evaluation.metric_states import MetricStates
-from paceline.trainer.loop import TaskReader
+from paceline.trainer.loop import Stage, TaskReader
 from paceline.trainer.verdicts import Leaving, Over, Task
 
 _log = logging.getLogger("paceline.trainer")
@@ -61,58 +57,6 @@ class Work(Protocol):
         """The value is kept: do what is left to do, on every trainer, repeatably."""
 
 
-@final
-class MetricWork:
-    """A metric over all records."""
-
-    def __init__(self, metric: object) -> None:
-        """Work on a copy.
-
-        Raises:
-            UsageError: it is no metric of torchmetrics.
-        """
-        self._states = MetricStates(metric)
-
-    def begin(self) -> None:
-        """Begin a task."""
-        self._states.begin()
-
-    def add(self, first_record: int, records: int, answer: object) -> None:
-        """Update the metric."""
-        del first_record, records
-        self._states.update(answer)
-
-    def finish(self, task: Task) -> bytes:
-        """The metric's state."""
-        del task
-        return self._states.encode()
-
-    def value(self, results: Sequence[bytes], missing: int) -> bytes:
-        """The metric, computed."""
-        if not results:
-            raise JobFailed(
-                f"evaluate: all {missing} tasks were given up, nothing was evaluated; the "
-                "log says why"
-            )
-        value = self._states.compute(results)
-        return encode_state(value, "value of the metric", "evaluate")
-
-    def end(self, value: bytes) -> None:
-        """Nothing is left to do."""
-
-    @staticmethod
-    def decode(value: bytes) -> Any:  # noqa: ANN401  (as the metric computes it)
-        """The value again."""
-        return decode_state(value)
-
-
-class Evaluated(NamedTuple):
-    """The end of a stage: its value, and how many tasks were given up."""
-
-    value: bytes
-    missing: int
-
-
 @contextlib.contextmanager
 def evaluating(models: Iterable[nn.Module]) -> Iterator[None]:
     """Put models into eval mode and record no gradients; afterwards all is as before."""
@@ -135,30 +79,15 @@ class Evaluator:
     """One trainer's share of a stage that does not train."""
 
     def __init__(
-        self,
-        carrier: TrainerEngine,
-        source: Source,
-        spec: StageSpec,
-        step: Callable[[Any], object],
-        work: Work,
+        self, carrier: TrainerEngine, stage: Stage, step: Callable[[Any], Any], work: Work
     ) -> None:
-        """Lease nothing yet.
-
-        Args:
-            carrier: for which trainer.
-            source: the data.
-            spec: how it is cut, and what for.
-            step: the user's: batch -> what `work` takes in.
-            work: what is made of it.
-        """
-        self._carrier, self._source, self._spec = carrier, source, spec
+        """Lease nothing yet; ``step``: batch -> what ``work`` takes in."""
+        self._carrier, self._stage, self._spec = carrier, stage, stage.spec
         self._step, self._work = step, work
         self._acts = carrier.protocol.evaluation
 
-    def run(self, num_workers: int, begun: Callable[[], None]) -> Evaluated:
+    def run(self, num_workers: int) -> bytes:
         """Work tasks off until the stage is over for all; the value, the same for all.
-
-        ``begun`` is called as soon as the job has this stage.
 
         Raises:
             Preempted: the trainer was told to leave.
@@ -166,10 +95,10 @@ class Evaluator:
             JobFailed: there is no result at all, or the job as a whole cannot go on.
         """
         spec, carrier = self._spec, self._carrier
-        reader = TaskReader(self._source, spec, num_workers)
+        reader = TaskReader(self._stage.source, spec, num_workers)
         try:
             carrier.run(carrier.protocol.begin_stage(spec))
-            begun()
+            self._stage.begun()
             while not isinstance(found := carrier.run(self._acts.next_task(spec)), Over):
                 if isinstance(found, Leaving):
                     raise Preempted(found.reason)
@@ -206,7 +135,7 @@ class Evaluator:
         self._carrier.run(self._acts.finish(result))
         failpoint("trainer.after_finish")
 
-    def _value(self) -> Evaluated:
+    def _value(self) -> bytes:
         stage = self._spec.stage
         found = self._carrier.run(self._acts.results(stage))
         if found.value is None:
@@ -224,7 +153,7 @@ class Evaluator:
                 "their records"
             )
             warnings.warn(text, IncompleteWarning, stacklevel=4)
-        return Evaluated(found.value, found.missing)
+        return found.value
 
     def _hand_back(self) -> None:
         try:

@@ -20,8 +20,9 @@ from typing import Any, Protocol, final, runtime_checkable
 
 import torch
 
-from paceline.errors import UsageError
+from paceline.errors import JobFailed, UsageError
 from paceline.trainer.encoding import decode_state, encode_state
+from paceline.trainer.verdicts import Task
 
 State = dict[str, dict[str, Any]]  # {module of the metric: {state: tensor or list}}
 
@@ -45,7 +46,7 @@ class Metric(Protocol):
 
 @final
 class MetricStates:
-    """States of a metric; the user's own stays as it is."""
+    """A metric over all records, a `Work`; the user's own stays as it is."""
 
     def __init__(self, metric: object) -> None:
         """Copy a metric.
@@ -78,25 +79,34 @@ class MetricStates:
         """Begin a task."""
         self._metric.reset()
 
-    def update(self, arguments: object) -> None:
+    def add(self, first_record: int, records: int, answer: object) -> None:
         """Take a batch in: a tuple of the arguments of `update`, or the only one."""
-        if isinstance(arguments, tuple):
-            self._metric.update(*arguments)
-        else:
-            self._metric.update(arguments)
+        del first_record, records
+        arguments = answer if isinstance(answer, tuple) else (answer,)
+        self._metric.update(*arguments)
 
-    def encode(self) -> bytes:
+    def finish(self, task: Task) -> bytes:
         """The state of the task.
 
         Raises:
             UsageError: it holds what cannot be sent.
         """
+        del task
         states = {name: dict(part.metric_state) for name, part in _parts(self._metric)}
         return encode_state(states, "state of the metric", "evaluate")
 
-    def compute(self, encoded: Sequence[bytes]) -> Any:  # noqa: ANN401  (the metric's own)
-        """The value of the states of tasks, in the order of the data; on the CPU."""
-        tasks: list[State] = [decode_state(data) for data in encoded]
+    def value(self, results: Sequence[bytes], missing: int) -> bytes:
+        """The value of the states of tasks, in the order of the data; on the CPU.
+
+        Raises:
+            JobFailed: all tasks are missing.
+        """
+        if not results:
+            raise JobFailed(
+                f"evaluate: all {missing} tasks were given up, nothing was evaluated; the "
+                "log says why"
+            )
+        tasks: list[State] = [decode_state(data) for data in results]
         metric: Any = copy.deepcopy(self._metric)
         metric.reset()
         metric.cpu()
@@ -116,7 +126,15 @@ class MetricStates:
             if hasattr(module, "update_called"):
                 # There is no public way to say that a state did not come from nowhere.
                 module._update_count = len(tasks)
-        return metric.compute()
+        return encode_state(metric.compute(), "value of the metric", "evaluate")
+
+    def end(self, value: bytes) -> None:
+        """Nothing is left to do."""
+
+    @staticmethod
+    def decode(value: bytes) -> Any:  # noqa: ANN401  (as the metric computes it)
+        """The value again."""
+        return decode_state(value)
 
 
 def _parts(metric: Metric) -> list[tuple[str, Any]]:

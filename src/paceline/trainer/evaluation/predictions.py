@@ -193,10 +193,7 @@ class CalledPredictions:
 
 
 def open_predictions(writer: object) -> FolderPredictions | CalledPredictions:
-    """What takes the predictions of a stage.
-
-    Args:
-        writer: path or fsspec URL of a folder, or ``writer(first_record, predictions)``.
+    """What takes predictions: a folder (a path or an fsspec URL), or a function.
 
     Raises:
         UsageError: it is neither, or nothing knows this kind of URL.

@@ -38,34 +38,12 @@ _CPU = torch.device("cpu")
 _HALVES = {torch.float16, torch.bfloat16}
 
 
-class Weighted(NamedTuple):
-    """What one rank gives to a sum.
-
-    Attributes:
-        tensors: contiguous; None stands for zeros.
-        like: of the same shapes and dtypes, the same in every rank.
-        weight: of this rank.
-    """
-
-    tensors: Sequence[torch.Tensor | None]
-    like: Sequence[torch.Tensor]
-    weight: float
-
-
 @final
 class GroupTensors:
-    """One rank's end of the collectives.
-
-    Attributes:
-        gpus: of this machine.
-    """
+    """One rank's end of the collectives."""
 
     def __init__(self, place: GroupPlace, gpus: Gpus | None = None) -> None:
         """Meet the other ranks.
-
-        Args:
-            place: of this rank.
-            gpus: of this machine; CUDA's if None.
 
         Raises:
             UsageError: the script has a process group of its own.
@@ -119,14 +97,10 @@ class GroupTensors:
     def go_between_gpus(
         self, parts: Sequence[int], numbers: Mapping[int, PartTensors]
     ) -> None:
-        """Let dense numbers of these parts, and of no others, stay on GPUs.
-
-        Args:
-            parts: the same in every rank.
-            numbers: of this rank, by part.
+        """Let dense numbers of these parts, in every rank, and of no others, stay on GPUs.
 
         Raises:
-            PeerLost: its GPU cannot be connected with the others'.
+            PeerLost: this rank's GPU cannot be connected with the others'.
         """
         devices = {part: numbers[part].parameters[0].device for part in parts}
         if devices and self._group is None:
@@ -142,24 +116,26 @@ class GroupTensors:
             one.joins_on_gpu = part in devices
 
     def reduce(
-        self, part: int, given: Weighted, shares: Shares
+        self,
+        part: int,
+        tensors: Sequence[torch.Tensor | None],
+        like: Sequence[torch.Tensor],
+        weight: float,
+        shares: Shares,
     ) -> list[torch.Tensor | None]:
-        """Add tensors up over all ranks, each times its rank's weight.
+        """Add tensors of a part up over all ranks, each times its rank's weight.
 
-        Args:
-            part: whose they are.
-            given: by this rank.
-            shares: which sums each rank gets, the same in every rank.
+        ``tensors`` are contiguous; None stands for zeros. ``like`` are of the same shapes
+        and dtypes, the same in every rank, as ``shares`` are: which sums each rank gets.
 
         Returns:
             Of the shapes of ``like``: the sums that are this rank's, and zeros; None where
             none of a tensor is. On the GPU, where numbers of the part stay there.
         """
-        _, like, weight = given
         device, group = self._road(part)
         flat = [
             _scaled(tensor, one, weight, device)
-            for tensor, one in zip(given.tensors, like, strict=True)
+            for tensor, one in zip(tensors, like, strict=True)
         ]
         bundles = _bundles([one.dtype for one in flat], shares)
         sums = [_together(flat, bundle.pieces) for bundle in bundles]
@@ -187,10 +163,7 @@ class GroupTensors:
     ) -> None:
         """Let tensors have everywhere, in place, the values of the rank that holds them.
 
-        Args:
-            part: whose they are.
-            parameters: of the same shapes and dtypes in every rank.
-            shares: which values each rank holds, the same in every rank.
+        ``shares``, the same in every rank: which values each rank holds.
         """
         device, group = self._road(part)
         bundles = _bundles([one.dtype for one in parameters], shares)

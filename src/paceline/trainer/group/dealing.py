@@ -12,27 +12,17 @@ Pure.
 """
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from paceline.config import Pace
 from paceline.pace.policy import weigh
 from paceline.trainer.acts import Act
+from paceline.trainer.protocol import TrainerProtocol
 from paceline.trainer.verdicts import Batch, Flush, Leaving, Over
 
 Dealt = tuple[Batch, ...] | Flush | Over | Leaving
 
 
-class BatchSource(Protocol):
-    """Whose batches are dealt: a `TrainerProtocol`."""
-
-    def next_batch(self) -> Act[Batch | Flush | Over | Leaving]:
-        """Deliver the next batch, or say what else to do."""
-
-    def peek(self, ahead: int = 0) -> Batch | None:
-        """The batch that would come without asking anybody; it is not delivered."""
-
-
-def deal(protocol: BatchSource, size: int) -> Act[Dealt]:
+def deal(protocol: TrainerProtocol, size: int) -> Act[Dealt]:
     """The next batches of a trainer of ``size`` ranks, at least one, or what else to do.
 
     The first may have to be waited for; the others are those at hand behind it, up to the
@@ -51,15 +41,11 @@ def deal(protocol: BatchSource, size: int) -> Act[Dealt]:
 
 
 def weights(pace: Pace, records: Sequence[int]) -> tuple[float, ...]:
-    """The weight of each rank's gradients in those of the trainer.
+    """The weight of each rank's gradients in those of the trainer, by its records.
 
     Those of a trainer of its own, in a round of all ranks: ``n_i / N``, or 1 where the
     pace sums. With the trainer's own weight ``N / (all records of the round)`` it comes to
     what it would be if every rank were a trainer.
-
-    Args:
-        pace: of the part.
-        records: of each rank in the window.
     """
     total = max(1, sum(records))
     return tuple(weigh(pace, count, total) for count in records)

@@ -45,14 +45,6 @@ class Errands:
         joint: JointGradients,
         values: GroupValues,
     ) -> None:
-        """Nothing is under way.
-
-        Args:
-            followers: the other ranks.
-            carrier: of the leader.
-            joint: says who talks to which server.
-            values: is told which values come by shares.
-        """
         self._followers, self._carrier = followers, carrier
         self._joint, self._values = joint, values
         self._is_possible = False
@@ -117,13 +109,6 @@ class Carrying:
     """A follower's: its own connections to servers."""
 
     def __init__(self, courier: Courier, clock: Clock, timeout_s: float) -> None:
-        """Connect to nobody yet.
-
-        Args:
-            courier: its own; only servers are asked.
-            clock: for deadlines.
-            timeout_s: a reply that takes longer is lost.
-        """
         self._courier = courier
         self._clock, self._timeout_s = clock, timeout_s
 
@@ -138,13 +123,9 @@ class Carrying:
         numbers: PartTensors,
         plan: PartPlan,
     ) -> wire.GroupCarried:
-        """Ask what the leader wants asked, with numbers of this rank.
+        """Ask what the leader wants asked, with numbers of this rank, which are loaded.
 
-        Args:
-            errand: from the leader.
-            buffers: that came with it.
-            numbers: of the part; a push's gradients are loaded.
-            plan: of the part.
+        ``buffers`` came with the errand.
         """
         payload = numbers.attach(errand.server, errand.message, plan)
         if isinstance(errand.message, Push):

@@ -48,12 +48,7 @@ _log = logging.getLogger("paceline.trainer")
 
 @final
 class Follower(Seat):
-    """One rank that does not lead.
-
-    Attributes:
-        calls: the calls that are under way.
-        must_begin_again: None: the leader ends the trainer when its script must.
-    """
+    """One rank that does not lead."""
 
     must_begin_again: str | None = None
 
@@ -61,12 +56,6 @@ class Follower(Seat):
         self, place: wire.GroupPlace, courier: Courier, clock: Clock, timeout_s: float
     ) -> None:
         """Meet the other ranks.
-
-        Args:
-            place: of this rank.
-            courier: the way to servers.
-            clock: for deadlines.
-            timeout_s: a server's reply that takes longer is lost.
 
         Raises:
             PeerLost: one did not come.
@@ -140,7 +129,7 @@ class Follower(Seat):
                 while isinstance(answer, wire.Dealt):
                     dealt, (data, error) = answer, _read(reader, answer)
                     self._trained = dealt.trained
-                    self._following.tell(wire.Have(error))
+                    self._following.send(wire.Have(error))
                     go = self._following.follow().message
                     assert isinstance(go, wire.Go)
                     if go.is_delivered:
@@ -199,7 +188,7 @@ class Follower(Seat):
     def stop(self, reason: str) -> None:
         """See `Seat`."""
         self.calls.check_open()
-        self._following.tell(wire.Tell(stop=reason))
+        self._following.send(wire.Tell(stop=reason))
 
     def save(self, number: int) -> None:
         """See `Seat`."""
@@ -272,14 +261,14 @@ class Follower(Seat):
         self.calls.check_own()
         leaving, self._leaving = self._leaving, None
         if leaving is not None:
-            self._following.tell(wire.Tell(leaving=leaving))
+            self._following.send(wire.Tell(leaving=leaving))
         return self._following.call(call, buffers)
 
     def _send_log(self) -> None:
-        found = self._logbook.take(self._clock.now_s())
+        found, _ = self._logbook.take(self._clock.now_s())
         numbers = {n: float("nan") if v is None else v for n, v in found.items()}
         if numbers:
-            self._following.tell(wire.Tell(numbers=numbers))
+            self._following.send(wire.Tell(numbers=numbers))
 
 
 def _read(reader: TaskReader, dealt: wire.Dealt) -> tuple[Any, str | None]:

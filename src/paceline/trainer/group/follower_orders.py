@@ -23,7 +23,7 @@ from paceline.errors import JobFailed, PeerLost, Preempted
 from paceline.messages.shared import PartPlan
 from paceline.trainer.engine import Tracker
 from paceline.trainer.group import wire as wire
-from paceline.trainer.group.collectives import GroupTensors, Weighted
+from paceline.trainer.group.collectives import GroupTensors
 from paceline.trainer.group.delegated_requests import Carrying
 from paceline.trainer.group.offers import WHOLE_STEP, OwnShare, bring, offer
 from paceline.trainer.group.shares import shares, speakers, whole
@@ -35,12 +35,7 @@ from paceline.transport.streams import FrameChannel, Received
 
 @final
 class Following:
-    """A follower's end of the way to its leader.
-
-    Attributes:
-        plans: of the parts that are shared.
-        own: the batches of this rank.
-    """
+    """A follower's end of the way to its leader; ``own``: the batches of this rank."""
 
     def __init__(
         self,
@@ -49,13 +44,7 @@ class Following:
         tracker: Tracker,
         carrying: Carrying,
     ) -> None:
-        """Meet the other ranks.
-
-        Args:
-            place: of this rank.
-            numbers: its parameters and gradients, by part; filled as parts are shared.
-            tracker: its own copies of the user's objects.
-            carrying: its way to servers.
+        """Meet the other ranks; ``numbers`` is filled as parts are shared.
 
         Raises:
             PeerLost: one did not come.
@@ -89,15 +78,12 @@ class Following:
         finally:
             self._is_stepping = False
 
-    def tell(self, told: wire.Tell | wire.Have) -> None:
+    def send(self, message: wire.FromFollower, buffers: Sequence[Any] = ()) -> None:
         """Say something and go on.
 
         Raises:
             JobFailed: the leader is gone.
         """
-        self._send(told)
-
-    def _send(self, message: wire.FromFollower, buffers: Sequence[Any] = ()) -> None:
         try:
             self._channel.send(message, buffers)
         except PeerLost as error:
@@ -113,7 +99,7 @@ class Following:
             JobFailed: the leader is gone, or its call has failed so.
             Preempted: its script must begin again.
         """
-        self._send(call, buffers)
+        self.send(call, buffers)
         return self.follow()
 
     def follow(self) -> Received[wire.FromLeader]:
@@ -144,13 +130,13 @@ class Following:
         match told:
             case wire.GroupOffer():
                 asked = GatherChoice(told.with_step, told.only_fresh)
-                self._send(self._offer(told.part, asked))
+                self.send(self._offer(told.part, asked))
             case wire.Reduce():
                 self._reduce(told)
             case wire.Errand():
                 part = told.message.part
                 numbers, plan = self._numbers[part], self.plans[part]
-                self._send(self._carrying.carry(told, buffers, numbers, plan))
+                self.send(self._carrying.carry(told, buffers, numbers, plan))
             case wire.Refresh():
                 self._refresh_all(told)
             case wire.BetweenGpus():
@@ -179,16 +165,14 @@ class Following:
             own = [found.dense.get(index) for index in asked.dense]
             speaking = speakers(plan, self._size) if asked.is_shared else {}
             pieces = shares(plan, speaking, asked.dense)
-            given = Weighted(own, like, asked.weight)
-            sums = self._tensors.reduce(asked.part, given, pieces)
+            sums = self._tensors.reduce(asked.part, own, like, asked.weight, pieces)
         if asked.is_shared:
             both = zip(asked.dense, sums, strict=True)
             dense = {index: total for index, total in both if total is not None}
             numbers.join = lambda *_: Gradients(dense, {})
             is_finite = numbers.load(plan, with_step=False)
         if asked.is_shared or asked.brings_rows:
-            brought = bring(found, plan, numbers.sparse, is_finite=is_finite)
-            self._send(brought.message, brought.buffers)
+            self.send(*bring(found, plan, numbers.sparse, is_finite=is_finite))
 
     def _refresh_all(self, told: wire.Refresh) -> None:
         for part in told.parts:

@@ -35,21 +35,12 @@ class Agreement:
         tensors: GroupTensors,
         numbers: Mapping[int, PartTensors],
     ) -> None:
-        """Everything goes by way of host memory at first.
-
-        Args:
-            followers: the other ranks.
-            tensors: dense numbers of all.
-            numbers: of the leader, by part.
-        """
+        """Everything goes by way of host memory at first."""
         self._followers, self._tensors, self._numbers = followers, tensors, numbers
         self._ways: dict[int, Way] = {}  # {part: as decided last}
 
     def agree(self, calls: Mapping[int, wire.FromFollower]) -> None:
         """All begin a loop: decide, and let it be so in every rank.
-
-        Args:
-            calls: {rank: its `Begin`}.
 
         Raises:
             PeerLost: GPUs cannot be connected.

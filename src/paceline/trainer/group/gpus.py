@@ -86,11 +86,9 @@ def gpu_of(parameters: Sequence[torch.Tensor], gpus: Gpus) -> str:
 
 
 def decide_way(found: Sequence[str], *, can_connect: bool) -> Way:
-    """Decide how the numbers of one part travel.
+    """Decide how the numbers of one part travel, of the GPU of each rank's parameters.
 
-    Args:
-        found: for each rank the GPU of its parameters, or nothing.
-        can_connect: NCCL is here.
+    ``can_connect``: NCCL is here.
     """
     missing = [index for index, gpu in enumerate(found) if not gpu]
     if len(missing) == len(found):

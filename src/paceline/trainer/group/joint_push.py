@@ -1,17 +1,10 @@
-"""Gradients of all ranks of a trainer, as one push of it.
+"""Gradients of all ranks of a trainer, as one push of it, and values for all of them.
 
 ::
 
     Step    tells what each rank has, from how many records; who is at none is asked: Offer
     Reduce  dense gradients add up where their share is, each times its rank's weight
     Reduced gradients with rows
-
-Waits: for followers, which wait in calls of their own. The thread of the user's script
-calls.
-
-How values that have come to ranks of a trainer become those of all.
-
-::
 
     pulled by the leader alone    its parameters go to the others
     pulled by shares              each rank's share goes to the others
@@ -27,7 +20,7 @@ import torch
 
 from paceline.trainer.engine import TrainerEngine
 from paceline.trainer.group import wire as wire
-from paceline.trainer.group.collectives import GroupTensors, Weighted
+from paceline.trainer.group.collectives import GroupTensors
 from paceline.trainer.group.dealing import weights as weights_of
 from paceline.trainer.group.leader_calls import Followers
 from paceline.trainer.group.offers import WHOLE_STEP, OwnShare, rows_of, weighted
@@ -46,14 +39,6 @@ class JointGradients:
         carrier: TrainerEngine,
         own: OwnShare,
     ) -> None:
-        """Nothing is pushed yet.
-
-        Args:
-            followers: the other ranks.
-            tensors: dense numbers of all.
-            carrier: of the leader.
-            own: the leader's own batches.
-        """
         self._followers, self._tensors = followers, tensors
         self._carrier, self._own = carrier, own
         self._size = 1 + len(followers.all)
@@ -103,7 +88,7 @@ class JointGradients:
 
     def _offers(self, part: int, gathering: GatherChoice) -> dict[int, wire.Offered]:
         """{rank: what it has}; who has said it with a step of this kind is not asked."""
-        calls = self._followers.calls()
+        calls = self._followers.calls
         steps = {index: calls[index].message for index in self._followers.all}
         offers = {
             index: call.offered[part]
@@ -126,7 +111,7 @@ class JointGradients:
         like = [parameters[i] for i in wanted]
         pieces = shares(self._carrier.plan(part), self._speaking[part], wanted)
         found = [own.dense.get(i) for i in wanted]
-        sums = self._tensors.reduce(part, Weighted(found, like, weight), pieces)
+        sums = self._tensors.reduce(part, found, like, weight, pieces)
         return {
             i: torch.zeros_like(parameters[i], device="cpu") if total is None else total
             for i, total in zip(wanted, sums, strict=True)
@@ -140,13 +125,6 @@ class GroupValues:
     def __init__(
         self, followers: Followers, tensors: GroupTensors, carrier: TrainerEngine
     ) -> None:
-        """Nothing is shared yet.
-
-        Args:
-            followers: the other ranks.
-            tensors: dense numbers of all.
-            carrier: of the leader.
-        """
         self._followers, self._tensors, self._carrier = followers, tensors, carrier
         self._versions: dict[int, list[int]] = {}  # {part: of what followers have}
         self._shared: set[int] = set()  # parts whose last values came by shares

@@ -119,7 +119,7 @@ class Leader(MemberSeat):
         table = route.pieces[0].slots.table if route.pieces else ""
         ids = {
             number: np.frombuffer(call.buffers[0], np.int64)
-            for number, call in self._followers.calls().items()
+            for number, call in self._followers.calls.items()
             if call.message == wire.Lookup(part, table, True)
         }
         if not ids:
@@ -271,7 +271,7 @@ class Leader(MemberSeat):
             self._carrier.leave_loop()
             self._own.forget()
             self._synchronize(calls)
-            self._followers.answer(list(self._followers.calls()), wire.GroupOver())
+            self._followers.answer(list(self._followers.calls), wire.GroupOver())
 
     # ------------------------------------------------------------ anything else
 

@@ -52,21 +52,14 @@ class Followers:
         note: Callable[[wire.Tell], object],
         waits: Waits,
     ) -> None:
-        """None has called yet.
-
-        Args:
-            place: of the leader.
-            serve: answers what can be answered at any call.
-            note: is told what followers say without waiting.
-            waits: of the trainer.
-        """
+        """None has called yet; ``note`` is told what followers say without waiting."""
         self._waits = waits
         self._place, self._serve, self._note = place, serve, note
         self._channels = {
             number: FrameChannel(end, wire.CALLS, wire.LIMITS, f"rank {number}")
             for number, end in enumerate(place.channels, start=1)
         }
-        self._calls: dict[int, Received[wire.FromFollower]] = {}  # not answered yet
+        self.calls: dict[int, Received[wire.FromFollower]] = {}  # {rank: not answered yet}
         self._stepped: dict[int, list[AfterStep]] = {}  # {rank: not told yet}
 
     @property
@@ -104,30 +97,26 @@ class Followers:
             self.hear(chosen, kind)
             for number in chosen:
                 self._check_kind(number, kind, or_waits=or_waits)
-            found = {number: self._calls[number].message for number in chosen}
+            found = {number: self.calls[number].message for number in chosen}
             yield {n: call for n, call in found.items() if isinstance(call, kind)}
         except (PacelineError, Preempted) as error:
             name = type(error).__name__
-            self.answer(list(self._calls), wire.GroupFailed(name, str(error)))
+            self.answer(list(self.calls), wire.GroupFailed(name, str(error)))
             raise
 
     def hear(self, numbers: Iterable[int], kind: type[wire.Call]) -> None:
         """Wait until each of these waits in a call; serve those that need not wait."""
         for number in numbers:
             while True:
-                if number not in self._calls:
-                    self._calls[number] = self.receive(number)
-                call = self._calls[number]
+                if number not in self.calls:
+                    self.calls[number] = self.receive(number)
+                call = self.calls[number]
                 served = None
                 if not isinstance(call.message, kind):
                     served = self._serve(number, call, kind)
                 if served is None:
                     break
                 self.answer([number], *served)
-
-    def calls(self) -> dict[int, Received[wire.FromFollower]]:
-        """Those that wait for an answer."""
-        return self._calls
 
     def receive(self, number: int, *, carried: bool = False) -> Received[wire.FromFollower]:
         """The next that a follower says, but for what it tells without waiting.
@@ -161,7 +150,7 @@ class Followers:
         """End the waiting of these."""
         chosen = list(numbers)
         for number in chosen:
-            self._calls.pop(number, None)
+            self.calls.pop(number, None)
         self.tell(chosen, answer, buffers)
 
     def tell(
@@ -211,7 +200,7 @@ class Followers:
             self.check_same(number, call.spec, spec, _name(wire.Begin))
 
     def _check_kind(self, number: int, kind: type[wire.Call], *, or_waits: bool) -> None:
-        call = self._calls[number].message
+        call = self.calls[number].message
         if not isinstance(call, kind) and not (or_waits and isinstance(call, wire.Next)):
             raise UsageError(
                 f"rank 0 of {self._place.role} is at {_name(kind)}, rank {number} at "

@@ -11,7 +11,7 @@ Pure.
 """
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import NamedTuple, final
+from typing import final
 
 import numpy as np
 import torch
@@ -31,7 +31,6 @@ class OwnShare:
     """The batches of one rank that wait for a step, or for a push, by part."""
 
     def __init__(self) -> None:
-        """None wait."""
         self._records: dict[int, int] = {}  # {part: records since its last push}
         self._waiting: set[int] = set()  # parts that have not stepped since the last batch
 
@@ -76,23 +75,12 @@ def offer(
     )
 
 
-class Brought(NamedTuple):
-    """What a rank brings to a push, as it travels."""
-
-    message: Reduced
-    buffers: list[Buffer]
-
-
 def bring(
     gradients: Gradients, plan: PartPlan, sparse: Collection[int], *, is_finite: bool
-) -> Brought:
+) -> tuple[Reduced, list[Buffer]]:
     """Write the gradients with rows that a rank brings.
 
-    Args:
-        gradients: of the rank.
-        plan: of their part.
-        sparse: which parameters have sparse gradients.
-        is_finite: what it says of its sums.
+    ``sparse``: parameters with sparse gradients; ``is_finite``: what it says of its sums.
     """
     with_rows = [index for index in gradients.dense if index in sparse]
     buffers: list[Buffer] = []
@@ -102,7 +90,7 @@ def bring(
     for table, recorded in gradients.rows.items():
         merged = merge(table, plan, recorded)
         buffers += [merged.route.ids, merged.gradient.numpy()]
-    return Brought(Reduced(is_finite, tuple(with_rows), tuple(gradients.rows)), buffers)
+    return Reduced(is_finite, tuple(with_rows), tuple(gradients.rows)), buffers
 
 
 def rows_of(

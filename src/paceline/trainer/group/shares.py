@@ -41,15 +41,11 @@ Shares = Mapping[int, Sequence[ElementSpan]]
 
 
 def speakers(plan: PartPlan, size: int, least_bytes: int = LEAST_BYTES) -> dict[str, int]:
-    """Who talks to the servers that hold a part's blocks.
-
-    Args:
-        plan: of the part.
-        size: ranks of the trainer.
-        least_bytes: what each of its servers must hold for others than the leader to talk.
+    """Who talks to the servers that hold a part's blocks, in a trainer of ``size`` ranks.
 
     Returns:
-        ``{server: rank}``; nothing if the leader talks to all.
+        ``{server: rank}``; nothing if the leader talks to all, as where one of the servers
+        holds less than ``least_bytes``.
     """
     held: dict[str, int] = {}
     for block in plan.blocks:
@@ -68,12 +64,9 @@ def speakers(plan: PartPlan, size: int, least_bytes: int = LEAST_BYTES) -> dict[
 def shares(
     plan: PartPlan, speaking: Mapping[str, int], parameters: Sequence[int]
 ) -> Shares:
-    """What each rank holds of some parameters of a part.
+    """What each rank holds of these parameters of a part, which pieces count as places.
 
-    Args:
-        plan: of the part.
-        speaking: `speakers`; where nothing is said, the leader holds all.
-        parameters: their numbers; pieces count places in this sequence.
+    ``speaking`` is of `speakers`; where it says nothing, the leader holds all.
     """
     places = {parameter: place for place, parameter in enumerate(parameters)}
     found: dict[int, list[ElementSpan]] = {}

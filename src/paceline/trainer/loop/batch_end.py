@@ -53,12 +53,9 @@ def has_batch(part: SharedPart) -> bool:
 def step_whole(carrier: TrainerEngine, tokens: Mapping[int, Mapping[str, int]]) -> Stepped:
     """The batch in the user's hands is over for these tables: what was written leaves.
 
-    It is there on all servers, for all of them, or nowhere, whoever dies.
-
-    Args:
-        carrier: of the trainer.
-        tokens: {part: {server: token of the lock that its rows are written under}}; without
-            locks, nothing for a part.
+    It is there on all servers, for all of them, or nowhere, whoever dies. ``tokens``:
+    {part: {server: token of the lock that its rows are written under}}; without locks,
+    nothing for a part.
 
     Returns:
         What became of the step; ``dropped`` if the batch is gone.

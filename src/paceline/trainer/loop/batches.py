@@ -46,14 +46,6 @@ class Batches(Iterator[Any]):
         planned: Stage,
         deliver: Callable[[Stage], Generator[Any, None, None]],
     ) -> None:
-        """Not begun; `Session.batches` does this.
-
-        Args:
-            calls: of the session.
-            stages: whose next one it is as soon as it is iterated.
-            planned: its data, and how they are cut.
-            deliver: batches of a stage.
-        """
         self._num_batches = planned.spec.num_batches_in_all()
         begun = run_stage(stages, planned, deliver, calls)
         # Of this object nothing is known in there: a loop that is left drops it at once.
@@ -81,7 +73,6 @@ class Batches(Iterator[Any]):
         return batches
 
     def __next__(self) -> Any:  # noqa: ANN401  (the user's data)
-        """The next batch."""
         batches = self._batches()
         if batches is None:
             raise StopIteration

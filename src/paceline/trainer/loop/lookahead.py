@@ -77,10 +77,6 @@ def check_step(lookahead: int, parts: Sequence[SharedPart]) -> None:
     When nothing is left to take, a script steps over what it has in hand, and nobody sees
     how far it is but by its steps.
 
-    Args:
-        lookahead: batches that are taken ahead of their steps.
-        parts: those that are stepped; of no gone timeline.
-
     Raises:
         UsageError: it is one over several batches, or over none.
     """

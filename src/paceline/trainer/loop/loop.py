@@ -114,13 +114,6 @@ def deliver(
     A loop that is left early pushes what was stepped and hands the rest back. A batch
     that cannot be read gives its task up; the coordinator counts the failure.
 
-    Args:
-        carrier: of the trainer.
-        changes: of its script.
-        calls: of its session.
-        stage: its data, and how they are cut.
-        workers: processes that read them.
-
     Raises:
         Preempted: the trainer was told to leave.
         UsageError: the loop has come to its end, and its script has never stepped.

@@ -63,7 +63,6 @@ class Changes:
     """The changes of a script in a trainer of one process."""
 
     def __init__(self, carrier: TrainerEngine) -> None:
-        """Nothing is shared yet."""
         self._carrier, self._protocol = carrier, carrier.protocol
         self._num_calls = 0
         self._refused: str | None = None  # what the script was told last

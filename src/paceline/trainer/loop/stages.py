@@ -4,8 +4,8 @@ Waits: for the data set, to be looked at. The thread of the user's script calls.
 """
 
 import threading
-from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, TypeVar, final
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeVar, final
 
 import msgspec
 
@@ -18,22 +18,6 @@ from paceline.trainer.engine import Tracker
 from paceline.trainer.tensors import PartTensors
 
 T = TypeVar("T")
-
-
-class Staged(Protocol):
-    """Whose stages they are."""
-
-    @property
-    def size(self) -> int:
-        """Processes of the trainer."""
-
-    @property
-    def numbers(self) -> dict[int, PartTensors]:
-        """What is shared, by part."""
-
-    @property
-    def tracker(self) -> Tracker:
-        """The user's own objects."""
 
 
 class Cutting(NamedTuple):
@@ -69,12 +53,14 @@ class Stage(NamedTuple):
 class Stages:
     """The stages of one run of the script, in the order of its calls."""
 
-    def __init__(self, seat: Staged) -> None:
-        """None has begun."""
+    def __init__(
+        self, size: int, numbers: Mapping[int, PartTensors], tracker: Tracker
+    ) -> None:
+        """``size``: processes of the trainer; ``numbers``: what it shares, by part."""
         self.num_begun = 0
         self._num_loops = 0  # of these, over `Session.batches`
         self._before = (0, 0)  # both, before the last one
-        self._seat = seat
+        self._size, self._numbers, self._tracker = size, numbers, tracker
 
     def plan(
         self,
@@ -90,7 +76,7 @@ class Stages:
                 cannot be read.
         """
         call = "batches" if kind == "train" else kind
-        if not self._seat.numbers:
+        if not self._numbers:
             raise UsageError(
                 f"{call}: share a model (session.share) or a table (session.table) first"
             )
@@ -100,9 +86,9 @@ class Stages:
         task_size = cutting.task_size
         if task_size is None:
             # Every rank of a trainer works on the same task, each on batches of its own.
-            together = cutting.batch_size * self._seat.size
+            together = cutting.batch_size * self._size
             task_size = default_task_size(len(source), together)
-        self._seat.tracker.look_for_buffers()
+        self._tracker.look_for_buffers()
         spec = StageSpec(
             stage=self.num_begun,
             records=len(source),
@@ -130,7 +116,7 @@ class Stages:
 
     def number(self, planned: Stage) -> Stage:
         """It is the job's next stage, and tracks what is tracked by now."""
-        tracker, spec = self._seat.tracker, planned.spec
+        tracker, spec = self._tracker, planned.spec
         tracker.begin()
         self._before = self.num_begun, self._num_loops
         is_loop = spec.is_training and spec.rotation is None

@@ -30,14 +30,7 @@ class Heartbeat:
     def __init__(
         self, driver: Driver, clock: Clock, beat_s: float, link: PeerLink | None = None
     ) -> None:
-        """Beat when the coordinator was not asked for ``beat_s``; see `start`.
-
-        Args:
-            driver: of the trainer.
-            clock: for deadlines.
-            beat_s: of silence.
-            link: whose open door the coordinator is told of.
-        """
+        """Beat after ``beat_s`` of silence; tell of the link's door."""
         self._driver, self._link, self._clock = driver, link, clock
         self._beat_s = beat_s
         self._told_s = self._told_door_s = clock.now_s()

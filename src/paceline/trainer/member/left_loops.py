@@ -22,9 +22,7 @@ from paceline.trainer.protocol import LOST_BEFORE_BREAK, TrainerProtocol
 def end_loop(protocol: TrainerProtocol, *, goes_on: bool) -> Act[None]:
     """If the script has left a loop, wait for a cut that holds what was stepped in it.
 
-    Args:
-        protocol: of the trainer.
-        goes_on: the loop is over for this trainer; else the trainer goes.
+    ``goes_on``: the loop is over for this trainer; else the trainer goes.
     """
     since = protocol.behind.take_left()
     if since is None or protocol.must_begin_again is not None:

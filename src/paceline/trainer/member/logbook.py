@@ -16,7 +16,6 @@ class Logbook:
     """Numbers that were logged and not sent yet."""
 
     def __init__(self) -> None:
-        """Nothing yet."""
         self._numbers: dict[str, float | None] = {}
         self._noted_s: dict[str, float] = {}
         self._sent_s = -math.inf
@@ -32,16 +31,12 @@ class Logbook:
         self._noted_s |= dict.fromkeys(read, now)
         return now - self._sent_s >= SEND_EVERY_S
 
-    def ages_s(self, now: float) -> dict[str, float]:
-        """How long each of those that `take` would give has waited, if it has."""
-        waited = {name: now - self._noted_s[name] for name in self._numbers}
-        return {name: age for name, age in waited.items() if age > 0}
-
-    def take(self, now: float) -> dict[str, float | None]:
-        """What is to be sent now; empty if there is nothing."""
+    def take(self, now: float) -> tuple[dict[str, float | None], dict[str, float]]:
+        """What is to be sent now, if anything, and the seconds that it has waited."""
+        waited = {name: now - noted_s for name, noted_s in self._noted_s.items()}
         taken, self._numbers, self._noted_s = self._numbers, {}, {}
         self._sent_s = now
-        return taken
+        return taken, {name: age for name, age in waited.items() if age > 0}
 
 
 def _number(name: str, value: object) -> float | None:

@@ -36,17 +36,7 @@ Had = tuple[int, tuple[TaskKey, int] | None]
 
 @final
 class Membership:
-    """A process that has joined.
-
-    Attributes:
-        driver: talks to the other roles.
-        carrier: runs acts together with the numbers of parts.
-        pace: of the job.
-        calls: the calls that are under way.
-        link: to other trainers.
-        events: of other trainers.
-        collectives: values that travel between trainers.
-    """
+    """A process that has joined."""
 
     def __init__(
         self,
@@ -58,12 +48,7 @@ class Membership:
     ) -> None:
         """Join; returns when all servers of the job are there.
 
-        Args:
-            trainer: role id.
-            courier: the way to coordinator and servers.
-            clock: for deadlines.
-            timeout_s: a reply that takes longer is asked for again.
-            peers: the way to other trainers; None: there is none.
+        A reply that takes longer than ``timeout_s`` is asked for again.
 
         Raises:
             JobFailed: there is no coordinator.
@@ -182,7 +167,6 @@ class Membership:
             self.carrier.run(end_loop(self._protocol, goes_on=goes_on))
 
     def _send_log(self) -> None:
-        now = self._clock.now_s()
-        ages_s, numbers = self._logbook.ages_s(now), self._logbook.take(now)
+        numbers, ages_s = self._logbook.take(self._clock.now_s())
         if numbers:
             self.ask(Log(incarnation=0, timeline=0, numbers=numbers, ages_s=ages_s))

@@ -62,15 +62,11 @@ class Seat(ABC):
     """A process's place in its trainer.
 
     Attributes:
-        trainer: its role id.
-        size: its processes.
         num_trainers: of the job, when it came.
-        pace: of the job.
         numbers: what is shared, by part.
         tracker: the user's own objects.
         outlook: the batches before and behind the user's step.
         reader: who fetches rows.
-        membership: the process as whoever has launched it ends it.
     """
 
     trainer: str
@@ -84,11 +80,9 @@ class Seat(ABC):
     membership: Presence
 
     def alone(self, call: str, why: str = _NOT_YET) -> "Alone":
-        """This process, for what only one that is all of its trainer can do.
+        """This process, for a call of the user's that needs one that is all of its trainer.
 
-        Args:
-            call: the user's, which needs it.
-            why: what a trainer of several processes lacks, as it goes on behind that.
+        ``why``: what a trainer of several processes lacks, as the error goes on.
 
         Raises:
             UsageError: it is one of several.
@@ -166,7 +160,6 @@ class MemberSeat(Seat, ABC):
     membership: Membership
 
     def __init__(self, membership: Membership, size: int) -> None:
-        """Speak for a member of the job that has so many processes."""
         self.membership, self.size = membership, size
         self._carrier = carrier = membership.carrier
         self.trainer, self.pace = carrier.protocol.trainer, membership.pace
@@ -218,7 +211,6 @@ class Alone(MemberSeat):
     """The process is the trainer."""
 
     def __init__(self, membership: Membership) -> None:
-        """Speak for a member of the job."""
         super().__init__(membership, 1)
         self.reader = membership.carrier
         self._changes = Changes(self._carrier)
@@ -282,10 +274,10 @@ class Alone(MemberSeat):
         workers: int,
     ) -> bytes:
         """See `Seat`."""
-        evaluator = Evaluator(self._carrier, stage.source, stage.spec, step, work)
+        evaluator = Evaluator(self._carrier, stage, step, work)
         calling = self.membership.calls.calling(stage.spec.kind)
         with self._changes.evaluating(), calling, evaluating(models):
-            return evaluator.run(workers, stage.begun).value
+            return evaluator.run(workers)
 
     def save(self, number: int) -> None:
         """See `Seat`."""

@@ -22,11 +22,7 @@ from paceline.transport.frames import ByteArray
 
 @final
 class Frozen:
-    """The frozen parameters of a model, in its order.
-
-    Attributes:
-        beside: what is said of them, and of the model's buffers.
-    """
+    """The frozen parameters of a model, in its order; ``beside`` tells of them."""
 
     def __init__(self, model: nn.Module, state: str) -> None:
         """Read all of them; ``state`` is what the model's buffers are tracked as.

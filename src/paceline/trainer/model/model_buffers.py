@@ -20,7 +20,6 @@ class Buffers:
     """Persistent buffers of a model, by all of their names."""
 
     def __init__(self, model: nn.Module) -> None:
-        """Look at a model, whatever buffers it has by then."""
         self._model = model
         self._at_share = frozenset(self.state_dict())
 

@@ -136,10 +136,7 @@ def keep_own(
 ) -> None:
     """From now on the user's object is but another name of the shared one's groups.
 
-    Args:
-        own: given to `Session.share`.
-        shared: what it returns.
-        steps_here: the trainer takes steps by ``own``, whose state is its own then.
+    ``steps_here``: the trainer takes steps by ``own``, whose state is its own then.
     """
     release(own)
     for name in _HOOKS:
@@ -262,12 +259,7 @@ class KeptGroups:
         optimizer: torch.optim.Optimizer,
         by_rows: Mapping[nn.Parameter, str],
     ) -> None:
-        """Keep what they are now.
-
-        Args:
-            optimizer: the user's own.
-            by_rows: {parameter: its name}, of those that change by rows.
-        """
+        """``by_rows``: {parameter: its name}, of those that change by rows."""
         self._own, self._kind = optimizer, type(optimizer).__name__
         self._groups = optimizer.param_groups
         self._params = [list(group["params"]) for group in self._groups]
@@ -283,9 +275,6 @@ class KeptGroups:
 
     def check(self, groups: list[dict[str, Any]]) -> None:
         """Refuse what no server would hear of.
-
-        Args:
-            groups: of the shared optimizer, by now.
 
         Raises:
             UsageError: groups, their parameters or their values changed so that a step

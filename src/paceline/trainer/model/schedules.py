@@ -28,14 +28,9 @@ _TRACKED = (
 
 @final
 class Schedules:
-    """The schedules of one session.
-
-    Attributes:
-        all: those that there are.
-    """
+    """The schedules of one session."""
 
     def __init__(self) -> None:
-        """There is none yet."""
         self.all: list[_Schedule] = []
 
     def add(self, optimizer: torch.optim.Optimizer, factor: Factor) -> None:
@@ -66,13 +61,7 @@ class Schedules:
 
 
 def why_not_tracked(name: str, tracked: object, trainers: int) -> str | None:
-    """What goes wrong with a tracked object that counts steps, if anything does.
-
-    Args:
-        name: under which it is tracked.
-        tracked: the user's own.
-        trainers: of the job.
-    """
+    """What goes wrong with a tracked object that counts steps, if anything does."""
     if trainers == 1 or not isinstance(tracked, torch.optim.lr_scheduler.LRScheduler):
         return None
     kind = type(tracked).__name__

@@ -74,7 +74,6 @@ class WatchedValues:
     """
 
     def __init__(self, parameters: Sequence[torch.Tensor], names: Sequence[str]) -> None:
-        """They are as they are."""
         self.names = tuple(names)
         self._parameters = tuple(parameters)
         self.instead: dict[int, torch.Tensor] = {}

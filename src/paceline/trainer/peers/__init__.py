@@ -9,11 +9,10 @@
     reduction         in one order, so to the same bits everywhere
     outbox            what is laid out for others
     through_servers   the same by the rows of a table
-    calls, arguments  collective calls of a script
+    calls             collective calls of a script
 """
 
-from paceline.trainer.peers.arguments import check_call
-from paceline.trainer.peers.calls import Collectives
+from paceline.trainer.peers.calls import Collectives, check_call
 from paceline.trainer.peers.collective import CollectiveCall, Kind, Operation, Slice
 from paceline.trainer.peers.events import SEND_S, PeerEvents
 from paceline.trainer.peers.inbox import Event

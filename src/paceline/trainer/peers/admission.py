@@ -23,7 +23,6 @@ class Admission:
     """The trainers that have come to one trainer's door."""
 
     def __init__(self) -> None:
-        """Nobody has come."""
         self._newest: dict[str, int] = {}  # {trainer: its latest incarnation here}
 
     def refusal_of(
@@ -31,11 +30,7 @@ class Admission:
     ) -> Refusal | None:
         """Why a request is not even looked at; None if it is.
 
-        Args:
-            asker: role id, as it was introduced.
-            message: what it asks.
-            incarnation: of whom is asked.
-            timeline: where that one is; None: it does not matter.
+        ``incarnation`` and ``timeline`` are of whom is asked; None: it does not matter.
         """
         at = message.timeline if timeline is None else timeline
         newest = max(self._newest.get(asker, 0), message.incarnation)

@@ -11,7 +11,9 @@ loop calls.
 from collections.abc import Sequence
 from typing import final
 
-from paceline.config import Sync
+import numpy as np
+
+from paceline.config import Combine, Sync
 from paceline.errors import UsageError
 from paceline.messages.peers import AskValues
 from paceline.timing import Clock
@@ -20,7 +22,7 @@ from paceline.trainer.engine import Calls, TrainerEngine
 from paceline.trainer.peers.collective import CollectiveCall, Operation
 from paceline.trainer.peers.link import PeerLink
 from paceline.trainer.peers.outbox import PeerOutbox
-from paceline.trainer.peers.reduction import Array
+from paceline.trainer.peers.reduction import HOWS, RULES, Array
 from paceline.trainer.peers.through_servers import Served
 from paceline.trainer.rows import TableRows
 
@@ -31,6 +33,61 @@ _DROPPED = (
 _MISSED = "its round counts, and the next one came before servers could say what it was"
 
 
+def check_call(
+    operation: Operation, arrays: Sequence[Array], combine: Combine, *, has_pushed: bool
+) -> None:
+    """Refuse a call that cannot be made; ``has_pushed``: to its table, in this batch.
+
+    Raises:
+        UsageError: an argument is none, and what is expected instead.
+    """
+    call = f"{operation.kind} of table {operation.name!r}"
+    if operation.rule not in RULES:
+        raise UsageError(
+            f"{call}: expected a rule of {', '.join(RULES)}, got {operation.rule!r}: say "
+            f"which, rule='add'"
+        )
+    if operation.how not in HOWS:
+        raise UsageError(
+            f"{call}: expected how of {', '.join(HOWS)}, got {operation.how!r}"
+        )
+    wrong = [array.dtype for array in arrays if array.dtype.kind not in "biuf"]
+    if wrong or not arrays:
+        found = wrong[0] if wrong else "none"
+        raise UsageError(f"{call}: expected arrays of numbers, got {found}")
+    if operation.how == "push+pull":
+        _check_served(call, operation, arrays, combine)
+    if has_pushed:
+        raise UsageError(
+            f"{call}: this batch has pushed to it already, and is one step: push in the "
+            f"next one, or to another table"
+        )
+
+
+def _check_served(
+    call: str, operation: Operation, arrays: Sequence[Array], combine: Combine
+) -> None:
+    """Servers reduce rows of the table, whole, by its rule."""
+    shape, dtype = (combine.num_rows, *combine.shape), np.dtype(combine.dtype)
+    if combine.num_rows is None:
+        raise UsageError(
+            f"{call}: push+pull goes through the rows of a dense table, and this one is "
+            f"keyed: give it a number of rows"
+        )
+    found = [(array.shape, array.dtype) for array in arrays]
+    if found != [(shape, dtype)]:
+        told = ", ".join(f"{dtype} {shape}" for shape, dtype in found)
+        raise UsageError(
+            f"{call}: push+pull goes through the table's own rows: expected one array of "
+            f"{dtype} {shape}, got {told}; make a table of that shape for it"
+        )
+    if operation.rule != combine.rule:
+        raise UsageError(
+            f"{call}: push+pull reduces by the table's own rule, {combine.rule}; got "
+            f"{operation.rule!r}: make the table with combine={operation.rule!r}"
+        )
+
+
 @final
 class Collectives:
     """Collective calls of one trainer."""
@@ -38,7 +95,6 @@ class Collectives:
     def __init__(
         self, link: PeerLink, carrier: TrainerEngine, calls: Calls, clock: Clock
     ) -> None:
-        """Nothing is called yet."""
         self._link, self._carrier, self._calls = link, carrier, calls
         self._shelf = PeerOutbox(clock)
         link.answer(AskValues, self._shelf.received)

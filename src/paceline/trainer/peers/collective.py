@@ -29,7 +29,6 @@ from paceline.trainer.peers.outbox import PeerOutbox
 from paceline.trainer.peers.reduction import (
     Array,
     How,
-    num_bytes,
     reduce_in_order,
     slice_bounds,
     takes_two_hops,
@@ -67,8 +66,6 @@ class CollectiveCall:
     """The values of one call, until its round is committed; a `Collective`.
 
     Attributes:
-        what: see `Collective`.
-        address: the same.
         members: of the exchange that was begun last, by role id.
         results: what has come of each array; nothing where it is another member's.
         gathered: with ``allgather``: what each member has brought.
@@ -141,7 +138,7 @@ class CollectiveCall:
         if self._served is not None:
             return 0
         kind, how = self._operation.kind, self._operation.how
-        size = num_bytes(self._own)
+        size = sum(array.nbytes for array in self._own)
         self._has_two_hops = kind == "allreduce" and takes_two_hops(
             how, size, len(self.members)
         )

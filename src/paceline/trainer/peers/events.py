@@ -43,11 +43,7 @@ _NUMBER = re.compile("[<>|][biufc][0-9]{1,2}")  # NumPy's `dtype.str`
 
 @final
 class PeerEvents:
-    """The events of one trainer.
-
-    Attributes:
-        link: that they travel on.
-    """
+    """The events of one trainer."""
 
     def __init__(
         self,
@@ -57,15 +53,7 @@ class PeerEvents:
         clock: Clock,
         join: Callable[[], object],
     ) -> None:
-        """Nothing was sent, nothing has come.
-
-        Args:
-            link: to other trainers.
-            driver: knows what is waited for.
-            calls: of the session.
-            clock: for deadlines.
-            join: be a member again, if need be.
-        """
+        """``join``: be a member again, if need be."""
         self.link, self._driver, self._calls = link, driver, calls
         self._clock, self._join = clock, join
         self._number = 0  # of the event that was sent last

@@ -39,7 +39,6 @@ class Inbox:
     def __init__(
         self, most_events: int = MOST_EVENTS, most_bytes: int = MOST_BYTES
     ) -> None:
-        """Nothing waits."""
         self._most_events, self._most_bytes = most_events, most_bytes
         self._waiting: deque[tuple[Event, int]] = deque()  # (event, its bytes)
         self._num_bytes = 0
@@ -52,14 +51,10 @@ class Inbox:
     def verdict(
         self, sender: str, since: int, number: int, num_bytes: int
     ) -> Literal["room", "known", "full", "too large"]:
-        """Whether an event may be `put`.
+        """Whether an event may be `put`; the numbers of a sender grow, from 1.
 
-        Args:
-            sender: role id.
-            since: the incarnation in which the sender's process began to count; a later
-                process of it counts anew.
-            number: of the event, from 1, growing.
-            num_bytes: of the event.
+        ``since``: the incarnation in which the sender's process began to count; a later
+        process of it counts anew.
         """
         if (since, number) <= self._last.get(sender, (0, 0)):
             return "known"

@@ -72,15 +72,7 @@ class PeerLink:
         timeout_s: float,
         wires: PeerWires | None = None,
     ) -> None:
-        """Open nothing, know nobody.
-
-        Args:
-            protocol: who the trainer is.
-            courier: the way to the coordinator.
-            clock: for deadlines.
-            timeout_s: a reply that takes longer is asked for again.
-            wires: the way to other trainers' doors; None: there is none.
-        """
+        """A reply that takes longer than ``timeout_s`` is asked for again."""
         self._wires = wires
         self._protocol, self._courier = protocol, courier
         self._clock, self._timeout_s = clock, timeout_s
@@ -101,10 +93,7 @@ class PeerLink:
     ) -> None:
         """From here on requests of this kind are answered so.
 
-        Args:
-            kind: of request.
-            answerer: answers it; with ``is_timeless`` on whatever timeline the asker is.
-            is_timeless: whether a return to a cut means nothing to it.
+        ``is_timeless``: on whatever timeline the asker is: a return to a cut means nothing.
         """
         self._answerers[kind] = answerer
         if is_timeless:
@@ -230,23 +219,6 @@ class PeerLink:
                 raise Refused(answer.kind, answer.text)
             pause_s = self._pause(deadline, pause_s, "the other trainers", reason)
 
-    def reach(self, trainer: str, peer: LivingTrainer) -> Connection:
-        """The connection to another's door, made if need be.
-
-        Raises:
-            TransportError: nobody is there.
-        """
-        doors = self._doors
-        assert doors is not None, "open the door first"
-        return doors.reach(trainer, peer.address, self._protocol.incarnation)
-
-    def drop(self, trainer: str, connection: Connection) -> None:
-        """Close a connection; the next `reach` makes another, to where it is by then."""
-        assert self._doors is not None
-        self._doors.drop(trainer, connection)
-        with self._lock:
-            self._known.pop(trainer, None)
-
     def wait_answer(
         self,
         trainer: str,
@@ -306,13 +278,14 @@ class PeerLink:
         """The answer, or why there is none yet."""
         who = self._protocol.asking.who()
         asked = msgspec.structs.replace(message, **who, to=peer.incarnation)
-        connection: Connection | None = None
+        doors, connection = self._doors, None
+        assert doors is not None, "open the door first"
         try:
-            connection = self.reach(trainer, peer)
+            connection = doors.reach(trainer, peer.address, self._protocol.incarnation)
             answer = connection.call(asked, buffers, timeout_s=left_s, landing=landing)
         except TransportError as loss:
             if connection is not None:
-                self.drop(trainer, connection)
+                doors.drop(trainer, connection)
             with self._lock:
                 self._known.pop(trainer, None)
             return str(loss)

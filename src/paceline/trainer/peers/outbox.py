@@ -39,7 +39,6 @@ class PeerOutbox:
     """The arrays of one exchange at a time, by stage."""
 
     def __init__(self, clock: Clock) -> None:
-        """Nothing lies here."""
         self._clock = clock
         self._lock = threading.Lock()  # guards the fields below
         self._exchange = 0

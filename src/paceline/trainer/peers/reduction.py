@@ -14,7 +14,6 @@ order is never that of arrival.
 Pure.
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, get_args
 
@@ -59,8 +58,3 @@ def takes_two_hops(how: How, num_bytes: int, members: int) -> bool:
     if how == "auto":
         return members > 2 and num_bytes >= LARGE_BYTES
     return how == "regroup+allgather"
-
-
-def num_bytes(arrays: Sequence[Array]) -> int:
-    """Bytes of arrays together."""
-    return sum(math.prod(array.shape) * array.itemsize for array in arrays)

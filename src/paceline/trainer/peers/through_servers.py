@@ -11,7 +11,7 @@ members: the same bits as between trainers.
 Waits for nothing. The thread of the user's loop calls; rows land by whoever receives.
 """
 
-from collections.abc import Callable
+from functools import partial
 from typing import final
 
 import numpy as np
@@ -19,7 +19,7 @@ import torch
 
 from paceline.messages.data import PulledRows, PullRows
 from paceline.messages.shared import Message
-from paceline.params.rows import Int64s, combine_equal
+from paceline.params.rows import combine_equal
 from paceline.trainer.client import Payload
 from paceline.trainer.peers.reduction import Array
 from paceline.trainer.rows import Requests, TableRows, WantedRows, row_requests
@@ -57,25 +57,18 @@ class Served:
         if not isinstance(message, PullRows) or message.part != self._rows.part:
             return None
         payload = self._requests[role, message.part]
-        return payload._replace(message=message, landed=self._noting(role))
+        return payload._replace(message=message, landed=partial(self._landed, role))
 
     def result(self, at_round: int) -> Array | None:
         """What a round came to, (rows, dim); None if a later one has replaced it."""
         asked = {server for server, _ in self._requests}
         if self._rounds != dict.fromkeys(asked, at_round):
             return None
-        return combine_equal("replace", self._places(), self._came, len(self._ids))
+        rows = np.empty_like(self._inverse)  # of each number that has come
+        rows[self._inverse] = self._ids
+        return combine_equal("replace", rows, self._came, len(self._ids))
 
-    def _places(self) -> Int64s:
-        """For each number that has come, its row."""
-        places = np.empty_like(self._inverse)
-        places[self._inverse] = self._ids
-        return places
-
-    def _noting(self, role: str) -> Callable[[Message], Message]:
-        def landed(reply: Message) -> Message:
-            if isinstance(reply, PulledRows):
-                self._rounds[role] = reply.round
-            return reply
-
-        return landed
+    def _landed(self, role: str, reply: Message) -> Message:
+        if isinstance(reply, PulledRows):
+            self._rounds[role] = reply.round
+        return reply

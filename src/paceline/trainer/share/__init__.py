@@ -2,18 +2,17 @@
 
 ::
 
-    arguments         what `Session.share` is given
     sharing           which part holds what
     description       model and optimizer in words that all roles share
-    refusals          what speaks against a part
+    refusals          what speaks against a call, and a part
     optimizer         what `share` returns: its step is on the servers
     row_optimizers    by what rows learn that name no optimizer
     allreduce_model   a model without servers
 """
 
 from paceline.trainer.share.allreduce_model import share_between
-from paceline.trainer.share.arguments import check_arguments
 from paceline.trainer.share.optimizer import SharedOptimizer
+from paceline.trainer.share.refusals import check_arguments
 from paceline.trainer.share.sharing import Sharing
 
 __all__ = ["SharedOptimizer", "Sharing", "check_arguments", "share_between"]

@@ -6,7 +6,7 @@ Pure.
 """
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import NamedTuple
 
 import torch
@@ -17,7 +17,6 @@ from paceline.errors import UsageError
 from paceline.messages.shared import Hyper, OptimizerSpec, ParameterSpec
 from paceline.pace.changing import outer_optimizer
 from paceline.pace.fragments import cut_fragments, fragments_of, mix_of
-from paceline.pace.policy import steps_locally
 from paceline.params.blocks import dtype_bytes
 from paceline.params.dense import NOT_SHARED, OPTIMIZERS
 from paceline.params.sparse import SPARSE_OPTIMIZERS, why_not_by_rows
@@ -50,14 +49,11 @@ def describe(model: nn.Module, optimizer: torch.optim.Optimizer | None) -> Descr
         UsageError: an optimizer that no server knows or that has stepped already; a
             parameter that only one of the two has; a dtype that cannot be shared.
     """
-    names: dict[nn.Parameter, list[str]] = {}  # {trainable parameter: its names}
-    for name, parameter in model.named_parameters(remove_duplicate=False):
-        if parameter.requires_grad:
-            names.setdefault(parameter, []).append(name)
+    names = _trainable(model)
     if optimizer is None:
         if names:
             raise UsageError(
-                f"share: {_first(names.values())!r} is trainable, but there is no "
+                f"share: {next(iter(names.values()))[0]!r} is trainable, but there is no "
                 "optimizer: give one, or freeze it (requires_grad=False)"
             )
         return Described((), (), None)
@@ -82,18 +78,13 @@ def describe(model: nn.Module, optimizer: torch.optim.Optimizer | None) -> Descr
     return Described(tuple(names), specs, OptimizerSpec(type(optimizer).__name__, groups))
 
 
-def describe_at(
-    pace: Pace,
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer | None,
-    *,
-    processes: int,
-    known: Collection[str],
-) -> Described:
-    """As `describe`, or as `describe_local` where trainers move the model themselves."""
-    if steps_locally(pace):
-        return describe_local(model, optimizer, pace, processes=processes, known=known)
-    return describe(model, optimizer)
+def _trainable(model: nn.Module) -> dict[nn.Parameter, list[str]]:
+    """{trainable parameter: its names}."""
+    names: dict[nn.Parameter, list[str]] = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        if parameter.requires_grad:
+            names.setdefault(parameter, []).append(name)
+    return names
 
 
 def describe_local(
@@ -108,13 +99,6 @@ def describe_local(
 
     Any optimizer will do that steps on the parameters it is given; parameters of the
     model that it does not have stay as they are on the servers.
-
-    Args:
-        model: whose trainable parameters are shared.
-        optimizer: the trainer's own.
-        pace: says what servers step with.
-        processes: of the trainer.
-        known: tables that are shared already.
 
     Raises:
         UsageError: a parameter that the model has not; sparse gradients, or rows that are
@@ -133,10 +117,7 @@ def describe_local(
             f"share: {pace} moves dense parameters, and {what} cannot be stepped here: "
             f"share embeddings first, as a part of their own with another pace"
         )
-    names: dict[nn.Parameter, list[str]] = {}  # {trainable parameter: its names}
-    for name, parameter in model.named_parameters(remove_duplicate=False):
-        if parameter.requires_grad:
-            names.setdefault(parameter, []).append(name)
+    names = _trainable(model)
     _groups(optimizer, names)
     if any(map(_is_sparse, model.modules())):
         raise UsageError(
@@ -265,10 +246,6 @@ def _dtype(name: str, parameter: nn.Parameter) -> str:
     except UsageError as error:
         raise UsageError(f"share: parameter {name!r}: {error}") from None
     return dtype
-
-
-def _first(names: Iterable[list[str]]) -> str:
-    return next(iter(names))[0]
 
 
 def cut_local(

@@ -52,7 +52,7 @@ class SharedOptimizer(torch.optim.Optimizer):
         """Wrap the user's optimizer; `Session.share` does this.
 
         Args:
-            optimizer: the user's, or None for a model of embeddings only.
+            optimizer: None for a model of embeddings only.
             step: pushes everything that was shared; is told what a `GradScaler` found.
             drop_rows: forgets the gradients of rows.
             by_rows: {parameter: its name}, of those that change by rows.

@@ -28,12 +28,7 @@ _log = logging.getLogger("paceline.trainer")
 def table_of(
     module: Embedding, optimizer: torch.optim.Optimizer | None, known: EmbeddingRows | None
 ) -> TableSpec:
-    """What an embedding's table is, its optimizer settled.
-
-    Args:
-        module: of a model that is being shared.
-        optimizer: what it is shared with.
-        known: the table of its name, if it is shared already.
+    """What an embedding's table is, its optimizer settled; ``known``: if it is shared.
 
     Raises:
         UsageError: it follows an optimizer of several groups, or one without a twin; or

@@ -35,7 +35,8 @@ from paceline.trainer.rows import Embedding, EmbeddingRows, TableRows
 from paceline.trainer.share.description import (
     Described,
     cut_local,
-    describe_at,
+    describe,
+    describe_local,
 )
 from paceline.trainer.share.optimizer import SharedOptimizer
 from paceline.trainer.share.refusals import check_rows, warn_of_rows, why_not_part
@@ -57,13 +58,11 @@ class Sharing:
 
     Attributes:
         models: all that were shared, whole.
-        schedules: of learning rates.
         num_parts: that were shared, with those that have ended.
         num_refused: pushes of these that went without their gradients.
     """
 
     def __init__(self, seat: Seat) -> None:
-        """Nothing is shared yet from this process in its trainer."""
         self.models: list[nn.Module] = []
         self.schedules = Schedules()
         self.num_parts = self.num_refused = 0
@@ -85,12 +84,7 @@ class Sharing:
     ) -> SharedOptimizer:
         """Share what is new in a model as the next part, and bind its embeddings.
 
-        Args:
-            model: with what is new, and with rows that may be shared already.
-            optimizer: the user's own.
-            said: the pace.
-            overlap: gradients are sent while backward still runs.
-            is_said: the pace was given for this model; otherwise it is the job's.
+        ``is_said``: the pace was given for this model; otherwise it is the job's.
 
         Returns:
             The optimizer whose step moves the model's own part and those of its tables.
@@ -101,9 +95,11 @@ class Sharing:
         strategy = said if isinstance(said, Strategy) else None
         pace, auto = begun(said.preset if isinstance(said, Strategy) else said)
         modules = [module for module in model.modules() if isinstance(module, Embedding)]
-        described = describe_at(
-            pace, model, optimizer, processes=self._seat.size, known=self._tables
-        )
+        if steps_locally(pace):
+            size, known = self._seat.size, self._tables
+            described = describe_local(model, optimizer, pace, processes=size, known=known)
+        else:
+            described = describe(model, optimizer)
         named = zip(described.parameters, described.specs, strict=True)
         self.check_new({parameter: spec.names[0] for parameter, spec in named})
         if not described.specs and not modules:
@@ -155,7 +151,8 @@ class Sharing:
             by_rows={p: spec.names[0] for p, spec in pairs if spec.has_sparse_gradients},
             steps_here=steps_locally(pace),
         )
-        self._show_rows(model, shared.param_groups[-1]["params"])
+        for module in modules:  # gradients of its rows appear there
+            self._tables[module.spec.name].show_in(shared.param_groups[-1]["params"])
         return shared
 
     def check_new(self, names: Mapping[nn.Parameter, str]) -> None:
@@ -365,12 +362,6 @@ class Sharing:
                 numbers.deltas.step()
             else:
                 numbers.refuse()
-
-    def _show_rows(self, model: nn.Module, params: list[torch.Tensor]) -> None:
-        """Let gradients of a model's rows appear in a parameter group's ``params``."""
-        for module in model.modules():
-            if isinstance(module, Embedding):
-                self._tables[module.spec.name].show_in(params)
 
     def _drop_rows(self, parts: tuple[int, ...]) -> None:
         """Forget the gradients of rows that no step has used."""

@@ -2,9 +2,8 @@
 
 ::
 
-    table, arguments    pull, push, lock, rotate, allreduce
-    description         a table as what is shared of it
-    writes              how what is pushed leaves: with its batch, or alone
+    table               pull, push, lock, rotate, allreduce
+    arguments           what a user says of a table, and hands to it
     locks               rows that one trainer has for itself
     rotation, cell      a loop over cells: blocks in, changed blocks out
     rotation_plan       a rotation as a stage
@@ -12,7 +11,7 @@
     rotation_peers      blocks from trainer to trainer
 """
 
-from paceline.trainer.tables.description import describe_table, open_table
+from paceline.trainer.tables.arguments import describe_table
 from paceline.trainer.tables.table import Table
 
-__all__ = ["Table", "describe_table", "open_table"]
+__all__ = ["Table", "describe_table"]

@@ -47,7 +47,6 @@ class Cell:
         waited_s: float,
         time_is_over: Callable[[], bool],
     ) -> None:
-        """Hold it; the rotation makes it."""
         self.part, self.block = part, block
         self.ids, self.rows, self.positions = ids, rows, positions
         self.is_new_part, self.waited_s = is_new_part, waited_s
@@ -83,6 +82,5 @@ class Cell:
         return max(self._trained, 1)
 
     def __repr__(self) -> str:
-        """Which one, and how much it holds."""
         counts = f"{len(self.positions)} records, {len(self.ids)} rows"
         return f"Cell(part={self.part}, block={self.block}, {counts})"

@@ -31,10 +31,10 @@ from paceline.messages.shared import Message
 from paceline.pace.tables import why_not_locked
 from paceline.params.rows import Array, Int64s
 from paceline.trainer.acts import Act
-from paceline.trainer.client import HeldLock, LockKeeper, Payload
-from paceline.trainer.engine import Calls, TrainerEngine
+from paceline.trainer.client import HeldLock, Payload
 from paceline.trainer.holdings import SharedPart, Writing
 from paceline.trainer.loop import step_whole
+from paceline.trainer.member import Membership
 from paceline.trainer.protocol import let_go, push_alone_together, take_locks
 from paceline.trainer.rows import TableRows
 from paceline.trainer.rows.routing import Piece, Route
@@ -57,7 +57,6 @@ class LockedRows:
     """
 
     def __init__(self, ids: Int64s, values: Array, tokens: Int64s) -> None:
-        """Rows as they came."""
         self.ids, self.values, self.tokens = ids, values, tokens
 
 
@@ -92,12 +91,12 @@ class RowLock:
         rows: TableRows,
         ids: Int64s,
         wish: Wish,
-        member: tuple[TrainerEngine, Calls, LockKeeper],
+        membership: Membership,
     ) -> None:
-        """Not locked yet; see `paceline.trainer.tables.table.Table.lock`."""
         self.rows, self.part = rows, rows.part
         self._ids, self._wish = ids, wish
-        self._carrier, self._calls, self._keeper = member
+        self._carrier, self._calls = membership.carrier, membership.calls
+        self._keeper = membership.driver.locks
         self.is_shared = wish.is_shared
         self.tokens: dict[str, int] = {}  # {server: token}
         self.locked: LockedRows | None = None  # until the block has failed

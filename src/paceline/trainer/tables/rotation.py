@@ -16,8 +16,8 @@ of the user's loop calls.
 """
 
 import logging
-from collections.abc import Generator
-from typing import NamedTuple, final
+from collections.abc import Generator, Iterator
+from typing import Any, final
 
 import numpy as np
 
@@ -29,51 +29,77 @@ from paceline.messages.shared import StageSpec
 from paceline.params.rows import Array, Int64s
 from paceline.trainer.engine import TrainerEngine
 from paceline.trainer.holdings import Writing
-from paceline.trainer.loop import Stage
+from paceline.trainer.loop import Cutting, Stage, Stages, run_stage
 from paceline.trainer.member import Membership
 from paceline.trainer.protocol import StandingThen
 from paceline.trainer.rows import TableRows
 from paceline.trainer.tables.cell import Cell
 from paceline.trainer.tables.rotation_peers import PeerBlocks
+from paceline.trainer.tables.rotation_plan import (
+    KnownCells,
+    Rotate,
+    check_rotate,
+    describe_rotation,
+)
 from paceline.trainer.tables.rotation_prefetch import LookAhead
 from paceline.trainer.verdicts import Batch, Flush, Leaving, Over
 
 _log = logging.getLogger("paceline.trainer")
 
 
-class Rotated(NamedTuple):
-    """What a loop goes over: a stage of cells, their records, and the table's rows."""
+def rotate(
+    membership: Membership,
+    stages: Stages,
+    rows: TableRows,
+    known: KnownCells,
+    dataset: Any,  # noqa: ANN401  (whatever a user calls a data set)
+    wanted: Rotate,
+) -> Iterator[Cell]:
+    """See `Table.rotate`; a loop over the same data as one before is cut as that was."""
+    membership.calls.check_open()
+    plan = membership.carrier.plan(rows.part)
+    check_rotate(rows, wanted, plan.spec.pace)
+    cells: list[Cells] = []
 
-    stage: Stage
-    cells: Cells
-    rows: TableRows
-    step_s: float | None
+    def shape(spec: StageSpec) -> StageSpec:
+        cut, records = describe_rotation(spec, rows, plan.num_row_slots, wanted, known)
+        cells.append(records)
+        return cut
+
+    cutting = Cutting(1, wanted.epochs, seed=wanted.seed, task_size=1)
+    planned = stages.plan("train", dataset, cutting, shape)
+
+    def visit(stage: Stage) -> Generator[Cell, None, None]:
+        return RotationLoop(membership, stage, cells[0], rows, wanted.step_s).run()
+
+    return membership.calls.iterate(run_stage(stages, planned, visit))
 
 
 @final
 class RotationLoop:
-    """One loop over cells.
+    """One loop over cells."""
 
-    Attributes:
-        waited_s: for leases and rows, between the user's cells.
-        pushed_s: until servers had what cells have changed.
-        computed_s: in the user's hands.
-    """
-
-    def __init__(self, membership: Membership, rotated: Rotated) -> None:
-        """Nothing was asked for yet."""
-        spec = rotated.stage.spec
+    def __init__(
+        self,
+        membership: Membership,
+        stage: Stage,
+        cells: Cells,
+        rows: TableRows,
+        step_s: float | None,
+    ) -> None:
+        """Go over a stage of ``cells``, which hold its records."""
+        spec = stage.spec
         assert spec.rotation is not None
         self.waited_s = self.pushed_s = self.computed_s = 0.0
         carrier, driver = membership.carrier, membership.driver
-        self._carrier, self._rotated = carrier, rotated
+        self._carrier, self._rows, self._step_s = carrier, rows, step_s
+        self._cells, self._source = cells, stage.source
         self._spec: StageSpec = spec
         self._rotation: RotationSpec = spec.rotation
         self._acts, self._clock = carrier.protocol.rotation, driver.clock
         # {data part that this process has had: as whom it had it last}
         self._parts: dict[int, StandingThen] = {}
-        rows, num_kept = rotated.rows, 1 + spec.rotation.slices
-        self._peers = PeerBlocks(membership.link, rows.part, num_kept)
+        self._peers = PeerBlocks(membership.link, rows.part, 1 + spec.rotation.slices)
         self._ahead = LookAhead(driver, rows, self._rows_of, self._peers)
 
     def run(self) -> Generator[Cell, None, None]:
@@ -87,7 +113,7 @@ class RotationLoop:
         """
         carrier, is_over = self._carrier, False
         carrier.run(carrier.protocol.begin_stage(self._spec))
-        self._rotated.rows.is_rotating = True
+        self._rows.is_rotating = True
         try:
             began_s = self._clock.now_s()
             while True:
@@ -113,7 +139,7 @@ class RotationLoop:
             self._take_ahead()
             self._ahead.close()
             self._peers.clear()
-            self._rotated.rows.is_rotating = False
+            self._rows.is_rotating = False
             if not is_over:
                 _leave(carrier)
             self._tell()
@@ -122,13 +148,13 @@ class RotationLoop:
 
     def _cell(self, found: Batch, last: int, began_s: float) -> Cell:
         """A visit of a cell, of the batches from the one found to the last, with rows."""
-        key, rotated, rotation = found.key, self._rotated, self._rotation
-        part, block = rotation.cell_of(key.task)
+        key = found.key
+        part, block = self._rotation.cell_of(key.task)
         ids = self._rows_of(block)
         rows = self._ahead.rows_of(key, self._acts.standing)
         if rows is None:
             rows = self._fetch(key, block, ids)
-        records = rotated.cells.of(key.task)
+        records = self._cells.of(key.task)
         size = self._spec.batch_size
         # Who it was before a return may have computed what the servers do not have.
         standing = self._acts.standing
@@ -137,14 +163,14 @@ class RotationLoop:
         now_s = self._clock.now_s()
         self.waited_s += now_s - began_s
         self._carrier.outlook.epoch = key.epoch
-        due_s = None if rotated.step_s is None else now_s + rotated.step_s
+        due_s = None if self._step_s is None else now_s + self._step_s
         return Cell(
             part=part,
             block=block,
             ids=ids,
-            rows=rows.reshape(len(ids), *rotated.rows.combine.shape),
+            rows=rows.reshape(len(ids), *self._rows.combine.shape),
             positions=records[found.batch * size : (last + 1) * size],
-            read=rotated.stage.source.batch,
+            read=self._source.batch,
             batch_size=size,
             is_new_part=is_new,
             waited_s=now_s - began_s,
@@ -152,7 +178,7 @@ class RotationLoop:
         )
 
     def _fetch(self, key: TaskKey, block: int, ids: Int64s) -> Array:
-        own = self._rotated.rows
+        own = self._rows
         rows = np.empty((len(ids), own.spec.dim), own.combine.dtype)
         if self._peers.wait_rows(self._acts.lease_of(key), block, rows):
             return rows
@@ -162,7 +188,7 @@ class RotationLoop:
         """A copy for whoever has the block next, if it is what home will have."""
         lease, rows = self._acts.lease_of(key), cell.rows
         is_sure = not lease.edges and (rows.dtype.kind != "f" or np.isfinite(rows).all())
-        if is_sure and rows.dtype == np.dtype(self._rotated.rows.combine.dtype):
+        if is_sure and rows.dtype == np.dtype(self._rows.combine.dtype):
             whole = np.ascontiguousarray(rows).reshape(len(cell.ids), -1)
             self._peers.keep(lease.token, cell.block, self._acts.standing, whole)
 
@@ -189,7 +215,7 @@ class RotationLoop:
         return now_s
 
     def _write(self, cell: Cell) -> None:
-        own, rows = self._rotated.rows, cell.rows
+        own, rows = self._rows, cell.rows
         shape, dtype = (len(cell.ids), *own.combine.shape), np.dtype(own.combine.dtype)
         if rows.shape != shape or not np.can_cast(rows.dtype, dtype, "same_kind"):
             raise UsageError(
@@ -211,10 +237,17 @@ class RotationLoop:
 
         A block alone lies on one server, and is whole by itself.
         """
-        mine = self._rotated.rows.part
-        beside = [part for part in self._open() if part != mine]
-        tables = [part for part in beside if self._may_be_held(part)]
-        if not any(self._has_written(part) for part in tables):
+        mine, numbers = self._rows.part, self._carrier.numbers
+        parts = self._carrier.protocol.parts
+        is_open = [part for part in sorted(parts) if parts[part].window.is_open()]
+        beside = [part for part in is_open if part != mine]
+        tables = [  # what is pushed to these can wait for what is pushed beside it
+            part
+            for part in beside
+            if numbers[part].table is not None and not parts[part].rules.is_sync
+        ]
+        written = [own for part in tables for own in numbers[part].tables]
+        if not any(isinstance(own, TableRows) and own.has_written() for own in written):
             tables = []
         for part in beside:
             if part not in tables:
@@ -242,23 +275,8 @@ class RotationLoop:
         if part in carrier.protocol.stepping.flights:
             carrier.run(carrier.protocol.land(part))
 
-    def _open(self) -> list[int]:
-        parts = self._carrier.protocol.parts
-        return [part for part in sorted(parts) if parts[part].window.is_open()]
-
-    def _may_be_held(self, part: int) -> bool:
-        """Whether what is pushed to a part can wait for what is pushed beside it."""
-        carrier = self._carrier
-        is_table = carrier.numbers[part].table is not None
-        return is_table and not carrier.protocol.parts[part].rules.is_sync
-
-    def _has_written(self, part: int) -> bool:
-        tables = self._carrier.numbers[part].tables
-        return any(isinstance(own, TableRows) and own.has_written() for own in tables)
-
     def _rows_of(self, block: int) -> Int64s:
-        own, num_blocks = self._rotated.rows, self._rotation.blocks
-        return np.arange(*own.combine.bounds(block, num_blocks))
+        return np.arange(*self._rows.combine.bounds(block, self._rotation.blocks))
 
     # ------------------------------------------------------------ ahead
 

@@ -42,11 +42,7 @@ class _Left(NamedTuple):
 
 @final
 class PeerBlocks:
-    """Blocks of one table that this trainer has left, and those that others have.
-
-    Attributes:
-        num_asked: blocks that have come from other trainers.
-    """
+    """Blocks of one table that this trainer has left, and those that others have."""
 
     def __init__(self, link: PeerLink, part: int, num_kept: int) -> None:
         """Open the door, if there can be one, and keep the last ``num_kept`` blocks."""

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, final
 
 import msgspec
 import numpy as np
-import torch
 import xxhash
 
 from paceline.config import Pace
@@ -18,6 +17,7 @@ from paceline.messages.rotation import RotationSpec
 from paceline.messages.shared import StageSpec
 from paceline.pace.policy import updates_in_rounds
 from paceline.trainer.rows import TableRows
+from paceline.trainer.tables.arguments import as_array
 
 MOST_CELLS = 1 << 16  # the coordinator knows the records of each
 MOST_KNOWN = 4  # rotations whose cells are kept
@@ -71,7 +71,6 @@ class KnownCells:
     """What was cut last, by what it was cut from: a script may rotate again and again."""
 
     def __init__(self) -> None:
-        """Nothing was cut yet."""
         self._known: dict[str, Cells] = {}
 
     def cells(self, name: str, cut: Callable[[], Cells]) -> Cells:
@@ -87,13 +86,6 @@ def describe_rotation(
     spec: StageSpec, rows: TableRows, num_blocks: int, wanted: Rotate, known: KnownCells
 ) -> tuple[StageSpec, Cells]:
     """The stage, cut into cells, and the records of each.
-
-    Args:
-        spec: of the stage, as if it were none of a rotation.
-        rows: of the table that rotates.
-        num_blocks: of the table.
-        wanted: what the user said; checked.
-        known: of the rotations before; a loop over the same data is cut as before.
 
     Raises:
         UsageError: ``by`` or ``group`` do not fit the data or the table.
@@ -139,9 +131,7 @@ def describe_rotation(
 
 
 def _numbers(name: str, values: Any, count: int) -> Int64s:  # noqa: ANN401  (whatever holds numbers)
-    if isinstance(values, torch.Tensor):
-        values = values.detach().cpu().numpy()
-    found = np.asarray(values)
+    found = as_array(values)
     if found.shape != (count,) or (count and found.dtype.kind not in "iu"):
         raise UsageError(
             f"rotate: expected {name} as whole numbers ({count},), one per record, got "

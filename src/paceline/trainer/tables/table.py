@@ -10,14 +10,20 @@ Waits: for servers. The thread of the user's script calls.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, Protocol, final
+from typing import Any, Final, final
 
 import numpy as np
 
 from paceline.errors import UsageError
+from paceline.ids import OF_NO_BATCH
+from paceline.messages.data import Push
 from paceline.params.rows import Array, Int64s
+from paceline.trainer.acts import Act
+from paceline.trainer.loop import Stages, has_batch, step_atomic
+from paceline.trainer.member import Membership
 from paceline.trainer.peers import CollectiveCall, How, Kind, Operation, Slice, check_call
-from paceline.trainer.rows import TableRows
+from paceline.trainer.protocol import TrainerProtocol
+from paceline.trainer.rows import AskingServers, Replica, TableRows
 from paceline.trainer.tables.arguments import (
     Ids,
     Values,
@@ -27,7 +33,8 @@ from paceline.trainer.tables.arguments import (
 )
 from paceline.trainer.tables.cell import Cell
 from paceline.trainer.tables.locks import RowLock, Wish
-from paceline.trainer.tables.rotation_plan import Rotate
+from paceline.trainer.tables.rotation import rotate
+from paceline.trainer.tables.rotation_plan import KnownCells, Rotate
 
 _LOCK_INSTEAD: Final = (
     "a lock block says the same, on the latest values: `with table.lock(ids) as rows: "
@@ -35,51 +42,32 @@ _LOCK_INSTEAD: Final = (
 )
 
 
-class Writer(Protocol):
-    """Carries what is pushed."""
-
-    def has_batch(self, part: int) -> bool:
-        """Whether a batch is in the user's hands that a push would belong to."""
-
-    def is_in_loop(self) -> bool:
-        """Whether a loop is open."""
-
-    def step_table(self, part: int) -> None:
-        """The batch in the user's hands is over for a table: what was written leaves."""
-
-    def lock(self, rows: TableRows, ids: Int64s, wish: Wish) -> RowLock:
-        """A block in which rows are this trainer's alone."""
-
-    def write_alone(self, part: int) -> None:
-        """What was written leaves as a push of no batch."""
-
-    def rotate(self, rows: TableRows, dataset: object, wanted: Rotate) -> Iterator[Cell]:
-        """A loop over the cells of a rotation of these rows."""
-
-    def exchange(
-        self, part: int, operation: Operation, arrays: Sequence[Array]
-    ) -> CollectiveCall:
-        """Step over the batch in the user's hands, exchanging values with trainers."""
-
-
 @final
 class Table:
     """Rows that algorithms change themselves: dense, or keyed by any int64 id.
 
-    Attributes:
-        name: its name in the job.
-        shape: (rows, ...) of a dense table; (None, ...) of a keyed one.
-        dtype: numpy's.
+    ``shape``: (rows, ...) of a dense table, (None, ...) of a keyed one. ``dtype``: numpy's.
     """
 
-    def __init__(self, rows: TableRows, writer: Writer) -> None:
-        """Bind; `Session.table` does."""
+    def __init__(
+        self,
+        membership: Membership,
+        stages: Stages,
+        rows: TableRows,
+        replicate_every: int | None,
+    ) -> None:
+        """Bind; `Session.table` does. Its rotations are the script's next stages."""
         combine = rows.combine
         self.name = rows.spec.name
         self.shape = (combine.num_rows, *combine.shape)
-        self._row = combine.shape
         self.dtype = np.dtype(combine.dtype)
-        self._rows, self._writer = rows, writer
+        self._rows, self._known = rows, KnownCells()
+        self._membership, self._stages = membership, stages
+        self._carrier, self._calls = membership.carrier, membership.calls
+        if replicate_every is not None:
+            protocol, driver = self._carrier.protocol, membership.driver
+            servers = AskingServers(protocol, driver, self._is_in_loop)
+            rows.replica = Replica(rows.part, replicate_every, servers)
 
     def pull(self, ids: Ids = None, *, versions: bool = False) -> Array:
         """Rows as they are on the servers now, with what this batch has pushed so far.
@@ -101,7 +89,7 @@ class Table:
         if versions:
             raise UsageError(f"pull: versions are given up: {_LOCK_INSTEAD}")
         found = self._rows.read(self._ids(ids))
-        return found.reshape(len(found), *self._row)
+        return found.reshape(len(found), *self._rows.combine.shape)
 
     def push(self, ids: Ids, values: Values, *, if_version: object = None) -> None:
         """Combine values with rows by the table's rule: each exactly once, whoever dies.
@@ -128,7 +116,13 @@ class Table:
                 f"push: rows of {self.name!r} are replaced, and nobody else may change "
                 f"them meanwhile: use table.lock(ids) or table.rotate(...)"
             )
-        self._write(ids, values, rule)
+        self._check_push()
+        checked = self._ids(ids)
+        row = self._rows.combine.shape
+        found = checked_values(self.name, row, self.dtype, values, len(checked))
+        self._rows.write(checked, found, rule)
+        if not self._is_in_loop():
+            self._write_alone()
 
     def lock(
         self,
@@ -170,7 +164,7 @@ class Table:
         checked = self._ids(ids)
         if len(np.unique(checked)) != len(checked):
             raise UsageError(f"lock: expected each id of table {self.name!r} once")
-        return self._writer.lock(self._rows, checked, wish)
+        return RowLock(self._rows, checked, wish, self._membership)
 
     def rotate(  # noqa: PLR0913  (the public signature; all but two are named)
         self,
@@ -219,7 +213,9 @@ class Table:
         """
         self._rows.require_latest("rotate")
         wanted = Rotate(by, group, parts, batch_size, epochs, seed, step_s, slices)
-        return self._writer.rotate(self._rows, dataset, wanted)
+        return rotate(
+            self._membership, self._stages, self._rows, self._known, dataset, wanted
+        )
 
     def flush(self) -> None:
         """End the batch for this table: what it has pushed leaves, and the batch counts.
@@ -234,8 +230,13 @@ class Table:
                 f"flush: blocks of {self.name!r} go round, and a cell is over when the "
                 f"next one is asked for"
             )
-        if self._writer.is_in_loop() and self._writer.has_batch(self._rows.part):
-            self._writer.step_table(self._rows.part)
+        carrier, part = self._carrier, self._rows.part
+        if not (self._is_in_loop() and self._has_batch()):
+            return
+        if (table := carrier.numbers[part].table) and table.is_atomic:
+            step_atomic(carrier)
+        else:
+            carrier.step(part)
 
     # ------------------------------------------------------------ between trainers
 
@@ -317,18 +318,10 @@ class Table:
         operation = Operation(self.name, kind, rule, how, root)
         rows = self._rows
         check_call(operation, arrays, rows.combine, has_pushed=rows.has_written())
-        return self._writer.exchange(self._rows.part, operation, arrays)
-
-    def _write(self, ids: Ids, values: Values, rule: str) -> None:
-        self._check_push()
-        checked = self._ids(ids)
-        self._rows.write(checked, self._values(values, len(checked)), rule)
-        if not self._writer.is_in_loop():
-            self._writer.write_alone(self._rows.part)
+        return self._membership.collectives.run(rows.part, operation, arrays)
 
     def _check_push(self) -> None:
-        part, in_loop = self._rows.part, self._writer.is_in_loop()
-        if in_loop and not self._writer.has_batch(part):
+        if self._is_in_loop() and not self._has_batch():
             raise UsageError(
                 f"push: the batch is over for table {self.name!r}: push before flush(), in "
                 f"the body of the loop"
@@ -342,9 +335,53 @@ class Table:
     def _ids(self, ids: Ids) -> Int64s:
         return checked_ids(self.name, self.shape[0], ids)
 
-    def _values(self, values: Values, count: int) -> Array:
-        return checked_values(self.name, self._row, self.dtype, values, count)
+    def _is_in_loop(self) -> bool:
+        return self._calls.open_call is not None
+
+    def _has_batch(self) -> bool:
+        """Whether a batch is in the user's hands that a push would belong to."""
+        protocol = self._carrier.protocol
+        return protocol.must_join or has_batch(protocol.parts[self._rows.part])
+
+    def _write_alone(self) -> None:
+        """What was written leaves as a push of no batch."""
+        carrier, part = self._carrier, self._rows.part
+        numbers = carrier.numbers[part]
+        is_finite = numbers.load(carrier.plan(part), with_step=True)
+        lost = carrier.run(_push_alone(carrier.protocol, part)) if is_finite else None
+        numbers.clear()
+        if not is_finite:
+            carrier.warn_once("push: values are not finite: nothing was pushed")
+        elif lost is not None:
+            carrier.warn_once(f"push outside of a loop dropped: {lost}")
 
     def __repr__(self) -> str:
-        """Name, shape, dtype."""
         return f"Table({self.name!r}, {self.shape}, {self.dtype})"
+
+
+def _push_alone(protocol: TrainerProtocol, number: int) -> Act[str | None]:
+    """Push to a table without a batch, once: its number in this incarnation names it.
+
+    Returns:
+        Why it has had no effect that lasts; None if it has.
+    """
+    part, asking = protocol.parts[number], protocol.asking
+    is_tried = False
+
+    def push() -> Act[str | None]:
+        nonlocal is_tried
+        if is_tried:
+            return "what it was pushed to is gone, or has returned to a cut"
+        is_tried = True
+        part.number += 1
+        message = Push(
+            **asking.who(),
+            part=number,
+            number=part.number,
+            window=OF_NO_BATCH,
+            records=0,
+        )
+        yield from asking.ask_servers(dict.fromkeys(protocol.servers, message))
+        return None
+
+    return (yield from protocol.as_member(push))

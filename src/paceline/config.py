@@ -9,14 +9,14 @@ interprets optimizers.
 import msgspec
 
 from paceline.errors import UsageError
-from paceline.pace_specs.allreduce import AllReduce as AllReduce
-from paceline.pace_specs.async_diloco import AsyncDiLoCo as AsyncDiLoCo
 from paceline.pace_specs.auto import Auto as Auto
 from paceline.pace_specs.checks import is_whole, require
 from paceline.pace_specs.guards import Guards as Guards
 from paceline.pace_specs.parsing import parse_pace as parse_pace
 from paceline.pace_specs.presets import SSP as SSP
+from paceline.pace_specs.presets import AllReduce as AllReduce
 from paceline.pace_specs.presets import Async as Async
+from paceline.pace_specs.presets import AsyncDiLoCo as AsyncDiLoCo
 from paceline.pace_specs.presets import DiLoCo as DiLoCo
 from paceline.pace_specs.presets import LocalSGD as LocalSGD
 from paceline.pace_specs.presets import Pace as Pace

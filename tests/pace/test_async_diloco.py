@@ -13,7 +13,6 @@ from paceline.pace.policy import (
     outer_step,
     pull_from,
     push_from,
-    spans_tasks,
     steps_locally,
     updates_in_rounds,
     why_not_beside,
@@ -60,7 +59,6 @@ def test_what_means_nothing_is_refused(text: str, reason: str) -> None:
 def test_trainers_step_and_servers_apply_each_delta_by_itself() -> None:
     assert steps_locally(PACE)
     assert not updates_in_rounds(PACE)
-    assert spans_tasks(PACE)
     assert outer_kind(PACE) == "DelayedNesterov"
     assert outer_step(PACE) == {"lr": 0.7, "momentum": 0.9, "delay": 3}
     assert push_from(PACE) == 5

@@ -11,7 +11,6 @@ from paceline.pace.policy import (
     push_from,
     pushes_overlap,
     pushes_per_update,
-    spans_tasks,
     staleness_of,
     steps_locally,
     updates_in_rounds,
@@ -138,7 +137,6 @@ def test_a_round_does_without_its_backup_but_never_without_all(
 def test_local_steps_are_pushed_in_rounds_of_so_many_batches(pace: Pace) -> None:
     assert updates_in_rounds(pace)
     assert steps_locally(pace)
-    assert spans_tasks(pace)
     assert push_from(pace) == 4
     assert pull_from(pace, has_pushed=True) > 100, "rounds pull by themselves"
 

@@ -53,7 +53,6 @@ class Governor:
     """What has been seen since the last change; one for all parts that go together."""
 
     def __init__(self, auto: Auto, now: float) -> None:
-        """Nothing has been seen yet; what was decided before is as of now."""
         self.auto = auto
         self._steps = steps_of(auto)
         self._seen_s = self._began_s = now

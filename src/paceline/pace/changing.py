@@ -71,12 +71,7 @@ def outer_optimizer(pace: Pace, num_groups: int) -> OptimizerSpec:
 
 
 def why_not_change(specs: Iterable[PartSpec], paces: dict[int, Pace]) -> str | None:
-    """Why parts cannot have these paces, {part: pace}; None if they can.
-
-    Args:
-        specs: of all parts of the job, as they are.
-        paces: of those that change.
-    """
+    """Why parts among all ``specs`` cannot have these paces, {part: pace}; else None."""
     known = {spec.part: spec for spec in specs}
     for part, pace in sorted(paces.items()):
         reason = _why_not(known[part], pace)

@@ -54,17 +54,11 @@ def batches_of_turn(pace: Pace, fragment: int) -> int:
 
 
 def cut_fragments(sizes: Sequence[int], count: int) -> tuple[tuple[int, ...], ...]:
-    """Whole parameters dealt out to fragments, so that these are nearly of one size.
+    """Whole parameters of these ``sizes`` dealt out, so that fragments are nearly of one.
 
-    The largest first, each to the fragment that has the least so far. The same on every
-    machine; the paper finds that fragments of neighbors are no better than others.
-
-    Args:
-        sizes: bytes of each parameter.
-        count: of fragments, at most as many as parameters.
-
-    Returns:
-        For each fragment the numbers of its parameters, ascending; none is empty.
+    The largest first, each to the fragment that has the least so far: the numbers of its
+    parameters, ascending; none is empty. The same on every machine; the paper finds that
+    fragments of neighbors are no better than others.
     """
     assert 1 <= count <= len(sizes)
     fragments: list[list[int]] = [[] for _ in range(count)]

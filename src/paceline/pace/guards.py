@@ -18,10 +18,7 @@ from paceline.config import Pace
 def rate_of(pace: Pace, *, age: int, version: int) -> float:
     """What the learning rate of an update is multiplied by.
 
-    Args:
-        pace: of the part.
-        age: of the push; in rounds 0.
-        version: updates that were applied before it.
+    ``age``: of the push; in rounds 0. ``version``: updates that were applied before it.
     """
     guards, rate = pace.guards, 1.0
     if guards is None:
@@ -69,9 +66,7 @@ def compensation_of(pace: Pace) -> float | None:
 def most_norm(pace: Pace, usual: float | None) -> float | None:
     """The norm beyond which a push is not applied; None: there is none, or not yet.
 
-    Args:
-        pace: of the part.
-        usual: the median norm of the trainer's last pushes; None: too few were seen.
+    ``usual``: the median norm of the trainer's last pushes; None: too few were seen.
     """
     guards = pace.guards
     if guards is None or guards.norm is None or usual is None:

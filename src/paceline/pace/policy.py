@@ -15,12 +15,10 @@ from paceline.pace.fragments import are_fragments, takes_turns
 from paceline.pace.guards import trains_old_again
 from paceline.pace_specs.presets import Grace
 
-_IN_ROUNDS = (Sync, LocalSGD, DiLoCo)
-
 
 def updates_in_rounds(pace: Pace) -> bool:
     """Whether pushes are prepared and committed together, or applied at once."""
-    return isinstance(pace, _IN_ROUNDS)
+    return isinstance(pace, Sync | LocalSGD | DiLoCo)
 
 
 def steps_locally(pace: Pace) -> bool:
@@ -105,10 +103,6 @@ def is_within(staleness: int, clock: int, slowest: int) -> bool:
     return clock - slowest <= staleness
 
 
-def _batches_of_round(pace: Pace) -> int:
-    return pace.every if isinstance(pace, LocalSGD | DiLoCo) else 1
-
-
 def why_not_beside(paces: Iterable[Pace]) -> str | None:
     """Why parts of these paces cannot be trained in one job; None if they can.
 
@@ -134,7 +128,7 @@ def why_not_beside(paces: Iterable[Pace]) -> str | None:
             f"parts are {' and '.join(map(str, in_rounds))}: a round with a quorum goes on "
             f"without some that the other waits for; quorum goes with one part in rounds"
         )
-    if len({_batches_of_round(pace) for pace in in_rounds}) > 1:
+    if len({push_from(pace) for pace in in_rounds}) > 1:
         return (
             f"parts are {' and '.join(map(str, in_rounds))}: trainers would wait for each "
             f"other in rounds of different lengths; give them rounds of as many batches"
@@ -177,11 +171,6 @@ def adapts_steps(pace: Pace) -> int | None:
     return pace.every if isinstance(pace, AsyncDiLoCo) and pace.adapt else None
 
 
-def spans_tasks(pace: Pace) -> bool:
-    """Whether a window goes on behind the end of a task, as long as there is another."""
-    return steps_locally(pace)
-
-
 def pushes_per_update(pace: Pace) -> int:
     """How many pushes that wait for a slot may become one update of it."""
     return pace.merge if isinstance(pace, Async) else 1
@@ -197,7 +186,6 @@ def pushes_overlap(pace: Pace) -> bool:
     return isinstance(pace, Async) and pace.pull_every >= 2 * pace.push_every
 
 
-_AT_ONCE = (SSP, Async)
 _ALWAYS, _NEVER = -math.inf, math.inf
 
 
@@ -209,10 +197,10 @@ def pull_from(pace: Pace, *, has_pushed: bool) -> float:
     """
     if isinstance(pace, AsyncDiLoCo):
         return _ALWAYS if has_pushed else _NEVER  # the next delta begins there
-    if not isinstance(pace, _AT_ONCE):
-        return _NEVER
     if isinstance(pace, SSP):
         return _ALWAYS if has_pushed else 1
+    if not isinstance(pace, Async):
+        return _NEVER
     if not has_pushed:
         return pace.pull_every
     # The next chance is one push later, and what overlaps comes a push later still.

@@ -62,12 +62,7 @@ class Strategy(ABC):
 
 
 def why_not_strategy(strategy: Strategy, *, overlap: bool) -> str | None:
-    """Why a part cannot have this strategy; None if it can.
-
-    Args:
-        strategy: what replaces some of its preset's answers.
-        overlap: gradients leave while backward runs, before a strategy is asked.
-    """
+    """Why a part cannot have this strategy; None if it can."""
     preset, name = strategy.preset, type(strategy).__qualname__
     if overlap and _replaces(strategy, "push_due"):
         return f"overlap=True sends before {name}.push_due is asked: leave one of them out"

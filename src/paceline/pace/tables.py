@@ -57,13 +57,7 @@ def why_not_locked(pace: Pace) -> str | None:
 
 
 def why_not_replicated(pace: Pace, rows: Combine, every: int) -> str | None:
-    """Why trainers keep no copies of a table; None if they may.
-
-    Args:
-        pace: of the table.
-        rows: what the table holds.
-        every: batches after which a copy is fetched again.
-    """
+    """Why trainers keep no copies of a table; None if they may."""
     if type(every) is not int or every < 1:
         return f"replicate_every: expected 1 batch or more, got {every!r}"
     if rows.rule == "replace":

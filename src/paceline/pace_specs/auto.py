@@ -5,8 +5,8 @@ from typing import Literal, get_args
 import msgspec
 
 from paceline.codec_names import require_codec
-from paceline.pace_specs.checks import is_number, require, written
-from paceline.pace_specs.guards import Guards, options_of, refuse_guards
+from paceline.pace_specs.checks import is_number, require
+from paceline.pace_specs.guards import Guards, refuse_guards, written
 
 Looseness = Literal["sync", "ssp:1", "ssp:3", "ssp:8", "async"]
 Reduction = Literal["mean", "sum"]  # as `paceline.pace_specs.presets.Sync` has it
@@ -14,7 +14,6 @@ _NO_AGE = dict.fromkeys(
     ("scale", "drop", "old", "compensate"),
     "it begins in rounds, where nothing has an age: give it to ssp or async",
 )
-_WAIT, _LEAST_S, _ALARM = 0.2, 30.0, 6.0
 
 
 class Auto(msgspec.Struct, frozen=True, tag="auto", kw_only=True):
@@ -33,16 +32,15 @@ class Auto(msgspec.Struct, frozen=True, tag="auto", kw_only=True):
         alarm: by how many deviations (the median's, of the numbers before) it rises to be
             an alarm; a number that is not finite is one, too.
         reduce: as in `Sync`.
-        codec: how gradients and values travel, see `paceline.codec_names`; None: as they
-            are.
+        codec: how gradients and values travel (`paceline.codec_names`); None: as is.
         guards: what keeps wild or early updates from doing harm, see `Guards`.
     """
 
-    wait: float = _WAIT
-    least_s: float = _LEAST_S
+    wait: float = 0.2
+    least_s: float = 30.0
     loosest: Looseness = "async"
     watch: str = "loss"
-    alarm: float = _ALARM
+    alarm: float = 6.0
     reduce: Reduction = "mean"
     codec: str | None = None
     guards: Guards | None = None
@@ -77,15 +75,4 @@ class Auto(msgspec.Struct, frozen=True, tag="auto", kw_only=True):
         refuse_guards("auto", self.guards, _NO_AGE)
 
     def __str__(self) -> str:
-        """As it is written on the command line."""
-        return written(
-            "auto",
-            wait=None if self.wait == _WAIT else self.wait,
-            least=None if self.least_s == _LEAST_S else self.least_s,
-            loosest=None if self.loosest == "async" else self.loosest,
-            watch=None if self.watch == "loss" else self.watch,
-            alarm=None if self.alarm == _ALARM else self.alarm,
-            reduce=None if self.reduce == "mean" else self.reduce,
-            codec=self.codec,
-            **options_of(self.guards),
-        )
+        return written(self)

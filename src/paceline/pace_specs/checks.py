@@ -1,4 +1,4 @@
-"""What every pace asks of its options, and how it is written."""
+"""What paces ask of their options."""
 
 import math
 
@@ -40,27 +40,3 @@ def require_outer(pace: str, lr: object, momentum: object) -> None:
         is_number(momentum) and 0 <= momentum < 1,  # type: ignore[operator]  # it is a number
         f"{pace}: momentum is a number from 0 to below 1, got {momentum!r}",
     )
-
-
-def require_quorum(pace: str, quorum: object, grace: object) -> None:
-    """Raise a `UsageError` unless both say when a round closes without some."""
-    require(
-        quorum is None or (is_whole(quorum) and quorum >= 1),  # type: ignore[operator]  # it is a whole number
-        f"{pace}: quorum is a number of trainers >= 1, got {quorum!r}",
-    )
-    require(
-        grace == "auto" or (is_number(grace) and grace >= 0),  # type: ignore[operator]  # it is a number
-        f"{pace}: grace is 'auto' or seconds >= 0, got {grace!r}",
-    )
-    require(
-        grace == "auto" or quorum is not None,
-        f"{pace}: grace={grace} without quorum: a round waits for all, however long",
-    )
-
-
-def written(pace: str, **options: object) -> str:
-    """A pace as the command line takes it; options that are None are left out."""
-    said = [f"{name}={value}" for name, value in options.items() if value is not None]
-    if not said:
-        return pace
-    return f"{pace}{',' if ':' in pace else ':'}{','.join(said)}"

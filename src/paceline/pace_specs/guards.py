@@ -8,7 +8,7 @@ Sources: Zhang and others 2015 (arXiv 1511.05950) for the step by age; Zheng and
 (DC-ASGD, arXiv 1609.08326) for the compensation; Goyal and others 2017 for the warm-up.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Literal, get_args
 
 import msgspec
@@ -93,12 +93,7 @@ def options_of(guards: Guards | None) -> dict[str, object]:
 
 
 def refuse_guards(pace: str, guards: Guards | None, why_not: Mapping[str, str]) -> None:
-    """Refuse guards that mean nothing under a pace.
-
-    Args:
-        pace: its name.
-        guards: of it.
-        why_not: ``{option: why it means nothing}``.
+    """Refuse guards that mean nothing under a pace: ``{option: why}``.
 
     Raises:
         UsageError: one of these is on.
@@ -106,6 +101,41 @@ def refuse_guards(pace: str, guards: Guards | None, why_not: Mapping[str, str]) 
     for option in options_of(guards):
         if option in why_not:
             raise UsageError(f"{pace}: {option}: {why_not[option]}")
+
+
+_SHORT = {  # {field: its option, where that is called otherwise}
+    "outer_lr": "lr",
+    "outer_momentum": "momentum",
+    "push_every": "push",
+    "pull_every": "pull",
+    "least_s": "least",
+}
+
+
+def option_of(field: str) -> str:
+    """How the command line calls the field of a pace."""
+    return _SHORT.get(field, field)
+
+
+def written(pace: msgspec.Struct, also: Collection[str] = ()) -> str:
+    """A pace as the command line takes it.
+
+    Fields that are as usual are left out, but for those in ``also``; the codec and the
+    guards come last.
+    """
+    name = str(pace.__struct_config__.tag)
+    said: dict[str, object] = {}
+    for field in msgspec.structs.fields(pace):
+        value = getattr(pace, field.name)
+        if field.required:
+            name = f"{name}:{value}"
+        elif value != field.default or field.name in also:
+            said[option_of(field.name)] = "no" if value is False else value
+    codec, guards = said.pop("codec", None), said.pop("guards", None)
+    said |= {} if codec is None else {"codec": codec}
+    said |= options_of(guards) if isinstance(guards, Guards) else {}
+    options = ",".join(f"{option}={value}" for option, value in said.items())
+    return f"{name}{',' if ':' in name else ':'}{options}" if options else name
 
 
 def _short(value: object) -> object:

@@ -1,12 +1,19 @@
 """Paces as the command line takes them, read: the other way round from their `str`."""
 
 from paceline.errors import UsageError
-from paceline.pace_specs.allreduce import AllReduce
-from paceline.pace_specs.async_diloco import AsyncDiLoCo
 from paceline.pace_specs.auto import Auto
 from paceline.pace_specs.checks import require
-from paceline.pace_specs.guards import GUARD_OPTIONS, Guards
-from paceline.pace_specs.presets import SSP, Async, DiLoCo, LocalSGD, Pace, Sync
+from paceline.pace_specs.guards import GUARD_OPTIONS, Guards, option_of
+from paceline.pace_specs.presets import (
+    SSP,
+    AllReduce,
+    Async,
+    AsyncDiLoCo,
+    DiLoCo,
+    LocalSGD,
+    Pace,
+    Sync,
+)
 
 
 def parse_pace(text: str) -> Pace:
@@ -17,37 +24,25 @@ def parse_pace(text: str) -> Pace:
     """
     name, _, rest = text.partition(":")
     require(name != str(AllReduce()), _IN_THE_SCRIPT)
-    require(
-        name in _OPTIONS, f"pace {text!r}: {name!r} is not one of {', '.join(_OPTIONS)}"
-    )
-    given = _read_options(text, name, rest)
+    require(name in _KINDS, f"pace {text!r}: {name!r} is not one of {', '.join(_KINDS)}")
+    kind, given = _KINDS[name], _read_options(text, name, rest)
     guards = {option: given.pop(option) for option in GUARD_OPTIONS if option in given}
-    for option in given.keys() - _OPTIONS[name].keys():
+    fields: dict[str, object] = {
+        field: given.pop(option_of(field))
+        for field in kind.__struct_fields__
+        if field != "guards" and option_of(field) in given
+    }
+    for option in given:
         reason = _REFUSED.get((name, option), f"{name} has no option {option}")
         raise UsageError(f"pace {text!r}: {reason}")
-    fields: dict[str, object] = {
-        field: given[o] for o, field in _OPTIONS[name].items() if o in given
-    }
     if guards:
         fields["guards"] = Guards(**guards)  # type: ignore[arg-type]  # checked by it
-    if name == "sync":
-        return Sync(**fields)  # type: ignore[arg-type]  # checked by all of them
-    if name == "auto":
-        return Auto(**fields)  # type: ignore[arg-type]
-    if name == "async":
-        return Async(**fields)  # type: ignore[arg-type]
-    [first, example] = _WITHOUT_NAME[name]
-    require(first in fields, f"pace {text!r}: expected a number, like {example}")
-    if name == "ssp":
-        return SSP(**fields)  # type: ignore[arg-type]
-    if name == "local":
-        return LocalSGD(**fields)  # type: ignore[arg-type]
-    if name == "async-diloco":
-        adapt = fields.get("adapt", "yes")
-        require(adapt in ("yes", "no"), f"pace {text!r}: adapt is yes or no, got {adapt}")
-        fields["adapt"] = adapt == "yes"
-        return AsyncDiLoCo(**fields)  # type: ignore[arg-type]
-    return DiLoCo(**fields)  # type: ignore[arg-type]
+    if name in _WITHOUT_NAME:
+        [first, example] = _WITHOUT_NAME[name]
+        require(first in fields, f"pace {text!r}: expected a number, like {example}")
+    if "adapt" in fields:
+        fields["adapt"] = fields["adapt"] == "yes"
+    return kind(**fields)  # type: ignore[arg-type]  # checked by all of them
 
 
 _IN_THE_SCRIPT = (
@@ -55,45 +50,9 @@ _IN_THE_SCRIPT = (
     "is one of a model without servers, which its script says: leave it out here (--pace), "
     "and write session.share(model, optimizer, pace='allreduce')"
 )
-_OPTIONS = {  # {pace: {option: field}}
-    "sync": {"reduce": "reduce", "backup": "backup", "late": "late", "codec": "codec"},
-    "ssp": {"staleness": "staleness", "codec": "codec"},
-    "local": {"every": "every", "codec": "codec"},
-    "diloco": {
-        "every": "every",
-        "lr": "outer_lr",
-        "momentum": "outer_momentum",
-        "fragments": "fragments",
-        "overlap": "overlap",
-        "mix": "mix",
-        "quorum": "quorum",
-        "grace": "grace",
-        "codec": "codec",
-    },
-    "auto": {
-        "wait": "wait",
-        "least": "least_s",
-        "loosest": "loosest",
-        "watch": "watch",
-        "alarm": "alarm",
-        "reduce": "reduce",
-        "codec": "codec",
-    },
-    "async-diloco": {
-        "every": "every",
-        "lr": "outer_lr",
-        "momentum": "outer_momentum",
-        "delay": "delay",
-        "adapt": "adapt",
-        "codec": "codec",
-    },
-    "async": {
-        "push": "push_every",
-        "pull": "pull_every",
-        "isolation": "isolation",
-        "merge": "merge",
-        "codec": "codec",
-    },
+_KINDS: dict[str, type[Pace]] = {
+    str(kind.__struct_config__.tag): kind
+    for kind in (Sync, SSP, LocalSGD, DiLoCo, Auto, AsyncDiLoCo, Async)
 }
 _WITHOUT_NAME = {  # {pace: (option and field, example)}
     "ssp": ("staleness", "ssp:3"),

@@ -10,29 +10,30 @@ from typing import Literal, get_args
 import msgspec
 
 from paceline.codec_names import require_codec, top_share
-from paceline.pace_specs.async_diloco import AsyncDiLoCo
 from paceline.pace_specs.auto import Auto
 from paceline.pace_specs.checks import (
+    is_number,
     is_whole,
     require,
     require_every,
     require_outer,
-    require_quorum,
-    written,
 )
-from paceline.pace_specs.fragments import USUAL_MIX, require_all_in_turn, require_fragments
-from paceline.pace_specs.guards import IN_ROUNDS, Guards, options_of, refuse_guards
+from paceline.pace_specs.guards import IN_ROUNDS, Guards, refuse_guards, written
 
 Reduce = Literal["mean", "sum"]
 Isolation = Literal["serial", "hogwild"]
 Late = Literal["drop", "again"]
 Grace = float | Literal["auto"]
-_OUTER_LR, _OUTER_MOMENTUM = 0.7, 0.9  # of the paper's main runs
+_OUTER_LR, _OUTER_MOMENTUM, _MIX = 0.7, 0.9, 0.5  # of the papers' main runs
 _NO_AGE = dict.fromkeys(("scale", "drop", "old", "compensate"), IN_ROUNDS)
 _NO_STEP = (
     "a round takes the mean of where its trainers have come to; let their own optimizers "
     "begin slowly, by a scheduler"
 )
+_NO_GRADIENT = {
+    "old": "many steps have led to what would be trained again: use old=drop",
+    "compensate": "a delta is no gradient",
+}
 
 
 class Sync(msgspec.Struct, frozen=True, tag="sync", kw_only=True):
@@ -45,8 +46,7 @@ class Sync(msgspec.Struct, frozen=True, tag="sync", kw_only=True):
             pushed (Chen 2016). Whoever comes later is late.
         late: what becomes of the batches of a late push. ``"drop"``: they have no effect,
             and count; ``"again"``: they go back to the queue, for whoever is next.
-        codec: how gradients and values travel, see `paceline.codec_names`; None: as they
-            are.
+        codec: how gradients and values travel (`paceline.codec_names`); None: as is.
         guards: what keeps wild or early updates from doing harm, see `Guards`.
     """
 
@@ -77,16 +77,7 @@ class Sync(msgspec.Struct, frozen=True, tag="sync", kw_only=True):
         refuse_guards("sync", self.guards, _NO_AGE)
 
     def __str__(self) -> str:
-        """As it is written on the command line."""
-        reduce = None if self.reduce == "mean" else self.reduce
-        return written(
-            "sync",
-            reduce=reduce,
-            backup=self.backup or None,
-            late=None if self.late == "drop" else self.late,
-            codec=self.codec,
-            **options_of(self.guards),
-        )
+        return written(self)
 
 
 class SSP(msgspec.Struct, frozen=True, tag="ssp"):
@@ -99,8 +90,7 @@ class SSP(msgspec.Struct, frozen=True, tag="ssp"):
     Args:
         staleness: steps that a trainer may be ahead of the slowest. With 0 nobody begins a
             step before all have finished the one before; updates are still one by one.
-        codec: how gradients and values travel, see `paceline.codec_names`; None: as they
-            are.
+        codec: how gradients and values travel (`paceline.codec_names`); None: as is.
         guards: what keeps old, wild or early updates from doing harm, see `Guards`.
     """
 
@@ -117,9 +107,7 @@ class SSP(msgspec.Struct, frozen=True, tag="ssp"):
         refuse_guards("ssp", self.guards, _with_codec(self.codec))
 
     def __str__(self) -> str:
-        """As it is written on the command line."""
-        options = options_of(self.guards)
-        return written(f"ssp:{self.staleness}", codec=self.codec, **options)
+        return written(self)
 
 
 class Async(msgspec.Struct, frozen=True, tag="async", kw_only=True):
@@ -137,8 +125,7 @@ class Async(msgspec.Struct, frozen=True, tag="async", kw_only=True):
         merge: how many pushes that wait for one slot may become one update: their
             gradients are summed for SGD, averaged for other optimizers. Each still counts
             for itself. 1: none are merged.
-        codec: how gradients and values travel, see `paceline.codec_names`; None: as they
-            are.
+        codec: how gradients and values travel (`paceline.codec_names`); None: as is.
         guards: what keeps old, wild or early updates from doing harm, see `Guards`.
     """
 
@@ -195,20 +182,8 @@ class Async(msgspec.Struct, frozen=True, tag="async", kw_only=True):
         return why_not
 
     def __str__(self) -> str:
-        """As it is written on the command line."""
         is_each = self.push_every == self.pull_every == 1
-        push, pull = (None, None) if is_each else (self.push_every, self.pull_every)
-        isolation = None if self.isolation == "serial" else self.isolation
-        merge = None if self.merge == 1 else self.merge
-        return written(
-            "async",
-            push=push,
-            pull=pull,
-            isolation=isolation,
-            merge=merge,
-            codec=self.codec,
-            **options_of(self.guards),
-        )
+        return written(self, () if is_each else ("push_every", "pull_every"))
 
 
 class LocalSGD(msgspec.Struct, frozen=True, tag="local"):
@@ -235,9 +210,7 @@ class LocalSGD(msgspec.Struct, frozen=True, tag="local"):
         refuse_guards("local", self.guards, {**_NO_AGE, "warmup": _NO_STEP})
 
     def __str__(self) -> str:
-        """As it is written on the command line."""
-        options = options_of(self.guards)
-        return written(f"local:{self.every}", codec=self.codec, **options)
+        return written(self)
 
 
 class DiLoCo(msgspec.Struct, frozen=True, tag="diloco"):
@@ -267,7 +240,7 @@ class DiLoCo(msgspec.Struct, frozen=True, tag="diloco"):
     outer_momentum: float = _OUTER_MOMENTUM
     fragments: int = 1
     overlap: int = 0
-    mix: float = USUAL_MIX
+    mix: float = _MIX
     codec: str | None = None
     quorum: int | None = None
     grace: Grace = "auto"
@@ -276,29 +249,113 @@ class DiLoCo(msgspec.Struct, frozen=True, tag="diloco"):
     def __post_init__(self) -> None:
         require_every("diloco", self.every)
         require_outer("diloco", self.outer_lr, self.outer_momentum)
-        require_fragments(self.every, self.fragments, self.overlap, self.mix)
+        self._require_turns()
         require_codec("diloco", self.codec)
         refuse_guards("diloco", self.guards, _NO_AGE)
-        require_quorum("diloco", self.quorum, self.grace)
-        require_all_in_turn(self.fragments > 1 or self.overlap > 0, self.quorum)
+        self._require_quorum()
+
+    def _require_turns(self) -> None:
+        require(
+            is_whole(self.fragments) and 1 <= self.fragments <= self.every,
+            f"diloco: fragments is a number from 1 to every={self.every}, a batch or more "
+            f"for each one's turn, got {self.fragments!r}",
+        )
+        turn = self.every // self.fragments
+        require(
+            is_whole(self.overlap) and 0 <= self.overlap < turn,
+            f"diloco: overlap is a number of batches from 0 to below the {turn} of one "
+            f"turn (every={self.every} over fragments={self.fragments}), "
+            f"got {self.overlap!r}",
+        )
+        require(
+            is_number(self.mix) and 0 <= self.mix < 1,
+            f"diloco: mix is a number from 0 to below 1, got {self.mix!r}",
+        )
+        require(
+            self.overlap != 0 or self.mix == _MIX,
+            f"diloco: mix={self.mix} is of values that come while a trainer steps on, and "
+            f"with overlap=0 it waits for them: give overlap, or leave mix out",
+        )
+
+    def _require_quorum(self) -> None:
+        quorum, grace = self.quorum, self.grace
+        require(
+            quorum is None or (is_whole(quorum) and quorum >= 1),
+            f"diloco: quorum is a number of trainers >= 1, got {quorum!r}",
+        )
+        require(
+            grace == "auto" or (is_number(grace) and grace >= 0),
+            f"diloco: grace is 'auto' or seconds >= 0, got {grace!r}",
+        )
+        require(
+            grace == "auto" or quorum is not None,
+            f"diloco: grace={grace} without quorum: a round waits for all, however long",
+        )
+        require(
+            quorum is None or (self.fragments == 1 and self.overlap == 0),
+            f"diloco: quorum={quorum} with fragments or overlap: who is not in a round of "
+            f"one fragment falls out of turn with the others; leave one of them out",
+        )
 
     def __str__(self) -> str:
-        """As it is written on the command line."""
-        lr = None if self.outer_lr == _OUTER_LR else self.outer_lr
-        usual = self.outer_momentum == _OUTER_MOMENTUM
-        momentum = None if usual else self.outer_momentum
-        return written(
-            f"diloco:{self.every}",
-            lr=lr,
-            momentum=momentum,
-            fragments=None if self.fragments == 1 else self.fragments,
-            overlap=self.overlap or None,
-            mix=None if self.mix == USUAL_MIX else self.mix,
-            quorum=self.quorum,
-            grace=None if self.grace == "auto" else self.grace,
-            codec=self.codec,
-            **options_of(self.guards),
+        return written(self)
+
+
+class AsyncDiLoCo(msgspec.Struct, frozen=True, tag="async-diloco"):
+    """Local steps, then a delta that the servers apply at once (Liu 2024, 2401.09135).
+
+    Nobody waits. Every delta moves the shared values by itself; momentum, which old deltas
+    would lead astray, is refreshed and applied with every ``delay``-th one only (delayed
+    Nesterov).
+
+    Args:
+        every: batches of the fastest trainer between two deltas.
+        outer_lr: learning rate of the outer step.
+        outer_momentum: its Nesterov momentum; 0: none.
+        delay: deltas that make one step of momentum, and share one step's length: about as
+            many as there are trainers.
+        adapt: slower trainers take fewer batches, in proportion to their measured speed,
+            so that deltas are equally old (dynamic local updates); else ``every``, too.
+        codec: how deltas and values travel, see `paceline.codec_names`; None: as they are.
+        guards: what keeps old, wild or early deltas from doing harm, see `Guards`.
+    """
+
+    every: int
+    outer_lr: float = _OUTER_LR
+    outer_momentum: float = _OUTER_MOMENTUM
+    delay: int = 4
+    adapt: bool = True
+    codec: str | None = None
+    guards: Guards | None = None
+
+    def __post_init__(self) -> None:
+        require_every("async-diloco", self.every)
+        require_outer("async-diloco", self.outer_lr, self.outer_momentum)
+        require(
+            is_whole(self.delay) and self.delay >= 1,
+            f"async-diloco: delay is a number of deltas >= 1, got {self.delay!r}",
         )
+        require(
+            isinstance(self.adapt, bool),
+            f"async-diloco: adapt is True or False, got {self.adapt!r}",
+        )
+        require_codec("async-diloco", self.codec)
+        refuse_guards("async-diloco", self.guards, _NO_GRADIENT)
+
+    def __str__(self) -> str:
+        return written(self)
+
+
+class AllReduce(msgspec.Struct, frozen=True, tag="allreduce"):
+    """As `Sync`, but every trainer keeps model and optimizer, and gradients travel between.
+
+    Each round takes the mean over the records of all trainers with work, to the same bits
+    on all of them; each trainer then steps with its own optimizer. Parameters and the
+    optimizer's state are tracked: who joins has them, checkpoints hold them.
+    """
+
+    def __str__(self) -> str:
+        return "allreduce"
 
 
 def _with_codec(codec: str | None) -> dict[str, str]:

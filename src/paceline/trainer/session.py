@@ -30,8 +30,8 @@ from torch import nn
 
 from paceline.config import Async, Pace, RowInit, RowOptimizer, Uniform
 from paceline.pace.strategy import Strategy
-from paceline.pace_specs.allreduce import AllReduce
 from paceline.pace_specs.parsing import parse_any, parse_pace
+from paceline.pace_specs.presets import AllReduce
 from paceline.params.rows import Array
 from paceline.trainer.engine import StepWarning
 from paceline.trainer.evaluations import Evaluations

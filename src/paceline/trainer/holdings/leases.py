@@ -1,19 +1,19 @@
-"""The leases that a trainer holds, and how far each is.
-
-Leases go back to the coordinator: worked on no further, or given up.
+"""The leases that a trainer holds, how far each is, and how they come and go back.
 
 Pure.
 """
 
-from typing import final
+from typing import Literal, final
 
 from paceline.config import Combine
 from paceline.ids import NO_BATCH, TaskKey, Window
-from paceline.messages.shared import Lease, StageSpec
-from paceline.messages.trainer import FailTask, HandBack
+from paceline.messages.shared import Lease, StageSpec, Waiting
+from paceline.messages.trainer import AskLease, FailTask, Granted, HandBack
 from paceline.trainer.acts import Act, Asking
 from paceline.trainer.holdings.parts import OpenWindow, SharedPart
 from paceline.trainer.verdicts import Batch
+
+Nothing = Literal["spent", "lost"]
 
 
 @final
@@ -21,7 +21,6 @@ class LeaseWork:
     """One lease, the next batch to deliver, and the last acknowledged one per part."""
 
     def __init__(self, lease: Lease) -> None:
-        """Start at the lease's first batch."""
         self.lease = lease
         self.next_batch = lease.first
         self._num_batches: tuple[StageSpec | None, int] = (None, 0)  # as told of last
@@ -65,7 +64,6 @@ class Leases:
     """All leases of a trainer, in the order in which they were granted."""
 
     def __init__(self) -> None:
-        """Hold none."""
         self._works: dict[int, LeaseWork] = {}  # {token: its lease}
         self.at_edge = False  # the last delivered batch must end its window
 
@@ -132,8 +130,7 @@ class Leases:
     ) -> tuple[int, ...]:
         """What would be acknowledged in every one of ``parts`` after a window of one.
 
-        Returns:
-            The last such batch of the task of each of its spans.
+        Of the task of each of its spans it is the last such batch.
         """
         if parts == (part,):
             return tuple([span.last for span in window.spans])
@@ -176,6 +173,41 @@ class Leases:
                 self.at_edge = False
                 return self._works.pop(token)
         return None
+
+
+def find_ahead(
+    asking: Asking,
+    leases: Leases,
+    parts: dict[int, SharedPart],
+    stage: StageSpec,
+    number: int,
+) -> Act[Batch | Nothing]:
+    """The batch after ``number`` more of all leases, for who takes batches ahead.
+
+    Of what is held it is looked up; else one more lease is asked for, again while servers
+    return or a lost trainer's marks are read. ``spent``: nothing comes before steps have
+    moved the loop on. ``lost``: all that was delivered is gone, so that what is leased now
+    is no batch behind it.
+    """
+    while leases:
+        found = leases.peek_on(stage, number)
+        if found is not None:
+            return found
+        if asking.stopped is not None or asking.pauses:
+            return "spent"
+        ask = AskLease(
+            **asking.who(),
+            stage=stage.stage,
+            held=leases.held(tuple(parts)),
+            is_open=True,
+            is_ahead=True,
+        )
+        reply = yield from asking.ask_once(ask)
+        if isinstance(reply, Granted):
+            leases.add(LeaseWork(reply.lease))
+        elif not isinstance(reply, Waiting) or reply.is_spent:
+            return "spent"
+    return "lost" if any(part.forgotten for part in parts.values()) else "spent"
 
 
 def drop_unstepped(parts: dict[int, SharedPart]) -> None:

@@ -1,7 +1,5 @@
 """A shared part as one trainer knows it: its open window, its numbers, its pace.
 
-The open window: batches delivered and stepped since the last push of a part.
-
 Pure.
 """
 
@@ -26,10 +24,9 @@ class _Entry(msgspec.Struct, frozen=True):
 
 @final
 class OpenWindow:
-    """What the next push of a part will be computed from."""
+    """Batches delivered and stepped since the last push: what the next is computed from."""
 
     def __init__(self) -> None:
-        """Nothing yet."""
         self._delivered: list[_Entry] = []
         self._stepped: list[_Entry] = []
 
@@ -123,15 +120,9 @@ class Writing(NamedTuple):
 
 @final
 class SharedPart:
-    """A part as this trainer knows it.
-
-    Attributes:
-        rules: what its pace says.
-        strategy: the user's own, which says it instead; None: there is none.
-    """
+    """A part as this trainer knows it; without a strategy its pace says all."""
 
     def __init__(self, spec: PartSpec, strategy: Strategy | None = None) -> None:
-        """Not yet shared; without a strategy its pace says all."""
         self.spec, self.rules, self.strategy = spec, rules_of(spec), strategy
         self.plan: PartPlan | None = None
         self.window = OpenWindow()
@@ -182,21 +173,12 @@ class SharedPart:
     def undo_step(self, window: OpenWindow) -> None:
         """The push of a step has had no effect: its batch is in the user's hands again.
 
-        Args:
-            window: as it was when the push left.
+        ``window`` is as it was when the push left.
         """
         self.window = window
         self.window.undo_step()
         self.stepped -= 1
         self.pushed_steps = min(self.pushed_steps, self.stepped)
-
-    def handed_back(self) -> None:
-        """What was stepped and not acknowledged is somebody else's to train."""
-        self.stepped = self.pushed_steps = self.finished
-
-    def acknowledged(self) -> None:
-        """All servers have what was pushed."""
-        self.finished = self.pushed_steps
 
     def came_late(self, window: Window, last_round: int) -> None:
         """A push came when its round was closed; ``last_round`` is, by now.
@@ -250,9 +232,8 @@ class SharedPart:
     def push_due(self, *, at_end: bool, with_delivered: bool = False) -> bool:
         """Whether the pace wants a push now.
 
-        Args:
-            at_end: the last delivered batch must end its window.
-            with_delivered: as if the user had stepped just now.
+        ``at_end``: the last delivered batch must end its window. ``with_delivered``: as if
+        the user had stepped just now.
         """
         is_stepped = with_delivered or not self.window.has_delivered()
         count = self.window.num_batches(with_delivered=with_delivered)

@@ -13,8 +13,8 @@ from paceline.pace.policy import (
     pull_from,
     push_from,
     pushes_overlap,
-    spans_tasks,
     staleness_of,
+    steps_locally,
     trains_late_again,
     updates_in_rounds,
 )
@@ -55,7 +55,7 @@ def rules_of(spec: PartSpec) -> Rules:
         pushes_overlap(pace),
         round_overlap(pace),
         takes_turns(pace),
-        spans_tasks(pace),
+        steps_locally(pace),
         is_carried,
         is_sync and not is_carried,  # else it is not known yet which round that is
         bounds_ages(pace),

@@ -152,10 +152,7 @@ class Hands:
         """The batch that comes next, of a lease that is held or can be had now."""
         protocol, stage = self._carrier.protocol, self._carrier.protocol.stage
         assert stage is not None, "its loop is open"
-        number = len(self._ahead)
-        return self._carrier.run(
-            protocol.as_member(lambda: protocol.ahead.find(stage, number))
-        )
+        return self._carrier.run(protocol.find_ahead(stage, len(self._ahead)))
 
     def _again(self, what: str) -> Preempted:
         """The script begins again, by raising this."""

@@ -56,7 +56,6 @@ class Evaluation:
     """
 
     def __init__(self, member: EvaluationMember, asking: Asking, tracked: Tracking) -> None:
-        """Hold no lease."""
         self.evaluated = 0
         self._member, self._asking, self._tracked = member, asking, tracked
         self._held: Lease | None = None
@@ -69,11 +68,11 @@ class Evaluation:
 
     def next_task(self, stage: StageSpec) -> Act[Task | Over | Leaving]:
         """The next task of a stage that was begun; waits until there is one, or none."""
+        member = self._member
         while True:
-            member = self._member
             if (why := member.leaving or member.must_begin_again) is not None:
                 return Leaving(why)
-            found = yield from self._member.as_member(lambda: self._ask_task(stage))
+            found = yield from member.as_member(lambda: self._ask_task(stage))
             if found is not None:
                 return found
 
@@ -122,11 +121,8 @@ class Evaluation:
         lease, self._held = self._held, None
         assert lease is not None
         token, acked = lease.token, lease.first - 1
-        yield from self._member.as_member(
-            lambda: self._asking.ask(
-                FailTask(**self._asking.who(), token=token, acked=acked, error=error)
-            )
-        )
+        who = self._asking.who()
+        yield from self._ask(FailTask(**who, token=token, acked=acked, error=error))
 
     def hand_back(self) -> Act[None]:
         """Give the task that is held back, if there is one: another begins it anew."""
@@ -134,39 +130,32 @@ class Evaluation:
         if lease is None or self._member.must_join:
             return
         tokens, acked = (lease.token,), (lease.first - 1,)
-        yield from self._member.as_member(
-            lambda: self._asking.ask(
-                HandBack(**self._asking.who(), tokens=tokens, acked=acked)
-            )
-        )
+        yield from self._ask(HandBack(**self._asking.who(), tokens=tokens, acked=acked))
 
     def results(self, stage: int) -> Act[Results]:
         """The value of a stage that is over, or all its results."""
         states: dict[int, bytes] = {}
-        first: int | None = 0
-        while first is not None:
-            page = yield from self._ask_results(stage, first)
+        first = 0
+        while True:
+            ask = AskResults(**self._asking.who(), stage=stage, first=first)
+            page = yield from self._ask(ask)
+            assert isinstance(page, Results)
             if page.value is not None:
                 return page
             states |= page.states
+            if page.following is None:
+                return Results(states=states, missing=page.missing)
             first = page.following
-        return Results(states=states, missing=page.missing)
-
-    def _ask_results(self, stage: int, first: int) -> Act[Results]:
-        reply = yield from self._member.as_member(
-            lambda: self._asking.ask(
-                AskResults(**self._asking.who(), stage=stage, first=first)
-            )
-        )
-        assert isinstance(reply, Results)
-        return reply
 
     def keep(self, stage: int, value: bytes) -> Act[Results]:
         """Let a stage have a value; the one that it has is returned."""
-        reply = yield from self._member.as_member(
-            lambda: self._asking.ask(
-                KeepValue(**self._asking.who(), stage=stage, value=value)
-            )
-        )
+        keep = KeepValue(**self._asking.who(), stage=stage, value=value)
+        reply = yield from self._ask(keep)
         assert isinstance(reply, Results)
         return reply
+
+    def _ask(self, message: Message) -> Act[Message]:
+        """Ask the coordinator, as who the trainer is by then."""
+        return self._member.as_member(
+            lambda: self._asking.ask(self._asking.current(message))
+        )

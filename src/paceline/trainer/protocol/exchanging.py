@@ -66,11 +66,7 @@ class Collective(Protocol):
 def exchange_values(
     asking: Asking, part: SharedPart, done: Acknowledged, collective: Collective
 ) -> Act[int]:
-    """Meet, and exchange values until they are of those who have met.
-
-    Returns:
-        The name of the exchange.
-    """
+    """Meet, and exchange values until they are of those who have met: its name."""
     while True:
         meet = Meet(
             **asking.who(),
@@ -84,8 +80,7 @@ def exchange_values(
         )
         exchange = yield from asking.ask(meet)
         assert isinstance(exchange, Exchange)
-        is_whole = yield from _exchange(asking, meet, exchange, collective)
-        if is_whole:
+        if (yield from _exchange(asking, meet, exchange, collective)):
             return exchange.name
 
 

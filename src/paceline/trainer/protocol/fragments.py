@@ -6,8 +6,6 @@
     one batch later           all have prepared: tick
     ``overlap`` batches later the round is waited for, and the values are taken in
 
-Whose turn it is to be pushed, among the fragments of a model.
-
 Every trainer pushes fragments in the same circle, and a round waits for all: so a trainer
 that is at one fragment's round never waits for one that is at another's. Where windows
 end early (an edge, no more work) they are pushed in this order, too. Who enters finds its
@@ -17,7 +15,7 @@ Pure.
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple, final
+from typing import final
 
 from paceline.messages.shared import StageSpec
 from paceline.messages.trainer import Ticked
@@ -34,13 +32,6 @@ from paceline.trainer.protocol.pushing import (
 from paceline.trainer.protocol.ticking import TickSender
 
 
-class Landed(NamedTuple):
-    """A fragment's round is in its values; so many leases were worked off with it."""
-
-    ticked: Ticked
-    tasks_finished: int
-
-
 @final
 class Overlapping:
     """Fragments of one trainer that are on their way."""
@@ -53,7 +44,6 @@ class Overlapping:
         parts: dict[int, SharedPart],
         flights: dict[int, Flight],
     ) -> None:
-        """None is; leases, parts and flights are the trainer's own."""
         self._asking, self._teller, self._leases = asking, teller, leases
         self._parts, self._flights = parts, flights
         self._told: dict[int, tuple[Acknowledged, Posted]] = {}  # {part: its tick}
@@ -74,8 +64,11 @@ class Overlapping:
         self._teller.goes_on(part)
         self._told[number] = done, post.posted
 
-    def land(self, part: SharedPart, stage: StageSpec) -> Act[Landed]:
-        """Wait for a fragment's round, and for the values that it has led to."""
+    def land(self, part: SharedPart, stage: StageSpec) -> Act[tuple[Ticked, int]]:
+        """Wait for a fragment's round, and for the values that it has led to.
+
+        With what was answered: so many leases were worked off with it.
+        """
         number, parts = part.spec.part, tuple(self._parts)
         yield from self.tell_prepared(part)
         done, posted = self._told.pop(number)
@@ -89,7 +82,7 @@ class Overlapping:
         del self._flights[number]
         part.pulled(part.round)
         part.round += 1
-        return Landed(ticked, tasks_finished)
+        return ticked, tasks_finished
 
     def forget(self) -> None:
         """The timeline or the incarnation is gone, and what was on its way with it."""
@@ -98,10 +91,9 @@ class Overlapping:
 
 @final
 class FragmentSchedule:
-    """The circle of one trainer's fragments; other parts have no turn."""
+    """Whose turn it is to be pushed, among one trainer's fragments; others have no turn."""
 
     def __init__(self, parts: dict[int, SharedPart]) -> None:
-        """The parts are the trainer's own."""
         self._parts = parts
         self._next = 0  # place in the circle
 

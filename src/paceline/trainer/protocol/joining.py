@@ -1,13 +1,5 @@
 """Becoming a member, and finding a part its place: what precedes all work.
 
-What lies behind a script, and the cut that it rests on.
-
-A loop that has ended, or was left by ``break``, is in a committed cut, and no ordinary
-return goes behind it. If that cut turns out unreadable all go back further than the script
-can: it begins again at its top.
-
-A stage as the job has it: what a trainer brings, or who began it before.
-
 Pure.
 """
 
@@ -66,9 +58,8 @@ def establish(
 ) -> Act[str | None]:
     """Learn a part's plan; upload its values if this trainer is the first.
 
-    Returns:
-        Why the script must begin again: the job has lost a part that was trained. What is
-        here of it are no initial values, so they are not sent.
+    Or why the script must begin again: the job has lost a part that was trained. What is
+    here of it are no initial values, so they are not sent.
     """
     reply = yield from asking.ask(SharePart(**asking.who(), spec=part.spec))
     assert isinstance(reply, PartAnswer)
@@ -142,7 +133,11 @@ LOST_BEFORE_BREAK = "steps before a break are lost"
 
 @final
 class UndoPoint:
-    """The last cut that the script has gone on from.
+    """The last cut that the script has gone on from: what lies behind it.
+
+    A loop that has ended, or was left by ``break``, is in a committed cut, and no ordinary
+    return goes behind it. If that cut turns out unreadable all go back further than the
+    script can: it begins again at its top.
 
     Attributes:
         batches: that this process has had.
@@ -151,7 +146,6 @@ class UndoPoint:
     """
 
     def __init__(self) -> None:
-        """The script is at its top."""
         self.batches = 0
         self.last: tuple[TaskKey, int] | None = None
         self._cut = -1

@@ -23,18 +23,13 @@ from paceline.trainer.protocol.pushing import pull_part
 
 @final
 class StalenessGate:
-    """The clock of one trainer, and what it knows of the slowest.
-
-    Attributes:
-        entered: the lease that it has entered with last.
-    """
+    """The clock of one trainer, and what it knows of the slowest."""
 
     def __init__(self, asking: Asking, parts: dict[int, SharedPart]) -> None:
-        """At clock 0, like all others; the parts are the trainer's own."""
         self._asking, self._parts = asking, parts
         self._base = 0  # the clock at which no step of a part was finished
         self._slowest = 0
-        self.entered: Lease | None = None
+        self.entered: Lease | None = None  # the lease that it has entered with last
 
     @property
     def clock(self) -> int | None:
@@ -75,9 +70,7 @@ class StalenessGate:
     ) -> Act[Literal["go", "flush", "wait"]]:
         """What to do before the next batch; with ``go``, values serve it.
 
-        Args:
-            servers: of the job.
-            is_open: a window is, and must be pushed before anything is waited for.
+        ``is_open``: a window is, and must be pushed before anything is waited for.
         """
         bounded = self._bounded()
         if not bounded:

@@ -23,10 +23,11 @@ from paceline.pace.strategy import Strategy
 from paceline.trainer.acts import Abandoned, Act, Asking, ForgetPosted
 from paceline.trainer.holdings import (
     Leases,
-    LeasesAhead,
     LeaseWork,
+    Nothing,
     SharedPart,
     drop_unstepped,
+    find_ahead,
     give_up,
     hand_back,
 )
@@ -60,14 +61,6 @@ class TrainerProtocol:
     """
 
     def __init__(self, trainer: str, pid: int, host: str, *, patience_s: float) -> None:
-        """Not yet a member.
-
-        Args:
-            trainer: its role id.
-            pid: its process, shown by `paceline status` and matched by exit reports.
-            host: its machine.
-            patience_s: how long the coordinator may be unreachable.
-        """
         self.trainer = trainer
         self.servers: dict[str, str] = {}  # {server id: address}
         self.joined: Joined | None = None
@@ -80,15 +73,20 @@ class TrainerProtocol:
         self._leases = Leases()
         self.must_join, self._why_join = True, "it has not joined yet"
         self._pid, self._host = pid, host
-        self.asking = Asking(patience_s)
+        self.asking = Asking(patience_s)  # as long as the coordinator may be away
         self._teller = TickSender(self.asking, self.tracked)
         self.marching = StalenessGate(self.asking, self.parts)
         self.stepping = Stepping(
             self.asking, self._teller, self._leases, self.parts, self.marching
         )
         self.evaluation = Evaluation(self, self.asking, self.tracked)
-        self.ahead = LeasesAhead(self.asking, self._leases, self.parts)
         self.rotation = Rotation(self.asking, self._leases, self.parts)
+
+    def find_ahead(self, stage: StageSpec, number: int) -> Act[Batch | Nothing]:
+        """The batch behind ``number`` more, of a new lease if there is one."""
+        return self.as_member(
+            lambda: find_ahead(self.asking, self._leases, self.parts, stage, number)
+        )
 
     @property
     def incarnation(self) -> int:
@@ -266,11 +264,8 @@ class TrainerProtocol:
     ) -> Act[Stepped]:
         """A step over everything delivered since the last one.
 
-        Args:
-            number: the part that steps.
-            flush: push even if the pace would wait.
-            coming: the rows of the next batch, if any are known; called when the push is
-                on its way.
+        With ``flush`` it pushes even if the pace would wait. ``coming``: the rows of the
+        next batch, if any are known; called when the push is on its way.
 
         Raises:
             UsageError: no batch was delivered since the last step.

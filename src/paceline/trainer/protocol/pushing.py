@@ -62,8 +62,8 @@ class Flight(msgspec.Struct, frozen=True):
     at_round: int | None
 
     def servers(self) -> tuple[str, ...]:
-        """All servers; in rounds a push goes to all at once."""
-        assert self.push is not None, "a push of a round is judged by nobody"
+        """All of them; in rounds a push goes to all at once, and nobody judges it."""
+        assert self.push is not None
         return tuple(self.push.calls)
 
 
@@ -171,8 +171,7 @@ def post_values(
 ) -> Act[list[Posted]]:
     """Ask for rows of the next batch, and for dense values, as of ``at_round`` or later.
 
-    Returns:
-        What was asked, in the order in which to wait for it.
+    What was asked is in the order in which to wait for it.
     """
     posted: list[Posted] = []
     if coming is not None and (wanted := coming()):

@@ -39,12 +39,9 @@ def set_between(
 ) -> Act[ValuesClaimed]:
     """Set values outside of loops, unless that was done; then values are the servers'.
 
-    Args:
-        protocol: of the trainer.
-        changed: what to send, if it is to be sent.
-        saves: numbers of the cuts that are taken for this.
-        call: the n-th of `Session.set_values`; 0: the script has only changed them.
-        stage: what the script is about to begin, if that is why.
+    ``saves`` numbers the cuts that are taken for this. ``call``: the n-th of
+    `Session.set_values`; 0: the script has only changed them. ``stage``: what the script is
+    about to begin, if that is why.
     """
     asking = protocol.asking
 

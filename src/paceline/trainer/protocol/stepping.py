@@ -52,7 +52,6 @@ class Stepping:
         parts: dict[int, SharedPart],
         marching: StalenessGate,
     ) -> None:
-        """Nothing was pushed yet; leases, parts and clock are the trainer's own."""
         self.tasks_finished = 0
         self.turns = FragmentSchedule(parts)
         self.collectives: dict[int, Collective] = {}
@@ -198,21 +197,21 @@ class Stepping:
         if part.spec.part not in self.flights:
             return []
         if part.rules.round_overlap:
-            landed = yield from self._overlapping.land(part, stage)
-            self.tasks_finished += landed.tasks_finished
-            return [landed.ticked]
+            ticked, num_finished = yield from self._overlapping.land(part, stage)
+            self.tasks_finished += num_finished
+            return [ticked]
         flight = self.flights.pop(part.spec.part)
         done = yield from collect_push(self._asking, flight)
         if part.rules.is_sync:
-            ticked: Ticked | None = yield from self._count_round(part, stage, done)
+            told: Ticked | None = yield from self._count_round(part, stage, done)
         else:
-            ticked = yield from self._count(part, stage, done)
-        is_counted = ticked is not None and ticked.late is None
+            told = yield from self._count(part, stage, done)
+        is_counted = told is not None and told.late is None
         try:
             yield from self._read_after(part, flight, is_first=done.is_first)
         except Abandoned as gone:
             raise Abandoned(str(gone), is_counted=is_counted) from gone
-        return [] if ticked is None else [ticked]
+        return [] if told is None else [told]
 
     def _read_after(self, part: SharedPart, flight: Flight, *, is_first: bool) -> Act[None]:
         """The values after a push, which servers had for the first time or had before."""
@@ -262,7 +261,7 @@ class Stepping:
         self._teller.forget()
         self._marching.forget()
 
-    def others_open(self, pushing: SharedPart) -> list[SharedPart]:
+    def _others_open(self, pushing: SharedPart) -> list[SharedPart]:
         """Other parts that await their push."""
         if len(self._parts) == 1:
             return []
@@ -281,8 +280,8 @@ class Stepping:
 
         Unless it is the ``is_last`` of its step, what is told of another says all of it.
         """
-        parts, others = tuple(self._parts), self.others_open(part)
-        part.acknowledged()
+        parts, others = tuple(self._parts), self._others_open(part)
+        part.finished = part.pushed_steps
         acked = self._leases.advance(part.spec.part, done.window, parts)
         self._teller.add(part, done, acked)
         num_complete = self._leases.drop_complete(parts, stage)
@@ -318,7 +317,7 @@ class Stepping:
         collective: Collective | None = None,
     ) -> Act[Ticked]:
         """All servers have prepared a window; it counts if it is in time for its round."""
-        parts, others = tuple(self._parts), self.others_open(part)
+        parts, others = tuple(self._parts), self._others_open(part)
         acked = self._leases.acked_with(part.spec.part, done.window, parts)
         self._teller.add(part, done, acked)
         self._asking.clock += 1
@@ -365,12 +364,11 @@ class Stepping:
         )
         done = yield from collect_push(self._asking, flight)
         try:
-            ticked.append(
-                (yield from self._count_round(part, stage, done, collective=collective))
-            )
+            told = yield from self._count_round(part, stage, done, collective=collective)
         except UsageError:  # nobody will close this round: what is left waits for none
             self._teller.forget()
             raise
+        ticked.append(told)
         yield from collect_values(self._asking, part, applied, is_current=True)
         part.pulled(part.base_round())
         return ticked
@@ -379,8 +377,8 @@ class Stepping:
         """A push was too old: its batches go back to the queue, with all that is held."""
         yield from self._teller.tell_all(self._parts)
         yield from hand_back(self._asking, self._leases, self._parts)
-        for part in self._parts.values():
-            part.handed_back()
+        for part in self._parts.values():  # steps that were not acknowledged are theirs
+            part.stepped = part.pushed_steps = part.finished
         return []
 
     def _catch_up(self, part: SharedPart, servers: tuple[str, ...]) -> Act[None]:

@@ -58,14 +58,17 @@ def under_locks(pushes: Pushes, writing: Writing, *, is_held: bool) -> dict[str,
 def push_together(asking: Asking, pushes: Sequence[Pushes]) -> Act[None]:
     """Push several parts' windows to all their servers as one step.
 
-    Args:
-        asking: of the trainer.
-        pushes: of each part, `under_locks`; held if there is more than one in all.
+    ``pushes``: of each part, `under_locks`; held if there is more than one in all.
 
     Raises:
         Refused: a lock was lost; nothing has had an effect, anywhere.
     """
-    step = {push.part: push.number for push in _each(pushes)}
+    step = {
+        push.part: push.number
+        for of_part in pushes
+        for push in of_part.values()
+        if isinstance(push, Push)
+    }
     servers = sorted({server for of_part in pushes for server in of_part})
     posted: list[Posted] = []
     for of_part in _completing(pushes, servers, step):
@@ -105,10 +108,6 @@ def _holders(replies: Sequence[Mapping[str, Message]]) -> list[str]:
     return sorted(held - done)
 
 
-def _each(pushes: Sequence[Pushes]) -> list[Push]:
-    return [push for part in pushes for push in part.values() if isinstance(push, Push)]
-
-
 def _said(reply: Message, verdict: str) -> bool:
     return isinstance(reply, Pushed) and reply.verdict == verdict
 
@@ -116,18 +115,11 @@ def _said(reply: Message, verdict: str) -> bool:
 def take_locks(
     asking: Asking, locks: Mapping[str, Lock], timeout_s: float
 ) -> Act[dict[str, int]]:
-    """Lock rows on all servers that have some.
-
-    Args:
-        asking: of the trainer.
-        locks: {server: what is asked of it}.
-        timeout_s: for all of them together.
-
-    Returns:
-        {server: token}.
+    """Lock rows on all servers that have some, {server: what is asked of it}: the tokens.
 
     Raises:
-        LockTimeout: others have had rows all the time; who. Nothing is locked.
+        LockTimeout: others have had rows all the time, ``timeout_s`` for all of them
+            together; who. Nothing is locked.
     """
     since_s, until_s = asking.now_s, asking.now_s + timeout_s
     tokens: dict[str, int] = {}
@@ -196,7 +188,6 @@ class Rotation:
     def __init__(
         self, asking: Asking, leases: Leases, parts: dict[int, SharedPart]
     ) -> None:
-        """Leases and parts are the trainer's own."""
         self._asking, self._leases, self._parts = asking, leases, parts
 
     @property
@@ -229,10 +220,6 @@ class Rotation:
     def lease_of(self, key: TaskKey) -> Lease:
         """The lease of a cell that is held."""
         return self._work_on(key).lease
-
-    def is_moved(self, key: TaskKey) -> bool:
-        """Whether somebody else had a cell of the data part before this one."""
-        return self._work_on(key).lease.is_moved
 
     def num_held(self) -> int:
         """Cells that are held."""

@@ -66,7 +66,6 @@ class TickSender:
     """
 
     def __init__(self, asking: Asking, tracked: Tracking) -> None:
-        """Nothing is to be told."""
         self._asking, self._tracked = asking, tracked
         self.untold: dict[int, _Untold] = {}
         self._told_s: dict[int, float] = {}  # {part: when it was told of last}
@@ -74,10 +73,7 @@ class TickSender:
     def add(self, part: SharedPart, done: Acknowledged, acked: tuple[int, ...]) -> None:
         """All servers have acknowledged a window.
 
-        Args:
-            part: whose window it is.
-            done: the window.
-            acked: for each of its spans, the task's last batch acknowledged in every part.
+        ``acked``: for each of its spans, the task's last batch acknowledged in every part.
         """
         number = part.spec.part
         refused = () if done.refused is None else (done.refused,)
@@ -102,12 +98,9 @@ class TickSender:
     ) -> Tick:
         """All windows of a part that are to be told, until the answer is collected.
 
-        Args:
-            part: whose windows are told.
-            is_prepared: whether the last of them is.
-            ends_step: no other part that is updated in rounds awaits its step.
-            wants_lease: a task that ends here is followed by the next one.
-            clock: of the trainer, where a pace bounds it.
+        ``is_prepared`` is of the last of them. ``ends_step``: no other part that is updated
+        in rounds awaits its step. ``wants_lease``: a task that ends here is followed by the
+        next one. ``clock``: of the trainer, where a pace bounds it.
         """
         untold = self.untold[part.spec.part]
         self._told_s[part.spec.part] = self._asking.now_s

@@ -31,7 +31,6 @@ class Tracking:
     """
 
     def __init__(self, parts: Mapping[int, SharedPart]) -> None:
-        """As at the beginning; the parts are the trainer's own."""
         self.is_wanted = False
         self.number = 0
         self.loads = 0
@@ -130,17 +129,10 @@ def wait_saved(
     number: int,
     left: int | None = None,
 ) -> Act[int]:
-    """Ask for a cut until it is committed; keep tracked state whenever it is wanted.
+    """Ask for a cut until it is committed: its number; keep tracked state where wanted.
 
-    Args:
-        asking: for whom.
-        tracked: how its objects stand.
-        keep: keeps their state.
-        number: makes a repetition the same request.
-        left: the stage whose loop was left early, if that is the reason.
-
-    Returns:
-        The number of the cut.
+    ``number`` makes a repetition the same request. ``left``: the stage whose loop was left
+    early, if that is the reason.
     """
     while True:
         if tracked.is_wanted:

@@ -158,7 +158,7 @@ class RotationLoop:
         size = self._spec.batch_size
         # Who it was before a return may have computed what the servers do not have.
         standing = self._acts.standing
-        is_new = self._acts.is_moved(key) or self._parts.get(part) != standing
+        is_new = self._acts.lease_of(key).is_moved or self._parts.get(part) != standing
         self._parts[part] = standing
         now_s = self._clock.now_s()
         self.waited_s += now_s - began_s

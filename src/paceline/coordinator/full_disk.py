@@ -41,7 +41,6 @@ class DiskWait:
     """
 
     def __init__(self) -> None:
-        """It can be written."""
         self.error: StoreError | None = None
         self.stood_s = 0.0
         self._since_s = self._next_try_s = self._next_told_s = 0.0

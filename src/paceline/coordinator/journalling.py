@@ -33,7 +33,6 @@ class Keeper:
     """
 
     def __init__(self, journal: Journal, clock: Clock, events: EventLog) -> None:
-        """The journal is open, and read."""
         self.holding = DiskWait()
         self._journal, self._clock, self._events = journal, clock, events
         self._compact_above = MOST_RECORDS

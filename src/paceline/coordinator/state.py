@@ -107,7 +107,6 @@ class CoordinatorState:
     """All decisions of one coordinator."""
 
     def __init__(self, config: JobConfig, durable: Durable, now: float) -> None:
-        """Open on a new (`Durable()`) or restored state."""
         self._book = Book(config, durable, now)
 
     @property

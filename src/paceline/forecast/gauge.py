@@ -47,7 +47,6 @@ class Gauge:
     """
 
     def __init__(self) -> None:
-        """Nothing has happened."""
         self.batches = 0
         self.deaths: Counter[str] = Counter()  # {kind of role: times}
         self.outcomes: Counter[str] = Counter()  # {outcome: times}

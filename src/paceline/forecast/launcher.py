@@ -25,7 +25,6 @@ class ForecastLauncher:
     """
 
     def __init__(self, place: ForecastPlace) -> None:
-        """Start all."""
         plan = place.plan
         self.trainers: dict[str, Trainer] = {}
         self._place = place

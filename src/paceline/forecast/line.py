@@ -18,7 +18,6 @@ class Line:
     """
 
     def __init__(self) -> None:
-        """Nobody has come."""
         self.free_s = self.busy_s = self.waited_s = 0.0
         self.num_served = 0
 

@@ -47,12 +47,7 @@ from paceline.coordinator.decisions.leases import (
     wait_for_fences,
     wait_of_all,
 )
-from paceline.coordinator.decisions.membership import (
-    exited,
-    look_for_losses,
-    lose,
-    settle,
-)
+from paceline.coordinator.decisions.membership import exited, look_for_losses, lose, settle
 from paceline.coordinator.decisions.pace_changes import (
     govern,
     look_at_pace,

@@ -15,11 +15,7 @@ import numpy as np
 
 from paceline.coordinator.decisions.tracked import may_enter, to_load
 from paceline.coordinator.durable import Choice, Durable, decide_cell, has_nothing_to_train
-from paceline.coordinator.durable.outcomes import (
-    LeaseGranted,
-    TaskDone,
-    TaskFailed,
-)
+from paceline.coordinator.durable.outcomes import LeaseGranted, TaskDone, TaskFailed
 from paceline.coordinator.ledgers import (
     Book,
     Cuts,

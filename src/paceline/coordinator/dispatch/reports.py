@@ -40,12 +40,7 @@ from paceline.messages.server import (
     TakePaces,
 )
 from paceline.messages.shared import Done
-from paceline.messages.watching import (
-    AskStatus,
-    LauncherOrders,
-    LauncherReport,
-    Scale,
-)
+from paceline.messages.watching import AskStatus, LauncherOrders, LauncherReport, Scale
 from paceline.pace.policy import steps_locally
 
 

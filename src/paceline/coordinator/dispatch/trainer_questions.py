@@ -49,13 +49,7 @@ from paceline.messages.beats import Beat, Beaten
 from paceline.messages.locking import CommitStep
 from paceline.messages.meeting import AskPeers, DoorOpened, Meet
 from paceline.messages.results import AskResults, FinishTask, KeepValue
-from paceline.messages.shared import (
-    Done,
-    Message,
-    Refusal,
-    RefusalKind,
-    TrainerMessage,
-)
+from paceline.messages.shared import Done, Message, Refusal, RefusalKind, TrainerMessage
 from paceline.messages.trainer import (
     AskLease,
     AskRecords,

@@ -16,11 +16,7 @@
 Pure.
 """
 
-from paceline.coordinator.durable.durable import (
-    KEPT_ROUNDS,
-    Durable,
-    restore,
-)
+from paceline.coordinator.durable.durable import KEPT_ROUNDS, Durable, restore
 from paceline.coordinator.durable.happenings import closed_of, progress_of, told
 from paceline.coordinator.durable.placement import keep_paces, place_again, plan_part
 from paceline.coordinator.durable.queue import (

@@ -72,7 +72,6 @@ class Round:
     """The cells of the current round, and how far each is."""
 
     def __init__(self, rotation: RotationSpec, seed: int, queue: Queue) -> None:
-        """Look at a queue; it is asked anew at every call, and never changed."""
         self._rotation, self._queue = rotation, queue
         self._ring = _ring(rotation.parts, rotation.blocks, seed, queue.epoch)
         self._num_passes = 1 + max(queue.visits.values(), default=0)

@@ -18,13 +18,7 @@
 Pure.
 """
 
-from paceline.coordinator.ledgers.book import (
-    NOT_TRAINING,
-    Book,
-    PaceWish,
-    PaceWishes,
-    Page,
-)
+from paceline.coordinator.ledgers.book import NOT_TRAINING, Book, PaceWish, PaceWishes, Page
 from paceline.coordinator.ledgers.cuts import Counted, Cuts, ManifestOrder, OpenCut
 from paceline.coordinator.ledgers.figures import Speeds
 from paceline.coordinator.ledgers.keeping import Keeping

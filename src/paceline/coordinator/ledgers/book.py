@@ -60,7 +60,6 @@ class PaceWishes:
     """A change of pace that the job pauses for."""
 
     def __init__(self) -> None:
-        """The pace stays."""
         self.wish: PaceWish | None = None  # what is to be changed
         self.governor: Governor | None = None  # of parts at the pace `auto`
 

@@ -132,7 +132,6 @@ class Cuts:
     """The cut that is taken, the last one, and how it goes with cuts that fail."""
 
     def __init__(self, now: float) -> None:
-        """None is taken."""
         self.open: OpenCut | None = None
         self.is_writing = False  # the manifest of the open one is being written
         self.last_s = now  # when one was committed last

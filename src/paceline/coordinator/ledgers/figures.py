@@ -43,7 +43,6 @@ class Metrics:
     """The last value of each name."""
 
     def __init__(self) -> None:
-        """Nothing yet."""
         # {name: (when it was noted, its value)}
         self._noted: dict[str, tuple[float, float | None]] = {}
 
@@ -73,7 +72,6 @@ class Speeds:
     """Batches a second of each trainer, by its last deltas."""
 
     def __init__(self) -> None:
-        """Nothing is known."""
         self._went_on_s: dict[int, float] = {}  # {incarnation: since when it computes}
         self._speeds: dict[int, deque[float]] = {}  # {incarnation: of its last deltas}
         self._numbers: dict[int, int] = {}  # {incarnation: its last delta}
@@ -123,7 +121,6 @@ class Training:
     """The loops that have trained since this coordinator began."""
 
     def __init__(self) -> None:
-        """No loop has begun."""
         self.stage = -1  # of the last loop
         self.ended_s = 0.0  # when records of it were acknowledged last
         self._first_s = 0.0  # the first loop's first lease

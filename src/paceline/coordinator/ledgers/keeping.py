@@ -13,7 +13,6 @@ class Keeping:
     """Whose state counts, who is asked to keep it, and what is kept to be averaged."""
 
     def __init__(self, *, is_fresh: bool) -> None:
-        """Nobody is asked for anything."""
         self.entered: set[int] = set()  # incarnations that have held a lease
         self.is_fresh = is_fresh  # nothing was applied since state was kept
         self.track_from: int | None = None  # incarnation that is to keep its state

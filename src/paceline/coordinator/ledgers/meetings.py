@@ -36,7 +36,6 @@ class Meetings:
     """
 
     def __init__(self) -> None:
-        """Nobody has come."""
         self.open: dict[int, dict[str, Meet]] = {}
 
     def came(self, trainer: str, meet: Meet) -> None:

@@ -33,7 +33,6 @@ class MemberInfo:
     """What is known of a live member but need not survive."""
 
     def __init__(self, now: float) -> None:
-        """Heard just now."""
         self.heard_s = now
         self.closed_s: float | None = None
         self.pid = 0

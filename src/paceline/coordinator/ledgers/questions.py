@@ -31,7 +31,6 @@ class Questions:
     """All questions that wait, by what they ask for."""
 
     def __init__(self) -> None:
-        """Nobody waits."""
         self.leases: Parking[int, Parked] = Parking()  # {incarnation: AskLease}
         # {(incarnation, part): Tick}, and the same: Meet
         self.ticks: Parking[tuple[int, int], Parked] = Parking(is_looked_at=False)

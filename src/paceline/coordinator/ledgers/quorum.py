@@ -58,7 +58,6 @@ class Quorum:
     """
 
     def __init__(self) -> None:
-        """Nothing is measured."""
         self.here: set[str] = set()
         self.until_s: float | None = None
         self._reached_s: float | None = None  # when the open round had its quorum

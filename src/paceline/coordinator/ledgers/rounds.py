@@ -74,7 +74,6 @@ class Rounds:
     """
 
     def __init__(self) -> None:
-        """No tick has come yet."""
         self.open: dict[int, dict[str, RoundTick]] = {}
         self._quorums: dict[int, Quorum] = {}  # {part: when who came}
         self._went_on_s: dict[str, float] = {}  # {trainer: since when it computes}

@@ -16,7 +16,6 @@ class TrainersSeen:
     """Of all trainers."""
 
     def __init__(self) -> None:
-        """Nothing is known."""
         self.asked_stage: dict[str, int] = {}  # {trainer id: the stage it is in}
         self.asked_first = (-1, 0.0)  # the last stage asked for, and since when
         self.records: dict[str, int] = {}  # {trainer id: records finished by it}

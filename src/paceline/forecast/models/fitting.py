@@ -52,7 +52,6 @@ class Fitted(NamedTuple):
     deaths: Deaths | None
 
     def __str__(self) -> str:
-        """Read like ``3 trainers that compute, 2 deaths ...``."""
         told = [f"how {len(self.compute.trainers)} trainers compute"]
         if self.pauses is not None:
             mean_s, share = self.pauses.mean_s, self.pauses.probability

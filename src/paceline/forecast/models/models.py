@@ -40,7 +40,6 @@ class Fixed(msgspec.Struct, frozen=True, tag="fixed"):
         _require_seconds("fixed", self.seconds)
 
     def __str__(self) -> str:
-        """As it is written on the command line."""
         return f"fixed:{self.seconds:g}"
 
 
@@ -55,7 +54,6 @@ class Lognormal(msgspec.Struct, frozen=True, tag="lognormal"):
         _require("lognormal: sigma", self.sigma >= 0, "0 or more", self.sigma)
 
     def __str__(self) -> str:
-        """As it is written on the command line."""
         return f"lognormal:{self.median_s:g},{self.sigma:g}"
 
 
@@ -73,7 +71,6 @@ class Straggler(msgspec.Struct, frozen=True, tag="straggler"):
         _require("straggler: probability", is_one, "0 to 1", self.probability)
 
     def __str__(self) -> str:
-        """As it is written on the command line."""
         return f"straggler:{self.seconds:g},{self.factor:g},{self.probability:g}"
 
 
@@ -90,7 +87,6 @@ class Slow(msgspec.Struct, frozen=True, tag="slow"):
         _require("slow: trainers", self.trainers >= 0, "0 or more", self.trainers)
 
     def __str__(self) -> str:
-        """As it is written on the command line."""
         return f"slow:{self.seconds:g},{self.factor:g},{self.trainers}"
 
 
@@ -107,7 +103,6 @@ class Quantiles(msgspec.Struct, frozen=True, tag="quantiles"):
         _require("quantiles", is_sorted, "from the least to the most", self.seconds)
 
     def __str__(self) -> str:
-        """As it is written on the command line."""
         return "quantiles:" + ",".join(f"{seconds:g}" for seconds in self.seconds)
 
 

@@ -51,7 +51,6 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     number: int = 0
 
     def __str__(self) -> str:
-        """Who it is, for people."""
         return (
             f"run {self.number} of job {self.job}, begun by {self.holder} ({self.folder})"
         )
